@@ -1,7 +1,9 @@
-//! The command whose run is recorded: found before anything is set up, started, watched and ended.
+//! The command whose run is recorded, or for which memory is made: found before anything is set up, started, watched and
+//! ended.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -10,7 +12,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+};
 
 use super::error::CaptureError;
 use super::interrupt::Interrupts;
@@ -49,11 +53,34 @@ impl Program {
     /// # Errors
     /// When the kernel refuses to run the file.
     pub fn start(&self) -> Result<Running, CaptureError> {
-        let child = Command::new(&self.path)
-            .arg0(&self.word)
-            .args(&self.arguments)
-            .spawn()
-            .map_err(|source| CaptureError::Spawn { command: self.name(), source })?;
+        self.spawn(&mut self.command())
+    }
+
+    /// Starts it likewise; should this process end in whatever way, the kernel ends the program.
+    ///
+    /// # Errors
+    /// As for [`Program::start`].
+    pub fn start_bound(&self) -> Result<Running, CaptureError> {
+        let parent = getpid();
+        let bind = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The parent may have ended before the kernel was told.
+            if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        };
+        let mut command = self.command();
+        // SAFETY: between fork and exec two system calls are made, and nothing is allocated or locked.
+        unsafe { command.pre_exec(bind) };
+        self.spawn(&mut command)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.arg0(&self.word).args(&self.arguments);
+        command
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Running, CaptureError> {
+        let child = command.spawn().map_err(|source| CaptureError::Spawn { command: self.name(), source })?;
         let pid = Pid::from_child(&child);
         let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(CaptureError::system("watch the command"))?;
         Ok(Running { child, ended })

@@ -63,11 +63,11 @@ pub enum CaptureError {
     },
 
     /// The command does not exist.
-    #[error("there is no program `{0}` to record; check its spelling, or give its full path")]
+    #[error("there is no program `{0}`; check its spelling, or give its full path")]
     UnknownCommand(String),
 
     /// The command exists but does not start.
-    #[error("the program `{command}` does not start ({source}); nothing was recorded")]
+    #[error("the program `{command}` does not start ({source})")]
     Spawn {
         /// The command's name.
         command: String,

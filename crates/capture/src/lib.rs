@@ -49,15 +49,14 @@ use std::time::Duration;
 use freehold_trace::Writer;
 use freehold_trace::facts::Facts;
 
+pub use command::{Program, Running};
 pub use error::CaptureError;
 pub use events::EventSet;
-pub use interrupt::INTERRUPTED;
+pub use interrupt::{INTERRUPTED, Interrupts};
 pub use snapshot::{Taken, snapshot};
 pub use tasks::Names;
 
 use assemble::Assembler;
-use command::Program;
-use interrupt::Interrupts;
 use machine::Machine;
 
 /// What to record, and where to.

@@ -1,9 +1,11 @@
 //! Every way in which a command can fail.
 //!
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no permission),
-//! the command was not carried out, and the exit status is 2, as for bad usage. There are two exceptions: a measurement
-//! that was carried out, and contradicts what is known; and a guest that was booted, and failed. Who interrupts has the
-//! status of an interrupt.
+//! the command was not carried out, and the exit status is 2, as for bad usage. There are three exceptions: a measurement
+//! that was carried out, and contradicts what is known; a guest that was booted, and failed; and a program that was run,
+//! whose status is passed on. Who interrupts has the status of an interrupt.
+
+use std::os::unix::process::ExitStatusExt;
 
 use freehold_capture::{CaptureError, INTERRUPTED};
 
@@ -53,6 +55,33 @@ pub enum Error {
     /// This machine could not be recorded.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+
+    /// This machine's memory could not be fragmented.
+    #[error(transparent)]
+    Fragment(#[from] freehold_fragment::Error),
+
+    /// Compaction brought back what it was not to.
+    #[error(
+        "compaction brought back {returned} of {lost} lost pageblocks, and at most a tenth may come back; choose other \
+         kinds by --with, or more memory"
+    )]
+    Returned {
+        /// Pageblocks that were lost.
+        lost: u64,
+        /// Those of them that came back.
+        returned: u64,
+    },
+
+    /// Compaction did not get so far.
+    #[error(
+        "compaction gave up before it came to this memory, so nothing is proved; ask again when more of the machine is \
+         free"
+    )]
+    Unproved,
+
+    /// The command that ran did not succeed.
+    #[error("the command ended with {0}")]
+    Ended(std::process::ExitStatus),
 
     /// A kernel could not be booted, or not be recorded.
     #[error(transparent)]
@@ -114,9 +143,13 @@ impl Error {
     /// The process's exit status.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Short(_) | Error::Load(_) => 1,
+            Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Returned { .. } => 1,
+            Error::Unproved => 1,
+            Error::Short(_) | Error::Load(_) => 1,
+            Error::Ended(status) => passed(*status),
             Error::Boot(freehold_boot::Error::Guest(_)) => 1,
             Error::Capture(CaptureError::Aborted)
+            | Error::Fragment(freehold_fragment::Error::Interrupted)
             | Error::Boot(freehold_boot::Error::Interrupted)
             | Error::Kept(_)
             | Error::Halted(_) => INTERRUPTED,
@@ -130,6 +163,12 @@ impl Error {
     }
 }
 
+/// What a shell would tell of a command that ended so.
+fn passed(status: std::process::ExitStatus) -> u8 {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +177,12 @@ mod tests {
     fn a_wrong_verdict_is_told_from_a_command_that_was_not_carried_out() {
         assert_eq!(Error::WrongVerdict { case: "same" }.exit_status(), 1);
         assert_eq!(Error::Input("no".to_owned()).exit_status(), 2);
+        assert_eq!(Error::Returned { lost: 9, returned: 9 }.exit_status(), 1);
+    }
+
+    #[test]
+    fn the_status_of_a_program_is_passed_on_as_shells_do() {
+        let of = |raw| Error::Ended(std::process::ExitStatus::from_raw(raw)).exit_status();
+        assert_eq!((of(7 << 8), of(9)), (7, 137));
     }
 }

@@ -95,6 +95,20 @@ impl Formats {
         send(&self.renderings(document), document, style)
     }
 
+    /// Sends it likewise, but for the text, which goes to stderr: stdout belongs to a program that was run.
+    ///
+    /// # Errors
+    /// As for [`Formats::emit`].
+    pub fn emit_beside(&self, document: &impl Document, style: Style) -> Result<(), OutputError> {
+        let renderings = self.renderings(document);
+        if renderings.iter().any(|(target, _)| **target == Target::Stdout) {
+            return send(&renderings, document, style);
+        }
+        write_files(&renderings)?;
+        eprint!("{}", document.text(style));
+        Ok(())
+    }
+
     fn targets(&self) -> Vec<&Target> {
         [&self.json, &self.csv, &self.markdown].into_iter().flatten().collect()
     }
@@ -147,12 +161,17 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
 }
 
-fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: Style) -> Result<(), OutputError> {
+fn write_files(renderings: &[(&Target, Render<'_>)]) -> Result<(), OutputError> {
     for (target, render) in renderings {
         if let Target::File(path) = target {
             write_atomically(path, &render())?;
         }
     }
+    Ok(())
+}
+
+fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: Style) -> Result<(), OutputError> {
+    write_files(renderings)?;
     match renderings.iter().find(|(target, _)| **target == Target::Stdout) {
         Some((_, render)) => print(&render()),
         None => print(document.text(style).as_bytes()),

@@ -62,21 +62,55 @@ fn addresses() -> Option<Room> {
     Some(Room { bytes, of: "the address space of this process (`ulimit -v`)" })
 }
 
+/// The files of a control group that say what it may take, in each of the two hierarchies that Linux has.
+struct Files {
+    root: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// What is in the page cache of the group would be dropped.
+    cached: &'static str,
+}
+
+const UNIFIED: Files =
+    Files { root: "/sys/fs/cgroup", limit: "memory.max", used: "memory.current", cached: "inactive_file" };
+const OF_MEMORY: Files = Files {
+    root: "/sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    cached: "total_inactive_file",
+};
+
 /// What is left in the control group of this process, or in one around it.
 fn group() -> Option<Room> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let rooms = [(UNIFIED, unified(&groups)), (OF_MEMORY, of_memory(&groups))];
+    let bytes = rooms.into_iter().filter_map(|(files, own)| left(&files, own?)).min()?;
+    Some(Room { bytes, of: "the control group of this process" })
+}
+
+fn left(files: &Files, own: &str) -> Option<u64> {
     let of = |group: &Path| {
         let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-        // What is in the page cache of the group would be dropped.
-        let cached = fs::read_to_string(group.join("memory.stat")).ok().and_then(|text| field(&text, "inactive_file"));
-        let used = number("memory.current")?.saturating_sub(cached.unwrap_or(0));
-        Some(number("memory.max")?.saturating_sub(used))
+        let cached = fs::read_to_string(group.join("memory.stat")).ok().and_then(|text| field(&text, files.cached));
+        let used = number(files.used)?.saturating_sub(cached.unwrap_or(0));
+        Some(number(files.limit)?.saturating_sub(used))
     };
-    let root = Path::new("/sys/fs/cgroup");
-    let own = root.join(own);
-    let bytes = own.ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()?;
-    Some(Room { bytes, of: "the control group of this process" })
+    let root = Path::new(files.root);
+    root.join(own).ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()
+}
+
+/// This process's group in the one hierarchy.
+fn unified(groups: &str) -> Option<&str> {
+    groups.lines().find_map(|line| line.strip_prefix("0::/"))
+}
+
+/// This process's group in the older hierarchy of the memory controller.
+fn of_memory(groups: &str) -> Option<&str> {
+    groups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(":/")?;
+        controllers.split(',').any(|name| name == "memory").then_some(path)
+    })
 }
 
 /// What the machine has, swap included.
@@ -110,6 +144,13 @@ mod tests {
     #[test]
     fn no_more_is_to_be_had_than_there_are_addresses() {
         assert!(is_to_be_had(1 << 16) && !is_to_be_had(usize::MAX));
+    }
+
+    #[test]
+    fn a_group_is_found_in_either_hierarchy() {
+        assert_eq!(unified("4:memory:/a\n0::/user.slice\n"), Some("user.slice"));
+        assert_eq!(of_memory("4:cpu,memory:/a/b\n0::/\n"), Some("a/b"));
+        assert_eq!((of_memory("0::/x\n"), unified("4:memory:/a\n")), (None, None));
     }
 
     #[test]

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 45] = [
+const CASES: [Case; 47] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -69,10 +69,12 @@ const CASES: [Case; 45] = [
     good("sim", &["mallocs", "--quick", "--cpus", "32"]),
     refused("sim", &["mallocs", "--quick", "--set", "workload.cpus_per_purger=1"]),
     good("sim", &["webhost", "--quick", "--cpus", "4", "--set", "machine.memory=256 MiB", "--vmstat"]),
+    good("sim", &["fragment", "--quick", "--b", "freehold"]),
     refused("sim", &["prge"]),
     good("age", &["--memory", "256MiB", "--out", "{scratch}/old.parquet"]),
     good("sim", &["webhost", "--quick", "--cpus", "4", "--start", "{scratch}/old.parquet", "--json", "-"]),
     refused("age", &["--fixed", "90"]),
+    refused("age", &["--apply", "--memory", "1MiB"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "6", "--b", "freehold", "--json", "-"]),
     refused("fleet", &["webhsot"]),

@@ -118,12 +118,13 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 11] = [
+const ROOMS: [&str; 12] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
     "freehold-disasm",
     "freehold-fiber",
+    "freehold-fragment",
     "freehold-inspect",
     "freehold-load",
     "freehold-measure",

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 20] = [
+const FLOORS: [(&str, &[&str]); 21] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -22,6 +22,7 @@ const FLOORS: [(&str, &[&str]); 20] = [
     ("freehold-objects", &[]),
     ("freehold-registry", &["freehold"]),
     ("freehold-capture", &["freehold-trace"]),
+    ("freehold-fragment", &["freehold-capture", "freehold-measure", "freehold-trace"]),
     ("freehold-inspect", &["freehold-measure", "freehold-trace"]),
     ("freehold-replay", &["freehold", "freehold-fiber", "freehold-measure", "freehold-trace"]),
     (
@@ -55,6 +56,7 @@ const FLOORS: [(&str, &[&str]); 20] = [
             "freehold-boot",
             "freehold-capture",
             "freehold-disasm",
+            "freehold-fragment",
             "freehold-inspect",
             "freehold-load",
             "freehold-measure",

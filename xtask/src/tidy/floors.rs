@@ -52,7 +52,7 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 12] = [
+pub const HOUSES: [House; 13] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
@@ -63,6 +63,7 @@ pub const HOUSES: [House; 12] = [
         BOOT,
     ),
     House::flat("crates/oracle/src/", &["error", "Args"], ORACLE),
+    House::flat("crates/fragment/src/", &["error"], FRAGMENT),
     House::flat("crates/inspect/src/", &["Inspection"], INSPECT),
     House::flat(
         "crates/replay/src/",
@@ -147,6 +148,27 @@ const INSPECT: &[Floor] = &[
     floor(&["diff"], &[]),
     floor(&["runs"], &["diff"]),
     floor(&["report"], &["machine", "memory"]),
+];
+
+const FRAGMENT: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["kind"], &[]),
+    floor(&["wanted"], &[]),
+    floor(&["scope"], &[]),
+    floor(&["zones"], &["wanted"]),
+    floor(&["region"], &["wanted"]),
+    floor(&["guard"], &["wanted", "zones"]),
+    floor(&["census"], &["kind", "wanted"]),
+    floor(&["frames"], &["region", "wanted"]),
+    floor(&["exact"], &["census", "frames", "guard", "kind", "region", "wanted"]),
+    floor(&["order"], &["guard", "wanted"]),
+    floor(&["stores"], &["exact", "order", "region", "wanted"]),
+    floor(&["placed"], &["census", "exact", "guard", "kind", "order", "stores", "wanted"]),
+    floor(&["limits"], &["exact", "kind", "wanted", "zones"]),
+    floor(&["hold"], &["scope"]),
+    floor(&["report"], &["kind", "zones"]),
+    floor(&["sustain"], &["census", "guard", "hold", "placed", "wanted", "zones"]),
+    floor(&["proof"], &["census", "exact", "guard", "kind", "report", "wanted", "zones"]),
 ];
 
 const BOOT: &[Floor] = &[

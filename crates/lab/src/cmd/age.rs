@@ -1,4 +1,5 @@
-//! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot.
+//! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot; or the memory of
+//! this machine made so, by `--apply`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use freehold_sim::start::report::StartReport;
 use freehold_sim::start::shares::{Percent, Shares};
 use freehold_sim::start::{self, Figures, PAGEBLOCK_PAGES, age};
 
+use super::apply::{self, Amount, ApplyArgs};
 use super::{parse_age, parse_cpus};
 use crate::error::Error;
 
@@ -27,11 +29,15 @@ const PAGES_PER_MIB: u32 = 256;
                         pageblocks hold something that cannot be moved, as published of production servers; from 80 on \
                         no pageblock is free; at 100 nothing large can be had. The same age and seed give the same \
                         memory on every machine.\n\n\
+                        With --apply everything is undone however it ends, Ctrl-C and kill -9 included, but for the \
+                        type of pageblocks: those that the kernel opened for its own pages stay unmovable until \
+                        something movable claims them.\n\n\
                         Examples:\n  freehold age                                        what age 60 means\n  \
                         freehold age --age 80 --memory 16GiB -o old.parquet  write it, for --start of other commands\n  \
                         freehold age --age 60 --fixed-blocks 50 -o half.parquet  the same, but half of all pageblocks\n  \
                         freehold age --like host.parquet                    how old a snapshot's machine is\n  \
-                        freehold sim webhost --memory 4GiB --age 60         simulate such a machine at once")]
+                        freehold sim webhost --memory 4GiB --age 60         simulate such a machine at once\n  \
+                        sudo freehold age --age 60 --apply -- ./benchmark   run it while this machine's memory is so")]
 pub struct AgeArgs {
     /// How old memory is
     #[arg(long, value_name = "0..100", value_parser = parse_age(), default_value_t = 60, conflicts_with = "like")]
@@ -41,16 +47,18 @@ pub struct AgeArgs {
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
 
-    /// Memory of the machine [default: 4GiB, or as much as that of --like]
+    /// Memory of the machine [default: 4GiB, or as much as that of --like]; with --apply the free memory to work on,
+    /// also in percent of what is free [default: 80%]; for a moment it takes more if holes are to be filled first
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    memory: Option<Amount>,
 
     /// Number of nodes, between which memory is split evenly
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8),
+          conflicts_with = "apply")]
     nodes: u8,
 
     /// Number of CPUs (1 to 512), which decides how long per-CPU lists may get
-    #[arg(long, value_name = "N", default_value = "32", value_parser = parse_cpus)]
+    #[arg(long, value_name = "N", default_value = "32", value_parser = parse_cpus, conflicts_with = "apply")]
     cpus: std::num::NonZeroU16,
 
     /// Another seed draws other memory with the same figures
@@ -61,8 +69,11 @@ pub struct AgeArgs {
     shares: ShareArgs,
 
     /// Write it as a snapshot; an older one of this name is replaced once the new one is whole
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "apply")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    apply: ApplyArgs,
 
     #[command(flatten)]
     formats: Formats,
@@ -95,6 +106,9 @@ struct ShareArgs {
 /// Draws the start that was ordered, writes it if it is to be written, and prints its figures.
 pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all(args.like.as_deref())?;
+    if args.apply.is_asked() {
+        return applied(args, style);
+    }
     let (machine, figures) = ordered(args)?;
     let figures = args.shares.shares().applied_to(&figures).map_err(Error::Input)?;
     let start = start::drawn(&figures, args.seed);
@@ -104,11 +118,23 @@ pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&StartReport::new(subject(args, &machine), Figures::of(&start)), style)?)
 }
 
+/// Makes this machine's memory so, for a time.
+fn applied(args: &AgeArgs, style: Style) -> Result<(), Error> {
+    let pageblocks = apply::pageblocks(args.memory)?;
+    let like = args.like.as_deref().map(figures_in).transpose()?;
+    let figures = like.map_or_else(|| age::figures(args.age, pageblocks), |figures| figures.scaled_to(pageblocks));
+    let figures = args.shares.shares().applied_to(&figures).map_err(Error::Input)?;
+    let start = start::drawn(&figures, args.seed);
+    let what = format!("{} MiB of this machine's memory, {}", pageblocks * PAGEBLOCK_MIB, drawn(args));
+    apply::run(&args.apply, &start, what, &args.formats, style)
+}
+
 /// The machine, and the figures of its memory before any share is changed.
 fn ordered(args: &AgeArgs) -> Result<(Machine, Figures), Error> {
     let like = args.like.as_deref().map(figures_in).transpose()?;
     let like_memory = || like.map(|figures| Bytes::mib(figures.pageblocks * PAGEBLOCK_MIB));
-    let memory = args.memory.or_else(like_memory).unwrap_or(MEMORY);
+    let memory = args.memory.map(Amount::of_a_machine).transpose()?;
+    let memory = memory.or_else(like_memory).unwrap_or(MEMORY);
     let spec = MachineSpec { memory: Some(memory), nodes: args.nodes, ..MachineSpec::default() };
     let machine = spec.machine(args.cpus.get());
     let machine = machine.map_err(|impossible| Error::Input(format!("--memory {}", impossible.sentence)))?;
@@ -123,12 +149,15 @@ fn figures_in(path: &Path) -> Result<Figures, Error> {
 }
 
 fn subject(args: &AgeArgs, machine: &Machine) -> String {
-    let what = match &args.like {
-        Some(path) => format!("drawn like {}", path.display()),
-        None => format!("drawn at age {}", args.age),
-    };
     let written = args.out.as_ref().map(|out| format!(", written to {}", out.display())).unwrap_or_default();
-    format!("A machine of {} MiB, {what}, seed {}{written}", machine.pages / PAGES_PER_MIB, args.seed)
+    format!("A machine of {} MiB, {}{written}", machine.pages / PAGES_PER_MIB, drawn(args))
+}
+
+fn drawn(args: &AgeArgs) -> String {
+    match &args.like {
+        Some(path) => format!("drawn like {}, seed {}", path.display(), args.seed),
+        None => format!("drawn at age {}, seed {}", args.age, args.seed),
+    }
 }
 
 impl ShareArgs {

@@ -204,8 +204,7 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     .into_iter();
     let mut next = |side: &Side<'_>| {
         let mut first: ReplayOutcome = replayed.next().expect("one a job");
-        first.nudged =
-            replayed.by_ref().take(nudged(side, recording, args).count() - 1).map(|one| one.metrics).collect();
+        first.nudged = replayed.by_ref().take(nudged(side, recording, args).count() - 1).collect();
         first
     };
     let mut outcomes = sides.iter().map(&mut next);

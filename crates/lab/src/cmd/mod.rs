@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod age;
+pub mod apply;
 pub mod bench;
 pub mod boot;
 pub mod calibrate;

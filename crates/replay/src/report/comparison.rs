@@ -145,8 +145,10 @@ impl ComparisonReport {
         for outcome in std::iter::once(*a).chain(*rivals) {
             self.add_caveats(&facts.file, outcome);
         }
-        // Where the replay runs out under the recorded kernel's own rules, that is its error.
-        let told = rivals.iter().filter(|_| baseline.course.out_of_memory.is_none());
+        // Where a replay runs out under the recorded kernel's own rules, that is its error.
+        let mut as_recorded = std::iter::once(*baseline).chain(&baseline.nudged);
+        let errs = as_recorded.any(|replay| replay.course.out_of_memory.is_some());
+        let told = rivals.iter().filter(|_| !errs);
         self.out_of_memory.extend(told.filter_map(|b| {
             let (recording, policy) = (facts.file.clone(), b.policy.clone());
             Some(OutOfMemoryEntry { recording, policy, short: b.course.out_of_memory.clone()? })
@@ -396,8 +398,9 @@ mod tests {
             course: Course { out_of_memory, ..Course::default() },
             ..outcome(policy, 100)
         };
-        for (recorded, told) in [(None, true), (short(), false)] {
-            let (a, b) = (with("linux-6.12", recorded), with("freehold", short()));
+        for (recorded, nudged, told) in [(None, None, true), (short(), None, false), (None, short(), false)] {
+            let nudged = vec![with("linux-6.12", nudged)];
+            let (a, b) = (ReplayOutcome { nudged, ..with("linux-6.12", recorded) }, with("freehold", short()));
             let facts = report(Detail::All).recordings[0].clone();
             let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, Detail::Differences);
             report.add(facts, &Replays { a: &a, rivals: &[b], baseline: &a });

@@ -331,10 +331,10 @@ pub struct ReplayOutcome {
     pub policy: String,
     /// The metrics.
     pub metrics: Metrics,
-    /// Those of further replays that should come to the same, as far as nothing is left to chance
+    /// Further replays that should come to the same, as far as nothing is left to chance
     /// ([`nudges`](crate::advice::nudges)).
     #[serde(skip)]
-    pub nudged: Vec<Metrics>,
+    pub nudged: Vec<ReplayOutcome>,
     /// The engine against the recorded kernel.
     pub fidelity: Vec<FidelityRow>,
     /// What could not be replayed exactly: the kind of event or reason, and how many.

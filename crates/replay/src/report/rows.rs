@@ -88,7 +88,7 @@ struct Replayed(Vec<Quantity>);
 
 impl Replayed {
     fn of(outcome: &ReplayOutcome, metric: Metric) -> Replayed {
-        let replays = iter::once(&outcome.metrics).chain(&outcome.nudged);
+        let replays = iter::once(outcome).chain(&outcome.nudged).map(|replay| &replay.metrics);
         let mut values: Vec<Quantity> =
             replays.map(|metrics| metrics.get(metric)).collect::<Option<_>>().unwrap_or_default();
         values.sort_by(|one, other| one.value().total_cmp(&other.value()));
@@ -206,7 +206,7 @@ mod tests {
         let metric = Metric::ZoneLockAcquisitions;
         let with = |counts: [u64; 3]| {
             let [metrics, nudged @ ..] = counts.map(|count| Metrics::new().with_count(metric, count));
-            ReplayOutcome { nudged: nudged.to_vec(), ..of(metrics) }
+            ReplayOutcome { nudged: nudged.iter().cloned().map(of).collect(), ..of(metrics) }
         };
         let fidelity = ["blocks_taken", "blocks_drained"].map(|name| FidelityRow::new(name, 1.0, 1.0, None));
         let judged = |a, b| {

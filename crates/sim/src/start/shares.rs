@@ -13,7 +13,7 @@ pub struct Percent(u64);
 
 impl Percent {
     /// So much of a number.
-    fn of(self, whole: u64) -> u64 {
+    pub fn of(self, whole: u64) -> u64 {
         (u128::from(whole) * u128::from(self.0) / u128::from(WHOLE)) as u64
     }
 }

@@ -1,0 +1,258 @@
+//! What lies in each pageblock of the machine: read frame by frame, about a second for 24 GiB.
+//!
+//! Page tables, slabs and compound pages have flags of their own. A page in a pipe has none, and neither has a free one
+//! that a CPU keeps on its list. What tells them apart is the control group that a page is charged to: only those of
+//! this process's group count. Where there is no such group, all do.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use freehold_trace::snapshot::flag;
+
+use super::error::Error;
+use super::kind::Kind;
+use super::wanted::PAGEBLOCK_PAGES;
+
+/// The kernel's files.
+const FLAGS: &str = "/proc/kpageflags";
+const GROUPS: &str = "/proc/kpagecgroup";
+/// Bytes of a frame's word.
+const WORD_BYTES: usize = 8;
+/// Pageblocks that are read at once.
+const PAGEBLOCKS_AT_ONCE: usize = 64;
+/// The kinds that the kernel places.
+const ORDERED: [Kind; 4] = [Kind::Pipes, Kind::Sockets, Kind::PageTables, Kind::Slab];
+/// Flags that say what a page is.
+const NAMED: u64 = flag::LRU
+    | flag::ANON
+    | flag::MMAP
+    | flag::HUGE
+    | flag::THP
+    | flag::HWPOISON
+    | flag::OFFLINE
+    | flag::RESERVED
+    | flag::SLAB
+    | flag::PGTABLE;
+
+/// Pages of a pageblock, by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Page tables.
+    tables: u16,
+    /// Pages of slabs.
+    slabs: u16,
+    /// Pages without any flag, of this process's control group.
+    plain: u16,
+    /// Parts of compound pages without another flag, likewise.
+    compound: u16,
+    /// Everything else that is neither free nor nothing.
+    others: u16,
+}
+
+impl Content {
+    fn count(&mut self, flags: u64, is_charged: bool) {
+        let of = match () {
+            () if flags & (flag::BUDDY | flag::NOPAGE) != 0 => return,
+            () if flags & flag::PGTABLE != 0 && is_charged => &mut self.tables,
+            () if flags & flag::SLAB != 0 => &mut self.slabs,
+            () if flags & NAMED != 0 => &mut self.others,
+            () if !is_charged => return,
+            () if flags & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0 => &mut self.compound,
+            () => &mut self.plain,
+        };
+        *of += 1;
+    }
+
+    /// Pages that are of such a kind.
+    pub fn of(&self, kind: Kind) -> u16 {
+        match kind {
+            Kind::Pins | Kind::Movable => self.others,
+            Kind::Pipes => self.plain,
+            Kind::Sockets => self.compound,
+            Kind::PageTables => self.tables,
+            Kind::Slab => self.slabs,
+        }
+    }
+
+    /// Whether nothing lies there.
+    pub fn is_empty(&self) -> bool {
+        *self == Content::default()
+    }
+
+    /// Whether nothing lies there that could not be a free page on a CPU's list.
+    fn may_be_empty(&self) -> bool {
+        Content { plain: 0, ..*self }.is_empty()
+    }
+}
+
+/// What lies in the pageblocks, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Census(Vec<Content>);
+
+impl Census {
+    /// What lies in this one.
+    pub fn of(&self, pageblock: u64) -> Content {
+        self.0.get(pageblock as usize).copied().unwrap_or_default()
+    }
+
+    /// How many pageblocks were looked at.
+    pub fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// The pageblocks that were empty before and have pages of this kind now, and how many pages. One that has more of
+    /// another kind is that one's: a datagram takes a little of a slab too.
+    pub fn gained(&self, before: &Census, kind: Kind) -> impl Iterator<Item = (u64, u16)> {
+        let more = move |number| {
+            let (then, now) = (before.of(number), self.of(number));
+            let gain = |kind: Kind| now.of(kind).saturating_sub(then.of(kind));
+            let is_its = gain(kind) > 0 && ORDERED.iter().all(|other| gain(*other) <= gain(kind));
+            (is_its && then.may_be_empty()).then_some((number, gain(kind)))
+        };
+        (0..self.len()).filter_map(more)
+    }
+}
+
+/// What reads it.
+#[derive(Debug)]
+pub struct Reader {
+    flags: File,
+    /// What pages are charged to, and the number of this process's group.
+    groups: Option<(File, u64)>,
+}
+
+impl Reader {
+    /// Opens what the kernel tells of frames.
+    pub fn open() -> Result<Reader, Error> {
+        let flags = File::open(FLAGS).map_err(Error::kernel(FLAGS))?;
+        let groups = File::open(GROUPS).ok().zip(own_group());
+        Ok(Reader { flags, groups })
+    }
+
+    /// Whether pages without a flag are told from free ones on a CPU's list.
+    pub fn tells_owners(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    /// Whether this frame is a part of a larger page.
+    pub fn is_compound(&self, frame: u64) -> Result<bool, Error> {
+        let mut word = [0; WORD_BYTES];
+        self.flags.read_exact_at(&mut word, frame * WORD_BYTES as u64).map_err(Error::kernel(FLAGS))?;
+        Ok(u64::from_le_bytes(word) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
+    }
+
+    /// Looks at all pageblocks.
+    pub fn census(&self) -> Result<Census, Error> {
+        let mut flags = vec![0; PAGEBLOCKS_AT_ONCE * PAGEBLOCK_PAGES * WORD_BYTES];
+        let mut groups = vec![0; flags.len()];
+        let mut census = Census::default();
+        loop {
+            let offset = census.len() * (PAGEBLOCK_PAGES * WORD_BYTES) as u64;
+            let read = read_up_to(&self.flags, &mut flags, offset).map_err(Error::kernel(FLAGS))?;
+            if let Some((file, _)) = &self.groups {
+                read_up_to(file, &mut groups[..read], offset).map_err(Error::kernel(GROUPS))?;
+            }
+            let pageblock = PAGEBLOCK_PAGES * WORD_BYTES;
+            let pairs = flags[..read].chunks(pageblock).zip(groups[..read].chunks(pageblock));
+            census.0.extend(pairs.map(|(flags, groups)| self.content(flags, groups)));
+            if read < flags.len() {
+                return Ok(census);
+            }
+        }
+    }
+
+    fn content(&self, flags: &[u8], groups: &[u8]) -> Content {
+        let own = self.groups.as_ref().map(|(_, own)| *own);
+        let words = |bytes: &'_ [u8]| {
+            bytes
+                .chunks_exact(WORD_BYTES)
+                .map(|word| u64::from_le_bytes(word.try_into().expect("8")))
+                .collect::<Vec<_>>()
+        };
+        let mut content = Content::default();
+        for (flags, group) in words(flags).into_iter().zip(words(groups)) {
+            content.count(flags, own.is_none_or(|own| own == group));
+        }
+        content
+    }
+}
+
+/// Fills the buffer from there on, as far as the file goes.
+fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}
+
+/// The number of this process's control group for memory; nothing if that is the root, which no page is charged to.
+fn own_group() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let folder = group_folder(&groups)?;
+    folder.metadata().ok().map(|metadata| metadata.ino())
+}
+
+/// Where the group that memory is charged to lies: that of the controller, or of the one hierarchy.
+fn group_folder(groups: &str) -> Option<PathBuf> {
+    let controller = groups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers.split(',').any(|name| name == "memory").then_some(("/sys/fs/cgroup/memory", path))
+    });
+    let unified = || Some(("/sys/fs/cgroup", groups.lines().find_map(|line| line.strip_prefix("0::"))?));
+    let (root, path) = controller.or_else(unified)?;
+    let path = path.trim_start_matches('/');
+    (!path.is_empty()).then(|| Path::new(root).join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(pages: &[(u64, bool)]) -> Content {
+        let mut content = Content::default();
+        pages.iter().for_each(|(flags, is_charged)| content.count(*flags, *is_charged));
+        content
+    }
+
+    #[test]
+    fn a_page_is_what_its_flags_say() {
+        let tail = flag::COMPOUND_TAIL;
+        let found =
+            content(&[(flag::PGTABLE, true), (flag::SLAB | tail, false), (0, true), (tail, true), (flag::LRU, false)]);
+        assert_eq!(found, Content { tables: 1, slabs: 1, plain: 1, compound: 1, others: 1 });
+    }
+
+    #[test]
+    fn free_pages_are_nothing_even_on_a_list_of_a_cpu() {
+        assert!(content(&[(flag::BUDDY, true), (0, false), (flag::NOPAGE, false)]).is_empty());
+        assert!(!content(&[(flag::PGTABLE, false)]).is_empty(), "others have page tables too");
+    }
+
+    #[test]
+    fn only_what_was_empty_gains() {
+        let pipe = content(&[(0, true)]);
+        let before = Census(vec![Content::default(), content(&[(flag::LRU, false)])]);
+        let after = Census(vec![pipe, pipe, pipe]);
+        assert_eq!(after.gained(&before, Kind::Pipes).collect::<Vec<_>>(), [(0, 1), (2, 1)]);
+        assert_eq!(after.gained(&before, Kind::Slab).count(), 0);
+        let tail = (flag::COMPOUND_TAIL, true);
+        let socket = Census(vec![content(&[tail, tail, (flag::SLAB, false)])]);
+        let of = |kind| socket.gained(&Census::default(), kind).collect::<Vec<_>>();
+        assert_eq!((of(Kind::Sockets), of(Kind::Slab)), (vec![(0, 2)], vec![]));
+    }
+
+    #[test]
+    fn the_group_is_that_of_the_memory_controller() {
+        let folder = |text: &str| group_folder(text).map(|path| path.display().to_string());
+        assert_eq!(folder("4:memory:/a/b\n0::/\n"), Some("/sys/fs/cgroup/memory/a/b".to_owned()));
+        assert_eq!(folder("0::/user.slice\n"), Some("/sys/fs/cgroup/user.slice".to_owned()));
+        assert_eq!([folder("0::/\n"), folder("3:cpu:/x\n")], [None, None]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Which frames the pages of a mapping lie in, and which pageblocks are ours as a whole.
+//!
+//! Huge pages are whole pageblocks at once; where the kernel gave none, small pages are sorted by frame, and those that
+//! make a pageblock are found all the same.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::error::Error;
+use super::region::Region;
+use super::wanted::PAGEBLOCK_PAGES;
+
+/// The kernel's file.
+const PAGEMAP: &str = "/proc/self/pagemap";
+/// Bytes of an entry, the bits of the frame number, and the bit that says that there is a frame.
+const ENTRY_BYTES: usize = 8;
+const FRAME: u64 = (1 << 55) - 1;
+const PRESENT: u64 = 1 << 63;
+
+/// A pageblock all of whose frames are ours.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// The page of the mapping in each of its frames, in order.
+    pub pages: Vec<usize>,
+}
+
+/// What tells the frames of this process.
+#[derive(Debug)]
+pub struct Pagemap(File);
+
+impl Pagemap {
+    /// Opens it.
+    pub fn open() -> Result<Pagemap, Error> {
+        File::open(PAGEMAP).map(Pagemap).map_err(Error::kernel(PAGEMAP))
+    }
+
+    /// The frame of each page of a region, where there is one.
+    pub fn frames(&self, region: &Region) -> Result<Vec<Option<u64>>, Error> {
+        let mut bytes = vec![0; region.pageblocks() * PAGEBLOCK_PAGES * ENTRY_BYTES];
+        let offset = region.first_page() * ENTRY_BYTES;
+        self.0.read_exact_at(&mut bytes, offset as u64).map_err(Error::kernel(PAGEMAP))?;
+        Ok(bytes
+            .chunks_exact(ENTRY_BYTES)
+            .map(|entry| frame(u64::from_le_bytes(entry.try_into().expect("8"))))
+            .collect())
+    }
+
+    /// The pageblocks that a region has all frames of, in order.
+    pub fn whole(&self, region: &Region) -> Result<Vec<Whole>, Error> {
+        let frames = self.frames(region)?;
+        let mut placed: Vec<(u64, usize)> =
+            frames.iter().enumerate().filter_map(|(page, frame)| Some(((*frame)?, page))).collect();
+        placed.sort_unstable();
+        Ok(whole(&placed))
+    }
+}
+
+fn frame(entry: u64) -> Option<u64> {
+    let frame = entry & FRAME;
+    (entry & PRESENT != 0 && frame != 0).then_some(frame)
+}
+
+/// The pageblocks of which all frames are among these, which are sorted.
+fn whole(placed: &[(u64, usize)]) -> Vec<Whole> {
+    let pageblock = |(frame, _): &(u64, usize)| frame / PAGEBLOCK_PAGES as u64;
+    let together = placed.chunk_by(|one, next| pageblock(one) == pageblock(next));
+    let all = together.filter(|chunk| chunk.len() == PAGEBLOCK_PAGES);
+    all.map(|chunk| Whole { pages: chunk.iter().map(|(_, page)| *page).collect() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_told_where_there_is_one() {
+        assert_eq!([frame(PRESENT | 7), frame(7), frame(PRESENT), frame(1 << 62 | 9)], [Some(7), None, None, None]);
+    }
+
+    #[test]
+    fn pageblocks_are_found_in_any_order_of_pages() {
+        let mut placed: Vec<(u64, usize)> = (0..512).map(|page| (1024 + page, 900 - page as usize)).collect();
+        placed.extend((0..511).map(|page| (2048 + page, page as usize)));
+        placed.sort_unstable();
+        let found = whole(&placed);
+        assert_eq!((found.len(), found[0].pages[0], found[0].pages[511]), (1, 900, 389));
+    }
+}

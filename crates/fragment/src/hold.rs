@@ -1,0 +1,82 @@
+//! The time in which memory stays as it was made: while a command runs, for some seconds, or until a signal.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use freehold_capture::{Interrupts, Program};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::error::Error;
+use super::scope::Scope;
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Nobody asked for it to stay.
+    AtOnce,
+    /// The command ended, with this status; without one, it did not end although it was told to.
+    Command(Option<ExitStatus>),
+    /// The time was up.
+    InTime,
+    /// The user ended it.
+    BySignal,
+}
+
+/// What is done while memory stays as it is.
+pub trait Meanwhile {
+    /// How long to wait for the next step; nothing if there is none.
+    fn pause(&self) -> Option<Duration>;
+    /// Does a step.
+    fn step(&mut self) -> Result<(), Error>;
+}
+
+impl<M: Meanwhile> Meanwhile for Option<M> {
+    fn pause(&self) -> Option<Duration> {
+        self.as_ref()?.pause()
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        self.as_mut().map_or(Ok(()), M::step)
+    }
+}
+
+/// Holds.
+pub fn hold(
+    program: Option<&Program>,
+    duration: Option<Duration>,
+    interrupts: &Interrupts,
+    scope: &Scope,
+    meanwhile: &mut dyn Meanwhile,
+) -> Result<Ended, Error> {
+    let running = program.map(|program| scope.outside(|| program.start_bound())).transpose()?;
+    scope.stand_back();
+    let end = duration.map(|duration| Instant::now() + duration);
+    let ended = loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break Ended::InTime;
+        }
+        let pause = [left, meanwhile.pause()].into_iter().flatten().min();
+        let pause =
+            pause.map(|pause| Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() });
+        let readable = interrupts.readable();
+        let mut fds = vec![PollFd::from_borrowed_fd(readable, PollFlags::IN)];
+        fds.extend(running.as_ref().map(|running| PollFd::from_borrowed_fd(running.ended(), PollFlags::IN)));
+        // A signal that interrupts the call has written a byte, which the next one sees.
+        let woken = poll(&mut fds, pause.as_ref()).unwrap_or(1);
+        if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+            break Ended::Command(None);
+        }
+        if interrupts.count() > 0 {
+            break Ended::BySignal;
+        }
+        if woken == 0 && meanwhile.pause().is_some() {
+            meanwhile.step()?;
+        }
+    };
+    interrupts.obey();
+    match running {
+        Some(running) => Ok(Ended::Command(running.end(interrupts)?)),
+        None => Ok(ended),
+    }
+}

@@ -1,0 +1,110 @@
+//! What stands against an order, said before anything is taken.
+
+use freehold_measure::room::{self, Need};
+use rustix::process::{Resource, getrlimit};
+
+use super::error::Error;
+use super::exact::PIPE_PAGES;
+use super::kind::Kind;
+use super::wanted::{PAGE, PAGEBLOCK, PAGEBLOCK_PAGES, Wanted, totals};
+use super::zones::Room;
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+/// The fewest pageblocks of which shares mean something.
+pub const PAGEBLOCKS_MIN: u64 = 16;
+/// What is taken beside the pages themselves, as a part of them: page tables, pipes, sockets.
+const BESIDE_PART: u64 = 16;
+/// Files that are open anyway.
+const FILES_ANYWAY: u64 = 64;
+
+/// Pages that each kind is to hold.
+type Shares = [(Kind, Vec<Wanted>)];
+
+/// Refuses what does not fit: into free memory, the control group, or the limits of this process.
+pub fn expect(shares: &Shares, room: &Room, plug: u64, files: Option<u64>) -> Result<(), Error> {
+    let pageblocks: u64 = shares.iter().map(|(_, wanted)| wanted.len() as u64).sum();
+    let asked = pageblocks * PAGEBLOCK as u64;
+    let least = PAGEBLOCKS_MIN * PAGEBLOCK as u64;
+    if asked < least {
+        return Err(Error::TooSmall { asked: asked / MIB, least: least / MIB });
+    }
+    let plugged = plug * PAGE as u64;
+    Room { pages: room.pages.saturating_sub(plug), ..*room }.expect(asked / PAGE as u64)?;
+    let memory = asked + asked / BESIDE_PART + plugged;
+    room::expect(&Need { memory, addresses: addresses(shares) + plug * PAGEBLOCK as u64 })?;
+    expect_files(shares, files)?;
+    expect_data(shares)
+}
+
+fn expect_files(shares: &Shares, limit: Option<u64>) -> Result<(), Error> {
+    let needed = FILES_ANYWAY + shares.iter().map(|(kind, wanted)| files(*kind, wanted)).sum::<u64>();
+    match limit {
+        Some(limit) if needed > limit => Err(Error::Files { needed, limit }),
+        _ => Ok(()),
+    }
+}
+
+fn expect_data(shares: &Shares) -> Result<(), Error> {
+    let needed = shares.iter().filter(|(kind, _)| kind.is_exact()).map(|(_, wanted)| bytes(wanted)).sum::<u64>();
+    match getrlimit(Resource::Data).current {
+        Some(limit) if needed > limit => Err(Error::Data { needed: needed / MIB, limit: limit / MIB }),
+        _ => Ok(()),
+    }
+}
+
+fn bytes(wanted: &[Wanted]) -> u64 {
+    (wanted.len() * PAGEBLOCK) as u64
+}
+
+/// Addresses that are mapped: a pageblock's for each page table.
+fn addresses(shares: &Shares) -> u64 {
+    let of = |(kind, wanted): &(Kind, Vec<Wanted>)| match kind {
+        Kind::Pins | Kind::Movable => bytes(wanted),
+        Kind::Pipes | Kind::PageTables => bytes(wanted) * PAGEBLOCK_PAGES as u64,
+        Kind::Sockets | Kind::Slab => 0,
+    };
+    shares.iter().map(of).sum()
+}
+
+/// Files that stay open.
+fn files(kind: Kind, wanted: &[Wanted]) -> u64 {
+    let (pageblocks, pages) = totals(wanted);
+    let pipes = |wanted: &Wanted| wanted.count().div_ceil(PIPE_PAGES) as u64;
+    match kind {
+        Kind::Movable | Kind::PageTables => 0,
+        // Pins that are renewed have a pipe for each pageblock at worst.
+        Kind::Pins => pages.div_ceil(PIPE_PAGES as u64) + pageblocks,
+        Kind::Pipes => 2 * wanted.iter().map(pipes).sum::<u64>(),
+        Kind::Sockets | Kind::Slab => 2 * (pageblocks + wanted.len() as u64 / 32 + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(pageblocks: usize) -> Vec<Wanted> {
+        let mut one = Wanted::default();
+        (0..300).for_each(|page| one.add(page));
+        vec![one; pageblocks]
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_what_it_does_not_fit_into() {
+        let room = Room { pages: 1 << 15, floor: 1 << 14 };
+        let refused = |pageblocks: usize, kind, files| {
+            expect(&[(kind, wanted(pageblocks))], &room, 0, files).unwrap_err().to_string()
+        };
+        assert!(refused(15, Kind::Pins, None).contains("30 MiB are too little"));
+        assert!(refused(65, Kind::Pins, None).contains("130 MiB are to be worked on, and 128 MiB are free"));
+        assert!(refused(32, Kind::Pipes, Some(100)).contains("about 192 files open, and the limit is 100"));
+    }
+
+    #[test]
+    fn pages_of_pipes_are_packed_where_it_does_not_matter() {
+        assert_eq!(files(Kind::Pins, &wanted(2)), 5);
+        assert_eq!(files(Kind::Pipes, &wanted(2)), 8);
+        assert_eq!(files(Kind::Movable, &wanted(2)), 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! What was done to a machine's memory, for people and programs.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::report::{Column, Report, Table, Value};
+use serde::Serialize;
+
+use super::kind::Kind;
+use super::zones::Free;
+
+/// At most this part of the lost pageblocks may come back by compaction.
+pub const RETURNED_PART: u64 = 10;
+
+/// What became of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindReport {
+    /// The kind.
+    pub kind: Kind,
+    /// Whether each page lies where it was ordered. Else the kernel placed them, and what it came to was measured.
+    pub page_by_page: bool,
+    /// Pageblocks that were worked on.
+    pub pageblocks: u64,
+    /// Of these, the ones that were to hold something.
+    pub wanted_pageblocks: u64,
+    /// Pageblocks that do.
+    pub held_pageblocks: u64,
+    /// Pages that were to be held.
+    pub wanted_pages: u64,
+    /// Pages that are.
+    pub held_pages: u64,
+}
+
+/// What is proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// At most a tenth came back, and most of the control did.
+    Holds,
+    /// More than a tenth came back.
+    Returned,
+    /// Nothing was lost, or compaction gave up before it came to the control.
+    Nothing,
+}
+
+/// What compaction made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Proof {
+    /// Pageblocks that were free as a whole, and hold something since.
+    pub lost_pageblocks: u64,
+    /// Of these, the ones that compaction of all memory made free again.
+    pub returned_pageblocks: u64,
+    /// Pageblocks with pages that can be moved, made beside them.
+    pub control_pageblocks: u64,
+    /// Of these, the ones that compaction made free again.
+    pub control_returned: u64,
+}
+
+impl Proof {
+    /// What is proved.
+    pub fn verdict(&self) -> Verdict {
+        match () {
+            () if self.returned_pageblocks * RETURNED_PART > self.lost_pageblocks => Verdict::Returned,
+            () if self.lost_pageblocks == 0 || self.control_returned * 2 <= self.control_pageblocks => Verdict::Nothing,
+            () => Verdict::Holds,
+        }
+    }
+}
+
+/// Free memory at each moment.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Moments {
+    /// Before anything was done.
+    pub before: Free,
+    /// When memory was as ordered.
+    pub applied: Free,
+    /// When all of it was compacted, if it was.
+    pub compacted: Option<Free>,
+    /// When it had stayed so for as long as was asked.
+    pub held: Free,
+    /// When everything was undone.
+    pub undone: Free,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize)]
+pub struct FragmentReport {
+    /// Whose memory, and what was ordered.
+    pub subject: String,
+    /// What became of each kind.
+    pub kinds: Vec<KindReport>,
+    /// Free memory of the whole machine.
+    pub free: Moments,
+    /// What compaction made of it, if that was asked.
+    pub proof: Option<Proof>,
+    /// Pageblocks whose pages were let go, for others elsewhere, while memory stayed so.
+    pub renewed_pageblocks: u64,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl FragmentReport {
+    fn kinds(&self) -> Table {
+        let row = |kind: &KindReport| {
+            let placed = if kind.page_by_page { "page by page" } else { "in order of allocation" };
+            vec![
+                Value::text(kind.kind),
+                Value::text(placed),
+                Value::count(kind.pageblocks),
+                Value::count(kind.wanted_pageblocks),
+                Value::count(kind.held_pageblocks),
+                Value::count(kind.wanted_pages),
+                Value::count(kind.held_pages),
+            ]
+        };
+        let numbers = ["pageblocks", "to hold", "hold", "pages to hold", "pages held"];
+        let table = Table::new(
+            "Pages that cannot be moved",
+            Column::several(&["kind", "placed"], &numbers),
+            self.kinds.iter().map(row),
+        );
+        Table { conclusions: self.conclusions(), ..table }
+    }
+
+    fn conclusions(&self) -> Vec<String> {
+        let sum = |of: fn(&KindReport) -> u64| self.kinds.iter().map(of).sum::<u64>();
+        let (all, wanted, held) =
+            (sum(|kind| kind.pageblocks), sum(|kind| kind.wanted_pageblocks), sum(|kind| kind.held_pageblocks));
+        let share = |part: u64| part as f64 * 100.0 / all.max(1) as f64;
+        let reached = format!(
+            "{held} pageblocks held something that could not be moved, and {wanted} were to, of {all} that were worked on \
+             ({:.1} %, {:.1} %)",
+            share(held),
+            share(wanted)
+        );
+        let renewed = (self.renewed_pageblocks > 0)
+            .then(|| format!("{} pageblocks were let go for others elsewhere meanwhile", self.renewed_pageblocks));
+        [reached].into_iter().chain(renewed).chain(self.proof.map(|proof| told(&proof))).collect()
+    }
+
+    fn moments(&self) -> Table {
+        let row = |moment: &str, free: &Free| {
+            vec![
+                Value::text(moment),
+                Value::count(free.pages),
+                Value::count(free.pageblocks),
+                Value::decimal(Some(free.unusable_free_index_order9)),
+            ]
+        };
+        let free = &self.free;
+        let rows = [
+            Some(row("before", &free.before)),
+            Some(row("applied", &free.applied)),
+            free.compacted.as_ref().map(|compacted| row("compacted", compacted)),
+            Some(row("at the end", &free.held)),
+            Some(row("undone", &free.undone)),
+        ];
+        let numbers = ["free pages", "free pageblocks", "unusable index"];
+        Table::new("The machine", Column::several(&["moment"], &numbers), rows.into_iter().flatten())
+    }
+}
+
+fn told(proof: &Proof) -> String {
+    let Proof { lost_pageblocks, returned_pageblocks, control_pageblocks, control_returned } = proof;
+    let verdict = match proof.verdict() {
+        Verdict::Holds => "they cannot be moved",
+        Verdict::Returned => "they can be moved",
+        Verdict::Nothing => "nothing is proved",
+    };
+    format!(
+        "Of {lost_pageblocks} lost pageblocks compaction brought {returned_pageblocks} back, and {control_returned} of \
+         {control_pageblocks} that it was to bring back: {verdict}"
+    )
+}
+
+impl Document for FragmentReport {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let subject = [self.subject.clone()].into_iter().chain(self.notes.iter().cloned()).collect();
+        Cow::Owned(vec![Report { subject, tables: vec![self.kinds(), self.moments()], ..Report::default() }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_may_come_back_and_no_more() {
+        let verdict = |lost_pageblocks, returned_pageblocks, control_returned| {
+            Proof { lost_pageblocks, returned_pageblocks, control_pageblocks: 16, control_returned }.verdict()
+        };
+        assert_eq!([verdict(20, 2, 16), verdict(20, 0, 9)], [Verdict::Holds; 2]);
+        assert_eq!([verdict(20, 3, 16), verdict(20, 20, 0)], [Verdict::Returned; 2]);
+        assert_eq!([verdict(20, 0, 8), verdict(0, 0, 16)], [Verdict::Nothing; 2]);
+    }
+}

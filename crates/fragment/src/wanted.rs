@@ -1,0 +1,81 @@
+//! Which pages of a pageblock are to be held.
+
+/// Pages of a pageblock.
+pub const PAGEBLOCK_PAGES: usize = 512;
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+/// Bytes of a pageblock.
+pub const PAGEBLOCK: usize = PAGE * PAGEBLOCK_PAGES;
+/// Bits of a word.
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// The pages of one pageblock that are to be held, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted([u64; PAGEBLOCK_PAGES / WORD_BITS]);
+
+impl Wanted {
+    /// Adds a page.
+    ///
+    /// # Panics
+    /// If a pageblock has no such page.
+    pub fn add(&mut self, page: usize) {
+        self.0[page / WORD_BITS] |= 1 << (page % WORD_BITS);
+    }
+
+    /// Whether this page is to be held.
+    pub fn has(&self, page: usize) -> bool {
+        self.0[page / WORD_BITS] >> (page % WORD_BITS) & 1 == 1
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Their numbers, from the first to the last.
+    pub fn pages(&self) -> impl Iterator<Item = usize> {
+        (0..PAGEBLOCK_PAGES).filter(|page| self.has(*page))
+    }
+
+    /// As many units of so many pages as these pages fill, in a row: the first of them, and the first after them.
+    pub fn row(&self, unit: usize) -> (usize, usize) {
+        let (units, all) = (self.count().div_ceil(unit), PAGEBLOCK_PAGES / unit);
+        let first = self.pages().next().unwrap_or(0) / unit;
+        let first = first.min(all - units);
+        (first, first + units)
+    }
+}
+
+/// How many pageblocks have something to be held, and how many pages that is.
+pub fn totals(wanted: &[Wanted]) -> (u64, u64) {
+    let counts = || wanted.iter().map(Wanted::count).filter(|count| *count > 0);
+    (counts().count() as u64, counts().sum::<usize>() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pages: impl IntoIterator<Item = usize>) -> Wanted {
+        let mut wanted = Wanted::default();
+        pages.into_iter().for_each(|page| wanted.add(page));
+        wanted
+    }
+
+    #[test]
+    fn pages_are_what_was_added() {
+        let wanted = of([0, 63, 64, 511]);
+        assert_eq!(wanted.pages().collect::<Vec<_>>(), [0, 63, 64, 511]);
+        assert_eq!(totals(&[wanted, Wanted::default(), of([7])]), (2, 5));
+    }
+
+    #[test]
+    fn a_row_has_room_for_all_pages_and_stays_in_the_pageblock() {
+        assert_eq!(of([9, 10, 400]).row(1), (9, 12));
+        assert_eq!(of([9, 10, 400]).row(4), (2, 3));
+        assert_eq!(of([510, 511]).row(8), (63, 64));
+        assert_eq!(of(500..512).row(1), (500, 512));
+        assert_eq!(of(0..512).row(8), (0, 64));
+        assert_eq!(of([]).row(4), (0, 0));
+    }
+}

@@ -1,0 +1,147 @@
+//! The free memory of the machine in figures, and what of it is to be left alone.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use freehold_trace::facts::ZoneFacts;
+use freehold_trace::procfs::{ZoneBlocks, parse_buddyinfo, parse_pagetypeinfo, parse_zoneinfo};
+use serde::Serialize;
+
+use super::error::Error;
+use super::wanted::PAGE;
+
+/// Order of a pageblock.
+pub const PAGEBLOCK_ORDER: usize = 9;
+/// Pages of a MiB.
+const PAGES_PER_MIB: u64 = (1 << 20) / PAGE as u64;
+/// The part of memory that is left to the machine beside its watermarks, and the least of that.
+const MARGIN_PART: u64 = 64;
+const MARGIN_LEAST: u64 = (64 << 20) / PAGE as u64;
+/// How often, and how long apart, it is looked whether page tables are still being freed.
+const SETTLE_LOOKS: u32 = 20;
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Free memory at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Free {
+    /// Free pages.
+    pub pages: u64,
+    /// Free blocks of order 9 and above, counted in pageblocks.
+    pub pageblocks: u64,
+    /// Share of the free memory that lies in blocks too small for order 9.
+    pub unusable_free_index_order9: f64,
+}
+
+impl Free {
+    /// As it is now.
+    pub fn now() -> Result<Free, Error> {
+        Ok(Free::of(&parse_buddyinfo(&read("/proc/buddyinfo")?)?))
+    }
+
+    fn of(zones: &[ZoneBlocks]) -> Free {
+        let blocks = || zones.iter().flat_map(|zone| zone.free.iter().enumerate());
+        let pages: u64 = blocks().map(|(order, count)| count << order).sum();
+        let large = blocks().filter(|(order, _)| *order >= PAGEBLOCK_ORDER);
+        let pageblocks: u64 = large.map(|(order, count)| count << (order - PAGEBLOCK_ORDER)).sum();
+        let unusable = 1.0 - (pageblocks << PAGEBLOCK_ORDER) as f64 / pages.max(1) as f64;
+        Free { pages, pageblocks, unusable_free_index_order9: unusable }
+    }
+}
+
+/// Pages that may be worked on, and pages that are left to the machine: high watermarks and a margin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Free pages beyond the floor.
+    pub pages: u64,
+    /// Free pages that are left in any case.
+    pub floor: u64,
+}
+
+impl Room {
+    /// As it is now.
+    pub fn now() -> Result<Room, Error> {
+        let floor = floor(&parse_zoneinfo(&read("/proc/zoneinfo")?)?, field("MemTotal:")?);
+        Ok(Room { pages: free_pages()?.saturating_sub(floor), floor })
+    }
+
+    /// Refuses to work on more.
+    ///
+    /// # Errors
+    /// When there are not so many pages.
+    pub fn expect(&self, pages: u64) -> Result<(), Error> {
+        let mib = |pages: u64| pages / PAGES_PER_MIB;
+        if pages <= self.pages { Ok(()) } else { Err(Error::TooMuch { asked: mib(pages), room: mib(self.pages) }) }
+    }
+}
+
+fn floor(zones: &[ZoneFacts], total: u64) -> u64 {
+    let high: u64 = zones.iter().map(|zone| zone.high + zone.boost).sum();
+    high + (total / MARGIN_PART).max(MARGIN_LEAST)
+}
+
+/// Free pages, by the cheapest counter that there is.
+pub fn free_pages() -> Result<u64, Error> {
+    field("MemFree:")
+}
+
+/// Free pages in unmovable pageblocks that are not free as a whole: what the kernel takes before it opens another.
+pub fn unmovable_fragments() -> Result<u64, Error> {
+    let types = parse_pagetypeinfo(&read("/proc/pagetypeinfo")?)?.types;
+    let unmovable = types.iter().filter(|count| count.migratetype == freehold_trace::event::migratetype::UNMOVABLE);
+    let small = unmovable.flat_map(|count| count.free.iter().enumerate().take(PAGEBLOCK_ORDER));
+    Ok(small.map(|(order, count)| count << order).sum())
+}
+
+/// Pages that were moved since the machine started.
+pub fn moved_pages() -> Result<u64, Error> {
+    let text = read("/proc/vmstat")?;
+    Ok(text.lines().find_map(|line| line.strip_prefix("pgmigrate_success ")?.trim().parse().ok()).unwrap_or(0))
+}
+
+/// Waits until page tables that were unmapped are free: the kernel frees them when all CPUs have let go of them. Until
+/// two looks find as many, or for two seconds at most.
+pub fn settle() -> Result<(), Error> {
+    let mut tables = field("PageTables:")?;
+    for _ in 0..SETTLE_LOOKS {
+        thread::sleep(SETTLE_PAUSE);
+        let now = field("PageTables:")?;
+        if now >= tables {
+            break;
+        }
+        tables = now;
+    }
+    Ok(())
+}
+
+/// A number of `/proc/meminfo`, in pages.
+fn field(name: &str) -> Result<u64, Error> {
+    let text = read("/proc/meminfo")?;
+    let number = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse().ok());
+    Ok(number.unwrap_or(0_u64) * 1024 / PAGE as u64)
+}
+
+fn read(path: &'static str) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(Error::kernel(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_too_small_are_the_unusable_part() {
+        let mut blocks = vec![0; 11];
+        (blocks[0], blocks[9], blocks[10]) = (512, 1, 1);
+        let zone = ZoneBlocks { node: 0, zone: "Normal".to_owned(), free: blocks };
+        assert_eq!(Free::of(&[zone]), Free { pages: 2048, pageblocks: 3, unusable_free_index_order9: 0.25 });
+        assert_eq!(Free::of(&[]).pageblocks, 0);
+    }
+
+    #[test]
+    fn watermarks_and_a_margin_are_left() {
+        let zone = ZoneFacts { high: 1000, boost: 24, ..ZoneFacts::default() };
+        assert_eq!(floor(&[zone.clone(), zone.clone()], 1 << 20), 2048 + (1 << 14));
+        assert_eq!(floor(&[zone], 1 << 10), 1024 + (1 << 14));
+    }
+}

@@ -1,0 +1,200 @@
+//! `freehold age --apply`: this machine's memory made as an age says, while a command runs or for a time, and then undone.
+
+use std::ffi::OsString;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use freehold_fragment::{Check, Ended, FragmentReport, Kind, Plan, Verdict, Wanted, Watch};
+use freehold_measure::formats::Formats;
+use freehold_measure::terminal::Style;
+use freehold_sim::plan::{Bytes, BytesError};
+use freehold_sim::start::shares::Percent;
+use freehold_sim::start::{PAGEBLOCK_PAGES, Pageblock, Start, Use};
+
+use super::expect_each_once;
+use super::record::seconds;
+use crate::error::Error;
+
+/// Of what is free beyond the machine's own need, the percentage that is worked on if nobody says how much.
+const PERCENT: &str = "80";
+
+/// Arguments of `freehold age` that mean the running machine.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Make the memory of this machine so: for as long as COMMAND runs, or until Ctrl-C (Linux, as root)
+    #[arg(long)]
+    apply: bool,
+
+    /// What holds the pages that cannot be moved, in equal parts. `pins` lie page by page as drawn; the kernel places the
+    /// others, and the report says what it came to. `movable` is a control: pages that compaction does move
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',', requires = "apply",
+          default_values_t = Kind::UNMOVABLE, help_heading = "With --apply")]
+    with: Vec<Kind>,
+
+    /// Undo it after so many seconds, even if COMMAND still runs (it is then told to end, by SIGTERM)
+    #[arg(long = "for", value_name = "S", value_parser = seconds, requires = "apply", help_heading = "With --apply")]
+    duration: Option<Duration>,
+
+    /// Compact all memory of the machine first: at most a tenth of the lost pageblocks may come back. Without --for and
+    /// COMMAND, that is all
+    #[arg(long, requires = "apply", help_heading = "With --apply")]
+    check: bool,
+
+    /// Keep fragmenting meanwhile: the pins of so many pageblocks a second are let go, and others made elsewhere, by a
+    /// process that waits for whoever wants the CPU [default: 8]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8",
+          value_parser = clap::value_parser!(u64).range(1..=640), requires = "apply", help_heading = "With --apply")]
+    sustain: Option<u64>,
+
+    /// The command to run meanwhile; its exit status is passed on
+    #[arg(last = true, value_name = "COMMAND", requires = "apply")]
+    command: Vec<OsString>,
+}
+
+impl ApplyArgs {
+    /// Whether the running machine is meant.
+    pub fn is_asked(&self) -> bool {
+        self.apply
+    }
+}
+
+/// How much memory: so many bytes, or a share of what is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So much.
+    Bytes(Bytes),
+    /// So much of what is free.
+    Share(Percent),
+}
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Amount, String> {
+        match text.strip_suffix('%') {
+            Some(percent) => percent.trim_end().parse().map(Amount::Share),
+            None => text.parse().map(Amount::Bytes).map_err(|error: BytesError| error.to_string()),
+        }
+    }
+}
+
+impl Amount {
+    /// The memory of a machine that is drawn.
+    pub fn of_a_machine(self) -> Result<Bytes, Error> {
+        match self {
+            Amount::Bytes(bytes) => Ok(bytes),
+            Amount::Share(_) => Err(Error::Input(
+                "--memory in percent is of this machine's free memory; give --apply, or a size".to_owned(),
+            )),
+        }
+    }
+
+    fn pages(self, free: u64) -> u64 {
+        match self {
+            Amount::Bytes(bytes) => bytes.pages(),
+            Amount::Share(share) => share.of(free),
+        }
+    }
+}
+
+/// Pageblocks of this machine that are to be worked on.
+pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
+    let room = freehold_fragment::room()?;
+    let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("a constant")));
+    let pages = amount.pages(room.pages);
+    // What is drawn takes memory too, so it is said before that.
+    room.expect(pages)?;
+    Ok(pages / u64::from(PAGEBLOCK_PAGES))
+}
+
+/// Makes memory like this start, lets it stay so, undoes it, and tells what came of it.
+pub fn run(args: &ApplyArgs, start: &Start, subject: String, formats: &Formats, style: Style) -> Result<(), Error> {
+    expect_each_once("kind", args.with.iter().copied())?;
+    let (report, ended) = freehold_fragment::apply(&args.plan(start, subject), &mut Said)?;
+    match args.command.is_empty() {
+        true => formats.emit(&report, style)?,
+        false => formats.emit_beside(&report, Style::PLAIN)?,
+    }
+    judged(&report, ended)
+}
+
+impl ApplyArgs {
+    fn plan(&self, start: &Start, subject: String) -> Plan {
+        Plan {
+            subject,
+            wanted: start.pageblocks().map(|pageblock| wanted(&pageblock)).collect(),
+            kinds: self.with.clone(),
+            check: if self.check { Check::Compact } else { Check::None },
+            command: self.command.clone(),
+            duration: self.duration,
+            sustain: self.sustain.unwrap_or(0),
+        }
+    }
+}
+
+/// The pages of a pageblock that can be neither moved nor given up.
+fn wanted(pageblock: &Pageblock<'_>) -> Wanted {
+    let (mut wanted, mut page) = (Wanted::default(), 0);
+    for run in pageblock.runs {
+        let pages = page..page + run.pages() as usize;
+        page = pages.end;
+        if run.what == Use::Fixed {
+            pages.for_each(|page| wanted.add(page));
+        }
+    }
+    wanted
+}
+
+/// Whether the proof failed, or else the command.
+fn judged(report: &FragmentReport, ended: Ended) -> Result<(), Error> {
+    match report.proof.map(|proof| (proof, proof.verdict())) {
+        Some((proof, Verdict::Returned)) => {
+            return Err(Error::Returned { lost: proof.lost_pageblocks, returned: proof.returned_pageblocks });
+        }
+        Some((_, Verdict::Nothing)) => return Err(Error::Unproved),
+        _ => {}
+    }
+    match ended {
+        Ended::Command(Some(status)) if !status.success() => Err(Error::Ended(status)),
+        _ => Ok(()),
+    }
+}
+
+/// Says on stderr that memory is as it was ordered.
+struct Said;
+
+impl Watch for Said {
+    fn applied(&mut self, held_pageblocks: u64, pageblocks: u64) {
+        eprintln!(
+            "freehold: {held_pageblocks} pageblocks hold something that cannot be moved by now; {pageblocks} were worked on"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_sim::start::{age, drawn};
+
+    use super::*;
+
+    #[test]
+    fn memory_is_a_size_or_a_share_of_what_is_free() {
+        let pages = |text: &str| text.parse::<Amount>().map(|amount| amount.pages(1000));
+        assert_eq!((pages("512MiB"), pages("25%")), (Ok(131_072), Ok(250)));
+        assert!(pages("101%").is_err() && pages("x").is_err() && pages("%").is_err());
+        assert!(Amount::Share("5".parse().unwrap()).of_a_machine().is_err());
+    }
+
+    #[test]
+    fn what_is_fixed_in_a_start_is_wanted() {
+        let figures = age::figures(60, 1000);
+        let start = drawn(&figures, 1);
+        let wanted: Vec<Wanted> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();
+        let counts = || wanted.iter().map(Wanted::count).filter(|count| *count > 0);
+        assert_eq!(
+            (counts().count() as u64, counts().sum::<usize>() as u64),
+            (figures.fixed_pageblocks, figures.fixed)
+        );
+    }
+}
