@@ -34,6 +34,7 @@ mod settings;
 mod start;
 mod survey;
 
+pub use counts::was_short;
 pub use error::Error;
 pub use settings::Setting;
 

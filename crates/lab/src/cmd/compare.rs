@@ -222,7 +222,7 @@ fn nudged<'s>(
     args: &CompareArgs,
 ) -> impl Iterator<Item = Vec<Setting>> + use<'s> {
     let (facts, settings) = (recording.reader.facts(), side.settings);
-    let is_nudged = !args.exact && advice::is_short(facts);
+    let is_nudged = !args.exact && freehold_replay::was_short(facts);
     let nudges = if is_nudged { advice::nudges(facts, settings) } else { Vec::new() };
     iter::once(settings.to_vec()).chain(nudges.into_iter().map(move |nudge| [settings, &[nudge]].concat()))
 }

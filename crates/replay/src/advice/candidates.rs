@@ -6,7 +6,6 @@
 use freehold_trace::Kind;
 use freehold_trace::facts::Facts;
 
-use crate::counts::vmstat_delta;
 use crate::settings::{
     self, BOOST_FACTOR, DEFRAG, EXTFRAG_THRESHOLD, HIGH_FRACTION, MIN_FREE, PROACTIVENESS, SCALE_FACTOR, Setting,
 };
@@ -93,11 +92,6 @@ pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     let Some(now) = now else { return Vec::new() };
     let nudged = NUDGES.iter().map(|part| now * part / NUDGE_WHOLE).filter(|value| *value != now);
     nudged.filter_map(|value| format!("{MIN_FREE}={value}").parse().ok()).collect()
-}
-
-/// Whether the recorded machine was short of memory: only then does it matter much when exactly that is.
-pub fn is_short(facts: &Facts) -> bool {
-    ["pgscan_kswapd", "pgscan_direct", "compact_stall"].iter().any(|name| vmstat_delta(facts, name) > Some(0))
 }
 
 /// Requests in a recording.
