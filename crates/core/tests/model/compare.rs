@@ -92,6 +92,7 @@ fn counters<L>(zone: &Zone<L>, expected: &zone::Zone) -> Result<(), String> {
         ("boost", zone.boost(), expected.boost),
         ("reserved_highatomic", zone.reserved_highatomic(), expected.reserved_highatomic),
         ("below high", u64::from(zone.has(ZoneFlag::BelowHigh)), i64::from(expected.below_high)),
+        ("near high", u64::from(zone.has(ZoneFlag::NearHigh)), i64::from(expected.is_near_high())),
         ("boosted", u64::from(zone.has(ZoneFlag::BoostedWatermark)), i64::from(expected.boosted)),
     ];
     match pairs.into_iter().find(|&(_, found, expected)| found as i64 != expected) {

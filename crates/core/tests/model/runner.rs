@@ -43,8 +43,6 @@ pub enum Sabotage {
     OpenEarly,
     /// The reference lets what was nobody's stay so when a part of it is taken.
     LeaveNobodys,
-    /// The reference takes as much of other types' pageblocks as of its own.
-    StealMore,
     /// The reference cuts parts down to the size that is asked for.
     CutAtOnce,
     /// The reference uses what drains bring of owned pageblocks no later than the rest.

@@ -198,7 +198,8 @@ pub fn owned(pcp: PcpPolicy, mut world: World) -> World {
 
 /// The same world under the library's own rules: CPUs own pageblocks, and have stacks for what comes home.
 pub fn shipped(world: World) -> World {
-    of_kernel(Policy::FREEHOLD, world)
+    // What is given back in the background the reference does not know; `rules/reserve.rs` holds it.
+    of_kernel(Policy { highatomic: HighAtomicPolicy::Linux, ..Policy::FREEHOLD }, world)
 }
 
 /// The same world of one node with so many CPUs.

@@ -286,11 +286,10 @@ fn a_range_of_an_owned_pageblock_can_be_isolated_and_a_frame_of_it_poisoned() {
 #[test]
 fn a_request_finds_pages_on_stacks_before_it_fails() {
     scene_of(OwnedRemote, |engine| {
-        let mut pages = exhaust(engine, MOVABLE, 0);
-        pages.truncate(PAGEBLOCK as usize);
+        let pages: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
-        exhaust(engine, Gfp::ATOMIC | Gfp::MEMALLOC, 0);
-        pages.iter().for_each(|page| free(engine, page.raw(), 0));
+        pages.iter().for_each(|&page| free(engine, page, 0));
+        crate::home::use_up(engine, 1, Gfp::ATOMIC);
         assert!(stacked(engine, 0) > 0);
         assert!(engine.alloc_pages(Gfp::ATOMIC | Gfp::MEMALLOC, Order::ZERO).is_ok());
     });

@@ -5,6 +5,9 @@
 //! no lock at all, and so does the owner when an interrupt finds its own lists locked. The owner takes the whole stack
 //! when it next runs out, or drains.
 //!
+//! Where memory is short a free goes the ordinary way, to the list of the CPU that frees: it is short of pages, too, and
+//! a page that waits for its owner is one that somebody reclaims for.
+//!
 //! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: the
 //! CPU that pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before
 //! a request fails, it looks into all stacks.

@@ -4,7 +4,7 @@
 //! recall   pages of blocks that this CPU owns and that are free in the zone
 //! own      whole pageblocks of the request's type, as long as nothing smaller would do
 //! parts    the smallest free blocks of that type that will do, of each as much as is still missing
-//! classic  what Linux would take, with fallback to other types, from which it takes no more than the request needs
+//! classic  what Linux would take, with fallback to other types
 //! ```
 //!
 //! Each is tried when those before it did not bring enough; all under one hold of the zone lock. What comes is not cut
@@ -12,9 +12,9 @@
 //! lock. Where a pageblock does not fit the list's limit, or none is whole, parts are taken. A pageblock that a part
 //! came from is this CPU's from then on, unless it is another's already, or of another type.
 //!
-//! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. A zone that is
-//! short of memory gives what Linux would take, and no more: nothing larger than asked for, and nothing is called back,
-//! since parts that lie in the zone are on their way to become whole there.
+//! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. In a zone that is
+//! short of memory ownership sleeps: a list gets what Linux would give it, nothing is called back, since parts that lie
+//! in the zone are on their way to become whole there, nothing new is owned, and frees stay where they happen (`home`).
 //!
 //! Where the zone has nothing that the request could use, its lock is not taken to find that out.
 //!
@@ -164,14 +164,11 @@ impl Refill<'_> {
 
     fn take_classic<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         let (mut cursor, Wanted { order, migratetype, .. }) = (Cursor::Normal, self.wanted);
-        // More of another type's pageblocks would be mixed than must be.
         while self.is_short()
-            && cursor != Cursor::Steal
             && let Some(pfn) = locked.take(self.wanted, &mut cursor)
         {
             self.push(&locked.map, pfn, order);
-            // What is owned whole is on no list once it is freed: where memory is short, huge pages go back at once.
-            if order < locked.pageblock_order() || !self.is_calm {
+            if self.is_calm && order < locked.pageblock_order() {
                 locked.own_if_nobodys(pfn, migratetype, self.cpu);
             }
         }

@@ -56,6 +56,12 @@ impl Reference {
         matches!(self.rules.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 
+    /// Whether the zone around a frame has no worries, nor is its node to be spared.
+    pub fn has_plenty(&self, pfn: u32) -> bool {
+        let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
+        self.is_calm(zone)
+    }
+
     /// A free for which the caller's own list is not the place.
     pub fn free_home(&mut self, (pfn, order): Block, owner: usize) {
         let block = self.map.block;

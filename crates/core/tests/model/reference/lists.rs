@@ -244,7 +244,8 @@ impl Reference {
     /// Frees a block that nobody refers to any more.
     pub fn free(&mut self, pfn: u32, order: u8) {
         self.map.paint(pfn, order, Page::Gone);
-        if let Some(owner) = self.map.owner(pfn).filter(|&owner| owner != self.cpu || order > 3) {
+        let goes_home = |&owner: &usize| order > 3 || owner != self.cpu && self.has_plenty(pfn);
+        if let Some(owner) = self.map.owner(pfn).filter(goes_home) {
             return self.free_home((pfn, order), owner);
         }
         let migratetype = match self.map.type_of(pfn) {

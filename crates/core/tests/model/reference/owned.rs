@@ -5,6 +5,7 @@
 //! what Linux would take. What was nobody's is the CPU's then. Whatever comes lies uncut until somebody wants less.
 
 use freehold::base::MigrateType;
+use freehold::policy::flags::AllocFlags;
 use freehold::policy::kswapd::BusyNodes;
 
 use super::lists::index_of;
@@ -159,9 +160,23 @@ impl Zone {
 
     /// Whether the zone has no worries: a request of any order leaves it above its high watermark.
     fn is_well_above_high(&self) -> bool {
-        let worried = self.boosted || self.below_high || self.reclaim_active;
+        !(self.boosted || self.below_high || self.reclaim_active || self.is_near_high())
+    }
+
+    /// Whether anything is free that a request, or a smaller one like it, may have.
+    fn may_serve(&self, Search { migratetype, flags, .. }: Search, block: u8) -> bool {
+        use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
+        let least = if flags.contains(AllocFlags::NOFRAGMENT) { block } else { 0 };
+        let has_some = |from: u8, types: &[MigrateType]| {
+            self.lists[usize::from(from)..].iter().any(|lists| types.iter().any(|of| !lists[of.index()].is_empty()))
+        };
+        has_some(0, &[migratetype, Cma, HighAtomic]) || has_some(least, &[Unmovable, Movable, Reclaimable])
+    }
+
+    /// Whether a request could bring it below its high watermark.
+    pub fn is_near_high(&self) -> bool {
         let reserve = self.lowmem_reserve.into_iter().max().unwrap_or(0);
-        !worried && self.free_for_all() > self.high + self.boost + reserve + (1 << 10)
+        self.free_for_all() <= self.high + self.boost + reserve + (1 << 10)
     }
 }
 
@@ -224,8 +239,11 @@ impl Reference {
             return;
         }
         self.lists[self.cpu][zone].stirred = true;
+        if !self.zones[zone].may_serve(search, self.map.block) {
+            return;
+        }
         // The zone's flags say how it was when its lock was last open.
-        let has_plenty = self.zones[zone].is_well_above_high() && !self.is_spared(zone);
+        let has_plenty = self.is_calm(zone);
         let mut refill = Refill { zone, search, has_plenty, goal, is_served: false };
         if has_plenty && search.order < self.map.block {
             self.recall(&mut refill);
@@ -233,6 +251,11 @@ impl Reference {
             self.take_parts(&mut refill);
         }
         self.take_classic(&mut refill);
+    }
+
+    /// Whether a zone has no worries, nor is its node to be spared.
+    pub fn is_calm(&self, zone: usize) -> bool {
+        self.zones[zone].is_well_above_high() && !self.is_spared(zone)
     }
 
     fn is_spared(&self, zone: usize) -> bool {
@@ -318,11 +341,8 @@ impl Reference {
         while self.is_short(refill) {
             let Some(pfn) = self.zones[refill.zone].take(&mut self.map, refill.search, &mut mode) else { return };
             self.bring(refill, (pfn, order));
-            if order < self.map.block || !refill.has_plenty {
+            if order < self.map.block && refill.has_plenty {
                 self.join(pfn, migratetype);
-            }
-            if mode == Mode::Steal && self.mistake != Sabotage::StealMore {
-                return;
             }
         }
     }
