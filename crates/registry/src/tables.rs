@@ -38,8 +38,8 @@ pub const SETS: &[Set] = &[
         name: BEST,
         about: "what this project chose so far; default of the library",
         policy: Policy::FREEHOLD,
-        why: "freehold saves zone locks where many CPUs free what others allocate, and where memory is short: see \
-              docs/findings/owned-pageblocks.md.",
+        why: "freehold saves zone locks where memory is plenty, most where many CPUs free what others allocate; where it is \
+              short, it does as Linux: see docs/findings/owned-pageblocks.md.",
     },
 ];
 
