@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getppid, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal, setrlimit,
 };
 
 use super::error::CaptureError;
@@ -56,19 +57,21 @@ impl Program {
         self.spawn(&mut self.command())
     }
 
-    /// Starts it likewise; should this process end in whatever way, the kernel ends the program.
+    /// Starts it likewise, with these limits of open files, which this process may be beyond; should this process end in
+    /// whatever way, the kernel ends the program.
     ///
     /// # Errors
     /// As for [`Program::start`].
-    pub fn start_bound(&self) -> Result<Running, CaptureError> {
+    pub fn start_bound(&self, files: Rlimit) -> Result<Running, CaptureError> {
         let parent = getpid();
         let bind = move || {
+            setrlimit(Resource::Nofile, files)?;
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // The parent may have ended before the kernel was told.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
         };
         let mut command = self.command();
-        // SAFETY: between fork and exec two system calls are made, and nothing is allocated or locked.
+        // SAFETY: between fork and exec three system calls are made, and nothing is allocated or locked.
         unsafe { command.pre_exec(bind) };
         self.spawn(&mut command)
     }

@@ -48,7 +48,7 @@ pub fn hold(
     scope: &Scope,
     meanwhile: &mut dyn Meanwhile,
 ) -> Result<Ended, Error> {
-    let running = program.map(|program| scope.outside(|| program.start_bound())).transpose()?;
+    let running = program.map(|program| scope.outside(|| program.start_bound(scope.files()))).transpose()?;
     scope.stand_back();
     let end = duration.map(|duration| Instant::now() + duration);
     let ended = loop {

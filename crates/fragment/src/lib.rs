@@ -177,7 +177,7 @@ impl Work {
             return Err(Error::NoPins);
         }
         let plug = if plan.kinds.iter().all(|kind| kind.is_exact()) { 0 } else { zones::unmovable_fragments()? };
-        limits::expect(&shares, room, plug, scope.files())?;
+        limits::expect(&shares, room, plug, scope.files_most())?;
         let mut work = Work {
             shares,
             floor: room.floor,

@@ -41,11 +41,16 @@ impl Scope {
     }
 
     /// Files that may be open; nothing where there is no limit.
-    pub fn files(&self) -> Option<u64> {
+    pub fn files_most(&self) -> Option<u64> {
         self.files.maximum
     }
 
-    /// Does something as if nothing had been set.
+    /// The limits of open files, as they were.
+    pub fn files(&self) -> Rlimit {
+        self.files
+    }
+
+    /// Does something as if nothing had been set, but for open files, of which there may be many already.
     pub fn outside<T>(&self, what: impl FnOnce() -> T) -> T {
         self.unset();
         let done = what();
@@ -69,7 +74,6 @@ impl Scope {
 
     fn unset(&self) {
         self.roam();
-        let _ = setrlimit(Resource::Nofile, self.files);
         if let Some(score) = &self.oom_score {
             let _ = fs::write(OOM_SCORE, score.trim());
         }
@@ -79,5 +83,6 @@ impl Scope {
 impl Drop for Scope {
     fn drop(&mut self) {
         self.unset();
+        let _ = setrlimit(Resource::Nofile, self.files);
     }
 }

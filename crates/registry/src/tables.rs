@@ -39,7 +39,7 @@ pub const SETS: &[Set] = &[
         about: "what this project chose so far; default of the library",
         policy: Policy::FREEHOLD,
         why: "freehold saves zone locks where memory is plenty, most where many CPUs free what others allocate; where it is \
-              short, it does as Linux: see docs/findings/owned-pageblocks.md.",
+              short, its lists do nearly as Linux's: see docs/findings/owned-pageblocks.md.",
     },
 ];
 

@@ -20,30 +20,28 @@ fn verdict(report: &FleetReport, measure: &Measure, label: &str) -> Option<Verdi
 }
 
 fn matters(reports: &Reports) -> String {
+    let of = |wanted: Verdict| {
+        let told =
+            reports.region.iter().filter(|(_, report)| verdict(report, &measures::THP_SUCCESS, SKIP) == Some(wanted));
+        told.map(|(cell, report)| region::change(*cell, report)).collect::<Vec<_>>()
+    };
+    let (better, worse, all) = (of(Verdict::Better), of(Verdict::Worse), reports.region.len());
+    let told = |fleets: &[String]| match fleets {
+        [] => "in none".to_owned(),
+        fleets => format!("in {} ({})", fleets.len(), fleets.join("; ")),
+    };
     let full = reports.region.iter().filter(|(_, report)| region::is_full(report));
-    let better =
-        |(_, report): &&(_, FleetReport)| verdict(report, &measures::THP_SUCCESS, SKIP) == Some(Verdict::Better);
-    let (full, better): (Vec<_>, Vec<_>) = (full.clone().collect(), full.filter(better).collect());
-    let oldest = better.iter().map(|(cell, _)| cell.age).max();
-    let where_full = match full.iter().map(|(cell, _)| cell.waiting).max() {
-        None => "The reserve fills on no host of this page".to_owned(),
-        Some(most) => format!(
-            "The reserve fills to its cap, a hundredth of memory, where few wait for huge pages (here up to {most} %), \
-             since only requests that wait give it back"
-        ),
-    };
-    let effect = match (oldest, reports.main.policy(SKIP)) {
-        (Some(age), Some(skip)) => {
-            let judged = reports.main.judged(&measures::THP_SUCCESS, skip);
-            let gain = difference(&measures::THP_SUCCESS, judged.as_ref());
-            format!(
-                "there it costs huge pages up to age {age} ({gain} of all faults without it, on hosts that begin with \
-                 free memory), and beyond that age itself is what keeps them from being had"
-            )
+    let fills = match full.map(|(cell, _)| cell.waiting).max() {
+        None => "it fills to its cap, a hundredth of memory, in none of them".to_owned(),
+        Some(most) => {
+            format!("it fills to its cap, a hundredth of memory, where at most {most} % of tasks' memory waits")
         }
-        _ => "and whether it costs huge pages there is not decided".to_owned(),
     };
-    format!("{where_full}; {effect}.")
+    format!(
+        "Without the reserve huge pages are had more often {} of the {all} fleets of the map, and less often {}; {fills}.",
+        told(&better),
+        told(&worse)
+    )
 }
 
 fn protects(reports: &Reports) -> String {
@@ -68,8 +66,8 @@ fn protects(reports: &Reports) -> String {
     );
     match elsewhere {
         0.0 => format!(
-            "What Linux keeps free for huge pages protects atomic requests well enough (none fails in the whole region); \
-             but {short}."
+            "Where Linux keeps as much free as huge pages need, atomic requests do not need the reserve (none fails in the \
+             whole region without it); {short}."
         ),
         some => format!("Atomic requests fail without the reserve in the region too ({}), and {short}.", text(some)),
     }
@@ -86,17 +84,19 @@ fn advice(reports: &Reports) -> String {
     if !good.contains(&BACK) {
         let named: Vec<String> = good.iter().map(|label| code(label)).collect();
         return match named.as_slice() {
-            [] => "No policy of this page gains huge pages without costing atomic requests.".to_owned(),
+            [] => "Of no policy of this page is it shown that it gains huge pages without costing atomic requests."
+                .to_owned(),
             named => format!("Without costing atomic requests, huge pages are gained by {}.", named.join(" and ")),
         };
     }
     let others: Vec<String> = good.iter().filter(|label| **label != BACK).map(|label| code(label)).collect();
     let alone = if others.is_empty() { "alone ".to_owned() } else { format!("(as {}) ", others.join(" and ")) };
     format!(
-        "Giving back what lies idle in the reserve, {}, {alone}has both: {} of all faults, and {} failed atomic requests \
-         where they fail. It is what `freehold` does.",
+        "Giving back what lies idle in the reserve, {}, {alone}gains huge pages ({} of all faults) and is not shown to cost \
+         atomic requests where they fail ({}, {}). It is what `freehold` does.",
         code(BACK),
         judged(&reports.main, &measures::THP_SUCCESS),
         judged(&reports.short, &measures::ATOMIC_FAILED),
+        verdict(&reports.short, &measures::ATOMIC_FAILED, BACK).map_or("", Verdict::word),
     )
 }

@@ -33,6 +33,13 @@ pub fn at(reports: &Reports, cell: Cell) -> Option<&FleetReport> {
     reports.region.iter().find(|(place, _)| *place == cell).map(|(_, report)| report)
 }
 
+/// What taking the reserve away changes at a place.
+pub fn change(cell: Cell, report: &FleetReport) -> String {
+    let share = |policy| number::percent(value(report, &measures::THP_SUCCESS, policy));
+    let after = report.policy(SKIP).map_or_else(String::new, share);
+    format!("age {}, {} % wait: {} → {after}", cell.age, cell.waiting, share(0))
+}
+
 fn value(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
     report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
 }

@@ -56,7 +56,7 @@ pub const AGES: [u8; 4] = [0, 30, 60, 90];
 pub const WAITING: [u8; 3] = [0, 10, 100];
 
 /// Hosts on which requests of order 1 to 3 fail: many of these requests, memory as old as the median of servers, and
-/// no huge pages, for which Linux would keep sixteen times as much free.
+/// no huge pages, for which Linux would keep five times as much free.
 const SHORT: [&str; 6] = [
     "machine.age=60",
     "workload.memory.thp.enabled=never",

@@ -151,7 +151,8 @@ impl ComparisonReport {
         let told = rivals.iter().filter(|_| !errs);
         self.out_of_memory.extend(told.filter_map(|b| {
             let (recording, policy) = (facts.file.clone(), b.policy.clone());
-            Some(OutOfMemoryEntry { recording, policy, short: b.course.out_of_memory.clone()? })
+            let short = std::iter::once(b).chain(&b.nudged).find_map(|replay| replay.course.out_of_memory.clone())?;
+            Some(OutOfMemoryEntry { recording, policy, short })
         }));
         self.recordings.push(facts);
     }

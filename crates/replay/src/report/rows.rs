@@ -83,14 +83,13 @@ fn judge_metric(metric: Metric, sides: &[Replayed; 2], margin: f64) -> (Option<f
     (change, if is_chance { Verdict::Undecided } else { verdict })
 }
 
-/// A metric in all replays under one policy, in ascending order; empty if one of them has none.
+/// A metric in all replays under one policy, in ascending order, but for those that have none.
 struct Replayed(Vec<Quantity>);
 
 impl Replayed {
     fn of(outcome: &ReplayOutcome, metric: Metric) -> Replayed {
         let replays = iter::once(outcome).chain(&outcome.nudged).map(|replay| &replay.metrics);
-        let mut values: Vec<Quantity> =
-            replays.map(|metrics| metrics.get(metric)).collect::<Option<_>>().unwrap_or_default();
+        let mut values: Vec<Quantity> = replays.filter_map(|metrics| metrics.get(metric)).collect();
         values.sort_by(|one, other| one.value().total_cmp(&other.value()));
         Replayed(values)
     }

@@ -56,7 +56,8 @@ impl<P: Platform> PageAllocator<'_, P> {
                 pcp.put(freed, frame, index);
                 true
             }
-            None => self.free_past_lists(zone, freed, owner),
+            // Of other owners only those are left that are not to get it.
+            None => self.free_past_lists(zone, freed, owner.filter(|&owner| owner == cpu)),
         }
     }
 
