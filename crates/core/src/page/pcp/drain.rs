@@ -56,8 +56,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 pcp.put(freed, frame, index);
                 true
             }
-            // Of other owners only those are left that are not to get it.
-            None => self.free_past_lists(zone, freed, owner.filter(|&owner| owner == cpu)),
+            None => self.free_past_lists(zone, freed, owner),
         }
     }
 

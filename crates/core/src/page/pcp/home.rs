@@ -6,7 +6,8 @@
 //! when it next runs out, or drains.
 //!
 //! Where memory is short a free goes the ordinary way, to the list of the CPU that frees: it is short of pages, too, and
-//! a page that waits for its owner is one that somebody reclaims for.
+//! a page that waits for its owner is one that somebody reclaims for. Only if that list is locked does it go home all the
+//! same.
 //!
 //! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: the
 //! CPU that pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before
