@@ -37,7 +37,7 @@ pub fn at(reports: &Reports, cell: Cell) -> Option<&FleetReport> {
 pub fn change(cell: Cell, report: &FleetReport) -> String {
     let share = |policy| number::percent(value(report, &measures::THP_SUCCESS, policy));
     let after = report.policy(SKIP).map_or_else(String::new, share);
-    format!("age {}, {} % wait: {} → {after}", cell.age, cell.waiting, share(0))
+    format!("{cell}: {} → {after}", share(0))
 }
 
 fn value(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
@@ -81,8 +81,7 @@ pub fn fade(reports: &Reports) -> String {
             let all = verdicts(full);
             let named = |wanted: Verdict| {
                 let cells = all.iter().filter(|(_, verdict)| *verdict == wanted);
-                let places = cells.map(|(cell, _)| format!("age {}, {} % wait", cell.age, cell.waiting));
-                places.collect::<Vec<_>>().join("; ")
+                cells.map(|(cell, _)| cell.to_string()).collect::<Vec<_>>().join("; ")
             };
             let told =
                 [(Verdict::Better, "better"), (Verdict::Worse, "worse"), (Verdict::NoDifference, "no difference")]

@@ -39,8 +39,7 @@ pub fn fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
         "-" => format!("small, {}", point.respect),
         value => format!("small, {}: {value}", point.respect),
     };
-    let region =
-        reports.region.iter().map(|(cell, report)| (format!("age {}, {} % wait", cell.age, cell.waiting), report));
+    let region = reports.region.iter().map(|(cell, report)| (cell.to_string(), report));
     let small = reports.points.iter().map(|(point, report)| (name(point), report));
     let single = [("main", &reports.main), ("short of memory", &reports.short), ("64 GiB", &reports.large)];
     single.map(|(name, report)| (name.to_owned(), report)).into_iter().chain(region).chain(small).collect()

@@ -6,6 +6,8 @@
 //! respect in which hosts are made equal is not drawn; all others are, and a host of the same number draws the same
 //! everywhere.
 
+use std::fmt;
+
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::fleet::Fleet;
@@ -122,6 +124,12 @@ pub struct Cell {
     pub age: u8,
     /// Tasks that may wait for a huge page, in percent of their memory.
     pub waiting: u8,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "age {}, {} % wait", self.age, self.waiting)
+    }
 }
 
 impl Cell {

@@ -190,11 +190,17 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let a = Side { policy: a_policy, cpus, settings: &[] };
     let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings: &policies.settings });
     let baseline = (!is_baseline).then_some(Side { policy: &rules, cpus: None, settings: &[] });
-    let sides: Vec<Side<'_>> = iter::once(a).chain(of_rivals).chain(baseline).collect();
-    let jobs: Vec<(&Side<'_>, Vec<Setting>)> =
-        sides.iter().flat_map(|side| nudged(side, recording, args).map(move |settings| (side, settings))).collect();
+    let sides = iter::once(a).chain(of_rivals).chain(baseline);
+    let sides: Vec<(Side<'_>, Vec<Vec<Setting>>)> = sides
+        .map(|side| {
+            let all = nudged(&side, recording, args);
+            (side, all)
+        })
+        .collect();
+    let jobs: Vec<(&Side<'_>, &Vec<Setting>)> =
+        sides.iter().flat_map(|(side, all)| all.iter().map(move |settings| (side, settings))).collect();
     let mut replayed = parallel::run_all(jobs.len(), |number| {
-        let (side, settings) = &jobs[number];
+        let (side, settings) = jobs[number];
         let name = name_with(&side.policy.name, side.settings);
         let what = format!("{} under {name}", recording.facts(side.cpus).file);
         let progress = Progress::new(what, recording.reader.row_count());
@@ -202,12 +208,11 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
         prepared.replay(&name, side.policy.policy, conditions, |events| progress.advance(events))
     })?
     .into_iter();
-    let mut next = |side: &Side<'_>| {
+    let mut outcomes = sides.iter().map(|(_, all)| {
         let mut first: ReplayOutcome = replayed.next().expect("one a job");
-        first.nudged = replayed.by_ref().take(nudged(side, recording, args).count() - 1).collect();
+        first.nudged = replayed.by_ref().take(all.len() - 1).collect();
         first
-    };
-    let mut outcomes = sides.iter().map(&mut next);
+    });
     let mut a = outcomes.next().expect("A is the first");
     let rivals = outcomes.by_ref().take(rivals.len()).collect();
     let baseline = outcomes.next().unwrap_or_else(|| a.clone());
@@ -216,15 +221,11 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
 }
 
 /// The settings of each replay of a side: its own, then each nudge, where memory was short.
-fn nudged<'s>(
-    side: &Side<'s>,
-    recording: &Recording,
-    args: &CompareArgs,
-) -> impl Iterator<Item = Vec<Setting>> + use<'s> {
+fn nudged(side: &Side<'_>, recording: &Recording, args: &CompareArgs) -> Vec<Vec<Setting>> {
     let (facts, settings) = (recording.reader.facts(), side.settings);
     let is_nudged = !args.exact && freehold_replay::was_short(facts);
     let nudges = if is_nudged { advice::nudges(facts, settings) } else { Vec::new() };
-    iter::once(settings.to_vec()).chain(nudges.into_iter().map(move |nudge| [settings, &[nudge]].concat()))
+    iter::once(settings.to_vec()).chain(nudges.into_iter().map(|nudge| [settings, &[nudge]].concat())).collect()
 }
 
 /// B on the rules of the recorded kernel; it keeps the name that it was given.

@@ -146,12 +146,11 @@ impl ComparisonReport {
             self.add_caveats(&facts.file, outcome);
         }
         // Where a replay runs out under the recorded kernel's own rules, that is its error.
-        let mut as_recorded = std::iter::once(*baseline).chain(&baseline.nudged);
-        let errs = as_recorded.any(|replay| replay.course.out_of_memory.is_some());
+        let errs = baseline.replays().any(|replay| replay.course.out_of_memory.is_some());
         let told = rivals.iter().filter(|_| !errs);
         self.out_of_memory.extend(told.filter_map(|b| {
             let (recording, policy) = (facts.file.clone(), b.policy.clone());
-            let short = std::iter::once(b).chain(&b.nudged).find_map(|replay| replay.course.out_of_memory.clone())?;
+            let short = b.replays().find_map(|replay| replay.course.out_of_memory.clone())?;
             Some(OutOfMemoryEntry { recording, policy, short })
         }));
         self.recordings.push(facts);

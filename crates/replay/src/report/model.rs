@@ -348,6 +348,11 @@ pub struct ReplayOutcome {
 }
 
 impl ReplayOutcome {
+    /// This replay, and the further ones.
+    pub fn replays(&self) -> impl Iterator<Item = &ReplayOutcome> {
+        std::iter::once(self).chain(&self.nudged)
+    }
+
     /// What this means under other settings than the recorded ones, about which these sentences say what is taken for
     /// granted: fidelity then shows differences, which are no errors, and so has no bounds. Without sentences, all
     /// stays.

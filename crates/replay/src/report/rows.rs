@@ -7,8 +7,6 @@
 //! in 126 times.) And a metric carries a verdict on a recording only if the replay under the recorded kernel's rules
 //! comes near to what was recorded in it: what is not reproduced under A says nothing about B.
 
-use std::iter;
-
 use freehold_measure::number::Quantity;
 use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
 use serde::Serialize;
@@ -88,8 +86,7 @@ struct Replayed(Vec<Quantity>);
 
 impl Replayed {
     fn of(outcome: &ReplayOutcome, metric: Metric) -> Replayed {
-        let replays = iter::once(outcome).chain(&outcome.nudged).map(|replay| &replay.metrics);
-        let mut values: Vec<Quantity> = replays.filter_map(|metrics| metrics.get(metric)).collect();
+        let mut values: Vec<Quantity> = outcome.replays().filter_map(|replay| replay.metrics.get(metric)).collect();
         values.sort_by(|one, other| one.value().total_cmp(&other.value()));
         Replayed(values)
     }
