@@ -6,17 +6,13 @@ use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 
 use super::parts::{code, difference};
-use super::region;
+use super::region::{self, verdict};
 use super::sentences::sum;
 use super::studies::{BACK, RIVALS, Reports, SKIP};
 
 /// All three.
 pub fn all(reports: &Reports) -> String {
     [matters(reports), protects(reports), advice(reports)].join(" ")
-}
-
-fn verdict(report: &FleetReport, measure: &Measure, label: &str) -> Option<Verdict> {
-    Some(report.judged(measure, report.policy(label)?)?.verdict)
 }
 
 fn matters(reports: &Reports) -> String {

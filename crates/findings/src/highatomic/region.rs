@@ -66,34 +66,35 @@ fn said(report: &FleetReport) -> String {
     )
 }
 
+/// How a policy stands against policy A in a measure, if it took part and there was anything to measure.
+pub fn verdict(report: &FleetReport, measure: &Measure, label: &str) -> Option<Verdict> {
+    Some(report.judged(measure, report.policy(label)?)?.verdict)
+}
+
 /// How often each rival is better, by where hosts are.
 pub fn fade(reports: &Reports) -> String {
+    let (full, others): (Vec<_>, Vec<_>) = reports.region.iter().partition(|(_, report)| is_full(report));
     let line = |label: &&str| {
-        let verdicts = |full: bool| {
-            let fleets = reports.region.iter().filter(move |(_, report)| is_full(report) == full);
-            let judged = fleets.filter_map(|(cell, report)| {
-                let judged = report.judged(&measures::THP_SUCCESS, report.policy(label)?)?;
-                Some((*cell, judged.verdict))
-            });
-            judged.collect::<Vec<_>>()
-        };
-        let of = |full: bool, word: &str| {
-            let all = verdicts(full);
-            let named = |wanted: Verdict| {
-                let cells = all.iter().filter(|(_, verdict)| *verdict == wanted);
-                cells.map(|(cell, _)| cell.to_string()).collect::<Vec<_>>().join("; ")
-            };
-            let told =
-                [(Verdict::Better, "better"), (Verdict::Worse, "worse"), (Verdict::NoDifference, "no difference")]
-                    .map(|(verdict, word)| (named(verdict), word));
-            let told = told.iter().filter(|(places, _)| !places.is_empty());
-            let told: Vec<String> = told.map(|(places, word)| format!("{word} at {places}")).collect();
-            let told = if told.is_empty() { "decided nowhere".to_owned() } else { told.join(", ") };
-            format!("where the reserve is {word} ({} fleets) {told}", all.len())
-        };
-        format!("{}, huge pages: {}; {}.", code(label), of(true, "at its cap"), of(false, "not"))
+        let [full, others] = [&full, &others].map(|fleets| decided(fleets, label));
+        format!(
+            "{}, huge pages: where the reserve is at its cap {full}; where the reserve is not {others}.",
+            code(label)
+        )
     };
     list(RIVALS.iter().map(line))
+}
+
+/// At which of these places a policy is decided to be better, worse, or no different.
+fn decided(fleets: &[&(Cell, FleetReport)], label: &str) -> String {
+    let at = |wanted: Verdict| {
+        let places = fleets.iter().filter(|(_, report)| verdict(report, &measures::THP_SUCCESS, label) == Some(wanted));
+        let places: Vec<String> = places.map(|(cell, _)| cell.to_string()).collect();
+        (!places.is_empty()).then(|| format!("{} at {}", wanted.word(), places.join("; ")))
+    };
+    let told: Vec<String> =
+        [Verdict::Better, Verdict::Worse, Verdict::NoDifference].into_iter().filter_map(at).collect();
+    let told = if told.is_empty() { "decided nowhere".to_owned() } else { told.join(", ") };
+    format!("({} fleets) {told}", fleets.len())
 }
 
 /// The same hosts with as much memory as the published ones.

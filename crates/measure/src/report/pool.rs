@@ -3,8 +3,8 @@
 //! A change counts if it is larger than the margin. Of six cases or more the middle one speaks, with an interval that
 //! is exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to
 //! agree: all beyond the margin and to one side, or all within it; otherwise they leave it undecided, and so they do if
-//! one of them is undecided by itself. What they say
-//! together is then the geometric mean of B/A, in which a half and a double cancel, whatever their sizes.
+//! one of them is undecided by itself. What they say together is then the geometric mean of B/A, in which a half and a
+//! double cancel, whatever their sizes.
 
 use fastrand::Rng;
 
