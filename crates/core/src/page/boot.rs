@@ -100,7 +100,9 @@ impl core::error::Error for OnlineError {}
 pub(super) fn empty_zone<L: RawLock>(index: usize, config: &Config<'_>) -> Zone<L> {
     let node = NodeId((index / ZoneKind::COUNT) as u8);
     let kind = ZoneKind::ALL[index % ZoneKind::COUNT];
-    Zone::new(index as u8, node, kind, config.policy.reserve, config.pageblock_order)
+    let near = config.cpu_nodes.iter().filter(|&&of_cpu| of_cpu == node).count();
+    let cpus = if near == 0 { config.cpu_nodes.len() } else { near };
+    Zone::new(index as u8, node, kind, cpus as u32, config.policy.reserve, config.pageblock_order)
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {

@@ -152,7 +152,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let limits = match self.rules().pcp {
             PcpPolicy::Off => Limits::NONE,
             PcpPolicy::Linux | PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
-                let facts = ZoneFacts { managed: zone.managed(), low: marks.low, cpus: self.cpus_near(zone) };
+                let facts = ZoneFacts { managed: zone.managed(), low: marks.low, cpus: zone.cpus() };
                 Limits::of(facts, self.page_size, &self.policy.numbers)
             }
         };
@@ -196,11 +196,6 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn lowmem(&self) -> u64 {
         let above = |zone: &Zone<P::Lock>| zone.managed().saturating_sub(zone.watermarks().high);
         self.zones.iter().filter(|zone| is_low(zone)).map(above).sum()
-    }
-
-    fn cpus_near(&self, zone: &Zone<P::Lock>) -> u32 {
-        let near = self.cpu_nodes.iter().filter(|&&node| node == zone.node()).count();
-        if near == 0 { self.cpu_nodes.len() as u32 } else { near as u32 }
     }
 }
 

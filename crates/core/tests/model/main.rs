@@ -183,7 +183,12 @@ fn tiny_blocks_as_shipped() {
 
 #[test]
 fn pc_blocks_as_shipped() {
-    torture_for(&world::with_cpus(2, world::shipped(world::pc_blocks())), with_stacks);
+    torture_for(&few_pageblocks(), with_stacks);
+}
+
+/// A machine on which fewer pageblocks are whole than there are CPUs before it is short of memory.
+fn few_pageblocks() -> World {
+    world::with_cpus(3, world::shipped(world::pc_blocks()))
 }
 
 #[test]
@@ -289,6 +294,7 @@ fn faults_planted_in_ownership_are_found() {
     ];
     let world = world::shipped(world::ragged());
     faults.into_iter().for_each(|fault| expect_found(&world, 4, fault));
+    expect_found(&few_pageblocks(), 4, (Sabotage::HomeAnyway, "the rules"));
 }
 
 fn expect_found(world: &World, seed: u64, (sabotage, expected): (Sabotage, &str)) {

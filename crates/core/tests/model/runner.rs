@@ -47,6 +47,8 @@ pub enum Sabotage {
     CutAtOnce,
     /// The reference uses what drains bring of owned pageblocks no later than the rest.
     OwnedFirst,
+    /// The reference lets frees go home however few pageblocks are whole.
+    HomeAnyway,
     /// The reference brings home first what was pushed first.
     FirstHomeFirst,
     /// The reference's requests do not look into stacks before they fail.

@@ -35,10 +35,10 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
-        // Where memory is short, a page is of more use where it is freed than at home. What no request asks for has no
-        // list of Linux's to go to.
+        // Where memory is short, or whole pageblocks are few, a page is of more use where it is freed than at home. What
+        // no request asks for has no list of Linux's to go to.
         if let Some(owner) = owner
-            && (order > Order::COSTLY || (owner != cpu && zone.is_well_above_high()))
+            && (order > Order::COSTLY || (owner != cpu && zone.has_plenty()))
         {
             return self.free_home(zone, freed, migratetype, owner);
         }

@@ -94,6 +94,12 @@ impl FreeAreas {
         &self.areas[order.index()]
     }
 
+    /// Whole pageblocks that are free and that any request may have.
+    pub(in crate::page) fn whole(&self, pageblock_order: Order) -> u32 {
+        let blocks = |order: Order| self.area(order).blocks[..MigrateType::PCP_COUNT].iter().sum::<u32>();
+        pageblock_order.to(Order::MAX).map(|order| blocks(order) << (order.get() - pageblock_order.get())).sum()
+    }
+
     /// Lets a list begin with a block that is on it; what came before it is taken last.
     pub(in crate::page) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();

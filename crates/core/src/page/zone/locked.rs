@@ -149,6 +149,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
 impl<P: Platform> Drop for LockedZone<'_, '_, P> {
     fn drop(&mut self) {
         self.zone.note_level();
+        self.zone.note_whole(self.areas.whole(self.pageblock_order()));
         self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
     }
 }

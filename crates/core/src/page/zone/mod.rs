@@ -58,10 +58,12 @@ pub enum ZoneFlag {
     NearHigh = 8,
     /// kswapd of the node is awake, where requests look for another then. Ours: the fast path does not ask the node.
     NodeBusy = 16,
+    /// Fewer whole pageblocks are free than CPUs are near the zone. Ours: frees go home only while it is not set.
+    FewWhole = 32,
 }
 
-/// Flags that say nothing about the zone itself.
-const ASIDE: u8 = ZoneFlag::NearHigh as u8 | ZoneFlag::NodeBusy as u8;
+/// Flags that say nothing about pressure on the zone.
+const ASIDE: u8 = ZoneFlag::NearHigh as u8 | ZoneFlag::NodeBusy as u8 | ZoneFlag::FewWhole as u8;
 
 /// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
 pub(super) const PAGES_MAX: u64 = 1 << 40;
@@ -78,6 +80,7 @@ pub struct Zone<L> {
     counts_reserve: bool,
     /// From this order on, movable requests may use the reserve; above every order if none may.
     reserve_opens: u8,
+    cpus: u32,
     start: AtomicU64,
     end: AtomicU64,
     present: AtomicU64,
@@ -106,11 +109,12 @@ pub(super) struct Stock {
 }
 
 impl<L: RawLock> Zone<L> {
-    /// A zone without memory, under a policy for pageblocks of this order.
+    /// A zone without memory, near so many CPUs, under a policy for pageblocks of this order.
     pub(super) fn new(
         index: u8,
         node: NodeId,
         kind: ZoneKind,
+        cpus: u32,
         reserve: ReservePolicy,
         pageblock_order: Order,
     ) -> Zone<L> {
@@ -122,6 +126,7 @@ impl<L: RawLock> Zone<L> {
             flags: AtomicU8::new(0),
             counts_reserve: reserve.watermark == ReserveWatermark::Counted,
             reserve_opens: if is_open { pageblock_order.get() } else { u8::MAX },
+            cpus,
             start: AtomicU64::new(u64::MAX),
             end: AtomicU64::new(0),
             present: AtomicU64::new(0),
@@ -162,6 +167,11 @@ impl<L> Zone<L> {
     /// The zone's kind, DMA to Movable.
     pub fn kind(&self) -> ZoneKind {
         self.kind
+    }
+
+    /// CPUs of its node, or all CPUs if the node has none.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
     }
 
     /// Whether any page of the zone is online. linux: populated_zone
@@ -343,10 +353,16 @@ impl<L> Zone<L> {
         Pressure { below_high: self.has(ZoneFlag::BelowHigh), reclaim_active: self.has(ZoneFlag::ReclaimActive) }
     }
 
-    /// Whether no flag is set: the zone is under no pressure, a request of any order leaves it above its high
-    /// watermark, and its node is not to be spared.
+    /// Whether the zone is under no pressure, a request of any order leaves it above its high watermark, and its node
+    /// is not to be spared.
     #[inline]
     pub(super) fn is_well_above_high(&self) -> bool {
+        self.flags.load(Relaxed) & !(ZoneFlag::FewWhole as u8) == 0
+    }
+
+    /// Whether, besides, there is a whole pageblock for each CPU near.
+    #[inline]
+    pub(super) fn has_plenty(&self) -> bool {
         self.flags.load(Relaxed) == 0
     }
 
@@ -363,6 +379,15 @@ impl<L> Zone<L> {
             self.clear(ZoneFlag::NearHigh);
         } else {
             self.set(ZoneFlag::NearHigh);
+        }
+    }
+
+    /// Sets or clears [`ZoneFlag::FewWhole`], by the whole pageblocks that are free.
+    pub(super) fn note_whole(&self, pageblocks: u32) {
+        if pageblocks >= self.cpus {
+            self.clear(ZoneFlag::FewWhole);
+        } else {
+            self.set(ZoneFlag::FewWhole);
         }
     }
 

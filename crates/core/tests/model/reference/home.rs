@@ -56,10 +56,18 @@ impl Reference {
         matches!(self.rules.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 
-    /// Whether the zone around a frame has no worries, nor is its node to be spared.
+    /// Whether the zone around a frame has no worries, nor is its node to be spared, and has a whole pageblock for each
+    /// CPU near.
     pub fn has_plenty(&self, pfn: u32) -> bool {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
-        self.is_calm(zone)
+        let is_rich = !self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway;
+        self.is_calm(zone) && is_rich
+    }
+
+    /// Whether fewer whole pageblocks of a zone are free than CPUs are near it.
+    pub fn has_few_whole(&self, zone: usize) -> bool {
+        let near = self.node_of_cpu.iter().filter(|&&node| node == self.zones[zone].node.0).count();
+        self.zones[zone].whole(self.map.block) < if near == 0 { self.node_of_cpu.len() } else { near }
     }
 
     /// A free for which the caller's own list is not the place.

@@ -4,6 +4,8 @@
 //! pageblocks back, takes the smallest blocks that will do, and a whole pageblock only where no smaller one does, then
 //! what Linux would take. What was nobody's is the CPU's then. Whatever comes lies uncut until somebody wants less.
 
+use std::collections::VecDeque;
+
 use freehold::base::MigrateType;
 use freehold::policy::flags::AllocFlags;
 use freehold::policy::kswapd::BusyNodes;
@@ -152,6 +154,12 @@ impl Zone {
     /// The order of the smallest free blocks of a type that will do.
     fn smallest_order(&self, order: u8, migratetype: MigrateType) -> Option<u8> {
         (order..=10).find(|&at| !self.lists[usize::from(at)][migratetype.index()].is_empty())
+    }
+
+    /// Whole pageblocks that are free.
+    pub fn whole(&self, block: u8) -> usize {
+        let of = |order: u8| self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(VecDeque::len);
+        (block..=10).map(|order| of(order).sum::<usize>() << (order - block)).sum()
     }
 
     fn free_for_all(&self) -> i64 {
