@@ -210,13 +210,14 @@ impl Build {
     }
 
     fn fill_cache<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
-        let inode = chance(cpu.rng(), self.cached_inode_percent);
-        let gfp = if inode { SHRINKABLE } else { Gfp::HIGHUSER_MOVABLE };
+        let is_inode = chance(cpu.rng(), self.cached_inode_percent);
+        let gfp = if is_inode { SHRINKABLE } else { Gfp::HIGHUSER_MOVABLE };
         let Some(block) = cpu.alloc(gfp, Order::ZERO) else { return };
-        if self.files_kept == 0 {
-            return cpu.cache(block);
+        match (self.files_kept, is_inode) {
+            (0, true) => return cpu.shrinkable(block),
+            (0, false) => return cpu.cache(block),
+            _ => kernel.files.push(block),
         }
-        kernel.files.push(block);
         drop_one(cpu, &mut kernel.files, self.files_kept);
     }
 }

@@ -19,7 +19,8 @@ pub(super) struct Victim<'f> {
     pub(super) frame: &'f Frame,
 }
 
-/// Blocks smaller than this are cut as so many as fit one of it, so that the next requests find theirs.
+/// From a part that no request asks for, blocks smaller than this are cut as so many as fit one of it, so that the next
+/// requests find theirs.
 const CUT: Order = Order::new(4);
 /// The same for single pages: no more than one request in a hundred has to cut.
 const CUT_SINGLES: Order = Order::new(if cfg!(loom) { 4 } else { 7 });
@@ -269,8 +270,8 @@ impl PcpLists {
         })
     }
 
-    /// Puts all of a block but its lowest part of `order` on the lists: most of it in large parts, and so many of
-    /// `order` that the next requests need no cut. Says how many these are.
+    /// Puts all of a block but its lowest part of `order` on the lists: most of it in large parts, and of a block that no
+    /// request asks for so many of `order` that the next requests need no cut. Says how many these are.
     pub(super) fn cut(
         &mut self,
         map: &MemMap<'_>,
@@ -281,7 +282,7 @@ impl PcpLists {
     ) -> u32 {
         let (pfn, found) = block;
         let cut = if order == Order::ZERO { CUT_SINGLES } else { CUT };
-        let low = found.min(order.max(cut));
+        let low = if found > Order::COSTLY { found.min(order.max(cut)) } else { order };
         let mut blocks = 0;
         for half in low.to(found).rev().skip(1) {
             let index = part_index(half, migratetype, map.pageblock_order()).expect("smaller than a pageblock");

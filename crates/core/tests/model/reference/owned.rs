@@ -227,7 +227,8 @@ impl Reference {
         // A whole pageblock on the list for huge pages is for requests of that size.
         let found = (order..block.max(order + 1)).find(|&found| !lists.part(found, migratetype, block).is_empty())?;
         let pfn = lists.part(found, migratetype, block).pop_front()?;
-        let low = if coarse { order } else { found.min(order.max(if order == 0 { CUT_SINGLES } else { CUT })) };
+        let many = if order == 0 { CUT_SINGLES } else { CUT };
+        let low = if coarse || found <= 3 { order } else { found.min(order.max(many)) };
         for half in (low..found).rev() {
             lists.part(half, migratetype, block).push_front(pfn + (1 << half));
         }
