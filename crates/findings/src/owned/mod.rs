@@ -6,6 +6,7 @@
 //! written whole.
 
 mod across;
+mod aged;
 mod paces;
 mod parts;
 mod reconcile;

@@ -4,7 +4,7 @@ use freehold_measure::number;
 use freehold_measure::report::plot;
 
 use super::studies::Reports;
-use super::{NAME, across, paces, reconcile, sentences, system_time};
+use super::{NAME, across, aged, paces, reconcile, sentences, system_time};
 use crate::Page;
 use crate::markup::table;
 use crate::template::Part;
@@ -29,7 +29,10 @@ const OF_A_PLAN: [(&str, OfPlan); 6] = [
     ("savings", sentences::savings),
 ];
 /// Parts about all plans.
-const OF_ALL: [(&str, OfAll); 10] = [
+const OF_ALL: [(&str, OfAll); 13] = [
+    ("answer", aged::answer),
+    ("eleven", aged::eleven),
+    ("worse-by-age", aged::worse),
     ("bars", across::bars),
     ("losses", across::losses),
     ("sweep", across::sweep),

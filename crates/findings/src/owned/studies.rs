@@ -1,6 +1,7 @@
 //! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
 //! locks.
 
+use super::aged::{self, Aged};
 use super::paces;
 use super::reconcile::{self, Load};
 use super::system_time::{self, Build};
@@ -63,6 +64,8 @@ pub struct Reports {
     paces: Vec<SimReport>,
     /// Builds on the author's machine.
     builds: Vec<Build>,
+    /// Machines of several ages.
+    aged: Vec<Aged>,
 }
 
 /// A point of a plan with locks at several costs.
@@ -101,7 +104,8 @@ impl Reports {
             reports.push(report);
         }
         let (loads, paces) = (reconcile::simulate(costs, &changed)?, paces::simulate(costs, &changed)?);
-        Ok(Reports { command, reports, varied, loads, paces, builds: system_time::simulate(costs, changed)? })
+        let (aged, builds) = (aged::simulate(costs, &changed)?, system_time::simulate(costs, changed)?);
+        Ok(Reports { command, reports, varied, loads, paces, builds, aged })
     }
 
     /// The command that writes the document.
@@ -132,6 +136,11 @@ impl Reports {
     /// Builds on the author's machine.
     pub fn builds(&self) -> &[Build] {
         &self.builds
+    }
+
+    /// Machines of several ages.
+    pub fn aged(&self) -> &[Aged] {
+        &self.aged
     }
 
     /// What was simulated with locks at half and at twice their cost as well.

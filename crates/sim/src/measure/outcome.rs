@@ -126,6 +126,11 @@ impl Outcome {
         self.counted(name) as f64 * PS_PER_MINUTE / self.span as f64
     }
 
+    /// The same in 1000 operations.
+    pub fn counted_per_1000(&self, name: &str) -> f64 {
+        self.per_1000(self.counted(name))
+    }
+
     fn per_1000(&self, count: u64) -> f64 {
         ratio(count, self.tally.operations()) * 1000.0
     }

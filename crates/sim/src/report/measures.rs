@@ -85,6 +85,10 @@ measures! {
         |run| Some(run.counted("atomic_order1_3") as f64);
     ATOMIC_FAILED = "atomic_failures", "those of them that failed", Requests, Lower,
         |run| Some(run.counted("atomic_order1_3_failed") as f64);
+    REFILLS = "pcp_refills_per_1000", "refills of per-CPU lists in 1000 operations", Per1000, Lower,
+        |run| Some(run.counted_per_1000("pcp_refills"));
+    STALLS = "allocstall_per_1000", "requests in 1000 operations that had to reclaim themselves", Per1000, Lower,
+        |run| Some(ALLOCSTALLS.iter().map(|name| run.counted_per_1000(name)).sum());
     WORK = "work_share", "work that is not the allocator's", Share, Neutral, |run| Some(run.share(run.times.work));
     OPERATIONS = "operations_share", "allocations and frees from and to filled lists", Share, Neutral,
         |run| Some(run.share(run.times.operations));
@@ -98,6 +102,9 @@ measures! {
     RECLAIM = "reclaim_share", "freeing the page cache", Share, Neutral, |run| Some(run.share(run.times.reclaim));
     IDLE = "idle_share", "nothing to do", Share, Neutral, |run| Some(1.0 - run.share(run.times.sum()));
 }
+
+/// What a kernel counts such requests as, by the highest zone that they could have used.
+const ALLOCSTALLS: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
 
 /// How much was done, how fast.
 pub const SPEED: &[Measure] = &[THROUGHPUT, ALLOC_P99, FAILURES];

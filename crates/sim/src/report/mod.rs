@@ -101,7 +101,7 @@ impl SimReport {
 
     /// Which way of a measure is good here. A set demand is met with fewer operations where pages are huge: that is
     /// neither good nor bad.
-    fn direction(&self, measure: &Measure) -> Direction {
+    pub fn direction(&self, measure: &Measure) -> Direction {
         let is_set = measure.name == measures::THROUGHPUT.name && self.pace() == WorkPace::Set;
         if is_set { Direction::Neutral } else { measure.direction }
     }

@@ -93,6 +93,16 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         self.areas.insert(&self.map, pfn, order, migratetype, end);
         let occupied = &self.zone.stock.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
+        if order >= self.pageblock_order() {
+            self.note_whole();
+        }
+    }
+
+    /// A whole pageblock became free, or is not any more.
+    #[cold]
+    #[inline(never)]
+    fn note_whole(&self) {
+        self.zone.note_whole(self.areas.whole(self.pageblock_order()));
     }
 
     /// Takes a free block off the list that its word names; its state is the caller's to write.
@@ -107,6 +117,9 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         if self.areas.remove(&self.map, pfn, order, migratetype) {
             let occupied = &self.zone.stock.occupied[order.index()];
             occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
+        }
+        if order >= self.pageblock_order() {
+            self.note_whole();
         }
         (order, migratetype)
     }
@@ -149,7 +162,6 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
 impl<P: Platform> Drop for LockedZone<'_, '_, P> {
     fn drop(&mut self) {
         self.zone.note_level();
-        self.zone.note_whole(self.areas.whole(self.pageblock_order()));
         self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
     }
 }

@@ -123,7 +123,7 @@ impl<L: RawLock> Zone<L> {
             index,
             node,
             kind,
-            flags: AtomicU8::new(0),
+            flags: AtomicU8::new(ZoneFlag::FewWhole as u8),
             counts_reserve: reserve.watermark == ReserveWatermark::Counted,
             reserve_opens: if is_open { pageblock_order.get() } else { u8::MAX },
             cpus,
