@@ -4,7 +4,7 @@
 # caches are dropped; everything else on the machine gets slow, and programs with much memory may be killed.
 # What is taken is given back at the end, on errors and on Ctrl-C too.
 #
-# LEAVE is what stays, in MiB. FREEHOLD and LOAD name other programs than those built here; OUT another file.
+# LEAVE is what stays, in MiB. FREEHOLD names another program than the one built here; OUT another file.
 set -eu
 cd "$(dirname "$0")/.."
 leave=${LEAVE:-1024}
@@ -12,7 +12,7 @@ out=${OUT:-recordings/pressure.parquet}
 
 # The load, inside the recording: see the end of this file for what is there before.
 load() {
-    "$LOAD" "$@" || true # Failing for lack of memory is part of the experiment.
+    "$FREEHOLD" load "$@" || true # Failing for lack of memory is part of the experiment.
 }
 
 during() {
@@ -29,7 +29,7 @@ amid_holes() {
     load connections --count 1000 &
     load hog --mib $((leave / 32)) --pages small &
     load datagrams --mib 4 --bytes 30000 &
-    load pipes --mib $((leave / 16)) -- "$LOAD" hog --mib $((leave / 8)) --pages huge &
+    load pipes --mib $((leave / 16)) -- "$FREEHOLD" load hog --mib $((leave / 8)) --pages huge &
     load files --folder "$WORK" --count 1000 &
     load threads --count 200 &
     wait
@@ -53,12 +53,8 @@ if [ -z "${FREEHOLD:-}" ]; then
     cargo build --release -p freehold-lab
     FREEHOLD=$CARGO_TARGET_DIR/release/freehold
 fi
-if [ -z "${LOAD:-}" ]; then
-    cargo build --release -p oracle-load
-    LOAD=$CARGO_TARGET_DIR/release/oracle-load
-fi
 WORK=$(mktemp -d)
-export FREEHOLD LOAD WORK OUT="$out" LEAVE="$leave"
+export FREEHOLD WORK OUT="$out" LEAVE="$leave"
 
 setting() {
     cat "/proc/sys/vm/$1"
@@ -78,7 +74,7 @@ ulimit -n 16384
 
 dd if=/dev/zero of="$WORK/before" bs=1M count="$leave" 2>/dev/null
 dd if=/dev/zero of="$WORK/other" bs=1M count=$((leave / 8)) 2>/dev/null
-"$LOAD" files --folder "$WORK" --count 1000
+"$FREEHOLD" load files --folder "$WORK" --count 1000
 sync
 mib_left() {
     awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo
@@ -95,5 +91,5 @@ echo "pressure.sh: $(mib_left) MiB left" >&2
 
 # Page cache first; then unmovable pipe pages in the holes of a file that stays: no compaction cures that.
 cat "$WORK/before" >/dev/null
-"$LOAD" holes --mib $((leave / 2)) --keep 3 --out-of 4 -- \
-    "$LOAD" pipes --mib $((leave / 12)) -- "$0" record
+"$FREEHOLD" load holes --mib $((leave / 2)) --keep 3 --out-of 4 -- \
+    "$FREEHOLD" load pipes --mib $((leave / 12)) -- "$0" record

@@ -148,6 +148,7 @@ pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, Ende
     let (held, before) = (Free::now()?, work.before);
     let (kinds, notes) = (work.kinds(), work.notes(left_out));
     drop(work);
+    zones::settle()?;
     let free = Moments { before, applied, compacted, held, undone: Free::now()? };
     Ok((FragmentReport { subject: plan.subject.clone(), kinds, free, proof, renewed_pageblocks, notes }, ended))
 }

@@ -164,7 +164,8 @@ fn told(proof: &Proof) -> String {
     let verdict = match proof.verdict() {
         Verdict::Holds => "they cannot be moved",
         Verdict::Returned => "they can be moved",
-        Verdict::Nothing => "nothing is proved",
+        Verdict::Nothing if *lost_pageblocks == 0 => "nothing was lost, so nothing is proved",
+        Verdict::Nothing => "compaction gave up before it came to them, so nothing is proved",
     };
     format!(
         "Of {lost_pageblocks} lost pageblocks compaction brought {returned_pageblocks} back, and {control_returned} of \

@@ -60,12 +60,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Puts a claimed block of an order that no request asks for, and of a pageblock that is nobody's, on this CPU's
-    /// list for parts; `false` if it must go to the zone.
+    /// list for parts; `false` if it must go to the zone, as it must where memory is short.
     #[cold]
     #[inline(never)]
     pub(in crate::page) fn free_part(&self, zone: &Zone<P::Lock>, freed: Freed) -> bool {
         let (Freed { pfn, order }, pageblock) = (freed, self.map.pageblock(freed.pfn));
-        if order <= Order::COSTLY || !self.rules().pcp.owns() || pageblock.owner().is_some() {
+        let is_for_lists = order > Order::COSTLY && self.rules().pcp.owns() && zone.is_well_above_high();
+        if !is_for_lists || pageblock.owner().is_some() {
             return false;
         }
         let migratetype = match pageblock.migratetype() {

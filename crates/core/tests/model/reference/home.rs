@@ -60,8 +60,12 @@ impl Reference {
     /// CPU near.
     pub fn has_plenty(&self, pfn: u32) -> bool {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
-        let is_rich = !self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway;
-        self.is_calm(zone) && is_rich
+        self.is_at_ease(pfn) && (!self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway)
+    }
+
+    /// Whether the zone around a frame has no worries, nor is its node to be spared.
+    pub fn is_at_ease(&self, pfn: u32) -> bool {
+        self.is_calm(self.map.zone(pfn).expect("freed frames belong to a zone"))
     }
 
     /// Whether fewer whole pageblocks of a zone are free than CPUs are near it.

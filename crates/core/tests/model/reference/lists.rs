@@ -252,7 +252,8 @@ impl Reference {
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             other => other,
         };
-        let list = if self.owns() { part_of } else { index_of };
+        let has_parts = self.owns() && (order <= 3 || self.is_at_ease(pfn));
+        let list = if has_parts { part_of } else { index_of };
         match list(order, migratetype, self.map.block) {
             Some(index) if self.has_lists && migratetype != MigrateType::Isolate => {
                 self.free_to_lists(self.cpu, (pfn, order), index);
