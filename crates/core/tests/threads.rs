@@ -171,7 +171,7 @@ fn with_owned_pageblocks() {
 #[test]
 fn with_owned_pageblocks_and_stacks() {
     let counts = run(PcpPolicy::OwnedRemote);
-    assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
+    assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0 && counts.stack_pushes > 0, "{counts:?}");
 }
 
 #[test]

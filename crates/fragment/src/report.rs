@@ -165,7 +165,7 @@ fn told(proof: &Proof) -> String {
         Verdict::Holds => "they cannot be moved",
         Verdict::Returned => "they can be moved",
         Verdict::Nothing if *lost_pageblocks == 0 => "nothing was lost, so nothing is proved",
-        Verdict::Nothing => "compaction gave up before it came to them, so nothing is proved",
+        Verdict::Nothing => "the control did not come back, so nothing is proved",
     };
     format!(
         "Of {lost_pageblocks} lost pageblocks compaction brought {returned_pageblocks} back, and {control_returned} of \

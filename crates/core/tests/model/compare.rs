@@ -17,7 +17,7 @@ pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), Stri
         let name = format!("node {} zone {}", zone.node().0, zone.kind().name());
         counters(zone, expected).map_err(|what| format!("{name}: {what}"))?;
         let (found, expected_few) = (zone.has(ZoneFlag::FewWhole), reference.has_few_whole(zone.index()));
-        if zone.is_populated() && found != expected_few {
+        if found != expected_few {
             return Err(format!("{name}: few whole pageblocks is {found}, the rules say {expected_few}"));
         }
         free_lists(engine, zone, expected).map_err(|what| format!("{name}: {what}"))?;

@@ -3,6 +3,7 @@
 //! twice the list's limit and the largest part of a pageblock.
 
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn, State, ZoneKind};
+use freehold::page::ZoneFlag;
 use freehold::platform::{FreePages, OutOfMemory, Patience, Request};
 use freehold::policy::PcpPolicy::{Owned, OwnedRemote};
 
@@ -280,4 +281,79 @@ fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
             assert_eq!((count(engine, 0), owner(engine, block)), (0, None));
         });
     }
+}
+
+/// Leaves so many pageblocks free as a whole, and halves of many more, so that memory is not short.
+fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
+    engine.platform().run_on(0);
+    let mut halves: Vec<u32> = exhaust(engine, MOVABLE, 8).iter().map(|pfn| pfn.raw()).collect();
+    halves.sort_unstable();
+    let is_lower = |&&half: &&u32| half.is_multiple_of(PAGEBLOCK);
+    let has_upper = |half: &u32| halves.contains(&(half + PAGEBLOCK / 2));
+    let both: Vec<u32> = halves.iter().filter(is_lower).copied().filter(has_upper).collect();
+    both.iter().for_each(|&lower| free(engine, lower, 8));
+    // A list that is too full is what notices that memory is not short any more.
+    let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+    pages.iter().for_each(|&page| free(engine, page, 0));
+    both[..pageblocks as usize].iter().for_each(|&lower| free(engine, lower + PAGEBLOCK / 2, 8));
+    engine.drain_all();
+}
+
+#[test]
+fn frees_go_home_while_a_whole_pageblock_is_free_for_each_cpu() {
+    const CPUS: u32 = 2;
+    for (left, is_home) in [(CPUS, true), (CPUS - 1, false)] {
+        scene_of(OwnedRemote, |engine| {
+            let [page, _] = one_each(engine);
+            leave_whole(engine, left);
+            let zone = zone(engine, ZoneKind::Normal);
+            assert_eq!((zone.has(ZoneFlag::FewWhole), zone.has(ZoneFlag::NearHigh)), (!is_home, false));
+            engine.platform().run_on(1);
+            free(engine, page, 0);
+            assert_eq!(stacked(engine, 0) > 0, is_home, "{left} whole pageblocks are free");
+            assert_eq!(count(engine, 1) > 0, !is_home, "{left} whole pageblocks are free");
+        });
+    }
+}
+
+/// An order that no request of these tests asks a list for.
+const LARGE: u8 = 6;
+
+#[test]
+fn what_no_request_asks_for_goes_home_however_few_pageblocks_are_whole() {
+    scene_of(OwnedRemote, |engine| {
+        one_each(engine);
+        engine.platform().run_on(0);
+        let part = alloc(engine, MOVABLE, LARGE);
+        assert_eq!(owner(engine, part), Some(0), "it is cut from what the CPU has");
+        leave_whole(engine, 0);
+        engine.platform().run_on(1);
+        free(engine, part, LARGE);
+        assert_eq!((stacked(engine, 0), count(engine, 1)), (1 << LARGE, 0));
+    });
+}
+
+#[test]
+fn where_memory_is_short_what_is_nobodys_goes_to_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        // All of a pageblock, so that no CPU owns it for what is asked for afterwards.
+        let parts: Vec<u32> = (0..PAGEBLOCK >> LARGE).map(|_| alloc(engine, MOVABLE, LARGE)).collect();
+        use_up(engine, 0, MOVABLE);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!((zone.free_pages(), owner(engine, parts[0])), (0, None));
+        free(engine, parts[0], LARGE);
+        assert_eq!((zone.free_pages(), count(engine, 0)), (1 << LARGE, 0));
+    });
+}
+
+#[test]
+fn a_block_of_a_cheap_order_is_halved_and_no_more() {
+    scene_of(OwnedRemote, |engine| {
+        let block = alloc(engine, MOVABLE, 3);
+        engine.drain_all();
+        free(engine, block, 3);
+        assert_eq!(alloc(engine, MOVABLE, 0), block);
+        let order = |page| engine.map().frame(Pfn::new(block + page)).word().order().get();
+        assert_eq!([1, 2, 4].map(order), [0, 1, 2]);
+    });
 }

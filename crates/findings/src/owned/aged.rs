@@ -1,9 +1,10 @@
 //! What owning costs and gains as machines grow old: the library's own policy against the recorded kernel's rules, in
-//! eleven measures that were named before anything was run, on machines as workloads leave them.
+//! eleven measures, on machines as workloads leave them.
 //!
-//! A cell is a plan on so many CPUs at one age. Each measure is pooled over all cells in which there was anything to
-//! measure: the middle one of their differences, and the interval that holds the true middle, by rank, so wide that all
-//! eleven hold together (Bonferroni). Differences are relative, and of shares in points, as `freehold sim` judges them.
+//! A machine is a plan at an age, a cell a machine on so many CPUs. Each measure is pooled over machines, each of which
+//! counts once, by the middle one of its cells: the median of their differences, and its interval by rank, so wide that
+//! all measures hold together (Bonferroni). It is that of machines like these; they were chosen, not drawn. Differences
+//! are relative, and of shares in percentage points, as `freehold sim` judges them.
 
 use freehold_measure::number;
 use freehold_measure::stats;
@@ -12,9 +13,9 @@ use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::measures::Unit;
 use freehold_sim::plan::{Changes, Plan};
+use freehold_sim::report::SimReport;
 use freehold_sim::report::judge::{MARGIN, SHARE_MARGIN};
 use freehold_sim::report::measures::{self, Measure};
-use freehold_sim::report::{SimReport, judge};
 
 use super::studies::Reports;
 use crate::markup::{list, table};
@@ -24,8 +25,10 @@ pub const AGES: [u8; 4] = [0, 30, 60, 90];
 /// Both policies.
 const A: &str = "linux-6.12";
 const B: &str = "freehold";
+/// What of [`MEASURES`] tells of contiguity.
+const CONTIGUITY: [Measure; 3] = [measures::UNUSABLE_END, measures::FREE_BLOCKS_END, measures::THP_SUCCESS];
 /// The measures: locks, fragmentation, who is served, and time.
-const ELEVEN: [Measure; 11] = [
+const MEASURES: [Measure; 11] = [
     measures::ZONE_LOCKS,
     measures::ZONE_WAIT,
     measures::REFILLS,
@@ -92,94 +95,125 @@ fn command((name, of_age): (&str, OfAge), age: u8) -> String {
     format!("`freehold sim {name} --age {age}{set} --a {A} --b {B}`")
 }
 
-/// One measure in one cell.
+/// One measure of a plan at an age, on so many CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'r> {
     aged: &'r Aged,
     cpus: u16,
-    /// Relative, or of shares in points.
+    /// Relative, or of shares in percentage points, as a share.
     difference: f64,
-    judged: judge::Judged,
-}
-
-/// One measure over all cells.
-struct Pooled<'r> {
-    measure: Measure,
-    cells: Vec<Cell<'r>>,
-    middle: f64,
-    interval: (f64, f64),
     verdict: Verdict,
 }
 
-fn cells<'r>(aged: &'r [Aged], measure: &Measure) -> Vec<Cell<'r>> {
-    let places = aged.iter().flat_map(|aged| aged.report.plan.cpus.iter().map(move |&cpus| (aged, cpus)));
-    let cell = |(aged, cpus): (&'r Aged, u16)| {
-        let report = &aged.report;
+/// One measure over all machines.
+struct Pooled<'r> {
+    measure: Measure,
+    cells: Vec<Cell<'r>>,
+    /// Machines on which it was measured.
+    machines: usize,
+    median: f64,
+    /// Of that; `None` if the machines are too few for it.
+    interval: Option<(f64, f64)>,
+    verdict: Verdict,
+}
+
+/// What was measured of a plan at an age. What neither policy had any of is no difference.
+fn cells_of<'r>(aged: &'r Aged, measure: &Measure) -> impl Iterator<Item = Cell<'r>> {
+    let report = &aged.report;
+    let is_judged = report.direction(measure) != Direction::Neutral;
+    let cell = move |&cpus: &u16| {
         let of = |policy| Some(report.spread(measure, 0, cpus, policy)?.median).filter(|median| median.is_finite());
         let (a, b) = (of(0)?, of(1)?);
-        let judged = report.judged(measure, 0, cpus, 1)?;
-        let is_something = (a, b) != (0.0, 0.0) && report.direction(measure) != Direction::Neutral;
+        let judged = report.judged(measure, 0, cpus, 1).filter(|_| is_judged)?;
         let difference = if measure.unit == Unit::Share { b - a } else { judged.change.unwrap_or(f64::INFINITY) };
-        is_something.then_some(Cell { aged, cpus, difference, judged })
+        Some(Cell { aged, cpus, difference, verdict: judged.verdict })
     };
-    places.filter_map(cell).collect()
+    report.plan.cpus.iter().filter_map(cell)
+}
+
+fn cells<'r>(aged: &'r [Aged], measure: &Measure) -> Vec<Cell<'r>> {
+    aged.iter().flat_map(|aged| cells_of(aged, measure).collect::<Vec<_>>()).collect()
 }
 
 fn pooled<'r>(aged: &'r [Aged], measure: &Measure) -> Pooled<'r> {
-    let cells = cells(aged, measure);
-    let mut differences: Vec<f64> = cells.iter().map(|cell| cell.difference).collect();
-    if differences.is_empty() {
-        return Pooled { measure: *measure, cells, middle: 0.0, interval: (0.0, 0.0), verdict: Verdict::NoDifference };
-    }
-    let (low, high) = stats::by_rank(&differences, 1.0 - (1.0 - CONFIDENCE) / ELEVEN.len() as f64);
-    let verdict = of_interval((low, high), measure);
-    Pooled { measure: *measure, middle: stats::median(&mut differences), cells, interval: (low, high), verdict }
+    let of_machine = |aged| {
+        let differences: Vec<f64> = cells_of(aged, measure).map(|cell| cell.difference).collect();
+        middle(differences)
+    };
+    let differences: Vec<f64> = aged.iter().filter_map(of_machine).collect();
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
+    let interval = is_enough(differences.len(), confidence).then(|| stats::by_rank(&differences, confidence));
+    let (machines, median) = (differences.len(), middle(differences).unwrap_or(0.0));
+    let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
+    Pooled { measure: *measure, cells: cells(aged, measure), machines, median, interval, verdict }
 }
 
-/// What an interval of the middle means: nothing beyond the margin, or one side only.
-fn of_interval((low, high): (f64, f64), measure: &Measure) -> Verdict {
+/// The middle value; the lower of two. Without arithmetic, since a difference from nothing is without bound.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+/// Whether all values on one side of the true median would be a chance that such a confidence leaves out.
+fn is_enough(values: usize, confidence: f64) -> bool {
+    values > 0 && 2.0 * 0.5_f64.powi(values as i32) <= 1.0 - confidence
+}
+
+/// What an interval means: nothing beyond the margin; or one side, and the median beyond the margin.
+fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdict {
     let margin = if measure.unit == Unit::Share { SHARE_MARGIN } else { MARGIN };
     let is_none = low >= -margin && high <= margin;
-    let is_one_side = low > 0.0 || high < 0.0;
+    let is_one_side = (low > 0.0 || high < 0.0) && median.abs() > margin;
     match (is_none, is_one_side) {
         (true, _) => Verdict::NoDifference,
-        (false, true) => verdict_of(f64::midpoint(low.max(-1.0), high.min(1.0)), measure.direction, 0.0),
+        (false, true) => verdict_of(median, measure.direction, margin),
         (false, false) => Verdict::Undecided,
     }
 }
 
-/// The eleven measures, a row each.
-pub fn eleven(reports: &Reports) -> String {
-    let header =
-        ["measure", "cells", "better", "no difference", "worse", "undecided", "middle", "interval", "together"];
+/// Every measure, a row each.
+pub fn together(reports: &Reports) -> String {
+    let header = [
+        "measure",
+        "cells",
+        "better",
+        "no difference",
+        "undecided",
+        "worse",
+        "machines",
+        "median",
+        "interval",
+        "together",
+    ];
     let row = |measure: &Measure| {
         let pooled = pooled(reports.aged(), measure);
-        let count = |of: Verdict| pooled.cells.iter().filter(|cell| cell.judged.verdict == of).count().to_string();
+        let count = |of: Verdict| pooled.cells.iter().filter(|cell| cell.verdict == of).count().to_string();
         let text = |difference: f64| difference_text(measure, difference);
+        let interval = |(low, high)| format!("{} to {}", text(low), text(high));
         vec![
             measure.about.to_owned(),
             pooled.cells.len().to_string(),
             count(Verdict::Better),
             count(Verdict::NoDifference),
-            count(Verdict::Worse),
             count(Verdict::Undecided),
-            text(pooled.middle),
-            format!("{} to {}", text(pooled.interval.0), text(pooled.interval.1)),
+            count(Verdict::Worse),
+            pooled.machines.to_string(),
+            text(pooled.median),
+            pooled.interval.map_or_else(|| "too few".to_owned(), interval),
             pooled.verdict.word().to_owned(),
         ]
     };
-    let oldest = AGES[AGES.len() - 1];
-    let commands = list(PLANS.map(|plan| command(plan, oldest)));
-    format!("{}\n\nThe oldest machines by themselves:\n\n{commands}", table(&header, ELEVEN.iter().map(row)))
+    let commands = list(PLANS.iter().flat_map(|&plan| AGES.map(|age| command(plan, age))));
+    format!("{}\n\nThe machines by themselves:\n\n{commands}", table(&header, MEASURES.iter().map(row)))
 }
 
 /// Every cell that is worse, the worst of each measure first.
 pub fn worse(reports: &Reports) -> String {
     let header = ["measure", "plan", "age", "CPUs", "difference"];
     let mut rows = Vec::new();
-    for measure in &ELEVEN {
+    for measure in &MEASURES {
         let mut cells = cells(reports.aged(), measure);
-        cells.retain(|cell| cell.judged.verdict == Verdict::Worse);
+        cells.retain(|cell| cell.verdict == Verdict::Worse);
         cells.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
         rows.extend(cells.iter().map(|cell| {
             vec![
@@ -197,37 +231,51 @@ pub fn worse(reports: &Reports) -> String {
 fn difference_text(measure: &Measure, difference: f64) -> String {
     match measure.unit {
         Unit::Share => format!("{:+.1} points", difference * 100.0),
-        _ => number::change(Some(difference).filter(|difference| difference.is_finite())),
+        _ if difference.is_infinite() => "from none".to_owned(),
+        _ => number::change(Some(difference)),
     }
 }
 
-/// The page's answer, in three sentences.
+/// The page's answer, in three sentences: what holds together, what single cells say, and what is done about it.
 pub fn answer(reports: &Reports) -> String {
-    let all: Vec<Pooled<'_>> = ELEVEN.iter().map(|measure| pooled(reports.aged(), measure)).collect();
-    let told = |of: Verdict| {
-        let named: Vec<String> = all
-            .iter()
-            .filter(|pooled| pooled.verdict == of)
-            .map(|pooled| format!("{} ({})", pooled.measure.about, difference_text(&pooled.measure, pooled.middle)))
-            .collect();
+    let all: Vec<Pooled<'_>> = MEASURES.iter().map(|measure| pooled(reports.aged(), measure)).collect();
+    let named = |of: Verdict| {
+        let named = all.iter().filter(|pooled| pooled.verdict == of).map(Pooled::told).collect::<Vec<_>>();
         if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
     };
-    let counts = |of: Verdict| -> usize {
-        all.iter().map(|pooled| pooled.cells.iter().filter(|cell| cell.judged.verdict == of).count()).sum()
+    let verdicts = || all.iter().flat_map(|pooled| &pooled.cells).map(|cell| cell.verdict);
+    let count = |of: Verdict| verdicts().filter(|&verdict| verdict == of).count();
+    let is_worse = |pooled: &&Pooled<'_>| {
+        pooled.verdict == Verdict::Worse && CONTIGUITY.iter().any(|measure| measure.name == pooled.measure.name)
     };
-    let cells: usize = all.iter().map(|pooled| pooled.cells.len()).sum();
+    let advice = if all.iter().any(|pooled| is_worse(&pooled)) {
+        "Contiguity is what it costs, which speaks against it where huge pages matter."
+    } else {
+        "No measure of contiguity is worse together, so owning is the library's default: it sleeps where memory is short, \
+         and a page goes home only while a whole pageblock is free for each CPU."
+    };
     format!(
-        "Over machines of four ages and five plans, `{B}` is better than `{A}` in {}; worse in {}; and the same, or not \
-         to be told apart, in the others of eleven measures. Of their {cells} single cells {} are better, {} show no \
-         difference, and {} are worse; each of these stands below. So owning pageblocks is the library's default, with two \
-         conditions that keep it from costing contiguity: it sleeps where memory is short, and pages go home only while \
-         a whole pageblock is free for each CPU.",
-        told(Verdict::Better),
-        told(Verdict::Worse),
-        counts(Verdict::Better),
-        counts(Verdict::NoDifference),
-        counts(Verdict::Worse),
+        "Under {} plans on machines of {} ages, `{B}` is better than `{A}` in {}; worse in {}; no different in {}; and in the \
+         rest of {} measures it is undecided. Of their {} single cells {} are better, {} show no difference, {} are \
+         undecided, and {} are worse, which stand below one by one. {advice}",
+        PLANS.len(),
+        AGES.len(),
+        named(Verdict::Better),
+        named(Verdict::Worse),
+        named(Verdict::NoDifference),
+        MEASURES.len(),
+        verdicts().count(),
+        count(Verdict::Better),
+        count(Verdict::NoDifference),
+        count(Verdict::Undecided),
+        count(Verdict::Worse),
     )
+}
+
+impl Pooled<'_> {
+    fn told(&self) -> String {
+        format!("{} ({})", self.measure.about, difference_text(&self.measure, self.median))
+    }
 }
 
 #[cfg(test)]
@@ -236,12 +284,26 @@ mod tests {
 
     #[test]
     fn an_interval_means_what_both_of_its_ends_do() {
-        let of = |low, high, measure: &Measure| of_interval((low, high), measure);
+        let of = |low: f64, high: f64, measure: &Measure| of_interval((low, high), f64::midpoint(low, high), measure);
         assert_eq!(of(-0.01, 0.02, &measures::ZONE_LOCKS), Verdict::NoDifference);
         assert_eq!(of(-0.4, -0.01, &measures::ZONE_LOCKS), Verdict::Better);
         assert_eq!(of(-0.4, -0.01, &measures::THROUGHPUT), Verdict::Worse);
         assert_eq!(of(0.01, f64::INFINITY, &measures::FAILURES), Verdict::Worse);
         assert_eq!(of(-0.4, 0.01, &measures::ZONE_LOCKS), Verdict::Undecided);
         assert_eq!(of(-0.004, 0.005, &measures::ZONE_WAIT), Verdict::NoDifference, "half a point of a share");
+        assert_eq!(of_interval((0.0001, 0.03), 0.001, &measures::THROUGHPUT), Verdict::Undecided, "next to nothing");
+    }
+
+    #[test]
+    fn the_middle_of_differences_from_nothing_is_one_of_them() {
+        assert_eq!(middle(vec![f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]), Some(f64::INFINITY));
+        assert_eq!(middle(vec![f64::INFINITY, 1.0, -1.0, f64::INFINITY]), Some(1.0));
+        assert_eq!(middle(Vec::new()), None);
+    }
+
+    #[test]
+    fn few_values_have_no_interval() {
+        let confidence = 1.0 - 0.05 / 11.0;
+        assert_eq!([0, 1, 8, 9, 20].map(|values| is_enough(values, confidence)), [false, false, false, true, true]);
     }
 }

@@ -31,7 +31,7 @@ const OF_A_PLAN: [(&str, OfPlan); 6] = [
 /// Parts about all plans.
 const OF_ALL: [(&str, OfAll); 13] = [
     ("answer", aged::answer),
-    ("eleven", aged::eleven),
+    ("together", aged::together),
     ("worse-by-age", aged::worse),
     ("bars", across::bars),
     ("losses", across::losses),

@@ -8,6 +8,7 @@
 use freehold_measure::verdict::Direction;
 
 use super::host::HostResult;
+use crate::measure::vmstat::ALLOCSTALLS;
 pub use crate::measures::PAGEBLOCK_PAGES;
 use crate::measures::{self, Over, Unit, ratio, share};
 
@@ -53,7 +54,7 @@ measures! {
     MIGRATED = "migrated_per_minute", "pages moved by compaction, all hosts, a minute", Sum PerMinute, Lower,
         |host| per_minute(host, "pgmigrate_success");
     RECLAIM_STALLS = "direct_reclaims_per_minute", "direct reclaims, all hosts, a minute", Sum PerMinute, Lower,
-        |host| ZONES.iter().map(|name| per_minute(host, name)).sum();
+        |host| ALLOCSTALLS.iter().map(|name| per_minute(host, name)).sum();
     FROM_LIST = "highatomic_from_list", "requests that may use the reserve: from a CPU's list, all hosts", Sum Requests,
         Neutral, |host| Some(host.count("highatomic_from_list") as f64);
     FROM_RESERVE = "highatomic_from_reserve", "- from the reserve", Sum Requests, Neutral,
@@ -65,9 +66,6 @@ measures! {
     UNRESERVES = "unreserves", "pageblocks taken out of it, all hosts", Sum Pageblocks, Neutral,
         |host| Some(host.count("unreserves") as f64);
 }
-
-/// Counters of direct reclaim, one a zone.
-const ZONES: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
 
 /// The reserve.
 const RESERVE: &[Measure] = &[RESERVED, RESERVED_SHARE, PLATEAU, FREE_IN_RESERVE, RESERVES, UNRESERVES];

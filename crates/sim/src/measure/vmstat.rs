@@ -61,6 +61,9 @@ impl Vmstat {
     }
 }
 
+/// Counters of direct reclaim: one for each highest zone that a request may use.
+pub const ALLOCSTALLS: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
+
 /// What is there now, as the engine knows it.
 pub fn engine_gauges<P: Platform>(allocator: &PageAllocator<'_, P>) -> impl Iterator<Item = Row> {
     let sum = |of: &dyn Fn(&freehold::page::Zone<P::Lock>) -> u64| allocator.zones().iter().map(of).sum();

@@ -7,6 +7,7 @@ use freehold_measure::verdict::Direction;
 use serde::Serialize;
 
 use crate::measure::outcome::Outcome;
+use crate::measure::vmstat::ALLOCSTALLS;
 use crate::measures::{self, Over, PAGEBLOCK_PAGES, Unit, ratio, share};
 use crate::workload::WorkPace;
 
@@ -87,7 +88,7 @@ measures! {
         |run| Some(run.counted("atomic_order1_3_failed") as f64);
     REFILLS = "pcp_refills_per_1000", "refills of per-CPU lists in 1000 operations", Per1000, Lower,
         |run| Some(run.counted_per_1000("pcp_refills"));
-    STALLS = "allocstall_per_1000", "requests in 1000 operations that had to reclaim themselves", Per1000, Lower,
+    STALLS = "allocstall_per_1000", "direct reclaims in 1000 operations", Per1000, Lower,
         |run| Some(ALLOCSTALLS.iter().map(|name| run.counted_per_1000(name)).sum());
     WORK = "work_share", "work that is not the allocator's", Share, Neutral, |run| Some(run.share(run.times.work));
     OPERATIONS = "operations_share", "allocations and frees from and to filled lists", Share, Neutral,
@@ -102,9 +103,6 @@ measures! {
     RECLAIM = "reclaim_share", "freeing the page cache", Share, Neutral, |run| Some(run.share(run.times.reclaim));
     IDLE = "idle_share", "nothing to do", Share, Neutral, |run| Some(1.0 - run.share(run.times.sum()));
 }
-
-/// What a kernel counts such requests as, by the highest zone that they could have used.
-const ALLOCSTALLS: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
 
 /// How much was done, how fast.
 pub const SPEED: &[Measure] = &[THROUGHPUT, ALLOC_P99, FAILURES];

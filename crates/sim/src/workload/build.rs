@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Tasks migrate: halfway through its steps a process may move to another CPU, with all it has. Its pages are freed
-//! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only,
-//! oldest first: without pressure it stays until the run ends. With `files_kept`, files are deleted instead.
+//! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only:
+//! pages of files oldest first, those of inodes by chance. Without pressure it stays until the run ends. With `files_kept`, files are deleted instead.
 //!
 //! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests
 //! are of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated

@@ -4,7 +4,7 @@ use super::{Census, Violation, counter};
 use crate::base::list::List;
 use crate::base::{MigrateType, Order, State};
 use crate::page::PageAllocator;
-use crate::page::zone::{Zone, bit};
+use crate::page::zone::{Zone, ZoneFlag, bit};
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -26,7 +26,12 @@ impl<P: Platform> PageAllocator<'_, P> {
                     by_type[migratetype.index()] += u64::from(linked) * u64::from(order.pages());
                 }
             }
-            Ok(())
+            let whole = areas.whole(self.map.pageblock_order());
+            if zone.has(ZoneFlag::FewWhole) == (whole < zone.cpus()) {
+                Ok(())
+            } else {
+                Err(Violation::FewWhole { zone: zone.index(), whole })
+            }
         })?;
         let all: u64 = by_type.iter().sum();
         let isolated = by_type[MigrateType::Isolate.index()];

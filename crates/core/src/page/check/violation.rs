@@ -109,6 +109,13 @@ pub enum Violation {
         /// Migratetype of the list.
         migratetype: MigrateType,
     },
+    /// A zone says that whole free pageblocks are few, or that they are not, and it is not so.
+    FewWhole {
+        /// Index of the zone among all zones.
+        zone: usize,
+        /// Whole pageblocks that are free.
+        whole: u32,
+    },
     /// A zone's watermarks are not in order.
     Marks {
         /// Index of the zone among all zones.

@@ -14,7 +14,8 @@
 //!
 //! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. In a zone that is
 //! short of memory ownership sleeps: a list gets what Linux would give it, nothing is called back, since parts that lie
-//! in the zone are on their way to become whole there, nothing new is owned, and frees stay where they happen (`home`).
+//! in the zone are on their way to become whole there, nothing new is owned, and frees stay where they happen; these
+//! also do where whole pageblocks are few (`home`).
 //!
 //! Where the zone has nothing that the request could use, its lock is not taken to find that out.
 //!

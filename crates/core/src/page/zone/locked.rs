@@ -33,6 +33,8 @@ pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
     moved: u32,
     /// Insertions and removals so far.
     links: u32,
+    /// A whole pageblock joined the free lists or left them.
+    whole_changed: bool,
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
@@ -49,6 +51,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             zones: self.zones.len(),
             moved: 0,
             links: 0,
+            whole_changed: false,
         }
     }
 }
@@ -93,16 +96,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         self.areas.insert(&self.map, pfn, order, migratetype, end);
         let occupied = &self.zone.stock.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
-        if order >= self.pageblock_order() {
-            self.note_whole();
-        }
-    }
-
-    /// A whole pageblock became free, or is not any more.
-    #[cold]
-    #[inline(never)]
-    fn note_whole(&self) {
-        self.zone.note_whole(self.areas.whole(self.pageblock_order()));
+        self.whole_changed |= order >= self.pageblock_order();
     }
 
     /// Takes a free block off the list that its word names; its state is the caller's to write.
@@ -118,9 +112,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
             let occupied = &self.zone.stock.occupied[order.index()];
             occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
         }
-        if order >= self.pageblock_order() {
-            self.note_whole();
-        }
+        self.whole_changed |= order >= self.pageblock_order();
         (order, migratetype)
     }
 
@@ -162,6 +154,9 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
 impl<P: Platform> Drop for LockedZone<'_, '_, P> {
     fn drop(&mut self) {
         self.zone.note_level();
+        if self.whole_changed {
+            self.zone.note_whole(self.areas.whole(self.map.pageblock_order()));
+        }
         self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
     }
 }

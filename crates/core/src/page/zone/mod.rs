@@ -58,7 +58,8 @@ pub enum ZoneFlag {
     NearHigh = 8,
     /// kswapd of the node is awake, where requests look for another then. Ours: the fast path does not ask the node.
     NodeBusy = 16,
-    /// Fewer whole pageblocks are free than CPUs are near the zone. Ours: frees go home only while it is not set.
+    /// Fewer whole pageblocks are free than CPUs are near the zone. Ours: frees go home only while it is not set, so
+    /// never in a zone of fewer pageblocks. Written under the zone lock.
     FewWhole = 32,
 }
 
@@ -169,7 +170,7 @@ impl<L> Zone<L> {
         self.kind
     }
 
-    /// CPUs of its node, or all CPUs if the node has none.
+    /// CPUs of its node, online or not, or all CPUs if the node has none.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }

@@ -1,8 +1,8 @@
 //! Lists of a zone and of a CPU, and what is said of them.
 
 use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
-use freehold::page::Violation;
 use freehold::page::damage::Field;
+use freehold::page::{Violation, ZoneFlag};
 
 use super::Row;
 use crate::stage::{PAGEBLOCK, Stage};
@@ -85,6 +85,14 @@ pub const ROWS: &[Row] = &[
         |found| matches!(found, Violation::Hint { order, .. } if order.get() == 10),
         |stage| {
             stage.spoil(|damage| damage.set_occupied(stage.zone(), Order::MAX, 0));
+        },
+    ),
+    Row::bare(
+        "whether whole pageblocks are few",
+        |found| matches!(found, Violation::FewWhole { .. }),
+        |stage| {
+            let zone = stage.zone();
+            stage.spoil(|damage| damage.set_flag(zone.node(), zone.kind(), ZoneFlag::FewWhole));
         },
     ),
     Row::owned("the list of a listed page", is_wrong_list, |stage| {

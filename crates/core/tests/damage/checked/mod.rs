@@ -77,11 +77,12 @@ fn number_of(violation: &Violation) -> usize {
         Violation::Limit { .. } => 15,
         Violation::Counter { .. } => 16,
         Violation::OpenedEarly { .. } => 17,
+        Violation::FewWhole { .. } => 18,
     }
 }
 
 /// Variants of [`Violation`].
-const VARIANTS: usize = 18;
+const VARIANTS: usize = 19;
 /// Where counters are compared with what is found.
 const SOURCES: [&str; 3] = [
     include_str!("../../../src/page/check/cpus.rs"),

@@ -60,7 +60,7 @@ impl Reference {
     /// CPU near.
     pub fn has_plenty(&self, pfn: u32) -> bool {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
-        self.is_at_ease(pfn) && (!self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway)
+        self.is_calm(zone) && (!self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway)
     }
 
     /// Whether the zone around a frame has no worries, nor is its node to be spared.

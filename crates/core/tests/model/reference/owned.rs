@@ -193,7 +193,7 @@ struct Refill {
     zone: usize,
     search: Search,
     /// The zone has no worries.
-    has_plenty: bool,
+    is_calm: bool,
     /// Pages that should be on the lists in the end.
     goal: i64,
     /// A block came that is large enough.
@@ -252,9 +252,9 @@ impl Reference {
             return;
         }
         // The zone's flags say how it was when its lock was last open.
-        let has_plenty = self.is_calm(zone);
-        let mut refill = Refill { zone, search, has_plenty, goal, is_served: false };
-        if has_plenty && search.order < self.map.block {
+        let is_calm = self.is_calm(zone);
+        let mut refill = Refill { zone, search, is_calm, goal, is_served: false };
+        if is_calm && search.order < self.map.block {
             self.recall(&mut refill);
             self.own(&mut refill);
             self.take_parts(&mut refill);
@@ -350,7 +350,7 @@ impl Reference {
         while self.is_short(refill) {
             let Some(pfn) = self.zones[refill.zone].take(&mut self.map, refill.search, &mut mode) else { return };
             self.bring(refill, (pfn, order));
-            if order < self.map.block && refill.has_plenty {
+            if order < self.map.block && refill.is_calm {
                 self.join(pfn, migratetype);
             }
         }
