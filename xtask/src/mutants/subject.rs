@@ -32,7 +32,8 @@ impl Subject {
             root: workspace::root().to_owned(),
             library: "crates/core/src/lib.rs",
             package: "freehold",
-            members: &["crates/core", "crates/malloc"],
+            // What the heap is tried with comes along.
+            members: &["crates/core", "crates/malloc", "crates/load"],
             left_out: &[
                 "crates/core/tests/loom",
                 "crates/core/tests/planted_race.rs",
