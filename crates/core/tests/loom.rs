@@ -288,23 +288,25 @@ type Act = fn(&Engine, Pfn);
 /// Most orders of a scene of three.
 const ORDERS_OF_THREE: usize = 2_000;
 
-/// A pageblock of CPU 0's, half of which is in the zone, and half in use; no other page is free.
+/// A pageblock of CPU 0's, half of which is in the zone, and half in use.
 fn half_in_the_zone(engine: &Engine) -> Pfn {
     let first = whole_pageblock(engine);
-    (4..8).for_each(|page| free(engine, first.offset(page)));
-    drain(engine, first);
-    assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "it is called back by its owner");
+    give_half(engine, first);
     first
 }
 
-/// The same, and nothing else is free.
+/// The same, and no other page is free.
 fn half_is_all(engine: &Engine) -> Pfn {
     let first = whole_pageblock(engine);
     while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
+    give_half(engine, first);
+    first
+}
+
+fn give_half(engine: &Engine, first: Pfn) {
     (4..8).for_each(|page| free(engine, first.offset(page)));
     drain(engine, first);
     assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "it is its owner's still");
-    first
 }
 
 /// Three acts, each on its CPU, when CPU 0 owns a pageblock that is free in half. In the end nobody owns what is whole.

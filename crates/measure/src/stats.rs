@@ -42,12 +42,17 @@ pub fn sum_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64
 
 /// The exact interval of the median: the true one lies below the k-th smallest value only if fewer than k values fell
 /// below it, which has the chance of so few heads among as many tosses. Where even all values together do not span it,
-/// they must do; so few are not judged.
+/// they must do; so few are not judged ([`has_rank`]).
 pub fn by_rank(values: &[f64], confidence: f64) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = values_outside(sorted.len(), (1.0 - confidence) / 2.0).max(1);
     (sorted[rank - 1], sorted[sorted.len() - rank])
+}
+
+/// Whether so many values are enough for [`by_rank`] to keep its promise.
+pub fn has_rank(values: usize, confidence: f64) -> bool {
+    values_outside(values, (1.0 - confidence) / 2.0) > 0
 }
 
 /// The largest k for which fewer than k heads in so many tosses have at most the chance `tail`. The terms are added as
@@ -146,6 +151,12 @@ mod tests {
     }
 
     /// The ranks of the tables of the sign test: 2 of 10 (2.1 % misses), 6 of 20 (4.1 %), 14 of 40 (3.8 %).
+    #[test]
+    fn few_values_have_no_interval_by_rank() {
+        let confidence = 1.0 - 0.05 / 11.0;
+        assert_eq!([0, 1, 8, 9, 20].map(|values| has_rank(values, confidence)), [false, false, false, true, true]);
+    }
+
     #[test]
     fn the_interval_by_rank_is_that_of_the_tables() {
         for (count, outside) in [(5, 0), (6, 1), (10, 2), (20, 6), (40, 14), (100, 40), (2000, 956)] {

@@ -316,7 +316,7 @@ fn frees_go_home_while_a_whole_pageblock_is_free_for_each_cpu() {
     }
 }
 
-/// An order that no request of these tests asks a list for.
+/// An order for which Linux has no list.
 const LARGE: u8 = 6;
 
 #[test]

@@ -13,15 +13,14 @@ use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::measures::Unit;
 use freehold_sim::plan::{Changes, Plan};
-use freehold_sim::report::SimReport;
-use freehold_sim::report::judge::{MARGIN, SHARE_MARGIN};
 use freehold_sim::report::measures::{self, Measure};
+use freehold_sim::report::{SimReport, judge};
 
 use super::studies::Reports;
 use crate::markup::{list, table};
 
 /// How old machines are. From pristine, by the median of servers, to nearly hopeless.
-pub const AGES: [u8; 4] = [0, 30, 60, 90];
+const AGES: [u8; 4] = [0, 30, 60, 90];
 /// Both policies.
 const A: &str = "linux-6.12";
 const B: &str = "freehold";
@@ -47,21 +46,18 @@ const CONFIDENCE: f64 = 0.95;
 /// What is set in a plan for machines of an age.
 type OfAge = fn(u8) -> Changes;
 
-/// A plan, and what is set in it where its memory is not what a whole machine's is. An aged machine has page cache, so
-/// `long` has that much more memory; `webhost` has less, so that it is turned over sooner.
+/// Each plan. An aged machine has page cache, so `long` has that much more memory there; `webhost` has less, so that it
+/// is turned over sooner, and more seeds, since it is the only one with huge pages.
 const PLANS: [(&str, OfAge); 5] = [
-    ("long", |age| changes(age, &[("3GiB", age > 0)], &[])),
-    ("numa", |age| changes(age, &[], &[32])),
-    ("small-machine", |age| changes(age, &[], &[])),
-    ("pressure", |age| changes(age, &[], &[])),
-    ("webhost", |age| Changes { seeds: Some(SEEDS), ..changes(age, &[("4GiB", true)], &[]) }),
+    ("long", |age| Changes { memory: (age > 0).then(|| "3GiB".to_owned()), ..aged(age) }),
+    ("numa", |age| Changes { cpus: vec![32], ..aged(age) }),
+    ("small-machine", aged),
+    ("pressure", aged),
+    ("webhost", |age| Changes { memory: Some("4GiB".to_owned()), seeds: Some(5), ..aged(age) }),
 ];
-const SEEDS: u32 = 5;
 
-fn changes(age: u8, memory: &[(&str, bool)], cpus: &[u16]) -> Changes {
-    let memory = memory.iter().find(|(_, is_set)| *is_set).map(|(size, _)| (*size).to_owned());
-    let (a, b) = (Some(A.to_owned()), vec![B.to_owned()]);
-    Changes { age: Some(age), memory, cpus: cpus.to_vec(), a, b, ..Changes::default() }
+fn aged(age: u8) -> Changes {
+    Changes { age: Some(age), a: Some(A.to_owned()), b: vec![B.to_owned()], ..Changes::default() }
 }
 
 /// A plan at an age.
@@ -105,47 +101,54 @@ struct Cell<'r> {
     verdict: Verdict,
 }
 
-/// One measure over all machines.
+/// One measure over all machines on which it was measured.
 struct Pooled<'r> {
     measure: Measure,
-    cells: Vec<Cell<'r>>,
-    /// Machines on which it was measured.
-    machines: usize,
+    /// Machine by machine.
+    cells: Vec<Vec<Cell<'r>>>,
     median: f64,
     /// Of that; `None` if the machines are too few for it.
     interval: Option<(f64, f64)>,
     verdict: Verdict,
 }
 
-/// What was measured of a plan at an age. What neither policy had any of is no difference.
-fn cells_of<'r>(aged: &'r Aged, measure: &Measure) -> impl Iterator<Item = Cell<'r>> {
-    let report = &aged.report;
-    let is_judged = report.direction(measure) != Direction::Neutral;
-    let cell = move |&cpus: &u16| {
-        let of = |policy| Some(report.spread(measure, 0, cpus, policy)?.median).filter(|median| median.is_finite());
-        let (a, b) = (of(0)?, of(1)?);
-        let judged = report.judged(measure, 0, cpus, 1).filter(|_| is_judged)?;
-        let difference = if measure.unit == Unit::Share { b - a } else { judged.change.unwrap_or(f64::INFINITY) };
-        Some(Cell { aged, cpus, difference, verdict: judged.verdict })
-    };
-    report.plan.cpus.iter().filter_map(cell)
+impl Aged {
+    /// A measure on each number of CPUs. What neither policy had any of is no difference.
+    fn cells(&self, measure: &Measure) -> Vec<Cell<'_>> {
+        let report = &self.report;
+        if report.direction(measure) == Direction::Neutral {
+            return Vec::new();
+        }
+        let cell = |&cpus: &u16| {
+            let of = |policy| Some(report.spread(measure, 0, cpus, policy)?.median).filter(|median| median.is_finite());
+            let difference = judge::difference(measure, of(0)?, of(1)?);
+            Some(Cell { aged: self, cpus, difference, verdict: report.judged(measure, 0, cpus, 1)?.verdict })
+        };
+        report.plan.cpus.iter().filter_map(cell).collect()
+    }
 }
 
-fn cells<'r>(aged: &'r [Aged], measure: &Measure) -> Vec<Cell<'r>> {
-    aged.iter().flat_map(|aged| cells_of(aged, measure).collect::<Vec<_>>()).collect()
-}
+impl<'r> Pooled<'r> {
+    fn of(aged: &'r [Aged], measure: &Measure) -> Pooled<'r> {
+        let cells = aged.iter().map(|aged| aged.cells(measure)).filter(|cells| !cells.is_empty());
+        let cells: Vec<Vec<Cell<'r>>> = cells.collect();
+        let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
+        let machines: Vec<f64> = cells.iter().filter_map(|cells| middle(differences(cells))).collect();
+        let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
+        let interval = stats::has_rank(machines.len(), confidence).then(|| stats::by_rank(&machines, confidence));
+        let median = middle(machines).unwrap_or(0.0);
+        let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
+        Pooled { measure: *measure, cells, median, interval, verdict }
+    }
 
-fn pooled<'r>(aged: &'r [Aged], measure: &Measure) -> Pooled<'r> {
-    let of_machine = |aged| {
-        let differences: Vec<f64> = cells_of(aged, measure).map(|cell| cell.difference).collect();
-        middle(differences)
-    };
-    let differences: Vec<f64> = aged.iter().filter_map(of_machine).collect();
-    let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
-    let interval = is_enough(differences.len(), confidence).then(|| stats::by_rank(&differences, confidence));
-    let (machines, median) = (differences.len(), middle(differences).unwrap_or(0.0));
-    let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
-    Pooled { measure: *measure, cells: cells(aged, measure), machines, median, interval, verdict }
+    /// Cells of which this is said.
+    fn count(&self, of: Verdict) -> usize {
+        self.cells.iter().flatten().filter(|cell| cell.verdict == of).count()
+    }
+
+    fn told(&self) -> String {
+        format!("{} ({})", self.measure.about, difference_text(&self.measure, self.median))
+    }
 }
 
 /// The middle value; the lower of two. Without arithmetic, since a difference from nothing is without bound.
@@ -154,14 +157,9 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
-/// Whether all values on one side of the true median would be a chance that such a confidence leaves out.
-fn is_enough(values: usize, confidence: f64) -> bool {
-    values > 0 && 2.0 * 0.5_f64.powi(values as i32) <= 1.0 - confidence
-}
-
 /// What an interval means: nothing beyond the margin; or one side, and the median beyond the margin.
 fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdict {
-    let margin = if measure.unit == Unit::Share { SHARE_MARGIN } else { MARGIN };
+    let margin = judge::margin(measure);
     let is_none = low >= -margin && high <= margin;
     let is_one_side = (low > 0.0 || high < 0.0) && median.abs() > margin;
     match (is_none, is_one_side) {
@@ -186,18 +184,18 @@ pub fn together(reports: &Reports) -> String {
         "together",
     ];
     let row = |measure: &Measure| {
-        let pooled = pooled(reports.aged(), measure);
-        let count = |of: Verdict| pooled.cells.iter().filter(|cell| cell.verdict == of).count().to_string();
+        let pooled = Pooled::of(reports.aged(), measure);
+        let count = |of: Verdict| pooled.count(of).to_string();
         let text = |difference: f64| difference_text(measure, difference);
         let interval = |(low, high)| format!("{} to {}", text(low), text(high));
         vec![
             measure.about.to_owned(),
-            pooled.cells.len().to_string(),
+            pooled.cells.iter().map(Vec::len).sum::<usize>().to_string(),
             count(Verdict::Better),
             count(Verdict::NoDifference),
             count(Verdict::Undecided),
             count(Verdict::Worse),
-            pooled.machines.to_string(),
+            pooled.cells.len().to_string(),
             text(pooled.median),
             pooled.interval.map_or_else(|| "too few".to_owned(), interval),
             pooled.verdict.word().to_owned(),
@@ -212,7 +210,7 @@ pub fn worse(reports: &Reports) -> String {
     let header = ["measure", "plan", "age", "CPUs", "difference"];
     let mut rows = Vec::new();
     for measure in &MEASURES {
-        let mut cells = cells(reports.aged(), measure);
+        let mut cells: Vec<Cell<'_>> = reports.aged().iter().flat_map(|aged| aged.cells(measure)).collect();
         cells.retain(|cell| cell.verdict == Verdict::Worse);
         cells.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
         rows.extend(cells.iter().map(|cell| {
@@ -238,17 +236,17 @@ fn difference_text(measure: &Measure, difference: f64) -> String {
 
 /// The page's answer, in three sentences: what holds together, what single cells say, and what is done about it.
 pub fn answer(reports: &Reports) -> String {
-    let all: Vec<Pooled<'_>> = MEASURES.iter().map(|measure| pooled(reports.aged(), measure)).collect();
+    let all: Vec<Pooled<'_>> = MEASURES.iter().map(|measure| Pooled::of(reports.aged(), measure)).collect();
     let named = |of: Verdict| {
         let named = all.iter().filter(|pooled| pooled.verdict == of).map(Pooled::told).collect::<Vec<_>>();
         if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
     };
-    let verdicts = || all.iter().flat_map(|pooled| &pooled.cells).map(|cell| cell.verdict);
-    let count = |of: Verdict| verdicts().filter(|&verdict| verdict == of).count();
-    let is_worse = |pooled: &&Pooled<'_>| {
+    let count = |of: Verdict| -> usize { all.iter().map(|pooled| pooled.count(of)).sum() };
+    let cells = all.iter().flat_map(|pooled| &pooled.cells).map(Vec::len).sum::<usize>();
+    let is_worse = |pooled: &Pooled<'_>| {
         pooled.verdict == Verdict::Worse && CONTIGUITY.iter().any(|measure| measure.name == pooled.measure.name)
     };
-    let advice = if all.iter().any(|pooled| is_worse(&pooled)) {
+    let advice = if all.iter().any(is_worse) {
         "Contiguity is what it costs, which speaks against it where huge pages matter."
     } else {
         "No measure of contiguity is worse together, so owning is the library's default: it sleeps where memory is short, \
@@ -264,18 +262,12 @@ pub fn answer(reports: &Reports) -> String {
         named(Verdict::Worse),
         named(Verdict::NoDifference),
         MEASURES.len(),
-        verdicts().count(),
+        cells,
         count(Verdict::Better),
         count(Verdict::NoDifference),
         count(Verdict::Undecided),
         count(Verdict::Worse),
     )
-}
-
-impl Pooled<'_> {
-    fn told(&self) -> String {
-        format!("{} ({})", self.measure.about, difference_text(&self.measure, self.median))
-    }
 }
 
 #[cfg(test)]
@@ -299,11 +291,5 @@ mod tests {
         assert_eq!(middle(vec![f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]), Some(f64::INFINITY));
         assert_eq!(middle(vec![f64::INFINITY, 1.0, -1.0, f64::INFINITY]), Some(1.0));
         assert_eq!(middle(Vec::new()), None);
-    }
-
-    #[test]
-    fn few_values_have_no_interval() {
-        let confidence = 1.0 - 0.05 / 11.0;
-        assert_eq!([0, 1, 8, 9, 20].map(|values| is_enough(values, confidence)), [false, false, false, true, true]);
     }
 }

@@ -29,13 +29,20 @@ pub struct Judged {
 
 /// Judges values of B by those of A, one a seed each, with their medians.
 pub fn judge(measure: &Measure, a: &Spread, b: &Spread) -> Judged {
-    let (difference, margin): (fn(f64, f64) -> f64, f64) = match measure.unit {
-        Unit::Share => (|a, b| b - a, SHARE_MARGIN),
-        _ => (relative, MARGIN),
-    };
-    let mut differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(&a, &b)| difference(a, b)).collect();
+    let mut differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(&a, &b)| difference(measure, a, b)).collect();
     differences.sort_by(f64::total_cmp);
-    Judged { change: relative_change(a.median, b.median), verdict: verdict(measure.direction, &differences, margin) }
+    let verdict = verdict(measure.direction, &differences, margin(measure));
+    Judged { change: relative_change(a.median, b.median), verdict }
+}
+
+/// By how much B's value differs: relative to A's, and of shares `b - a`.
+pub fn difference(measure: &Measure, a: f64, b: f64) -> f64 {
+    if measure.unit == Unit::Share { b - a } else { relative(a, b) }
+}
+
+/// The largest difference in a measure that counts as none.
+pub fn margin(measure: &Measure) -> f64 {
+    if measure.unit == Unit::Share { SHARE_MARGIN } else { MARGIN }
 }
 
 /// What differences, one a seed and sorted, say together.

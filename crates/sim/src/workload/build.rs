@@ -12,7 +12,8 @@
 //!
 //! Tasks migrate: halfway through its steps a process may move to another CPU, with all it has. Its pages are freed
 //! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only:
-//! pages of files oldest first, those of inodes by chance. Without pressure it stays until the run ends. With `files_kept`, files are deleted instead.
+//! pages of files oldest first, those of inodes by chance. Without pressure it stays until the run ends. With
+//! `files_kept`, files are deleted instead.
 //!
 //! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests
 //! are of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated
@@ -213,12 +214,14 @@ impl Build {
         let is_inode = chance(cpu.rng(), self.cached_inode_percent);
         let gfp = if is_inode { SHRINKABLE } else { Gfp::HIGHUSER_MOVABLE };
         let Some(block) = cpu.alloc(gfp, Order::ZERO) else { return };
-        match (self.files_kept, is_inode) {
-            (0, true) => return cpu.shrinkable(block),
-            (0, false) => return cpu.cache(block),
-            _ => kernel.files.push(block),
+        if self.files_kept > 0 {
+            kernel.files.push(block);
+            drop_one(cpu, &mut kernel.files, self.files_kept);
+        } else if is_inode {
+            cpu.shrinkable(block);
+        } else {
+            cpu.cache(block);
         }
-        drop_one(cpu, &mut kernel.files, self.files_kept);
     }
 }
 

@@ -19,10 +19,10 @@ pub(super) struct Victim<'f> {
     pub(super) frame: &'f Frame,
 }
 
-/// From a part that no request asks for, blocks smaller than this are cut as so many as fit one of it, so that the next
+/// From a block of this order or more, smaller ones are cut as so many as fit one of this order, so that the next
 /// requests find theirs.
 const CUT: Order = Order::new(4);
-/// The same for single pages: no more than one request in a hundred has to cut.
+/// The same for single pages, as far as the block goes: where it is that large, one request in a hundred has to cut.
 const CUT_SINGLES: Order = Order::new(if cfg!(loom) { 4 } else { 7 });
 /// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
 const REMOTE_TICKS: u8 = 3;
@@ -270,8 +270,8 @@ impl PcpLists {
         })
     }
 
-    /// Puts all of a block but its lowest part of `order` on the lists: most of it in large parts, and of a block that no
-    /// request asks for so many of `order` that the next requests need no cut. Says how many these are.
+    /// Puts all of a block but its lowest part of `order` on the lists: halves of it, and if it is larger than Linux has
+    /// lists for, so many of `order` that the next requests need no cut. Says how many blocks joined the lists.
     pub(super) fn cut(
         &mut self,
         map: &MemMap<'_>,
