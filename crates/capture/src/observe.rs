@@ -67,6 +67,14 @@ impl Observer {
         Ok(Observer { scanner: Scanner::open(ram)?, sampler: Sampler::open()?, spool })
     }
 
+    /// The same, which also looks at how often pages are mapped.
+    ///
+    /// # Errors
+    /// When the kernel does not tell it.
+    pub fn counting(self) -> Result<Observer, CaptureError> {
+        Ok(Observer { scanner: self.scanner.counting()?, ..self })
+    }
+
     /// Describes memory, at a moment without compaction if there is one soon.
     ///
     /// # Errors

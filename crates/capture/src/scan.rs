@@ -5,11 +5,14 @@
 //! happened to a frame after its stamp is in the event stream, and [`super::reconcile`] applies it: the result is the
 //! state of all frames at the one moment when the scan ended.
 //!
-//! The words go to the spool as they are, through one buffer, so a scan allocates nothing.
+//! The words go to the spool as they are, through one buffer, so a scan allocates nothing. A scan may also look at
+//! `/proc/kpagecount`, and mark what is mapped more than once.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use freehold_trace::snapshot::flag;
 
 use super::clock;
 use super::error::CaptureError;
@@ -20,6 +23,9 @@ use super::spool::{AlignedBuffer, Segment, Spool};
 pub const CHUNK_FRAMES: u64 = 4096;
 /// Bytes of a frame's word.
 const WORD_BYTES: usize = 8;
+/// Where the kernel tells the flags of pages, and how often each is mapped: a word a frame.
+const FLAGS: &str = "/proc/kpageflags";
+const COUNTS: &str = "/proc/kpagecount";
 /// Chunks that are spooled together.
 const CHUNKS_PER_SEGMENT: usize = 32;
 
@@ -74,8 +80,16 @@ impl Scan {
 #[derive(Debug)]
 pub struct Scanner {
     flags: File,
+    counts: Option<Counts>,
     buffer: AlignedBuffer,
     ranges: Vec<(u64, u64)>,
+}
+
+/// How often each page is mapped.
+#[derive(Debug)]
+struct Counts {
+    file: File,
+    buffer: Vec<u8>,
 }
 
 impl Scanner {
@@ -84,10 +98,18 @@ impl Scanner {
     /// # Errors
     /// When the kernel does not offer page flags.
     pub fn open(ranges: Vec<(u64, u64)>) -> Result<Scanner, CaptureError> {
-        let path = Path::new("/proc/kpageflags");
-        let flags = File::open(path).map_err(CaptureError::kernel(path))?;
+        let flags = open(FLAGS)?;
         let buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
-        Ok(Scanner { flags, buffer, ranges })
+        Ok(Scanner { flags, counts: None, buffer, ranges })
+    }
+
+    /// The same, which marks what is mapped more than once ([`flag::SHARED`]). It takes twice the time.
+    ///
+    /// # Errors
+    /// When the kernel does not offer counts.
+    pub fn counting(self) -> Result<Scanner, CaptureError> {
+        let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];
+        Ok(Scanner { counts: Some(Counts { file: open(COUNTS)?, buffer }), ..self })
     }
 
     /// Reads all frames into `spool`.
@@ -106,7 +128,10 @@ impl Scanner {
             interrupts.check()?;
             let words = &mut self.buffer.get_mut()[at..at + frames * WORD_BYTES];
             let stamp = clock::now();
-            let frames = read_words(&self.flags, first, words)?;
+            let frames = read_words((&self.flags, FLAGS), first, words)?;
+            if let Some(counts) = &mut self.counts {
+                counts.mark(first, &mut words[..frames * WORD_BYTES])?;
+            }
             scan.chunks.push(Chunk { first, frames, stamp, segment: scan.segments.len(), at });
             at += frames * WORD_BYTES;
         }
@@ -118,13 +143,37 @@ impl Scanner {
     }
 }
 
-/// Fills `words` with the flags of frames from `first`; returns how many frames the kernel had.
-fn read_words(flags: &File, first: u64, words: &mut [u8]) -> Result<usize, CaptureError> {
+impl Counts {
+    /// Marks those of the frames from `first` that are mapped more than once.
+    fn mark(&mut self, first: u64, words: &mut [u8]) -> Result<(), CaptureError> {
+        let counts = &mut self.buffer[..words.len()];
+        let frames = read_words((&self.file, COUNTS), first, counts)?;
+        let (words, counts) = (words.chunks_exact_mut(WORD_BYTES), counts.chunks_exact(WORD_BYTES));
+        for (word, count) in words.zip(counts).take(frames) {
+            if number(count) > 1 {
+                word.copy_from_slice(&(number(word) | flag::SHARED).to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A word of a frame, as the kernel has it on every machine that Freehold knows.
+fn number(word: &[u8]) -> u64 {
+    u64::from_le_bytes(word.try_into().expect("a word is eight bytes"))
+}
+
+fn open(path: &'static str) -> Result<File, CaptureError> {
+    let path = Path::new(path);
+    File::open(path).map_err(CaptureError::kernel(path))
+}
+
+/// Fills `words` with those of frames from `first`; returns how many frames the kernel had.
+fn read_words((file, path): (&File, &'static str), first: u64, words: &mut [u8]) -> Result<usize, CaptureError> {
     let mut filled = 0;
     while filled < words.len() {
         let offset = first * WORD_BYTES as u64 + filled as u64;
-        let read =
-            flags.read_at(&mut words[filled..], offset).map_err(CaptureError::kernel(Path::new("/proc/kpageflags")))?;
+        let read = file.read_at(&mut words[filled..], offset).map_err(CaptureError::kernel(Path::new(path)))?;
         if read == 0 {
             // Behind the last frame that the kernel has metadata for.
             break;
@@ -167,6 +216,7 @@ mod tests {
         let spool = Spool::create(folder.path()).unwrap();
         let mut scanner = Scanner {
             flags: File::open(&path).unwrap(),
+            counts: None,
             buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
             ranges: vec![(1, 150), (256, 400_000)],
         };
@@ -181,5 +231,28 @@ mod tests {
         .unwrap();
         assert!(seen.into_iter().eq((1..150).chain(256..300_000)), "frames behind the file's end do not exist");
         assert!(scan.start() <= scan.end);
+    }
+
+    #[test]
+    fn what_is_mapped_more_than_once_is_marked() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, words: &[u64]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+            File::open(path).unwrap()
+        };
+        let spool = Spool::create(folder.path()).unwrap();
+        let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];
+        let mut scanner = Scanner {
+            flags: file("flags", &[flag::LRU; 5]),
+            // Shorter: it was read later, and memory may be gone meanwhile.
+            counts: Some(Counts { file: file("counts", &[0, 1, 2, 300]), buffer }),
+            buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
+            ranges: vec![(0, 5)],
+        };
+        let scan = scanner.scan(&spool, &Interrupts::deaf()).unwrap();
+        let mut seen = Vec::new();
+        scan.replay(&spool, |_, bytes| seen.extend(bytes.chunks_exact(8).map(number))).unwrap();
+        assert_eq!(seen, [0, 0, 1, 1, 0].map(|shared| flag::LRU | (shared * flag::SHARED)));
     }
 }

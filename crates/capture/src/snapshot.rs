@@ -42,14 +42,14 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     let mut writer = Writer::create(out)?;
     let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
     let ram = zones::ram(&machine)?;
-    let mut observer = Observer::open(ram.clone(), Arc::new(Spool::create(spool)?))?;
+    let mut observer = Observer::open(ram.clone(), Arc::new(Spool::create(spool)?))?.counting()?;
     let state = observer.observe(&interrupts)?;
     let zones = Zones::of_one_moment(&state.texts)?;
     let frames = Frames::load(&state.scan, &observer.spool, zones.pageblock_order())?;
     interrupts.check()?;
     let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
     let mut facts = facts_of(&machine, ram);
-    facts.notes.push(format!("a snapshot: page flags read in {milliseconds} ms, and no events"));
+    facts.notes.push(format!("a snapshot: page flags and counts read in {milliseconds} ms, and no events"));
     if state.isolated > 0 {
         facts.notes.push(format!("compaction took {} pages while they were read", state.isolated));
     }

@@ -47,6 +47,8 @@ pub struct Inspection {
     pub zones: Vec<ZoneRow>,
     /// Pages by state at the start and the end.
     pub memory: Vec<MemoryRow>,
+    /// What allocated memory is used for, as far as page flags say.
+    pub uses: Vec<MemoryRow>,
     /// Settings of the machine.
     pub settings: BTreeMap<String, String>,
     /// Rows by kind.
@@ -157,6 +159,7 @@ impl Inspector {
             machine: machine::machine(facts),
             zones: machine::zones(facts),
             memory: self.memory.rows(),
+            uses: self.memory.uses(),
             settings: machine::settings(facts),
             kinds: self.census.kinds(machine::seconds(facts.duration)),
             orders: self.census.orders(),

@@ -1,7 +1,8 @@
 //! Memory by what the page flags said of it, at the start and at the end.
 //!
 //! Free, allocated, and of neither kind: reserved pages never were the allocator's, those that are offline or in a
-//! balloon are withheld from it and allocated by nobody, and of some nothing is known.
+//! balloon are withheld from it and allocated by nobody, and of some nothing is known. What is allocated is told apart
+//! by what for, as far as flags go.
 
 use freehold_trace::event::{Section, class};
 use freehold_trace::{Kind, Row};
@@ -16,10 +17,29 @@ const NOT_YET_MEMORY: i64 = 2;
 const STATES: [&str; 7] =
     ["free", "allocated", "on per-CPU lists", "unknown", "offline or in a balloon", "not initialised", "reserved"];
 
-/// The pages in one state.
+/// The number of those that somebody allocated.
+const ALLOCATED: usize = 1;
+/// Uses of an allocated page, in the order of the report: which bits of its class must be there, and which must not.
+const USES: [(&str, i64, i64); 11] = [
+    ("of tasks", class::ANON | class::LRU, 0),
+    ("- in huge pages", class::ANON | class::LRU | class::THP, 0),
+    ("of files", class::FILE | class::LRU, 0),
+    ("- active ones", class::FILE | class::LRU | class::ACTIVE, 0),
+    ("- dirty ones", class::FILE | class::LRU | class::DIRTY, 0),
+    ("of tasks or files, mapped more than once", class::LRU | class::SHARED, 0),
+    ("unevictable or locked", class::UNEVICTABLE, 0),
+    ("slabs", class::SLAB, 0),
+    ("page tables", class::PAGE_TABLE, 0),
+    ("of hugetlbfs", class::HUGETLB, 0),
+    ("other pages of the kernel", 0, KNOWN),
+];
+/// What tells of a use.
+const KNOWN: i64 = class::ANON | class::LRU | class::FILE | class::SLAB | class::PAGE_TABLE | class::HUGETLB;
+
+/// The pages in one state, or of one use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryRow {
-    /// The state.
+    /// The state or the use.
     pub state: &'static str,
     /// Pages at the start.
     pub start: u64,
@@ -31,6 +51,7 @@ pub struct MemoryRow {
 #[derive(Debug, Default)]
 pub struct Memory {
     pages: [[u64; 2]; STATES.len()],
+    uses: [[u64; 2]; USES.len()],
 }
 
 impl Memory {
@@ -43,14 +64,29 @@ impl Memory {
             Section::End => 1,
         };
         let Some((state, pages)) = pages_of(row) else { return };
-        self.pages[state][end] = self.pages[state][end].saturating_add(pages);
+        let add = |count: &mut u64| *count = count.saturating_add(pages);
+        add(&mut self.pages[state][end]);
+        if state == ALLOCATED {
+            let is = |&&(_, with, without): &&(&str, i64, i64)| row.args[1] & (with | without) == with;
+            let uses = USES.iter().zip(&mut self.uses).filter(|(of, _)| is(of));
+            uses.for_each(|(_, counts)| add(&mut counts[end]));
+        }
     }
 
     /// The states that occur.
     pub fn rows(&self) -> Vec<MemoryRow> {
-        let row = |(state, &[start, end]): (&&'static str, &[u64; 2])| MemoryRow { state, start, end };
-        STATES.iter().zip(&self.pages).map(row).filter(|row| (row.start, row.end) != (0, 0)).collect()
+        rows(STATES.iter().copied().zip(&self.pages))
     }
+
+    /// The uses that occur.
+    pub fn uses(&self) -> Vec<MemoryRow> {
+        rows(USES.iter().map(|(name, ..)| *name).zip(&self.uses))
+    }
+}
+
+fn rows<'m>(counts: impl Iterator<Item = (&'static str, &'m [u64; 2])>) -> Vec<MemoryRow> {
+    let row = |(state, &[start, end]): (&'static str, &[u64; 2])| MemoryRow { state, start, end };
+    counts.map(row).filter(|row| (row.start, row.end) != (0, 0)).collect()
 }
 
 /// The number of the row's state, and its pages.
@@ -63,7 +99,7 @@ fn pages_of(row: &Row) -> Option<(usize, u64)> {
             let state = match row.args[1] {
                 of if of & class::OFFLINE != 0 => 4,
                 of if of & class::RESERVED != 0 => 6,
-                _ => 1,
+                _ => ALLOCATED,
             };
             (state, run.saturating_mul(size))
         }

@@ -40,7 +40,8 @@ impl Document for Inspection {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut tables = vec![
             self.zones_table(),
-            self.memory_table(),
+            self.memory_table("Memory by state (pages)", "state", &self.memory),
+            self.memory_table("Allocated memory by use (pages)", "use", &self.uses),
             self.settings_table(),
             self.kinds_table(),
             self.orders_table(),
@@ -144,13 +145,13 @@ impl Inspection {
         Table::new("Zones (pages)", columns, self.zones.iter().map(row))
     }
 
-    fn memory_table(&self) -> Table {
+    fn memory_table(&self, title: &str, of: &'static str, rows: &[MemoryRow]) -> Table {
         let moments: &[&str] = if self.is_snapshot() { &["pages"] } else { &["at start", "at end"] };
         let row = |row: &MemoryRow| {
             let pages = [row.start, row.end].map(Value::count).into_iter().take(moments.len());
             [Value::text(row.state)].into_iter().chain(pages).collect()
         };
-        Table::new("Memory by state (pages)", Column::several(&["state"], moments), self.memory.iter().map(row))
+        Table::new(title, Column::several(&[of], moments), rows.iter().map(row))
     }
 
     fn settings_table(&self) -> Table {

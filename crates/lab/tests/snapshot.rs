@@ -51,7 +51,7 @@ fn this_machine_in_a_snapshot() {
     let out = sandbox.argument("now.parquet");
     let output = freehold(&["snapshot", "--out", &out]);
     assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("a snapshot: page flags read in"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a snapshot: page flags and counts read in"), "{}", stderr(&output));
     assert_eq!(sandbox.listing(), ["now.parquet"], "the page flags are gone");
     let reader = Reader::open(sandbox.path("now.parquet")).unwrap();
     assert!(reader.facts().is_snapshot() && reader.facts().tasks.len() <= 1);

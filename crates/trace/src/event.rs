@@ -320,6 +320,8 @@ pub mod class {
     pub const WRITEBACK: i64 = 16384;
     /// On an LRU list, and mapped by a task.
     pub const MAPPED: i64 = 32768;
+    /// On an LRU list, and mapped more than once. Only snapshots say so.
+    pub const SHARED: i64 = 65536;
 }
 
 /// One row of a recording: an event, or a piece of state.

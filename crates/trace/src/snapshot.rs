@@ -55,6 +55,8 @@ pub mod flag {
     pub const RESERVED: u64 = 1 << 32;
     /// The page is locked into memory.
     pub const MLOCKED: u64 = 1 << 33;
+    /// The page is mapped more than once. No flag of the kernel's: a scan sets it by `/proc/kpagecount`.
+    pub const SHARED: u64 = 1 << 63;
 }
 
 /// Which state the rows describe.
@@ -95,12 +97,13 @@ pub fn class_of(word: u64) -> i64 {
         return class::OFFLINE;
     }
     // What tells how old a page is counts where somebody ages it.
-    const AGES: [(u64, i64); 5] = [
+    const AGES: [(u64, i64); 6] = [
         (flag::ACTIVE, class::ACTIVE),
         (flag::REFERENCED, class::REFERENCED),
         (flag::DIRTY, class::DIRTY),
         (flag::WRITEBACK, class::WRITEBACK),
         (flag::MMAP, class::MAPPED),
+        (flag::SHARED, class::SHARED),
     ];
     const CLASSES: [(u64, i64); 10] = [
         (flag::ANON, class::ANON),

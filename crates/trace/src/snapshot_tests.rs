@@ -52,6 +52,8 @@ fn alike_neighbours_are_one_run() {
 #[test]
 fn classes_follow_from_the_flags() {
     assert_eq!(class_of(flag::LRU | flag::MMAP | flag::DIRTY), class::LRU | class::FILE | class::MAPPED | class::DIRTY);
+    let shared = class::LRU | class::FILE | class::MAPPED | class::SHARED;
+    assert_eq!(class_of(flag::LRU | flag::MMAP | flag::SHARED), shared);
     assert_eq!(class_of(flag::ANON | flag::MMAP | flag::THP), class::ANON | class::THP);
     assert_eq!(class_of(flag::MLOCKED | flag::ANON), class::UNEVICTABLE | class::ANON);
     assert_eq!(class_of(flag::PGTABLE), class::PAGE_TABLE);

@@ -220,13 +220,22 @@ fn recipe(reports: &Reports) -> String {
     rows.extend(
         recipe.policies.iter().map(|(name, choices)| vec!["policy".to_owned(), format!("`{name}` is {choices}")]),
     );
-    let fleets = sentences::fleets(reports).into_iter();
-    rows.extend(fleets.map(|(name, report)| {
-        let plan = &report.fleet.plan;
-        let set = plan.changes.iter().map(|change| format!(" --set {change}")).collect::<String>();
-        vec![name, format!("`freehold fleet {PLAN} --hosts {}{set}`", report.fleet.hosts)]
+    let first = settings(&reports.main);
+    let others = sentences::fleets(reports).into_iter().skip(1);
+    rows.push(vec!["main".to_owned(), format!("`freehold fleet {PLAN} {}`", first.join(" "))]);
+    rows.extend(others.map(|(name, report)| {
+        let differs: Vec<String> = settings(report).into_iter().filter(|setting| !first.contains(setting)).collect();
+        let as_main =
+            if differs.is_empty() { "as main".to_owned() } else { format!("as main, with `{}`", differs.join(" ")) };
+        vec![name, as_main]
     }));
     table(&["what", "value"], rows.into_iter())
+}
+
+/// What the command of a fleet sets, option by option.
+fn settings(report: &FleetReport) -> Vec<String> {
+    let changes = report.fleet.plan.changes.iter().map(|change| format!("--set {change}"));
+    [format!("--hosts {}", report.fleet.hosts)].into_iter().chain(changes).collect()
 }
 
 /// The positions of these policies, without those that did not take part.

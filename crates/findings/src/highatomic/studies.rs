@@ -47,6 +47,8 @@ const COMMON: [&str; 6] = [
 const MAIN: Size = Size { hosts: 12, memory: "2GiB" };
 /// Those of each small one.
 const SMALL: Size = Size { hosts: 6, memory: "2GiB" };
+/// Those of each fleet of the region.
+const REGION: Size = Size { hosts: 10, memory: "2GiB" };
 /// Those of the fleet with as much memory as the published hosts have.
 const LARGE: Size = Size { hosts: 6, memory: "64GiB" };
 /// Those of the fleet that runs out of memory.
@@ -187,7 +189,7 @@ impl Reports {
         };
         let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
         let main = fleet(MAIN, &[], &all)?;
-        let region = cells().map(|cell| Ok((cell, fleet(SMALL, &cell.set(), &RIVALS)?)));
+        let region = cells().map(|cell| Ok((cell, fleet(REGION, &cell.set(), &RIVALS)?)));
         let region = region.collect::<Result<Vec<_>, Error>>()?;
         let short = fleet(EXHAUSTED, &owned(&SHORT), &RIVALS)?;
         let small = |at: &Point| Ok((*at, fleet(at.size, &owned(at.set), &RIVALS)?));
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn every_fleet_can_be_read() {
         let points = POINTS.iter().map(|point| (point.size, owned(point.set)));
-        let region = cells().map(|cell| (SMALL, cell.set().to_vec()));
+        let region = cells().map(|cell| (REGION, cell.set().to_vec()));
         for (size, set) in points.chain(region).chain([(EXHAUSTED, owned(&SHORT)), (LARGE, Vec::new())]) {
             let plan = Plan::open(PLAN, &changes(size, &set, &SWITCHES));
             let plan = plan.unwrap_or_else(|error| panic!("{set:?}: {error}"));

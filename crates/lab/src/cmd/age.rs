@@ -1,7 +1,7 @@
 //! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot; or the memory of
 //! this machine made so, by `--apply`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use freehold_measure::formats::Formats;
@@ -10,7 +10,7 @@ use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Bytes, MachineSpec};
 use freehold_sim::start::report::StartReport;
 use freehold_sim::start::shares::{Percent, Shares};
-use freehold_sim::start::{self, Figures, PAGEBLOCK_PAGES, age};
+use freehold_sim::start::{self, Layout, PAGEBLOCK_PAGES, age};
 
 use super::apply::{self, Amount, ApplyArgs};
 use super::{parse_age, parse_cpus};
@@ -43,7 +43,7 @@ pub struct AgeArgs {
     #[arg(long, value_name = "0..100", value_parser = parse_age(), default_value_t = 60, conflicts_with = "like")]
     age: u8,
 
-    /// Take the figures from this snapshot, or from a recording's start, and draw the rest anew
+    /// Draw memory like that of this snapshot, or of a recording's start: with its figures in every kind of pageblock
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
 
@@ -109,43 +109,48 @@ pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
     if args.apply.is_asked() {
         return applied(args, style);
     }
-    let (machine, figures) = ordered(args)?;
-    let figures = args.shares.shares().applied_to(&figures).map_err(Error::Input)?;
-    let start = start::drawn(&figures, args.seed);
+    let (machine, pageblocks) = ordered(args)?;
+    let start = start::drawn(&layout(args, pageblocks)?, args.seed);
     if let Some(out) = &args.out {
         start::write(&start, &machine, args.cpus.get(), out)?;
     }
-    Ok(args.formats.emit(&StartReport::new(subject(args, &machine), Figures::of(&start)), style)?)
+    Ok(args.formats.emit(&StartReport::new(subject(args, &machine), &start), style)?)
 }
 
 /// Makes this machine's memory so, for a time.
 fn applied(args: &AgeArgs, style: Style) -> Result<(), Error> {
     let pageblocks = apply::pageblocks(args.memory)?;
-    let like = args.like.as_deref().map(figures_in).transpose()?;
-    let figures = like.map_or_else(|| age::figures(args.age, pageblocks), |figures| figures.scaled_to(pageblocks));
-    let figures = args.shares.shares().applied_to(&figures).map_err(Error::Input)?;
-    let start = start::drawn(&figures, args.seed);
+    let start = start::drawn(&layout(args, pageblocks)?, args.seed);
     let what = format!("{} MiB of this machine's memory, {}", pageblocks * PAGEBLOCK_MIB, drawn(args));
     apply::run(&args.apply, &start, what, &args.formats, style)
 }
 
-/// The machine, and the figures of its memory before any share is changed.
-fn ordered(args: &AgeArgs) -> Result<(Machine, Figures), Error> {
-    let like = args.like.as_deref().map(figures_in).transpose()?;
-    let like_memory = || like.map(|figures| Bytes::mib(figures.pageblocks * PAGEBLOCK_MIB));
-    let memory = args.memory.map(Amount::of_a_machine).transpose()?;
-    let memory = memory.or_else(like_memory).unwrap_or(MEMORY);
+/// The machine, and its pageblocks.
+fn ordered(args: &AgeArgs) -> Result<(Machine, u64), Error> {
+    let like_memory =
+        || Ok::<_, Error>(layout_in(args)?.map(|layout| Bytes::mib(layout.total().pageblocks * PAGEBLOCK_MIB)));
+    let memory = match args.memory.map(Amount::of_a_machine).transpose()? {
+        None => like_memory()?,
+        told => told,
+    };
+    let memory = memory.unwrap_or(MEMORY);
     let spec = MachineSpec { memory: Some(memory), nodes: args.nodes, ..MachineSpec::default() };
     let machine = spec.machine(args.cpus.get());
     let machine = machine.map_err(|impossible| Error::Input(format!("--memory {}", impossible.sentence)))?;
-    let pageblocks = u64::from(machine.pages_per_node() / PAGEBLOCK_PAGES) * u64::from(machine.nodes);
-    let figures = like.map_or_else(|| age::figures(args.age, pageblocks), |figures| figures.scaled_to(pageblocks));
-    Ok((machine, figures))
+    Ok((machine, u64::from(machine.pages_per_node() / PAGEBLOCK_PAGES) * u64::from(machine.nodes)))
 }
 
-fn figures_in(path: &Path) -> Result<Figures, Error> {
-    let start = start::read(path).map_err(|error| Error::Input(error.to_string()))?;
-    Ok(Figures::of(&start))
+/// How the memory that was ordered lies on a machine with so many pageblocks.
+fn layout(args: &AgeArgs, pageblocks: u64) -> Result<Layout, Error> {
+    let like = layout_in(args)?.map(|layout| layout.scaled_to(pageblocks));
+    let layout = like.unwrap_or_else(|| age::layout(args.age, pageblocks));
+    args.shares.shares().laid_out(layout).map_err(Error::Input)
+}
+
+/// That of the snapshot which memory is to be like, if any.
+fn layout_in(args: &AgeArgs) -> Result<Option<Layout>, Error> {
+    let read = |path| start::read(path).map_err(|error| Error::Input(error.to_string()));
+    Ok(args.like.as_deref().map(read).transpose()?.map(|start| Layout::of(&start)))
 }
 
 fn subject(args: &AgeArgs, machine: &Machine) -> String {

@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_is_fixed_in_a_start_is_wanted() {
         let figures = age::figures(60, 1000);
-        let start = drawn(&figures, 1);
+        let start = drawn(&age::layout(60, 1000), 1);
         let wanted: Vec<Wanted> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();
         let counts = || wanted.iter().map(Wanted::count).filter(|count| *count > 0);
         assert_eq!(

@@ -37,12 +37,11 @@ impl Model {
         self.node_at(pfn).slabs.add(&self.frames, pfn, order, objects);
     }
 
-    /// These blocks are the memory of tasks: huge pages, and single pages, of which 512 in a row here are a range. A
-    /// block of another order is its pages, one by one.
+    /// These blocks are the memory of tasks: huge pages, and single pages, of which 512 in a row here are a range.
     pub fn inherit_tasks(&self, blocks: &[(Pfn, Order)]) {
-        let (huge, small): (Vec<_>, Vec<_>) = blocks.iter().copied().partition(|&(_, order)| order == HUGE);
-        let pages: Vec<Pfn> =
-            small.iter().flat_map(|&(pfn, order)| (0..order.pages()).map(move |page| pfn.offset(page))).collect();
+        let (huge, small): (Vec<_>, Vec<_>) = blocks.iter().partition(|&&(_, order)| order == HUGE);
+        debug_assert!(small.iter().all(|&(_, order)| order == Order::ZERO), "a task has huge pages and single ones");
+        let pages: Vec<Pfn> = small.into_iter().map(|(pfn, _)| pfn).collect();
         let ranges = huge.iter().map(|(pfn, _)| (Some(*pfn), &[][..]));
         let ranges = ranges.chain(pages.chunks(RANGE_PAGES as usize).map(|pages| (None, pages)));
         for (huge, small) in ranges {

@@ -146,7 +146,7 @@ impl MachineSpec {
         match &self.start {
             Some(path) => Ok(Some(start::read(path)?.repeated_to(pageblocks))),
             None if self.age == 0 => Ok(None),
-            None => Ok(Some(start::drawn(&age::figures(self.age, pageblocks.into()), seed))),
+            None => Ok(Some(start::drawn(&age::layout(self.age, pageblocks.into()), seed))),
         }
     }
 

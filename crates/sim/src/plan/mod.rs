@@ -228,15 +228,19 @@ fn set_all<'t>(source: &mut Source<'t>, changes: &'t [String]) -> Result<(), Ope
     })
 }
 
-/// Gives a key another value. There are two keys for memory, of which a machine has one: it takes the other's place. A
-/// start is as large as it is, unless memory is given after it.
+/// Gives a key another value, which is swept no more. There are two keys for memory, of which a machine has one: it
+/// takes the other's place. A start is as old and as large as it is, unless memory is given after it.
 fn set<'t>(source: &mut Source<'t>, option: String, key: &str, value: &'t str) -> Result<(), OpenError> {
     match key {
         MEMORY => source.remove("machine", "memory_per_cpu"),
         MEMORY_PER_CPU => source.remove("machine", "memory"),
-        START => ["memory", "memory_per_cpu"].iter().for_each(|key| source.remove("machine", key)),
+        START => {
+            ["memory", "memory_per_cpu", "age"].iter().for_each(|key| source.remove("machine", key));
+            source.end_sweep(AGE);
+        }
         _ => {}
     }
+    source.end_sweep(key);
     Ok(source.set(option, key, value)?)
 }
 

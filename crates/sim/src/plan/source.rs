@@ -68,6 +68,15 @@ impl<'t> Source<'t> {
         }
     }
 
+    /// Takes the sweep out, if it is over this key: a value that is given is not swept.
+    pub fn end_sweep(&mut self, key: &str) {
+        let sweep = self.table.get("sweep").and_then(|sweep| sweep.get_ref().as_table());
+        let swept = sweep.and_then(|sweep| sweep.get("key")).and_then(|swept| swept.get_ref().as_str());
+        if swept == Some(key) {
+            self.table.remove("sweep");
+        }
+    }
+
     /// This plan with another value at `path`, a path that is written at `place`. Tables on the way that the file does
     /// not write out are there, and empty, but for the first.
     ///

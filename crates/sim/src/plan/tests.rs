@@ -184,6 +184,19 @@ fn memory_takes_the_place_of_memory_per_cpu_and_the_other_way_round() {
 }
 
 #[test]
+fn what_the_command_line_gives_is_swept_no_more() {
+    let given = Changes { set: vec!["workload.think_ns=300".to_owned()], ..Changes::default() };
+    let plan = Plan::parse("my.toml", RIGHT, &given).unwrap();
+    assert_eq!((plan.swept.as_deref(), plan.points.len()), (None, 1));
+    let other = Changes { set: vec!["workload.blocks_per_cpu=10".to_owned()], ..Changes::default() };
+    assert_eq!(Plan::parse("my.toml", RIGHT, &other).unwrap().points.len(), 2);
+    let ages = with("key", "key = 'machine.age'").replace("[100, 200]", "[0, 60]");
+    let started = Changes { start: Some("host.parquet".to_owned()), ..Changes::default() };
+    let error = Plan::parse("my.toml", &ages, &started).unwrap_err().to_string();
+    assert!(error.contains("host.parquet"), "the start is what is wrong with it: {error}");
+}
+
+#[test]
 fn options_of_the_command_line_replace_what_the_plan_says() {
     let changes = Changes {
         cpus: vec![32, 1],

@@ -8,7 +8,7 @@
 //! What those figures leave open is assumed, and stands in the table below: how much is free, huge, or of files.
 //! Between the ages of the table everything changes evenly.
 
-use super::Figures;
+use super::{Figures, Layout};
 
 /// The oldest.
 pub const AGE_MAX: u8 = 100;
@@ -110,6 +110,14 @@ pub fn figures(age: u8, pageblocks: u64) -> Figures {
     };
     let told = known.free + known.fixed + known.reclaimable + known.file;
     Figures { task: known.pages() - told, ..known }
+}
+
+/// The layout of such a machine.
+///
+/// # Panics
+/// If the age is above [`AGE_MAX`].
+pub fn layout(age: u8, pageblocks: u64) -> Layout {
+    Layout::assumed(&figures(age, pageblocks))
 }
 
 /// The age whose share of pageblocks with something fixed comes nearest to that of these figures.

@@ -1,36 +1,29 @@
-//! A start with given figures, drawn by chance from a seed.
+//! A start with a given layout, drawn by chance from a seed.
 //!
 //! Every count comes out as it was asked for, as far as there is room. What chance decides is where it lies:
 //!
-//! - Four in five pages that cannot move lie in pageblocks that are mostly theirs, three quarters full in the mean. The
-//!   others are scattered over the rest of the pageblocks that hold such pages, by a spread over doublings: a few in
-//!   most, many in some. (Weiner, linux-mm, 2023-04: of some 900 pageblocks after a build 50 were the kernel's, 77
-//!   others held 55 pages of its slabs each.)
-//! - Free pages are spread likewise over what is not free as a whole, in runs of 1 to 7 pages.
-//! - Pageblocks of one kind lie together, 1 to 7 in a row.
-//! - Pages of files and of tasks come in runs of 1 to 31.
+//! - Pages that cannot move are spread over the pageblocks that hold some by a spread over doublings: a few in most,
+//!   many in some. Free pages, or those that can be moved where these are fewer, are spread likewise over all pageblocks
+//!   of a kind.
+//! - Within a part of memory, pageblocks of one kind lie together, 1 to 7 in a row.
+//! - Of free pages and those that can be moved, the fewer come in runs of 1 to 7, the others in runs of 1 to 31.
 
-use freehold::base::MigrateType;
-
+use super::layout::{Kind, Layout};
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
 use crate::workload::draw::Spread;
 
-/// Of pages that cannot move, the share in pageblocks that are mostly theirs.
-const DENSE: (u64, u64) = (4, 5);
-/// Pages that cannot move in one of these, in the mean.
-const DENSE_PAGES: u64 = PAGEBLOCK_PAGES as u64 * 3 / 4;
-/// Pages that cannot move in one of the others, at most.
-const SPARSE_PAGES_MAX: u32 = PAGEBLOCK_PAGES / 2;
 /// How unevenly pages are spread over pageblocks.
 const UNEVEN: Spread = Spread::new(1, 127);
 /// Pageblocks of one kind in a row.
 const CLUSTER: Spread = Spread::new(1, 7);
-/// Pages of a run, by what they are used for.
+/// Pages of a run, of those that cannot move.
 const FIXED_RUN: Spread = Spread::new(1, 3);
-const FREE_RUN: Spread = Spread::new(1, 7);
-const MOVABLE_RUN: Spread = Spread::new(1, 31);
+/// Of what there is little of in a pageblock.
+const SHORT_RUN: Spread = Spread::new(1, 7);
+/// Of what there is much of.
+const LONG_RUN: Spread = Spread::new(1, 31);
 
-/// What is in a pageblock.
+/// What is in a pageblock. What is not told is movable.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     kind: Kind,
@@ -39,125 +32,76 @@ struct Plan {
     free: u32,
 }
 
-/// What a pageblock mostly is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Free,
-    Huge,
-    /// Mostly of pages that cannot move.
-    Fixed,
-    /// Of movable pages, with some that cannot.
-    Polluted,
-    Reclaimable,
-    Movable,
-}
-
-impl Kind {
-    fn migratetype(self) -> MigrateType {
-        match self {
-            Kind::Fixed => MigrateType::Unmovable,
-            Kind::Reclaimable => MigrateType::Reclaimable,
-            _ => MigrateType::Movable,
-        }
-    }
-}
-
-/// Draws a start with these figures. Cost: a few nanoseconds a page.
-pub fn drawn(figures: &Figures, seed: u64) -> Start {
+/// Draws a start with this layout. Cost: a few nanoseconds a page.
+pub fn drawn(layout: &Layout, seed: u64) -> Start {
     let rng = &mut fastrand::Rng::with_seed(seed ^ 0x6167_6564);
-    let mut plans = kinds(figures);
-    share_out(figures, &mut plans, rng);
-    let plans = clustered(plans, rng);
-    let movable = figures.file + figures.task.saturating_sub(figures.huge_pageblocks << PAGEBLOCK_ORDER);
-    let mix = Mix { movable, file: figures.file, active: figures.active };
     let mut start = Start::default();
-    for plan in &plans {
-        start.push(plan.kind.migratetype(), mix.runs(plan, rng));
+    for part in layout.parts() {
+        let plans: Vec<Plan> = Kind::ALL.into_iter().flat_map(|kind| plans(kind, &part[kind as usize], rng)).collect();
+        for plan in &clustered(plans, rng) {
+            start.push(plan.kind.migratetype(), runs(plan, &part[plan.kind as usize], rng));
+        }
     }
     start
 }
 
-/// The pageblocks by kind, with nothing in them yet.
-fn kinds(figures: &Figures) -> Vec<Plan> {
-    let dense = (figures.fixed * DENSE.0 / DENSE.1 / DENSE_PAGES).min(figures.fixed_pageblocks);
-    let wanted = [
-        (Kind::Free, figures.free_pageblocks),
-        (Kind::Fixed, dense),
-        (Kind::Polluted, figures.fixed_pageblocks - dense),
-        (Kind::Reclaimable, figures.reclaimable_pageblocks),
-        (Kind::Huge, figures.huge_pageblocks),
-        (Kind::Movable, u64::MAX),
-    ];
-    let mut plans = Vec::with_capacity(figures.pageblocks as usize);
-    for (kind, count) in wanted {
-        let room = figures.pageblocks - plans.len() as u64;
-        let plan = Plan { kind, fixed: 0, reclaimable: 0, free: 0 };
-        plans.extend(std::iter::repeat_n(plan, count.min(room) as usize));
+/// The pageblocks of a kind, and how many pages of each use every one of them has.
+fn plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Plan> {
+    let mut plans = vec![Plan { kind, fixed: 0, reclaimable: 0, free: 0 }; figures.pageblocks as usize];
+    if matches!(kind, Kind::Free | Kind::Huge) {
+        return plans;
+    }
+    let with_fixed = figures.fixed_pageblocks.min(figures.pageblocks) as usize;
+    let most_fixed = if kind == Kind::Reclaimable { PAGEBLOCK_PAGES - 1 } else { PAGEBLOCK_PAGES };
+    let fixed = spread(figures.fixed, &vec![most_fixed; with_fixed], rng);
+    plans.iter_mut().zip(fixed).for_each(|(plan, fixed)| plan.fixed = fixed);
+    let reclaimable = spread(figures.reclaimable, &rooms(&plans), rng);
+    plans.iter_mut().zip(reclaimable).for_each(|(plan, reclaimable)| plan.reclaimable = reclaimable);
+    let room = rooms(&plans).into_iter().map(u64::from).sum::<u64>();
+    let free = figures.free.min(room);
+    if free <= room - free {
+        // One page at least stays used: else the pageblock would be free as a whole.
+        let rooms: Vec<u32> = rooms(&plans).into_iter().map(|room| room.min(PAGEBLOCK_PAGES - 1)).collect();
+        let free = spread(free, &rooms, rng);
+        plans.iter_mut().zip(free).for_each(|(plan, free)| plan.free = free);
+    } else {
+        let movable = spread(room - free, &rooms(&plans), rng);
+        plans.iter_mut().zip(movable).for_each(|(plan, movable)| plan.free = plan.room() - movable);
     }
     plans
 }
 
-/// Says how many pages of each use every pageblock has.
-fn share_out(figures: &Figures, plans: &mut [Plan], rng: &mut fastrand::Rng) {
-    let of = |plans: &[Plan], kind| plans.iter().filter(|plan| plan.kind == kind).count() as u64;
-    let room = of(plans, Kind::Fixed) << PAGEBLOCK_ORDER;
-    let in_dense = (figures.fixed * DENSE.0 / DENSE.1).min(room);
-    spread(in_dense, plans, rng, |plan| plan.fixed(Kind::Fixed, PAGEBLOCK_PAGES));
-    spread(figures.fixed - in_dense, plans, rng, |plan| plan.fixed(Kind::Polluted, SPARSE_PAGES_MAX));
-    spread(figures.reclaimable, plans, rng, Plan::reclaimable);
-    let in_whole = of(plans, Kind::Free) << PAGEBLOCK_ORDER;
-    spread(figures.free.saturating_sub(in_whole), plans, rng, Plan::free);
-}
-
-/// A count of a pageblock that may still be raised.
-struct Share<'p> {
-    count: &'p mut u32,
-    room: u32,
+/// What each pageblock has room for.
+fn rooms(plans: &[Plan]) -> Vec<u32> {
+    plans.iter().map(Plan::room).collect()
 }
 
 impl Plan {
-    fn fixed(&mut self, kind: Kind, most: u32) -> Option<Share<'_>> {
-        (self.kind == kind).then_some(Share { count: &mut self.fixed, room: most })
-    }
-
-    fn reclaimable(&mut self) -> Option<Share<'_>> {
-        (self.kind == Kind::Reclaimable).then_some(Share { count: &mut self.reclaimable, room: PAGEBLOCK_PAGES })
-    }
-
-    /// One page at least stays used: else the pageblock would be free as a whole.
-    fn free(&mut self) -> Option<Share<'_>> {
-        let room = PAGEBLOCK_PAGES - (self.fixed + self.reclaimable).max(1);
-        (!matches!(self.kind, Kind::Free | Kind::Huge)).then_some(Share { count: &mut self.free, room })
+    /// Pages of which nothing is said but that they are free or can be moved.
+    fn room(&self) -> u32 {
+        PAGEBLOCK_PAGES - self.fixed - self.reclaimable
     }
 }
 
-/// Spreads pages over the pageblocks that have a share: one page each if there are as many, the rest unevenly. What
-/// finds no room is left out.
-fn spread(pages: u64, plans: &mut [Plan], rng: &mut fastrand::Rng, share: impl Fn(&mut Plan) -> Option<Share<'_>>) {
-    let mut shares: Vec<(Share<'_>, u64)> =
-        plans.iter_mut().filter_map(share).map(|share| (share, u64::from(UNEVEN.draw(rng)))).collect();
-    let mut left = pages;
-    for (share, _) in &mut shares {
-        left -= share.give(left.min(1));
+/// Spreads a number over so much room each: one everywhere if there is enough, the rest unevenly. What finds no room is
+/// left out.
+fn spread(number: u64, rooms: &[u32], rng: &mut fastrand::Rng) -> Vec<u32> {
+    let weights: Vec<u64> = rooms.iter().map(|_| UNEVEN.draw(rng).into()).collect();
+    let mut given = vec![0; rooms.len()];
+    let mut left = number;
+    let mut give = |at: usize, wanted: u64, left: &mut u64| {
+        let more = wanted.min(*left).min(u64::from(rooms[at] - given[at]));
+        given[at] += more as u32;
+        *left -= more;
+        given[at] < rooms[at]
+    };
+    let mut open: Vec<usize> = (0..rooms.len()).filter(|&at| give(at, 1, &mut left)).collect();
+    while left > 0 && !open.is_empty() {
+        let (round, weight) = (left, open.iter().map(|&at| weights[at]).sum::<u64>());
+        let wanted = |at: usize| (u128::from(round) * u128::from(weights[at]) / u128::from(weight)) as u64;
+        open.retain(|&at| give(at, wanted(at).max(1), &mut left));
     }
-    while left > 0 && !shares.is_empty() {
-        shares.retain(|(share, _)| share.room > 0);
-        let (round, weights) = (left, shares.iter().map(|(_, weight)| weight).sum::<u64>());
-        for (share, weight) in &mut shares {
-            let wanted = u128::from(round) * u128::from(*weight) / u128::from(weights);
-            left -= share.give(left.min((wanted as u64).max(1)));
-        }
-    }
-}
-
-impl Share<'_> {
-    /// Raises the count by so much, as far as there is room; says by how much.
-    fn give(&mut self, pages: u64) -> u64 {
-        let given = pages.min(u64::from(self.room)) as u32;
-        *self.count += given;
-        self.room -= given;
-        u64::from(given)
-    }
+    given
 }
 
 /// Puts the pageblocks into the order in which they lie.
@@ -175,38 +119,31 @@ fn clustered(plans: Vec<Plan>, rng: &mut fastrand::Rng) -> Vec<Plan> {
     clusters.concat()
 }
 
-/// Of what the movable pages are that are no huge pages.
-struct Mix {
-    movable: u64,
-    file: u64,
-    active: u64,
+/// What is in a pageblock of a kind with these figures, in some order.
+fn runs(plan: &Plan, of_kind: &Figures, rng: &mut fastrand::Rng) -> Vec<Run> {
+    let whole = |what, order| vec![Run { what, order, blocks: (PAGEBLOCK_PAGES >> order) as u16 }];
+    match plan.kind {
+        Kind::Free => return whole(Use::Free, 0),
+        Kind::Huge => return whole(Use::Task, PAGEBLOCK_ORDER),
+        _ => {}
+    }
+    let movable = plan.room() - plan.free;
+    let [of_free, of_movable] = if plan.free <= movable { [&SHORT_RUN, &LONG_RUN] } else { [&LONG_RUN, &SHORT_RUN] };
+    let mut runs = Vec::new();
+    cut(&mut runs, plan.fixed, &FIXED_RUN, rng, |_| Use::Fixed);
+    cut(&mut runs, plan.reclaimable, &FIXED_RUN, rng, |_| Use::Reclaimable);
+    cut(&mut runs, plan.free, of_free, rng, |_| Use::Free);
+    cut(&mut runs, movable, of_movable, rng, |rng| drawn_movable(of_kind, rng));
+    rng.shuffle(&mut runs);
+    runs
 }
 
-impl Mix {
-    /// What is in a pageblock, in some order.
-    fn runs(&self, plan: &Plan, rng: &mut fastrand::Rng) -> Vec<Run> {
-        let whole = |what, order| vec![Run { what, order, blocks: (PAGEBLOCK_PAGES >> order) as u16 }];
-        match plan.kind {
-            Kind::Free => return whole(Use::Free, 0),
-            Kind::Huge => return whole(Use::Task, PAGEBLOCK_ORDER),
-            _ => {}
-        }
-        let mut runs = Vec::new();
-        cut(&mut runs, plan.fixed, &FIXED_RUN, rng, |_| Use::Fixed);
-        cut(&mut runs, plan.reclaimable, &FIXED_RUN, rng, |_| Use::Reclaimable);
-        cut(&mut runs, plan.free, &FREE_RUN, rng, |_| Use::Free);
-        let movable = PAGEBLOCK_PAGES - plan.fixed - plan.reclaimable - plan.free;
-        cut(&mut runs, movable, &MOVABLE_RUN, rng, |rng| self.movable(rng));
-        rng.shuffle(&mut runs);
-        runs
-    }
-
-    fn movable(&self, rng: &mut fastrand::Rng) -> Use {
-        match rng.u64(0..self.movable.max(1)) {
-            drawn if drawn < self.active => Use::Active,
-            drawn if drawn < self.file => Use::Inactive,
-            _ => Use::Task,
-        }
+/// Of what a page is that can be moved.
+fn drawn_movable(of_kind: &Figures, rng: &mut fastrand::Rng) -> Use {
+    match rng.u64(0..(of_kind.file + of_kind.task).max(1)) {
+        drawn if drawn < of_kind.active => Use::Active,
+        drawn if drawn < of_kind.file => Use::Inactive,
+        _ => Use::Task,
     }
 }
 

@@ -45,7 +45,8 @@ impl Figures {
         figures
     }
 
-    fn count(&mut self, pageblock: &Pageblock<'_>) {
+    /// Counts another pageblock.
+    pub fn count(&mut self, pageblock: &Pageblock<'_>) {
         let is_only = |what, order| matches!(pageblock.runs, [run] if run.what == what && run.order >= order);
         let has = |what| pageblock.runs.iter().any(|run| run.what == what);
         let by_one = |counter: &mut u64, is_one: bool| *counter += u64::from(is_one);
@@ -86,18 +87,35 @@ impl Figures {
             let whole = u128::from(self.pageblocks.max(1));
             ((u128::from(count) * u128::from(pageblocks) + whole / 2) / whole) as u64
         };
+        Figures { pageblocks, ..self.each(&Figures::default(), |count, _| scaled(count)) }
+    }
+
+    /// These and others together.
+    #[must_use]
+    pub fn plus(&self, other: &Figures) -> Figures {
+        self.each(other, |one, other| one + other)
+    }
+
+    /// These without others, which are part of them.
+    #[must_use]
+    pub fn minus(&self, other: &Figures) -> Figures {
+        self.each(other, |one, other| one - other)
+    }
+
+    /// Every count, made of those here and there.
+    fn each(&self, other: &Figures, made: impl Fn(u64, u64) -> u64) -> Figures {
         Figures {
-            pageblocks,
-            free_pageblocks: scaled(self.free_pageblocks),
-            huge_pageblocks: scaled(self.huge_pageblocks),
-            fixed_pageblocks: scaled(self.fixed_pageblocks),
-            reclaimable_pageblocks: scaled(self.reclaimable_pageblocks),
-            free: scaled(self.free),
-            fixed: scaled(self.fixed),
-            reclaimable: scaled(self.reclaimable),
-            file: scaled(self.file),
-            active: scaled(self.active),
-            task: scaled(self.task),
+            pageblocks: made(self.pageblocks, other.pageblocks),
+            free_pageblocks: made(self.free_pageblocks, other.free_pageblocks),
+            huge_pageblocks: made(self.huge_pageblocks, other.huge_pageblocks),
+            fixed_pageblocks: made(self.fixed_pageblocks, other.fixed_pageblocks),
+            reclaimable_pageblocks: made(self.reclaimable_pageblocks, other.reclaimable_pageblocks),
+            free: made(self.free, other.free),
+            fixed: made(self.fixed, other.fixed),
+            reclaimable: made(self.reclaimable, other.reclaimable),
+            file: made(self.file, other.file),
+            active: made(self.active, other.active),
+            task: made(self.task, other.task),
         }
     }
 }

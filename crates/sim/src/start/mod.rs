@@ -4,7 +4,8 @@
 //! figures   how much of everything there is, and in how many pageblocks
 //! age       the figures of a machine of this age, 0 to 100
 //! shares    shares that take the place of an age's
-//! draw      a start with these figures, drawn by chance
+//! layout    the figures of each kind of pageblock
+//! draw      a start with this layout, drawn by chance
 //! snapshot  the start that a snapshot of a real machine shows
 //! restore   puts it into the engine and the memory model
 //! report    a start in figures, for people and programs
@@ -18,6 +19,7 @@
 pub mod age;
 mod draw;
 pub mod figures;
+pub mod layout;
 pub mod report;
 mod restore;
 pub mod shares;
@@ -30,6 +32,7 @@ use freehold::base::MigrateType;
 
 pub use draw::drawn;
 pub use figures::Figures;
+pub use layout::Layout;
 pub use restore::restore;
 pub use snapshot::{SnapshotError, read};
 pub use write::write;

@@ -6,7 +6,8 @@ use freehold_measure::formats::Document;
 use freehold_measure::report::{Column, Report, Table, Value};
 use serde::Serialize;
 
-use super::{Figures, age};
+use super::layout::{Kind, Layout};
+use super::{Figures, Start, age};
 
 /// A start in figures.
 #[derive(Clone, Debug, Serialize)]
@@ -17,12 +18,16 @@ pub struct StartReport {
     pub age: u8,
     /// Its figures.
     pub figures: Figures,
+    /// Those of each kind of pageblock.
+    pub layout: Layout,
 }
 
 impl StartReport {
-    /// The report of a start with these figures.
-    pub fn new(subject: String, figures: Figures) -> StartReport {
-        StartReport { subject, age: age::nearest(&figures), figures }
+    /// The report of a start.
+    pub fn new(subject: String, start: &Start) -> StartReport {
+        let layout = Layout::of(start);
+        let figures = layout.total();
+        StartReport { subject, age: age::nearest(&figures), figures, layout }
     }
 
     fn pageblocks(&self) -> Table {
@@ -55,6 +60,20 @@ impl StartReport {
     }
 }
 
+impl StartReport {
+    /// What every kind of pageblock is full of.
+    fn kinds(&self) -> Table {
+        let row = |kind: Kind| {
+            let figures = self.layout.kind(kind);
+            let of = |count| share(count, figures.pages());
+            let uses = [figures.fixed, figures.reclaimable, figures.file + figures.task, figures.free];
+            [Value::text(kind.about()), Value::count(figures.pageblocks)].into_iter().chain(uses.map(of)).collect()
+        };
+        let columns = Column::several(&["pageblocks"], &["count", "fixed", "reclaimable", "movable", "free"]);
+        Table::new("Kinds of pageblocks", columns, Kind::ALL.map(row))
+    }
+}
+
 fn share(part: u64, whole: u64) -> Value {
     Value::Share(part as f64 / whole.max(1) as f64)
 }
@@ -68,6 +87,6 @@ impl Document for StartReport {
             self.age
         )];
         let pageblocks = Table { conclusions, ..self.pageblocks() };
-        Cow::Owned(vec![Report { subject, tables: vec![pageblocks, self.pages()], ..Report::default() }])
+        Cow::Owned(vec![Report { subject, tables: vec![pageblocks, self.pages(), self.kinds()], ..Report::default() }])
     }
 }

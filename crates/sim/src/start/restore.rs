@@ -7,7 +7,7 @@
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::Mobility;
 
-use super::{PAGEBLOCK_PAGES, Run, Start, Use};
+use super::{PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
 use crate::memory::{Inherited, Model};
 use crate::virtual_time::VirtualTime;
 
@@ -74,11 +74,14 @@ impl Restorer<'_, '_> {
                     self.files.push((at.offset(u32::from(first) << run.order), Run { blocks, ..*run }));
                 }
             }
-            Use::Task => {
-                self.adopt(at, run, Mobility::Movable);
-                self.tasks.extend(blocks.map(|pfn| (pfn, order)));
-            }
+            Use::Task => self.take_in_task(at, as_a_task_has_it(run)),
         }
+    }
+
+    fn take_in_task(&mut self, at: Pfn, run: Run) {
+        self.adopt(at, &run, Mobility::Movable);
+        let blocks = (0..u32::from(run.blocks)).map(|block| at.offset(block << run.order));
+        self.tasks.extend(blocks.map(|pfn| (pfn, Order::new(run.order))));
     }
 
     /// Takes blocks in as allocated. One of several pages is compound, as pages of files and tasks are.
@@ -109,5 +112,13 @@ impl Restorer<'_, '_> {
         rng.shuffle(&mut self.tasks);
         self.model.inherit_tasks(&self.tasks);
         self.fixed
+    }
+}
+
+/// A task has huge pages and single ones; what a real one had of other sizes becomes single pages.
+fn as_a_task_has_it(run: &Run) -> Run {
+    match run.order {
+        PAGEBLOCK_ORDER => *run,
+        _ => Run { order: 0, blocks: run.pages() as u16, ..*run },
     }
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Figures, PAGEBLOCK_ORDER};
+use super::{Figures, Layout, PAGEBLOCK_ORDER};
 
 /// Parts of a whole.
 const WHOLE: u64 = 10_000;
@@ -32,7 +32,7 @@ impl FromStr for Percent {
 }
 
 /// What is to be otherwise than at some age.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Of pageblocks, those with something that can be neither moved nor given up.
     pub fixed_pageblocks: Option<Percent>,
@@ -47,6 +47,17 @@ pub struct Shares {
 }
 
 impl Shares {
+    /// The layout with these shares: as it is if there are none, else what is assumed of a machine with such figures.
+    ///
+    /// # Errors
+    /// A sentence that says what does not fit together.
+    pub fn laid_out(&self, layout: Layout) -> Result<Layout, String> {
+        match *self == Shares::default() {
+            true => Ok(layout),
+            false => Ok(Layout::assumed(&self.applied_to(&layout.total())?)),
+        }
+    }
+
     /// The figures with these shares. Files and tasks share what is left as they did.
     ///
     /// # Errors
@@ -120,7 +131,7 @@ mod tests {
     fn what_was_ordered_is_drawn() {
         let shares = Shares { fixed_pageblocks: percent("50"), fixed: percent("5"), ..Shares::default() };
         let wanted = shares.applied_to(&age::figures(60, 1000)).unwrap();
-        let found = Figures::of(&drawn(&wanted, 3));
+        let found = Figures::of(&drawn(&Layout::assumed(&wanted), 3));
         assert_eq!((found.fixed_pageblocks, found.fixed, found.free), (500, 25_600, wanted.free));
     }
 

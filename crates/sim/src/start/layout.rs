@@ -1,0 +1,269 @@
+//! What lies where: the figures of each kind of pageblock, in each part of memory.
+//!
+//! How far compaction gets, and how soon the kernel has to put its pages among those that can be moved, depends less on
+//! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is free,
+//! and nobody's memory has to be moved out of there; and compaction moves what lies low to where memory is free high up.
+//! So a machine that is drawn like another has the figures of each kind from there, in each part of memory. Of an age
+//! only the figures of all pageblocks are known, and [`Layout::assumed`] says what is taken for granted.
+
+use freehold::base::MigrateType;
+use serde::Serialize;
+
+use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pageblock, Run, Start, Use};
+
+/// Of pages that cannot move, the share in pageblocks that are the kernel's own. (Weiner, linux-mm, 2023-04: of some
+/// 900 pageblocks after a build 50 were unmovable, 77 others held 55 pages of slabs each: a sixth of what the 50 had.)
+const IN_UNMOVABLE: (u64, u64) = (4, 5);
+/// Pages that cannot move in one of these, in the mean. In `recordings/guest-*.parquet` and
+/// `recordings/oracle-pressure.parquet` it is three to four fifths.
+const UNMOVABLE_PAGES: u64 = PAGEBLOCK_PAGES as u64 * 3 / 4;
+/// Of the free pages that are in no whole pageblock, the share that lies in the kernel's own pageblocks at most.
+const FREE_IN_OWN: (u64, u64) = (1, 2);
+
+/// Stretches of memory of which a layout knows the figures, from the lowest addresses to the highest.
+pub const PARTS: usize = 8;
+
+/// What a pageblock mostly is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Free as a whole.
+    Free,
+    /// One huge page of a task.
+    Huge,
+    /// For pages that cannot move, or for requests that cannot wait.
+    Unmovable,
+    /// For kernel objects that shrinkers give up.
+    Reclaimable,
+    /// For pages that can move, and with some that cannot.
+    Polluted,
+    /// For pages that can move, and with nothing else.
+    Movable,
+}
+
+impl Kind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Kind; 6] =
+        [Kind::Free, Kind::Huge, Kind::Unmovable, Kind::Reclaimable, Kind::Polluted, Kind::Movable];
+
+    /// What a pageblock is.
+    pub fn of(pageblock: &Pageblock<'_>) -> Kind {
+        let is_fixed = |run: &Run| run.what == Use::Fixed;
+        match (pageblock.runs, pageblock.migratetype) {
+            (runs, _) if runs.iter().all(|run| run.what == Use::Free) => Kind::Free,
+            ([Run { what: Use::Task, order: PAGEBLOCK_ORDER, .. }], _) => Kind::Huge,
+            (_, MigrateType::Unmovable | MigrateType::HighAtomic) => Kind::Unmovable,
+            (_, MigrateType::Reclaimable) => Kind::Reclaimable,
+            (runs, _) if runs.iter().any(is_fixed) => Kind::Polluted,
+            _ => Kind::Movable,
+        }
+    }
+
+    /// The type of pageblocks that are drawn so.
+    pub fn migratetype(self) -> MigrateType {
+        match self {
+            Kind::Unmovable => MigrateType::Unmovable,
+            Kind::Reclaimable => MigrateType::Reclaimable,
+            _ => MigrateType::Movable,
+        }
+    }
+
+    /// What people call it.
+    pub fn about(self) -> &'static str {
+        match self {
+            Kind::Free => "free as a whole",
+            Kind::Huge => "one huge page of a task",
+            Kind::Unmovable => "for what cannot move",
+            Kind::Reclaimable => "for objects that shrinkers give up",
+            Kind::Polluted => "for what can move, with some that cannot",
+            Kind::Movable => "for what can move, with nothing else",
+        }
+    }
+}
+
+/// The figures of some pageblocks, kind by kind.
+pub type Kinds = [Figures; Kind::ALL.len()];
+
+/// The figures of a machine's pageblocks, kind by kind, in each of the parts of its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Layout {
+    parts: [Kinds; PARTS],
+}
+
+impl Layout {
+    /// That of a start.
+    pub fn of(start: &Start) -> Layout {
+        let mut parts = [Kinds::default(); PARTS];
+        for (number, pageblock) in (0..).zip(start.pageblocks()) {
+            let part = number * PARTS as u64 / u64::from(start.len());
+            parts[part as usize][Kind::of(&pageblock) as usize].count(&pageblock);
+        }
+        Layout { parts }
+    }
+
+    /// What is taken for granted of a machine of which only this is known: four fifths of what cannot move lie in
+    /// pageblocks that are three quarters full of it, what is left there and beside the shrinkers' objects is free, if
+    /// that is not more than half of what lies scattered, the rest of memory is alike everywhere, and kinds of
+    /// pageblocks lie where they lie in machines that were looked at.
+    pub fn assumed(all: &Figures) -> Layout {
+        let kinds = with_movable_of(all, with_free_of(all, fixed_of(all)));
+        let mut room: [u64; PARTS] = std::array::from_fn(|part| nth_part(all.pageblocks, part));
+        let mut parts = [Kinds::default(); PARTS];
+        for (kind, weights) in PLACES {
+            let figures = kinds[kind as usize];
+            let pageblocks = placed(figures.pageblocks, &weights, &mut room);
+            let mut before = 0;
+            for (part, count) in parts.iter_mut().zip(pageblocks) {
+                // The difference of two sums, so that all parts together have what was rounded.
+                let upto = |pageblocks| figures.scaled_to(pageblocks);
+                part[kind as usize] = upto(before + count).minus(&upto(before));
+                before += count;
+            }
+        }
+        Layout { parts }
+    }
+
+    /// The parts, from the lowest addresses to the highest.
+    pub fn parts(&self) -> &[Kinds; PARTS] {
+        &self.parts
+    }
+
+    /// The figures of all pageblocks of a kind.
+    pub fn kind(&self, kind: Kind) -> Figures {
+        self.parts.iter().fold(Figures::default(), |sum, part| sum.plus(&part[kind as usize]))
+    }
+
+    /// The figures of all pageblocks.
+    pub fn total(&self) -> Figures {
+        Kind::ALL.into_iter().fold(Figures::default(), |sum, kind| sum.plus(&self.kind(kind)))
+    }
+
+    /// The same shares on a machine with so many pageblocks.
+    #[must_use]
+    pub fn scaled_to(&self, pageblocks: u64) -> Layout {
+        let mut number = 0..;
+        let mut next = || nth_part(pageblocks, number.next().unwrap_or_default());
+        Layout { parts: self.parts.map(|part| scaled_part(&part, next())) }
+    }
+}
+
+/// How many of a machine's pageblocks lie in one of its parts.
+fn nth_part(pageblocks: u64, part: usize) -> u64 {
+    let upto = |part: usize| pageblocks * part as u64 / PARTS as u64;
+    upto(part + 1) - upto(part)
+}
+
+/// The same shares in so many pageblocks.
+fn scaled_part(part: &Kinds, pageblocks: u64) -> Kinds {
+    let whole: u64 = part.iter().map(|figures| figures.pageblocks).sum();
+    let mut kinds = part.map(|figures| figures.scaled_to(scaled(figures.pageblocks, pageblocks, whole)));
+    // What rounding leaves or takes, the most common kind has.
+    let others: u64 = kinds.iter().map(|figures| figures.pageblocks).sum();
+    if let Some(most) = kinds.iter_mut().max_by_key(|figures| figures.pageblocks) {
+        *most = most.scaled_to((most.pageblocks + pageblocks).saturating_sub(others));
+    }
+    kinds
+}
+
+/// Where pageblocks of each kind lie, by weights of the parts; kinds that come later take what is left. They are what
+/// `recordings/guest-files.parquet` and `recordings/guest-build.parquet` show, in thousandths of a kind, in the mean:
+/// the kernel has its own at both ends, and what it could not place there is not everywhere else.
+const PLACES: [(Kind, [u64; PARTS]); Kind::ALL.len()] = [
+    (Kind::Unmovable, [620, 1, 1, 1, 1, 1, 45, 330]),
+    (Kind::Reclaimable, [350, 1, 1, 1, 120, 1, 60, 470]),
+    (Kind::Free, [35, 1, 85, 1, 1, 340, 50, 485]),
+    (Kind::Polluted, [156, 7, 53, 354, 58, 109, 80, 180]),
+    (Kind::Huge, [125; PARTS]),
+    (Kind::Movable, [125; PARTS]),
+];
+
+/// Places so many pageblocks by weight, as far as there is room, which is less afterwards.
+fn placed(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [u64; PARTS] {
+    let mut placed = [0; PARTS];
+    let mut left = pageblocks.min(room.iter().sum());
+    while left > 0 {
+        let round = left;
+        let weight: u64 = weights.iter().zip(&*room).filter(|(_, room)| **room > 0).map(|(weight, _)| weight).sum();
+        for part in 0..PARTS {
+            let wanted = scaled(weights[part], round, weight).max(1);
+            let given = wanted.min(left).min(room[part]);
+            placed[part] += given;
+            room[part] -= given;
+            left -= given;
+        }
+    }
+    placed
+}
+
+/// The kinds, with their pageblocks and what cannot move.
+fn fixed_of(all: &Figures) -> Kinds {
+    let none = Figures::default();
+    let own = part(all.fixed, IN_UNMOVABLE);
+    let unmovable = (own / UNMOVABLE_PAGES).min(all.fixed_pageblocks);
+    let fixed = own.min(in_blocks(unmovable));
+    let unmovable = Figures { pageblocks: unmovable, fixed_pageblocks: unmovable, fixed, ..none };
+    let shrinkable = all.reclaimable_pageblocks;
+    let reclaimable =
+        Figures { pageblocks: shrinkable, reclaimable_pageblocks: shrinkable, reclaimable: all.reclaimable, ..none };
+    let mixed = all.fixed_pageblocks - unmovable.pageblocks;
+    let polluted = Figures { pageblocks: mixed, fixed_pageblocks: mixed, fixed: all.fixed - fixed, ..none };
+    let free = Figures { pageblocks: all.free_pageblocks, free_pageblocks: all.free_pageblocks, ..none };
+    let huge = Figures { pageblocks: all.huge_pageblocks, huge_pageblocks: all.huge_pageblocks, ..none };
+    let told = [free, huge, unmovable, reclaimable, polluted].iter().map(|kind| kind.pageblocks).sum();
+    let movable = Figures { pageblocks: all.pageblocks.saturating_sub(told), ..none };
+    [free, huge, unmovable, reclaimable, polluted, movable]
+}
+
+/// Says where free pages lie.
+fn with_free_of(all: &Figures, mut kinds: Kinds) -> Kinds {
+    let [free, _, unmovable, reclaimable, polluted, movable] = &mut kinds;
+    free.free = in_blocks(free.pageblocks);
+    let scattered = all.free.saturating_sub(free.free);
+    let in_own = share_out(part(scattered, FREE_IN_OWN), [unmovable, reclaimable]);
+    share_out(scattered - in_own, [polluted, movable]);
+    kinds
+}
+
+/// Fills what is left with pages of files and tasks, in the mix of all.
+fn with_movable_of(all: &Figures, mut kinds: Kinds) -> Kinds {
+    let [_, huge, rest @ ..] = &mut kinds;
+    huge.task = in_blocks(huge.pageblocks);
+    let movable = all.file + all.task - huge.task;
+    for figures in rest {
+        let unused = figures.unused();
+        figures.file = scaled(all.file, unused, movable).min(unused);
+        figures.active = scaled(all.active, unused, movable).min(figures.file);
+        figures.task = unused - figures.file;
+    }
+    kinds
+}
+
+/// Shares free pages out over what is unused in two kinds, as far as there is room; says how many.
+fn share_out(pages: u64, [one, other]: [&mut Figures; 2]) -> u64 {
+    let room = one.unused() + other.unused();
+    let given = pages.min(room);
+    one.free = scaled(one.unused(), given, room);
+    other.free = given - one.free;
+    given
+}
+
+impl Figures {
+    /// Pages of which nothing is said yet.
+    fn unused(&self) -> u64 {
+        self.pages().saturating_sub(self.free + self.fixed + self.reclaimable + self.file + self.task)
+    }
+}
+
+fn in_blocks(pageblocks: u64) -> u64 {
+    pageblocks << PAGEBLOCK_ORDER
+}
+
+fn part(whole: u64, (numerator, denominator): (u64, u64)) -> u64 {
+    whole * numerator / denominator
+}
+
+/// `count` of `whole`, in as much as `to`.
+fn scaled(count: u64, to: u64, whole: u64) -> u64 {
+    let whole = u128::from(whole.max(1));
+    ((u128::from(count) * u128::from(to) + whole / 2) / whole) as u64
+}
