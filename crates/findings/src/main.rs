@@ -1,10 +1,11 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
-//! Each page stands on measurements: [`owned`] and [`highatomic`] on simulations, filled into what people wrote
+//! Each page stands on measurements: [`owned`], [`highatomic`] and [`ages`] on simulations, filled into what people wrote
 //! ([`template`]), and one for each benchmark ([`bench`](mod@bench)). What a page needs is measured first, which takes
 //! hours for the simulations; then each page is written whole. People who only use `freehold` need none of this, so it
 //! is a program of its own.
 
+mod ages;
 mod bench;
 mod error;
 mod folder;
@@ -56,18 +57,22 @@ struct Page {
 enum Subject {
     Owned,
     HighAtomic,
+    Ages,
     Bench(&'static Bench),
 }
 
 impl Subject {
     fn all() -> impl Iterator<Item = Subject> {
-        [Subject::Owned, Subject::HighAtomic].into_iter().chain(BENCHES.iter().map(|bench| Subject::Bench(bench)))
+        [Subject::Owned, Subject::HighAtomic, Subject::Ages]
+            .into_iter()
+            .chain(BENCHES.iter().map(|bench| Subject::Bench(bench)))
     }
 
     fn name(self) -> &'static str {
         match self {
             Subject::Owned => owned::NAME,
             Subject::HighAtomic => highatomic::NAME,
+            Subject::Ages => ages::NAME,
             Subject::Bench(bench) => bench.name,
         }
     }
@@ -99,6 +104,7 @@ fn run(args: &Args) -> Result<(), Error> {
                 folder::write_pages(&folder, &[document.page()])?;
                 document.conclude();
             }
+            Subject::Ages => folder::write_pages(&folder, &[ages::page(&costs, args)?])?,
             Subject::Bench(bench) => folder::write_pages(&folder, &[bench::measured(bench, args)?])?,
         }
     }

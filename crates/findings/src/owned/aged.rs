@@ -6,18 +6,16 @@
 //! all measures hold together (Bonferroni). It is that of machines like these; they were chosen, not drawn. Differences
 //! are relative, and of shares in percentage points, as `freehold sim` judges them.
 
-use freehold_measure::number;
 use freehold_measure::stats;
 use freehold_measure::verdict::{Direction, Verdict, verdict_of};
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
-use freehold_sim::measures::Unit;
 use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 
 use super::studies::Reports;
-use crate::markup::{list, table};
+use crate::markup::{difference_text, list, table};
 
 /// How old machines are. From pristine, by the median of servers, to nearly hopeless.
 const AGES: [u8; 4] = [0, 30, 60, 90];
@@ -224,14 +222,6 @@ pub fn worse(reports: &Reports) -> String {
         }));
     }
     table(&header, rows.into_iter())
-}
-
-fn difference_text(measure: &Measure, difference: f64) -> String {
-    match measure.unit {
-        Unit::Share => format!("{:+.1} points", difference * 100.0),
-        _ if difference.is_infinite() => "from none".to_owned(),
-        _ => number::change(Some(difference)),
-    }
 }
 
 /// The page's answer, in three sentences: what holds together, what single cells say, and what is done about it.

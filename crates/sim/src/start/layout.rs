@@ -182,11 +182,14 @@ fn placed(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [
     let mut placed = [0; PARTS];
     let mut left = pageblocks.min(room.iter().sum());
     while left > 0 {
-        let round = left;
-        let weight: u64 = weights.iter().zip(&*room).filter(|(_, room)| **room > 0).map(|(weight, _)| weight).sum();
-        for part in 0..PARTS {
-            let wanted = scaled(weights[part], round, weight).max(1);
-            let given = wanted.min(left).min(room[part]);
+        let open: Vec<usize> = (0..PARTS).filter(|&part| room[part] > 0).collect();
+        let whole: u64 = open.iter().map(|&part| weights[part]).sum();
+        let (round, mut weight, mut told) = (left, 0, 0);
+        for part in open {
+            weight += weights[part];
+            let wanted = scaled(weight, round, whole) - told;
+            told += wanted;
+            let given = wanted.min(room[part]);
             placed[part] += given;
             room[part] -= given;
             left -= given;
@@ -203,8 +206,9 @@ fn fixed_of(all: &Figures) -> Kinds {
     let fixed = own.min(in_blocks(unmovable));
     let unmovable = Figures { pageblocks: unmovable, fixed_pageblocks: unmovable, fixed, ..none };
     let shrinkable = all.reclaimable_pageblocks;
+    let objects = all.reclaimable.min(in_blocks(shrinkable));
     let reclaimable =
-        Figures { pageblocks: shrinkable, reclaimable_pageblocks: shrinkable, reclaimable: all.reclaimable, ..none };
+        Figures { pageblocks: shrinkable, reclaimable_pageblocks: shrinkable, reclaimable: objects, ..none };
     let mixed = all.fixed_pageblocks - unmovable.pageblocks;
     let polluted = Figures { pageblocks: mixed, fixed_pageblocks: mixed, fixed: all.fixed - fixed, ..none };
     let free = Figures { pageblocks: all.free_pageblocks, free_pageblocks: all.free_pageblocks, ..none };
@@ -266,4 +270,49 @@ fn part(whole: u64, (numerator, denominator): (u64, u64)) -> u64 {
 fn scaled(count: u64, to: u64, whole: u64) -> u64 {
     let whole = u128::from(whole.max(1));
     ((u128::from(count) * u128::from(to) + whole / 2) / whole) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::start::{age, drawn};
+
+    #[test]
+    fn pageblocks_are_placed_by_weight_and_room() {
+        let weights = [620, 1, 1, 1, 1, 1, 45, 330];
+        assert_eq!(placed(11, &weights, &mut [99; PARTS]), [7, 0, 0, 0, 0, 0, 0, 4]);
+        let mut room = [4, 1, 1, 1, 1, 1, 1, 3];
+        assert_eq!(placed(20, &weights, &mut room), [4, 1, 1, 1, 1, 1, 1, 3], "no more than there is room for");
+        assert_eq!(room, [0; PARTS]);
+    }
+
+    #[test]
+    fn an_assumed_layout_has_all_that_is_known() {
+        for age in 0..=age::AGE_MAX {
+            for pageblocks in [512, 487 * 4] {
+                let all = age::figures(age, pageblocks);
+                let found = Layout::assumed(&all).total();
+                assert_eq!(found.pageblocks, all.pageblocks, "{age}");
+                assert_eq!((found.fixed, found.free), (all.fixed, all.free), "{age}, {pageblocks}");
+                assert_eq!(found.pages(), found.fixed + found.reclaimable + found.free + found.file + found.task);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_has_the_layout_that_was_asked_for() {
+        let movable_alike = |mut layout: Layout| {
+            for figures in layout.parts.iter_mut().flatten() {
+                // Chance decides which movable page is a file's.
+                (figures.task, figures.file, figures.active) = (figures.task + figures.file, 0, 0);
+            }
+            layout
+        };
+        for age in [0, 10, 60, 90, 100] {
+            let asked = Layout::of(&drawn(&age::layout(age, 1024), 1));
+            let found = Layout::of(&drawn(&asked, 2));
+            assert_eq!(movable_alike(found), movable_alike(asked), "{age}");
+            assert_eq!(asked.scaled_to(2048).scaled_to(1024), asked, "{age}");
+        }
+    }
 }

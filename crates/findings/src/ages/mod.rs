@@ -1,0 +1,294 @@
+//! The document about ages: `docs/findings/ages.md`. Real machines from the folder `recordings`, machines drawn like
+//! them, and ages, and what happens on each under the plan `fragment`.
+//!
+//! What people wrote stands in a template beside this file; its comments name the tables and sentences that are made
+//! here.
+
+use std::path::{Path, PathBuf};
+
+use freehold_measure::output::OutputError;
+use freehold_sim::costs::Costs;
+use freehold_sim::machine::Machine;
+use freehold_sim::plan::{Changes, Plan};
+use freehold_sim::report::measures::{self, Measure, Spread};
+use freehold_sim::report::{SimReport, judge};
+use freehold_sim::start::{self, Figures, Layout, PAGEBLOCK_PAGES, Start, age};
+
+use crate::error::Error;
+use crate::markup::{difference_text, table};
+use crate::template::Part;
+use crate::{Args, Page, command, template};
+
+/// The document without its numbers.
+const TEMPLATE: &str = include_str!("ages.md");
+/// The document's name.
+pub const NAME: &str = "ages";
+/// The plan that is simulated on every machine.
+const PLAN: &str = "fragment";
+const A: &str = "linux-6.12";
+const B: &str = "freehold";
+/// Where snapshots are, from the root of the sources.
+const FOLDER: &str = "recordings";
+/// MiB that are simulated of each machine, over all of its seeds: of a small one there are more.
+const MIB_OF_ALL_SEEDS: u64 = 48 << 10;
+/// Seeds of a machine: what one needs for an interval, and what is enough.
+const SEEDS: (u64, u64) = (4, 24);
+/// Its measures, by name.
+const MEASURES: [Measure; 3] = [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::ZONE_LOCKS];
+
+/// Real machines: the file of each, and what it is.
+const MACHINES: [(&str, &str); 6] = [
+    ("guest-build", "a guest after a build, beside copies of files that do not fit into memory"),
+    ("guest-files", "a guest after copies of files, small files, sockets and processes"),
+    ("oracle-pressure", "a guest whose memory was spoiled on purpose, with pages of pipes in the holes of a file"),
+    ("host-build", "a host after a build, beside readers of files that do not fit into memory"),
+    ("malloc-glibc", "a host after a day's work and a server, its page cache dropped"),
+    ("malloc-tcmalloc", "the same, at another hour"),
+];
+
+/// How memory is when a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    AsItWas,
+    Drawn,
+    OfAge,
+}
+
+/// A machine, and what happens on it, by [`Begin`].
+struct Tried {
+    name: &'static str,
+    about: &'static str,
+    figures: Figures,
+    reports: [SimReport; 3],
+}
+
+/// Simulates everything that the document stands on, and writes it.
+///
+/// # Errors
+/// When a snapshot cannot be read, or a run fails.
+pub fn page(costs: &Costs, args: &Args) -> Result<Page, Error> {
+    let tried: Vec<Tried> =
+        MACHINES.into_iter().map(|machine| tried(machine, costs, args)).collect::<Result<_, _>>()?;
+    let text = template::fill(TEMPLATE, |part| made(part, &tried, &command(NAME, args)));
+    Ok(Page { name: format!("{NAME}.md"), text })
+}
+
+fn tried((name, about): (&'static str, &'static str), costs: &Costs, args: &Args) -> Result<Tried, Error> {
+    let path = snapshot(name);
+    let start = start::read(&path).map_err(|error| Error::Input(error.to_string()))?;
+    let figures = Figures::of(&start);
+    let drawn = Drawn::like(&start)?;
+    let simulated = |begin| {
+        let changes = changes(begin, &figures, &path, &drawn.path);
+        let plan = Plan::open(PLAN, &changes).map_err(freehold_sim::Error::from)?;
+        let plan = if args.quick { plan.shortened() } else { plan };
+        Ok::<_, Error>(SimReport::simulate(plan, costs).map_err(freehold_sim::Error::from)?)
+    };
+    let reports = [simulated(Begin::AsItWas)?, simulated(Begin::Drawn)?, simulated(Begin::OfAge)?];
+    Ok(Tried { name, about, figures, reports })
+}
+
+/// The snapshot of a machine.
+fn snapshot(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(FOLDER).join(name).with_extension("parquet")
+}
+
+fn changes(begin: Begin, figures: &Figures, path: &Path, drawn: &Path) -> Changes {
+    let mib = figures.pages() / PAGES_PER_MIB;
+    let start = match begin {
+        Begin::AsItWas => Some(path),
+        Begin::Drawn => Some(drawn),
+        Begin::OfAge => None,
+    };
+    Changes {
+        start: start.map(|path| path.display().to_string()),
+        age: start.is_none().then(|| age::nearest(figures)),
+        memory: Some(format!("{mib}MiB")),
+        a: Some(A.to_owned()),
+        b: vec![B.to_owned()],
+        seeds: Some(seeds(mib)),
+        ..Changes::default()
+    }
+}
+
+fn seeds(mib: u64) -> u32 {
+    (MIB_OF_ALL_SEEDS / mib.max(1)).clamp(SEEDS.0, SEEDS.1) as u32
+}
+
+/// Pages of a MiB.
+const PAGES_PER_MIB: u64 = 256;
+
+/// Memory that is drawn like another's, as a file.
+struct Drawn {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Drawn {
+    fn like(start: &Start) -> Result<Drawn, Error> {
+        let unwritten = |path: &Path, source| OutputError::Write { path: path.to_path_buf(), source };
+        let folder = tempfile::tempdir().map_err(|source| unwritten(&std::env::temp_dir(), source))?;
+        let path = folder.path().join("drawn.parquet");
+        let machine = Machine { pages: start.len() * PAGEBLOCK_PAGES, nodes: 1 };
+        start::write(&start::drawn(&Layout::of(start), 1), &machine, 1, &path)
+            .map_err(|error| Error::Input(error.to_string()))?;
+        Ok(Drawn { path, _folder: folder })
+    }
+}
+
+impl Tried {
+    fn spread(&self, begin: Begin, measure: &Measure, policy: usize) -> Option<Spread> {
+        let report = &self.reports[begin as usize];
+        report.spread(measure, 0, *report.plan.cpus.first()?, policy).filter(|spread| spread.median.is_finite())
+    }
+
+    /// How far from the real machine a measure is, as a share.
+    fn away(&self, begin: Begin, measure: &Measure) -> Option<f64> {
+        let median = |begin| Some(self.spread(begin, measure, 0)?.median);
+        Some(median(begin)? - median(Begin::AsItWas)?)
+    }
+
+    fn age(&self) -> u8 {
+        age::nearest(&self.figures)
+    }
+}
+
+/// A part of the template; nothing if there is no such part.
+fn made(part: &Part, tried: &[Tried], command: &str) -> Option<String> {
+    let measure = part.words.first().map(|name| MEASURES.iter().find(|measure| measure.name == name));
+    Some(match (part.name.as_str(), measure) {
+        ("answer", None) => answer(tried),
+        ("machines", None) => machines(tried),
+        ("measure", Some(measure)) => measured(tried, measure?),
+        ("comparison", Some(measure)) => compared(tried, measure?),
+        ("recipe", None) => recipe(tried, command),
+        _ => return None,
+    })
+}
+
+fn answer(tried: &[Tried]) -> String {
+    let away = |begin, measure: &Measure| -> Vec<f64> {
+        let mut away: Vec<f64> = tried.iter().filter_map(|tried| Some(tried.away(begin, measure)?.abs())).collect();
+        away.sort_by(f64::total_cmp);
+        away
+    };
+    let told = |begin, measure: &Measure| {
+        let away = away(begin, measure);
+        let points = |share: Option<&f64>| format!("{:.1}", share.copied().unwrap_or(f64::NAN) * 100.0);
+        format!("{} points in the median and {} at most", points(away.get(away.len() / 2)), points(away.last()))
+    };
+    let [thp, compaction, _] = &MEASURES;
+    format!(
+        "Memory that is drawn like that of {} real machines gives huge pages as they do: their share of faults is off by \
+         {}, and the share of compactions that succeed by {}. At the age whose share of pageblocks with something \
+         unmovable comes nearest, huge pages are off by {}, compaction by {}: an age is a machine that is full of page \
+         cache, and stands for nothing else.",
+        tried.len(),
+        told(Begin::Drawn, thp),
+        told(Begin::Drawn, compaction),
+        told(Begin::OfAge, thp),
+        told(Begin::OfAge, compaction),
+    )
+}
+
+fn machines(tried: &[Tried]) -> String {
+    let percent = |part: u64, whole: u64| format!("{:.1} %", part as f64 / whole.max(1) as f64 * 100.0);
+    let rows = tried.iter().map(|Tried { name, about, figures, .. }| {
+        vec![
+            format!("`{FOLDER}/{name}.parquet`"),
+            (*about).to_owned(),
+            format!("{} MiB", figures.pages() / PAGES_PER_MIB),
+            percent(figures.free, figures.pages()),
+            percent(figures.free_pageblocks, figures.pageblocks),
+            percent(figures.fixed, figures.pages()),
+            percent(figures.fixed_pageblocks, figures.pageblocks),
+            age::nearest(figures).to_string(),
+        ]
+    });
+    let header = [
+        "snapshot",
+        "what it is of",
+        "memory",
+        "free",
+        "pageblocks free as a whole",
+        "memory that cannot move",
+        "pageblocks with some of it",
+        "nearest age",
+    ];
+    table(&header, rows)
+}
+
+/// A measure of `linux-6.12` on every machine, by how it begins.
+fn measured(tried: &[Tried], measure: &Measure) -> String {
+    let text = |tried: &Tried, begin| {
+        let Some(spread) = tried.spread(begin, measure, 0) else { return "-".to_owned() };
+        let [median, least, most] = [spread.median, spread.least, spread.most].map(|value| measure.text(value));
+        format!("{median} ({least} to {most})")
+    };
+    let row = |tried: &Tried| {
+        let begins = [Begin::AsItWas, Begin::Drawn, Begin::OfAge].map(|begin| text(tried, begin));
+        [tried.name.to_owned()].into_iter().chain(begins).chain([tried.age().to_string()]).collect()
+    };
+    let header = [measure.about, "as it was", "drawn like it", "of the nearest age", "which is"];
+    table(&header, tried.iter().map(row))
+}
+
+/// What the library's policy changes on every machine, by how it begins.
+fn compared(tried: &[Tried], measure: &Measure) -> String {
+    let text = |tried: &Tried, begin| {
+        let of = |policy| Some(tried.spread(begin, measure, policy)?.median);
+        let difference = of(0).zip(of(1)).map(|(a, b)| difference_text(measure, judge::difference(measure, a, b)));
+        difference.unwrap_or_else(|| "-".to_owned())
+    };
+    let row = |tried: &Tried| {
+        let begins = [Begin::AsItWas, Begin::Drawn, Begin::OfAge].map(|begin| text(tried, begin));
+        [tried.name.to_owned()].into_iter().chain(begins).collect()
+    };
+    let header = [measure.about, "as it was", "drawn like it", "of the nearest age"];
+    table(&header, tried.iter().map(row))
+}
+
+/// How to have all of this again.
+fn recipe(tried: &[Tried], command: &str) -> String {
+    let mut rows = vec![vec!["command".to_owned(), format!("`{command}`")]];
+    let first = tried.first().map(|tried| &tried.reports[0].recipe);
+    rows.extend(first.map(|recipe| vec!["freehold".to_owned(), recipe.program.version()]));
+    rows.extend(
+        first.map(|recipe| vec!["cost table".to_owned(), format!("`{}`: {}", recipe.costs.name, recipe.costs_text())]),
+    );
+    for Tried { name, figures, .. } in tried {
+        let mib = figures.pages() / PAGES_PER_MIB;
+        let like = format!("`freehold age --like {FOLDER}/{name}.parquet --cpus 1 --out drawn.parquet`");
+        let sim = |begin: &str| {
+            format!("`freehold sim {PLAN} {begin} --memory {mib}MiB --seeds {} --a {A} --b {B}`", seeds(mib))
+        };
+        rows.push(vec![(*name).to_owned(), sim(&format!("--start {FOLDER}/{name}.parquet"))]);
+        rows.push(vec![format!("{name}, drawn"), format!("{like}, then {}", sim("--start drawn.parquet"))]);
+        rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest(figures)))]);
+    }
+    table(&["what", "value"], rows.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_asks_for_nothing_that_is_not_made() {
+        for part in template::parts(TEMPLATE) {
+            assert!(made(&part, &[], "command").is_some(), "{part:?}");
+        }
+    }
+
+    #[test]
+    fn every_machine_is_there() {
+        for (name, _) in MACHINES {
+            assert!(start::read(&snapshot(name)).is_ok_and(|start| !start.is_empty()), "{name}");
+        }
+    }
+
+    #[test]
+    fn large_machines_have_fewer_seeds_and_enough() {
+        assert_eq!([512, 9310, 24 << 10].map(seeds), [24, 5, 4]);
+    }
+}

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Makes guest-build.parquet and guest-files.parquet: guests as a build and a storm of page cache leave them. Nothing
+# runs while they are recorded: what counts is how memory lies at the start. From anywhere; ten minutes where QEMU has to
+# emulate the processor.
+#
+# FREEHOLD names another program than the one built here.
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ -z "${FREEHOLD:-}" ]; then
+    cargo build --release -p freehold-lab
+    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
+fi
+for guest in guest-build guest-files; do
+    "$FREEHOLD" boot --workload "recordings/$guest.sh" --cpus 2 --memory 1G --timeout 1400 \
+        --out "recordings/$guest.parquet"
+done
