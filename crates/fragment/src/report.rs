@@ -114,7 +114,7 @@ impl FragmentReport {
         };
         let numbers = ["pageblocks", "to hold", "hold", "pages to hold", "pages held"];
         let table = Table::new(
-            "Pages that cannot be moved",
+            "Pages that were made and kept",
             Column::several(&["kind", "placed"], &numbers),
             self.kinds.iter().map(row),
         );
@@ -127,8 +127,8 @@ impl FragmentReport {
             (sum(|kind| kind.pageblocks), sum(|kind| kind.wanted_pageblocks), sum(|kind| kind.held_pageblocks));
         let share = |part: u64| part as f64 * 100.0 / all.max(1) as f64;
         let reached = format!(
-            "{held} pageblocks held something that could not be moved, and {wanted} were to, of {all} that were worked on \
-             ({:.1} %, {:.1} %)",
+            "{held} pageblocks held some of these pages, and {wanted} were to, of {all} that were worked on ({:.1} %, \
+             {:.1} %)",
             share(held),
             share(wanted)
         );

@@ -90,8 +90,11 @@ impl Meanwhile for Sustain<'_> {
             return Ok(());
         }
         let is_roomy = Free::now()?.pageblocks >= wanted.len() as u64 * FREE_FACTOR;
-        if !is_roomy || self.renew(&wanted).is_err() {
-            self.left_out += 1;
+        let renewed = if is_roomy { self.renew(&wanted) } else { Err(Error::NothingWhole) };
+        match renewed {
+            // For want of memory: others have it by now.
+            Err(Error::NothingWhole | Error::Short { .. } | Error::Refused { .. }) => self.left_out += 1,
+            told => told?,
         }
         Ok(())
     }

@@ -142,4 +142,36 @@ mod tests {
         ];
         assert_eq!(rows, expected);
     }
+
+    #[test]
+    fn what_is_allocated_is_told_apart_by_its_use() {
+        let mut memory = Memory::default();
+        let allocated =
+            |order, pages, of| Row { pfn: 0, order, args: [pages, of, 0], ..Row::new(Kind::StartAllocated) };
+        let file = class::FILE | class::LRU;
+        for row in [
+            allocated(9, 1, class::ANON | class::LRU | class::THP),
+            allocated(0, 3, class::ANON | class::LRU | class::ACTIVE | class::SHARED),
+            allocated(0, 5, file | class::ACTIVE | class::DIRTY),
+            allocated(2, 1, file | class::UNEVICTABLE),
+            allocated(3, 1, class::SLAB),
+            allocated(0, 2, 0),
+            allocated(0, 9, class::RESERVED),
+        ] {
+            memory.observe(&row);
+        }
+        let uses: Vec<_> = memory.uses().into_iter().map(|row| (row.state, row.start)).collect();
+        let expected = [
+            ("of tasks", 515),
+            ("- in huge pages", 512),
+            ("of files", 9),
+            ("- active ones", 5),
+            ("- dirty ones", 5),
+            ("of tasks or files, mapped more than once", 3),
+            ("unevictable or locked", 4),
+            ("slabs", 8),
+            ("other pages of the kernel", 2),
+        ];
+        assert_eq!(uses, expected);
+    }
 }

@@ -51,7 +51,22 @@ const MACHINES: [(&str, &str); 6] = [
 enum Begin {
     AsItWas,
     Drawn,
+    Shuffled,
     OfAge,
+}
+
+impl Begin {
+    const ALL: [Begin; 4] = [Begin::AsItWas, Begin::Drawn, Begin::Shuffled, Begin::OfAge];
+
+    /// The column of it.
+    fn title(self) -> &'static str {
+        match self {
+            Begin::AsItWas => "as it was",
+            Begin::Drawn => "drawn like it",
+            Begin::Shuffled => "as it was, in another order",
+            Begin::OfAge => "of the nearest age",
+        }
+    }
 }
 
 /// A machine, and what happens on it, by [`Begin`].
@@ -59,7 +74,7 @@ struct Tried {
     name: &'static str,
     about: &'static str,
     figures: Figures,
-    reports: [SimReport; 3],
+    reports: Vec<SimReport>,
 }
 
 /// Simulates everything that the document stands on, and writes it.
@@ -77,14 +92,18 @@ fn tried((name, about): (&'static str, &'static str), costs: &Costs, args: &Args
     let path = snapshot(name);
     let start = start::read(&path).map_err(|error| Error::Input(error.to_string()))?;
     let figures = Figures::of(&start);
-    let drawn = Drawn::like(&start)?;
     let simulated = |begin| {
-        let changes = changes(begin, &figures, &path, &drawn.path);
-        let plan = Plan::open(PLAN, &changes).map_err(freehold_sim::Error::from)?;
+        let made = match begin {
+            Begin::AsItWas | Begin::OfAge => None,
+            Begin::Drawn => Some(Made::write(&start::drawn(&Layout::of(&start), 1))?),
+            Begin::Shuffled => Some(Made::write(&start.shuffled(1))?),
+        };
+        let path = made.as_ref().map_or(&path, |made| &made.path);
+        let plan = Plan::open(PLAN, &changes(begin, &figures, path)).map_err(freehold_sim::Error::from)?;
         let plan = if args.quick { plan.shortened() } else { plan };
         Ok::<_, Error>(SimReport::simulate(plan, costs).map_err(freehold_sim::Error::from)?)
     };
-    let reports = [simulated(Begin::AsItWas)?, simulated(Begin::Drawn)?, simulated(Begin::OfAge)?];
+    let reports = Begin::ALL.into_iter().map(simulated).collect::<Result<_, Error>>()?;
     Ok(Tried { name, about, figures, reports })
 }
 
@@ -93,13 +112,9 @@ fn snapshot(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(FOLDER).join(name).with_extension("parquet")
 }
 
-fn changes(begin: Begin, figures: &Figures, path: &Path, drawn: &Path) -> Changes {
+fn changes(begin: Begin, figures: &Figures, path: &Path) -> Changes {
     let mib = figures.pages() / PAGES_PER_MIB;
-    let start = match begin {
-        Begin::AsItWas => Some(path),
-        Begin::Drawn => Some(drawn),
-        Begin::OfAge => None,
-    };
+    let start = (begin != Begin::OfAge).then_some(path);
     Changes {
         start: start.map(|path| path.display().to_string()),
         age: start.is_none().then(|| age::nearest(figures)),
@@ -118,21 +133,20 @@ fn seeds(mib: u64) -> u32 {
 /// Pages of a MiB.
 const PAGES_PER_MIB: u64 = 256;
 
-/// Memory that is drawn like another's, as a file.
-struct Drawn {
+/// A start that was made, as a file.
+struct Made {
     path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-impl Drawn {
-    fn like(start: &Start) -> Result<Drawn, Error> {
+impl Made {
+    fn write(start: &Start) -> Result<Made, Error> {
         let unwritten = |path: &Path, source| OutputError::Write { path: path.to_path_buf(), source };
         let folder = tempfile::tempdir().map_err(|source| unwritten(&std::env::temp_dir(), source))?;
-        let path = folder.path().join("drawn.parquet");
+        let path = folder.path().join("made.parquet");
         let machine = Machine { pages: start.len() * PAGEBLOCK_PAGES, nodes: 1 };
-        start::write(&start::drawn(&Layout::of(start), 1), &machine, 1, &path)
-            .map_err(|error| Error::Input(error.to_string()))?;
-        Ok(Drawn { path, _folder: folder })
+        start::write(start, &machine, 1, &path).map_err(|error| Error::Input(error.to_string()))?;
+        Ok(Made { path, _folder: folder })
     }
 }
 
@@ -179,13 +193,16 @@ fn answer(tried: &[Tried]) -> String {
     };
     let [thp, compaction, _] = &MEASURES;
     format!(
-        "Memory that is drawn like that of {} real machines gives huge pages as they do: their share of faults is off by \
-         {}, and the share of compactions that succeed by {}. At the age whose share of pageblocks with something \
-         unmovable comes nearest, huge pages are off by {}, compaction by {}: an age is a machine that is full of page \
-         cache, and stands for nothing else.",
+        "Memory that is drawn like that of {} real machines, by figures of each eighth of it, behaves much as theirs: the \
+         share of faults that get a huge page is off by {}, and the share of compactions that succeed by {}. With the very \
+         pageblocks of these machines in another order, huge pages are off by {}, compaction by {}. At the age whose share \
+         of pageblocks with something unmovable comes nearest, huge pages are off by {}, compaction by {}: an age is a \
+         machine that is full of page cache, and stands for nothing else.",
         tried.len(),
         told(Begin::Drawn, thp),
         told(Begin::Drawn, compaction),
+        told(Begin::Shuffled, thp),
+        told(Begin::Shuffled, compaction),
         told(Begin::OfAge, thp),
         told(Begin::OfAge, compaction),
     )
@@ -226,10 +243,10 @@ fn measured(tried: &[Tried], measure: &Measure) -> String {
         format!("{median} ({least} to {most})")
     };
     let row = |tried: &Tried| {
-        let begins = [Begin::AsItWas, Begin::Drawn, Begin::OfAge].map(|begin| text(tried, begin));
+        let begins = Begin::ALL.map(|begin| text(tried, begin));
         [tried.name.to_owned()].into_iter().chain(begins).chain([tried.age().to_string()]).collect()
     };
-    let header = [measure.about, "as it was", "drawn like it", "of the nearest age", "which is"];
+    let header: Vec<&str> = by_begin(measure).chain(["which is"]).collect();
     table(&header, tried.iter().map(row))
 }
 
@@ -241,11 +258,15 @@ fn compared(tried: &[Tried], measure: &Measure) -> String {
         difference.unwrap_or_else(|| "-".to_owned())
     };
     let row = |tried: &Tried| {
-        let begins = [Begin::AsItWas, Begin::Drawn, Begin::OfAge].map(|begin| text(tried, begin));
+        let begins = Begin::ALL.map(|begin| text(tried, begin));
         [tried.name.to_owned()].into_iter().chain(begins).collect()
     };
-    let header = [measure.about, "as it was", "drawn like it", "of the nearest age"];
-    table(&header, tried.iter().map(row))
+    table(&by_begin(measure).collect::<Vec<_>>(), tried.iter().map(row))
+}
+
+/// The columns of a table that tells of a measure by how machines begin.
+fn by_begin(measure: &Measure) -> impl Iterator<Item = &'static str> {
+    [measure.about].into_iter().chain(Begin::ALL.map(Begin::title))
 }
 
 /// How to have all of this again.
@@ -258,7 +279,7 @@ fn recipe(tried: &[Tried], command: &str) -> String {
     );
     for Tried { name, figures, .. } in tried {
         let mib = figures.pages() / PAGES_PER_MIB;
-        let like = format!("`freehold age --like {FOLDER}/{name}.parquet --cpus 1 --out drawn.parquet`");
+        let like = format!("`freehold age --like {FOLDER}/{name}.parquet --out drawn.parquet`");
         let sim = |begin: &str| {
             format!("`freehold sim {PLAN} {begin} --memory {mib}MiB --seeds {} --a {A} --b {B}`", seeds(mib))
         };

@@ -15,7 +15,7 @@ use freehold_sim::fleet::report::FleetReport;
 type Make = fn(&Reports) -> String;
 
 /// Every part, by its name in the template.
-const PARTS: [(&str, Make); 21] = [
+const PARTS: [(&str, Make); 23] = [
     ("answer", answer::all),
     ("region", region::map),
     ("fade", region::fade),
@@ -30,8 +30,10 @@ const PARTS: [(&str, Make); 21] = [
     ("served", served),
     ("fill", sentences::fill),
     ("growth", growth),
-    ("switches", switches),
-    ("steps", sentences::steps),
+    ("switches", |reports| switches(&reports.main)),
+    ("switches-waiting", |reports| switches(&reports.waiting)),
+    ("steps-waiting", |reports| sentences::steps(&reports.waiting)),
+    ("steps", |reports| sentences::steps(&reports.main)),
     ("sweep", sweep),
     ("elsewhere", sentences::elsewhere),
     ("back", sentences::back),
@@ -154,9 +156,8 @@ fn growth(reports: &Reports) -> String {
     table(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
 }
 
-/// Single mechanisms, switched.
-fn switches(reports: &Reports) -> String {
-    let main = &reports.main;
+/// Single mechanisms of a fleet, switched.
+fn switches(fleet: &FleetReport) -> String {
     let shown = sentences::EFFECTS;
     let mut header = vec!["policy".to_owned()];
     for measure in &shown {
@@ -164,15 +165,15 @@ fn switches(reports: &Reports) -> String {
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let row = |policy: usize| {
-        let mut cells = vec![code(main.label(policy))];
+        let mut cells = vec![code(fleet.label(policy))];
         for measure in &shown {
-            let judged = main.judged(measure, policy).filter(|_| policy > 0);
-            cells.push(estimate_text(measure, main.estimate(measure, policy)));
+            let judged = fleet.judged(measure, policy).filter(|_| policy > 0);
+            cells.push(estimate_text(measure, fleet.estimate(measure, policy)));
             cells.push(judged.map_or(String::new(), |_| both(measure, judged.as_ref())));
         }
         cells
     };
-    let policies = [0].into_iter().chain(positions(main, &SWITCHES)).chain(positions(main, &[SKIP]));
+    let policies = [0].into_iter().chain(positions(fleet, &SWITCHES)).chain(positions(fleet, &[SKIP]));
     table(&header, policies.map(row))
 }
 

@@ -41,7 +41,12 @@ pub fn fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
     };
     let region = reports.region.iter().map(|(cell, report)| (cell.to_string(), report));
     let small = reports.points.iter().map(|(point, report)| (name(point), report));
-    let single = [("main", &reports.main), ("short of memory", &reports.short), ("64 GiB", &reports.large)];
+    let single = [
+        ("main", &reports.main),
+        ("where all wait", &reports.waiting),
+        ("short of memory", &reports.short),
+        ("64 GiB", &reports.large),
+    ];
     single.map(|(name, report)| (name.to_owned(), report)).into_iter().chain(region).chain(small).collect()
 }
 
@@ -175,16 +180,15 @@ pub fn fill(reports: &Reports) -> String {
 }
 
 /// How much of what taking the reserve away changes each switch changes by itself, and where free memory lies.
-pub fn steps(reports: &Reports) -> String {
-    let main = &reports.main;
-    let Some(skip) = main.policy(SKIP) else { return String::new() };
-    let effects = EFFECTS.iter().map(|measure| step(main, skip, measure));
-    list(effects.chain([where_it_lies(main, skip)]))
+pub fn steps(fleet: &FleetReport) -> String {
+    let Some(skip) = fleet.policy(SKIP) else { return String::new() };
+    let effects = EFFECTS.iter().map(|measure| step(fleet, skip, measure));
+    list(effects.chain([where_it_lies(fleet, skip)]))
 }
 
-fn step(main: &FleetReport, skip: usize, measure: &Measure) -> String {
+fn step(fleet: &FleetReport, skip: usize, measure: &Measure) -> String {
     let about = measure.about;
-    let Some(whole) = main.judged(measure, skip) else { return format!("{about}: there was nothing to measure.") };
+    let Some(whole) = fleet.judged(measure, skip) else { return format!("{about}: there was nothing to measure.") };
     match whole.verdict {
         Verdict::Better | Verdict::Worse => {}
         Verdict::NoDifference | Verdict::Neither => {
@@ -196,19 +200,19 @@ fn step(main: &FleetReport, skip: usize, measure: &Measure) -> String {
         }
     }
     let part = |policy: usize| {
-        let judged = main.judged(measure, policy)?;
+        let judged = fleet.judged(measure, policy)?;
         let share = number::percent(judged.difference.value / whole.difference.value);
-        Some(format!("{} makes {share} of that ({})", code(main.label(policy)), judged.verdict.word()))
+        Some(format!("{} makes {share} of that ({})", code(fleet.label(policy)), judged.verdict.word()))
     };
-    let parts: Vec<String> = positions(main, &SWITCHES).filter_map(part).collect();
+    let parts: Vec<String> = positions(fleet, &SWITCHES).filter_map(part).collect();
     let brings = difference(measure, Some(&whole));
     format!("{about}: taking the reserve away brings {brings}, {}. {}.", whole.verdict.word(), parts.join(", "))
 }
 
 /// Where free memory lies at the end.
-fn where_it_lies(main: &FleetReport, skip: usize) -> String {
+fn where_it_lies(fleet: &FleetReport, skip: usize) -> String {
     let of = |measure: &Measure, policy| {
-        main.estimate(measure, policy).map_or(ABSENT.to_owned(), |estimate| measure.text(estimate.value))
+        fleet.estimate(measure, policy).map_or(ABSENT.to_owned(), |estimate| measure.text(estimate.value))
     };
     format!(
         "Where free memory lies: under `linux-6.12`, {} of a host's free memory is in the reserve at the end, and {} of its \

@@ -1,4 +1,4 @@
-//! What is simulated for the document: one fleet under every policy and switch; fleets by the age of memory and by who
+//! What is simulated for the document: two fleets under every policy and switch; fleets by the age of memory and by who
 //! waits for huge pages, the region in which the reserve may matter; one that runs out of memory; one with as much
 //! memory as the published hosts; and small fleets that differ from the first in one respect each.
 //!
@@ -58,6 +58,9 @@ const EXHAUSTED: Size = Size { hosts: 12, memory: "1GiB" };
 pub const AGES: [u8; 4] = [0, 30, 60, 90];
 /// Tasks of the region that may wait for a huge page, in percent of their memory.
 pub const WAITING: [u8; 3] = [0, 10, 100];
+
+/// Where the reserve is taken apart once more: hosts as old as the median of servers, on which everybody waits.
+const ALL_WAIT: Cell = Cell { age: 60, waiting: 100 };
 
 /// Hosts on which requests of order 1 to 3 fail: many of these requests, memory as old as the median of servers, and
 /// no huge pages, for which Linux would keep five times as much free.
@@ -148,6 +151,8 @@ pub struct Reports {
     pub command: String,
     /// The fleet whose reserve is taken apart: Linux, the rivals, then the switches.
     pub main: FleetReport,
+    /// The fleet on which everybody waits for huge pages and memory is old, taken apart likewise.
+    pub waiting: FleetReport,
     /// Fleets by age and by who waits.
     pub region: Vec<(Cell, FleetReport)>,
     /// The fleet that runs out of memory.
@@ -179,7 +184,7 @@ impl Reports {
         command: String,
         adjusted: &Adjusted<F>,
     ) -> Result<Reports, Error> {
-        let mut states = Vec::with_capacity(POINTS.len() + AGES.len() * WAITING.len() + 3);
+        let mut states = Vec::with_capacity(POINTS.len() + AGES.len() * WAITING.len() + 4);
         let mut fleet = |size: Size, set: &[String], rivals: &[&str]| {
             let plan = (adjusted.plan)(Plan::open(PLAN, &changes(size, set, rivals))?);
             let fleet = Fleet::new(plan, costs.clone(), adjusted.hosts.unwrap_or(size.hosts), 1)?;
@@ -189,13 +194,14 @@ impl Reports {
         };
         let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
         let main = fleet(MAIN, &[], &all)?;
+        let waiting = fleet(MAIN, &ALL_WAIT.set(), &all)?;
         let region = cells().map(|cell| Ok((cell, fleet(REGION, &cell.set(), &RIVALS)?)));
         let region = region.collect::<Result<Vec<_>, Error>>()?;
         let short = fleet(EXHAUSTED, &owned(&SHORT), &RIVALS)?;
         let small = |at: &Point| Ok((*at, fleet(at.size, &owned(at.set), &RIVALS)?));
         let points = POINTS.iter().map(small).collect::<Result<Vec<_>, Error>>()?;
         let large = fleet(LARGE, &[], &[SKIP, BACK])?;
-        Ok(Reports { command, main, region, short, large, points, states })
+        Ok(Reports { command, main, waiting, region, short, large, points, states })
     }
 
     /// Forgets what was kept for the case of an interruption.

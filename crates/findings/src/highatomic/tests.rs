@@ -40,7 +40,8 @@ fn reports(counted: Counted) -> Reports {
     let points = POINTS.iter().take(2).map(|point| (*point, fleet(&RIVALS, counted))).collect();
     let region = cells().map(|cell| (cell, fleet(&RIVALS, counted))).collect();
     let [short, large] = [fleet(&RIVALS, counted), fleet(&RIVALS, counted)];
-    Reports { command: String::new(), main: fleet(&all, counted), region, short, large, points, states: Vec::new() }
+    let [main, waiting] = [fleet(&all, counted), fleet(&all, counted)];
+    Reports { command: String::new(), main, waiting, region, short, large, points, states: Vec::new() }
 }
 
 /// As in production: the reserve at its cap, and little success, until the reserve is gone.
@@ -105,9 +106,9 @@ fn failures_decide_the_claim() {
     assert!(sentences::fail(&none).starts_with("Without the reserve no request failed"));
     assert!(sentences::claims(&none).contains("holds here"));
     assert!(sentences::fail(&some).starts_with("Requests failed without the reserve, and none with it"));
-    // Seventeen fleets of eight hosts, seven on each.
+    // Eighteen fleets of eight hosts, seven on each.
     let claims = sentences::claims(&some);
-    assert!(claims.contains("does not hold here: of 136,000, 952 failed"), "{claims}");
+    assert!(claims.contains("does not hold here: of 144,000, 1,008 failed"), "{claims}");
 }
 
 #[test]
@@ -126,10 +127,10 @@ fn who_serves_is_told_from_who_reserves() {
 
 #[test]
 fn a_switch_closes_a_part_of_the_distance_if_there_is_one() {
-    let steps = sentences::steps(&reports(as_published));
+    let steps = sentences::steps(&reports(as_published).main);
     assert!(steps.contains("`reserve.list=open` makes 50.0 % of that (better)"), "{steps}");
     assert!(steps.contains("`reserve.index=apart` makes 0.0 % of that (no difference)"), "{steps}");
-    let steps = sentences::steps(&reports(as_feared));
+    let steps = sentences::steps(&reports(as_feared).main);
     assert!(
         steps.contains("taking the reserve away makes no difference, so there is nothing to take apart"),
         "{steps}"

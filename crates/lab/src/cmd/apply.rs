@@ -166,9 +166,7 @@ struct Said;
 
 impl Watch for Said {
     fn applied(&mut self, held_pageblocks: u64, pageblocks: u64) {
-        eprintln!(
-            "freehold: {held_pageblocks} pageblocks hold something that cannot be moved by now; {pageblocks} were worked on"
-        );
+        eprintln!("freehold: {held_pageblocks} pageblocks hold what was ordered by now; {pageblocks} were worked on");
     }
 }
 

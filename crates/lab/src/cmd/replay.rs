@@ -15,9 +15,13 @@ use crate::error::Error;
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  freehold replay recording.parquet --policy freehold\n  \
+#[command(
+    after_help = "A recording is replayed on the memory that it was made on. To see what its tasks do on another \
+                        machine's, or on an aged one: freehold sim recording FILE --start SNAPSHOT, or --age 60.\n\n\
+                        Examples:\n  freehold replay recording.parquet --policy freehold\n  \
                         freehold replay recording.parquet --cpus 64 --json -\n  \
-                        freehold replay recording.parquet --setting vm.min_free_kbytes=65536")]
+                        freehold replay recording.parquet --setting vm.min_free_kbytes=65536"
+)]
 pub struct ReplayArgs {
     /// The recording
     #[arg(value_name = "FILE")]

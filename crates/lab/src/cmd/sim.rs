@@ -25,6 +25,7 @@ use crate::error::Error;
                         Examples:\n  freehold sim purge --cpus 1,32,512\n  \
                         freehold sim purge --set workload.cpus_per_purger=4 --picture purge.svg\n  \
                         freehold sim recording my.parquet --cpus 1,8,64\n  \
+                        freehold sim recording my.parquet --start host.parquet\n  \
                         freehold sim webhost --memory 4GiB --age 60 --vmstat\n  \
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {

@@ -118,6 +118,19 @@ impl Start {
         repeated
     }
 
+    /// The same pageblocks in an order by chance: all that is lost is where they lie.
+    #[must_use]
+    pub fn shuffled(&self, seed: u64) -> Start {
+        let mut numbers: Vec<u32> = (0..self.len()).collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut numbers);
+        let mut shuffled = Start::default();
+        for number in numbers {
+            let Pageblock { migratetype, runs } = self.pageblock(number);
+            shuffled.push(migratetype, runs.iter().copied());
+        }
+        shuffled
+    }
+
     /// How many pageblocks there are.
     pub fn len(&self) -> u32 {
         self.pageblocks.len() as u32
