@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes host-build.parquet: this machine after it built this workspace from nothing, while somebody read files that do
+# Makes host-build.parquet: this machine after it built `freehold` from nothing, while somebody read files that do
 # not fit into memory. As root, from anywhere; it takes as much of the disk as there is memory, for some minutes.
 #
 # FREEHOLD names another program than the one built here; OUT another file.
@@ -11,23 +11,24 @@ if [ -z "${FREEHOLD:-}" ]; then
     cargo build --release -p freehold-lab
     FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
 fi
-work=$(mktemp -d)
+work=$(mktemp -d -p "${TMPDIR:-/var/tmp}")
 readers=
 stop() {
-    [ -z "$readers" ] || kill "$readers" 2>/dev/null || true
+    [ -z "$readers" ] || kill -- "-$readers" 2>/dev/null || true
     readers=
-    rm -rf "$work"
 }
-trap stop EXIT
+trap 'stop; rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
 mib=$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)
 for file in 1 2 3; do
     dd if=/dev/zero of="$work/$file" bs=1M count=$((mib / 3)) 2>/dev/null
 done
-(while :; do cat "$work/1" "$work/2" "$work/3" >/dev/null; done) &
+# A group of its own, so that all of it can be stopped.
+setsid sh -c 'while :; do cat "$0/1" "$0/2" "$0/3" >/dev/null; done' "$work" &
 readers=$!
-cargo build --quiet --workspace --target-dir "$work/target"
+cargo build --quiet -p freehold-lab --target-dir "$work/target"
 stop
+# Nothing is removed before: what was read and built is what page cache is full of.
 sleep 5
 "$FREEHOLD" snapshot --out "$out"

@@ -242,7 +242,7 @@ impl Pageblocks {
 struct Contents {
     slab: u32,
     movable: u32,
-    /// Allocated, neither slab nor on an LRU list.
+    /// Allocated, neither slab nor on an LRU list. Pages without flags may be free, on per-CPU lists, and tell nothing.
     other: u32,
 }
 
@@ -273,7 +273,7 @@ impl Contents {
             self.slab += 1;
         } else if word & flag::LRU != 0 {
             self.movable += 1;
-        } else if word & flag::BUDDY == 0 {
+        } else if word & (flag::BUDDY | flag::RESERVED) == 0 && word != 0 {
             self.other += 1;
         }
     }

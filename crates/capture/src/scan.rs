@@ -144,13 +144,14 @@ impl Scanner {
 }
 
 impl Counts {
-    /// Marks those of the frames from `first` that are mapped more than once.
+    /// Marks those of the frames from `first` that are mapped more than once. Only what was on an LRU list when its flags
+    /// were read: another page may have been allocated since.
     fn mark(&mut self, first: u64, words: &mut [u8]) -> Result<(), CaptureError> {
         let counts = &mut self.buffer[..words.len()];
         let frames = read_words((&self.file, COUNTS), first, counts)?;
         let (words, counts) = (words.chunks_exact_mut(WORD_BYTES), counts.chunks_exact(WORD_BYTES));
         for (word, count) in words.zip(counts).take(frames) {
-            if number(count) > 1 {
+            if number(count) > 1 && number(word) & flag::LRU != 0 {
                 word.copy_from_slice(&(number(word) | flag::SHARED).to_le_bytes());
             }
         }
@@ -244,15 +245,15 @@ mod tests {
         let spool = Spool::create(folder.path()).unwrap();
         let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];
         let mut scanner = Scanner {
-            flags: file("flags", &[flag::LRU; 5]),
-            // Shorter: it was read later, and memory may be gone meanwhile.
-            counts: Some(Counts { file: file("counts", &[0, 1, 2, 300]), buffer }),
+            flags: file("flags", &[flag::LRU, flag::LRU, flag::LRU, flag::LRU, flag::LRU, 0, flag::BUDDY]),
+            counts: Some(Counts { file: file("counts", &[0, 1, 2, 300, 1, 2, 2]), buffer }),
             buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
-            ranges: vec![(0, 5)],
+            ranges: vec![(0, 7)],
         };
         let scan = scanner.scan(&spool, &Interrupts::deaf()).unwrap();
         let mut seen = Vec::new();
         scan.replay(&spool, |_, bytes| seen.extend(bytes.chunks_exact(8).map(number))).unwrap();
-        assert_eq!(seen, [0, 0, 1, 1, 0].map(|shared| flag::LRU | (shared * flag::SHARED)));
+        let shared = flag::LRU | flag::SHARED;
+        assert_eq!(seen, [flag::LRU, flag::LRU, shared, shared, flag::LRU, 0, flag::BUDDY]);
     }
 }

@@ -20,14 +20,16 @@ const STATES: [&str; 7] =
 /// The number of those that somebody allocated.
 const ALLOCATED: usize = 1;
 /// Uses of an allocated page, in the order of the report: which bits of its class must be there, and which must not.
-const USES: [(&str, i64, i64); 11] = [
+const USES: [(&str, i64, i64); 13] = [
     ("of tasks", class::ANON | class::LRU, 0),
     ("- in huge pages", class::ANON | class::LRU | class::THP, 0),
+    ("- mapped more than once", class::ANON | class::LRU | class::SHARED, 0),
     ("of files", class::FILE | class::LRU, 0),
     ("- active ones", class::FILE | class::LRU | class::ACTIVE, 0),
     ("- dirty ones", class::FILE | class::LRU | class::DIRTY, 0),
-    ("of tasks or files, mapped more than once", class::LRU | class::SHARED, 0),
-    ("unevictable or locked", class::UNEVICTABLE, 0),
+    ("- mapped more than once", class::FILE | class::LRU | class::SHARED, 0),
+    ("mapped, and on no LRU list", class::FILE, class::LRU),
+    ("of tasks, and on no LRU list", class::ANON, class::LRU),
     ("slabs", class::SLAB, 0),
     ("page tables", class::PAGE_TABLE, 0),
     ("of hugetlbfs", class::HUGETLB, 0),
@@ -164,11 +166,10 @@ mod tests {
         let expected = [
             ("of tasks", 515),
             ("- in huge pages", 512),
+            ("- mapped more than once", 3),
             ("of files", 9),
             ("- active ones", 5),
             ("- dirty ones", 5),
-            ("of tasks or files, mapped more than once", 3),
-            ("unevictable or locked", 4),
             ("slabs", 8),
             ("other pages of the kernel", 2),
         ];

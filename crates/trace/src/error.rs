@@ -34,7 +34,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file is not a Parquet file at all.
-    #[error("{} is not a Parquet file; give a recording made by `freehold record`", path.display())]
+    #[error("{} is not a Parquet file; give one that `freehold record` or `freehold snapshot` wrote", path.display())]
     NotParquet {
         /// Path of the file.
         path: PathBuf,

@@ -35,7 +35,10 @@ fn a_foreign_file_is_told() {
     }
     assert_eq!(
         error_of(&path, b"hello").to_string(),
-        format!("{} is not a Parquet file; give a recording made by `freehold record`", path.display())
+        format!(
+            "{} is not a Parquet file; give one that `freehold record` or `freehold snapshot` wrote",
+            path.display()
+        )
     );
 }
 

@@ -39,7 +39,8 @@ const STEPS_A_RUN: usize = 20_000;
 const RUNS: u64 = 15;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
-    step::draw(seed, STEPS_A_RUN, world.cpus(), world.nodes, world.end())
+    let steps = step::draw(seed, STEPS_A_RUN, world.cpus(), world.nodes, world.end());
+    if world.has_lulls { step::with_lulls(&steps, seed, world.cpus(), world.nodes) } else { steps }
 }
 
 /// Runs a world from many seeds. `rare` says what else should have happened at least once, or the steps prove too
@@ -222,6 +223,11 @@ fn ragged_that_uses_the_reserve_first() {
 }
 
 #[test]
+fn tiny_blocks_that_give_the_reserve_back() {
+    torture(&world::with_lulls(world::under(HighAtomicPolicy::GiveBack, world::tiny_blocks())), with_reserve);
+}
+
+#[test]
 fn two_nodes_under_6_18() {
     torture(&world::of_kernel(Policy::LINUX_6_18, world::two_nodes()), with_steals);
 }
@@ -275,6 +281,13 @@ fn planted_faults_are_found() {
         (Sabotage::LastTargetFirst, "migration"),
     ];
     faults.into_iter().for_each(|fault| expect_found(&world::ragged(), 8, fault));
+}
+
+/// The same for the reserve that is given back.
+#[test]
+fn faults_planted_in_giving_back_are_found() {
+    let world = world::with_lulls(world::under(HighAtomicPolicy::GiveBack, world::tiny_blocks()));
+    expect_found(&world, 6, (Sabotage::KeepIdle, "the rules"));
 }
 
 /// The same for the rules of owned pageblocks.

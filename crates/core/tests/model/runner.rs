@@ -37,6 +37,8 @@ pub enum Sabotage {
     KeepBoost,
     /// The reference moves pages to the free block that it found last.
     LastTargetFirst,
+    /// The reference gives back nothing of what is idle in the reserve.
+    KeepIdle,
     /// The reference calls the pageblock back that came to the zone last.
     RecallNewest,
     /// The reference opens whole pageblocks while smaller blocks would do.

@@ -103,6 +103,23 @@ pub fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -> Vec<S
     steps
 }
 
+/// The same steps with a lull after every so many: most memory comes back, and nobody uses it while kcompactd looks
+/// around twice.
+pub fn with_lulls(steps: &[Step], seed: u64, cpus: u16, nodes: u8) -> Vec<Step> {
+    const STEPS: usize = 1500;
+    const FREES: usize = 600;
+    let mut rng = Rng::with_seed(seed);
+    let mut between = Vec::with_capacity(steps.len() * 2);
+    for tide in steps.chunks(STEPS) {
+        between.extend(tide);
+        between.extend((0..FREES).map(|_| Step::Free { cpu: rng.u16(0..cpus), pick: rng.u32(..) }));
+        between.push(Step::DrainAll);
+        let looks = (0..nodes).flat_map(|node| [node, node]);
+        between.extend(looks.map(|node| Step::Background { cpu: 0, node, task: Task::Tick, luck: rng.u32(..) }));
+    }
+    between
+}
+
 /// What is asked for during a while.
 struct Tide {
     /// Allocations among a hundred steps.

@@ -23,6 +23,8 @@ pub struct World {
     pub cma: Vec<u32>,
     /// Frames that are never released.
     pub holes: Vec<(u32, u32)>,
+    /// Whether most memory comes back now and then, and lies idle for a while.
+    pub has_lulls: bool,
 }
 
 impl World {
@@ -105,6 +107,7 @@ pub fn tiny_blocks() -> World {
         min_free: MinFree::BySize,
         cma: vec![2048, 2056, 2064, 2072],
         holes: vec![(0, 5), (700, 703)],
+        has_lulls: false,
     }
 }
 
@@ -127,6 +130,7 @@ pub fn two_nodes() -> World {
         min_free: MinFree::Pages(64),
         cma: vec![1024, 1040],
         holes: vec![(1500, 1601)],
+        has_lulls: false,
     }
 }
 
@@ -145,6 +149,7 @@ pub fn ragged() -> World {
         min_free: MinFree::ForHugePages,
         cma: vec![],
         holes: vec![],
+        has_lulls: false,
     }
 }
 
@@ -162,6 +167,7 @@ pub fn pc_blocks() -> World {
         min_free: MinFree::Pages(256),
         cma: vec![8192],
         holes: vec![],
+        has_lulls: false,
     }
 }
 
@@ -180,6 +186,7 @@ pub fn largest_blocks() -> World {
         min_free: MinFree::BySize,
         cma: vec![],
         holes: vec![],
+        has_lulls: false,
     }
 }
 
@@ -198,8 +205,7 @@ pub fn owned(pcp: PcpPolicy, mut world: World) -> World {
 
 /// The same world under the library's own rules: CPUs own pageblocks, and have stacks for what comes home.
 pub fn shipped(world: World) -> World {
-    // What is given back in the background the reference does not know; `rules/reserve.rs` holds it.
-    of_kernel(Policy { highatomic: HighAtomicPolicy::Linux, ..Policy::FREEHOLD }, world)
+    of_kernel(Policy::FREEHOLD, world)
 }
 
 /// The same world of one node with so many CPUs.
@@ -219,6 +225,11 @@ pub fn without_lists(mut world: World) -> World {
 pub fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
     world.policy.highatomic = highatomic;
     world
+}
+
+/// The same world, in which memory lies idle now and then.
+pub fn with_lulls(world: World) -> World {
+    World { has_lulls: true, ..world }
 }
 
 /// The same world in defrag mode.

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use freehold_measure::output::OutputError;
+use freehold_measure::stats;
 use freehold_sim::costs::Costs;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Changes, Plan};
@@ -132,6 +133,8 @@ fn seeds(mib: u64) -> u32 {
 
 /// Pages of a MiB.
 const PAGES_PER_MIB: u64 = 256;
+/// CPUs of a start that is made, as `freehold age` has them.
+const CPUS: u16 = 32;
 
 /// A start that was made, as a file.
 struct Made {
@@ -145,7 +148,7 @@ impl Made {
         let folder = tempfile::tempdir().map_err(|source| unwritten(&std::env::temp_dir(), source))?;
         let path = folder.path().join("made.parquet");
         let machine = Machine { pages: start.len() * PAGEBLOCK_PAGES, nodes: 1 };
-        start::write(start, &machine, 1, &path).map_err(|error| Error::Input(error.to_string()))?;
+        start::write(start, &machine, CPUS, &path).map_err(|error| Error::Input(error.to_string()))?;
         Ok(Made { path, _folder: folder })
     }
 }
@@ -156,10 +159,10 @@ impl Tried {
         report.spread(measure, 0, *report.plan.cpus.first()?, policy).filter(|spread| spread.median.is_finite())
     }
 
-    /// How far from the real machine a measure is, as a share.
+    /// How far from the real machine a share is.
     fn away(&self, begin: Begin, measure: &Measure) -> Option<f64> {
         let median = |begin| Some(self.spread(begin, measure, 0)?.median);
-        Some(median(begin)? - median(Begin::AsItWas)?)
+        Some((median(begin)? - median(Begin::AsItWas)?).abs())
     }
 
     fn age(&self) -> u8 {
@@ -181,15 +184,11 @@ fn made(part: &Part, tried: &[Tried], command: &str) -> Option<String> {
 }
 
 fn answer(tried: &[Tried]) -> String {
-    let away = |begin, measure: &Measure| -> Vec<f64> {
-        let mut away: Vec<f64> = tried.iter().filter_map(|tried| Some(tried.away(begin, measure)?.abs())).collect();
-        away.sort_by(f64::total_cmp);
-        away
-    };
     let told = |begin, measure: &Measure| {
-        let away = away(begin, measure);
-        let points = |share: Option<&f64>| format!("{:.1}", share.copied().unwrap_or(f64::NAN) * 100.0);
-        format!("{} points in the median and {} at most", points(away.get(away.len() / 2)), points(away.last()))
+        let mut away: Vec<f64> = tried.iter().filter_map(|tried| tried.away(begin, measure)).collect();
+        let most = away.iter().copied().fold(0.0, f64::max);
+        let median = if away.is_empty() { 0.0 } else { stats::median(&mut away) };
+        format!("{:.1} points in the median and {:.1} at most", median * 100.0, most * 100.0)
     };
     let [thp, compaction, _] = &MEASURES;
     format!(
@@ -285,6 +284,7 @@ fn recipe(tried: &[Tried], command: &str) -> String {
         };
         rows.push(vec![(*name).to_owned(), sim(&format!("--start {FOLDER}/{name}.parquet"))]);
         rows.push(vec![format!("{name}, drawn"), format!("{like}, then {}", sim("--start drawn.parquet"))]);
+        rows.push(vec![format!("{name}, in another order"), "only this page's command makes it".to_owned()]);
         rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest(figures)))]);
     }
     table(&["what", "value"], rows.into_iter())

@@ -43,7 +43,8 @@ pub struct AgeArgs {
     #[arg(long, value_name = "0..100", value_parser = parse_age(), default_value_t = 60, conflicts_with = "like")]
     age: u8,
 
-    /// Draw memory like that of this snapshot, or of a recording's start: with its figures in every kind of pageblock
+    /// Draw memory like that of this snapshot, or of a recording's start: with its figures of every kind of pageblock in
+    /// each eighth of memory; if a share is ordered too, with its figures alone
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
 
@@ -109,8 +110,9 @@ pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
     if args.apply.is_asked() {
         return applied(args, style);
     }
-    let (machine, pageblocks) = ordered(args)?;
-    let start = start::drawn(&layout(args, pageblocks)?, args.seed);
+    let like = layout_in(args)?;
+    let (machine, pageblocks) = ordered(args, like.as_ref())?;
+    let start = start::drawn(&layout(args, like, pageblocks)?, args.seed);
     if let Some(out) = &args.out {
         start::write(&start, &machine, args.cpus.get(), out)?;
     }
@@ -120,20 +122,15 @@ pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
 /// Makes this machine's memory so, for a time.
 fn applied(args: &AgeArgs, style: Style) -> Result<(), Error> {
     let pageblocks = apply::pageblocks(args.memory)?;
-    let start = start::drawn(&layout(args, pageblocks)?, args.seed);
+    let start = start::drawn(&layout(args, layout_in(args)?, pageblocks)?, args.seed);
     let what = format!("{} MiB of this machine's memory, {}", pageblocks * PAGEBLOCK_MIB, drawn(args));
     apply::run(&args.apply, &start, what, &args.formats, style)
 }
 
 /// The machine, and its pageblocks.
-fn ordered(args: &AgeArgs) -> Result<(Machine, u64), Error> {
-    let like_memory =
-        || Ok::<_, Error>(layout_in(args)?.map(|layout| Bytes::mib(layout.total().pageblocks * PAGEBLOCK_MIB)));
-    let memory = match args.memory.map(Amount::of_a_machine).transpose()? {
-        None => like_memory()?,
-        told => told,
-    };
-    let memory = memory.unwrap_or(MEMORY);
+fn ordered(args: &AgeArgs, like: Option<&Layout>) -> Result<(Machine, u64), Error> {
+    let like = like.map(|layout| Bytes::mib(layout.total().pageblocks * PAGEBLOCK_MIB));
+    let memory = args.memory.map(Amount::of_a_machine).transpose()?.or(like).unwrap_or(MEMORY);
     let spec = MachineSpec { memory: Some(memory), nodes: args.nodes, ..MachineSpec::default() };
     let machine = spec.machine(args.cpus.get());
     let machine = machine.map_err(|impossible| Error::Input(format!("--memory {}", impossible.sentence)))?;
@@ -141,8 +138,8 @@ fn ordered(args: &AgeArgs) -> Result<(Machine, u64), Error> {
 }
 
 /// How the memory that was ordered lies on a machine with so many pageblocks.
-fn layout(args: &AgeArgs, pageblocks: u64) -> Result<Layout, Error> {
-    let like = layout_in(args)?.map(|layout| layout.scaled_to(pageblocks));
+fn layout(args: &AgeArgs, like: Option<Layout>, pageblocks: u64) -> Result<Layout, Error> {
+    let like = like.map(|layout| layout.scaled_to(pageblocks));
     let layout = like.unwrap_or_else(|| age::layout(args.age, pageblocks));
     args.shares.shares().laid_out(layout).map_err(Error::Input)
 }

@@ -228,19 +228,23 @@ fn set_all<'t>(source: &mut Source<'t>, changes: &'t [String]) -> Result<(), Ope
     })
 }
 
-/// Gives a key another value, which is swept no more. There are two keys for memory, of which a machine has one: it
-/// takes the other's place. A start is as old and as large as it is, unless memory is given after it.
+/// Gives a key another value, which is swept no more, and takes out what it stands in the place of: of the two keys for
+/// memory a machine has one; a start is as old and as large as it is, unless memory is given after it. Who gives both a
+/// start and an age hears of it.
 fn set<'t>(source: &mut Source<'t>, option: String, key: &str, value: &'t str) -> Result<(), OpenError> {
-    match key {
-        MEMORY => source.remove("machine", "memory_per_cpu"),
-        MEMORY_PER_CPU => source.remove("machine", "memory"),
-        START => {
-            ["memory", "memory_per_cpu", "age"].iter().for_each(|key| source.remove("machine", key));
-            source.end_sweep(AGE);
+    let (memories, other): (&[&str], &[&str]) = match key {
+        MEMORY | MEMORY_PER_CPU => (&[MEMORY, MEMORY_PER_CPU], &[]),
+        START => (&[MEMORY, MEMORY_PER_CPU], &[AGE]),
+        AGE => (&[], &[START]),
+        _ => (&[], &[]),
+    };
+    memories.iter().for_each(|memory| source.remove(memory));
+    for other in other {
+        if !source.is_given(other) {
+            source.remove(other);
         }
-        _ => {}
     }
-    source.end_sweep(key);
+    memories.iter().chain(other).chain([&key]).for_each(|swept| source.end_sweep(swept));
     Ok(source.set(option, key, value)?)
 }
 

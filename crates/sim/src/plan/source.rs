@@ -61,11 +61,18 @@ impl<'t> Source<'t> {
         Ok(())
     }
 
-    /// Takes a key out of a table, if it is there.
-    pub fn remove(&mut self, table: &str, key: &str) {
+    /// Takes the key at `path` out of its table, if it is there.
+    pub fn remove(&mut self, path: &str) {
+        let Some((table, key)) = path.split_once('.') else { return };
         if let Some(table) = self.table.get_mut(table).map(Spanned::get_mut).and_then(as_table_mut) {
             table.remove(key);
         }
+    }
+
+    /// Whether the command line gave the value at `path`.
+    pub fn is_given(&self, path: &str) -> bool {
+        let at = path.split_once('.').and_then(|(table, key)| self.table.get(table)?.get_ref().as_table()?.get(key));
+        at.is_some_and(|value| value.span().start > self.text.len())
     }
 
     /// Takes the sweep out, if it is over this key: a value that is given is not swept.

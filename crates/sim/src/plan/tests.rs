@@ -190,10 +190,27 @@ fn what_the_command_line_gives_is_swept_no_more() {
     assert_eq!((plan.swept.as_deref(), plan.points.len()), (None, 1));
     let other = Changes { set: vec!["workload.blocks_per_cpu=10".to_owned()], ..Changes::default() };
     assert_eq!(Plan::parse("my.toml", RIGHT, &other).unwrap().points.len(), 2);
+    let sizes = with("key", "key = 'machine.memory_per_cpu'").replace("[100, 200]", "['1 GiB', '2 GiB']");
+    let sized = Changes { memory: Some("2GiB".to_owned()), ..Changes::default() };
+    assert_eq!(Plan::parse("my.toml", &sizes, &sized).unwrap().points.len(), 1);
+}
+
+#[test]
+fn a_start_takes_the_place_of_an_age_and_the_other_way_round() {
     let ages = with("key", "key = 'machine.age'").replace("[100, 200]", "[0, 60]");
+    let aged = with("[machine]", "[machine]\nage = 60");
     let started = Changes { start: Some("host.parquet".to_owned()), ..Changes::default() };
-    let error = Plan::parse("my.toml", &ages, &started).unwrap_err().to_string();
-    assert!(error.contains("host.parquet"), "the start is what is wrong with it: {error}");
+    for text in [ages, aged] {
+        let error = Plan::parse("my.toml", &text, &started).unwrap_err().to_string();
+        assert!(error.contains("host.parquet"), "there is no such file, and nothing else is wrong: {error}");
+    }
+    let begun = with("[machine]", "[machine]\nstart = 'host.parquet'");
+    let older = Changes { age: Some(30), ..Changes::default() };
+    assert_eq!(Plan::parse("my.toml", &begun, &older).unwrap().points[0].machine.age, 30);
+    // Of two that the command line gives, none gives way: the start is there still, and cannot be read.
+    let both = Changes { set: vec!["machine.age=30".to_owned()], ..started };
+    let error = Plan::parse("my.toml", RIGHT, &both).unwrap_err().to_string();
+    assert!(error.contains("host.parquet"), "{error}");
 }
 
 #[test]

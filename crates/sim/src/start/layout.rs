@@ -6,8 +6,10 @@
 //! So a machine that is drawn like another has the figures of each kind from there, in each part of memory. Of an age
 //! only the figures of all pageblocks are known, and [`Layout::assumed`] says what is taken for granted.
 
+use std::collections::BTreeMap;
+
 use freehold::base::MigrateType;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pageblock, Run, Start, Use};
 
@@ -24,8 +26,7 @@ const FREE_IN_OWN: (u64, u64) = (1, 2);
 pub const PARTS: usize = 8;
 
 /// What a pageblock mostly is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Free as a whole.
     Free,
@@ -68,6 +69,18 @@ impl Kind {
         }
     }
 
+    /// Its name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Free => "free",
+            Kind::Huge => "huge",
+            Kind::Unmovable => "unmovable",
+            Kind::Reclaimable => "reclaimable",
+            Kind::Polluted => "polluted",
+            Kind::Movable => "movable",
+        }
+    }
+
     /// What people call it.
     pub fn about(self) -> &'static str {
         match self {
@@ -85,9 +98,19 @@ impl Kind {
 pub type Kinds = [Figures; Kind::ALL.len()];
 
 /// The figures of a machine's pageblocks, kind by kind, in each of the parts of its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     parts: [Kinds; PARTS],
+}
+
+impl Serialize for Layout {
+    /// Each part as a map from kinds to figures.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = |kinds: &Kinds| -> BTreeMap<&'static str, Figures> {
+            Kind::ALL.into_iter().map(|kind| (kind.name(), kinds[kind as usize])).collect()
+        };
+        serializer.collect_seq(self.parts.iter().map(named))
+    }
 }
 
 impl Layout {
@@ -101,10 +124,13 @@ impl Layout {
         Layout { parts }
     }
 
-    /// What is taken for granted of a machine of which only this is known: four fifths of what cannot move lie in
-    /// pageblocks that are three quarters full of it, what is left there and beside the shrinkers' objects is free, if
-    /// that is not more than half of what lies scattered, the rest of memory is alike everywhere, and kinds of
-    /// pageblocks lie where they lie in machines that were looked at.
+    /// What is taken for granted of a machine of which only this is known:
+    ///
+    /// - Four fifths of what cannot move lie in pageblocks that are three quarters full of it.
+    /// - What is left there, and beside the shrinkers' objects, is free, but for no more than half of all free pages that
+    ///   lie scattered.
+    /// - The rest of memory is alike everywhere.
+    /// - Each kind of pageblock lies where it lies in two machines that were looked at.
     pub fn assumed(all: &Figures) -> Layout {
         let kinds = with_movable_of(all, with_free_of(all, fixed_of(all)));
         let mut room: [u64; PARTS] = std::array::from_fn(|part| nth_part(all.pageblocks, part));
@@ -147,27 +173,27 @@ impl Layout {
     }
 }
 
-/// How many of a machine's pageblocks lie in one of its parts.
+/// How many of a machine's pageblocks lie in one of its parts: those whose number, scaled to the parts, is the part's.
 fn nth_part(pageblocks: u64, part: usize) -> u64 {
-    let upto = |part: usize| pageblocks * part as u64 / PARTS as u64;
+    let upto = |part: usize| (pageblocks * part as u64).div_ceil(PARTS as u64);
     upto(part + 1) - upto(part)
 }
 
-/// The same shares in so many pageblocks.
+/// The same shares in so many pageblocks. Counts are differences of sums, so that all kinds together are as many.
 fn scaled_part(part: &Kinds, pageblocks: u64) -> Kinds {
     let whole: u64 = part.iter().map(|figures| figures.pageblocks).sum();
-    let mut kinds = part.map(|figures| figures.scaled_to(scaled(figures.pageblocks, pageblocks, whole)));
-    // What rounding leaves or takes, the most common kind has.
-    let others: u64 = kinds.iter().map(|figures| figures.pageblocks).sum();
-    if let Some(most) = kinds.iter_mut().max_by_key(|figures| figures.pageblocks) {
-        *most = most.scaled_to((most.pageblocks + pageblocks).saturating_sub(others));
-    }
-    kinds
+    let (mut before, mut told) = (0, 0);
+    part.map(|figures| {
+        before += figures.pageblocks;
+        let count = scaled(before, pageblocks, whole) - told;
+        told += count;
+        figures.scaled_to(count)
+    })
 }
 
 /// Where pageblocks of each kind lie, by weights of the parts; kinds that come later take what is left. They are what
 /// `recordings/guest-files.parquet` and `recordings/guest-build.parquet` show, in thousandths of a kind, in the mean:
-/// the kernel has its own at both ends, and what it could not place there is not everywhere else.
+/// the kernel has its own at both ends, and the rest of what it placed gathers in a few other parts.
 const PLACES: [(Kind, [u64; PARTS]); Kind::ALL.len()] = [
     (Kind::Unmovable, [620, 1, 1, 1, 1, 1, 45, 330]),
     (Kind::Reclaimable, [350, 1, 1, 1, 120, 1, 60, 470]),
@@ -201,9 +227,11 @@ fn placed(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [
 /// The kinds, with their pageblocks and what cannot move.
 fn fixed_of(all: &Figures) -> Kinds {
     let none = Figures::default();
-    let own = part(all.fixed, IN_UNMOVABLE);
+    // A page at least in each of the others, and no more than they have room for.
+    let own = part(all.fixed, IN_UNMOVABLE).min(all.fixed.saturating_sub(all.fixed_pageblocks));
     let unmovable = (own / UNMOVABLE_PAGES).min(all.fixed_pageblocks);
-    let fixed = own.min(in_blocks(unmovable));
+    let rest = in_blocks(all.fixed_pageblocks - unmovable);
+    let fixed = own.max(all.fixed.saturating_sub(rest)).min(in_blocks(unmovable));
     let unmovable = Figures { pageblocks: unmovable, fixed_pageblocks: unmovable, fixed, ..none };
     let shrinkable = all.reclaimable_pageblocks;
     let objects = all.reclaimable.min(in_blocks(shrinkable));
@@ -312,7 +340,34 @@ mod tests {
             let asked = Layout::of(&drawn(&age::layout(age, 1024), 1));
             let found = Layout::of(&drawn(&asked, 2));
             assert_eq!(movable_alike(found), movable_alike(asked), "{age}");
-            assert_eq!(asked.scaled_to(2048).scaled_to(1024), asked, "{age}");
+            for pageblocks in [487, 1024] {
+                let asked = Layout::of(&drawn(&age::layout(age, pageblocks), 1));
+                assert_eq!(asked.scaled_to(pageblocks), asked, "{age}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_machine_has_the_shares_of_a_large_one() {
+        let large = Layout::of(&drawn(&age::layout(60, 4096), 1));
+        for pageblocks in [8, 16, 61, 256] {
+            let small = large.scaled_to(pageblocks).total();
+            assert_eq!(small.pageblocks, pageblocks);
+            let told = small.fixed + small.reclaimable + small.free + small.file + small.task;
+            assert!(small.pages().abs_diff(told) < 64, "each count is rounded by itself: {small:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_ordered_is_assumed_somewhere() {
+        for (fixed_blocks, fixed) in [(50, 1), (10, 46), (34, 153), (80, 3), (0, 0)] {
+            let median = age::figures(60, 1000);
+            let all = Figures { fixed_pageblocks: fixed_blocks * 10, fixed: fixed * 1000, ..median };
+            let told = all.free + all.fixed + all.reclaimable;
+            let all = Figures { file: 0, active: 0, task: all.pages() - told, huge_pageblocks: 0, ..all };
+            let found = Layout::assumed(&all).total();
+            let counted = |of: &Figures| (of.fixed_pageblocks, of.fixed, of.free, of.reclaimable);
+            assert_eq!(counted(&found), counted(&all));
         }
     }
 }

@@ -9,6 +9,9 @@ use serde::Serialize;
 use super::layout::{Kind, Layout};
 use super::{Figures, Start, age};
 
+/// A difference in free pageblocks, in percentage points, that is worth a sentence.
+const UNLIKE: f64 = 10.0;
+
 /// A start in figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct StartReport {
@@ -61,6 +64,26 @@ impl StartReport {
 }
 
 impl StartReport {
+    fn told(&self) -> String {
+        format!(
+            "Age {}: by the share of pageblocks with something that can be neither moved nor given up (60 is the median \
+             of servers of which that was published)",
+            self.age
+        )
+    }
+
+    /// Where a machine of that age is otherwise: it is full of page cache.
+    fn unlike(&self) -> Option<String> {
+        let whole = |figures: &Figures| figures.free_pageblocks as f64 * 100.0 / figures.pageblocks.max(1) as f64;
+        let (here, there) = (whole(&self.figures), whole(&age::figures(self.age, self.figures.pageblocks)));
+        ((here - there).abs() > UNLIKE).then(|| {
+            format!(
+                "Here {here:.1} % of pageblocks are free as a whole, and {there:.1} % at that age: huge pages fare \
+                 differently there"
+            )
+        })
+    }
+
     /// What every kind of pageblock is full of.
     fn kinds(&self) -> Table {
         let row = |kind: Kind| {
@@ -81,11 +104,7 @@ fn share(part: u64, whole: u64) -> Value {
 impl Document for StartReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let subject = vec![self.subject.clone()];
-        let conclusions = vec![format!(
-            "Age {}: by the share of pageblocks with something that can be neither moved nor given up (60 is the median \
-             of servers of which that was published)",
-            self.age
-        )];
+        let conclusions = [Some(self.told()), self.unlike()].into_iter().flatten().collect();
         let pageblocks = Table { conclusions, ..self.pageblocks() };
         Cow::Owned(vec![Report { subject, tables: vec![pageblocks, self.pages(), self.kinds()], ..Report::default() }])
     }

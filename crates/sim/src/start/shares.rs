@@ -1,4 +1,4 @@
-//! Shares that take the place of an age's: fragmentation to order.
+//! Shares that take the place of an age's, or of those of a machine to be like: fragmentation to order.
 
 use std::str::FromStr;
 
@@ -31,7 +31,7 @@ impl FromStr for Percent {
     }
 }
 
-/// What is to be otherwise than at some age.
+/// What is to be otherwise than at some age, or on some machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Of pageblocks, those with something that can be neither moved nor given up.

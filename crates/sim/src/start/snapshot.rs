@@ -3,8 +3,9 @@
 //! Zones and nodes come one after the other, without the holes between them; what the allocator never had (reserved,
 //! offline, or not there) makes no pageblock, unless it shares one with other pages. Page flags do not tell everything:
 //!
-//! - Pages without flags are free pages on per-CPU lists, and kernel pages. The kernel says how many lie on lists;
-//!   which of them they are is drawn by chance, page by page.
+//! - Pages without flags are free pages on per-CPU lists, and kernel pages. The kernel says how many lie on lists. They
+//!   are taken to be those in pageblocks where nothing else is fixed, since the kernel keeps its pages together; of more
+//!   than that, or fewer, chance decides, run by run.
 //! - A slab in a Reclaimable pageblock is taken to be full of objects that shrinkers give up; one elsewhere is fixed.
 //! - Pages of tasks and files can be moved. Pinned ones cannot, and flags do not show that.
 
@@ -172,36 +173,68 @@ impl Frames {
 
     fn into_start(self, facts: &Facts) -> Start {
         let listed: u64 = facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.count)).sum();
-        let mut cut = Cut { rng: fastrand::Rng::with_seed(1), listed, unknown: self.unknown };
+        let numbers = self.pageblocks(facts);
+        let in_clean: u64 = numbers.iter().map(|&number| self.unknown_if_clean(number)).sum();
+        let mut cut = Cut {
+            rng: fastrand::Rng::with_seed(1),
+            clean: (listed.min(in_clean), in_clean),
+            others: (listed.saturating_sub(in_clean), self.unknown.saturating_sub(in_clean)),
+        };
         let mut start = Start::default();
-        let is_ours = |zone: &&ZoneFacts| zone.spanned > 0 && zone.managed > 0 && zone.name != "Device";
-        let mut next = 0;
-        for zone in facts.zones_start.iter().filter(is_ours) {
-            let first = (zone.start_pfn as usize >> PAGEBLOCK_ORDER).max(next);
-            next = ((zone.start_pfn + zone.spanned) as usize).div_ceil(PAGEBLOCK_PAGES as usize);
-            for number in first..next {
-                let frames = &self.frames[number << PAGEBLOCK_ORDER..][..PAGEBLOCK_PAGES as usize];
-                if frames.iter().any(|frame| *frame != Frame::ABSENT) {
-                    start.push(self.types[number], cut.runs(frames, self.types[number]));
-                }
-            }
+        for number in numbers {
+            let chance = if self.unknown_if_clean(number) > 0 { cut.clean } else { cut.others };
+            start.push(self.types[number], cut.runs(self.frames_of(number), self.types[number], chance));
         }
         start
     }
+
+    /// The numbers of the pageblocks that the allocator has any frame of, zone by zone.
+    fn pageblocks(&self, facts: &Facts) -> Vec<usize> {
+        let is_ours = |zone: &&ZoneFacts| zone.spanned > 0 && zone.managed > 0 && zone.name != "Device";
+        let (mut numbers, mut next) = (Vec::new(), 0);
+        for zone in facts.zones_start.iter().filter(is_ours) {
+            let first = (zone.start_pfn as usize >> PAGEBLOCK_ORDER).max(next);
+            next = ((zone.start_pfn + zone.spanned) as usize).div_ceil(PAGEBLOCK_PAGES as usize);
+            let is_there = |number: &usize| self.frames_of(*number).iter().any(|frame| *frame != Frame::ABSENT);
+            numbers.extend((first..next).filter(is_there));
+        }
+        numbers
+    }
+
+    fn frames_of(&self, number: usize) -> &[Frame] {
+        &self.frames[number << PAGEBLOCK_ORDER..][..PAGEBLOCK_PAGES as usize]
+    }
+
+    /// Pages without flags of a pageblock, if nothing in it is known to be fixed.
+    fn unknown_if_clean(&self, number: usize) -> u64 {
+        let (frames, migratetype) = (self.frames_of(number), self.types[number]);
+        let is_fixed = |frame: &Frame| matches!(frame.what(migratetype), Some((Use::Fixed | Use::Reclaimable, _)));
+        match frames.iter().any(|frame| is_fixed(frame) || *frame == Frame::ABSENT) {
+            true => 0,
+            false => frames.iter().filter(|frame| **frame == Frame::UNKNOWN).count() as u64,
+        }
+    }
 }
+
+/// So many of so many.
+type Chance = (u64, u64);
 
 /// Cuts frames into runs.
 struct Cut {
     rng: fastrand::Rng,
-    /// Pages on per-CPU lists.
-    listed: u64,
-    /// Pages without flags.
-    unknown: u64,
+    /// Of the pages without flags in pageblocks where nothing is known to be fixed, those on per-CPU lists.
+    clean: Chance,
+    /// Of those in others.
+    others: Chance,
 }
 
 impl Cut {
-    fn runs(&mut self, frames: &[Frame], migratetype: MigrateType) -> Vec<Run> {
-        let known: Vec<(Use, u8)> = frames.iter().map(|frame| self.known(*frame, migratetype)).collect();
+    /// The runs of a pageblock; `listed` is the chance that a run without flags is on a list.
+    fn runs(&mut self, frames: &[Frame], migratetype: MigrateType, listed: Chance) -> Vec<Run> {
+        let known: Vec<(Use, u8)> = frames
+            .chunk_by(|one, next| one == next)
+            .flat_map(|alike| std::iter::repeat_n(self.known(alike[0], migratetype, listed), alike.len()))
+            .collect();
         let mut runs = Vec::new();
         let mut rest = known.as_slice();
         while let Some(&(what, order)) = rest.first() {
@@ -216,11 +249,11 @@ impl Cut {
         runs
     }
 
-    /// What a frame is taken to be. One that the allocator never had, in a pageblock with others, is fixed.
-    fn known(&mut self, frame: Frame, migratetype: MigrateType) -> (Use, u8) {
+    /// What frames are taken to be. One that the allocator never had, in a pageblock with others, is fixed.
+    fn known(&mut self, frame: Frame, migratetype: MigrateType, (listed, of): Chance) -> (Use, u8) {
         match frame.what(migratetype) {
             Some(known) => known,
-            None if frame == Frame::UNKNOWN && self.rng.u64(0..self.unknown.max(1)) < self.listed => (Use::Free, 0),
+            None if frame == Frame::UNKNOWN && self.rng.u64(0..of.max(1)) < listed => (Use::Free, 0),
             None => (Use::Fixed, 0),
         }
     }

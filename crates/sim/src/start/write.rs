@@ -46,8 +46,9 @@ pub fn write(start: &Start, machine: &Machine, cpus: u16, path: &Path) -> Result
 /// The rows of a run: one, but for free pages, which are one a block.
 fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
     let class = match run.what {
-        Use::Free => 0,
-        Use::Fixed | Use::Reclaimable => class::SLAB,
+        // Of a fixed page no more is known than that somebody has it; a slab may be one that shrinkers give up.
+        Use::Free | Use::Fixed => 0,
+        Use::Reclaimable => class::SLAB,
         Use::Inactive => class::LRU | class::FILE,
         Use::Active => class::LRU | class::FILE | class::ACTIVE,
         Use::Task if run.order == PAGEBLOCK_ORDER => class::LRU | class::ANON | class::THP,

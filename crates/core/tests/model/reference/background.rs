@@ -223,6 +223,7 @@ impl Reference {
 
     /// What kcompactd does unasked.
     pub fn tick(&mut self, node: NodeId) {
+        self.give_back_reserve(node);
         let index = usize::from(node.0);
         if self.nodes[index].kcompactd_errand.is_some() {
             self.rouse_kcompactd(node);

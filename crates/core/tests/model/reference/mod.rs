@@ -6,7 +6,7 @@
 //!
 //! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that CPUs own,
 //! `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners` and
-//! `memory` what moves, `background` kswapd and kcompactd.
+//! `memory` what moves, `background` kswapd and kcompactd, `reserve` what is given back.
 
 pub mod background;
 pub mod compaction;
@@ -17,6 +17,7 @@ pub mod memory;
 pub mod owned;
 pub mod path;
 mod range;
+mod reserve;
 mod scanners;
 mod slow;
 pub mod zone;

@@ -9,6 +9,7 @@ use freehold::policy::flags::AllocFlags;
 
 use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
 
+use super::Block;
 use super::map::{Map, Page};
 use super::memory::Memory;
 
@@ -30,6 +31,8 @@ pub struct Zone {
     /// Free pages by type of list.
     pub free: [i64; 6],
     pub reserved_highatomic: i64,
+    /// Pages of the reserve that were free ever since somebody looked.
+    pub idle_highatomic: i64,
     pub below_high: bool,
     pub boosted: bool,
     pub reclaim_active: bool,
@@ -82,6 +85,7 @@ impl Zone {
             lists: Default::default(),
             free: [0; 6],
             reserved_highatomic: 0,
+            idle_highatomic: 0,
             below_high: false,
             boosted: false,
             reclaim_active: false,
@@ -114,7 +118,7 @@ impl Zone {
         (order, migratetype)
     }
 
-    fn free_buddy(&self, map: &Map, pfn: u32, order: u8) -> Option<MigrateType> {
+    pub fn free_buddy(&self, map: &Map, pfn: u32, order: u8) -> Option<MigrateType> {
         let &(found, migratetype) = map.heads.get(&pfn)?;
         (found == order && map.zone(pfn) == Some(self.index)).then_some(migratetype)
     }
@@ -165,7 +169,13 @@ impl Zone {
             (order..=10).find_map(|o| Some((o, *self.lists[usize::from(o)][migratetype.index()].front()?)))?;
         self.remove(map, pfn);
         self.split(map, pfn, found, order, migratetype);
+        self.note_idle();
         Some(pfn)
+    }
+
+    /// After anything that may have taken pages out of the reserve.
+    fn note_idle(&mut self) {
+        self.idle_highatomic = self.idle_highatomic.min(self.free[HighAtomic.index()]);
     }
 
     pub fn nr_free(&self) -> i64 {
@@ -277,6 +287,7 @@ impl Zone {
             moved += 1 << order;
         }
         map.set_type(start, migratetype);
+        self.note_idle();
         moved
     }
 
@@ -324,6 +335,13 @@ impl Zone {
         }
         let first = (0..=10_u8).find_map(|o| Some((o, *self.lists[usize::from(o)][HighAtomic.index()].front()?)));
         let Some((order, pfn)) = first else { return false };
+        self.unreserve_at(map, (pfn, order), migratetype);
+        true
+    }
+
+    /// The same, with this free block.
+    pub fn unreserve_at(&mut self, map: &mut Map, (pfn, order): Block, migratetype: MigrateType) {
+        let block = 1_i64 << map.block;
         self.reserved_highatomic -= block.max(1 << order).min(self.reserved_highatomic);
         if order < map.block {
             self.retype(map, pfn >> map.block << map.block, migratetype);
@@ -331,8 +349,8 @@ impl Zone {
             self.remove(map, pfn);
             self.insert(map, pfn, order, migratetype, true);
             map.set_types(pfn, order, migratetype);
+            self.note_idle();
         }
-        true
     }
 
     /// Rule 4, the check.
