@@ -271,6 +271,7 @@ const FINDINGS: &[Floor] = &[
     floor(&["bench"], &["markup"]),
     floor(&["owned"], &["markup", "template"]),
     floor(&["highatomic"], &["markup", "template"]),
+    floor(&["ages"], &["markup", "template"]),
 ];
 
 const LAB: &[Floor] = &[floor(&["error"], &[]), floor(&["stdout"], &[]), floor(&["cli", "cmd"], &[])];

@@ -11,7 +11,7 @@ use freehold_measure::stats;
 use freehold_sim::costs::Costs;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Changes, Plan};
-use freehold_sim::report::measures::{self, Measure, Spread};
+use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 use freehold_sim::start::{self, Figures, Layout, PAGEBLOCK_PAGES, Start, age};
 
@@ -154,15 +154,21 @@ impl Made {
 }
 
 impl Tried {
-    fn spread(&self, begin: Begin, measure: &Measure, policy: usize) -> Option<Spread> {
+    /// A measure under every seed that had anything to measure.
+    fn values(&self, begin: Begin, measure: &Measure, policy: usize) -> Vec<f64> {
         let report = &self.reports[begin as usize];
-        report.spread(measure, 0, *report.plan.cpus.first()?, policy).filter(|spread| spread.median.is_finite())
+        let spread = report.plan.cpus.first().and_then(|&cpus| report.spread(measure, 0, cpus, policy));
+        spread.map_or_else(Vec::new, |spread| spread.values.into_iter().filter(|value| value.is_finite()).collect())
+    }
+
+    fn median(&self, begin: Begin, measure: &Measure, policy: usize) -> Option<f64> {
+        let mut values = self.values(begin, measure, policy);
+        (!values.is_empty()).then(|| stats::median(&mut values))
     }
 
     /// How far from the real machine a share is.
     fn away(&self, begin: Begin, measure: &Measure) -> Option<f64> {
-        let median = |begin| Some(self.spread(begin, measure, 0)?.median);
-        Some((median(begin)? - median(Begin::AsItWas)?).abs())
+        Some((self.median(begin, measure, 0)? - self.median(Begin::AsItWas, measure, 0)?).abs())
     }
 
     fn age(&self) -> u8 {
@@ -194,9 +200,10 @@ fn answer(tried: &[Tried]) -> String {
     format!(
         "Memory that is drawn like that of {} real machines, by figures of each eighth of it, behaves much as theirs: the \
          share of faults that get a huge page is off by {}, and the share of compactions that succeed by {}. With the very \
-         pageblocks of these machines in another order, huge pages are off by {}, compaction by {}. At the age whose share \
-         of pageblocks with something unmovable comes nearest, huge pages are off by {}, compaction by {}: an age is a \
-         machine that is full of page cache, and stands for nothing else.",
+         pageblocks of these machines in another order, huge pages are off by {}, compaction by {}: so much lies in where \
+         they are. At the age whose share of pageblocks with something unmovable comes nearest, huge pages are off by {}, \
+         compaction by {}: that share alone does not tell how a machine fares, and `freehold age --like` says what else \
+         differs.",
         tried.len(),
         told(Begin::Drawn, thp),
         told(Begin::Drawn, compaction),
@@ -237,8 +244,13 @@ fn machines(tried: &[Tried]) -> String {
 /// A measure of `linux-6.12` on every machine, by how it begins.
 fn measured(tried: &[Tried], measure: &Measure) -> String {
     let text = |tried: &Tried, begin| {
-        let Some(spread) = tried.spread(begin, measure, 0) else { return "-".to_owned() };
-        let [median, least, most] = [spread.median, spread.least, spread.most].map(|value| measure.text(value));
+        let mut values = tried.values(begin, measure, 0);
+        if values.is_empty() {
+            return "-".to_owned();
+        }
+        let median = stats::median(&mut values);
+        let [least, most] = [f64::min, f64::max].map(|of| values.iter().copied().fold(median, of));
+        let [median, least, most] = [median, least, most].map(|value| measure.text(value));
         format!("{median} ({least} to {most})")
     };
     let row = |tried: &Tried| {
@@ -252,7 +264,7 @@ fn measured(tried: &[Tried], measure: &Measure) -> String {
 /// What the library's policy changes on every machine, by how it begins.
 fn compared(tried: &[Tried], measure: &Measure) -> String {
     let text = |tried: &Tried, begin| {
-        let of = |policy| Some(tried.spread(begin, measure, policy)?.median);
+        let of = |policy| tried.median(begin, measure, policy);
         let difference = of(0).zip(of(1)).map(|(a, b)| difference_text(measure, judge::difference(measure, a, b)));
         difference.unwrap_or_else(|| "-".to_owned())
     };

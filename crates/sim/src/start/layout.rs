@@ -2,9 +2,10 @@
 //!
 //! How far compaction gets, and how soon the kernel has to put its pages among those that can be moved, depends less on
 //! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is free,
-//! and nobody's memory has to be moved out of there; and compaction moves what lies low to where memory is free high up.
-//! So a machine that is drawn like another has the figures of each kind from there, in each part of memory. Of an age
-//! only the figures of all pageblocks are known, and [`Layout::assumed`] says what is taken for granted.
+//! and nobody's memory has to be moved out of there. Where these lie matters too, if less: compaction moves what lies low
+//! to where memory is free high up. So a machine that is drawn like another has the figures of each kind from there, in
+//! each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::assumed`] says what is taken
+//! for granted.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pageblock, Run, Start, Us
 /// Of pages that cannot move, the share in pageblocks that are the kernel's own. (Weiner, linux-mm, 2023-04: of some
 /// 900 pageblocks after a build 50 were unmovable, 77 others held 55 pages of slabs each: a sixth of what the 50 had.)
 const IN_UNMOVABLE: (u64, u64) = (4, 5);
-/// Pages that cannot move in one of these, in the mean. In `recordings/guest-*.parquet` and
-/// `recordings/oracle-pressure.parquet` it is three to four fifths.
+/// Pages that cannot move in one of these, in the mean: in `recordings/guest-*.parquet` and
+/// `recordings/oracle-pressure.parquet` two thirds to four fifths.
 const UNMOVABLE_PAGES: u64 = PAGEBLOCK_PAGES as u64 * 3 / 4;
 /// Of the free pages that are in no whole pageblock, the share that lies in the kernel's own pageblocks at most.
 const FREE_IN_OWN: (u64, u64) = (1, 2);
@@ -130,7 +131,7 @@ impl Layout {
     /// - What is left there, and beside the shrinkers' objects, is free, but for no more than half of all free pages that
     ///   lie scattered.
     /// - The rest of memory is alike everywhere.
-    /// - Each kind of pageblock lies where it lies in two machines that were looked at.
+    /// - Each kind of pageblock lies where it lies in three machines that were looked at.
     pub fn assumed(all: &Figures) -> Layout {
         let kinds = with_movable_of(all, with_free_of(all, fixed_of(all)));
         let mut room: [u64; PARTS] = std::array::from_fn(|part| nth_part(all.pageblocks, part));
@@ -192,13 +193,13 @@ fn scaled_part(part: &Kinds, pageblocks: u64) -> Kinds {
 }
 
 /// Where pageblocks of each kind lie, by weights of the parts; kinds that come later take what is left. They are what
-/// `recordings/guest-files.parquet` and `recordings/guest-build.parquet` show, in thousandths of a kind, in the mean:
-/// the kernel has its own at both ends, and the rest of what it placed gathers in a few other parts.
+/// `recordings/guest-files.parquet`, `guest-build.parquet` and `host-build.parquet` show, all of them full of page
+/// cache: thousandths of a kind, in the mean. The kernel has its own at both ends.
 const PLACES: [(Kind, [u64; PARTS]); Kind::ALL.len()] = [
-    (Kind::Unmovable, [620, 1, 1, 1, 1, 1, 45, 330]),
-    (Kind::Reclaimable, [350, 1, 1, 1, 120, 1, 60, 470]),
-    (Kind::Free, [35, 1, 85, 1, 1, 340, 50, 485]),
-    (Kind::Polluted, [156, 7, 53, 354, 58, 109, 80, 180]),
+    (Kind::Unmovable, [469, 243, 9, 18, 1, 1, 30, 230]),
+    (Kind::Reclaimable, [399, 96, 13, 1, 85, 19, 59, 330]),
+    (Kind::Free, [249, 107, 56, 1, 1, 222, 33, 333]),
+    (Kind::Polluted, [252, 79, 101, 44, 36, 78, 95, 314]),
     (Kind::Huge, [125; PARTS]),
     (Kind::Movable, [125; PARTS]),
 ];
