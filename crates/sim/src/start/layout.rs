@@ -87,10 +87,10 @@ impl Kind {
         match self {
             Kind::Free => "free as a whole",
             Kind::Huge => "one huge page of a task",
-            Kind::Unmovable => "for what cannot move",
-            Kind::Reclaimable => "for objects that shrinkers give up",
-            Kind::Polluted => "for what can move, with some that cannot",
-            Kind::Movable => "for what can move, with nothing else",
+            Kind::Unmovable => "unmovable",
+            Kind::Reclaimable => "reclaimable",
+            Kind::Polluted => "movable, with something fixed",
+            Kind::Movable => "movable, with nothing else",
         }
     }
 }
