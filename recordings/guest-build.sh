@@ -1,6 +1,8 @@
 #!/bin/busybox sh
-# A machine after builds: a compiler over generated sources, while copies of files that do not fit into memory go on
-# needs: cc1 as
+# The second half of a workload: the functions of `crates/boot/workloads/build.sh` come before it (`guests.sh` joins the
+# two), and what is said again here replaces what they say.
+#
+# A machine after builds: a compiler over generated sources, while copies of files that do not fit into memory go on.
 
 FILES=8
 
@@ -28,27 +30,6 @@ copies() {
             load files --folder /scratch/small --count 1000
         done
     done
-}
-
-source_of() {
-    for number in $(seq 60); do
-        echo "static int table_${number}[64];"
-        echo "int f_$1_$number(int n) {"
-        echo "    int sum = n;"
-        echo "    for (int i = 0; i < n; i++) {"
-        echo "        table_${number}[i & 63] += i * $number;"
-        echo "        sum += table_${number}[(i * 7 + $number) & 63] ^ (sum << $((number % 13)));"
-        echo "        switch (sum & 3) { case 0: sum += i; break; case 1: sum ^= n; break; case 2: sum -= 3; }"
-        echo "    }"
-        [ "$number" = 1 ] || echo "    sum += f_$1_$((number - 1))(sum & 15);"
-        echo "    return sum;"
-        echo "}"
-    done
-}
-
-compile() {
-    file=/scratch/build/$1
-    cc1 -quiet -fpreprocessed -O2 "$file.i" -o "$file.s" && as "$file.s" -o "$file.o"
 }
 
 case "$1" in

@@ -295,7 +295,7 @@ fn recipe(tried: &[Tried], command: &str) -> String {
             format!("`freehold sim {PLAN} {begin} --memory {mib}MiB --seeds {} --a {A} --b {B}`", seeds(mib))
         };
         rows.push(vec![(*name).to_owned(), sim(&format!("--start {FOLDER}/{name}.parquet"))]);
-        rows.push(vec![format!("{name}, drawn"), format!("{like}, then {}", sim("--start drawn.parquet"))]);
+        rows.push(vec![format!("{name}, drawn"), format!("{like}, then the same with `--start drawn.parquet`")]);
         rows.push(vec![format!("{name}, in another order"), "only this page's command makes it".to_owned()]);
         rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest(figures)))]);
     }

@@ -83,11 +83,7 @@ impl Figures {
     /// The same shares on a machine with so many pageblocks.
     #[must_use]
     pub fn scaled_to(&self, pageblocks: u64) -> Figures {
-        let scaled = |count: u64| {
-            let whole = u128::from(self.pageblocks.max(1));
-            ((u128::from(count) * u128::from(pageblocks) + whole / 2) / whole) as u64
-        };
-        Figures { pageblocks, ..self.each(&Figures::default(), |count, _| scaled(count)) }
+        Figures { pageblocks, ..self.each(&Figures::default(), |count, _| scaled(count, pageblocks, self.pageblocks)) }
     }
 
     /// These and others together.
@@ -118,4 +114,10 @@ impl Figures {
             task: made(self.task, other.task),
         }
     }
+}
+
+/// `count` of `whole`, in as much as `to`; to the nearest.
+pub(super) fn scaled(count: u64, to: u64, whole: u64) -> u64 {
+    let whole = u128::from(whole.max(1));
+    ((u128::from(count) * u128::from(to) + whole / 2) / whole) as u64
 }

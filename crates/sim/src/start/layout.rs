@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use freehold::base::MigrateType;
 use serde::{Serialize, Serializer};
 
+use super::figures::scaled;
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pageblock, Run, Start, Use};
 
 /// Of pages that cannot move, the share in pageblocks that are the kernel's own. (Weiner, linux-mm, 2023-04: of some
@@ -293,12 +294,6 @@ fn in_blocks(pageblocks: u64) -> u64 {
 
 fn part(whole: u64, (numerator, denominator): (u64, u64)) -> u64 {
     whole * numerator / denominator
-}
-
-/// `count` of `whole`, in as much as `to`.
-fn scaled(count: u64, to: u64, whole: u64) -> u64 {
-    let whole = u128::from(whole.max(1));
-    ((u128::from(count) * u128::from(to) + whole / 2) / whole) as u64
 }
 
 #[cfg(test)]

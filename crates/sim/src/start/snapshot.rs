@@ -173,16 +173,17 @@ impl Frames {
 
     fn into_start(self, facts: &Facts) -> Start {
         let listed: u64 = facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.count)).sum();
-        let numbers = self.pageblocks(facts);
-        let in_clean: u64 = numbers.iter().map(|&number| self.unknown_if_clean(number)).sum();
+        let unknown = |number| (number, self.unknown_if_clean(number));
+        let pageblocks: Vec<(usize, u64)> = self.pageblocks(facts).into_iter().map(unknown).collect();
+        let in_clean: u64 = pageblocks.iter().map(|(_, unknown)| unknown).sum();
         let mut cut = Cut {
             rng: fastrand::Rng::with_seed(1),
             clean: (listed.min(in_clean), in_clean),
             others: (listed.saturating_sub(in_clean), self.unknown.saturating_sub(in_clean)),
         };
         let mut start = Start::default();
-        for number in numbers {
-            let chance = if self.unknown_if_clean(number) > 0 { cut.clean } else { cut.others };
+        for (number, unknown_if_clean) in pageblocks {
+            let chance = if unknown_if_clean > 0 { cut.clean } else { cut.others };
             start.push(self.types[number], cut.runs(self.frames_of(number), self.types[number], chance));
         }
         start
