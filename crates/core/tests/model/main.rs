@@ -298,6 +298,7 @@ fn faults_planted_in_ownership_are_found() {
         (Sabotage::OpenEarly, "the rules"),
         (Sabotage::LeaveNobodys, "the rules"),
         (Sabotage::CutAtOnce, "the rules"),
+        (Sabotage::CutLast, "the rules"),
         (Sabotage::OwnedFirst, "the rules"),
         (Sabotage::FirstHomeFirst, "the rules"),
         (Sabotage::PassStacks, "the rules"),

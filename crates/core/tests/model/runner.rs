@@ -47,6 +47,8 @@ pub enum Sabotage {
     LeaveNobodys,
     /// The reference cuts parts down to the size that is asked for.
     CutAtOnce,
+    /// The reference cuts the last blocks of an order for smaller requests, however few pageblocks are whole.
+    CutLast,
     /// The reference uses what drains bring of owned pageblocks no later than the rest.
     OwnedFirst,
     /// The reference lets frees go home however few pageblocks are whole.

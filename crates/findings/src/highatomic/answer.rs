@@ -8,7 +8,7 @@ use freehold_sim::fleet::report::FleetReport;
 use super::parts::{code, difference};
 use super::region::{self, verdict};
 use super::sentences::sum;
-use super::studies::{BACK, RIVALS, Reports, SKIP};
+use super::studies::{BACK, Cell, RIVALS, Reports, SKIP};
 
 /// All three.
 pub fn all(reports: &Reports) -> String {
@@ -19,16 +19,20 @@ fn matters(reports: &Reports) -> String {
     let of = |wanted: Verdict| {
         let told =
             reports.region.iter().filter(|(_, report)| verdict(report, &measures::THP_SUCCESS, SKIP) == Some(wanted));
-        told.map(|(cell, report)| region::change(*cell, report)).collect::<Vec<_>>()
+        told.collect::<Vec<_>>()
     };
     let (better, worse, all) = (of(Verdict::Better), of(Verdict::Worse), reports.region.len());
-    let told = |fleets: &[String]| match fleets {
-        [] => "in none".to_owned(),
-        fleets => format!("in {} ({})", fleets.len(), fleets.join("; ")),
+    let told = |fleets: &[&(Cell, FleetReport)]| {
+        let change = |(_, report): &&&(Cell, FleetReport)| region::gain(report).abs();
+        match fleets.iter().max_by(|one, other| change(one).total_cmp(&change(other))) {
+            None => "in none".to_owned(),
+            Some((cell, report)) => format!("in {} (most at {})", fleets.len(), region::change(*cell, report)),
+        }
     };
     let full = reports.region.iter().filter(|(_, report)| region::is_full(report));
     let fills = match full.map(|(cell, _)| cell.waiting).max() {
         None => "it fills to its cap, a hundredth of memory, in none of them".to_owned(),
+        Some(0) => "it fills to its cap, a hundredth of memory, only where no task waits for a huge page".to_owned(),
         Some(most) => {
             format!("it fills to its cap, a hundredth of memory, where at most {most} % of tasks' memory waits")
         }

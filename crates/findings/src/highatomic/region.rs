@@ -40,6 +40,12 @@ pub fn change(cell: Cell, report: &FleetReport) -> String {
     format!("{cell}: {} → {after}", share(0))
 }
 
+/// By how much taking the reserve away changes the share of faults that got a huge page.
+pub fn gain(report: &FleetReport) -> f64 {
+    let share = |policy| value(report, &measures::THP_SUCCESS, policy);
+    report.policy(SKIP).map_or(0.0, |skip| share(skip) - share(0))
+}
+
 fn value(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
     report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
 }

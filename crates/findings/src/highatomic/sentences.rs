@@ -268,23 +268,46 @@ pub fn back(reports: &Reports) -> String {
     };
     let verdict_of = |measure: &Measure, policy| main.judged(measure, policy).map(|judged| judged.verdict);
     let fewer = verdict_of(&measures::RESERVED, back) == Some(Verdict::Better);
-    let harm = EFFECTS.iter().chain([&measures::ATOMIC_FAILED]).any(|m| verdict_of(m, back) == Some(Verdict::Worse));
+    let told = |wanted: Verdict| -> Vec<&str> {
+        let watched = EFFECTS.iter().chain([&measures::ATOMIC_FAILED]);
+        watched.filter(|measure| verdict_of(measure, back) == Some(wanted)).map(|measure| measure.about).collect()
+    };
+    let (better, worse) = (told(Verdict::Better), told(Verdict::Worse));
     let is_open = EFFECTS.iter().chain([&measures::RESERVED]).any(|m| verdict_of(m, back) == Some(Verdict::Undecided));
-    let gain = EFFECTS.iter().any(|measure| verdict_of(measure, back) == Some(Verdict::Better));
-    let verdict = match (fewer, gain, harm) {
-        (_, _, true) => "It makes something worse here, so it is not worth it.",
-        (_, true, false) => "It helps here, and harms nothing that was measured.",
-        (true, false, false) => {
-            "It keeps the reserve smaller and harms nothing that was measured; but nothing else gets better here by it."
+    let verdict = match (fewer, better.is_empty(), worse.is_empty()) {
+        (_, false, false) => {
+            let trade = format!("It is better in {} and worse in {}.", better.join(" and "), worse.join(" and "));
+            trade + &fewer_compactions(main, back)
         }
-        (false, false, false) if is_open => "Nothing is decided about it here: it takes more hosts.",
-        (false, false, false) => "It changes nothing here that was measured.",
+        (_, true, false) => format!("It makes {} worse here, so it is not worth it.", worse.join(" and ")),
+        (_, false, true) => "It helps here, and harms nothing that was measured.".to_owned(),
+        (true, true, true) => {
+            "It keeps the reserve smaller and harms nothing that was measured; but nothing else gets \
+                               better here by it."
+                .to_owned()
+        }
+        (false, true, true) if is_open => "Nothing is decided about it here: it takes more hosts.".to_owned(),
+        (false, true, true) => "It changes nothing here that was measured.".to_owned(),
     };
     let moved = |policy| {
         let moves = [measures::RESERVES, measures::UNRESERVES].map(|measure| measure.text(sum(main, &measure, policy)));
         format!("{}: {} pageblocks joined the reserve and {} left it.", code(main.label(policy)), moves[0], moves[1])
     };
     format!("{verdict}\n\n{}", list([of(back), of(skip), moved(0), moved(back)]))
+}
+
+/// What a share of compactions that succeeded is worth, if fewer are tried.
+fn fewer_compactions(fleet: &FleetReport, policy: usize) -> String {
+    let is = |measure: &Measure, verdict| fleet.judged(measure, policy).filter(|judged| judged.verdict == verdict);
+    let share = is(&measures::COMPACTION_SUCCESS, Verdict::Worse);
+    match share.and(is(&measures::COMPACT_STALLS, Verdict::Better)) {
+        None => String::new(),
+        fewer => format!(
+            " The share that succeeds is one of fewer compactions ({} a minute on all hosts): a huge page that is had at \
+             once asks for none.",
+            difference(&measures::COMPACT_STALLS, fewer.as_ref())
+        ),
+    }
 }
 
 /// The claims that can be tested by counting.

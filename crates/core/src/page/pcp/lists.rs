@@ -252,17 +252,22 @@ impl PcpLists {
         self.count_out(word.order().pages());
     }
 
-    /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list.
+    /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list. Leaves
+    /// `kept` blocks of each order that Linux has lists for.
     pub(super) fn pop_larger(
         &mut self,
         map: &MemMap<'_>,
         order: Order,
         migratetype: MigrateType,
+        kept: usize,
     ) -> Option<(Pfn, Order)> {
         let orders = order.to(map.pageblock_order()).skip(1);
         let mut indices =
             orders.map_while(|found| Some((found, part_index(found, migratetype, map.pageblock_order())?)));
         indices.find_map(|(found, index)| {
+            if found <= Order::COSTLY && self.lists[usize::from(index)].iter_back(map).nth(kept).is_none() {
+                return None;
+            }
             let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
             self.expect_from(pfn, frame, usize::from(index), found);
             self.count_out(found.pages());

@@ -28,12 +28,16 @@ use super::locked::LockedPcp;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
-use crate::base::{CpuId, Order, Pfn};
+use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::zone::{Cursor, LockedZone, Wanted};
 use crate::platform::{Event, Platform};
 
 /// Pageblocks that one refill calls back at most: each is a walk over its frames.
 const RECALLS: u32 = 8;
+/// Blocks of each order from 1 to 3, of a type that cannot move, that smaller requests leave where whole pageblocks are
+/// few: for the next request of that order and the one after it. There what replaces them may have to come out of
+/// other types' pageblocks.
+const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
     /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or, if Linux has
@@ -54,7 +58,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 
     /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
-    /// there is none.
+    /// there is none; but not from the last few of an order that requests ask for, where they would be hard to replace.
     fn pop_or_cut(&mut self, wanted: Wanted, word: Word) -> Option<Pfn> {
         let Wanted { order, migratetype, .. } = wanted;
         let (allocator, map) = (self.allocator, &self.allocator.map);
@@ -63,7 +67,8 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         if let Some(pfn) = self.lists.pop_head(map, order, word, own) {
             return Some(pfn);
         }
-        let (pfn, found) = self.lists.pop_larger(map, order, migratetype)?;
+        let kept = if migratetype == MigrateType::Movable || self.zone.has_plenty() { 0 } else { KEPT };
+        let (pfn, found) = self.lists.pop_larger(map, order, migratetype, kept)?;
         let blocks = self.lists.cut(map, (pfn, found), order, migratetype, self.cpu);
         map.frame(pfn).set(word);
         allocator.report(Event::PcpSplit { zone: self.zone.index() as u8, cpu: self.cpu, blocks });

@@ -22,6 +22,8 @@ const RECALLS: usize = 8;
 const CUT: u8 = 4;
 /// The same for requests for single pages.
 const CUT_SINGLES: u8 = 7;
+/// Blocks of each order from 1 to 3 of what cannot move that smaller requests leave where whole pageblocks are few.
+const KEPT: usize = 2;
 
 /// How often each rule was followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,9 +225,13 @@ impl Reference {
     fn pop_or_cut(&mut self, zone: usize, search: Search) -> Option<u32> {
         let (block, Search { order, migratetype, .. }) = (self.map.block, search);
         let coarse = self.mistake == Sabotage::CutAtOnce;
+        let is_plenty = self.is_calm(zone) && !self.has_few_whole(zone);
+        let cuts_last = migratetype == MigrateType::Movable || is_plenty || self.mistake == Sabotage::CutLast;
         let lists = &mut self.lists[self.cpu][zone];
+        let left = |found| if found == order || found > 3 || cuts_last { 0 } else { KEPT };
         // A whole pageblock on the list for huge pages is for requests of that size.
-        let found = (order..block.max(order + 1)).find(|&found| !lists.part(found, migratetype, block).is_empty())?;
+        let found =
+            (order..block.max(order + 1)).find(|&found| lists.part(found, migratetype, block).len() > left(found))?;
         let pfn = lists.part(found, migratetype, block).pop_front()?;
         let many = if order == 0 { CUT_SINGLES } else { CUT };
         let low = if coarse || found <= 3 { order } else { found.min(order.max(many)) };
