@@ -2,14 +2,12 @@
 //!
 //! One address range is reserved for all objects there may ever be; the engine's metadata lies outside of it, in ranges
 //! of its own. Memory comes online in sections of 128 MiB: the first at once, each further one when a request finds
-//! nothing.
+//! nothing. A heap takes no memory from anybody but the kernel, so that a program's malloc can be one.
 
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::{Mutex, PoisonError};
 
 use freehold::PageAllocator;
@@ -21,6 +19,7 @@ use freehold::policy::Policy;
 use freehold::slab::path::{Front, Way};
 use freehold::slab::{CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
 use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{HugePages, Reservation};
@@ -29,6 +28,8 @@ use crate::os::rseq::{Rseq, Unavailable};
 
 /// Frames that come online together: 128 MiB.
 const STEP_PAGES: u32 = 1 << 15;
+/// Every CPU that there may be is of one node.
+static ONE_NODE: [NodeId; u16::MAX as usize] = [NodeId(0); u16::MAX as usize];
 /// Bytes of a page of the engine, whatever those of the machine are.
 const PAGE_SIZE: u32 = 4096;
 
@@ -141,7 +142,9 @@ impl Heap<LockedCpus> {
     /// See [`HeapError`].
     pub fn with_locks(config: &HeapConfig) -> Result<Heap<LockedCpus>, HeapError> {
         let current = CurrentCpuOfProcess::find();
-        Heap::new(config, locked(cpu_count(), current), Process::new(current))
+        let cpus = cpu_count();
+        let locks = locked(cpus, current).map_err(|errno| HeapError::Reserve { bytes: cpus.into(), errno })?;
+        Heap::new(config, locks, Process::new(current))
     }
 }
 
@@ -152,9 +155,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// See [`HeapError`].
     pub fn new(config: &HeapConfig, local: C, platform: P) -> Result<Heap<C, P>, HeapError> {
         let pages = frames(config.bytes)?;
-        let nodes = vec![NodeId(0); usize::from(cpu_count())];
         let engine = Config {
-            cpu_nodes: &nodes,
+            cpu_nodes: &ONE_NODE[..usize::from(cpu_count())],
             end: Pfn::new(pages),
             page_size: PAGE_SIZE,
             policy: config.policy,
@@ -174,7 +176,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let mut offline = Offline { next: Pfn::new(0), end: engine.end, metadata: sections };
         offline.bring_online(allocator)?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages };
-        let seed = RandomState::new().hash_one(memory.base.as_ptr().addr());
+        let seed = seed(memory.base);
         // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
         let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
@@ -329,6 +331,15 @@ impl Offline {
         pages.set_up_watermarks(MinFree::BySize);
         Ok(())
     }
+}
+
+/// A number that nobody can guess, from the kernel; where it has none yet, or may not be asked, from where it has put
+/// the heap.
+fn seed(base: NonNull<u8>) -> u64 {
+    let mut bytes = base.as_ptr().addr().to_ne_bytes();
+    // A part of them may be there: what is not, stays as it is.
+    let _filled = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);
+    u64::from_ne_bytes(bytes)
 }
 
 /// Frames for so many bytes, in whole sections.

@@ -10,8 +10,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`heap`] puts the engine together; [`os`] binds it to Linux: where memory comes from, which CPU runs a thread, and
-//! how a few instructions are made one step on it.
+//! [`Freehold`] is the allocator of a whole Rust program. [`heap`] puts the engine together; [`os`] binds it to Linux:
+//! where memory comes from, which CPU runs a thread, and how a few instructions are made one step on it.
 
+pub mod global;
 pub mod heap;
 pub mod os;
+
+pub use global::Freehold;

@@ -131,7 +131,7 @@ const MEASURE: &[Floor] = &[
     floor(&["formats"], &["output", "report", "terminal"]),
 ];
 
-const MALLOC: &[Floor] = &[floor(&["os"], &[]), floor(&["heap"], &["os"])];
+const MALLOC: &[Floor] = &[floor(&["os"], &[]), floor(&["heap"], &["os"]), floor(&["global"], &["os", "heap"])];
 
 const INSPECT: &[Floor] = &[
     floor(&["frames"], &[]),

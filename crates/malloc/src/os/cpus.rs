@@ -3,30 +3,52 @@
 //! What the kernel may call the CPU of a thread is what there must be slots for: CPUs that are pinned away from this
 //! process, that are offline, or that a hypervisor has yet to add have numbers as well.
 
-use std::fs;
-use std::sync::OnceLock;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::read;
 
 /// Where the kernel lists the CPUs that it may ever have. linux: Documentation/ABI/testing/sysfs-devices-system-cpu
-const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+const POSSIBLE: &CStr = c"/sys/devices/system/cpu/possible";
 
-/// One more than the highest number that a CPU of this machine may ever have. Found out once.
+/// One more than the highest number that a CPU of this machine may ever have. Found out once, without memory: a malloc
+/// asks before there is any.
 ///
 /// # Panics
 /// If the machine may have more CPUs than a number of the engine can say, 65535; or if neither /sys nor the kernel
 /// answers.
 pub fn cpu_count() -> u16 {
-    static COUNT: OnceLock<u16> = OnceLock::new();
-    *COUNT.get_or_init(|| {
-        let listed = fs::read_to_string(POSSIBLE).ok().and_then(|list| end_of(&list));
-        let count = listed.or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
-        u16::try_from(count).expect("the engine numbers 65535 CPUs; build the kernel for fewer")
-    })
+    match COUNT.load(Relaxed) {
+        0 => count_cpus(),
+        known => known,
+    }
+}
+
+/// How many there are; 0 if nobody has asked yet.
+static COUNT: AtomicU16 = AtomicU16::new(0);
+
+/// Two who count at once find the same.
+#[cold]
+fn count_cpus() -> u16 {
+    let count = listed().or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
+    let count = u16::try_from(count).expect("the engine numbers 65535 CPUs; build the kernel for fewer");
+    COUNT.store(count, Relaxed);
+    count
+}
+
+/// What /sys lists, read into a piece of the stack.
+fn listed() -> Option<u32> {
+    let file = open(POSSIBLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut list = [0; 4096];
+    let bytes = read(&file, &mut list).ok().filter(|bytes| *bytes < list.len())?;
+    end_of(core::str::from_utf8(&list[..bytes]).ok()?)
 }
 
 /// One more than the highest number of a list such as `0-3,8-11`.
 fn end_of(list: &str) -> Option<u32> {
-    let numbers = list.trim().split([',', '-']).map(str::parse);
-    let last = numbers.collect::<Result<Vec<u32>, _>>().ok()?.into_iter().max()?;
+    let mut numbers = list.trim().split([',', '-']).map(str::parse::<u32>);
+    let last = numbers.try_fold(0, |last, number| number.map(|number| last.max(number))).ok()?;
     last.checked_add(1)
 }
 

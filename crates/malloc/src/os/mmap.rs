@@ -39,11 +39,27 @@ impl Reservation {
     /// # Panics
     /// If `align` is no power of two.
     pub fn new(bytes: usize, align: usize) -> Result<Reservation, Errno> {
+        Reservation::map(bytes, align, MapFlags::NORESERVE)
+    }
+
+    /// The same for memory that is about to be used: the kernel refuses what it obviously does not have, as it is set to
+    /// (`vm.overcommit_memory`).
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and if there is not so much memory.
+    ///
+    /// # Panics
+    /// If `align` is no power of two.
+    pub fn accounted(bytes: usize, align: usize) -> Result<Reservation, Errno> {
+        Reservation::map(bytes, align, MapFlags::empty())
+    }
+
+    fn map(bytes: usize, align: usize, reserve: MapFlags) -> Result<Reservation, Errno> {
         assert!(align.is_power_of_two(), "an alignment is a power of two");
         let align = align.max(page_size());
         let bytes = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
         let wide = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | reserve);
         // SAFETY: a new mapping, wherever the kernel finds room.
         let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, flags)? }.cast::<u8>();
         let before = mapped.align_offset(align);
@@ -55,6 +71,15 @@ impl Reservation {
             start
         };
         Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
+    }
+
+    /// The reservation of this range, which somebody has kept by its address.
+    ///
+    /// # Safety
+    /// It is a whole reservation that was forgotten, as long as it was then up to whole pages, and nobody else makes one
+    /// of it.
+    pub unsafe fn from_raw(start: NonNull<u8>, bytes: usize) -> Reservation {
+        Reservation { start, bytes: bytes.max(1).next_multiple_of(page_size()) }
     }
 
     /// Address of the range's first byte.
@@ -116,8 +141,19 @@ impl Drop for Reservation {
     }
 }
 
+/// Bytes of memory that the machine has, from the kernel; 0 if it does not say.
+pub fn memory_bytes() -> usize {
+    let mut info = MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: the kernel fills in what is there for it, and zeros are numbers, too.
+    let info = unsafe {
+        libc::sysinfo(info.as_mut_ptr());
+        info.assume_init()
+    };
+    usize::try_from(info.totalram).unwrap_or(usize::MAX).saturating_mul(info.mem_unit as usize)
+}
+
 /// Bytes of a page, from the C library: not all tools that run programs hand over what others read it from.
-fn page_size() -> usize {
+pub fn page_size() -> usize {
     // SAFETY: asks for a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size")
 }

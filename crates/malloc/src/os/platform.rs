@@ -1,6 +1,7 @@
 //! The engine's door outward, in a process: spin locks that give way, and a CPU's number.
 
 use core::fmt::{self, Write};
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use freehold::base::CpuId;
@@ -8,7 +9,9 @@ use freehold::base::lock::{Rank, RawLock};
 use freehold::platform::{NoProbe, Patience, Platform, SlabReport};
 use freehold::slab::cpu::CpuLocal;
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+use rustix::io::Errno;
 
+use super::mmap::Reservation;
 use super::rseq::Rseq;
 
 /// Rounds of waiting after which a thread gives up its CPU: about as long as a lock is held.
@@ -44,10 +47,17 @@ impl CurrentCpu for CurrentCpuOfProcess {
     }
 }
 
-/// Sections under a lock for each of these CPUs. The locks stay for ever.
-pub fn locked(cpus: u16, current: CurrentCpuOfProcess) -> LockedCpus {
-    let locks: Vec<YieldingLock> = (0..cpus).map(|_| YieldingLock::new()).collect();
-    Locked::new(locks.leak(), current)
+/// Sections under a lock for each of these CPUs. The locks stay for ever, in an address range of their own.
+///
+/// # Errors
+/// If the address space has no room for them.
+pub fn locked(cpus: u16, current: CurrentCpuOfProcess) -> Result<LockedCpus, Errno> {
+    let cpus = usize::from(cpus);
+    let range = ManuallyDrop::new(Reservation::new(cpus * size_of::<YieldingLock>(), align_of::<YieldingLock>())?);
+    let start = range.start().cast::<YieldingLock>();
+    // SAFETY: so many bytes are mapped, aligned, nobody else's, and never unmapped; zeros are locks that are open.
+    let locks = unsafe { core::slice::from_raw_parts(start.as_ptr(), cpus) };
+    Ok(Locked::new(locks, current))
 }
 
 /// This process as the engine's platform.
@@ -94,7 +104,7 @@ impl Platform for Process {
 }
 
 /// Standard error, without a buffer or a lock.
-struct StandardError;
+pub(crate) struct StandardError;
 
 impl Write for StandardError {
     fn write_str(&mut self, text: &str) -> fmt::Result {

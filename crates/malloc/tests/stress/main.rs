@@ -116,7 +116,7 @@ fn stress_all(steps: u64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let policies = policies();
     let each = steps / (policies.len() as u64 + 1);
-    let locks = locked(cpu_count(), CurrentCpuOfProcess::find());
+    let locks = locked(cpu_count(), CurrentCpuOfProcess::find()).expect("there is room");
     // A handler may not wait for the lock of a section that it interrupts.
     Stash::with_handlers_that_only_count(|| stress("locks", Policy::FREEHOLD, locks, each).expect("no object is lost"));
     match Rseq::find() {

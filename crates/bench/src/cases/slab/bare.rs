@@ -48,7 +48,8 @@ impl Bare {
                 rounds.map(|_| list.pairs(&rseq, pairs)).collect()
             }
             Primitive::Locked => {
-                let locked = locked(cpu_count(), CurrentCpuOfProcess::find());
+                let locked = locked(cpu_count(), CurrentCpuOfProcess::find())
+                    .map_err(|errno| Error::Input(format!("there is no room for locks: {errno}")))?;
                 rounds.map(|_| list.pairs(&locked, pairs)).collect()
             }
             Primitive::ThreadLocal => {

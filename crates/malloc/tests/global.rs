@@ -1,0 +1,128 @@
+//! A program whose allocator is Freehold: this one, with all that the test runner allocates, with restartable sequences
+//! and without, and in little address space.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::thread;
+
+use fastrand::Rng;
+use freehold_malloc::Freehold;
+
+#[global_allocator]
+static GLOBAL: Freehold = Freehold::new();
+
+/// A word of each object's own, over and over.
+fn fill(bytes: &mut [u8], number: u8) {
+    bytes.fill(number);
+}
+
+/// What layouts can ask for: sizes around those of classes, pages and mappings, and every alignment up to 8 MiB.
+fn layouts() -> impl Iterator<Item = Layout> {
+    let sizes = (0..24).flat_map(|exponent| [(1_usize << exponent) - 1, 1 << exponent, (1 << exponent) + 1]);
+    sizes.filter(|&size| size > 0).flat_map(|size| {
+        let aligns = [1, 8, 16, 32, 64, 4096, 8192, 65_536, 1 << 21, 1 << 23];
+        aligns.into_iter().map(move |align| Layout::from_size_align(size, align).expect("small enough"))
+    })
+}
+
+#[test]
+fn every_layout_is_met() {
+    for layout in layouts() {
+        // SAFETY: layouts of some bytes; what is allocated is filled as far as it is ours, and freed once.
+        unsafe {
+            let object = GLOBAL.alloc(layout);
+            assert!(!object.is_null() && object.addr().is_multiple_of(layout.align()), "{layout:?}: {object:p}");
+            object.write_bytes(0xa5, layout.size());
+            GLOBAL.dealloc(object, layout);
+            let zeroed = GLOBAL.alloc_zeroed(layout);
+            let bytes = std::slice::from_raw_parts(zeroed, layout.size());
+            assert!(bytes.iter().all(|&byte| byte == 0), "{layout:?}: what was used before shows");
+            GLOBAL.dealloc(zeroed, layout);
+        }
+    }
+}
+
+#[test]
+fn what_grows_and_shrinks_keeps_its_bytes() {
+    let mut chance = Rng::with_seed(1);
+    let mut bytes: Vec<u8> = Vec::new();
+    for round in 0..400 {
+        let exponent = chance.u32(0..25);
+        let length = chance.usize(1..=1 << exponent);
+        let kept = bytes.len().min(length);
+        bytes.resize(length, round as u8);
+        bytes.shrink_to_fit();
+        assert!(bytes[kept..].iter().all(|&byte| byte == round as u8), "round {round}");
+        fill(&mut bytes, round as u8 ^ 0xff);
+        bytes.reserve(length / 2);
+        assert!(bytes.iter().all(|&byte| byte == round as u8 ^ 0xff), "round {round}: {length} bytes moved");
+    }
+}
+
+#[test]
+fn threads_that_come_and_go_share_it() {
+    for wave in 0..20 {
+        let threads: Vec<_> = (0..16)
+            .map(|number| {
+                thread::spawn(move || {
+                    let mut chance = Rng::with_seed(wave * 16 + number);
+                    let mut map = BTreeMap::new();
+                    for _ in 0..2000 {
+                        let key = chance.u16(..500);
+                        map.insert(key, key.to_string().repeat(usize::from(key % 90)));
+                    }
+                    map
+                })
+            })
+            .collect();
+        for thread in threads {
+            // What one thread allocated, another frees.
+            let map = thread.join().expect("it ends");
+            assert!(map.iter().all(|(key, text)| text.len() == key.to_string().len() * usize::from(key % 90)));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_no_memory() {
+    assert!(Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).is_err());
+    assert!(Vec::<u8>::new().try_reserve_exact(1 << 46).is_err());
+}
+
+/// This program again, with its other tests, under a command that changes something.
+fn again(command: &mut Command) {
+    let this = std::env::current_exe().expect("it runs");
+    let output = command.arg(this).args(["--skip", "again_"]).output().expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("4 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn again_without_restartable_sequences() {
+    again(Command::new("env").arg("GLIBC_TUNABLES=glibc.pthread.rseq=0"));
+}
+
+#[test]
+fn again_in_little_address_space() {
+    again(Command::new("sh").args(["-c", "ulimit -v 3000000; exec \"$0\" \"$@\""]));
+}
+
+#[test]
+fn again_with_a_free_that_is_none() {
+    if std::env::var_os("FREEHOLD_TEST_FREE").is_some() {
+        let object = Box::into_raw(Box::new([0_u64; 4]));
+        // SAFETY: none: the address is within an object. The program must end before anything comes of it.
+        unsafe { GLOBAL.dealloc(object.cast::<u8>().wrapping_add(8), Layout::new::<[u64; 4]>()) };
+        return;
+    }
+    let this = std::env::current_exe().expect("it runs");
+    let mut command = Command::new(this);
+    let output = command
+        .args(["--exact", "again_with_a_free_that_is_none", "--nocapture"])
+        .env("FREEHOLD_TEST_FREE", "1")
+        .output()
+        .expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("is freed, but"), "{said}");
+}
