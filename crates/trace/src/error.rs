@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file could not be created or written. No partial file remains.
-    #[error("cannot write {}: {source}; choose another place for the recording", path.display())]
+    #[error("cannot write {}: {source}; choose another place for it", path.display())]
     Write {
         /// Path of the file that was to be made.
         path: PathBuf,

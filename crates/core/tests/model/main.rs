@@ -156,9 +156,9 @@ fn ragged_owned_under_7_3() {
 }
 
 /// The same, and those of stacks.
-fn with_stacks(met: &Met) -> [u64; 14] {
+fn with_stacks(met: &Met) -> [u64; 15] {
     let [recalls, owned, joined, parts, whole, retyped, isolated, orphans, splits, merges] = with_owners(met);
-    let (Cases { homecomings, flushes, rescues, .. }, pushes) = (met.cases, met.counts.stack_pushes);
+    let (Cases { homecomings, flushes, rescues, kept, .. }, pushes) = (met.cases, met.counts.stack_pushes);
     [
         recalls,
         owned,
@@ -173,6 +173,7 @@ fn with_stacks(met: &Met) -> [u64; 14] {
         homecomings,
         flushes,
         rescues,
+        kept,
         pushes,
     ]
 }

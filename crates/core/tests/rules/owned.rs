@@ -355,3 +355,34 @@ fn a_cut_leaves_large_parts_and_some_of_the_size() {
         assert_eq!((split(3), parts(engine)), (2 + 1, [127, 0, 3, 1, 1, 1, 0, 0, 1]));
     });
 }
+
+/// Blocks of two pages that cannot move, on CPU 0's list.
+fn pairs(engine: &Engine<'_, '_>) -> usize {
+    engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.list(3).iter(engine.map()).count())
+}
+
+/// Leaves no pageblock whole: one page of each is in use.
+fn break_all(engine: &Engine<'_, '_>) {
+    for start in (0..1 << 14).step_by(PAGEBLOCK as usize).map(Pfn::new) {
+        let _of_a_pageblock_in_use = engine.alloc_contig_range(start..start.offset(1), Gfp::KERNEL);
+    }
+}
+
+#[test]
+fn where_whole_pageblocks_are_few_the_last_blocks_of_an_order_are_not_cut() {
+    for (few, left) in [(true, 2), (false, 0)] {
+        scene(|engine| {
+            let blocks: [u32; 4] = core::array::from_fn(|_| alloc(engine, Gfp::KERNEL, 1));
+            engine.drain_all();
+            if few {
+                break_all(engine);
+            }
+            blocks.into_iter().for_each(|pfn| free(engine, pfn, 1));
+            assert_eq!(pairs(engine), 4);
+            (0..8).for_each(|_| {
+                alloc(engine, Gfp::KERNEL, 0);
+            });
+            assert_eq!(pairs(engine), left);
+        });
+    }
+}

@@ -29,19 +29,26 @@ fn matters(reports: &Reports) -> String {
             Some((cell, report)) => format!("in {} (most at {})", fleets.len(), region::change(*cell, report)),
         }
     };
-    let full = reports.region.iter().filter(|(_, report)| region::is_full(report));
-    let fills = match full.map(|(cell, _)| cell.waiting).max() {
-        None => "it fills to its cap, a hundredth of memory, in none of them".to_owned(),
-        Some(0) => "it fills to its cap, a hundredth of memory, only where no task waits for a huge page".to_owned(),
-        Some(most) => {
-            format!("it fills to its cap, a hundredth of memory, where at most {most} % of tasks' memory waits")
-        }
+    let large = said(&reports.large, &measures::THP_SUCCESS, SKIP);
+    let published = match reports.region.iter().filter(|(_, report)| region::is_as_published(report)).count() {
+        0 => "in no fleet".to_owned(),
+        fleets => format!("in {fleets} of them"),
     };
     format!(
-        "Without the reserve huge pages are had more often {} of the {all} fleets of the map, and less often {}; {fills}.",
+        "On the small hosts of the map huge pages are had more often without the reserve {} of {all} fleets, and less \
+         often {}; on hosts as large as the published ones: {} ({}); and as much as was published is gained {published}.",
         told(&better),
-        told(&worse)
+        told(&worse),
+        large[0],
+        large[1]
     )
+}
+
+/// What became of a measure under a policy: the difference, and its verdict's word.
+fn said(report: &FleetReport, measure: &Measure, label: &str) -> [String; 2] {
+    let judged = report.policy(label).and_then(|policy| report.judged(measure, policy));
+    let word = judged.as_ref().map_or("", |judged| judged.verdict.word());
+    [difference(measure, judged.as_ref()), word.to_owned()]
 }
 
 fn protects(reports: &Reports) -> String {
@@ -77,10 +84,6 @@ fn advice(reports: &Reports) -> String {
     let gain = |label: &str| verdict(&reports.main, &measures::THP_SUCCESS, label) == Some(Verdict::Better);
     let harm = |label: &str| verdict(&reports.short, &measures::ATOMIC_FAILED, label) == Some(Verdict::Worse);
     let good: Vec<&str> = RIVALS.into_iter().filter(|label| gain(label) && !harm(label)).collect();
-    let judged = |report: &FleetReport, measure: &Measure| {
-        let judged = report.policy(BACK).and_then(|policy| report.judged(measure, policy));
-        difference(measure, judged.as_ref())
-    };
     if !good.contains(&BACK) {
         let named: Vec<String> = good.iter().map(|label| code(label)).collect();
         return match named.as_slice() {
@@ -89,14 +92,25 @@ fn advice(reports: &Reports) -> String {
             named => format!("Without costing atomic requests, huge pages are gained by {}.", named.join(" and ")),
         };
     }
+    let gains =
+        |(_, report): &&(Cell, FleetReport)| verdict(report, &measures::THP_SUCCESS, BACK) == Some(Verdict::Better);
     let others: Vec<String> = good.iter().filter(|label| **label != BACK).map(|label| code(label)).collect();
-    let alone = if others.is_empty() { "alone ".to_owned() } else { format!("(as {}) ", others.join(" and ")) };
+    let alone = if others.is_empty() { "alone".to_owned() } else { format!("as {}", others.join(" and ")) };
+    let [gained, moved] =
+        [measures::THP_SUCCESS, measures::MIGRATED].map(|measure| said(&reports.main, &measure, BACK));
+    let failed = said(&reports.short, &measures::ATOMIC_FAILED, BACK);
     format!(
-        "Giving back what lies idle in the reserve, {}, {alone}gains huge pages ({} of all faults) and is not shown to cost \
-         atomic requests where they fail ({}, {}). It is what `freehold` does.",
+        "Giving back what lies idle in the reserve, {}, is what `freehold` does: it {alone} gains huge pages ({} of the \
+         main fleet's faults, {}; better in {} of the {} fleets of the map) and is not shown to cost atomic requests \
+         where they fail ({}, {}), while compaction moves {} pages a minute on all hosts ({}).",
         code(BACK),
-        judged(&reports.main, &measures::THP_SUCCESS),
-        judged(&reports.short, &measures::ATOMIC_FAILED),
-        verdict(&reports.short, &measures::ATOMIC_FAILED, BACK).map_or("", Verdict::word),
+        gained[0],
+        gained[1],
+        reports.region.iter().filter(gains).count(),
+        reports.region.len(),
+        failed[0],
+        failed[1],
+        moved[0],
+        moved[1]
     )
 }

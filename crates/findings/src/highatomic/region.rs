@@ -7,7 +7,7 @@ use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 
 use super::parts::{code, difference};
-use super::published::ROWS;
+use super::published::{ROWS, Row};
 use super::studies::{AGES, BACK, Cell, RIVALS, Reports, SKIP, WAITING};
 use crate::markup::{list, table};
 
@@ -23,8 +23,9 @@ pub fn map(reports: &Reports) -> String {
             WAITING.into_iter().map(|waiting| at(reports, Cell { age, waiting }).map_or_else(String::new, said));
         [age.to_string()].into_iter().chain(cells).collect()
     };
-    let marked = "(●): the reserve is at its cap, and huge pages are had as seldom as on the published hosts before \
-                  the change. (○): as often as there after it, without the reserve.";
+    let marked = "The reserve counts as at its cap, a hundredth, from 0.8 % of memory on. Where it is: (●): huge pages \
+                  are had as seldom as on the published hosts before the change. (○): without the reserve as often as \
+                  there after it.";
     format!("{}\n\n{marked}", table(&header, AGES.into_iter().map(row)))
 }
 
@@ -50,6 +51,23 @@ fn value(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
     report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
 }
 
+/// Whether what taking the reserve away changes here is what was published: the reserve at its cap, huge pages as seldom
+/// before, and as often after.
+pub fn is_as_published(report: &FleetReport) -> bool {
+    let share = |policy| value(report, &measures::THP_SUCCESS, policy);
+    let published = published();
+    let is_after = report.policy(SKIP).is_some_and(|skip| is_in(published.after, share(skip)));
+    is_full(report) && is_in(published.before, share(0)) && is_after
+}
+
+fn published() -> &'static Row {
+    ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row")
+}
+
+fn is_in((least, most): (f64, f64), share: f64) -> bool {
+    (least..=most).contains(&share)
+}
+
 /// Whether the reserve is as good as at its cap.
 pub fn is_full(report: &FleetReport) -> bool {
     value(report, &measures::RESERVED_SHARE, 0) >= FULL
@@ -60,8 +78,7 @@ fn said(report: &FleetReport) -> String {
     let [before, after] = [0, skip].map(|policy| value(report, &measures::THP_SUCCESS, policy));
     let judged = report.judged(&measures::THP_SUCCESS, skip);
     let verdict = judged.map_or("", |judged| judged.verdict.word());
-    let published = ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row");
-    let is_in = |(least, most): (f64, f64), share: f64| (least..=most).contains(&share);
+    let published = published();
     let before_mark = if is_full(report) && is_in(published.before, before) { " (●)" } else { "" };
     let after_mark = if is_full(report) && is_in(published.after, after) { " (○)" } else { "" };
     format!(

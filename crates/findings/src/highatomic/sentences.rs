@@ -179,6 +179,9 @@ pub fn fill(reports: &Reports) -> String {
     list([0].into_iter().chain(positions(main, &RIVALS)).map(line))
 }
 
+/// Less than this share of an effect is no part of it.
+const MARGIN: f64 = 0.02;
+
 /// How much of what taking the reserve away changes each switch changes by itself, and where free memory lies.
 pub fn steps(fleet: &FleetReport) -> String {
     let Some(skip) = fleet.policy(SKIP) else { return String::new() };
@@ -206,7 +209,17 @@ fn step(fleet: &FleetReport, skip: usize, measure: &Measure) -> String {
     };
     let parts: Vec<String> = positions(fleet, &SWITCHES).filter_map(part).collect();
     let brings = difference(measure, Some(&whole));
-    format!("{about}: taking the reserve away brings {brings}, {}. {}.", whole.verdict.word(), parts.join(", "))
+    let joint = positions(fleet, &SWITCHES).last().and_then(|policy| fleet.judged(measure, policy));
+    let left = joint.map_or(0.0, |joint| 1.0 - joint.difference.value / whole.difference.value);
+    let rest = match left {
+        ..MARGIN => String::new(),
+        left => format!(
+            " What the three together do not make, {}, is in none of them: no switch stops pageblocks from joining the \
+             reserve and leaving it.",
+            number::percent(left)
+        ),
+    };
+    format!("{about}: taking the reserve away brings {brings}, {}. {}.{rest}", whole.verdict.word(), parts.join(", "))
 }
 
 /// Where free memory lies at the end.
@@ -303,8 +316,7 @@ fn fewer_compactions(fleet: &FleetReport, policy: usize) -> String {
     match share.and(is(&measures::COMPACT_STALLS, Verdict::Better)) {
         None => String::new(),
         fewer => format!(
-            " The share that succeeds is one of fewer compactions ({} a minute on all hosts): a huge page that is had at \
-             once asks for none.",
+            " The share that succeeds is one of fewer compactions ({} a minute on all hosts).",
             difference(&measures::COMPACT_STALLS, fewer.as_ref())
         ),
     }

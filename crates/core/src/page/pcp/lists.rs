@@ -253,7 +253,7 @@ impl PcpLists {
     }
 
     /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list. Leaves
-    /// `kept` blocks of each order that Linux has lists for.
+    /// `kept` blocks of each order from 1 to 3, counted from the end of a list. Costs a step a block that is kept.
     pub(super) fn pop_larger(
         &mut self,
         map: &MemMap<'_>,

@@ -15,7 +15,8 @@
 //! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. In a zone that is
 //! short of memory ownership sleeps: a list gets what Linux would give it, nothing is called back, since parts that lie
 //! in the zone are on their way to become whole there, nothing new is owned, and frees stay where they happen; these
-//! also do where whole pageblocks are few (`home`).
+//! also do where whole pageblocks are few (`home`). Neither there nor in such a zone does a request cut the last two
+//! blocks of an order from 1 to 3 that cannot move: on a list of Linux's they would not be cut at all.
 //!
 //! Where the zone has nothing that the request could use, its lock is not taken to find that out.
 //!
@@ -35,8 +36,9 @@ use crate::platform::{Event, Platform};
 /// Pageblocks that one refill calls back at most: each is a walk over its frames.
 const RECALLS: u32 = 8;
 /// Blocks of each order from 1 to 3, of a type that cannot move, that smaller requests leave where whole pageblocks are
-/// few: for the next request of that order and the one after it. There what replaces them may have to come out of
-/// other types' pageblocks.
+/// few or memory is short: for the next request of that order and the one after it. There what replaces them may have to
+/// come out of other types' pageblocks. Larger parts are cut all the same. At most 28 pages of a type stay on a CPU's
+/// lists that way, less than Linux keeps; a request that would fail gives them back first, with all that its CPU has.
 const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {

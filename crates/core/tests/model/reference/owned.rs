@@ -50,6 +50,8 @@ pub struct Cases {
     pub orphans: u64,
     /// Requests that would have failed but for what waited on stacks.
     pub rescues: u64,
+    /// Blocks that a smaller request left, since they were the last of their order.
+    pub kept: u64,
 }
 
 /// Who owns what.
@@ -230,8 +232,16 @@ impl Reference {
         let lists = &mut self.lists[self.cpu][zone];
         let left = |found| if found == order || found > 3 || cuts_last { 0 } else { KEPT };
         // A whole pageblock on the list for huge pages is for requests of that size.
-        let found =
-            (order..block.max(order + 1)).find(|&found| lists.part(found, migratetype, block).len() > left(found))?;
+        let mut is_kept = false;
+        let mut has_some = |found: u8| {
+            let listed = lists.part(found, migratetype, block).len();
+            is_kept |= (1..=left(found)).contains(&listed);
+            listed > left(found)
+        };
+        let found = (order..block.max(order + 1)).find(|&found| has_some(found));
+        self.map.owned.cases.kept += u64::from(is_kept);
+        let found = found?;
+        let lists = &mut self.lists[self.cpu][zone];
         let pfn = lists.part(found, migratetype, block).pop_front()?;
         let many = if order == 0 { CUT_SINGLES } else { CUT };
         let low = if coarse || found <= 3 { order } else { found.min(order.max(many)) };
