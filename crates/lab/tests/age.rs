@@ -89,7 +89,6 @@ fn what_makes_no_start_is_refused() {
     let foreign = sandbox.argument("foreign.parquet");
     for (arguments, why) in [
         (&["age", "--memory", "1KiB"][..], "too little"),
-        (&["age", "--age", "-1"], "-1 is not in 0..=100"),
         (&["age", "--fixed", "90"], "these shares make more than the whole"),
         (&["age", "--like", "README.md"], "README.md"),
         (&["age", "--like", &foreign], "pages of 65536 bytes"),
