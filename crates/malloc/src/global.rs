@@ -24,19 +24,15 @@ use std::sync::OnceLock;
 use freehold::slab::ObjectFreeError;
 use rustix::mm::{MremapFlags, mremap};
 
-use crate::heap::{Heap, HeapConfig, HeapError};
+use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION};
 use crate::os::mmap::{Reservation, memory_bytes, page_size};
 use crate::os::platform::{LockedCpus, StandardError};
 use crate::os::rseq::Rseq;
 
-/// Larger requests are mappings of their own: as much as the largest block of pages.
-const LARGEST: usize = 4 << 20;
 /// From here on a request is a block of pages, which is aligned to its size.
 const BLOCKS: usize = 64 << 10;
 /// Objects are aligned to their size up to this one.
 const OBJECTS_ALIGNED: usize = 4096;
-/// Least address space of a heap: a section.
-const LEAST: usize = 128 << 20;
 
 /// Freehold as the program's allocator.
 ///
@@ -85,8 +81,8 @@ impl AnyHeap {
     /// A heap that may have twice the machine's memory, or as much as the address space has room for.
     #[cold]
     fn find() -> Option<AnyHeap> {
-        let most = memory_bytes().saturating_mul(2).next_power_of_two().clamp(LEAST, 8 << 40);
-        let mut sizes = core::iter::successors(Some(most), |bytes| Some(bytes / 2).filter(|&half| half >= LEAST));
+        let most = memory_bytes().saturating_mul(2).next_power_of_two().clamp(SECTION, 8 << 40);
+        let mut sizes = core::iter::successors(Some(most), |bytes| Some(bytes / 2).filter(|&half| half >= SECTION));
         sizes.find_map(|bytes| {
             let config = HeapConfig { bytes, ..HeapConfig::default() };
             match Heap::with_rseq(&config) {
@@ -128,7 +124,7 @@ fn refuse(object: NonNull<u8>, error: ObjectFreeError) -> ! {
 #[inline]
 fn size_of_request(layout: Layout) -> Option<usize> {
     let (size, align) = (layout.size(), layout.align());
-    if size > LARGEST || align > LARGEST {
+    if size > LARGEST_BLOCK || align > LARGEST_BLOCK {
         return None;
     }
     Some(match align {

@@ -28,6 +28,10 @@ use crate::os::rseq::{Rseq, Unavailable};
 
 /// Frames that come online together: 128 MiB.
 const STEP_PAGES: u32 = 1 << 15;
+/// Bytes of such a section: the least that a heap has.
+pub(crate) const SECTION: usize = STEP_PAGES as usize * PAGE_SIZE as usize;
+/// Bytes of the largest block of pages.
+pub(crate) const LARGEST_BLOCK: usize = (PAGE_SIZE as usize) << Order::MAX.get();
 /// Every CPU that there may be is of one node.
 static ONE_NODE: [NodeId; u16::MAX as usize] = [NodeId(0); u16::MAX as usize];
 /// Bytes of a page of the engine, whatever those of the machine are.
@@ -301,8 +305,8 @@ impl Ranges {
             let bytes = layout.size() * count;
             Reservation::new(bytes, layout.align()).map_err(|errno| HeapError::Reserve { bytes, errno })
         };
-        let block = (PAGE_SIZE as usize) << Order::MAX.get();
-        let memory = Layout::from_size_align(pages as usize * PAGE_SIZE as usize, block).expect("16 TiB at most");
+        let memory =
+            Layout::from_size_align(pages as usize * PAGE_SIZE as usize, LARGEST_BLOCK).expect("16 TiB at most");
         Ok(Ranges {
             memory: reserve(memory, 1)?,
             allocator: reserve(Layout::new::<PageAllocator<'static, P>>(), 1)?,
@@ -344,7 +348,7 @@ fn seed(base: NonNull<u8>) -> u64 {
 
 /// Frames for so many bytes, in whole sections.
 fn frames(bytes: usize) -> Result<u32, HeapError> {
-    let sections = bytes.div_ceil(STEP_PAGES as usize * PAGE_SIZE as usize).max(1);
+    let sections = bytes.div_ceil(SECTION).max(1);
     let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(STEP_PAGES));
     frames.ok_or(HeapError::Size { bytes })
 }

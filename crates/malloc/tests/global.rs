@@ -12,11 +12,6 @@ use freehold_malloc::Freehold;
 #[global_allocator]
 static GLOBAL: Freehold = Freehold::new();
 
-/// A word of each object's own, over and over.
-fn fill(bytes: &mut [u8], number: u8) {
-    bytes.fill(number);
-}
-
 /// What layouts can ask for: sizes around those of classes, pages and mappings, and every alignment up to 8 MiB.
 fn layouts() -> impl Iterator<Item = Layout> {
     let sizes = (0..24).flat_map(|exponent| [(1_usize << exponent) - 1, 1 << exponent, (1 << exponent) + 1]);
@@ -54,7 +49,7 @@ fn what_grows_and_shrinks_keeps_its_bytes() {
         bytes.resize(length, round as u8);
         bytes.shrink_to_fit();
         assert!(bytes[kept..].iter().all(|&byte| byte == round as u8), "round {round}");
-        fill(&mut bytes, round as u8 ^ 0xff);
+        bytes.fill(round as u8 ^ 0xff);
         bytes.reserve(length / 2);
         assert!(bytes.iter().all(|&byte| byte == round as u8 ^ 0xff), "round {round}: {length} bytes moved");
     }
@@ -112,7 +107,7 @@ fn again_in_little_address_space() {
 fn again_with_a_free_that_is_none() {
     if std::env::var_os("FREEHOLD_TEST_FREE").is_some() {
         let object = Box::into_raw(Box::new([0_u64; 4]));
-        // SAFETY: none: the address is within an object. The program must end before anything comes of it.
+        // SAFETY: the address is within an object: the heap refuses it, and the program ends before it changes anything.
         unsafe { GLOBAL.dealloc(object.cast::<u8>().wrapping_add(8), Layout::new::<[u64; 4]>()) };
         return;
     }

@@ -4,6 +4,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::ptr::NonNull;
 
 use freehold::slab::CpuLocal;
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
@@ -43,19 +44,18 @@ fn asked<T>(work: impl FnOnce() -> T) -> (u64, T) {
 fn live<C: CpuLocal>(make: fn(&HeapConfig) -> Result<Heap<C>, HeapError>) -> Result<(), HeapError> {
     let heap = make(&HeapConfig { bytes: 256 << 20, ..HeapConfig::default() })?;
     // Each object has the address of the one before.
-    let mut last: usize = 0;
+    let mut last: Option<NonNull<u8>> = None;
     while let Ok(object) = heap.malloc(20_000) {
         // SAFETY: it is large enough, aligned, and ours.
-        unsafe { object.cast::<usize>().write(last) };
-        last = object.as_ptr().expose_provenance();
+        unsafe { object.cast().write(last) };
+        last = Some(object);
     }
-    assert_ne!(last, 0, "there is room for one");
-    while last != 0 {
-        let object = core::ptr::with_exposed_provenance_mut::<u8>(last);
-        // SAFETY: an object of the loop above, which nobody has but the one after it, which is gone.
+    assert!(last.is_some(), "there is room for one");
+    while let Some(object) = last {
+        // SAFETY: an object of the loop above, with what was written there; only the one after it knew it, and is gone.
         unsafe {
-            last = object.cast::<usize>().read();
-            heap.free(core::ptr::NonNull::new_unchecked(object)).expect("it is an object");
+            last = object.cast().read();
+            heap.free(object).expect("it is an object");
         }
     }
     Ok(())

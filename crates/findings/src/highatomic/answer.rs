@@ -16,39 +16,34 @@ pub fn all(reports: &Reports) -> String {
 }
 
 fn matters(reports: &Reports) -> String {
-    let of = |wanted: Verdict| {
-        let told =
-            reports.region.iter().filter(|(_, report)| verdict(report, &measures::THP_SUCCESS, SKIP) == Some(wanted));
-        told.collect::<Vec<_>>()
-    };
-    let (better, worse, all) = (of(Verdict::Better), of(Verdict::Worse), reports.region.len());
-    let told = |fleets: &[&(Cell, FleetReport)]| {
-        let change = |(_, report): &&&(Cell, FleetReport)| region::gain(report).abs();
-        match fleets.iter().max_by(|one, other| change(one).total_cmp(&change(other))) {
+    let region = &reports.region;
+    let told = |wanted: Verdict| {
+        let fleets: Vec<_> = region::judged(region, SKIP, wanted).collect();
+        let size = |(_, report): &(Cell, FleetReport)| region::gain(report).abs();
+        match fleets.iter().max_by(|one, other| size(one).total_cmp(&size(other))) {
             None => "in none".to_owned(),
             Some((cell, report)) => format!("in {} (most at {})", fleets.len(), region::change(*cell, report)),
         }
     };
-    let large = said(&reports.large, &measures::THP_SUCCESS, SKIP);
-    let published = match reports.region.iter().filter(|(_, report)| region::is_as_published(report)).count() {
+    let published = match region.iter().filter(|(_, report)| region::is_as_published(report) == [true; 2]).count() {
         0 => "in no fleet".to_owned(),
         fleets => format!("in {fleets} of them"),
     };
+    let (large, word) = said(&reports.large, &measures::THP_SUCCESS, SKIP);
     format!(
-        "On the small hosts of the map huge pages are had more often without the reserve {} of {all} fleets, and less \
-         often {}; on hosts as large as the published ones: {} ({}); and as much as was published is gained {published}.",
-        told(&better),
-        told(&worse),
-        large[0],
-        large[1]
+        "On the small hosts of the map huge pages are had more often without the reserve {} of {} fleets, and less often \
+         {}; on hosts as large as the published ones: {large} ({word}); and as much as was published is gained \
+         {published}.",
+        told(Verdict::Better),
+        region.len(),
+        told(Verdict::Worse),
     )
 }
 
 /// What became of a measure under a policy: the difference, and its verdict's word.
-fn said(report: &FleetReport, measure: &Measure, label: &str) -> [String; 2] {
+fn said(report: &FleetReport, measure: &Measure, label: &str) -> (String, &'static str) {
     let judged = report.policy(label).and_then(|policy| report.judged(measure, policy));
-    let word = judged.as_ref().map_or("", |judged| judged.verdict.word());
-    [difference(measure, judged.as_ref()), word.to_owned()]
+    (difference(measure, judged.as_ref()), judged.map_or("", |judged| judged.verdict.word()))
 }
 
 fn protects(reports: &Reports) -> String {
@@ -92,25 +87,21 @@ fn advice(reports: &Reports) -> String {
             named => format!("Without costing atomic requests, huge pages are gained by {}.", named.join(" and ")),
         };
     }
-    let gains =
-        |(_, report): &&(Cell, FleetReport)| verdict(report, &measures::THP_SUCCESS, BACK) == Some(Verdict::Better);
     let others: Vec<String> = good.iter().filter(|label| **label != BACK).map(|label| code(label)).collect();
-    let alone = if others.is_empty() { "alone".to_owned() } else { format!("as {}", others.join(" and ")) };
-    let [gained, moved] =
-        [measures::THP_SUCCESS, measures::MIGRATED].map(|measure| said(&reports.main, &measure, BACK));
-    let failed = said(&reports.short, &measures::ATOMIC_FAILED, BACK);
+    let gains = match others.as_slice() {
+        [] => "alone gains".to_owned(),
+        others => format!("gains (as {})", others.join(" and ")),
+    };
+    let (gained, gained_is) = said(&reports.main, &measures::THP_SUCCESS, BACK);
+    let (moved, moved_is) = said(&reports.main, &measures::MIGRATED, BACK);
+    let (failed, failed_is) = said(&reports.short, &measures::ATOMIC_FAILED, BACK);
     format!(
-        "Giving back what lies idle in the reserve, {}, is what `freehold` does: it {alone} gains huge pages ({} of the \
-         main fleet's faults, {}; better in {} of the {} fleets of the map) and is not shown to cost atomic requests \
-         where they fail ({}, {}), while compaction moves {} pages a minute on all hosts ({}).",
+        "Giving back what lies idle in the reserve, {}, is what `freehold` does: it {gains} huge pages ({gained} of the \
+         main fleet's faults, {gained_is}; better in {} of the {} fleets of the map) and is not shown to cost atomic \
+         requests where they fail ({failed}, {failed_is}), while compaction moves {moved} pages a minute on all hosts \
+         ({moved_is}).",
         code(BACK),
-        gained[0],
-        gained[1],
-        reports.region.iter().filter(gains).count(),
+        region::judged(&reports.region, BACK, Verdict::Better).count(),
         reports.region.len(),
-        failed[0],
-        failed[1],
-        moved[0],
-        moved[1]
     )
 }

@@ -7,7 +7,7 @@ use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 
 use super::parts::{code, difference};
-use super::published::{ROWS, Row};
+use super::published::ROWS;
 use super::studies::{AGES, BACK, Cell, RIVALS, Reports, SKIP, WAITING};
 use crate::markup::{list, table};
 
@@ -23,10 +23,12 @@ pub fn map(reports: &Reports) -> String {
             WAITING.into_iter().map(|waiting| at(reports, Cell { age, waiting }).map_or_else(String::new, said));
         [age.to_string()].into_iter().chain(cells).collect()
     };
-    let marked = "The reserve counts as at its cap, a hundredth, from 0.8 % of memory on. Where it is: (●): huge pages \
-                  are had as seldom as on the published hosts before the change. (○): without the reserve as often as \
-                  there after it.";
-    format!("{}\n\n{marked}", table(&header, AGES.into_iter().map(row)))
+    format!(
+        "{}\n\nThe reserve counts as at its cap, a hundredth, from {} of memory on. Where it is: (●): huge pages are had \
+         as seldom as on the published hosts before the change. (○): without the reserve as often as there after it.",
+        table(&header, AGES.into_iter().map(row)),
+        number::percent(FULL)
+    )
 }
 
 /// The fleet at a place.
@@ -36,36 +38,32 @@ pub fn at(reports: &Reports, cell: Cell) -> Option<&FleetReport> {
 
 /// What taking the reserve away changes at a place.
 pub fn change(cell: Cell, report: &FleetReport) -> String {
-    let share = |policy| number::percent(value(report, &measures::THP_SUCCESS, policy));
-    let after = report.policy(SKIP).map_or_else(String::new, share);
-    format!("{cell}: {} → {after}", share(0))
+    let [before, after] = shares(report).map(number::percent);
+    format!("{cell}: {before} → {after}")
 }
 
 /// By how much taking the reserve away changes the share of faults that got a huge page.
 pub fn gain(report: &FleetReport) -> f64 {
-    let share = |policy| value(report, &measures::THP_SUCCESS, policy);
-    report.policy(SKIP).map_or(0.0, |skip| share(skip) - share(0))
+    let [before, after] = shares(report);
+    after - before
+}
+
+/// The share of faults that got a huge page, with the reserve and without it.
+fn shares(report: &FleetReport) -> [f64; 2] {
+    let skip = report.policy(SKIP).expect("each fleet of the map has the proposal");
+    [0, skip].map(|policy| value(report, &measures::THP_SUCCESS, policy))
+}
+
+/// Whether huge pages are had as seldom with a reserve at its cap, and as often without it, as was published.
+pub fn is_as_published(report: &FleetReport) -> [bool; 2] {
+    let published = ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row");
+    let is_in = |(least, most): (f64, f64), share: f64| is_full(report) && (least..=most).contains(&share);
+    let [before, after] = shares(report);
+    [is_in(published.before, before), is_in(published.after, after)]
 }
 
 fn value(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
     report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
-}
-
-/// Whether what taking the reserve away changes here is what was published: the reserve at its cap, huge pages as seldom
-/// before, and as often after.
-pub fn is_as_published(report: &FleetReport) -> bool {
-    let share = |policy| value(report, &measures::THP_SUCCESS, policy);
-    let published = published();
-    let is_after = report.policy(SKIP).is_some_and(|skip| is_in(published.after, share(skip)));
-    is_full(report) && is_in(published.before, share(0)) && is_after
-}
-
-fn published() -> &'static Row {
-    ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row")
-}
-
-fn is_in((least, most): (f64, f64), share: f64) -> bool {
-    (least..=most).contains(&share)
 }
 
 /// Whether the reserve is as good as at its cap.
@@ -74,18 +72,15 @@ pub fn is_full(report: &FleetReport) -> bool {
 }
 
 fn said(report: &FleetReport) -> String {
-    let Some(skip) = report.policy(SKIP) else { return String::new() };
-    let [before, after] = [0, skip].map(|policy| value(report, &measures::THP_SUCCESS, policy));
-    let judged = report.judged(&measures::THP_SUCCESS, skip);
-    let verdict = judged.map_or("", |judged| judged.verdict.word());
-    let published = published();
-    let before_mark = if is_full(report) && is_in(published.before, before) { " (●)" } else { "" };
-    let after_mark = if is_full(report) && is_in(published.after, after) { " (○)" } else { "" };
+    let [before, after] = shares(report).map(number::percent);
+    let [is_before, is_after] = is_as_published(report);
+    let mark = |is_published: bool, mark| if is_published { mark } else { "" };
     format!(
-        "{} of memory reserved; huge pages {}{before_mark} → {}{after_mark}: {verdict}",
+        "{} of memory reserved; huge pages {before}{} → {after}{}: {}",
         number::percent(value(report, &measures::RESERVED_SHARE, 0)),
-        number::percent(before),
-        number::percent(after),
+        mark(is_before, " (●)"),
+        mark(is_after, " (○)"),
+        verdict(report, &measures::THP_SUCCESS, SKIP).map_or("", Verdict::word)
     )
 }
 
@@ -107,11 +102,20 @@ pub fn fade(reports: &Reports) -> String {
     list(RIVALS.iter().map(line))
 }
 
+/// The fleets on which a policy's huge pages come to this verdict.
+pub fn judged<'r>(
+    fleets: impl IntoIterator<Item = &'r (Cell, FleetReport)>,
+    label: &str,
+    wanted: Verdict,
+) -> impl Iterator<Item = &'r (Cell, FleetReport)> {
+    fleets.into_iter().filter(move |(_, report)| verdict(report, &measures::THP_SUCCESS, label) == Some(wanted))
+}
+
 /// At which of these places a policy is decided to be better, worse, or no different.
 fn decided(fleets: &[&(Cell, FleetReport)], label: &str) -> String {
     let at = |wanted: Verdict| {
-        let places = fleets.iter().filter(|(_, report)| verdict(report, &measures::THP_SUCCESS, label) == Some(wanted));
-        let places: Vec<String> = places.map(|(cell, _)| cell.to_string()).collect();
+        let places: Vec<String> =
+            judged(fleets.iter().copied(), label, wanted).map(|(cell, _)| cell.to_string()).collect();
         (!places.is_empty()).then(|| format!("{} at {}", wanted.word(), places.join("; ")))
     };
     let told: Vec<String> =

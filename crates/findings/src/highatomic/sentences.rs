@@ -14,6 +14,7 @@ use freehold_sim::fleet::judge::Judged;
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 use freehold_sim::measures::Unit;
+use freehold_sim::report::judge::MARGIN;
 
 /// What production showed to hang on the reserve.
 pub const EFFECTS: [Measure; 3] = [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED];
@@ -178,9 +179,6 @@ pub fn fill(reports: &Reports) -> String {
     };
     list([0].into_iter().chain(positions(main, &RIVALS)).map(line))
 }
-
-/// Less than this share of an effect is no part of it.
-const MARGIN: f64 = 0.02;
 
 /// How much of what taking the reserve away changes each switch changes by itself, and where free memory lies.
 pub fn steps(fleet: &FleetReport) -> String {

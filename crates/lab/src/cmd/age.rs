@@ -40,7 +40,8 @@ const PAGES_PER_MIB: u32 = 256;
                         sudo freehold age --age 60 --apply -- ./benchmark   run it while this machine's memory is so")]
 pub struct AgeArgs {
     /// How old memory is
-    #[arg(long, value_name = "0..100", value_parser = parse_age(), default_value_t = 60, conflicts_with = "like", allow_negative_numbers = true)]
+    #[arg(long, value_name = "0..100", value_parser = parse_age(), allow_negative_numbers = true)]
+    #[arg(default_value_t = 60, conflicts_with = "like")]
     age: u8,
 
     /// Draw memory like that of this snapshot, or of a recording's start: with its figures of every kind of pageblock in

@@ -48,7 +48,8 @@ pub struct FleetArgs {
     memory: Option<String>,
 
     /// How old each host's memory is when it begins: 0 is all free, 60 the median of servers, 100 hopeless
-    #[arg(long, value_name = "0..100", value_parser = parse_age(), conflicts_with = "start", allow_negative_numbers = true)]
+    #[arg(long, value_name = "0..100", value_parser = parse_age(), allow_negative_numbers = true)]
+    #[arg(conflicts_with = "start")]
     age: Option<u8>,
 
     /// Each host begins with memory as this snapshot shows it, or a recording at its start

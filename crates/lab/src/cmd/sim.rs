@@ -51,7 +51,8 @@ pub struct SimArgs {
 
     /// How old the machine's memory is when a run begins: 0 is all free, 60 the median of servers, 100 hopeless (see
     /// `freehold age`)
-    #[arg(long, value_name = "0..100", value_parser = parse_age(), conflicts_with = "start", allow_negative_numbers = true)]
+    #[arg(long, value_name = "0..100", value_parser = parse_age(), allow_negative_numbers = true)]
+    #[arg(conflicts_with = "start")]
     age: Option<u8>,
 
     /// Begin with memory as this snapshot shows it, or a recording at its start; the machine is as large, unless

@@ -73,11 +73,11 @@ impl Reservation {
         Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
     }
 
-    /// The reservation of this range, which somebody has kept by its address.
+    /// The reservation of a mapping that somebody has kept by its address.
     ///
     /// # Safety
-    /// It is a whole reservation that was forgotten, as long as it was then up to whole pages, and nobody else makes one
-    /// of it.
+    /// It is a mapping of so many bytes, rounded up to pages, as a forgotten reservation leaves it; and nobody else has
+    /// it.
     pub unsafe fn from_raw(start: NonNull<u8>, bytes: usize) -> Reservation {
         Reservation { start, bytes: bytes.max(1).next_multiple_of(page_size()) }
     }

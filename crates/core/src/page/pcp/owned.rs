@@ -38,7 +38,7 @@ const RECALLS: u32 = 8;
 /// Blocks of each order from 1 to 3, of a type that cannot move, that smaller requests leave where whole pageblocks are
 /// few or memory is short: for the next request of that order and the one after it. There what replaces them may have to
 /// come out of other types' pageblocks. Larger parts are cut all the same. At most 28 pages of a type stay on a CPU's
-/// lists that way, less than Linux keeps; a request that would fail gives them back first, with all that its CPU has.
+/// lists that way, where Linux cuts none; under `owned-remote` a request that is about to fail gives them back first.
 const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
@@ -60,7 +60,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 
     /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
-    /// there is none; but not from the last few of an order that requests ask for, where they would be hard to replace.
+    /// there is none; but not from the last of an order from 1 to 3 where they would be hard to replace.
     fn pop_or_cut(&mut self, wanted: Wanted, word: Word) -> Option<Pfn> {
         let Wanted { order, migratetype, .. } = wanted;
         let (allocator, map) = (self.allocator, &self.allocator.map);
