@@ -1,9 +1,11 @@
 //! The tables of the registry: what there is to choose, and the sentence about each.
 
 use freehold::Policy;
+use freehold::policy::compaction::Deferral;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
 use freehold::policy::{
-    ContigPolicy, DefragMode, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
+    ContigPolicy, DefragMode, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveLeaving, ReserveList,
+    ReserveWatermark,
 };
 
 use super::{Choice, Field, Number, Set};
@@ -253,6 +255,38 @@ pub const SWITCHES: &[Field] = &[
                 name: "open",
                 about: "they may, when nothing else is left; the block comes back to the reserve",
                 apply: |policy| policy.reserve.list = ReserveList::Open,
+            },
+        ],
+    },
+    Field {
+        name: "reserve.leaving",
+        about: "what a pageblock becomes that leaves that reserve, so that a request need not fail",
+        choices: &[
+            Choice {
+                name: "for-request",
+                about: "one of the request's type, whatever else lies in it (Linux 6.12)",
+                apply: |policy| policy.reserve.leaving = ReserveLeaving::ForRequest,
+            },
+            Choice {
+                name: "unmovable",
+                about: "unmovable, as what joined it: others must claim it as any such block",
+                apply: |policy| policy.reserve.leaving = ReserveLeaving::Unmovable,
+            },
+        ],
+    },
+    Field {
+        name: "compaction.deferral",
+        about: "whether a zone in which compaction failed is left alone for a while",
+        choices: &[
+            Choice {
+                name: "growing",
+                about: "for twice as many attempts after each failure, up to 64 (Linux)",
+                apply: |policy| policy.compaction.deferral = Deferral::Growing,
+            },
+            Choice {
+                name: "none",
+                about: "it is not; no kernel does so, it shows what leaving alone does",
+                apply: |policy| policy.compaction.deferral = Deferral::None,
             },
         ],
     },

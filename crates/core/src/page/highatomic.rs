@@ -9,9 +9,10 @@
 
 use super::PageAllocator;
 use super::zone::Zone;
-use crate::base::{NodeId, Pfn};
+use crate::base::{MigrateType, NodeId, Pfn};
 use crate::platform::probe::ServedFrom;
 use crate::platform::{Event, Platform, Request};
+use crate::policy::ReserveLeaving;
 use crate::policy::highatomic::{self, Served, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -35,9 +36,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Gives one reserved pageblock of a zone that the request may use to requests of its type; says whether that made
     /// pages free for them.
     pub(super) fn unreserve_highatomic(&self, request: &Request, eagerness: Unreserve) -> bool {
+        let migratetype = match self.rules().reserve.leaving {
+            ReserveLeaving::ForRequest => request.migratetype,
+            ReserveLeaving::Unmovable => MigrateType::Unmovable,
+        };
         self.zones_for(request).any(|zone| {
             eagerness.applies(zone.reserved_highatomic(), self.pageblock_pages())
-                && self.lock_zone(zone).unreserve_smallest(request.migratetype) > 0
+                && self.lock_zone(zone).unreserve_smallest(migratetype) > 0
         })
     }
 

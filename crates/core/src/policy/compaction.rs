@@ -30,6 +30,8 @@ pub struct CompactionPolicy {
     pub cma: CmaRoom,
     /// Which pageblocks are emptied for a request.
     pub sources: Sources,
+    /// Whether a zone in which compaction failed is left alone for a while.
+    pub deferral: Deferral,
     /// What follows where compaction is left alone for a while.
     pub deferred: AfterDeferral,
     /// Where proactive compaction begins and ends.
@@ -42,6 +44,7 @@ impl CompactionPolicy {
         spared: SparedZones::WithRoom,
         cma: CmaRoom::Counted,
         sources: Sources::ByEffort,
+        deferral: Deferral::Growing,
         deferred: AfterDeferral::Try,
         marks: ProactiveMarks::Floored,
     };
@@ -74,6 +77,15 @@ pub enum Sources {
     /// None of CMA areas that it may not use, with any effort; and movable ones with little effort too, where it wants
     /// a whole pageblock, which it can claim. linux: 7.2
     ByUse,
+}
+
+/// Whether compaction is tried in a zone in which it did all it could and failed. linux: mm/compaction.c:defer_compaction
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deferral {
+    /// Not for the next attempts: twice as many after each failure, at most 64.
+    Growing,
+    /// At once. No kernel does so: it takes that one mechanism away, so that what it does can be measured.
+    None,
 }
 
 /// What a request does whose zones compaction leaves alone for a while.

@@ -123,12 +123,18 @@ pub struct ReservePolicy {
     pub index: ReserveIndex,
     /// Whether huge pages may be taken from free reserved blocks.
     pub list: ReserveList,
+    /// What a pageblock becomes that a request takes out of the reserve.
+    pub leaving: ReserveLeaving,
 }
 
 impl ReservePolicy {
-    /// All three effects, as in the pinned kernel.
-    pub const LINUX: ReservePolicy =
-        ReservePolicy { watermark: ReserveWatermark::Apart, index: ReserveIndex::Counted, list: ReserveList::Closed };
+    /// All four effects, as in the pinned kernel.
+    pub const LINUX: ReservePolicy = ReservePolicy {
+        watermark: ReserveWatermark::Apart,
+        index: ReserveIndex::Counted,
+        list: ReserveList::Closed,
+        leaving: ReserveLeaving::ForRequest,
+    };
 }
 
 /// Whether free pages of the reserve lift a zone above its watermark for others.
@@ -158,6 +164,16 @@ pub enum ReserveList {
     Closed,
     /// They may, when nothing else is left. The block stays reserved, and comes back to the reserve.
     Open,
+}
+
+/// What a pageblock becomes that leaves the reserve, so that a request need not fail.
+/// linux: mm/page_alloc.c:unreserve_highatomic_pageblock
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveLeaving {
+    /// One of the request's type, whatever else lies in it.
+    ForRequest,
+    /// Unmovable, as what it served is: others must claim it as they do any such block.
+    Unmovable,
 }
 
 /// How a range of pages, or a batch of single ones, goes back. Both ways free the same pages and refuse the same

@@ -3,7 +3,7 @@
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use freehold::page::Config;
-use freehold::policy::compaction::{AfterDeferral, CompactionPolicy, Sources};
+use freehold::policy::compaction::{AfterDeferral, CompactionPolicy, Deferral, Sources};
 use freehold::policy::{Numbers, ReserveIndex, ReservePolicy};
 
 use crate::{BLOCK, config, half_of, huge_page, type_at, whole_pageblocks, with_full_machine, zone};
@@ -172,4 +172,18 @@ fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
     let ((tried, passed_over), (left, left_over)) = (stalls(AfterDeferral::Try), stalls(AfterDeferral::Leave));
     assert!(left > 0 && left < tried, "{left} stalls instead of {tried}");
     assert!(passed_over > 0 && passed_over < tried && left_over == 0, "{passed_over}, {left_over} passed over");
+}
+
+#[test]
+fn compaction_that_failed_is_tried_again_at_once_where_nothing_is_deferred() {
+    for (deferral, defers) in [(Deferral::Growing, true), (Deferral::None, false)] {
+        let compaction = CompactionPolicy { deferral, ..CompactionPolicy::LINUX_6_12 };
+        let policy = Policy { compaction, ..config().policy };
+        with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, half_of(0..8));
+            (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+            (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
+            assert_eq!(engine.platform().events.counts().compact_deferred > 0, defers, "{deferral:?}");
+        });
+    }
 }

@@ -7,7 +7,7 @@ use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree};
 use freehold::policy::flags::AllocFlags;
 use freehold::policy::watermark::Watermarks;
-use freehold::policy::{HighAtomicPolicy, ReserveList, ReservePolicy, ReserveWatermark};
+use freehold::policy::{HighAtomicPolicy, ReserveLeaving, ReserveList, ReservePolicy, ReserveWatermark};
 use freehold::stats::Counts;
 
 use crate::common::{range, with_machine};
@@ -221,6 +221,21 @@ fn a_block_that_leaves_the_reserve_takes_the_requesters_type() {
             assert_eq!(type_at(engine, served.raw()), migratetype, "the requester's type, not the one before");
             assert_eq!(served.align_down(Order::new(9)), page.align_down(Order::new(9)));
             assert_eq!(reserved(engine), 0);
+        });
+    }
+}
+
+#[test]
+fn a_block_that_leaves_the_reserve_may_stay_with_requests_that_cannot_move() {
+    let unmovable = ReservePolicy { leaving: ReserveLeaving::Unmovable, ..ReservePolicy::LINUX };
+    for (reserve, migratetype) in [(ReservePolicy::LINUX, MigrateType::Movable), (unmovable, MigrateType::Unmovable)] {
+        short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
+            // More than half of the block is in use, so nobody else can claim it.
+            engine.alloc_pages(Gfp::KERNEL, Order::new(8)).expect("memory is left");
+            atomic(engine, 4);
+            take_all_but_the_reserve(engine);
+            let served = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the reserve is there");
+            assert_eq!((type_at(engine, served.raw()), reserved(engine)), (migratetype, 0));
         });
     }
 }

@@ -97,13 +97,17 @@ fn differences(reports: &Reports) -> String {
     table(&["measure", "policy", "is", "difference", "verdict"], rows)
 }
 
-/// Requests of order 1 to 3, and failures, in every fleet.
+/// Requests of order 1 to 3, and failures, in each fleet that has any; the others in a sentence.
 fn failures(reports: &Reports) -> String {
     let header = ["fleet", "policy", "requests of order 1-3", "failed", "in a million", "of order 4 and above"];
-    let rows = sentences::fleets(reports).into_iter().flat_map(|(name, report)| {
-        let name = &name;
-        let policies: Vec<usize> = [0].into_iter().chain(positions(report, &RIVALS)).collect();
-        let row = |policy: usize| {
+    let of = |report: &FleetReport| [0].into_iter().chain(positions(report, &RIVALS)).collect::<Vec<_>>();
+    let all = |report: &FleetReport, measure: &Measure| -> f64 {
+        of(report).into_iter().map(|policy| sentences::sum(report, measure, policy)).sum()
+    };
+    let (some, none): (Vec<_>, Vec<_>) =
+        sentences::fleets(reports).into_iter().partition(|(_, report)| all(report, &measures::ATOMIC_FAILED) > 0.0);
+    let rows = some.iter().flat_map(|(name, report)| {
+        let row = move |policy: usize| {
             let sum = |measure: &Measure| sentences::sum(report, measure, policy);
             let (made, failed) = (sum(&measures::ATOMIC), sum(&measures::ATOMIC_FAILED));
             let per_million = if made > 0.0 { number::decimal(failed / made * 1e6) } else { ABSENT.to_owned() };
@@ -116,9 +120,12 @@ fn failures(reports: &Reports) -> String {
                 measures::ATOMIC_COSTLY.text(sum(&measures::ATOMIC_COSTLY)),
             ]
         };
-        policies.into_iter().map(row).collect::<Vec<_>>()
+        of(report).into_iter().map(row).collect::<Vec<_>>()
     });
-    table(&header, rows)
+    let made: f64 = none.iter().map(|(_, report)| all(report, &measures::ATOMIC)).sum();
+    let others =
+        format!("In the other {} fleets none fails, of {}, under any policy.", none.len(), measures::ATOMIC.text(made));
+    if some.is_empty() { others } else { format!("{}\n\n{others}", table(&header, rows)) }
 }
 
 /// Who served, and who reserved.

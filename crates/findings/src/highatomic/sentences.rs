@@ -212,8 +212,8 @@ fn step(fleet: &FleetReport, skip: usize, measure: &Measure) -> String {
     let rest = match left {
         ..MARGIN => String::new(),
         left => format!(
-            " What the three together do not make, {}, is in none of them: no switch stops pageblocks from joining the \
-             reserve and leaving it.",
+            " What all of them together do not make, {}, is in none of them: no switch stops pageblocks from joining \
+             the reserve and leaving it.",
             number::percent(left)
         ),
     };
@@ -335,13 +335,16 @@ pub fn claims(reports: &Reports) -> String {
         0.0 => "holds here",
         _ => "does not hold here",
     };
-    let reuse = reports.main.policy(REUSE).map_or(0.0, |policy| sum(&reports.main, &measures::ATOMIC_FAILED, policy));
+    let short = |policy: Option<usize>| {
+        measures::ATOMIC_FAILED.text(sum(&reports.short, &measures::ATOMIC_FAILED, policy.unwrap_or_default()))
+    };
     format!(
-        "That no request of order 1 to 3 fails without the reserve {verdict}: of {}, {} failed. On the main fleet alone, {} \
-         failed with the reserve as it is, and {} when it is used first.",
+        "That no request of order 1 to 3 fails without the reserve {verdict}: of {}, {} failed, {} of them where memory \
+         runs out. There, {} failed with the reserve as it is, and {} when it is used first.",
         measures::ATOMIC.text(made),
         measures::ATOMIC_FAILED.text(failed),
-        measures::ATOMIC_FAILED.text(sum(&reports.main, &measures::ATOMIC_FAILED, 0)),
-        measures::ATOMIC_FAILED.text(reuse),
+        short(reports.short.policy(SKIP)),
+        short(None),
+        short(reports.short.policy(REUSE)),
     )
 }

@@ -24,11 +24,13 @@ pub const REUSE: &str = "highatomic=reuse-first";
 /// What nobody proposed.
 pub const BACK: &str = "highatomic=give-back";
 /// Single ways in which the reserve acts on others, each switched to the other side, and all together.
-pub const SWITCHES: [&str; 4] = [
+pub const SWITCHES: [&str; 6] = [
     "reserve.watermark=counted",
     "reserve.index=apart",
     "reserve.list=open",
-    "reserve.watermark=counted,reserve.index=apart,reserve.list=open",
+    "reserve.leaving=unmovable",
+    "compaction.deferral=none",
+    "reserve.watermark=counted,reserve.index=apart,reserve.list=open,reserve.leaving=unmovable,compaction.deferral=none",
 ];
 /// The policies that are set against Linux.
 pub const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];

@@ -143,7 +143,7 @@ fn a_switch_closes_a_part_of_the_distance_if_there_is_one() {
     let steps = sentences::steps(&reports(as_published).main);
     assert!(steps.contains("`reserve.list=open` makes 50.0 % of that (better)"), "{steps}");
     assert!(steps.contains("`reserve.index=apart` makes 0.0 % of that (no difference)"), "{steps}");
-    assert!(steps.contains("What the three together do not make, 50.0 %, is in none of them"), "{steps}");
+    assert!(steps.contains("What all of them together do not make, 50.0 %, is in none of them"), "{steps}");
     let steps = sentences::steps(&reports(as_feared).main);
     assert!(
         steps.contains("taking the reserve away makes no difference, so there is nothing to take apart"),

@@ -36,7 +36,7 @@ use super::zone::Zone;
 use crate::base::{MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::Compactor;
 use crate::platform::{CompactEffort, CompactResult, Event, Platform, Request};
-use crate::policy::compaction::AfterDeferral;
+use crate::policy::compaction::{AfterDeferral, Deferral};
 use crate::policy::flags::AllocFlags;
 
 use run::{Aim, Outcome, Run};
@@ -69,6 +69,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.rules().compaction.deferred == AfterDeferral::Leave
     }
 
+    /// Leaves a zone alone for a while, in which an attempt that did all it could failed.
+    fn defer(&self, zone: &Zone<P::Lock>, order: Order) {
+        if self.rules().compaction.deferral == Deferral::Growing {
+            zone.compaction.defer(order);
+        }
+    }
+
     fn compact_zones(
         &self,
         request: &Request,
@@ -90,7 +97,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                     zone.compaction.note_success(order);
                     return (caught, result);
                 }
-                Outcome::Complete | Outcome::Partial if effort != CompactEffort::Async => zone.compaction.defer(order),
+                Outcome::Complete | Outcome::Partial if effort != CompactEffort::Async => self.defer(zone, order),
                 Outcome::Complete | Outcome::Partial | Outcome::Skipped | Outcome::Stopped => {}
             }
         }
@@ -109,7 +116,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 Outcome::Complete | Outcome::Partial => {
                     // The pages that a block still lacks may wait on some CPU's list.
                     self.drain_zone(zone);
-                    zone.compaction.defer(order);
+                    self.defer(zone, order);
                 }
                 Outcome::Skipped | Outcome::Stopped => {}
             }
