@@ -13,8 +13,12 @@
 //! [`Freehold`] is the allocator of a whole Rust program. [`heap`] puts the engine together; [`os`] binds it to Linux:
 //! where memory comes from, which CPU runs a thread, and how a few instructions are made one step on it.
 
+#![no_std]
+
 pub mod global;
 pub mod heap;
 pub mod os;
+pub mod process;
+pub mod runs;
 
 pub use global::Freehold;

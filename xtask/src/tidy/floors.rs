@@ -52,11 +52,12 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 13] = [
+pub const HOUSES: [House; 14] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
     House::flat("crates/malloc/src/", &[], MALLOC),
+    House::flat("crates/preload/src/", &[], PRELOAD),
     House::flat(
         "crates/boot/src/",
         &["error", "Accelerator", "Booted", "Ended", "Guest", "Tools", "boot", "prepare"],
@@ -131,7 +132,16 @@ const MEASURE: &[Floor] = &[
     floor(&["formats"], &["output", "report", "terminal"]),
 ];
 
-const MALLOC: &[Floor] = &[floor(&["os"], &[]), floor(&["heap"], &["os"]), floor(&["global"], &["os", "heap"])];
+const MALLOC: &[Floor] = &[
+    floor(&["os"], &[]),
+    floor(&["heap"], &["os"]),
+    floor(&["runs"], &["os"]),
+    floor(&["process"], &["os", "heap", "runs"]),
+    floor(&["global"], &["process"]),
+];
+
+const PRELOAD: &[Floor] =
+    &[floor(&["c"], &[]), floor(&["cxx"], &[]), floor(&["introspect"], &[]), floor(&["exit"], &["introspect"])];
 
 const INSPECT: &[Floor] = &[
     floor(&["frames"], &[]),

@@ -11,13 +11,14 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 15] = [
+const PLACES: [(&str, &str); 16] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/tests/", "implements locks that loom knows, or that preempt; frees objects, and damages them"),
     ("crates/malloc/", "is handed and hands out raw memory"),
+    ("crates/preload/", "has the C library's functions"),
     ("crates/fiber/src/", "suspends code in the middle of a call"),
     ("crates/sim/src/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
     ("crates/bench/src/cases/slab/", "hands out objects, and trusts the code that frees them"),

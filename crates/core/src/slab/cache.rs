@@ -132,6 +132,11 @@ pub(super) struct Terms<'a> {
 }
 
 impl Cache {
+    /// Bytes of an object that its owner may use.
+    pub fn object_size(&self) -> u32 {
+        self.layout.object_size
+    }
+
     /// Whether each allocation and each free is checked.
     pub fn is_checked(&self) -> bool {
         self.path == Path::Checked

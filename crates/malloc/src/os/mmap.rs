@@ -5,7 +5,9 @@ use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap_fixed, munmap,
+};
 
 /// An address range that reads as zeros until it is written; unmapped when dropped.
 #[derive(Debug)]
@@ -39,7 +41,19 @@ impl Reservation {
     /// # Panics
     /// If `align` is no power of two.
     pub fn new(bytes: usize, align: usize) -> Result<Reservation, Errno> {
-        Reservation::map(bytes, align, MapFlags::NORESERVE)
+        Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Reserves addresses alone: nothing can be accessed before it is [committed](Self::commit), and the system counts
+    /// none of it as memory, however it counts.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    ///
+    /// # Panics
+    /// If `align` is no power of two.
+    pub fn inaccessible(bytes: usize, align: usize) -> Result<Reservation, Errno> {
+        Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::empty())
     }
 
     /// The same for memory that is about to be used: the kernel refuses what it obviously does not have, as it is set to
@@ -51,17 +65,16 @@ impl Reservation {
     /// # Panics
     /// If `align` is no power of two.
     pub fn accounted(bytes: usize, align: usize) -> Result<Reservation, Errno> {
-        Reservation::map(bytes, align, MapFlags::empty())
+        Reservation::map(bytes, align, MapFlags::empty(), ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    fn map(bytes: usize, align: usize, reserve: MapFlags) -> Result<Reservation, Errno> {
+    fn map(bytes: usize, align: usize, reserve: MapFlags, protection: ProtFlags) -> Result<Reservation, Errno> {
         assert!(align.is_power_of_two(), "an alignment is a power of two");
         let align = align.max(page_size());
         let bytes = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
         let wide = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | reserve);
         // SAFETY: a new mapping, wherever the kernel finds room.
-        let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, flags)? }.cast::<u8>();
+        let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, MapFlags::PRIVATE | reserve)? }.cast::<u8>();
         let before = mapped.align_offset(align);
         // SAFETY: the mapping is `align` bytes longer than what is kept; what is unmapped is nobody's.
         let start = unsafe {
@@ -104,6 +117,37 @@ impl Reservation {
         }
     }
 
+    /// Lets a part of it be accessed, whole pages. The kernel refuses what it does not have, if it is set to count.
+    ///
+    /// # Errors
+    /// If it is not a part of this reservation, or the system has not so much memory.
+    pub fn commit(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        self.expect_part(offset, bytes)?;
+        // SAFETY: within our mapping; what could be accessed before still can.
+        unsafe { mprotect(self.place(offset), bytes, MprotectFlags::READ | MprotectFlags::WRITE) }
+    }
+
+    /// Moves the memory of whole pages to other pages of the reservation, without copying. Those that it was at read as
+    /// zeros then. linux: MREMAP_DONTUNMAP
+    ///
+    /// # Errors
+    /// If these are not parts of this reservation, or overlap, or the kernel is older than 5.7, or has too many mappings.
+    ///
+    /// # Safety
+    /// Nobody else uses either part meanwhile, and nobody relies on what was at the place that it goes to.
+    pub unsafe fn move_within(&self, from: usize, to: usize, bytes: usize) -> Result<(), Errno> {
+        self.expect_part(from, bytes)?;
+        self.expect_part(to, bytes)?;
+        let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
+        // SAFETY: both are ours, and the caller has promised that nobody uses them.
+        unsafe { mremap_fixed(self.place(from), bytes, bytes, flags, self.place(to)) }.map(|_| ())
+    }
+
+    fn expect_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        if inside && bytes.is_multiple_of(page_size()) { Ok(()) } else { Err(Errno::INVAL) }
+    }
+
     /// Gives the memory that backs whole pages back to the system: they read as zeros from then on.
     ///
     /// # Errors
@@ -112,10 +156,7 @@ impl Reservation {
     /// # Safety
     /// Nobody relies on what is there.
     pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        if !inside || !bytes.is_multiple_of(page_size()) {
-            return Err(Errno::INVAL);
-        }
+        self.expect_part(offset, bytes)?;
         // SAFETY: within our mapping; the rest is the caller's promise.
         unsafe { madvise(self.place(offset), bytes, Advice::LinuxDontNeed) }
     }
@@ -150,6 +191,14 @@ pub fn memory_bytes() -> usize {
         info.assume_init()
     };
     usize::try_from(info.totalram).unwrap_or(usize::MAX).saturating_mul(info.mem_unit as usize)
+}
+
+/// Bytes of addresses that the process may have, if that is limited. linux: RLIMIT_AS
+pub fn address_space_limit() -> Option<usize> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel writes the limits there.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
 }
 
 /// Bytes of a page, from the C library: not all tools that run programs hand over what others read it from.

@@ -9,7 +9,9 @@
 //! ```
 
 pub mod cpus;
+pub mod lock;
 pub mod mmap;
 pub mod platform;
 pub mod rseq;
+pub mod thread;
 pub mod thread_local;

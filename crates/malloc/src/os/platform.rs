@@ -1,21 +1,18 @@
-//! The engine's door outward, in a process: spin locks that give way, and a CPU's number.
+//! The engine's door outward, in a process: its locks, and a CPU's number.
 
 use core::fmt::{self, Write};
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use freehold::base::CpuId;
-use freehold::base::lock::{Rank, RawLock};
 use freehold::platform::{NoProbe, Patience, Platform, SlabReport};
 use freehold::slab::cpu::CpuLocal;
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
 use rustix::io::Errno;
+use rustix::thread::sched_yield;
 
+pub use super::lock::YieldingLock;
 use super::mmap::Reservation;
 use super::rseq::Rseq;
-
-/// Rounds of waiting after which a thread gives up its CPU: about as long as a lock is held.
-const SPINS: u32 = 100;
 
 /// The primitive by locks, on the CPUs of this process.
 pub type LockedCpus = Locked<'static, YieldingLock, CurrentCpuOfProcess>;
@@ -98,13 +95,14 @@ impl Platform for Process {
     }
 
     fn relax(&self) -> Patience {
-        std::thread::yield_now();
+        sched_yield();
         Patience::GiveUp
     }
 }
 
 /// Standard error, without a buffer or a lock.
-pub(crate) struct StandardError;
+#[derive(Clone, Copy, Debug)]
+pub struct StandardError;
 
 impl Write for StandardError {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -119,50 +117,5 @@ impl Write for StandardError {
                 .ok_or(fmt::Error)?;
         }
         Ok(())
-    }
-}
-
-/// A spin lock that gives up the CPU when it has waited for long: its holder may be waiting for that CPU.
-///
-/// Signals are not masked, so a handler that allocates may wait for what it has interrupted. C forbids that, too.
-#[derive(Debug, Default)]
-pub struct YieldingLock(AtomicBool);
-
-// SAFETY: the swap with Acquire lets one caller through until the store with Release.
-unsafe impl RawLock for YieldingLock {
-    fn new() -> YieldingLock {
-        YieldingLock::default()
-    }
-
-    #[inline]
-    fn lock(&self, rank: Rank) {
-        if !self.try_lock(rank) {
-            self.wait(rank);
-        }
-    }
-
-    #[inline]
-    fn try_lock(&self, _rank: Rank) -> bool {
-        !self.0.swap(true, Ordering::Acquire)
-    }
-
-    #[inline]
-    unsafe fn unlock(&self, _rank: Rank) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-impl YieldingLock {
-    #[cold]
-    fn wait(&self, rank: Rank) {
-        let mut spins = 0;
-        while self.0.load(Ordering::Relaxed) || !self.try_lock(rank) {
-            spins += 1;
-            if spins % SPINS == 0 {
-                std::thread::yield_now();
-            } else {
-                core::hint::spin_loop();
-            }
-        }
     }
 }

@@ -4,14 +4,12 @@
 //! section is nothing. Nobody can wait for another thread's section either: a drain must know by other means that the
 //! thread is at rest.
 
-use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::slab::cpu::section::Sections;
 
-std::thread_local! {
-    static CPU: Cell<u16> = const { Cell::new(0) };
-}
+use super::thread;
 
 /// The primitive for threads that each stand for a CPU: sections exclude nobody.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +31,7 @@ impl ThreadLocal {
 
 /// Makes the calling thread stand for a CPU.
 pub fn stand_for(cpu: CpuId) {
-    CPU.set(cpu.0);
+    thread::current().stands_for.store(cpu.0, Relaxed);
 }
 
 // SAFETY: only one thread stands for a CPU, and `new` demands the rest.
@@ -46,12 +44,12 @@ unsafe impl Sections for ThreadLocal {
 
     #[inline(always)]
     fn cpu(&self) -> CpuId {
-        CpuId(CPU.get())
+        CpuId(thread::current().stands_for.load(Relaxed))
     }
 
     #[inline(always)]
     fn enter(&self) -> (CpuId, ()) {
-        (CpuId(CPU.get()), ())
+        (CpuId(thread::current().stands_for.load(Relaxed)), ())
     }
 
     fn fence(&self, _: CpuId) {}

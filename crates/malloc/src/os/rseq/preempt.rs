@@ -3,33 +3,47 @@
 //! There, a counter of the CPU is raised before and lowered after; if it is zero then, and somebody waits for the CPU,
 //! the CPU is given up. That somebody waits is a bit of the same word that is clear then, so one test does. A process
 //! has a counter of the thread instead, and nobody ever waits. linux: arch/x86/include/asm/preempt.h
-
-use core::cell::Cell;
+//!
+//! The bit that says that nobody waits is set when a thread is first counted, so that its words can begin as zeros.
 
 use super::arch;
 
 /// The bit of the counter that is set while nobody waits.
 const NOBODY_WAITS: u32 = 1 << 31;
 
-std::thread_local! {
-    static COUNT: Cell<u32> = const { Cell::new(NOBODY_WAITS) };
-}
-
 /// Raises the thread's counter: it cannot be preempted, as a kernel would count.
 #[inline(always)]
 pub(super) fn disable() {
     // SAFETY: the counter is this thread's.
-    COUNT.with(|count| unsafe { arch::raise(count.as_ptr()) });
+    with_count(|count| unsafe { arch::raise(count) });
 }
 
 /// Lowers the thread's counter, and reschedules if somebody waits.
 #[inline(always)]
 pub(super) fn enable() {
     // SAFETY: the counter is this thread's.
-    COUNT.with(|count| match unsafe { arch::lower(count.as_ptr()) } {
+    with_count(|count| match unsafe { arch::lower(count) } {
         Lowered::Held => {}
         Lowered::Awaited => reschedule(),
     });
+}
+
+/// In a program, where the linker knows the distance of the counter, as a kernel's does.
+#[cfg(feature = "std")]
+#[inline(always)]
+fn with_count(change: impl FnOnce(*mut u32)) {
+    extern crate std;
+    std::thread_local! {
+        static COUNT: core::cell::Cell<u32> = const { core::cell::Cell::new(NOBODY_WAITS) };
+    }
+    COUNT.with(|count| change(count.as_ptr()));
+}
+
+/// In a library.
+#[cfg(not(feature = "std"))]
+#[inline(always)]
+fn with_count(change: impl FnOnce(*mut u32)) {
+    change(crate::os::thread::current().preempt.as_ptr());
 }
 
 /// What a counter became when it was lowered.
@@ -40,10 +54,11 @@ pub(super) enum Lowered {
     Awaited,
 }
 
-/// Never called, but that is not known where it would be.
+/// Called in a library by a thread's first, whose counter does not say yet that nobody waits.
 #[cold]
 #[inline(never)]
 fn reschedule() {
-    COUNT.set(NOBODY_WAITS);
-    std::thread::yield_now();
+    // SAFETY: the counter is this thread's.
+    with_count(|count| unsafe { *count = NOBODY_WAITS });
+    rustix::thread::sched_yield();
 }

@@ -1,19 +1,22 @@
 //! The engine with everything it needs of a process: a heap.
 //!
-//! One address range is reserved for all objects there may ever be; the engine's metadata lies outside of it, in ranges
-//! of its own. Memory comes online in sections of 128 MiB: the first at once, each further one when a request finds
-//! nothing. A heap takes no memory from anybody but the kernel, so that a program's malloc can be one.
+//! One address range is reserved for all objects there may ever be, another for the engine's metadata. Memory comes online
+//! in steps when a request finds nothing, 2 MiB at first, and goes back to the system when it is told to
+//! ([`Heap::give_back`]): see `supply`. A heap takes no memory from anybody but the kernel, so that a program's malloc can
+//! be one.
 
-use core::alloc::Layout;
+mod supply;
+
 use core::fmt;
-use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
-use std::sync::{Mutex, PoisonError};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use freehold::PageAllocator;
 use freehold::base::carve::Storage;
-use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Config, ConfigError, MinFree, OnlineError, Range};
+use freehold::base::lock::Locked;
+use freehold::base::{Gfp, NodeId, Order, Pfn};
+use freehold::page::{Config, ConfigError, OnlineError, Zone};
 use freehold::platform::Platform;
 use freehold::policy::Policy;
 use freehold::slab::path::{Front, Way};
@@ -25,11 +28,12 @@ use crate::os::cpus::cpu_count;
 use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, locked};
 use crate::os::rseq::{Rseq, Unavailable};
+use supply::{Metadata, Ranges, Supply};
 
-/// Frames that come online together: 128 MiB.
-const STEP_PAGES: u32 = 1 << 15;
-/// Bytes of such a section: the least that a heap has.
-pub(crate) const SECTION: usize = STEP_PAGES as usize * PAGE_SIZE as usize;
+/// Frames of a section of the engine.
+const SECTION_PAGES: u32 = 1 << 15;
+/// Bytes of a section, 128 MiB: the least that a heap has.
+pub(crate) const SECTION: usize = SECTION_PAGES as usize * PAGE_SIZE as usize;
 /// Bytes of the largest block of pages.
 pub(crate) const LARGEST_BLOCK: usize = (PAGE_SIZE as usize) << Order::MAX.get();
 /// Every CPU that there may be is of one node.
@@ -94,32 +98,14 @@ pub enum HeapError {
 /// Methods may be called from any thread. What was not freed is gone when the heap is dropped.
 pub struct Heap<C, P: Platform + 'static = Process> {
     slab: SlabAllocator<'static, 'static, P, C>,
-    offline: Mutex<Offline>,
+    supply: Locked<P::Lock, Supply>,
+    /// Times that something was taken from the supply.
+    taken: AtomicUsize,
+    /// Bytes that came online, and bytes of them that were returned: what the supply says, for those who do not wait.
+    online: AtomicUsize,
+    returned: AtomicUsize,
     /// The last field, so that it is dropped after all that refers to it.
     ranges: Ranges,
-}
-
-/// The address ranges of a heap; all go with it.
-#[derive(Debug)]
-struct Ranges {
-    /// Memory that objects and blocks lie in.
-    memory: Reservation,
-    /// The page allocator itself, and what it has of the whole.
-    allocator: Reservation,
-    fixed: Reservation,
-    /// The page allocator's metadata of each section.
-    sections: Reservation,
-    /// The slab's own arrays and metadata.
-    slab: Reservation,
-}
-
-/// Memory of the heap that is not online yet, with its metadata.
-#[derive(Debug)]
-struct Offline {
-    next: Pfn,
-    end: Pfn,
-    /// For all sections from `next` on.
-    metadata: &'static mut [MaybeUninit<u8>],
 }
 
 impl<C, P: Platform + 'static> fmt::Debug for Heap<C, P> {
@@ -168,24 +154,22 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         };
         let ranges = Ranges::reserve::<P, C>(&engine)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once, and as
-        // zeros; to a caller that promises nothing it hands out nothing else that outlives it than addresses of
-        // objects.
-        let (place, fixed, sections, storage) = unsafe {
-            let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
-            let storage = Storage::zeroed(ranges.slab.as_bytes());
-            (place, ranges.fixed.as_bytes(), ranges.sections.as_bytes(), storage)
-        };
-        let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
-        let mut offline = Offline { next: Pfn::new(0), end: engine.end, metadata: sections };
-        offline.bring_online(allocator)?;
+        // SAFETY: they were reserved for this configuration, and go when the heap goes, which is all that gets them; to a
+        // caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
+        let Metadata { allocator, fixed, slab, mut supply } = unsafe { ranges.parts::<P, C>(&engine) };
+        let allocator = allocator.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
+        supply.take(allocator, &ranges.memory)?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages };
         let seed = seed(memory.base);
-        // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
-        let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
+        // SAFETY: the kernel has zeroed it. Frames are those of `memory`, mapped for as long as the heap, and accessible
+        // before they are the engine's; the page allocator is the heap's own.
+        let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, Storage::zeroed(slab)) };
         let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
         slab.fail_without_slab();
-        Ok(Heap { slab, offline: Mutex::new(offline), ranges })
+        let heap =
+            Heap { slab, online: 0.into(), returned: 0.into(), taken: 0.into(), supply: Locked::new(supply), ranges };
+        heap.take_note(&heap.supply.lock());
+        Ok(heap)
     }
 
     /// At least `size` bytes, aligned to 8; with the default policy to 16 from 9 bytes on, and to the size where that is
@@ -229,28 +213,76 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         &self.ranges.memory
     }
 
+    /// Gives memory that is free back to the system, whole blocks of 2 MiB, up to so many bytes; returns the bytes. Costs
+    /// a lock and a system call a block, in which no lock is held.
+    pub fn give_back(&self, bytes: usize) -> usize {
+        let mut given = 0;
+        while given < bytes {
+            let Some(block) = supply::take_block(self.pages()) else { break };
+            if supply::empty(self.pages(), &self.ranges.memory, block).is_err() {
+                break;
+            }
+            let mut supply = self.supply.lock();
+            supply.put(block);
+            self.take_note(&supply);
+            given += supply::BLOCK;
+        }
+        given
+    }
+
+    /// What the heap's memory is used for, in numbers of no one moment. Takes no lock.
+    pub fn usage(&self) -> HeapUsage {
+        let (online, returned) = (self.online.load(Relaxed), self.returned.load(Relaxed));
+        let free: u64 = self.pages().zones().iter().map(Zone::free_pages).sum();
+        HeapUsage { online, returned, free: (free * u64::from(PAGE_SIZE)) as usize }
+    }
+
+    fn take_note(&self, supply: &Supply) {
+        let (online, returned) = supply.bytes();
+        self.online.store(online, Relaxed);
+        self.returned.store(returned, Relaxed);
+    }
+
+    fn pages(&self) -> &PageAllocator<'static, P> {
+        // SAFETY: whoever has it here gives no page back that is not its own, and keeps nothing.
+        unsafe { self.slab.pages() }
+    }
+
     /// Brings memory online until the request is met or there is none left.
     #[cold]
     #[inline(never)]
     fn malloc_with_more(&self, size: usize, error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
         let mut error = error;
         while matches!(error, ObjectError::Pages(_)) {
-            let mut offline = self.offline.lock().unwrap_or_else(PoisonError::into_inner);
-            // Somebody else may have brought some while we waited.
+            let seen = self.taken.load(Acquire);
             match self.slab.kmalloc(size, Gfp::KERNEL) {
                 Ok(object) => return Ok(object),
                 Err(again) => error = again,
             }
-            // SAFETY: gives nothing back, and keeps nothing.
-            let pages = unsafe { self.slab.pages() };
-            if offline.bring_online(pages).is_err() {
+            let mut supply = self.supply.lock();
+            // Somebody else may have brought some meanwhile.
+            if self.taken.load(Acquire) == seen && supply.take(self.pages(), &self.ranges.memory).is_err() {
+                drop(supply);
                 // The last resort is a page for an object.
                 self.slab.take_pages_without_slab();
                 return self.slab.kmalloc(size, Gfp::KERNEL);
             }
+            self.taken.fetch_add(1, Release);
+            self.take_note(&supply);
         }
         Err(error)
     }
+}
+
+/// What the memory of a heap is used for, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapUsage {
+    /// That the engine has ever had.
+    pub online: usize,
+    /// Of these, free, in pages of no slab: they may have memory.
+    pub free: usize,
+    /// Of these, given back to the system: they have none.
+    pub returned: usize,
 }
 
 /// A heap through one way: C's malloc and free, in which nothing is decided.
@@ -298,45 +330,6 @@ impl<C, W, P: Platform + 'static> Clone for HeapFront<'_, C, W, P> {
 
 impl<C, W, P: Platform + 'static> Copy for HeapFront<'_, C, W, P> {}
 
-impl Ranges {
-    fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Result<Ranges, HeapError> {
-        let pages = engine.end.raw();
-        let reserve = |layout: Layout, count: usize| {
-            let bytes = layout.size() * count;
-            Reservation::new(bytes, layout.align()).map_err(|errno| HeapError::Reserve { bytes, errno })
-        };
-        let memory =
-            Layout::from_size_align(pages as usize * PAGE_SIZE as usize, LARGEST_BLOCK).expect("16 TiB at most");
-        Ok(Ranges {
-            memory: reserve(memory, 1)?,
-            allocator: reserve(Layout::new::<PageAllocator<'static, P>>(), 1)?,
-            fixed: reserve(engine.metadata_layout::<P>(), 1)?,
-            sections: reserve(engine.online_layout(&(engine.first..engine.end)), 1)?,
-            slab: reserve(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes), 1)?,
-        })
-    }
-}
-
-impl Offline {
-    /// One section more, all of it free.
-    ///
-    /// # Errors
-    /// If there is none.
-    fn bring_online<P: Platform + 'static>(&mut self, pages: &PageAllocator<'static, P>) -> Result<(), HeapError> {
-        let end = Pfn::new((self.next.raw() + STEP_PAGES).min(self.end.raw()));
-        let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
-        let layout = pages.online_layout(&range);
-        let metadata = core::mem::take(&mut self.metadata);
-        let (mine, rest) = metadata.split_at_mut(layout.size().min(metadata.len()));
-        self.metadata = rest;
-        pages.online(&range, mine).map_err(HeapError::Online)?;
-        self.next = end;
-        pages.release(range.start, range.end).map_err(HeapError::Online)?;
-        pages.set_up_watermarks(MinFree::BySize);
-        Ok(())
-    }
-}
-
 /// A number that nobody can guess, from the kernel; where it has none yet, or may not be asked, from where it has put
 /// the heap.
 fn seed(base: NonNull<u8>) -> u64 {
@@ -349,6 +342,6 @@ fn seed(base: NonNull<u8>) -> u64 {
 /// Frames for so many bytes, in whole sections.
 fn frames(bytes: usize) -> Result<u32, HeapError> {
     let sections = bytes.div_ceil(SECTION).max(1);
-    let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(STEP_PAGES));
+    let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(SECTION_PAGES));
     frames.ok_or(HeapError::Size { bytes })
 }

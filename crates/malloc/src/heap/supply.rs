@@ -1,0 +1,224 @@
+//! Where the pages of a heap come from, and where they go when nobody needs them.
+//!
+//! ```text
+//! never used --- bring online --> the engine's --- give back --> returned
+//!                                      ^                            |
+//!                                      +---------- take -----------+
+//! ```
+//!
+//! *Returned* blocks of 2 MiB take no memory. To the engine they are allocated, so that it cannot hand them out; when it
+//! has nothing left, it gets the last one of them again before any memory that was never used.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use freehold::PageAllocator;
+use freehold::base::lock::{Rank, Ranked};
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, Range};
+use freehold::platform::Platform;
+use freehold::slab::{CpuLocal, SlabAllocator};
+use rustix::io::Errno;
+
+use super::{HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
+use crate::os::cpus::cpu_count;
+use crate::os::mmap::Reservation;
+
+/// A huge page's order.
+const HUGE: Order = Order::new(9);
+/// Pages that come online at first, and that later steps are multiples of.
+const STEP_PAGES: u32 = 512;
+/// Pages that come online together at most: 16 MiB.
+const STEP_MAX: u32 = 8 * STEP_PAGES;
+/// What pages online are divided by for the next step.
+const STEP_SHARE: u32 = 16;
+
+/// The address ranges of a heap; both go with it.
+#[derive(Debug)]
+pub(super) struct Ranges {
+    /// Memory that objects and blocks lie in: accessible as far as it came online.
+    pub memory: Reservation,
+    /// What the engine knows about it: see [`Parts`].
+    pub metadata: Reservation,
+}
+
+/// Where the parts of the metadata begin, and where they end.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    whole: Layout,
+    /// What the page allocator has of the whole; it lies at the beginning itself.
+    fixed: (usize, usize),
+    /// What it has of each section.
+    sections: (usize, usize),
+    /// The slab's.
+    slab: (usize, usize),
+    /// The list of returned blocks.
+    returned: (usize, usize),
+}
+
+impl Parts {
+    fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Parts {
+        let pages = engine.end.raw();
+        let mut whole = Layout::new::<PageAllocator<'static, P>>();
+        let mut part = |layout: Layout| {
+            let (sum, offset) = whole.extend(layout).expect("metadata of 16 TiB fits the address space");
+            whole = sum;
+            (offset, offset + layout.size())
+        };
+        let fixed = part(engine.metadata_layout::<P>());
+        let sections = part(engine.online_layout(&(engine.first..engine.end)));
+        let slab = part(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes));
+        let blocks = (pages / STEP_PAGES) as usize;
+        let returned = part(Layout::array::<Pfn>(blocks).expect("a number for each block fits"));
+        Parts { whole, fixed, sections, slab, returned }
+    }
+}
+
+/// The parts of a heap's metadata, each to be used once.
+pub(super) struct Metadata<P: Platform + 'static> {
+    pub allocator: &'static mut MaybeUninit<PageAllocator<'static, P>>,
+    pub fixed: &'static mut [MaybeUninit<u8>],
+    pub slab: &'static mut [MaybeUninit<u8>],
+    pub supply: Supply,
+}
+
+impl Ranges {
+    pub fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Result<Ranges, HeapError> {
+        let bytes = engine.end.raw() as usize * PAGE_SIZE as usize;
+        let failed = |bytes| move |errno| HeapError::Reserve { bytes, errno };
+        let whole = Parts::plan::<P, C>(engine).whole;
+        Ok(Ranges {
+            memory: Reservation::inaccessible(bytes, LARGEST_BLOCK).map_err(failed(bytes))?,
+            metadata: Reservation::new(whole.size(), whole.align()).map_err(failed(whole.size()))?,
+        })
+    }
+
+    /// The parts of the metadata.
+    ///
+    /// # Safety
+    /// The ranges were reserved for this configuration, and outlive all use of the parts; this is called once.
+    pub unsafe fn parts<P: Platform + 'static, C: CpuLocal>(&self, engine: &Config<'_>) -> Metadata<P> {
+        let parts = Parts::plan::<P, C>(engine);
+        let start = self.metadata.start();
+        // SAFETY: the part lies in the reservation, apart from all others, and is the caller's from now on.
+        let part = |(from, to): (usize, usize)| unsafe {
+            core::slice::from_raw_parts_mut(start.add(from).cast::<MaybeUninit<u8>>().as_ptr(), to - from)
+        };
+        // SAFETY: as above; the page allocator lies at the start, aligned as the whole is, and zeros are numbers.
+        let (allocator, returned) = unsafe {
+            let numbers = start.add(parts.returned.0).cast::<Pfn>();
+            let count = (parts.returned.1 - parts.returned.0) / size_of::<Pfn>();
+            (start.cast().as_mut(), NonNull::slice_from_raw_parts(numbers, count).as_mut())
+        };
+        let sections = part(parts.sections);
+        let supply = Supply { next: Pfn::new(0), end: engine.end, sections, returned, count: 0 };
+        Metadata { allocator, fixed: part(parts.fixed), slab: part(parts.slab), supply }
+    }
+}
+
+/// Memory of the heap that the engine cannot hand out.
+#[derive(Debug)]
+pub(super) struct Supply {
+    /// The first frame that was never online.
+    next: Pfn,
+    end: Pfn,
+    /// Metadata of all sections that have no frame online.
+    sections: &'static mut [MaybeUninit<u8>],
+    /// Blocks that were given back to the system: the first `count` of these.
+    returned: &'static mut [Pfn],
+    count: usize,
+}
+
+/// Before all locks under which memory comes online.
+impl Ranked for Supply {
+    const RANK: Rank = Rank::SlabNode;
+}
+
+impl Supply {
+    /// Bytes that came online, and bytes of them that were returned.
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.next.raw() as usize * PAGE_SIZE as usize, self.count << HUGE.get() << PAGE_SIZE.trailing_zeros())
+    }
+
+    /// Lets the engine have more: a block that it had before, or some that it never had.
+    ///
+    /// # Errors
+    /// If there is none, or the system has no memory for it.
+    pub fn take<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        memory: &Reservation,
+    ) -> Result<(), HeapError> {
+        match self.count.checked_sub(1) {
+            Some(last) => {
+                self.count = last;
+                let freed = pages.free_pages(self.returned[last], HUGE);
+                debug_assert!(freed.is_ok(), "a returned block is allocated");
+                Ok(())
+            }
+            None => self.bring_online(pages, memory),
+        }
+    }
+
+    /// Takes note of a block that takes no memory any more.
+    pub fn put(&mut self, block: Pfn) {
+        self.returned[self.count] = block;
+        self.count += 1;
+    }
+
+    fn bring_online<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        memory: &Reservation,
+    ) -> Result<(), HeapError> {
+        let start = self.next.raw();
+        let step = (start / STEP_SHARE).next_multiple_of(STEP_PAGES).clamp(STEP_PAGES, STEP_MAX);
+        // A section's metadata comes with the first of its frames.
+        let end = (start + step).min((start + 1).next_multiple_of(SECTION_PAGES)).min(self.end.raw());
+        let range = Range { start: self.next, end: Pfn::new(end), node: NodeId(0), kind: ZoneKind::Normal };
+        let [offset, bytes] = [start, end - start].map(|pages| pages as usize * PAGE_SIZE as usize);
+        if bytes > 0 {
+            memory.commit(offset, bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
+        }
+        let layout = pages.online_layout(&range);
+        let sections = core::mem::take(&mut self.sections);
+        let (mine, rest) = sections.split_at_mut(layout.size().min(sections.len()));
+        self.sections = rest;
+        // SAFETY: the kernel has zeroed it, and nobody has used it.
+        let mine = unsafe { freehold::base::carve::Storage::zeroed(mine) };
+        pages.online_in(&range, mine).map_err(HeapError::Online)?;
+        self.next = range.end;
+        pages.release(range.start, range.end).map_err(HeapError::Online)?;
+        pages.set_up_watermarks(MinFree::BySize);
+        Ok(())
+    }
+}
+
+/// Takes a free block of 2 MiB from the engine; `None` if it has none that is whole.
+pub(super) fn take_block<P: Platform>(pages: &PageAllocator<'static, P>) -> Option<Pfn> {
+    let types = [Gfp::KERNEL, Gfp::KERNEL.union(Gfp::RECLAIMABLE), Gfp::KERNEL.union(Gfp::MOVABLE)];
+    types.into_iter().find_map(|gfp| pages.isolate_free_page_near(Pfn::new(0), HUGE, gfp))
+}
+
+/// Gives a block that the engine has let go of back to the system.
+///
+/// # Errors
+/// If the system does not take it; it is the engine's again then.
+pub(super) fn empty<P: Platform>(
+    pages: &PageAllocator<'static, P>,
+    memory: &Reservation,
+    block: Pfn,
+) -> Result<(), Errno> {
+    let [offset, bytes] = [block.raw() as usize, STEP_PAGES as usize].map(|pages| pages * PAGE_SIZE as usize);
+    // SAFETY: the block is allocated, to us, and nobody has its address.
+    let emptied = unsafe { memory.give_back(offset, bytes) };
+    if emptied.is_err() {
+        let freed = pages.free_pages(block, HUGE);
+        debug_assert!(freed.is_ok(), "the block is ours");
+    }
+    emptied
+}
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = (STEP_PAGES * PAGE_SIZE) as usize;

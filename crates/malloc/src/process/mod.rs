@@ -1,0 +1,314 @@
+//! One malloc for a whole process: what the C library's functions and a Rust program's allocator are made of.
+//!
+//! ```text
+//! up to 32 KiB   an object of the heap, by size; aligned by a size that is a multiple of the alignment
+//! above          a run of exactly as many pages, from a range of its own
+//! ```
+//!
+//! Which of the two an address is, the range says that it lies in.
+//!
+//! ```text
+//! start      the heap and the runs, made by the first request
+//! gate       who is within a slow path: what signal handlers and forks need to know
+//! nested     what a call uses that interrupts a slow path of its own thread
+//! returns    memory that goes back to the system
+//! options    FREEHOLD_OPTIONS
+//! stats      what was used, in numbers
+//! ```
+
+mod gate;
+mod helper;
+mod nested;
+pub mod options;
+mod realloc;
+mod returns;
+mod start;
+pub mod stats;
+
+use core::fmt;
+use core::fmt::Write;
+use core::ptr::{NonNull, null_mut};
+
+use freehold::slab::cpu::Pushed;
+use freehold::slab::path::{Front, Sheaves};
+
+use crate::heap::Heap;
+use crate::os::platform::{LockedCpus, Process, StandardError};
+use crate::os::rseq::Rseq;
+use crate::runs::{Kept, PAGE};
+use gate::{Entered, Gate};
+use nested::Nested;
+pub use realloc::{Resized, resize};
+use returns::Returns;
+use start::{Made, Mode};
+
+/// Bytes of the largest object; what is larger is a run.
+const OBJECT_MAX: usize = 32 << 10;
+/// Objects are aligned up to this.
+const OBJECT_ALIGN_MAX: usize = PAGE;
+/// The way of the default policy's objects.
+type Way = Sheaves;
+
+static MADE: Made = Made::new();
+static GATE: Gate = Gate::new();
+static NESTED: Nested = Nested::new();
+static RETURNS: Returns = Returns::new();
+
+/// Memory that was handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Where it begins.
+    pub start: NonNull<u8>,
+    /// Whether all of its bytes are known to be 0.
+    pub is_zero: bool,
+}
+
+/// The heap that the process has.
+#[derive(Debug)]
+enum AnyHeap {
+    Rseq(Heap<Rseq>),
+    Locks(Heap<LockedCpus>),
+}
+
+/// The same expression for either heap.
+macro_rules! with_heap {
+    ($any:expr, $heap:ident => $what:expr) => {
+        match $any {
+            AnyHeap::Rseq($heap) => $what,
+            AnyHeap::Locks($heap) => $what,
+        }
+    };
+}
+use with_heap;
+
+/// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes. Costs a section if this CPU
+/// has such an object.
+#[inline(always)]
+pub fn malloc(size: usize) -> *mut u8 {
+    match front().and_then(|front| front.at_hand(size)) {
+        Some(object) => object.as_ptr(),
+        None => malloc_slow(size),
+    }
+}
+
+/// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slow(size: usize) -> *mut u8 {
+    allocate(size, natural_align(size)).map_or(null_mut(), |block| block.start.as_ptr())
+}
+
+/// What C's malloc aligns to: no object is aligned to more than its size.
+#[inline]
+pub fn natural_align(size: usize) -> usize {
+    if size > 8 { 16 } else { 8 }
+}
+
+/// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
+pub fn allocate(size: usize, align: usize) -> Option<Block> {
+    match Place::of(size, align)? {
+        Place::Object { size } => match front().and_then(|front| front.at_hand(size)) {
+            Some(start) => Some(Block { start, is_zero: false }),
+            None => allocate_object(size, align),
+        },
+        Place::Run { pages, align } => allocate_run(pages, align),
+    }
+}
+
+/// Gives back what any of these functions gave; nothing for null. The program ends with a message if it is something
+/// else: what it does next would be wrong.
+///
+/// # Safety
+/// Nobody uses it any more.
+#[inline(always)]
+pub unsafe fn free(object: *mut u8) {
+    if let Some(front) = front() {
+        // SAFETY: the caller gives up what it got.
+        if unsafe { front.put_back(object) } == Pushed::Done {
+            return;
+        }
+    }
+    free_slow(object);
+}
+
+/// Bytes of a block that may be used; the program ends with a message if it is none.
+///
+/// # Safety
+/// The caller has it.
+pub unsafe fn usable(start: NonNull<u8>) -> usize {
+    let address = start.as_ptr().addr();
+    if NESTED.contains(address) {
+        // SAFETY: the caller has it from there.
+        return unsafe { NESTED.usable(start) };
+    }
+    let Some(malloc) = MADE.get() else { refuse(start, &"it is no object of this program's malloc") };
+    if malloc.runs.contains(address) {
+        return malloc.runs.usable(start).unwrap_or_else(|error| refuse(start, &error));
+    }
+    with_heap!(&malloc.heap, heap => heap.slab().ksize(start)).unwrap_or_else(|error| refuse(start, &error))
+}
+
+/// From now on so many bytes are kept when they are free, beside a quarter of what is in use.
+pub fn keep(bytes: usize) {
+    RETURNS.set_keep(bytes);
+}
+
+/// The heap through the way of its objects, if the process has one with restartable sequences.
+#[inline(always)]
+fn front() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
+    (MADE.mode() == Mode::Rseq).then(|| {
+        // SAFETY: it was made, and that its objects go this way was seen then.
+        unsafe { MADE.rseq_heap().slab().front().unwrap_unchecked() }
+    })
+}
+
+/// Where a request is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// By an object of so many bytes, which is aligned as its size is.
+    Object { size: usize },
+    /// By so many pages from a multiple of `align` pages on.
+    Run { pages: u32, align: u32 },
+}
+
+impl Place {
+    /// `None` if it cannot be met anywhere. A size that is a multiple of an alignment is met by an object that is, too:
+    /// sizes are four to a doubling, so the next larger one is a multiple of the same power of two.
+    #[inline]
+    fn of(size: usize, align: usize) -> Option<Place> {
+        if !align.is_power_of_two() || size > isize::MAX as usize {
+            return None;
+        }
+        let size = size.max(1);
+        let stride = size.checked_next_multiple_of(align)?;
+        if stride <= OBJECT_MAX && align <= OBJECT_ALIGN_MAX {
+            return Some(Place::Object { size: stride });
+        }
+        let pages = u32::try_from(size.div_ceil(PAGE)).ok()?;
+        let align = u32::try_from(align.div_ceil(PAGE)).ok()?;
+        Some(Place::Run { pages, align })
+    }
+}
+
+#[inline(never)]
+fn allocate_object(size: usize, align: usize) -> Option<Block> {
+    let Some(_entered) = enter() else { return allocate_nested(size, align) };
+    let malloc = MADE.or_start()?;
+    let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
+    let object = object.or_else(|| {
+        // Runs may hold memory that they do not use.
+        malloc.give_all_back();
+        with_heap!(&malloc.heap, heap => heap.malloc(size).ok())
+    });
+    object.map(|start| Block { start, is_zero: false })
+}
+
+#[inline(never)]
+fn allocate_run(pages: u32, align: u32) -> Option<Block> {
+    if align == 1
+        && let Some(malloc) = MADE.get()
+        && let Some(run) = malloc.runs.at_hand(malloc.cpu(), pages)
+    {
+        return Some(Block { start: run.start, is_zero: run.is_zero });
+    }
+    let Some(_entered) = enter() else { return allocate_nested(pages as usize * PAGE, align as usize * PAGE) };
+    let malloc = MADE.or_start()?;
+    let run = malloc.runs.alloc(pages, align).or_else(|_| {
+        malloc.give_all_back();
+        malloc.runs.alloc(pages, align)
+    });
+    run.ok().map(|run| Block { start: run.start, is_zero: run.is_zero })
+}
+
+fn allocate_nested(size: usize, align: usize) -> Option<Block> {
+    // What is freed has room for an address.
+    NESTED.alloc(size.max(8), align).map(|start| Block { start, is_zero: true })
+}
+
+/// All that is no more than to leave an object with this CPU.
+#[cold]
+#[inline(never)]
+extern "C" fn free_slow(object: *mut u8) {
+    let Some(object) = NonNull::new(object) else { return };
+    if NESTED.contains(object.as_ptr().addr()) {
+        return;
+    }
+    match enter() {
+        Some(_entered) => free_within(object),
+        // SAFETY: the caller of `free` gave it up.
+        None => unsafe { NESTED.defer(object) },
+    }
+}
+
+/// Frees within a slow path.
+fn free_within(object: NonNull<u8>) {
+    let Some(malloc) = MADE.get() else { refuse(object, &"it is no object of this program's malloc") };
+    let address = object.as_ptr().addr();
+    let freed = if malloc.runs.contains(address) {
+        match malloc.runs.free_at_hand(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
+            Kept::AtHand => return,
+            Kept::No(claimed) => {
+                let bytes = claimed.bytes();
+                malloc.runs.free(claimed, returns::now());
+                bytes
+            }
+        }
+    } else {
+        // SAFETY: the caller of `free` gave it up.
+        let freed = with_heap!(&malloc.heap, heap => unsafe { heap.free(object) });
+        freed.unwrap_or_else(|error| refuse(object, &error));
+        PAGE
+    };
+    RETURNS.after_free(malloc, freed);
+}
+
+/// Enters a slow path; what others could not free is freed when it is left.
+#[inline]
+fn enter() -> Option<Within> {
+    GATE.enter().map(|entered| Within { _entered: entered })
+}
+
+/// A thread is within a slow path as long as it has this.
+struct Within {
+    _entered: Entered<'static>,
+}
+
+impl Drop for Within {
+    #[inline]
+    fn drop(&mut self) {
+        NESTED.take_deferred().for_each(free_within);
+    }
+}
+
+/// Ends the program: it gives back what it does not have, and whatever it does next is wrong.
+#[cold]
+#[inline(never)]
+fn refuse(object: NonNull<u8>, error: &dyn fmt::Display) -> ! {
+    let _written = writeln!(StandardError, "freehold: free({object:p}): {error}");
+    // SAFETY: ends the process, whatever it is at.
+    unsafe { libc::abort() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_finds_its_place() {
+        let object = |size| Some(Place::Object { size });
+        let run = |pages, align| Some(Place::Run { pages, align });
+        assert_eq!(Place::of(0, 8), object(8));
+        assert_eq!(Place::of(1, 1), object(1));
+        assert_eq!(Place::of(8, 16), object(16));
+        assert_eq!(Place::of(9, 16), object(16));
+        assert_eq!(Place::of(100, 64), object(128));
+        assert_eq!(Place::of(520, 256), object(768));
+        assert_eq!(Place::of(1, 4096), object(4096));
+        assert_eq!(Place::of(32 << 10, 16), object(32 << 10));
+        assert_eq!(Place::of((32 << 10) + 1, 16), run(9, 1));
+        assert_eq!(Place::of(100, 8192), run(1, 2));
+        assert_eq!(Place::of(100, 24), None);
+        assert_eq!(Place::of(usize::MAX, 16), None);
+        assert_eq!(Place::of(isize::MAX as usize, 16), None);
+    }
+}

@@ -1,0 +1,189 @@
+//! `FREEHOLD_OPTIONS=key=value,...`: what a program's user may choose.
+//!
+//! What is not understood is said once, on standard error, and changes nothing.
+
+use core::ffi::CStr;
+use core::fmt::Write;
+
+use crate::os::mmap::HugePages;
+use crate::os::platform::StandardError;
+
+/// The variable.
+const NAME: &CStr = c"FREEHOLD_OPTIONS";
+
+/// Choices for a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Who gives memory back to the system.
+    pub give_back: GiveBack,
+    /// Bytes that are kept for later requests when they are free, beside a quarter of what is in use.
+    pub keep: usize,
+    /// Milliseconds after which free memory is not kept any more.
+    pub age: u32,
+    /// Whether to ask for huge pages.
+    pub huge_pages: HugePages,
+    /// How a CPU's objects are taken and left.
+    pub sections: Sections,
+    /// Whether to say at exit what was used.
+    pub stats: Stats,
+}
+
+/// Who gives memory back to the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveBack {
+    /// Frees themselves, some of it each.
+    Frees,
+    /// A thread of the library's own, which starts when the program has threads; frees until then.
+    Helper,
+    /// Nobody.
+    Never,
+}
+
+/// How a CPU's objects are taken and left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sections {
+    /// By restartable sequences where the process has them.
+    Auto,
+    /// Under a lock for each CPU.
+    Locks,
+}
+
+/// Whether to say at exit what was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stats {
+    /// No.
+    Off,
+    /// Yes, on standard error.
+    AtExit,
+}
+
+/// Bytes to keep for a program that wants nothing given back: more than there are.
+pub const KEEP_ALL: usize = usize::MAX / 2;
+
+/// The options of the process; `None` before its first request.
+pub fn current() -> Option<Options> {
+    super::MADE.get().map(|malloc| malloc.options)
+}
+
+impl Options {
+    /// What holds where nothing is said.
+    pub const DEFAULT: Options = Options {
+        give_back: GiveBack::Frees,
+        keep: 16 << 20,
+        age: 2000,
+        huge_pages: HugePages::BySystem,
+        sections: Sections::Auto,
+        stats: Stats::Off,
+    };
+
+    /// What the environment says.
+    pub(super) fn of_environment() -> Options {
+        let mut options = Options::DEFAULT;
+        // SAFETY: a name that ends in zero; the value stays while nobody changes the environment, which no other thread
+        // does while the first allocation is under way.
+        let value = unsafe {
+            let value = libc::getenv(NAME.as_ptr());
+            if value.is_null() {
+                return options;
+            }
+            CStr::from_ptr(value)
+        };
+        if let Err(wrong) = options.read(value.to_bytes()) {
+            let wrong = core::str::from_utf8(wrong).unwrap_or("something that is no text");
+            let _written = writeln!(
+                StandardError,
+                "freehold: FREEHOLD_OPTIONS: `{wrong}` is not understood and has no effect; {KNOWN}"
+            );
+        }
+        options
+    }
+
+    /// Reads all that it understands; returns the first that it does not.
+    fn read<'t>(&mut self, text: &'t [u8]) -> Result<(), &'t [u8]> {
+        let pairs = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty());
+        let mut wrong = None;
+        for pair in pairs {
+            if self.set(pair).is_none() {
+                wrong = wrong.or(Some(pair));
+            }
+        }
+        wrong.map_or(Ok(()), Err)
+    }
+
+    fn set(&mut self, pair: &[u8]) -> Option<()> {
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        match (&pair[..at], &pair[at + 1..]) {
+            (b"return", b"frees") => self.give_back = GiveBack::Frees,
+            (b"return", b"helper") => self.give_back = GiveBack::Helper,
+            (b"return", b"never") => self.give_back = GiveBack::Never,
+            (b"keep", size) => self.keep = bytes(size)?,
+            (b"age", time) => self.age = u32::try_from(number(time)?).ok()?,
+            (b"huge-pages", b"system") => self.huge_pages = HugePages::BySystem,
+            (b"huge-pages", b"wanted") => self.huge_pages = HugePages::Wanted,
+            (b"sections", b"auto") => self.sections = Sections::Auto,
+            (b"sections", b"locks") => self.sections = Sections::Locks,
+            (b"stats", b"off") => self.stats = Stats::Off,
+            (b"stats", b"exit") => self.stats = Stats::AtExit,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// What is known, for whoever wrote something else.
+const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, huge-pages=system|wanted, \
+                     sections=auto|locks, stats=off|exit";
+
+fn number(text: &[u8]) -> Option<usize> {
+    core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Bytes, or KiB, MiB or GiB by a letter.
+fn bytes(text: &[u8]) -> Option<usize> {
+    let (digits, shift) = match text.split_last()? {
+        (b'k' | b'K', digits) => (digits, 10),
+        (b'm' | b'M', digits) => (digits, 20),
+        (b'g' | b'G', digits) => (digits, 30),
+        _ => (text, 0),
+    };
+    number(digits)?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Options, Result<(), &[u8]>) {
+        let mut options = Options::DEFAULT;
+        let result = options.read(text.as_bytes());
+        (options, result)
+    }
+
+    #[test]
+    fn what_is_said_is_set() {
+        let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,stats=exit,";
+        let wanted = Options {
+            give_back: GiveBack::Helper,
+            keep: 4 << 20,
+            age: 250,
+            huge_pages: HugePages::Wanted,
+            sections: Sections::Locks,
+            stats: Stats::AtExit,
+        };
+        assert_eq!(read(text), (wanted, Ok(())));
+        assert_eq!(read(""), (Options::DEFAULT, Ok(())));
+        assert!(KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 6);
+    }
+
+    #[test]
+    fn what_is_not_understood_changes_nothing_else() {
+        for wrong in
+            ["keep", "keep=", "keep=x", "keep=1T", "keep=99999999999999999G", "colour=red", "age=-1", "=", "\u{fc}"]
+        {
+            let text = ["stats=exit", wrong, "age=7"].join(",");
+            let (options, result) = read(&text);
+            assert_eq!(result, Err(wrong.as_bytes()));
+            assert_eq!(options, Options { stats: Stats::AtExit, age: 7, ..Options::DEFAULT });
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The heap and the runs of the process, made by the first request.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use freehold::base::CpuId;
+use freehold::platform::Platform;
+use rustix::thread::sched_yield;
+
+use super::options::{Options, Sections};
+use super::{AnyHeap, GATE, RETURNS, Way, with_heap};
+use crate::heap::{Heap, HeapConfig, HeapError, SECTION};
+use crate::os::cpus::cpu_count;
+use crate::os::mmap::{address_space_limit, memory_bytes};
+use crate::os::rseq::Rseq;
+use crate::runs::Runs;
+
+/// All that the process's malloc is made of.
+#[derive(Debug)]
+pub(super) struct Malloc {
+    pub heap: AnyHeap,
+    pub runs: Runs,
+    pub options: Options,
+}
+
+/// How far it is, and of which kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Mode {
+    /// Nobody has asked for memory yet.
+    None = 0,
+    /// The first request is making it.
+    Starting = 1,
+    /// There is a heap with restartable sequences.
+    Rseq = 2,
+    /// There is one with locks.
+    Locks = 3,
+    /// There can be none.
+    Failed = 4,
+}
+
+/// The place that it lies in: a static one, so that its address is known when the program is linked.
+pub(super) struct Made {
+    mode: AtomicU8,
+    malloc: UnsafeCell<MaybeUninit<Malloc>>,
+}
+
+// SAFETY: one thread writes it, before the mode says that it is there; from then on it is only read.
+unsafe impl Sync for Made {}
+
+impl Made {
+    pub const fn new() -> Made {
+        Made { mode: AtomicU8::new(Mode::None as u8), malloc: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    #[inline(always)]
+    pub fn mode(&self) -> Mode {
+        match self.mode.load(Acquire) {
+            2 => Mode::Rseq,
+            3 => Mode::Locks,
+            0 => Mode::None,
+            1 => Mode::Starting,
+            _ => Mode::Failed,
+        }
+    }
+
+    /// The process's malloc, if it was made.
+    #[inline]
+    pub fn get(&'static self) -> Option<&'static Malloc> {
+        // SAFETY: the mode says that it was written.
+        matches!(self.mode(), Mode::Rseq | Mode::Locks).then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
+    }
+
+    /// Its heap.
+    ///
+    /// # Safety
+    /// The mode is [`Mode::Rseq`].
+    #[inline(always)]
+    pub unsafe fn rseq_heap(&'static self) -> &'static Heap<Rseq> {
+        // SAFETY: the mode says that it was written, and which of the two it is.
+        unsafe {
+            match &(*self.malloc.get()).assume_init_ref().heap {
+                AnyHeap::Rseq(heap) => heap,
+                AnyHeap::Locks(_) => core::hint::unreachable_unchecked(),
+            }
+        }
+    }
+
+    /// The same, made now if need be. Within a slow path only.
+    #[inline]
+    pub fn or_start(&'static self) -> Option<&'static Malloc> {
+        self.get().or_else(|| self.start())
+    }
+
+    #[cold]
+    fn start(&'static self) -> Option<&'static Malloc> {
+        let mine = self.mode.compare_exchange(Mode::None as u8, Mode::Starting as u8, Acquire, Relaxed).is_ok();
+        if mine {
+            let made = Malloc::make();
+            let mode = match &made {
+                Some(Malloc { heap: AnyHeap::Rseq(_), .. }) => Mode::Rseq,
+                Some(Malloc { heap: AnyHeap::Locks(_), .. }) => Mode::Locks,
+                None => Mode::Failed,
+            };
+            if let Some(malloc) = made {
+                // SAFETY: nobody reads it before the mode says so, and only one thread gets here.
+                unsafe { (*self.malloc.get()).write(malloc) };
+            }
+            self.mode.store(mode as u8, Release);
+            if self.get().is_some() {
+                forks_wait_for_us();
+            }
+        }
+        while self.mode() == Mode::Starting {
+            sched_yield();
+        }
+        self.get()
+    }
+}
+
+impl Malloc {
+    /// As large as the address space has room for.
+    #[cold]
+    fn make() -> Option<Malloc> {
+        let options = Options::of_environment();
+        let memory = memory_bytes().next_power_of_two();
+        let limit = address_space_limit();
+        // Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where they are counted,
+        // most is left to the program.
+        let [objects, runs] = match limit {
+            None => [memory.saturating_mul(2), memory.saturating_mul(8)],
+            Some(limit) => [limit / 8, limit / 3],
+        };
+        let heap = halves(objects.next_power_of_two().clamp(SECTION, 4 << 40), SECTION)
+            .find_map(|bytes| AnyHeap::make(bytes, &options))?;
+        let runs = halves(runs.min(8 << 40), 1 << 21).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
+        Some(Malloc { heap, runs, options })
+    }
+
+    #[inline]
+    pub fn cpu(&self) -> CpuId {
+        with_heap!(&self.heap, heap => heap.slab().platform().cpu())
+    }
+}
+
+/// A size, its half, and so on.
+fn halves(most: usize, least: usize) -> impl Iterator<Item = usize> {
+    core::iter::successors(Some(most), move |bytes| Some(bytes / 2).filter(|&half| half >= least))
+}
+
+impl AnyHeap {
+    fn make(bytes: usize, options: &Options) -> Option<AnyHeap> {
+        let config = HeapConfig { bytes, huge_pages: options.huge_pages, ..HeapConfig::default() };
+        let locks = || Heap::with_locks(&config).ok().map(AnyHeap::Locks);
+        match options.sections {
+            Sections::Locks => locks(),
+            Sections::Auto => match Heap::with_rseq(&config) {
+                Ok(heap) if heap.front::<Way>().is_some() => Some(AnyHeap::Rseq(heap)),
+                Ok(_) | Err(HeapError::Rseq(_)) => locks(),
+                Err(_) => None,
+            },
+        }
+    }
+}
+
+/// Has each fork of the program wait until no thread is within a slow path.
+fn forks_wait_for_us() {
+    extern "C" fn before() {
+        GATE.close();
+    }
+    extern "C" fn in_parent() {
+        GATE.open();
+    }
+    extern "C" fn in_child() {
+        GATE.open_in_child();
+        RETURNS.has_no_helper();
+    }
+    // SAFETY: functions that stay where they are; they take no lock that the C library has.
+    let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}

@@ -1,0 +1,77 @@
+//! What was used, in numbers.
+
+use core::fmt;
+
+use freehold::slab::{Cache, CacheUsage};
+
+use super::start::Malloc;
+use super::{AnyHeap, MADE, enter, with_heap};
+
+/// What a process's malloc has, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Objects in use, as large as they are, and those that CPUs have at hand.
+    pub objects: usize,
+    /// Pages of slabs beyond that.
+    pub idle_in_slabs: usize,
+    /// Runs in use, and those that CPUs have at hand.
+    pub runs: usize,
+    /// Free pages that may have memory.
+    pub free: usize,
+    /// Pages that were given back to the system.
+    pub returned: usize,
+}
+
+/// What the process's malloc has. Takes locks; `None` before the first request, and in a signal handler that interrupts
+/// the allocator.
+pub fn summary() -> Option<Summary> {
+    let malloc = MADE.get()?;
+    let _within = enter()?;
+    Some(malloc.summary())
+}
+
+/// Tells of each size what is in use; `None` as [`summary`].
+pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
+    let malloc = MADE.get()?;
+    let _within = enter()?;
+    with_heap!(&malloc.heap, heap => heap.slab().usage(&mut visit));
+    Some(())
+}
+
+/// Gives back to the system all that is free; says whether that was something.
+pub fn trim() -> bool {
+    let Some(malloc) = MADE.get() else { return false };
+    let Some(_within) = enter() else { return false };
+    let before = malloc.measure().free;
+    malloc.give_all_back();
+    malloc.measure().free < before
+}
+
+impl Malloc {
+    fn summary(&self) -> Summary {
+        let heap = with_heap!(&self.heap, heap => heap.usage());
+        let runs = self.runs.usage();
+        let mut objects = 0;
+        with_heap!(&self.heap, heap => heap.slab().usage(|cache, usage| {
+            objects += usage.active as usize * cache.object_size() as usize;
+        }));
+        Summary {
+            objects,
+            idle_in_slabs: heap.online.saturating_sub(heap.free + heap.returned + objects),
+            runs: runs.used,
+            free: heap.free + runs.backed,
+            returned: heap.returned,
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kib = |bytes: usize| bytes.div_ceil(1024);
+        writeln!(f, "freehold: {:>10} KiB in objects", kib(self.objects))?;
+        writeln!(f, "freehold: {:>10} KiB idle in slabs", kib(self.idle_in_slabs))?;
+        writeln!(f, "freehold: {:>10} KiB in runs of pages", kib(self.runs))?;
+        writeln!(f, "freehold: {:>10} KiB free", kib(self.free))?;
+        writeln!(f, "freehold: {:>10} KiB given back to the system", kib(self.returned))
+    }
+}

@@ -1,0 +1,234 @@
+//! The range, cut into runs, under one lock.
+//!
+//! ```text
+//! | used | backed | used | empty | used ...                  | never used |
+//! 0                                                         end          pages
+//! ```
+//!
+//! linux: the address space has the same problem, in mm/vma.c; this is the classic answer, boundary tags.
+
+use rustix::io::Errno;
+
+use super::bins::Bins;
+use super::table::{Kind, NONE, Table};
+use super::{Claimed, HUGE, PAGE};
+use crate::os::mmap::Reservation;
+
+/// Pages by which the part of the range that has been used grows: 32 MiB, so that system calls are few.
+const GROWTH: u32 = 32 << 8;
+
+/// Which runs of the range are free.
+#[derive(Debug)]
+pub(super) struct Space {
+    backed: Bins,
+    empty: Bins,
+    /// The first page that was never in a run.
+    end: u32,
+    /// Pages of the range.
+    pages: u32,
+    usage: Usage,
+}
+
+/// What a range of runs is used for, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Of runs in use, and of those that CPUs have at hand.
+    pub used: usize,
+    /// Of free runs that have memory.
+    pub backed: usize,
+}
+
+/// A run that was taken.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub first: u32,
+    pub is_empty: bool,
+}
+
+impl Space {
+    pub const fn new(pages: u32) -> Space {
+        Space { backed: Bins::EMPTY, empty: Bins::EMPTY, end: 0, pages, usage: Usage { used: 0, backed: 0 } }
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Takes a run of so many pages, from an address on that is a multiple of `align` of them: with memory if there is
+    /// one.
+    pub fn take(&mut self, table: &Table, range: &Reservation, pages: u32, align: u32) -> Result<Taken, Errno> {
+        let wide = pages.checked_add(align - 1).ok_or(Errno::NOMEM)?;
+        let found = self.backed.find(table, wide).or_else(|| self.empty.find(table, wide));
+        let run = match found {
+            Some(run) => run,
+            None => self.grow(table, range, wide)?,
+        };
+        let (kind, size) = table.at(run);
+        let since = table.since(run);
+        self.unlist(table, run, kind, size);
+        let start = range.start().as_ptr().addr() / PAGE % align as usize;
+        let first = (run + start as u32).next_multiple_of(align) - start as u32;
+        // What is left on either side has been part of a free run, so no neighbour is one of its kind.
+        self.list(table, run, first - run, kind, since);
+        self.list(table, first + pages, run + size - first - pages, kind, since);
+        table.write(first, pages, Kind::Used, 0);
+        self.usage.used += pages as usize * PAGE;
+        Ok(Taken { first, is_empty: kind == Kind::Empty })
+    }
+
+    /// Puts back a run that was claimed: it has memory.
+    pub fn put(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
+        self.usage.used -= pages as usize * PAGE;
+        self.join(table, first, pages, Kind::Backed, now);
+    }
+
+    /// Leaves a run in use so many of its pages, and frees the others.
+    pub fn cut(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
+        let (_, old) = table.at(first);
+        if pages < old {
+            table.write(first, pages, Kind::Used, 0);
+            self.put(table, first + pages, old - pages, now);
+        }
+    }
+
+    /// Gives a run in use as many pages of the free one behind it; says whether that was possible.
+    pub fn extend(&mut self, table: &Table, range: &Reservation, first: u32, pages: u32) -> bool {
+        let (_, old) = table.at(first);
+        let (next, wanted) = (first + old, pages - old);
+        if next == self.end && self.grow(table, range, wanted).is_err() {
+            return false;
+        }
+        let (kind, size) = table.at(next);
+        if !matches!(kind, Kind::Backed | Kind::Empty) || size < wanted {
+            return false;
+        }
+        let since = table.since(next);
+        self.unlist(table, next, kind, size);
+        table.forget(next);
+        self.list(table, next + wanted, size - wanted, kind, since);
+        table.write(first, pages, Kind::Used, 0);
+        self.usage.used += wanted as usize * PAGE;
+        true
+    }
+
+    /// Takes the last huge page, or less, of a backed run that was not freed after `until`: the largest there is.
+    pub fn take_backed(&mut self, table: &Table, until: u32) -> Option<Claimed> {
+        let run = self.backed.largest(table, |run| table.since(run) <= until)?;
+        let (kind, size) = table.at(run);
+        let since = table.since(run);
+        self.unlist(table, run, kind, size);
+        let first = (run + size - 1) / HUGE * HUGE;
+        let first = first.max(run);
+        self.list(table, run, first - run, kind, since);
+        let pages = run + size - first;
+        table.write(first, pages, Kind::Claimed, 0);
+        Some(Claimed { first, pages })
+    }
+
+    /// Puts it back, with or without its memory.
+    pub fn put_taken(&mut self, table: &Table, first: u32, pages: u32, is_empty: bool, since: u32) {
+        self.join(table, first, pages, if is_empty { Kind::Empty } else { Kind::Backed }, since);
+    }
+
+    /// An empty run of at least so many pages at the end, which has not been used yet.
+    fn grow(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<u32, Errno> {
+        let before = (self.end > 0).then(|| table.before(self.end)).filter(|&run| table.at(run).0 == Kind::Empty);
+        let there = before.map_or(0, |run| table.at(run).1);
+        let missing = pages.saturating_sub(there);
+        let left = self.pages - self.end;
+        if missing > left {
+            return Err(Errno::NOMEM);
+        }
+        // As much as is missing where there is little left, be it of the range or of what the system allows.
+        let step = missing.checked_next_multiple_of(GROWTH).unwrap_or(left).min(left);
+        let step = match self.commit(table, range, step) {
+            Err(_) if step > missing => self.commit(table, range, missing).map(|()| missing)?,
+            result => result.map(|()| step)?,
+        };
+        let first = self.end;
+        self.end += step;
+        Ok(self.join(table, first, step, Kind::Empty, 0))
+    }
+
+    fn commit(&self, table: &Table, range: &Reservation, pages: u32) -> Result<(), Errno> {
+        range.commit(self.end as usize * PAGE, pages as usize * PAGE)?;
+        table.commit(self.end + pages)
+    }
+
+    /// Makes a run free, as one with its neighbours of the same kind. Returns where it begins then.
+    fn join(&mut self, table: &Table, mut first: u32, mut pages: u32, kind: Kind, mut since: u32) -> u32 {
+        let next = first + pages;
+        if next < self.end && table.at(next).0 == kind {
+            let size = table.at(next).1;
+            since = since.max(table.since(next));
+            self.unlist(table, next, kind, size);
+            table.forget(next);
+            pages += size;
+        }
+        if first > 0 {
+            let before = table.before(first);
+            if table.at(before).0 == kind {
+                let size = table.at(before).1;
+                since = since.max(table.since(before));
+                self.unlist(table, before, kind, size);
+                table.forget(first);
+                (first, pages) = (before, pages + size);
+            }
+        }
+        self.list(table, first, pages, kind, since);
+        first
+    }
+
+    fn list(&mut self, table: &Table, first: u32, pages: u32, kind: Kind, since: u32) {
+        if pages == 0 {
+            return;
+        }
+        table.write(first, pages, kind, since);
+        match kind {
+            Kind::Backed => {
+                self.usage.backed += pages as usize * PAGE;
+                self.backed.insert(table, first, pages);
+            }
+            _ => self.empty.insert(table, first, pages),
+        }
+    }
+
+    fn unlist(&mut self, table: &Table, first: u32, kind: Kind, pages: u32) {
+        debug_assert!(first != NONE && matches!(kind, Kind::Backed | Kind::Empty), "it is free");
+        match kind {
+            Kind::Backed => {
+                self.usage.backed -= pages as usize * PAGE;
+                self.backed.remove(table, first, pages);
+            }
+            _ => self.empty.remove(table, first, pages),
+        }
+    }
+
+    /// Walks the range, and returns what is wrong.
+    #[cfg(test)]
+    pub fn check(&self, table: &Table) -> Result<(), &'static str> {
+        let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());
+        while page < self.end {
+            let (kind, pages) = table.at(page);
+            if kind == Kind::Inside || pages == 0 || page + pages > self.end {
+                return Err("a run begins where another ends");
+            }
+            if (page + 1..page + pages).any(|inside| table.at(inside).0 != Kind::Inside) {
+                return Err("inside of a run is none");
+            }
+            if page > 0 && table.at(table.before(page)).0 != last {
+                return Err("a run is found from its end");
+            }
+            if kind == last && matches!(kind, Kind::Backed | Kind::Empty) {
+                return Err("free neighbours of a kind are one");
+            }
+            match kind {
+                Kind::Backed => usage.backed += pages as usize * PAGE,
+                Kind::Empty => {}
+                _ => usage.used += pages as usize * PAGE,
+            }
+            (page, last) = (page + pages, kind);
+        }
+        if usage == self.usage { Ok(()) } else { Err("what is counted is there") }
+    }
+}

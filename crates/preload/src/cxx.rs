@@ -1,0 +1,312 @@
+//! The operators new and delete.
+//!
+//! A new that finds no memory calls the handler that the program has set, as often as there is one, and else throws
+//! `std::bad_alloc`, by the function of the C++ library that the program has. What is thrown passes through one frame of
+//! machine code here, which says how it is unwound, and through none of Rust.
+
+use core::ffi::{CStr, c_void};
+use core::fmt::Write;
+use core::ptr::null_mut;
+
+use freehold_malloc::os::platform::StandardError;
+use freehold_malloc::process;
+
+extern "C" fn try_new(size: usize, align: usize) -> *mut u8 {
+    process::allocate(size, align).map_or(null_mut(), |block| block.start.as_ptr())
+}
+
+/// What the program has set to be called when there is no memory.
+extern "C" fn new_handler() -> *mut c_void {
+    // SAFETY: a function without arguments that returns an address, as the C++ library says.
+    function(c"_ZSt15get_new_handlerv")
+        .map_or(null_mut(), |get| unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(get)() })
+}
+
+/// What throws `std::bad_alloc`. Without a C++ library nobody could catch it.
+extern "C" fn thrower() -> *mut c_void {
+    function(c"_ZSt17__throw_bad_allocv").unwrap_or_else(|| {
+        let _written = writeln!(StandardError, "freehold: operator new: there is no memory, and nothing to throw");
+        // SAFETY: ends the process, whatever it is at.
+        unsafe { libc::abort() }
+    })
+}
+
+fn function(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a name that ends in zero is asked for.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// Memory of so many bytes, aligned; or a call of the handler; or an exception.
+///
+/// # Safety
+/// The caller lets an exception pass.
+// SAFETY: keeps the registers that C's functions keep, and says where.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbx",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbx, 0",
+        "push r12",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset r12, 0",
+        "push rax",
+        ".cfi_adjust_cfa_offset 8",
+        "mov rbx, rdi",
+        "mov r12, rsi",
+        "2:",
+        "mov rdi, rbx",
+        "mov rsi, r12",
+        "call {try_new}",
+        "test rax, rax",
+        "jz 3f",
+        "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
+        "pop r12",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore r12",
+        "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbx",
+        "ret",
+        "3:",
+        ".cfi_adjust_cfa_offset 24",
+        ".cfi_rel_offset r12, 8",
+        ".cfi_rel_offset rbx, 16",
+        "call {new_handler}",
+        "test rax, rax",
+        "jz 4f",
+        "call rax",
+        "jmp 2b",
+        "4:",
+        "call {thrower}",
+        "call rax",
+        "ud2",
+        ".cfi_endproc",
+        try_new = sym try_new,
+        new_handler = sym new_handler,
+        thrower = sym thrower,
+    )
+}
+
+/// Memory of so many bytes, aligned; or a call of the handler; or an exception.
+///
+/// # Safety
+/// The caller lets an exception pass.
+// SAFETY: keeps the registers that C's functions keep, and says where.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_adjust_cfa_offset 32",
+        ".cfi_rel_offset x29, 0",
+        ".cfi_rel_offset x30, 8",
+        "stp x19, x20, [sp, #16]",
+        ".cfi_rel_offset x19, 16",
+        ".cfi_rel_offset x20, 24",
+        "mov x19, x0",
+        "mov x20, x1",
+        "2:",
+        "mov x0, x19",
+        "mov x1, x20",
+        "bl {try_new}",
+        "cbz x0, 3f",
+        "ldp x19, x20, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_remember_state",
+        ".cfi_def_cfa_offset 0",
+        "ret",
+        ".cfi_restore_state",
+        "3:",
+        "bl {new_handler}",
+        "cbz x0, 4f",
+        "blr x0",
+        "b 2b",
+        "4:",
+        "bl {thrower}",
+        "blr x0",
+        "brk #1",
+        ".cfi_endproc",
+        try_new = sym try_new,
+        new_handler = sym new_handler,
+        thrower = sym thrower,
+    )
+}
+
+/// The same where nothing can be thrown: the program ends.
+///
+/// # Safety
+/// None is asked for here.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut u8 {
+    let object = try_new(size, align);
+    if object.is_null() {
+        // SAFETY: ends the process, whatever it is at.
+        unsafe { libc::abort() }
+    }
+    object
+}
+
+/// A new that throws, by the name that C++ has for it.
+macro_rules! new {
+    ($($(#[$about:meta])* $name:ident;)*) => {$(
+        $(#[$about])*
+        ///
+        /// # Safety
+        /// The caller lets an exception pass.
+        // SAFETY: keeps the registers that C's functions keep; the name is C++'s, and so is what it does.
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name(_size: usize) -> *mut u8 {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rbx",
+                ".cfi_adjust_cfa_offset 8",
+                ".cfi_rel_offset rbx, 0",
+                "mov rbx, rdi",
+                "call {malloc}",
+                "mov rdi, rbx",
+                "pop rbx",
+                ".cfi_adjust_cfa_offset -8",
+                ".cfi_restore rbx",
+                "test rax, rax",
+                "jz 2f",
+                "ret",
+                "2:",
+                "mov esi, 16",
+                "jmp {slow}",
+                ".cfi_endproc",
+                malloc = sym plain_malloc,
+                slow = sym new_or_throw,
+            )
+        }
+
+        $(#[$about])*
+        ///
+        /// # Safety
+        /// The caller lets an exception pass.
+        // SAFETY: the name is C++'s, and so is what it does.
+        #[cfg(not(target_arch = "x86_64"))]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name(size: usize) -> *mut u8 {
+            // SAFETY: asks for memory alone.
+            unsafe { new_or_throw(size, 16) }
+        }
+    )*};
+}
+
+#[cfg(target_arch = "x86_64")]
+extern "C" fn plain_malloc(size: usize) -> *mut u8 {
+    process::malloc(size)
+}
+
+new! {
+    /// C++: `operator new(std::size_t)`.
+    _Znwm;
+    /// C++: `operator new[](std::size_t)`.
+    _Znam;
+}
+
+/// A new of aligned memory that throws: arguments are those of `new_or_throw`.
+macro_rules! new_aligned {
+    ($($(#[$about:meta])* $name:ident;)*) => {$(
+        $(#[$about])*
+        ///
+        /// # Safety
+        /// The caller lets an exception pass.
+        // SAFETY: only goes elsewhere; the name is C++'s, and so is what it does.
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name(_size: usize, _align: usize) -> *mut u8 {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("jmp {slow}", slow = sym new_or_throw);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("b {slow}", slow = sym new_or_throw);
+        }
+    )*};
+}
+
+new_aligned! {
+    /// C++17: `operator new(std::size_t, std::align_val_t)`.
+    _ZnwmSt11align_val_t;
+    /// C++17: `operator new[](std::size_t, std::align_val_t)`.
+    _ZnamSt11align_val_t;
+}
+
+/// A new that returns null.
+macro_rules! new_nothrow {
+    ($($(#[$about:meta])* $name:ident($($align:ident)?);)*) => {$(
+        $(#[$about])*
+        // SAFETY: the name is C++'s, and so is what it does.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub extern "C" fn $name(size: usize, $($align: usize,)? _nothrow: *const c_void) -> *mut u8 {
+            try_new(size, 16 $( - 16 + $align)?)
+        }
+    )*};
+}
+
+new_nothrow! {
+    /// C++: `operator new(std::size_t, const std::nothrow_t&)`.
+    _ZnwmRKSt9nothrow_t();
+    /// C++: `operator new[](std::size_t, const std::nothrow_t&)`.
+    _ZnamRKSt9nothrow_t();
+    /// C++17: `operator new(std::size_t, std::align_val_t, const std::nothrow_t&)`.
+    _ZnwmSt11align_val_tRKSt9nothrow_t(align);
+    /// C++17: `operator new[](std::size_t, std::align_val_t, const std::nothrow_t&)`.
+    _ZnamSt11align_val_tRKSt9nothrow_t(align);
+}
+
+/// A delete, by the name that C++ has for it; what comes after the address is no news to this malloc.
+macro_rules! delete {
+    ($($(#[$about:meta])* $name:ident($($more:ty),*);)*) => {$(
+        $(#[$about])*
+        ///
+        /// # Safety
+        /// It is null, or an operator new gave it, and nobody uses it any more.
+        // SAFETY: the name is C++'s, and so is what it does.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name(object: *mut u8, $(_: $more),*) {
+            // SAFETY: the caller promises it.
+            unsafe { process::free(object) }
+        }
+    )*};
+}
+
+delete! {
+    /// C++: `operator delete(void*)`.
+    _ZdlPv();
+    /// C++: `operator delete[](void*)`.
+    _ZdaPv();
+    /// C++: `operator delete(void*, const std::nothrow_t&)`.
+    _ZdlPvRKSt9nothrow_t(*const c_void);
+    /// C++: `operator delete[](void*, const std::nothrow_t&)`.
+    _ZdaPvRKSt9nothrow_t(*const c_void);
+    /// C++14: `operator delete(void*, std::size_t)`.
+    _ZdlPvm(usize);
+    /// C++14: `operator delete[](void*, std::size_t)`.
+    _ZdaPvm(usize);
+    /// C++17: `operator delete(void*, std::align_val_t)`.
+    _ZdlPvSt11align_val_t(usize);
+    /// C++17: `operator delete[](void*, std::align_val_t)`.
+    _ZdaPvSt11align_val_t(usize);
+    /// C++17: `operator delete(void*, std::size_t, std::align_val_t)`.
+    _ZdlPvmSt11align_val_t(usize, usize);
+    /// C++17: `operator delete[](void*, std::size_t, std::align_val_t)`.
+    _ZdaPvmSt11align_val_t(usize, usize);
+    /// C++17: `operator delete(void*, std::align_val_t, const std::nothrow_t&)`.
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(usize, *const c_void);
+    /// C++17: `operator delete[](void*, std::align_val_t, const std::nothrow_t&)`.
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(usize, *const c_void);
+}

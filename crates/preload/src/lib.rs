@@ -1,0 +1,29 @@
+//! Freehold under a whole program, by the C library's names.
+//!
+//! ```text
+//! c            malloc, free and their kin
+//! cxx          the operators new and delete, which throw what C++ throws
+//! introspect   what was used: mallinfo2, malloc_info, malloc_stats; malloc_trim and mallopt
+//! exit         what is said when the program ends
+//! ```
+//!
+//! Built with the profile `preload`, nothing of the standard library is in it: what the standard library needs of a
+//! malloc would be this one, or, in a program that brings its own, somebody else's. Elsewhere it is linked, so that the
+//! crate can be built and looked at along with all others.
+
+#![cfg_attr(panic = "abort", no_std)]
+
+mod c;
+mod cxx;
+mod exit;
+mod introspect;
+
+/// Says where, and ends the program: what comes next cannot be right.
+#[cfg(panic = "abort")]
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    use core::fmt::Write;
+    let _written = writeln!(freehold_malloc::os::platform::StandardError, "freehold: {info}; please report this");
+    // SAFETY: ends the process, whatever it is at.
+    unsafe { libc::abort() }
+}
