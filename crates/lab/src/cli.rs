@@ -68,6 +68,8 @@ pub enum Command {
     Disasm(cmd::disasm::DisasmArgs),
     /// List the policies, and how to change one
     Policies(cmd::policies::PoliciesArgs),
+    /// Run a program whose malloc is Freehold
+    Run(cmd::run::RunArgs),
     /// Make page traffic, as workloads of `boot` do
     #[command(hide = true)]
     Load(freehold_load::LoadArgs),

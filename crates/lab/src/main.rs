@@ -35,8 +35,8 @@ fn main() -> ExitCode {
 /// Answers the command that `cli` asks for; without one, prints the help.
 fn run(cli: Cli) -> Result<(), Error> {
     let style = Style::of_stdout(cli.color);
-    // A recording's stdout is its command's, and manual pages are files.
-    if !matches!(cli.command, Some(Command::Record(_) | Command::Man(_))) {
+    // The stdout of a recording or a run is its command's, and manual pages are files.
+    if !matches!(cli.command, Some(Command::Record(_) | Command::Run(_) | Command::Man(_))) {
         stdout::check()?;
     }
     match cli.command {
@@ -57,6 +57,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         #[cfg(feature = "disasm")]
         Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
+        Some(Command::Run(args)) => cmd::run::run(&args),
         Some(Command::Load(args)) => freehold_load::run(args).map_err(Error::Load),
         Some(Command::Completions(args)) => cmd::completions::run(&args),
         Some(Command::Man(args)) => cmd::man::run(&args),

@@ -5,6 +5,7 @@
 //! the work goes on where that makes sense.
 
 mod files;
+pub mod malloc;
 mod memory;
 mod network;
 mod server;
@@ -107,6 +108,8 @@ enum Load {
         #[arg(long)]
         work: usize,
     },
+    /// Ask the process's malloc for memory, in one of several ways, and print what that took.
+    Malloc(malloc::MallocArgs),
     /// Create, look at and remove small files: inodes, directory entries, page cache.
     Files {
         #[arg(long)]
@@ -143,6 +146,7 @@ pub fn run(args: LoadArgs) -> io::Result<()> {
             let [before, backlog] = [before, backlog].map(server::mib);
             server::serve(server::Server { before, receiving, answering, requests, backlog, work })
         }
+        Load::Malloc(args) => malloc::run(&args),
         Load::Files { folder, count } => files::churn(&folder, count),
     }
 }

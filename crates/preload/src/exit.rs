@@ -4,12 +4,14 @@ use freehold_malloc::os::platform::StandardError;
 use freehold_malloc::process::options;
 use freehold_malloc::process::options::Stats;
 
-use crate::introspect::say_all;
+use crate::introspect::{say_all, say_summary};
 
 /// Called by the loader when the program returns from main or calls exit.
 extern "C" fn at_exit() {
-    if options::current().is_some_and(|options| options.stats == Stats::AtExit) {
-        say_all(&mut StandardError);
+    match options::current().map(|options| options.stats) {
+        None | Some(Stats::Off) => {}
+        Some(Stats::AtExit) => say_summary(&mut StandardError),
+        Some(Stats::OfSizes) => say_all(&mut StandardError),
     }
 }
 

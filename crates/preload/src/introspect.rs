@@ -66,10 +66,18 @@ pub extern "C" fn malloc_stats() {
     say_all(&mut StandardError);
 }
 
-/// What was used as a whole, and of each size.
+/// What was used as a whole, in a line.
+pub(crate) fn say_summary(to: &mut dyn Write) {
+    if let Some(summary) = stats::summary() {
+        // SAFETY: asks for a number alone.
+        let process = unsafe { libc::getpid() };
+        let _written = writeln!(to, "freehold: process {process}: {summary}");
+    }
+}
+
+/// The same, and of each size.
 pub(crate) fn say_all(to: &mut dyn Write) {
-    let Some(summary) = stats::summary() else { return };
-    let _written = write!(to, "{summary}");
+    say_summary(to);
     let _written = writeln!(to, "freehold: {:<16}{:>12}{:>12}{:>10}", "size", "in use", "room for", "slabs");
     stats::each_size(|cache, usage| {
         if usage.slabs > 0 {
@@ -83,6 +91,8 @@ pub(crate) fn say_all(to: &mut dyn Write) {
             );
         }
     });
+    let _written = to.write_str("freehold: free blocks of 4 KiB, 8 KiB, and so on:\n");
+    let _written = stats::write_free_blocks(to);
 }
 
 /// A stream of C's, to write text to.

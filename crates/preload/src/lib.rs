@@ -4,6 +4,7 @@
 //! c            malloc, free and their kin
 //! cxx          the operators new and delete, which throw what C++ throws
 //! introspect   what was used: mallinfo2, malloc_info, malloc_stats; malloc_trim and mallopt
+//! namespaces   leaving a namespace, before which the helper ends
 //! exit         what is said when the program ends
 //! ```
 //!
@@ -17,6 +18,7 @@ mod c;
 mod cxx;
 mod exit;
 mod introspect;
+mod namespaces;
 
 /// Says where, and ends the program: what comes next cannot be right.
 #[cfg(panic = "abort")]

@@ -60,6 +60,7 @@ const FLOORS: [(&str, &[&str]); 22] = [
             "freehold-fragment",
             "freehold-inspect",
             "freehold-load",
+            "freehold-malloc",
             "freehold-measure",
             "freehold-recordings",
             "freehold-registry",

@@ -140,8 +140,13 @@ const MALLOC: &[Floor] = &[
     floor(&["global"], &["process"]),
 ];
 
-const PRELOAD: &[Floor] =
-    &[floor(&["c"], &[]), floor(&["cxx"], &[]), floor(&["introspect"], &[]), floor(&["exit"], &["introspect"])];
+const PRELOAD: &[Floor] = &[
+    floor(&["c"], &[]),
+    floor(&["cxx"], &[]),
+    floor(&["introspect"], &[]),
+    floor(&["namespaces"], &[]),
+    floor(&["exit"], &["introspect"]),
+];
 
 const INSPECT: &[Floor] = &[
     floor(&["frames"], &[]),

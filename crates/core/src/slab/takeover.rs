@@ -22,7 +22,7 @@ use super::slab::{Owner, Queue, Slab};
 use super::word::{EMPTY, is_mark};
 use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
-use crate::base::{CpuId, Pfn};
+use crate::base::{CpuId, NodeId, Pfn};
 use crate::platform::Platform;
 
 const NIL: u32 = u32::MAX;
@@ -237,8 +237,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.free_chain_remote(cache, self.map.slab(pfn), chain, last);
     }
 
-    /// Gives back every wholly free slab of a node.
-    pub(super) fn shrink_node(&self, node: crate::base::NodeId, cache: &Cache) {
+    /// Gives every slab back that is wholly free and a node's; what CPUs and barns have stays theirs, so nothing is fenced.
+    /// For memory that is to go back in larger pieces, which a single such slab prevents.
+    pub fn shrink_nodes(&self) {
+        for cache in self.each_cache() {
+            (0..self.pages.nodes()).for_each(|node| self.shrink_node(NodeId(node), &cache));
+        }
+    }
+
+    /// Gives back every wholly free slab of a node. Costs a look at each of its slabs that is not used up.
+    pub(super) fn shrink_node(&self, node: NodeId, cache: &Cache) {
         let mut hand = self.disowned(cache);
         let mut list = self.of_node(node, cache.id).lock();
         self.bring_home_to_node(node, cache.id, &mut list);

@@ -19,6 +19,7 @@ pub mod man;
 pub mod policies;
 pub mod record;
 pub mod replay;
+pub mod run;
 pub mod sim;
 pub mod snapshot;
 

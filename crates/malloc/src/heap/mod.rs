@@ -218,7 +218,13 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     pub fn give_back(&self, bytes: usize) -> usize {
         let mut given = 0;
         while given < bytes {
-            let Some(block) = supply::take_block(self.pages()) else { break };
+            // A page on a CPU's list is a hole in a block, and so is a slab that is kept for later.
+            let block = supply::take_block(self.pages()).or_else(|| {
+                self.slab.shrink_nodes();
+                self.pages().drain_all();
+                supply::take_block(self.pages())
+            });
+            let Some(block) = block else { break };
             if supply::empty(self.pages(), &self.ranges.memory, block).is_err() {
                 break;
             }
@@ -235,6 +241,14 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let (online, returned) = (self.online.load(Relaxed), self.returned.load(Relaxed));
         let free: u64 = self.pages().zones().iter().map(Zone::free_pages).sum();
         HeapUsage { online, returned, free: (free * u64::from(PAGE_SIZE)) as usize }
+    }
+
+    /// Writes how many free blocks of pages of each order there are, as `/proc/buddyinfo` does.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_free_blocks(&self, mut to: &mut dyn fmt::Write) -> fmt::Result {
+        freehold::procfs::buddyinfo(self.pages(), &mut to)
     }
 
     fn take_note(&self, supply: &Supply) {

@@ -1,12 +1,16 @@
 //! A thread that gives back what nobody needs: for programs that become idle, in which no free would do it.
 //!
-//! It starts when a program with threads frees memory, never in one that has a single thread: that may still want to
-//! leave a namespace, which threads forbid. All signals are blocked in it. It sleeps a quarter of a second between its
-//! steps, 2 MiB each, while something is free, and otherwise until it is called.
+//! It starts when a program first has free memory to give back, and sleeps a quarter of a second between its looks. All
+//! signals are blocked in it. A process that has it is one of several threads, which may not leave some namespaces: so
+//! whoever is about to ([`stop`]) ends it first, and the next free starts it again.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::thread::futex;
 
 use super::start::Malloc;
 use super::{AnyHeap, MADE, enter, returns, with_heap};
@@ -17,71 +21,111 @@ const STACK: usize = 64 << 10;
 const LITTLE: usize = 1 << 20;
 /// Bytes of a step, after which other threads may come by.
 const STEP: usize = 2 << 20;
+/// Between two looks.
+const PAUSE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+/// Looks at a program that does nothing, after which the objects that CPUs have at hand are given back, too.
+const IDLE: u32 = 8;
 
-/// Starts it if the program has threads; says whether it did. Within a slow path: what the C library allocates for it
-/// is of the piece set aside.
+/// Whether it is to go on.
+static ORDER: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = 0;
+const RUN: u32 = 1;
+const STOP: u32 = 2;
+/// Its name for the C library.
+static THREAD: AtomicU64 = AtomicU64::new(0);
+
+/// Starts it, unless it is there; says whether it is. Within a slow path: what the C library allocates for it is of the
+/// piece set aside.
 pub(super) fn start() -> bool {
-    if is_single_threaded() {
-        return false;
+    if ORDER.compare_exchange(NONE, RUN, Acquire, Relaxed).is_err() {
+        return true;
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::zeroed();
     // SAFETY: attributes are initialized before they are used, and destroyed at last; the function stays where it is.
-    unsafe {
+    let started = unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_attr_init(attributes.as_mut_ptr());
-        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK.max(libc::PTHREAD_STACK_MIN));
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
-        let started = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, null_mut());
+        let started = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, null_mut()) == 0;
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        started == 0
+        THREAD.store(thread.assume_init(), Release);
+        started
+    };
+    if !started {
+        ORDER.store(NONE, Relaxed);
     }
+    started
 }
 
-/// As glibc knows it; on other systems it is taken for one.
-fn is_single_threaded() -> bool {
-    // SAFETY: a name that ends in zero; the variable is a char.
-    unsafe {
-        let known = libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()).cast::<u8>();
-        known.is_null() || known.read() != 0
+/// Ends it, if it is there, and waits until it is gone. Within no slow path.
+pub fn stop() {
+    if ORDER.compare_exchange(RUN, STOP, Acquire, Relaxed).is_err() {
+        return;
     }
+    let _woken = futex::wake(&ORDER, futex::Flags::PRIVATE, 1);
+    // SAFETY: the thread was started and not yet waited for, by the order that was taken back here.
+    unsafe { libc::pthread_join(THREAD.load(Acquire), null_mut()) };
+    ORDER.store(NONE, Release);
+}
+
+/// In a child, which does not have it.
+pub(super) fn forget() {
+    ORDER.store(NONE, Relaxed);
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let Some(malloc) = MADE.get() else { return null_mut() };
     // SAFETY: a name that ends in zero, shorter than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"freehold".as_ptr()) };
-    let age = malloc.options.age.div_ceil(1000).max(1);
-    let mut idle_for = 0;
-    loop {
-        // SAFETY: asks for nothing but time.
-        unsafe { libc::poll(null_mut(), 0, 250) };
-        idle_for = if malloc.measure().free > LITTLE || idle_for == 0 { 0 } else { idle_for + 1 };
-        give_back_old(malloc, age);
+    let mut seen = (0, 0);
+    let mut idle = 0;
+    while ORDER.load(Acquire) == RUN {
+        let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
+        let now = malloc.measure();
+        idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
+        if idle == IDLE {
+            shrink(malloc);
+        } else if now.free > LITTLE {
+            give_back_old(malloc);
+        }
+        let now = malloc.measure();
+        seen = (now.used, now.free);
     }
+    null_mut()
 }
 
 /// Gives back all that is old, in steps.
-fn give_back_old(malloc: &Malloc, age: u32) {
-    let until = returns::now().saturating_sub(4 * age);
+fn give_back_old(malloc: &Malloc) {
+    let now = returns::now();
+    let until = now.saturating_sub(malloc.options.age / returns::TICK);
     if let Some(_within) = enter() {
-        malloc.runs.drain(returns::now());
+        malloc.runs.drain(now);
     }
-    loop {
-        let Some(_within) = enter() else { return };
-        let given = malloc.runs.give_back(STEP, until);
-        if given == 0 {
-            break;
-        }
+    while let Some(_within) = enter()
+        && malloc.runs.give_back(STEP, until) > 0
+    {}
+    give_heap_back(malloc);
+}
+
+/// The heap knows no age of what is free: it keeps what the program's next frees may do without.
+fn give_heap_back(malloc: &Malloc) {
+    while malloc.measure().free > LITTLE
+        && let Some(_within) = enter()
+        && with_heap!(&malloc.heap, heap => heap.give_back(STEP)) > 0
+    {}
+}
+
+/// Gives back what CPUs have at hand, if that can be taken from afar, and all that is free then.
+fn shrink(malloc: &Malloc) {
+    if let Some(_within) = enter()
+        && malloc.can_fence()
+    {
+        with_heap!(&malloc.heap, heap => heap.slab().shrink());
     }
-    while malloc.measure().free > LITTLE {
-        let Some(_within) = enter() else { return };
-        if with_heap!(&malloc.heap, heap => heap.give_back(STEP)) == 0 {
-            break;
-        }
-    }
+    give_heap_back(malloc);
 }

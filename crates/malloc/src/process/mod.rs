@@ -12,12 +12,13 @@
 //! gate       who is within a slow path: what signal handlers and forks need to know
 //! nested     what a call uses that interrupts a slow path of its own thread
 //! returns    memory that goes back to the system
+//! helper     a thread that gives it back
 //! options    FREEHOLD_OPTIONS
 //! stats      what was used, in numbers
 //! ```
 
 mod gate;
-mod helper;
+pub mod helper;
 mod nested;
 pub mod options;
 mod realloc;

@@ -16,7 +16,8 @@ const NAME: &CStr = c"FREEHOLD_OPTIONS";
 pub struct Options {
     /// Who gives memory back to the system.
     pub give_back: GiveBack,
-    /// Bytes that are kept for later requests when they are free, beside a quarter of what is in use.
+    /// Bytes that are kept for later requests when they are free, beside a quarter of what is in use, for long; half as
+    /// many more, beside twice what is in use, for the moment.
     pub keep: usize,
     /// Milliseconds after which free memory is not kept any more.
     pub age: u32,
@@ -53,8 +54,10 @@ pub enum Sections {
 pub enum Stats {
     /// No.
     Off,
-    /// Yes, on standard error.
+    /// Yes, in a line on standard error.
     AtExit,
+    /// Yes, and of each size.
+    OfSizes,
 }
 
 /// Bytes to keep for a program that wants nothing given back: more than there are.
@@ -76,6 +79,19 @@ impl Options {
         stats: Stats::Off,
     };
 
+    /// What is known, for whoever wrote something else.
+    pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, \
+                             huge-pages=system|wanted, sections=auto|locks, stats=off|exit|sizes";
+
+    /// Whether all of a text is understood.
+    ///
+    /// # Errors
+    /// The first part of it that is not.
+    pub fn check(text: &[u8]) -> Result<(), &[u8]> {
+        let mut options = Options::DEFAULT;
+        options.read(text)
+    }
+
     /// What the environment says.
     pub(super) fn of_environment() -> Options {
         let mut options = Options::DEFAULT;
@@ -92,7 +108,8 @@ impl Options {
             let wrong = core::str::from_utf8(wrong).unwrap_or("something that is no text");
             let _written = writeln!(
                 StandardError,
-                "freehold: FREEHOLD_OPTIONS: `{wrong}` is not understood and has no effect; {KNOWN}"
+                "freehold: FREEHOLD_OPTIONS: `{wrong}` is not understood and has no effect; {}",
+                Options::KNOWN
             );
         }
         options
@@ -124,15 +141,12 @@ impl Options {
             (b"sections", b"locks") => self.sections = Sections::Locks,
             (b"stats", b"off") => self.stats = Stats::Off,
             (b"stats", b"exit") => self.stats = Stats::AtExit,
+            (b"stats", b"sizes") => self.stats = Stats::OfSizes,
             _ => return None,
         }
         Some(())
     }
 }
-
-/// What is known, for whoever wrote something else.
-const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, huge-pages=system|wanted, \
-                     sections=auto|locks, stats=off|exit";
 
 fn number(text: &[u8]) -> Option<usize> {
     core::str::from_utf8(text).ok()?.parse().ok()
@@ -156,6 +170,7 @@ mod tests {
     fn read(text: &str) -> (Options, Result<(), &[u8]>) {
         let mut options = Options::DEFAULT;
         let result = options.read(text.as_bytes());
+        assert_eq!(Options::check(text.as_bytes()), result);
         (options, result)
     }
 
@@ -172,7 +187,7 @@ mod tests {
         };
         assert_eq!(read(text), (wanted, Ok(())));
         assert_eq!(read(""), (Options::DEFAULT, Ok(())));
-        assert!(KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 6);
+        assert!(Options::KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 6);
     }
 
     #[test]

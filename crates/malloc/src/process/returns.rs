@@ -1,15 +1,15 @@
 //! Memory that goes back to the system.
 //!
-//! Free memory is kept for later requests: 16 MiB, and a quarter of what is in use. What is free beyond that goes back by
-//! the frees themselves, as much as each frees and 2 MiB at least. So a program that frees all it has keeps 16 MiB, and
-//! one that frees and allocates the same keeps what it needs. What is kept goes back when it has been free for two
-//! seconds, 2 MiB a free; or all of it by a helper ([`helper`](super::helper)), if the options say so.
+//! What is free beyond 24 MiB and twice what is in use goes back by the frees themselves, as much as each frees, 2 MiB at
+//! least. So a program that frees all it has keeps little, and one that frees and allocates the same keeps what it
+//! needs. What is free beyond 16 MiB and a quarter of what is in use goes back when it has been free for two seconds, some
+//! of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
 //! and no huge page.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::AnyHeap;
 use super::helper;
@@ -17,22 +17,26 @@ use super::options::GiveBack;
 use super::start::Malloc;
 use super::with_heap;
 
-/// What is in use is divided by this for what may be free beside it.
+/// What is in use is divided by this for what may be free beside it for long.
 const KEPT_SHARE: usize = 4;
-/// Bytes that one free gives back, at least and at most.
+/// What is in use is multiplied by this for what may be free beside it for the moment.
+const KEPT_BRIEFLY: usize = 2;
+/// Bytes that one free gives back at least; and at most, unless it frees more itself.
 const STEP: usize = 2 << 20;
-const STEP_MAX: usize = 16 << 20;
+const STEP_MAX: usize = 32 << 20;
+/// Bytes that a free gives back of what is old: less than a millisecond's work.
+const STEP_OLD: usize = 8 << 20;
 /// Milliseconds that are told apart.
-const TICK: u32 = 250;
+pub(super) const TICK: u32 = 250;
 
 /// What is known of giving back.
 #[derive(Debug)]
 pub(super) struct Returns {
     /// The moment of the last look at what is old.
     last: AtomicU32,
-    /// The moment in which the heap had no whole block to give.
-    nothing_whole: AtomicU32,
-    has_helper: AtomicBool,
+    /// Bytes that must be free in the heap before it is asked again, after it had no whole block to give; forgotten with
+    /// the moment.
+    ask_heap_at: AtomicUsize,
     /// Bytes that are kept, if the program has said so since it began.
     keep: AtomicUsize,
 }
@@ -42,12 +46,7 @@ const UNSAID: usize = usize::MAX;
 
 impl Returns {
     pub const fn new() -> Returns {
-        Returns {
-            last: AtomicU32::new(0),
-            nothing_whole: AtomicU32::new(u32::MAX),
-            has_helper: AtomicBool::new(false),
-            keep: AtomicUsize::new(UNSAID),
-        }
+        Returns { last: AtomicU32::new(0), ask_heap_at: AtomicUsize::new(0), keep: AtomicUsize::new(UNSAID) }
     }
 
     /// Gives back what is more than should be kept, after so many bytes were freed, and some of what is old.
@@ -57,11 +56,17 @@ impl Returns {
             return;
         }
         let Free { used, free } = malloc.measure();
-        let kept = self.keep(malloc) + used / KEPT_SHARE;
-        if free > kept {
+        if free > STEP && malloc.options.give_back == GiveBack::Helper {
+            self.look_for_old(malloc);
+        }
+        let keep = self.keep(malloc);
+        let most = keep + keep / 2 + KEPT_BRIEFLY * used;
+        if free > most {
             let now = now();
-            self.step(malloc, freed.clamp(STEP, STEP_MAX).min(free - kept), now, now);
-        } else if free > STEP {
+            // What is too much grows by so much with each free.
+            let wanted = (1 + KEPT_BRIEFLY) * freed;
+            self.step(malloc, wanted.clamp(STEP, STEP_MAX.max(freed)).min(free - most), now);
+        } else if free > keep + used / KEPT_SHARE && malloc.options.give_back == GiveBack::Frees {
             self.look_for_old(malloc);
         }
     }
@@ -84,28 +89,24 @@ impl Returns {
         if self.last.swap(now, Relaxed) == now {
             return;
         }
-        let wants_helper = malloc.options.give_back == GiveBack::Helper;
-        if wants_helper && !self.has_helper.swap(true, Relaxed) && !helper::start() {
-            self.has_helper.store(false, Relaxed);
+        if malloc.options.give_back == GiveBack::Helper {
+            helper::start();
+            return;
         }
         malloc.runs.drain(now);
-        self.step(malloc, STEP, now.saturating_sub(malloc.options.age / TICK), now);
+        self.ask_heap_at.store(0, Relaxed);
+        self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
     }
 
     /// Gives so much back, of runs what was freed until then.
-    fn step(&self, malloc: &Malloc, bytes: usize, until: u32, now: u32) {
+    fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
-        if given < bytes && self.nothing_whole.load(Relaxed) != now {
-            let wanted = bytes - given;
-            if with_heap!(&malloc.heap, heap => heap.give_back(wanted)) < wanted {
-                self.nothing_whole.store(now, Relaxed);
-            }
+        let wanted = bytes - given.min(bytes);
+        let free = || with_heap!(&malloc.heap, heap => heap.usage().free);
+        if wanted > 0 && free() >= self.ask_heap_at.load(Relaxed) {
+            let has_less = with_heap!(&malloc.heap, heap => heap.give_back(wanted)) < wanted;
+            self.ask_heap_at.store(if has_less { free() + STEP } else { 0 }, Relaxed);
         }
-    }
-
-    /// In a child, which has one thread.
-    pub fn has_no_helper(&self) {
-        self.has_helper.store(false, Relaxed);
     }
 }
 
@@ -126,13 +127,24 @@ impl Malloc {
         Free { used, free: heap.free + runs.backed }
     }
 
+    /// Whether what other CPUs have at hand can be taken from them: a sandbox may have taken the system call away.
+    pub fn can_fence(&self) -> bool {
+        match &self.heap {
+            AnyHeap::Rseq(heap) => heap.slab().local().can_fence(),
+            AnyHeap::Locks(_) => true,
+        }
+    }
+
     /// Gives back all that is free.
     pub fn give_all_back(&self) {
         let now = now();
         self.runs.drain(now);
         self.runs.give_back(usize::MAX, now);
+        let can_fence = self.can_fence();
         with_heap!(&self.heap, heap => {
-            heap.slab().shrink();
+            if can_fence {
+                heap.slab().shrink();
+            }
             heap.give_back(usize::MAX)
         });
     }

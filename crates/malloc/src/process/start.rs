@@ -10,7 +10,7 @@ use freehold::platform::Platform;
 use rustix::thread::sched_yield;
 
 use super::options::{Options, Sections};
-use super::{AnyHeap, GATE, RETURNS, Way, with_heap};
+use super::{AnyHeap, GATE, Way, helper, with_heap};
 use crate::heap::{Heap, HeapConfig, HeapError, SECTION};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
@@ -175,7 +175,7 @@ fn forks_wait_for_us() {
     }
     extern "C" fn in_child() {
         GATE.open_in_child();
-        RETURNS.has_no_helper();
+        helper::forget();
     }
     // SAFETY: functions that stay where they are; they take no lock that the C library has.
     let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

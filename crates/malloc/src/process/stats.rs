@@ -38,6 +38,12 @@ pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
     Some(())
 }
 
+/// Writes how many free blocks of pages of each order the heap has, as `/proc/buddyinfo` does.
+pub fn write_free_blocks(to: &mut dyn fmt::Write) -> fmt::Result {
+    let Some((malloc, _within)) = MADE.get().zip(enter()) else { return Ok(()) };
+    with_heap!(&malloc.heap, heap => heap.write_free_blocks(to))
+}
+
 /// Gives back to the system all that is free; says whether that was something.
 pub fn trim() -> bool {
     let Some(malloc) = MADE.get() else { return false };
@@ -68,10 +74,8 @@ impl Malloc {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |bytes: usize| bytes.div_ceil(1024);
-        writeln!(f, "freehold: {:>10} KiB in objects", kib(self.objects))?;
-        writeln!(f, "freehold: {:>10} KiB idle in slabs", kib(self.idle_in_slabs))?;
-        writeln!(f, "freehold: {:>10} KiB in runs of pages", kib(self.runs))?;
-        writeln!(f, "freehold: {:>10} KiB free", kib(self.free))?;
-        writeln!(f, "freehold: {:>10} KiB given back to the system", kib(self.returned))
+        let Summary { objects, idle_in_slabs, runs, free, returned } = *self;
+        write!(f, "{} KiB in objects ({} KiB idle beside them), ", kib(objects), kib(idle_in_slabs))?;
+        write!(f, "{} KiB in runs of pages, {} KiB free, {} KiB given back", kib(runs), kib(free), kib(returned))
     }
 }

@@ -17,6 +17,9 @@ use crate::os::mmap::Reservation;
 /// Pages by which the part of the range that has been used grows: 32 MiB, so that system calls are few.
 const GROWTH: u32 = 32 << 8;
 
+/// What a backed run may be of a request, at least, to be stretched.
+const STRETCHED: u32 = 4;
+
 /// Which runs of the range are free.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -58,10 +61,16 @@ impl Space {
     /// one.
     pub fn take(&mut self, table: &Table, range: &Reservation, pages: u32, align: u32) -> Result<Taken, Errno> {
         let wide = pages.checked_add(align - 1).ok_or(Errno::NOMEM)?;
-        let found = self.backed.find(table, wide).or_else(|| self.empty.find(table, wide));
-        let run = match found {
+        let run = match self.backed.find(table, wide) {
             Some(run) => run,
-            None => self.grow(table, range, wide)?,
+            None => {
+                if align == 1
+                    && let Some(first) = self.stretch(table, pages)
+                {
+                    return Ok(Taken { first, is_empty: false });
+                }
+                self.empty.find(table, wide).map_or_else(|| self.grow(table, range, wide), Ok)?
+            }
         };
         let (kind, size) = table.at(run);
         let since = table.since(run);
@@ -74,6 +83,40 @@ impl Space {
         table.write(first, pages, Kind::Used, 0);
         self.usage.used += pages as usize * PAGE;
         Ok(Taken { first, is_empty: kind == Kind::Empty })
+    }
+
+    /// Takes a backed run that is too short, and as much of the empty one beside it as is missing. Else memory that is free
+    /// in pieces would stay so, and what is asked for would take more.
+    fn stretch(&mut self, table: &Table, pages: u32) -> Option<u32> {
+        let is_empty = |run: u32, missing: u32| matches!(table.at(run), (Kind::Empty, size) if size >= missing);
+        let mut beside = None;
+        let end = self.end;
+        let run = self.backed.largest(table, |run| {
+            let size = table.at(run).1;
+            // Not for a small part of what is asked for.
+            let is_worth_it = (pages / STRETCHED..pages).contains(&size);
+            let (next, missing) = (run + size, pages.saturating_sub(size));
+            beside = is_worth_it.then_some(()).and_then(|()| {
+                let after = (next < end && is_empty(next, missing)).then_some(next);
+                after.or_else(|| (run > 0).then(|| table.before(run)).filter(|&before| is_empty(before, missing)))
+            });
+            beside.is_some()
+        })?;
+        let (beside, size) = (beside?, table.at(run).1);
+        let (other, missing) = (table.at(beside).1, pages - size);
+        self.unlist(table, run, Kind::Backed, size);
+        self.unlist(table, beside, Kind::Empty, other);
+        let first = if beside > run { run } else { run - missing };
+        if beside > run {
+            table.forget(beside);
+            self.list(table, run + pages, other - missing, Kind::Empty, 0);
+        } else {
+            table.forget(run);
+            self.list(table, beside, other - missing, Kind::Empty, 0);
+        }
+        table.write(first, pages, Kind::Used, 0);
+        self.usage.used += pages as usize * PAGE;
+        Some(first)
     }
 
     /// Puts back a run that was claimed: it has memory.

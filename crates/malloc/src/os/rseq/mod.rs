@@ -58,6 +58,14 @@ impl Rseq {
         find::find().map(|area| Rseq { area })
     }
 
+    /// Whether the kernel still fences: a program may have given the system call up since it began.
+    pub fn can_fence(self) -> bool {
+        // SAFETY: a number that the kernel knows, or knows that it is none.
+        let cpu = unsafe { Cpuid::from_raw(0) };
+        membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, cpu).is_ok()
+            || membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq).is_ok()
+    }
+
     /// From a thread's pointer to its area, in bytes.
     #[inline(always)]
     pub fn area(self) -> isize {

@@ -1,0 +1,156 @@
+//! `freehold run`: a program whose malloc is Freehold.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use freehold_malloc::process::options::Options;
+
+use crate::error::Error;
+
+/// The library that this program carries; of no bytes if it could not be built along.
+static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfreehold.so"));
+/// Its name, where it lies beside the program.
+const NAME: &str = "libfreehold.so";
+/// What the library reads.
+const OPTIONS: &str = "FREEHOLD_OPTIONS";
+/// What the loader reads.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Arguments of `freehold run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    freehold run -- python3 train.py\n  \
+    freehold run --stats -- make -j8\n  \
+    freehold run --set keep=64M,huge-pages=wanted -- redis-server\n\n\
+    The program, and all that it starts, gets its memory from Freehold: malloc, calloc, realloc, free, new, delete and \
+    their kin. Programs that are linked statically or run as another user are not changed; the loader ignores what is \
+    preloaded there.\n\n\
+    Options are those of the variable FREEHOLD_OPTIONS, which --set adds to:\n  \
+    return=frees|helper|never     who gives memory back to the system [here: helper, a thread]\n  \
+    keep=SIZE                     free memory that is kept, beside a quarter of what is in use [16M]\n  \
+    age=MILLISECONDS              how long it is kept when nobody uses it [2000]\n  \
+    huge-pages=system|wanted      whether to ask for huge pages [system]\n  \
+    sections=auto|locks           restartable sequences where there are any, or locks [auto]\n  \
+    stats=off|exit|sizes          whether to say at exit what was used, and of each size [off]\n\n\
+    Exit status: that of the program; 2 if it could not be started.")]
+pub struct RunArgs {
+    /// Say on standard error what was used, when the program ends, and each program that it starts
+    #[arg(long)]
+    stats: bool,
+
+    /// Options for the allocator, such as keep=64M; may be given several times
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    set: Vec<String>,
+
+    /// Print where the library is, for LD_PRELOAD, and leave
+    #[arg(long, exclusive = true)]
+    print_library: bool,
+
+    /// The program, and its arguments
+    #[arg(last = true, required_unless_present = "print_library", value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program; returns only if that fails.
+pub fn run(args: &RunArgs) -> Result<(), Error> {
+    let library = find_library()?;
+    if args.print_library {
+        return Ok(freehold_measure::output::print(format!("{}\n", library.display()).as_bytes())?);
+    }
+    let [program, arguments @ ..] = &*args.command else {
+        return Err(Error::Input("no program is named; give one after --".to_owned()));
+    };
+    let options = options(args)?;
+    let error = Command::new(program).args(arguments).env(PRELOAD, preload(&library)).env(OPTIONS, options).exec();
+    Err(Error::Input(format!("`{}` cannot be run: {error}", program.to_string_lossy())))
+}
+
+/// What the environment says, a helper unless it says otherwise, and what was given.
+fn options(args: &RunArgs) -> Result<String, Error> {
+    for given in &args.set {
+        Options::check(given.as_bytes()).map_err(|wrong| {
+            let wrong = String::from_utf8_lossy(wrong);
+            Error::Input(format!("--set: `{wrong}` is not understood; {}", Options::KNOWN))
+        })?;
+    }
+    let inherited = env::var(OPTIONS).unwrap_or_default();
+    let stats = args.stats.then_some("stats=exit");
+    let parts = ["return=helper", &inherited].into_iter().chain(stats).chain(args.set.iter().map(String::as_str));
+    Ok(parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(","))
+}
+
+/// The library before all others that are preloaded.
+fn preload(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// Where the library is: that which this program carries, kept in the user's cache; or one beside the program.
+fn find_library() -> Result<PathBuf, Error> {
+    let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
+    // The loader takes a space or a colon for the end of a name.
+    if found.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+        let found = found.display();
+        return Err(Error::Input(format!(
+            "{found} cannot be preloaded, for the space or colon in it; set XDG_CACHE_HOME"
+        )));
+    }
+    Ok(found)
+}
+
+fn missing() -> Error {
+    Error::Input(format!("this program carries no {NAME}, and there is none beside it; build freehold-preload"))
+}
+
+/// In the program's folder, or where an installation has libraries.
+fn beside() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    let folder = program.parent()?;
+    [folder.join(NAME), folder.join("../lib").join(NAME)].into_iter().find(|place| place.is_file())
+}
+
+/// Writes the library to the user's cache, unless it is there: whole, under a name that says which it is.
+fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    let Some(cache) = cache else {
+        return Err(Error::Input("there is no home folder to keep the library in; set XDG_CACHE_HOME".to_owned()));
+    };
+    let folder = cache.join("freehold");
+    let place = folder.join(format!("libfreehold-{:016x}.so", fingerprint(library)));
+    if fs::read(&place).is_ok_and(|there| there == library) {
+        return Ok(place);
+    }
+    let written = write_whole(&folder, &place, library);
+    written.map_err(|error| Error::Input(format!("{}: {error}; set XDG_CACHE_HOME", place.display())))?;
+    Ok(place)
+}
+
+/// Nobody ever finds a part of it there.
+fn write_whole(folder: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut part = OsString::from(place.as_os_str());
+    part.push(OsStr::new(&format!(".{}", std::process::id())));
+    let mut file = fs::File::create(&part)?;
+    let written = file.write_all(bytes).and_then(|()| fs::rename(&part, place));
+    if written.is_err() {
+        let _removed = fs::remove_file(&part);
+    }
+    written
+}
+
+/// A number that another library most likely does not have.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,95 @@
+//! What programs ask of a malloc, whichever the process has: loads after the classic shapes.
+//!
+//! Each does a fixed amount of work, which a seed determines, and prints at the end what it took: CPU time, the most
+//! memory that was resident, what was in use at the end and resident then.
+
+mod cost;
+mod threads;
+mod work;
+
+use std::io::{self, Write};
+
+use clap::{Args, ValueEnum};
+use cost::Cost;
+
+/// Memory of so many bytes, written nowhere yet.
+type Block = Box<[std::mem::MaybeUninit<u8>]>;
+
+/// Which load.
+#[derive(Debug, Args)]
+pub struct MallocArgs {
+    #[arg(value_enum)]
+    work: Workload,
+    /// Do a part of it, in percent.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    percent: u32,
+}
+
+/// A load, in the order of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Threads replace random objects of 8 to 1000 bytes, and hand all that they have on to their successors.
+    Larson,
+    /// One thread allocates what another frees, in batches.
+    Pass,
+    /// Objects of random sizes to 32 KiB, most of them small, live for random times.
+    Random,
+    /// Threads keep some of what they allocate, swap it with others, and free the rest at once.
+    Mixed,
+    /// Threads write again and again to small objects of their own, after they freed one that another allocated.
+    Scratch,
+    /// Lists of texts grow and are sorted and dropped.
+    Texts,
+    /// Blocks of 8 to 32 KiB.
+    Middle,
+    /// Blocks of 32 KiB to 1 MiB.
+    Buffers,
+    /// Blocks of 1 to 25 MiB that come and go.
+    Large,
+    /// A thousand threads, one after the other, each of which allocates and frees.
+    Threads,
+    /// A thousand threads at once.
+    Burst,
+    /// A tree is built and dropped, small nodes of one size.
+    Trees,
+}
+
+/// Objects of a load that is done, and what they are worth.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// Bytes that were asked for and are still in use.
+    bytes: usize,
+    /// What holds them.
+    _kept: Vec<Block>,
+}
+
+impl Live {
+    fn of(kept: Vec<Block>) -> Live {
+        Live { bytes: kept.iter().map(|block| block.len()).sum(), _kept: kept }
+    }
+}
+
+/// Does it, and prints what it took as a line of JSON.
+///
+/// # Errors
+/// If the system does not say what was used, or the line cannot be printed.
+pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
+    let times = |full: usize| (full * args.percent as usize / 100).max(1);
+    let live = match args.work {
+        Workload::Larson => threads::larson(times(30)),
+        Workload::Pass => threads::pass(times(3000)),
+        Workload::Random => work::random(times(6_000_000)),
+        Workload::Mixed => threads::mixed(times(1_500_000)),
+        Workload::Scratch => threads::scratch(times(400_000)),
+        Workload::Texts => work::texts(times(40)),
+        Workload::Middle => work::blocks(times(3_000_000), 8 << 10..=32 << 10, 64),
+        Workload::Buffers => work::blocks(times(500_000), 32 << 10..=1 << 20, 64),
+        Workload::Large => work::blocks(times(6_000), 1 << 20..=25 << 20, 12),
+        Workload::Threads => threads::one_after_the_other(times(2000)),
+        Workload::Burst => threads::at_once(times(1000)),
+        Workload::Trees => work::trees(times(12)),
+    };
+    let cost = Cost::so_far(live.bytes)?;
+    drop(live);
+    writeln!(io::stdout(), "{cost}")
+}

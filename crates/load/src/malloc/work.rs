@@ -1,0 +1,106 @@
+//! Loads of one thread: objects, texts, trees, and blocks up to 25 MiB.
+
+use std::hint::black_box;
+use std::ops::RangeInclusive;
+
+use fastrand::Rng;
+
+use super::{Block, Live};
+
+/// A block whose first and last bytes are written.
+pub(super) fn block(bytes: usize) -> Block {
+    let mut block = Box::new_uninit_slice(bytes);
+    if let [first, .., last] = &mut *block {
+        first.write(1);
+        last.write(2);
+    }
+    black_box(block)
+}
+
+/// The same, with a byte in each page written: what it takes, it takes.
+fn touched(bytes: usize) -> Block {
+    let mut block = block(bytes);
+    block.iter_mut().step_by(4096).for_each(|byte| _ = byte.write(3));
+    black_box(block)
+}
+
+/// A size to 32 KiB, of which half are below 128 bytes.
+pub(super) fn size(chance: &mut Rng) -> usize {
+    let bits = match chance.u8(..16) {
+        0..8 => chance.u32(3..7),
+        8..14 => chance.u32(7..10),
+        _ => chance.u32(10..15),
+    };
+    (1 << bits) + chance.usize(..1 << bits)
+}
+
+/// Replaces random objects of some tens of thousands.
+pub(super) fn random(steps: usize) -> Live {
+    let mut chance = Rng::with_seed(1);
+    let mut live: Vec<Block> = (0..40_000).map(|_| block(size(&mut chance))).collect();
+    for _ in 0..steps {
+        let at = chance.usize(..live.len());
+        live[at] = block(size(&mut chance));
+    }
+    Live::of(live)
+}
+
+/// Replaces random blocks of a few, sizes evenly between two on a scale of doublings.
+pub(super) fn blocks(steps: usize, sizes: RangeInclusive<usize>, count: usize) -> Live {
+    let mut chance = Rng::with_seed(2);
+    let (low, high) = ((*sizes.start() as f64).ln(), (*sizes.end() as f64).ln());
+    let mut size = move || (low + chance.f64() * (high - low)).exp() as usize;
+    let mut live: Vec<Block> = (0..count).map(|_| touched(size())).collect();
+    let mut place = Rng::with_seed(3);
+    for step in 0..steps {
+        let at = place.usize(..count);
+        // As an allocator's time is asked for, not the kernel's, few of them are written to.
+        live[at] = if step % 8 == 0 { touched(size()) } else { block(size()) };
+    }
+    Live::of(live)
+}
+
+/// Lists of texts, sorted and dropped.
+pub(super) fn texts(rounds: usize) -> Live {
+    let mut chance = Rng::with_seed(4);
+    let mut length = 0;
+    for _ in 0..rounds {
+        let mut list = Vec::new();
+        for number in 0..40_000_u32 {
+            let mut text = number.to_string();
+            for _ in 0..chance.u8(..6) {
+                text.push_str("and so on, ");
+            }
+            list.push(text);
+        }
+        list.sort_unstable();
+        list.retain(|text| text.len() % 3 > 0);
+        length += black_box(list.concat()).len();
+    }
+    black_box(length);
+    Live::default()
+}
+
+/// A node of a tree.
+struct Node {
+    _children: Option<[Box<Node>; 2]>,
+}
+
+impl Node {
+    fn tree(depth: u32) -> Node {
+        Node { _children: (depth > 0).then(|| [Box::new(Node::tree(depth - 1)), Box::new(Node::tree(depth - 1))]) }
+    }
+}
+
+/// Trees of half a million nodes, beside one that stays.
+pub(super) fn trees(rounds: usize) -> Live {
+    let stays = black_box(Node::tree(18));
+    for _ in 0..rounds {
+        black_box(Node::tree(18));
+        for _ in 0..64 {
+            black_box(Node::tree(12));
+        }
+    }
+    drop(stays);
+    Live::default()
+}
