@@ -9,6 +9,7 @@
 //! session   runs until the evidence is enough              decide    interval -> verdict; stats below it
 //! contest   many sides at once, in turns; tables of them   program   other people's allocators, asked over a pipe
 //! report    tables and JSON, with the recipe
+//! whole     mallocs under whole programs: a study of its own shape
 //! ```
 //!
 //! A later benchmark is one more file in `cases` and one more row here. What the harness says about runs whose truth is
@@ -31,6 +32,7 @@ pub mod subject;
 #[cfg(test)]
 mod synthetic;
 mod values;
+pub mod whole;
 
 pub use error::Error;
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
-use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, whole};
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::report::{Column, Report, Table, Value};
@@ -17,11 +17,16 @@ use serde::Serialize;
 
 use crate::error::Error;
 
+/// The benchmark of mallocs under whole programs, which is asked for alone.
+const MALLOC: &str = "malloc";
+
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "A comparison takes --time at most, and mostly a few seconds. `slab` holds contests of \
                   everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
+                  `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
+                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick and --library alone.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
@@ -75,12 +80,22 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH")]
     mallocs: Vec<PathBuf>,
 
+    /// A malloc that can be preloaded, for `malloc`, beside those that are found; may be given several times
+    #[arg(long, value_name = "NAME=PATH")]
+    library: Vec<String>,
+
     #[command(flatten)]
     formats: VerdictFormats,
 }
 
 /// Runs the benchmarks and prints what came out, or lists them.
 pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    if args.names == [MALLOC] && !args.list {
+        return malloc(args, style);
+    }
+    if !args.library.is_empty() {
+        return Err(Error::Input(format!("--library is for the benchmark `{MALLOC}`; name that, or leave it out")));
+    }
     let benches = chosen(&args.names)?;
     if args.list {
         return Ok(args.formats.emit(&Listing::of(&benches), style)?);
@@ -100,6 +115,31 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     args.formats.emit(&report, style)?;
     let mut compared = report.benches.iter().flat_map(|result| &result.comparisons);
     compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
+}
+
+/// Measures mallocs under whole programs.
+fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    let program = std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))?;
+    let loads = freehold_load::malloc::Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let request = whole::Request {
+        program,
+        loads: loads.map(|load| load.get_name().to_owned()).collect(),
+        percent: if args.quick { 1 } else { 100 },
+        library: super::run::find_library()?,
+        others: args.library.iter().map(|given| parse_library(given)).collect::<Result<_, _>>()?,
+        rounds: if args.quick { args.runs.min(2) } else { args.runs.min(whole::ROUNDS) },
+        seed: args.seed,
+    };
+    args.formats.try_all([])?;
+    Ok(args.formats.emit(&whole::measure(&request)?, style)?)
+}
+
+fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
+    let (name, path) =
+        given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
+            Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
+        })?;
+    Ok(whole::Malloc { name: name.to_owned(), place: whole::Place::Library(path.into()) })
 }
 
 /// The benchmarks of these names, or all.

@@ -97,7 +97,7 @@ fn preload(library: &Path) -> OsString {
 }
 
 /// Where the library is: that which this program carries, kept in the user's cache; or one beside the program.
-fn find_library() -> Result<PathBuf, Error> {
+pub fn find_library() -> Result<PathBuf, Error> {
     let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
     // The loader takes a space or a colon for the end of a name.
     if found.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {

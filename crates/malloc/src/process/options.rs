@@ -17,7 +17,7 @@ pub struct Options {
     /// Who gives memory back to the system.
     pub give_back: GiveBack,
     /// Bytes that are kept for later requests when they are free, beside a quarter of what is in use, for long; half as
-    /// many more, beside twice what is in use, for the moment.
+    /// many more, beside three times what is in use, for the moment.
     pub keep: usize,
     /// Milliseconds after which free memory is not kept any more.
     pub age: u32,

@@ -1,6 +1,6 @@
 //! Memory that goes back to the system.
 //!
-//! What is free beyond 24 MiB and twice what is in use goes back by the frees themselves, as much as each frees, 2 MiB at
+//! What is free beyond 24 MiB and three times what is in use goes back by the frees themselves, as much as each frees, 2 MiB at
 //! least. So a program that frees all it has keeps little, and one that frees and allocates the same keeps what it
 //! needs. What is free beyond 16 MiB and a quarter of what is in use goes back when it has been free for two seconds, some
 //! of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
@@ -20,7 +20,7 @@ use super::with_heap;
 /// What is in use is divided by this for what may be free beside it for long.
 const KEPT_SHARE: usize = 4;
 /// What is in use is multiplied by this for what may be free beside it for the moment.
-const KEPT_BRIEFLY: usize = 2;
+const KEPT_BRIEFLY: usize = 3;
 /// Bytes that one free gives back at least; and at most, unless it frees more itself.
 const STEP: usize = 2 << 20;
 const STEP_MAX: usize = 32 << 20;
@@ -63,9 +63,12 @@ impl Returns {
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
             let now = now();
-            // What is too much grows by so much with each free.
-            let wanted = (1 + KEPT_BRIEFLY) * freed;
-            self.step(malloc, wanted.clamp(STEP, STEP_MAX.max(freed)).min(free - most), now);
+            // What is too much grows by so much with each free. A helper does more of it, and holds nobody up.
+            let wanted = match malloc.options.give_back {
+                GiveBack::Helper => STEP,
+                _ => ((1 + KEPT_BRIEFLY) * freed).clamp(STEP, STEP_MAX.max(freed)),
+            };
+            self.step(malloc, wanted.min(free - most), now);
         } else if free > keep + used / KEPT_SHARE && malloc.options.give_back == GiveBack::Frees {
             self.look_for_old(malloc);
         }
