@@ -110,6 +110,8 @@ enum Load {
     },
     /// Ask the process's malloc for memory, in one of several ways, and print what that took.
     Malloc(malloc::MallocArgs),
+    /// Allocate, free and become idle, and print what the process's malloc keeps.
+    Idle(malloc::idle::IdleArgs),
     /// Create, look at and remove small files: inodes, directory entries, page cache.
     Files {
         #[arg(long)]
@@ -147,6 +149,7 @@ pub fn run(args: LoadArgs) -> io::Result<()> {
             server::serve(server::Server { before, receiving, answering, requests, backlog, work })
         }
         Load::Malloc(args) => malloc::run(&args),
+        Load::Idle(args) => malloc::idle::run(&args),
         Load::Files { folder, count } => files::churn(&folder, count),
     }
 }

@@ -37,6 +37,14 @@ fn function(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
+/// The function of that name that the program would have without this library.
+#[cold]
+fn next_function(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a name that ends in zero is asked for.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
 /// Memory of so many bytes, aligned; or a call of the handler; or an exception.
 ///
 /// # Safety
@@ -243,17 +251,30 @@ new_aligned! {
     _ZnamSt11align_val_t;
 }
 
-/// A new that returns null.
+/// A new that returns null, after the handler that the program may have set was called. That handler may throw, which
+/// C++ catches: so it is called by the C++ library's function of the same name, which asks our new that throws.
 macro_rules! new_nothrow {
     ($($(#[$about:meta])* $name:ident($($align:ident)?);)*) => {$(
         $(#[$about])*
         // SAFETY: the name is C++'s, and so is what it does.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
-        pub extern "C" fn $name(size: usize, $($align: usize,)? _nothrow: *const c_void) -> *mut u8 {
-            try_new(size, 16 $( - 16 + $align)?)
+        pub extern "C" fn $name(size: usize, $($align: usize,)? nothrow: *const c_void) -> *mut u8 {
+            let object = try_new(size, 16 $( - 16 + $align)?);
+            if !object.is_null() || new_handler().is_null() {
+                return object;
+            }
+            let name = concat!(stringify!($name), "\0").as_bytes();
+            let Some(next) = CStr::from_bytes_with_nul(name).ok().and_then(next_function) else { return object };
+            // SAFETY: the function that the name says has these arguments, and lets no exception pass.
+            unsafe {
+                let next: extern "C" fn(usize, $(new_nothrow!(type $align),)? *const c_void) -> *mut u8 =
+                    core::mem::transmute(next);
+                next(size, $($align,)? nothrow)
+            }
         }
     )*};
+    (type $align:ident) => { usize };
 }
 
 new_nothrow! {

@@ -4,6 +4,8 @@
 //! a change can wait for is in [`nightly`](crate::nightly), which shares some of these checks.
 
 mod boot;
+mod conformance;
+mod malloc;
 pub mod planted;
 mod readme;
 pub mod sanitizer;

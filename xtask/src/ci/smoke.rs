@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 47] = [
+const CASES: [Case; 51] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -84,6 +84,10 @@ const CASES: [Case; 47] = [
     good("bench", &["--list"]),
     good("bench", &["--quick", "--runs", "2"]),
     refused("bench", &["flgas"]),
+    good("bench", &["malloc", "--quick", "--runs", "1", "--json", "-"]),
+    good("run", &["--stats", "--", "ls"]),
+    good("run", &["--print-library"]),
+    refused("run", &["--set", "colour=red", "--", "ls"]),
     good("disasm", &["flags"]),
     good("disasm", &["--list", "--json", "-"]),
     refused("disasm", &["flasg"]),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{boot, readme, sanitizer, smoke, soak, uncoupled};
+use super::{boot, malloc, readme, sanitizer, smoke, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
@@ -12,7 +12,7 @@ use crate::tidy;
 use crate::workspace::{self, cargo};
 
 /// All stages of the gate, cheapest first.
-pub static STAGES: [Stage; 16] = [
+pub static STAGES: [Stage; 17] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
@@ -46,6 +46,12 @@ pub static STAGES: [Stage; 16] = [
         summary: "every command of `freehold` does something sensible",
         budget: 300,
         run: smoke::run,
+    },
+    Stage {
+        name: "malloc",
+        summary: "real programs, and C's conformance, under the malloc",
+        budget: 180,
+        run: malloc::run,
     },
     Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
     Stage {

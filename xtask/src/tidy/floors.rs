@@ -276,6 +276,7 @@ const BENCH: &[Floor] = &[
     floor(&["peers"], &["program", "subject"]),
     floor(&["cases"], &["bar", "contest", "decide", "engine", "mallocs", "peers", "report", "subject", "values"]),
     floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
+    floor(&["whole"], &["error", "decide", "report"]),
 ];
 
 const FINDINGS: &[Floor] = &[

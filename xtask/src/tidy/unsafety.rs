@@ -27,7 +27,7 @@ const PLACES: [(&str, &str); 16] = [
     ("crates/lab/src/stdout.rs", "looks at stdout before `main`"),
     ("benches/peers/src/", "peers are handed raw memory, and trust the code that frees"),
     ("benches/objects/src/", "objects are raw memory, and the code that frees one is trusted"),
-    ("benches/mallocs/src/", "calls C, and is trusted as C's callers are"),
+    ("benches/mallocs/", "calls C, and is trusted as C's callers are"),
 ];
 
 /// Lines of a statement that may stand between its comment and its `unsafe`.

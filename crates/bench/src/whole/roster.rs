@@ -31,15 +31,13 @@ pub(super) const LIBC: &str = "libc";
 const PACKAGED: [(&str, &str); 3] =
     [("jemalloc", "libjemalloc.so.2"), ("mimalloc 2", "libmimalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4")];
 /// Mallocs that are Rust packages, where building `benches/mallocs` puts them.
-const BUILT: [(&str, &str); 5] = [
+const BUILT: [(&str, &str); 3] = [
     ("mimalloc 3", "libpreload_mimalloc_3.so"),
     ("snmalloc", "libpreload_snmalloc.so"),
-    ("snmalloc, checked", "libpreload_snmalloc_check.so"),
     ("rpmalloc", "libpreload_rpmalloc.so"),
-    ("jemalloc 5.3", "libpreload_jemalloc.so"),
 ];
 /// Where that is, below the current folder.
-const BUILT_IN: &str = "benches/mallocs/target/preload";
+const BUILT_IN: &str = "benches/mallocs/target/release";
 /// Where systems have libraries; the first has a folder for each kind of machine.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 

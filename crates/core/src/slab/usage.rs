@@ -27,8 +27,13 @@ pub struct CacheUsage {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Shows each cache, in the order of their numbers, with what it has. Costs a look at each page of the range.
-    pub fn usage(&self, mut visit: impl FnMut(&Cache, CacheUsage)) {
-        let active = self.active_objects();
+    pub fn usage(&self, visit: impl FnMut(&Cache, CacheUsage)) {
+        self.usage_before(self.map.frames().end, visit);
+    }
+
+    /// The same where no slab lies at this frame or above: only the pages before it are looked at.
+    pub fn usage_before(&self, end: Pfn, mut visit: impl FnMut(&Cache, CacheUsage)) {
+        let active = self.active_objects(end);
         for cache in self.each_cache() {
             let slabs = self.counts[cache.id.index()].load(Relaxed);
             let objects = slabs * u64::from(cache.layout.objects);
@@ -39,12 +44,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    fn active_objects(&self) -> [u64; CACHES_MAX] {
+    fn active_objects(&self, end: Pfn) -> [u64; CACHES_MAX] {
         let mut active = [0; CACHES_MAX];
         let frames = self.map.frames();
+        let end = frames.end.min(end);
         let mut pfn = frames.start;
         let mut held: Option<CacheRef<'_>> = None;
-        while pfn < frames.end {
+        while pfn < end {
             let pages = match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
                 kind => {

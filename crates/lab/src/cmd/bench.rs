@@ -90,7 +90,7 @@ pub struct BenchArgs {
 
 /// Runs the benchmarks and prints what came out, or lists them.
 pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
-    if args.names == [MALLOC] && !args.list {
+    if args.names.iter().any(|name| name == MALLOC) {
         return malloc(args, style);
     }
     if !args.library.is_empty() {
@@ -98,7 +98,9 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     }
     let benches = chosen(&args.names)?;
     if args.list {
-        return Ok(args.formats.emit(&Listing::of(&benches), style)?);
+        let malloc = args.names.is_empty().then(Entry::of_malloc);
+        let entries = benches.iter().map(|bench| Entry::of(bench)).chain(malloc);
+        return Ok(args.formats.emit(&Listing { benches: entries.collect() }, style)?);
     }
     let settings = settings(args)?;
     settings.check_programs(&benches)?;
@@ -119,6 +121,13 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 
 /// Measures mallocs under whole programs.
 fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    if args.list {
+        return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
+    }
+    if args.names.len() > 1 || args.a.is_some() || !args.b.is_empty() {
+        let advice = "name it alone, and no policies";
+        return Err(Error::Input(format!("`{MALLOC}` measures programs, and takes the machine for itself; {advice}")));
+    }
     let program = std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))?;
     let loads = freehold_load::malloc::Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     let request = whole::Request {
@@ -198,26 +207,38 @@ struct Entry {
 
 #[derive(Debug, Serialize)]
 struct CaseEntry {
-    name: &'static str,
-    about: &'static str,
+    name: String,
+    about: String,
     operation: &'static str,
 }
 
-impl Listing {
-    fn of(benches: &[&Bench]) -> Listing {
-        let entry = |bench: &&Bench| {
-            let cases = (bench.cases)().into_iter();
-            let cases = cases.map(|case| CaseEntry { name: case.name, about: case.about, operation: case.operation });
-            Entry { name: bench.name, asks: bench.asks, a: bench.a, b: bench.b, cases: cases.collect() }
-        };
-        Listing { benches: benches.iter().map(entry).collect() }
+impl Entry {
+    fn of(bench: &Bench) -> Entry {
+        let cases = (bench.cases)().into_iter();
+        let cases = cases.map(|case| CaseEntry {
+            name: case.name.to_owned(),
+            about: case.about.to_owned(),
+            operation: case.operation,
+        });
+        Entry { name: bench.name, asks: bench.asks, a: bench.a, b: bench.b, cases: cases.collect() }
+    }
+
+    fn of_malloc() -> Entry {
+        let loads = freehold_load::malloc::Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let cases = loads.map(|load| CaseEntry {
+            name: load.get_name().to_owned(),
+            about: load.get_help().map(ToString::to_string).unwrap_or_default(),
+            operation: "load",
+        });
+        let asks = "what do whole programs take under Freehold's malloc and under others?";
+        Entry { name: MALLOC, asks, a: "freehold", b: "every other malloc that is here", cases: cases.collect() }
     }
 }
 
 impl Document for Listing {
     fn reports(&self) -> Cow<'_, [Report]> {
         let report = |bench: &Entry| {
-            let row = |case: &CaseEntry| vec![Value::text(case.name), Value::text(case.about)];
+            let row = |case: &CaseEntry| vec![Value::text(&case.name), Value::text(&case.about)];
             let columns = Column::several(&["case", "what is timed"], &[]);
             let subject = vec![format!("{}: {}", bench.name, bench.asks), format!("A = {}, B = {}", bench.a, bench.b)];
             let tables = vec![Table::new("", columns, bench.cases.iter().map(row))];

@@ -34,7 +34,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     preloaded there.\n\n\
     Options are those of the variable FREEHOLD_OPTIONS, which --set adds to:\n  \
     return=frees|helper|never     who gives memory back to the system [here: helper, a thread]\n  \
-    keep=SIZE                     free memory that is kept, beside a quarter of what is in use [16M]\n  \
+    keep=SIZE                     free memory that is kept, beside a quarter of what is in use [8M]\n  \
     age=MILLISECONDS              how long it is kept when nobody uses it [2000]\n  \
     huge-pages=system|wanted      whether to ask for huge pages [system]\n  \
     sections=auto|locks           restartable sequences where there are any, or locks [auto]\n  \

@@ -22,14 +22,21 @@ impl Cost {
     pub fn so_far(live: usize) -> io::Result<Cost> {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        let status = fs::read_to_string("/proc/self/status")?;
-        let kib = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.trim_start_matches(':').split_whitespace().next()?.parse().ok())
-                .ok_or_else(|| io::Error::other(format!("the kernel does not say {name}")))
-        };
-        Ok(Cost { cpu_ns, peak: kib("VmHWM")?, resident: kib("VmRSS")?, live })
+        Ok(Cost { cpu_ns, peak: kib("VmHWM")?, resident: resident_kib()?, live })
     }
+}
+
+/// KiB that are resident now.
+pub fn resident_kib() -> io::Result<u64> {
+    kib("VmRSS")
+}
+
+/// A line of what the kernel says of this process.
+fn kib(name: &str) -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim_start_matches(':').split_whitespace().next()?.parse().ok())
+        .ok_or_else(|| io::Error::other(format!("the kernel does not say {name}")))
 }
 
 impl fmt::Display for Cost {

@@ -4,6 +4,7 @@
 //! memory that was resident, what was in use at the end and resident then.
 
 mod cost;
+pub(crate) mod idle;
 mod threads;
 mod work;
 
@@ -46,9 +47,9 @@ pub enum Workload {
     Buffers,
     /// Blocks of 1 to 25 MiB that come and go.
     Large,
-    /// A thousand threads, one after the other, each of which allocates and frees.
+    /// Two thousand threads, one after the other, each of which allocates and frees.
     Threads,
-    /// A thousand threads at once.
+    /// Four hundred threads at once.
     Burst,
     /// A tree is built and dropped, small nodes of one size.
     Trees,
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
         Workload::Buffers => work::blocks(times(500_000), 32 << 10..=1 << 20, 64),
         Workload::Large => work::blocks(times(6_000), 1 << 20..=25 << 20, 12),
         Workload::Threads => threads::one_after_the_other(times(2000)),
-        Workload::Burst => threads::at_once(times(1000)),
+        Workload::Burst => threads::at_once(times(400)),
         Workload::Trees => work::trees(times(12)),
     };
     let cost = Cost::so_far(live.bytes)?;

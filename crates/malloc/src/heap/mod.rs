@@ -20,7 +20,7 @@ use freehold::page::{Config, ConfigError, OnlineError, Zone};
 use freehold::platform::Platform;
 use freehold::policy::Policy;
 use freehold::slab::path::{Front, Way};
-use freehold::slab::{CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
+use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -241,6 +241,12 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let (online, returned) = (self.online.load(Relaxed), self.returned.load(Relaxed));
         let free: u64 = self.pages().zones().iter().map(Zone::free_pages).sum();
         HeapUsage { online, returned, free: (free * u64::from(PAGE_SIZE)) as usize }
+    }
+
+    /// Shows each size with what is in use. Costs a look at each page that came online.
+    pub fn each_size(&self, visit: impl FnMut(&Cache, CacheUsage)) {
+        let pages = self.online.load(Relaxed) / PAGE_SIZE as usize;
+        self.slab.usage_before(Pfn::new(pages as u32), visit);
     }
 
     /// Writes how many free blocks of pages of each order there are, as `/proc/buddyinfo` does.

@@ -72,7 +72,7 @@ impl Options {
     /// What holds where nothing is said.
     pub const DEFAULT: Options = Options {
         give_back: GiveBack::Frees,
-        keep: 16 << 20,
+        keep: 8 << 20,
         age: 2000,
         huge_pages: HugePages::BySystem,
         sections: Sections::Auto,

@@ -34,7 +34,7 @@ pub fn summary() -> Option<Summary> {
 pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
     let malloc = MADE.get()?;
     let _within = enter()?;
-    with_heap!(&malloc.heap, heap => heap.slab().usage(&mut visit));
+    with_heap!(&malloc.heap, heap => heap.each_size(&mut visit));
     Some(())
 }
 
@@ -58,7 +58,7 @@ impl Malloc {
         let heap = with_heap!(&self.heap, heap => heap.usage());
         let runs = self.runs.usage();
         let mut objects = 0;
-        with_heap!(&self.heap, heap => heap.slab().usage(|cache, usage| {
+        with_heap!(&self.heap, heap => heap.each_size(|cache, usage| {
             objects += usage.active as usize * cache.object_size() as usize;
         }));
         Summary {

@@ -1,0 +1,66 @@
+//! `freehold run` from outside: the program is the one that was named, with its arguments, its status and its output, and
+//! its malloc is Freehold.
+
+mod common;
+
+use std::fs;
+
+use common::{Sandbox, assert_refused, freehold, json, stderr, text};
+
+#[test]
+fn a_program_runs_as_it_would() {
+    assert_eq!(text(&["run", "--", "printf", "%s-%s", "a", "b c"]), "a-b c");
+    assert_eq!(freehold(&["run", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+}
+
+#[test]
+fn its_malloc_is_ours() {
+    let output = freehold(&["run", "--stats", "--", "ls", "/"]);
+    let said = stderr(&output);
+    assert!(
+        output.status.success() && said.starts_with("freehold: process ") && said.contains(" KiB in objects"),
+        "{said}"
+    );
+    let output = freehold(&["run", "--set", "stats=sizes,sections=locks", "--", "ls", "/"]);
+    assert!(stderr(&output).contains("free blocks of 4 KiB"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_given_joins_what_the_environment_says() {
+    let seen = text(&["run", "--set", "keep=1M", "--", "sh", "-c", "echo $FREEHOLD_OPTIONS"]);
+    assert_eq!(seen, "return=helper,keep=1M\n");
+}
+
+#[test]
+fn the_library_can_be_had_and_is_written_once() {
+    let path = text(&["run", "--print-library"]);
+    let path = path.trim_end();
+    let written = fs::metadata(path).unwrap().modified().unwrap();
+    assert_eq!(text(&["run", "--print-library"]).trim_end(), path);
+    assert_eq!(fs::metadata(path).unwrap().modified().unwrap(), written);
+}
+
+#[test]
+fn what_cannot_be_run_is_one_sentence() {
+    assert_refused(&freehold(&["run", "--", "no-such-program"]), "`no-such-program` cannot be run");
+    assert_refused(&freehold(&["run", "--set", "keep=much", "--", "ls"]), "`keep=much` is not understood");
+    assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "known are return=");
+}
+
+#[test]
+fn mallocs_are_measured_under_whole_loads() {
+    let report = json(&["bench", "malloc", "--quick", "--runs", "1", "--json", "-"]);
+    let mallocs = report["mallocs"].as_array().unwrap();
+    assert_eq!((&mallocs[0], &mallocs[1]), (&"freehold".into(), &"libc".into()));
+    let loads = report["loads"].as_array().unwrap();
+    assert!(loads.len() >= 12 && loads.iter().all(|load| load["cpu"][1]["ratio"].as_f64().unwrap() > 0.0));
+    let sandbox = Sandbox::new();
+    let library = sandbox.argument("libnone.so");
+    fs::write(&library, "no library").unwrap();
+    let named = format!("mine={library}");
+    let output = freehold(&["bench", "malloc", "--quick", "--runs", "1", "--library", &named]);
+    assert!(stderr(&output).contains("under mine"), "{}", stderr(&output));
+    assert_refused(&freehold(&["bench", "malloc", "--library", "/nowhere"]), "names no library");
+    assert_refused(&freehold(&["bench", "malloc", "flags"]), "name it alone");
+    assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmark `malloc`");
+}

@@ -1,0 +1,36 @@
+/*
+ * Freehold as a program's malloc: what libfreehold has beyond the C library's own names.
+ *
+ * A program that is linked with libfreehold (or has it preloaded) gets malloc, calloc, realloc, free, their aligned and
+ * sized kin and C++'s operators new and delete from it; <stdlib.h> and <malloc.h> declare those.
+ */
+#ifndef FREEHOLD_H
+#define FREEHOLD_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* C23; older headers of the C library do not declare them. */
+void free_sized(void *object, size_t size);
+void free_aligned_sized(void *object, size_t align, size_t size);
+
+/* Numbers of the process's memory, in bytes: as glibc's, where the field means something (see its malloc.h). */
+int malloc_trim(size_t keep);
+int malloc_info(int options, FILE *stream);
+void malloc_stats(void);
+
+/*
+ * What a program's user may choose, in the environment before the program starts:
+ *
+ *   FREEHOLD_OPTIONS=return=frees|helper|never,keep=SIZE,age=MILLISECONDS,huge-pages=system|wanted,
+ *                    sections=auto|locks,stats=off|exit|sizes
+ */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,272 @@
+// Storms: forks, signals, threads and a limited address space, for whatever malloc this program is run under.
+//
+// The argument says which: forks, signals, threads or limit; each ends by a count. What is wrong is printed with its
+// line, and the exit code is 1; what hangs is ended by whoever runs it.
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(that, ...)                                             \
+    do {                                                             \
+        if (!(that)) {                                               \
+            fprintf(stderr, "storms.c:%d: not %s: ", __LINE__, #that); \
+            fprintf(stderr, __VA_ARGS__);                            \
+            fprintf(stderr, "\n");                                   \
+            _exit(1);                                                \
+        }                                                            \
+    } while (0)
+
+enum { SLOTS = 64, FORKS = 200, SIGNALS = 4000, THREADS = 2000, THREADS_AT_ONCE = 8, WORKERS = 4 };
+static const size_t MIB = 1 << 20;
+
+static atomic_int is_over;
+
+// A number that comes next, for each thread its own.
+static unsigned next(unsigned *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state;
+}
+
+static size_t random_size(unsigned *state) {
+    unsigned kind = next(state) % 100;
+    size_t most = kind < 80 ? 512 : kind < 97 ? 20000 : 300000;
+    return next(state) % most + 8;
+}
+
+// A block that knows its size and whose it is, at both ends.
+static unsigned char *make(size_t size, unsigned char owner) {
+    unsigned char *block = malloc(size);
+    if (!block) return NULL;
+    CHECK(malloc_usable_size(block) >= size, "%zu", size);
+    block[0] = owner;
+    block[size - 1] = owner;
+    return block;
+}
+
+struct set {
+    unsigned char *blocks[SLOTS];
+    size_t sizes[SLOTS];
+    unsigned state;
+    unsigned char owner;
+};
+
+static void drop(struct set *set, unsigned slot) {
+    unsigned char *block = set->blocks[slot];
+    if (block) CHECK(block[0] == set->owner && block[set->sizes[slot] - 1] == set->owner, "another one wrote here");
+    free(block);
+    set->blocks[slot] = NULL;
+}
+
+// One step of a load: a block is exchanged for another, or resized.
+static void step(struct set *set) {
+    unsigned slot = next(&set->state) % SLOTS;
+    size_t size = random_size(&set->state);
+    if (set->blocks[slot] && next(&set->state) % 8 == 0) {
+        unsigned char *resized = realloc(set->blocks[slot], size);
+        CHECK(resized && resized[0] == set->owner, "realloc(%zu)", size);
+        resized[size - 1] = set->owner;
+        set->blocks[slot] = resized;
+    } else {
+        drop(set, slot);
+        set->blocks[slot] = make(size, set->owner);
+        CHECK(set->blocks[slot], "malloc(%zu)", size);
+    }
+    set->sizes[slot] = size;
+}
+
+static void drop_all(struct set *set) {
+    for (unsigned slot = 0; slot < SLOTS; slot++) drop(set, slot);
+}
+
+static void steps(unsigned seed, int count) {
+    struct set set = {.state = seed * 2654435761u + 1, .owner = (unsigned char)seed};
+    for (int n = 0; n < count; n++) step(&set);
+    drop_all(&set);
+}
+
+static void *work(void *seed) {
+    struct set set = {.state = (unsigned)(uintptr_t)seed + 1, .owner = (unsigned char)(uintptr_t)seed};
+    while (!atomic_load(&is_over)) step(&set);
+    drop_all(&set);
+    return NULL;
+}
+
+static void *work_a_little(void *seed) {
+    steps((unsigned)(uintptr_t)seed, 200);
+    // A block that another thread frees.
+    return make(100, 1);
+}
+
+static pthread_t start(void *(*body)(void *), uintptr_t seed) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 << 10);
+    int error = pthread_create(&thread, &attributes, body, (void *)seed);
+    CHECK(error == 0, "thread %zu: %s", (size_t)seed, strerror(error));
+    pthread_attr_destroy(&attributes);
+    return thread;
+}
+
+static void join_and_free(pthread_t thread) {
+    void *block = NULL;
+    CHECK(pthread_join(thread, &block) == 0, "join");
+    free(block);
+}
+
+// A child of a process whose threads allocate: it has the forking thread alone, and may do all that its parent may.
+static void be_child(int number, struct set *inherited) {
+    alarm(60);
+    drop_all(inherited);
+    steps((unsigned)number, 300);
+    if (number % 20 == 0) {
+        pthread_t thread = start(work_a_little, (uintptr_t)number);
+        join_and_free(thread);
+    }
+    if (number % 50 == 0) {
+        pid_t child = fork();
+        if (child == 0) _exit(malloc(1000) ? 0 : 1);
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && status == 0, "a grandchild ended with %x", status);
+    }
+    if (number % 2) exit(0);
+    _exit(0);
+}
+
+static void forks(void) {
+    pthread_t threads[WORKERS];
+    for (uintptr_t n = 0; n < WORKERS; n++) threads[n] = start(work, n);
+    struct set set = {.state = 5, .owner = 99};
+    for (int number = 0; number < FORKS; number++) {
+        for (int n = 0; n < 50; n++) step(&set);
+        pid_t child = fork();
+        CHECK(child >= 0, "fork %d: %s", number, strerror(errno));
+        if (child == 0) be_child(number, &set);
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && status == 0, "child %d ended with %x", number, status);
+    }
+    atomic_store(&is_over, 1);
+    for (int n = 0; n < WORKERS; n++) pthread_join(threads[n], NULL);
+    drop_all(&set);
+}
+
+static atomic_int signals_seen;
+static struct set held;
+
+// Exchanges a block that an earlier signal left; errno is the interrupted one's.
+static void on_signal(int signal) {
+    (void)signal;
+    int error = errno;
+    int number = atomic_fetch_add(&signals_seen, 1);
+    unsigned slot = (unsigned)number % SLOTS;
+    drop(&held, slot);
+    held.sizes[slot] = 8 + (size_t)number % 400;
+    held.blocks[slot] = make(held.sizes[slot], held.owner);
+    CHECK(held.blocks[slot], "malloc in the handler of signal %d", number);
+    free(malloc((size_t)number % 64));
+    errno = error;
+}
+
+static void signals(void) {
+    held.owner = 77;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+    struct itimerval each = {{0, 100}, {0, 100}}, none = {{0, 0}, {0, 0}};
+    CHECK(setitimer(ITIMER_REAL, &each, NULL) == 0, "setitimer");
+    struct set set = {.state = 9, .owner = 11};
+    long count = 0;
+    for (; atomic_load(&signals_seen) < SIGNALS && count < 200000000; count++) step(&set);
+    CHECK(setitimer(ITIMER_REAL, &none, NULL) == 0, "setitimer");
+    CHECK(atomic_load(&signals_seen) >= SIGNALS, "%d signals in %ld steps", atomic_load(&signals_seen), count);
+    signal(SIGALRM, SIG_IGN);
+    drop_all(&set);
+    drop_all(&held);
+}
+
+// Threads that come and go, a few at a time; memory of those that went is used by those that come.
+static void threads(void) {
+    pthread_t running[THREADS_AT_ONCE];
+    struct mallinfo2 early = {0};
+    for (int number = 0; number < THREADS; number++) {
+        int slot = number % THREADS_AT_ONCE;
+        if (number >= THREADS_AT_ONCE) join_and_free(running[slot]);
+        running[slot] = start(work_a_little, (uintptr_t)number + 1);
+        if (number == THREADS / 10) early = mallinfo2();
+    }
+    for (int slot = 0; slot < THREADS_AT_ONCE; slot++) join_and_free(running[slot]);
+    struct mallinfo2 late = mallinfo2();
+    CHECK(late.arena + late.hblkhd < early.arena + early.hblkhd + 64 * MIB, "%zu bytes grew to %zu", early.arena,
+          late.arena);
+}
+
+// Takes blocks of one size until there are none, each with the address of the one before it.
+static size_t take_all(size_t size, void ***last) {
+    size_t count = 0;
+    errno = 0;
+    for (void **block; (block = malloc(size)); count++) {
+        *block = *last;
+        *last = block;
+    }
+    CHECK(errno == ENOMEM, "errno %d when there is no more", errno);
+    return count;
+}
+
+static void give_all(void **last) {
+    while (last) {
+        void **block = *last;
+        free(last);
+        last = block;
+    }
+}
+
+// Under the limit that the program was started with, or else under one that it sets itself: memory ends by an error,
+// and is there again when it was freed.
+static void limit(void) {
+    struct rlimit small = {512 * MIB, 512 * MIB}, is = {0, 0};
+    CHECK(getrlimit(RLIMIT_AS, &is) == 0, "getrlimit");
+    if (is.rlim_cur == RLIM_INFINITY) {
+        // What was reserved before may be more already, and then the machine's memory is the limit: not to be tried.
+        steps(1, 2000);
+        CHECK(setrlimit(RLIMIT_AS, &small) == 0, "setrlimit");
+        return steps(2, 20000);
+    }
+    static const size_t sizes[] = {100000, 1000, 64, 5 << 20, 1000};
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        void **last = NULL;
+        size_t count = take_all(sizes[n], &last);
+        CHECK(count * sizes[n] >= 4 * MIB, "only %zu of %zu bytes", count, sizes[n]);
+        give_all(last);
+        steps((unsigned)n, 2000);
+    }
+}
+
+int main(int count, char **words) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } storms[] = {{"forks", forks}, {"signals", signals}, {"threads", threads}, {"limit", limit}};
+    const char *name = count > 1 ? words[1] : "";
+    for (size_t n = 0; n < sizeof storms / sizeof *storms; n++) {
+        if (strcmp(storms[n].name, name) == 0) {
+            storms[n].run();
+            printf("storms.c: %s: all is as it should be\n", name);
+            return 0;
+        }
+    }
+    fprintf(stderr, "storms.c: which? forks, signals, threads or limit\n");
+    return 2;
+}
