@@ -100,16 +100,16 @@ impl Platform for Process {
     }
 }
 
-/// Standard error, without a buffer or a lock.
+/// A file that is open in this process, by its number: without a buffer or a lock.
 #[derive(Clone, Copy, Debug)]
-pub struct StandardError;
+pub struct Descriptor(pub i32);
 
-impl Write for StandardError {
+impl Write for Descriptor {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             // SAFETY: reads so many bytes that are there.
-            let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+            let written = unsafe { libc::write(self.0, rest.as_ptr().cast(), rest.len()) };
             rest = usize::try_from(written)
                 .ok()
                 .filter(|&bytes| bytes > 0)
@@ -117,5 +117,15 @@ impl Write for StandardError {
                 .ok_or(fmt::Error)?;
         }
         Ok(())
+    }
+}
+
+/// Standard error, as it is at the moment.
+#[derive(Clone, Copy, Debug)]
+pub struct StandardError;
+
+impl Write for StandardError {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        Descriptor(libc::STDERR_FILENO).write_str(text)
     }
 }
