@@ -24,8 +24,9 @@ fn build_library(place: &Path) -> Result<(), String> {
     }
     let variable = |name: &str| env::var(name).map_err(|_| format!("cargo does not say {name}"));
     let target = variable("TARGET")?;
-    let folder: PathBuf = Path::new(&variable("OUT_DIR")?).ancestors().skip(3).take(1).collect();
-    let folder = folder.join("preload-library");
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let profile = out.ancestors().nth(3).ok_or("cargo's folder has no profile above it")?;
+    let folder = profile.join("preload-library");
     let mut command = Command::new(variable("CARGO")?);
     command.args([
         "build",

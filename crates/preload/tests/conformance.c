@@ -13,19 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
+
 // C23's, which the headers may not have, nor every malloc.
 extern void free_sized(void *object, size_t size) __attribute__((weak));
 extern void free_aligned_sized(void *object, size_t align, size_t size) __attribute__((weak));
-
-#define CHECK(that, ...)                                                  \
-    do {                                                                  \
-        if (!(that)) {                                                    \
-            fprintf(stderr, "conformance.c:%d: not %s: ", __LINE__, #that); \
-            fprintf(stderr, __VA_ARGS__);                                 \
-            fprintf(stderr, "\n");                                        \
-            exit(1);                                                      \
-        }                                                                 \
-    } while (0)
 
 static const size_t MIB = 1 << 20;
 // More than any address space has, as far as a compiler can tell.

@@ -18,15 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(that, ...)                                             \
-    do {                                                             \
-        if (!(that)) {                                               \
-            fprintf(stderr, "storms.c:%d: not %s: ", __LINE__, #that); \
-            fprintf(stderr, __VA_ARGS__);                            \
-            fprintf(stderr, "\n");                                   \
-            _exit(1);                                                \
-        }                                                            \
-    } while (0)
+#include "check.h"
 
 enum { SLOTS = 64, FORKS = 200, SIGNALS = 4000, THREADS = 2000, THREADS_AT_ONCE = 8, WORKERS = 4 };
 static const size_t MIB = 1 << 20;

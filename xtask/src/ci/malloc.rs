@@ -30,6 +30,17 @@ struct Case {
     hello: &'static [&'static str],
     /// Sets of options that it is run under.
     options: &'static [&'static str],
+    /// Who runs it, if root would.
+    user: User,
+}
+
+/// Who runs a script.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// Whoever runs the stage.
+    Own,
+    /// Not root, which the program refuses: one who owns nothing.
+    Nobody,
 }
 
 const VERSION: &[&str] = &["--version"];
@@ -40,27 +51,35 @@ const ALL: &[&str] = &["return=frees", "return=helper", "sections=locks,return=h
 
 /// Those that take longest come first.
 const CASES: [Case; 11] = [
-    Case { name: "python3", needs: &["python3"], hello: VERSION, options: ALL },
-    Case { name: "gcc", needs: &["gcc"], hello: VERSION, options: ALL },
-    Case { name: "java", needs: &["java"], hello: VERSION, options: BOTH },
-    Case { name: "redis", needs: &["redis-server", "redis-benchmark", "redis-cli"], hello: VERSION, options: BOTH },
+    Case { name: "python3", needs: &["python3"], hello: VERSION, options: ALL, user: User::Own },
+    Case { name: "gcc", needs: &["gcc"], hello: VERSION, options: ALL, user: User::Own },
+    Case { name: "java", needs: &["java"], hello: VERSION, options: BOTH, user: User::Own },
+    Case {
+        name: "redis",
+        needs: &["redis-server", "redis-benchmark", "redis-cli"],
+        hello: VERSION,
+        options: BOTH,
+        user: User::Own,
+    },
     Case {
         name: "postgres",
         needs: &["postgres", "initdb", "psql", "pgbench", "pg_isready"],
         hello: VERSION,
         options: BOTH,
+        user: User::Nobody,
     },
     Case {
         name: "nginx",
         needs: &["nginx", "curl"],
         hello: &["-t", "-c", "/dev/null", "-e", "/dev/null"],
         options: BOTH,
+        user: User::Own,
     },
-    Case { name: "git", needs: &["git"], hello: VERSION, options: BOTH },
-    Case { name: "rustc", needs: &["rustc"], hello: &[], options: BOTH },
-    Case { name: "node", needs: &["node"], hello: VERSION, options: BOTH },
-    Case { name: "sqlite3", needs: &["sqlite3"], hello: VERSION, options: BOTH },
-    Case { name: "perl", needs: &["perl"], hello: VERSION, options: BOTH },
+    Case { name: "git", needs: &["git"], hello: VERSION, options: BOTH, user: User::Own },
+    Case { name: "rustc", needs: &["rustc"], hello: &[], options: BOTH, user: User::Own },
+    Case { name: "node", needs: &["node"], hello: VERSION, options: BOTH, user: User::Own },
+    Case { name: "sqlite3", needs: &["sqlite3"], hello: VERSION, options: BOTH, user: User::Own },
+    Case { name: "perl", needs: &["perl"], hello: VERSION, options: BOTH, user: User::Own },
 ];
 
 /// Seconds after which a run is ended, with all that it started.
@@ -69,7 +88,7 @@ const PATIENCE: &str = "100";
 const AT_ONCE: usize = 2;
 /// What the allocator's own sentences begin with.
 const COMPLAINT: &str = "freehold:";
-/// Who runs what root must not run; it owns nothing.
+/// The number of one who owns nothing.
 const NOBODY: u32 = 65534;
 
 /// Runs what there is.
@@ -178,7 +197,7 @@ impl Place {
         fs::write(&copy, script).map_err(on_file("write", &copy))?;
         let is_root = fs::metadata(&folder).map_err(on_file("read", &folder))?.uid() == 0;
         let mut words = vec!["timeout", PATIENCE, "sh"];
-        if is_root && case.name == "postgres" {
+        if is_root && case.user == User::Nobody {
             chown(&folder, Some(NOBODY), Some(NOBODY)).map_err(on_file("give away", &folder))?;
             words.splice(0..0, ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
         }

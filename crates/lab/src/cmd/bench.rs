@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
 use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, whole};
+use freehold_load::malloc::Workload;
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::report::{Column, Report, Table, Value};
@@ -129,10 +131,9 @@ fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
         return Err(Error::Input(format!("`{MALLOC}` measures programs, and takes the machine for itself; {advice}")));
     }
     let program = std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))?;
-    let loads = freehold_load::malloc::Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     let request = whole::Request {
         program,
-        loads: loads.map(|load| load.get_name().to_owned()).collect(),
+        loads: loads().map(|load| load.get_name().to_owned()).collect(),
         percent: if args.quick { 1 } else { 100 },
         library: super::run::find_library()?,
         others: args.library.iter().map(|given| parse_library(given)).collect::<Result<_, _>>()?,
@@ -141,6 +142,11 @@ fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
     };
     args.formats.try_all([])?;
     Ok(args.formats.emit(&whole::measure(&request)?, style)?)
+}
+
+/// The loads, each with its name and what it is.
+fn loads() -> impl Iterator<Item = PossibleValue> {
+    Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value)
 }
 
 fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
@@ -224,8 +230,7 @@ impl Entry {
     }
 
     fn of_malloc() -> Entry {
-        let loads = freehold_load::malloc::Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        let cases = loads.map(|load| CaseEntry {
+        let cases = loads().map(|load| CaseEntry {
             name: load.get_name().to_owned(),
             about: load.get_help().map(ToString::to_string).unwrap_or_default(),
             operation: "load",

@@ -1,9 +1,9 @@
 //! `freehold run`: a program whose malloc is Freehold.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::process::Command;
 
 use clap::Args;
 use freehold_malloc::process::options::Options;
+use freehold_measure::output::write_atomically;
 
 use crate::error::Error;
 
@@ -132,25 +133,15 @@ fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
     if fs::read(&place).is_ok_and(|there| there == library) {
         return Ok(place);
     }
-    let written = write_whole(&folder, &place, library);
-    written.map_err(|error| Error::Input(format!("{}: {error}; set XDG_CACHE_HOME", place.display())))?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| Error::Input(format!("{}: {error}; set XDG_CACHE_HOME", folder.display())))?;
+    write_atomically(&place, library)?;
     Ok(place)
-}
-
-/// Nobody ever finds a part of it there.
-fn write_whole(folder: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mut part = OsString::from(place.as_os_str());
-    part.push(OsStr::new(&format!(".{}", std::process::id())));
-    let mut file = fs::File::create(&part)?;
-    let written = file.write_all(bytes).and_then(|()| fs::rename(&part, place));
-    if written.is_err() {
-        let _removed = fs::remove_file(&part);
-    }
-    written
 }
 
 /// A number that another library most likely does not have.
 fn fingerprint(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }

@@ -56,18 +56,6 @@ impl Reservation {
         Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::empty())
     }
 
-    /// The same for memory that is about to be used: the kernel refuses what it obviously does not have, as it is set to
-    /// (`vm.overcommit_memory`).
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new), and if there is not so much memory.
-    ///
-    /// # Panics
-    /// If `align` is no power of two.
-    pub fn accounted(bytes: usize, align: usize) -> Result<Reservation, Errno> {
-        Reservation::map(bytes, align, MapFlags::empty(), ProtFlags::READ | ProtFlags::WRITE)
-    }
-
     fn map(bytes: usize, align: usize, reserve: MapFlags, protection: ProtFlags) -> Result<Reservation, Errno> {
         assert!(align.is_power_of_two(), "an alignment is a power of two");
         let align = align.max(page_size());
@@ -84,15 +72,6 @@ impl Reservation {
             start
         };
         Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
-    }
-
-    /// The reservation of a mapping that somebody has kept by its address.
-    ///
-    /// # Safety
-    /// It is a mapping of so many bytes, rounded up to pages, as a forgotten reservation leaves it; and nobody else has
-    /// it.
-    pub unsafe fn from_raw(start: NonNull<u8>, bytes: usize) -> Reservation {
-        Reservation { start, bytes: bytes.max(1).next_multiple_of(page_size()) }
     }
 
     /// Address of the range's first byte.

@@ -10,7 +10,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::thread::futex;
+use rustix::thread::{futex, sched_yield};
 
 use super::start::Malloc;
 use super::{AnyHeap, MADE, enter, returns, with_heap};
@@ -29,16 +29,18 @@ const IDLE: u32 = 8;
 /// Whether it is to go on.
 static ORDER: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = 0;
-const RUN: u32 = 1;
-const STOP: u32 = 2;
+/// Somebody starts it, and does not know its name yet.
+const STARTING: u32 = 1;
+const RUN: u32 = 2;
+const STOP: u32 = 3;
 /// Its name for the C library.
 static THREAD: AtomicU64 = AtomicU64::new(0);
 
-/// Starts it, unless it is there; says whether it is. Within a slow path: what the C library allocates for it is of the
-/// piece set aside.
-pub(super) fn start() -> bool {
-    if ORDER.compare_exchange(NONE, RUN, Acquire, Relaxed).is_err() {
-        return true;
+/// Starts it, unless it is there, or the system has no thread for it. Within a slow path: what the C library allocates for
+/// it is of the piece set aside.
+pub(super) fn start() {
+    if ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
+        return;
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::zeroed();
@@ -56,16 +58,17 @@ pub(super) fn start() -> bool {
         THREAD.store(thread.assume_init(), Release);
         started
     };
-    if !started {
-        ORDER.store(NONE, Relaxed);
-    }
-    started
+    ORDER.store(if started { RUN } else { NONE }, Release);
 }
 
 /// Ends it, if it is there, and waits until it is gone. Within no slow path.
 pub fn stop() {
-    if ORDER.compare_exchange(RUN, STOP, Acquire, Relaxed).is_err() {
-        return;
+    while let Err(order) = ORDER.compare_exchange(RUN, STOP, Acquire, Relaxed) {
+        if order == NONE {
+            return;
+        }
+        // Somebody else is at it.
+        sched_yield();
     }
     let _woken = futex::wake(&ORDER, futex::Flags::PRIVATE, 1);
     // SAFETY: the thread was started and not yet waited for, by the order that was taken back here.
@@ -84,7 +87,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"freehold".as_ptr()) };
     let mut seen = (0, 0);
     let mut idle = 0;
-    while ORDER.load(Acquire) == RUN {
+    while ORDER.load(Acquire) != STOP {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };

@@ -96,7 +96,9 @@ pub fn malloc(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
-    allocate(size, natural_align(size)).map_or(null_mut(), |block| block.start.as_ptr())
+    let align = natural_align(size);
+    let block = Place::of(size, align).and_then(|place| place.allocate(align));
+    block.map_or(null_mut(), |block| block.start.as_ptr())
 }
 
 /// What C's malloc aligns to: no object is aligned to more than its size.
@@ -107,13 +109,13 @@ pub fn natural_align(size: usize) -> usize {
 
 /// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
 pub fn allocate(size: usize, align: usize) -> Option<Block> {
-    match Place::of(size, align)? {
-        Place::Object { size } => match front().and_then(|front| front.at_hand(size)) {
-            Some(start) => Some(Block { start, is_zero: false }),
-            None => allocate_object(size, align),
-        },
-        Place::Run { pages, align } => allocate_run(pages, align),
+    let place = Place::of(size, align)?;
+    if let Place::Object { size } = place
+        && let Some(start) = front().and_then(|front| front.at_hand(size))
+    {
+        return Some(Block { start, is_zero: false });
     }
+    place.allocate(align)
 }
 
 /// Gives back what any of these functions gave; nothing for null. The program ends with a message if it is something
@@ -188,6 +190,15 @@ impl Place {
         let pages = u32::try_from(size.div_ceil(PAGE)).ok()?;
         let align = u32::try_from(align.div_ceil(PAGE)).ok()?;
         Some(Place::Run { pages, align })
+    }
+
+    /// Memory of this place, which is not at hand for an object.
+    #[inline]
+    fn allocate(self, align: usize) -> Option<Block> {
+        match self {
+            Place::Object { size } => allocate_object(size, align),
+            Place::Run { pages, align } => allocate_run(pages, align),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Block, MADE, OBJECT_MAX, PAGE, Place, allocate, enter, free, returns, usable};
+use super::{Block, MADE, PAGE, Place, allocate, enter, free, returns, usable};
 
 /// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
 const MOVED: usize = 4 << 20;
@@ -55,7 +55,6 @@ unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
     let count = bytes.min(size);
     if let Some(malloc) = MADE.get()
         && count >= MOVED
-        && count > OBJECT_MAX
         && [old, new.start].iter().all(|block| malloc.runs.contains(block.as_ptr().addr()))
     {
         let pages = count.div_ceil(PAGE) as u32;

@@ -2,8 +2,8 @@
 //!
 //! What is free beyond 12 MiB and three times what is in use goes back by the frees themselves, as it grows, 2 MiB a
 //! free at least. So a program that frees all it has keeps little, and one that frees and allocates the same keeps what
-//! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds, some
-//! of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
+//! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
+//! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
 //! and no huge page.
@@ -32,7 +32,7 @@ pub(super) const TICK: u32 = 250;
 /// What is known of giving back.
 #[derive(Debug)]
 pub(super) struct Returns {
-    /// The moment of the last look at what is old.
+    /// The moment of the last look at what is old, or for a helper.
     last: AtomicU32,
     /// Bytes that must be free in the heap before it is asked again, after it had no whole block to give; forgotten with
     /// the moment.
@@ -56,9 +56,6 @@ impl Returns {
             return;
         }
         let Free { used, free } = malloc.measure();
-        if free > STEP && malloc.options.give_back == GiveBack::Helper {
-            self.look_for_old(malloc);
-        }
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
@@ -69,7 +66,12 @@ impl Returns {
                 _ => ((1 + KEPT_BRIEFLY) * freed).clamp(STEP, STEP_MAX.max(freed)),
             };
             self.step(malloc, wanted.min(free - most), now);
-        } else if free > keep + used / KEPT_SHARE && malloc.options.give_back == GiveBack::Frees {
+        }
+        let is_old_asked_for = match malloc.options.give_back {
+            GiveBack::Helper => free > STEP,
+            _ => free > keep + used / KEPT_SHARE && free <= most,
+        };
+        if is_old_asked_for {
             self.look_for_old(malloc);
         }
     }
@@ -86,19 +88,21 @@ impl Returns {
         }
     }
 
+    /// Gives back some of what is old, or sees to it that there is a helper that does: once a moment.
     #[inline(never)]
     fn look_for_old(&self, malloc: &Malloc) {
         let now = now();
         if self.last.swap(now, Relaxed) == now {
             return;
         }
-        if malloc.options.give_back == GiveBack::Helper {
-            helper::start();
-            return;
+        match malloc.options.give_back {
+            GiveBack::Helper => helper::start(),
+            _ => {
+                malloc.runs.drain(now);
+                self.ask_heap_at.store(0, Relaxed);
+                self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
+            }
         }
-        malloc.runs.drain(now);
-        self.ask_heap_at.store(0, Relaxed);
-        self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
     }
 
     /// Gives so much back, of runs what was freed until then.

@@ -109,8 +109,8 @@ impl Runs {
         Some(Run { start: self.address(first), is_zero: false })
     }
 
-    /// A run of so many pages, from an address on that is a multiple of `align` of them. Takes a lock; a system call for each 32 MiB that the
-    /// range has never used.
+    /// A run of so many pages, from an address on that is a multiple of `align` of them. Takes a lock; a system call for
+    /// each 32 MiB that the range has never used.
     ///
     /// # Errors
     /// If the range has no room, or the system refuses it memory.

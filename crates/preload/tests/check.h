@@ -1,0 +1,19 @@
+// What a check finds wrong is printed with its place, and the program ends with exit code 1.
+
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define CHECK(that, ...)                                                        \
+    do {                                                                        \
+        if (!(that)) {                                                          \
+            fprintf(stderr, "%s:%d: not %s: ", __FILE__, __LINE__, #that);      \
+            fprintf(stderr, __VA_ARGS__);                                       \
+            fprintf(stderr, "\n");                                              \
+            _exit(1);                                                           \
+        }                                                                       \
+    } while (0)
+
+#endif
