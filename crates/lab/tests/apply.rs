@@ -152,14 +152,21 @@ fn every_kind_holds_something() {
     if !can_apply() {
         return;
     }
-    let output = apply(&["--memory", "256MiB", "--json", "-", "--", "true"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let found = found(&output);
-    let kinds = found["kinds"].as_array().unwrap();
-    assert_eq!(kinds.len(), 5);
-    for kind in kinds {
-        assert!(kind["held_pages"].as_u64() > Some(0) && kind["held_pageblocks"].as_u64() > Some(0), "{kind}");
+    // What other programs free meanwhile is taken before whole pageblocks are, so a kind may find none at one time.
+    let mut lacking: Vec<Value> = Vec::new();
+    for _ in 0..4 {
+        let output = apply(&["--memory", "256MiB", "--json", "-", "--", "true"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let found = found(&output);
+        let kinds = found["kinds"].as_array().unwrap();
+        assert_eq!(kinds.len(), 5);
+        let holds = |kind: &Value| kind["held_pages"].as_u64() > Some(0) && kind["held_pageblocks"].as_u64() > Some(0);
+        lacking = kinds.iter().filter(|kind| !holds(kind)).cloned().collect();
+        if lacking.is_empty() {
+            break;
+        }
     }
+    assert!(lacking.is_empty(), "{lacking:?}");
 }
 
 #[test]
