@@ -10,6 +10,7 @@
 //! contest   many sides at once, in turns; tables of them   program   other people's allocators, asked over a pipe
 //! report    tables and JSON, with the recipe
 //! whole     mallocs under whole programs: a study of its own shape
+//! corruption   mallocs under programs that misuse their memory: another one, in which nothing is timed
 //! ```
 //!
 //! A later benchmark is one more file in `cases` and one more row here. What the harness says about runs whose truth is
@@ -18,6 +19,7 @@
 pub mod bar;
 mod cases;
 mod contest;
+pub mod corruption;
 pub mod decide;
 mod engine;
 mod error;

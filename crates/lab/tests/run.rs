@@ -47,6 +47,57 @@ fn what_cannot_be_run_is_one_sentence() {
     assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "known are return=");
 }
 
+/// What a program that misuses its memory says at its end, hardened.
+fn misused(case: &str) -> String {
+    let binary = assert_cmd::cargo::cargo_bin("freehold");
+    let output = freehold(&["run", "--hardened", "--", &binary.display().to_string(), "load", "corruption", case]);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{case}: {}", text_of(&output.stdout));
+    stderr(&output)
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_hardened_program_says_what_was_misused_and_by_whom() {
+    // Places of the program itself: who asked is found where the compiler jumps to slow paths.
+    let places = "freehold (0x";
+    for (case, what, places_named) in [
+        ("double-free/100", "double free: the block was given back before", 3),
+        ("double-free/1000000", "double free", 3),
+        ("overflow-1/100", "overflow: somebody wrote behind the block's last byte", 2),
+        ("overflow-1/40000", "overflow", 2),
+        ("overflow-calloc/100", "overflow", 2),
+        ("overflow-far/5000000", "overflow: ", 2),
+        ("write-after-free/100", "use after free: somebody wrote to the block", 2),
+        ("write-after-free/40000", "use after free: ", 3),
+        ("free-inside/100", "invalid free: ", 1),
+        ("free-of-stack/100", "invalid free: ", 1),
+        ("delete-of-smaller/100", "wrong size: the block is freed as one of 50 bytes", 2),
+        ("address-after-free/100", "use after free: ", 1),
+    ] {
+        let said = misused(case);
+        assert!(said.contains(what), "{case}: {said}");
+        assert_eq!(said.matches(places).count(), places_named, "{case}: {said}");
+    }
+}
+
+#[test]
+fn misuse_is_counted_by_malloc() {
+    let report = json(&["bench", "corruption", "--quick", "--json", "-"]);
+    let (mallocs, cases) = (report["mallocs"].as_array().unwrap(), report["cases"].as_array().unwrap());
+    assert_eq!((&mallocs[0], &mallocs[1]), (&"freehold".into(), &"freehold, hardened".into()));
+    let noticed = |malloc: usize| {
+        cases.iter().filter(|case| ["told", "crashed"].contains(&case["outcomes"][malloc].as_str().unwrap())).count()
+    };
+    assert!(cases.len() >= 9 && noticed(1) > noticed(0), "{report}");
+    // What nobody looks for, nobody notices: or the cases would prove nothing.
+    assert_eq!(text(&["load", "corruption", "write-after-free-middle/1000"]), "harmless\n");
+    assert!(text(&["load", "corruption", "--list"]).lines().count() >= 100);
+    assert_refused(&freehold(&["bench", "corruption", "malloc"]), "name it alone");
+}
+
 #[test]
 fn mallocs_are_measured_under_whole_loads() {
     let report = json(&["bench", "malloc", "--quick", "--runs", "1", "--json", "-"]);
@@ -62,5 +113,5 @@ fn mallocs_are_measured_under_whole_loads() {
     assert!(stderr(&output).contains("under mine"), "{}", stderr(&output));
     assert_refused(&freehold(&["bench", "malloc", "--library", "/nowhere"]), "names no library");
     assert_refused(&freehold(&["bench", "malloc", "flags"]), "name it alone");
-    assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmark `malloc`");
+    assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmarks `malloc` and");
 }

@@ -4,6 +4,7 @@
 //! Sizes are in MiB. A failure to get memory is part of the experiment, so it is reported on stderr and
 //! the work goes on where that makes sense.
 
+pub mod corruption;
 mod files;
 pub mod malloc;
 mod memory;
@@ -112,6 +113,8 @@ enum Load {
     Malloc(malloc::MallocArgs),
     /// Allocate, free and become idle, and print what the process's malloc keeps.
     Idle(malloc::idle::IdleArgs),
+    /// Misuse memory in one way, and print what came of it: a malloc that notices ends it before.
+    Corruption(corruption::CorruptionArgs),
     /// Create, look at and remove small files: inodes, directory entries, page cache.
     Files {
         #[arg(long)]
@@ -150,6 +153,7 @@ pub fn run(args: LoadArgs) -> io::Result<()> {
         }
         Load::Malloc(args) => malloc::run(&args),
         Load::Idle(args) => malloc::idle::run(&args),
+        Load::Corruption(args) => corruption::run(&args),
         Load::Files { folder, count } => files::churn(&folder, count),
     }
 }

@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
-use crate::process::{self, Resized};
+use crate::process::{self, Resized, Site};
 
 /// Freehold as the program's allocator.
 ///
@@ -30,17 +30,17 @@ impl Freehold {
 unsafe impl GlobalAlloc for Freehold {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        process::allocate(layout.size(), layout.align()).map_or(null_mut(), |block| block.start.as_ptr())
+        process::allocate(layout.size(), layout.align(), Site::UNKNOWN).map_or(null_mut(), |block| block.start.as_ptr())
     }
 
     #[inline]
-    unsafe fn dealloc(&self, object: *mut u8, _: Layout) {
+    unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         // SAFETY: the caller gives back what it got.
-        unsafe { process::free(object) }
+        unsafe { process::free_sized(object, layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(block) = process::allocate(layout.size(), layout.align()) else { return null_mut() };
+        let Some(block) = process::allocate(layout.size(), layout.align(), Site::UNKNOWN) else { return null_mut() };
         if !block.is_zero {
             // SAFETY: so many bytes are ours.
             unsafe { block.start.write_bytes(0, layout.size()) };
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Freehold {
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Some(start) = NonNull::new(object) else { return null_mut() };
         // SAFETY: the caller has it, and uses the old one no more if another is returned.
-        match unsafe { process::resize(start, size, layout.align()) } {
+        match unsafe { process::resize(start, size, layout.align(), Site::UNKNOWN) } {
             Some(Resized::InPlace) => object,
             Some(Resized::Moved(new)) => new.as_ptr(),
             None => null_mut(),

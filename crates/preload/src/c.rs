@@ -6,31 +6,27 @@
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
 
-use freehold_malloc::process::{self, Resized, natural_align};
+use freehold_malloc::process::site::hand_on_site;
+use freehold_malloc::process::{self, Resized, Site, natural_align, no_memory};
 
-/// Says that there is no memory.
+/// Says that there is no such alignment.
 #[cold]
-fn no_memory() -> *mut u8 {
-    set_errno(libc::ENOMEM);
+fn invalid() -> *mut u8 {
+    // SAFETY: the place is the thread's own.
+    unsafe { *libc::__errno_location() = libc::EINVAL };
     null_mut()
 }
 
-fn set_errno(error: c_int) {
-    // SAFETY: the place is the thread's own.
-    unsafe { *libc::__errno_location() = error };
-}
-
 /// Memory, or null and `errno`.
-pub(crate) fn allocate(size: usize, align: usize) -> *mut u8 {
-    process::allocate(size, align).map_or_else(no_memory, |block| block.start.as_ptr())
+fn allocate(size: usize, align: usize, site: Site) -> *mut u8 {
+    process::allocate(size, align, site).map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
 /// C: `malloc`.
 // SAFETY: the name is C's, and so is what it does.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut u8 {
-    let object = process::malloc(size);
-    if object.is_null() { no_memory() } else { object }
+    process::malloc(size)
 }
 
 /// C: `free`.
@@ -44,12 +40,16 @@ pub unsafe extern "C" fn free(object: *mut u8) {
     unsafe { process::free(object) }
 }
 
-/// C: `calloc`. What is known to be zero is not written.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub extern "C" fn calloc(count: usize, size: usize) -> *mut u8 {
+hand_on_site! {
+    /// C: `calloc`. What is known to be zero is not written.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn calloc(count: usize, size: usize) -> *mut u8, "rdx", "x2", calloc_for
+}
+
+extern "C" fn calloc_for(count: usize, size: usize, site: Site) -> *mut u8 {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
-    let Some(block) = process::allocate(bytes, natural_align(bytes)) else { return no_memory() };
+    let Some(block) = process::allocate(bytes, natural_align(bytes), site) else { return no_memory() };
     if !block.is_zero {
         // SAFETY: so many bytes are ours.
         unsafe { block.start.write_bytes(0, bytes) };
@@ -57,73 +57,80 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut u8 {
     block.start.as_ptr()
 }
 
-/// C: `realloc`.
-///
+hand_on_site! {
+    /// C: `realloc`.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn realloc(object: *mut u8, size: usize) -> *mut u8, "rdx", "x2", realloc_for
+}
+
 /// # Safety
 /// As for [`free`], unless it returns null.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn realloc(object: *mut u8, size: usize) -> *mut u8 {
-    let Some(start) = NonNull::new(object) else { return malloc(size) };
+unsafe extern "C" fn realloc_for(object: *mut u8, size: usize, site: Site) -> *mut u8 {
+    let Some(start) = NonNull::new(object) else { return process::malloc_for(size, site) };
     if size == 0 {
         // SAFETY: the caller promises it.
-        unsafe { free(object) };
+        unsafe { process::free_for(object, site) };
         return null_mut();
     }
     // SAFETY: the caller promises it.
-    match unsafe { process::resize(start, size, natural_align(size)) } {
+    match unsafe { process::resize(start, size, natural_align(size), site) } {
         Some(Resized::InPlace) => object,
         Some(Resized::Moved(new)) => new.as_ptr(),
         None => no_memory(),
     }
 }
 
-/// BSD: `reallocarray`.
-///
+hand_on_site! {
+    /// BSD: `reallocarray`.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn reallocarray(object: *mut u8, count: usize, size: usize) -> *mut u8, "rcx", "x3", reallocarray_for
+}
+
 /// # Safety
 /// As for [`realloc`].
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(object: *mut u8, count: usize, size: usize) -> *mut u8 {
+unsafe extern "C" fn reallocarray_for(object: *mut u8, count: usize, size: usize, site: Site) -> *mut u8 {
     // SAFETY: the caller promises what `realloc` asks for.
-    count.checked_mul(size).map_or_else(no_memory, |bytes| unsafe { realloc(object, bytes) })
+    count.checked_mul(size).map_or_else(no_memory, |bytes| unsafe { realloc_for(object, bytes, site) })
 }
 
-/// C: `aligned_alloc`.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut u8 {
-    if !align.is_power_of_two() {
-        set_errno(libc::EINVAL);
-        return null_mut();
-    }
-    allocate(size, align)
+hand_on_site! {
+    /// C: `aligned_alloc`.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn aligned_alloc(align: usize, size: usize) -> *mut u8, "rdx", "x2", aligned_alloc_for
 }
 
-/// glibc: `memalign`, which rounds what is no power of two up.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub extern "C" fn memalign(align: usize, size: usize) -> *mut u8 {
-    match align.checked_next_power_of_two() {
-        Some(align) => allocate(size, align),
-        None => {
-            set_errno(libc::EINVAL);
-            null_mut()
-        }
-    }
+extern "C" fn aligned_alloc_for(align: usize, size: usize, site: Site) -> *mut u8 {
+    if align.is_power_of_two() { allocate(size, align, site) } else { invalid() }
 }
 
-/// POSIX: `posix_memalign`, which returns the error and leaves `errno` alone.
-///
+hand_on_site! {
+    /// glibc: `memalign`, which rounds what is no power of two up.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn memalign(align: usize, size: usize) -> *mut u8, "rdx", "x2", memalign_for
+}
+
+extern "C" fn memalign_for(align: usize, size: usize, site: Site) -> *mut u8 {
+    align.checked_next_power_of_two().map_or_else(invalid, |align| allocate(size, align, site))
+}
+
+hand_on_site! {
+    /// POSIX: `posix_memalign`, which returns the error and leaves `errno` alone.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> c_int, "rcx", "x3", posix_memalign_for
+}
+
 /// # Safety
 /// An address can be written there.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> c_int {
+unsafe extern "C" fn posix_memalign_for(place: *mut *mut u8, align: usize, size: usize, site: Site) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut u8>()) {
         return libc::EINVAL;
     }
-    match process::allocate(size, align) {
+    match process::allocate(size, align, site) {
         Some(block) => {
             // SAFETY: the caller promises that an address can be written there.
             unsafe { place.write(block.start.as_ptr()) };
@@ -137,29 +144,40 @@ fn page_size() -> usize {
     freehold_malloc::os::mmap::page_size()
 }
 
-/// glibc: `valloc`.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub extern "C" fn valloc(size: usize) -> *mut u8 {
-    allocate(size, page_size())
+hand_on_site! {
+    /// glibc: `valloc`.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn valloc(size: usize) -> *mut u8, "rsi", "x1", valloc_for
 }
 
-/// glibc: `pvalloc`, which gives whole pages.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub extern "C" fn pvalloc(size: usize) -> *mut u8 {
-    size.max(1).checked_next_multiple_of(page_size()).map_or_else(no_memory, |size| allocate(size, page_size()))
+extern "C" fn valloc_for(size: usize, site: Site) -> *mut u8 {
+    allocate(size, page_size(), site)
 }
 
-/// glibc: `malloc_usable_size`, 0 for null.
-///
+hand_on_site! {
+    /// glibc: `pvalloc`, which gives whole pages.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn pvalloc(size: usize) -> *mut u8, "rsi", "x1", pvalloc_for
+}
+
+extern "C" fn pvalloc_for(size: usize, site: Site) -> *mut u8 {
+    size.max(1).checked_next_multiple_of(page_size()).map_or_else(no_memory, |size| allocate(size, page_size(), site))
+}
+
+hand_on_site! {
+    /// glibc: `malloc_usable_size`, 0 for null.
+    // SAFETY: the name is C's, and so is what it does.
+    #[unsafe(no_mangle)]
+    pub fn malloc_usable_size(object: *mut u8) -> usize, "rsi", "x1", malloc_usable_size_for
+}
+
 /// # Safety
-/// As for [`free`], but that it may be in use.
-// SAFETY: the name is C's, and so is what it does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn malloc_usable_size(object: *mut u8) -> usize {
+/// As for [`malloc_usable_size`].
+unsafe extern "C" fn malloc_usable_size_for(object: *mut u8, site: Site) -> usize {
     // SAFETY: the caller has it.
-    NonNull::new(object).map_or(0, |start| unsafe { process::usable(start) })
+    NonNull::new(object).map_or(0, |start| unsafe { process::usable(start, site) })
 }
 
 /// C23: `free_sized`.
@@ -168,9 +186,9 @@ pub unsafe extern "C" fn malloc_usable_size(object: *mut u8) -> usize {
 /// As for [`free`].
 // SAFETY: the name is C's, and so is what it does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(object: *mut u8, _size: usize) {
+pub unsafe extern "C" fn free_sized(object: *mut u8, size: usize) {
     // SAFETY: the caller promises it.
-    unsafe { process::free(object) }
+    unsafe { process::free_sized(object, size) }
 }
 
 /// C23: `free_aligned_sized`.
@@ -179,9 +197,9 @@ pub unsafe extern "C" fn free_sized(object: *mut u8, _size: usize) {
 /// As for [`free`].
 // SAFETY: the name is C's, and so is what it does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(object: *mut u8, _align: usize, _size: usize) {
+pub unsafe extern "C" fn free_aligned_sized(object: *mut u8, _align: usize, size: usize) {
     // SAFETY: the caller promises it.
-    unsafe { process::free(object) }
+    unsafe { process::free_sized(object, size) }
 }
 
 /// Old C: `cfree`.

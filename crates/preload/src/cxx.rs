@@ -9,10 +9,10 @@ use core::fmt::Write;
 use core::ptr::null_mut;
 
 use freehold_malloc::os::platform::StandardError;
-use freehold_malloc::process;
+use freehold_malloc::process::{self, Site};
 
-extern "C" fn try_new(size: usize, align: usize) -> *mut u8 {
-    process::allocate(size, align).map_or(null_mut(), |block| block.start.as_ptr())
+extern "C" fn try_new(size: usize, align: usize, site: Site) -> *mut u8 {
+    process::allocate(size, align, site).map_or(null_mut(), |block| block.start.as_ptr())
 }
 
 /// What the program has set to be called when there is no memory.
@@ -52,7 +52,7 @@ fn next_function(name: &CStr) -> Option<*mut c_void> {
 // SAFETY: keeps the registers that C's functions keep, and says where.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
-unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
+unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *mut u8 {
     core::arch::naked_asm!(
         ".cfi_startproc",
         "push rbx",
@@ -61,13 +61,14 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
         "push r12",
         ".cfi_adjust_cfa_offset 8",
         ".cfi_rel_offset r12, 0",
-        "push rax",
+        "push rdx",
         ".cfi_adjust_cfa_offset 8",
         "mov rbx, rdi",
         "mov r12, rsi",
         "2:",
         "mov rdi, rbx",
         "mov rsi, r12",
+        "mov rdx, qword ptr [rsp]",
         "call {try_new}",
         "test rax, rax",
         "jz 3f",
@@ -107,25 +108,27 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
 // SAFETY: keeps the registers that C's functions keep, and says where.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
-unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
+unsafe extern "C" fn new_or_throw(_size: usize, _align: usize, _site: Site) -> *mut u8 {
     core::arch::naked_asm!(
         ".cfi_startproc",
-        "stp x29, x30, [sp, #-32]!",
-        ".cfi_adjust_cfa_offset 32",
+        "stp x29, x30, [sp, #-48]!",
+        ".cfi_adjust_cfa_offset 48",
         ".cfi_rel_offset x29, 0",
         ".cfi_rel_offset x30, 8",
         "stp x19, x20, [sp, #16]",
         ".cfi_rel_offset x19, 16",
         ".cfi_rel_offset x20, 24",
+        "str x2, [sp, #32]",
         "mov x19, x0",
         "mov x20, x1",
         "2:",
         "mov x0, x19",
         "mov x1, x20",
+        "ldr x2, [sp, #32]",
         "bl {try_new}",
         "cbz x0, 3f",
         "ldp x19, x20, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
+        "ldp x29, x30, [sp], #48",
         ".cfi_remember_state",
         ".cfi_def_cfa_offset 0",
         "ret",
@@ -151,8 +154,8 @@ unsafe extern "C" fn new_or_throw(_size: usize, _align: usize) -> *mut u8 {
 /// # Safety
 /// None is asked for here.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-unsafe extern "C" fn new_or_throw(size: usize, align: usize) -> *mut u8 {
-    let object = try_new(size, align);
+unsafe extern "C" fn new_or_throw(size: usize, align: usize, site: Site) -> *mut u8 {
+    let object = try_new(size, align, site);
     if object.is_null() {
         // SAFETY: ends the process, whatever it is at.
         unsafe { libc::abort() }
@@ -179,6 +182,7 @@ macro_rules! new {
                 ".cfi_adjust_cfa_offset 8",
                 ".cfi_rel_offset rbx, 0",
                 "mov rbx, rdi",
+                "mov rsi, qword ptr [rsp + 8]",
                 "call {malloc}",
                 "mov rdi, rbx",
                 "pop rbx",
@@ -189,6 +193,7 @@ macro_rules! new {
                 "ret",
                 "2:",
                 "mov esi, 16",
+                "mov rdx, qword ptr [rsp]",
                 "jmp {slow}",
                 ".cfi_endproc",
                 malloc = sym plain_malloc,
@@ -206,14 +211,14 @@ macro_rules! new {
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name(size: usize) -> *mut u8 {
             // SAFETY: asks for memory alone.
-            unsafe { new_or_throw(size, 16) }
+            unsafe { new_or_throw(size, 16, Site::UNKNOWN) }
         }
     )*};
 }
 
 #[cfg(target_arch = "x86_64")]
-extern "C" fn plain_malloc(size: usize) -> *mut u8 {
-    process::malloc(size)
+extern "C" fn plain_malloc(size: usize, site: Site) -> *mut u8 {
+    process::malloc_for(size, site)
 }
 
 new! {
@@ -237,9 +242,9 @@ macro_rules! new_aligned {
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name(_size: usize, _align: usize) -> *mut u8 {
             #[cfg(target_arch = "x86_64")]
-            core::arch::naked_asm!("jmp {slow}", slow = sym new_or_throw);
+            core::arch::naked_asm!("mov rdx, qword ptr [rsp]", "jmp {slow}", slow = sym new_or_throw);
             #[cfg(target_arch = "aarch64")]
-            core::arch::naked_asm!("b {slow}", slow = sym new_or_throw);
+            core::arch::naked_asm!("mov x2, x30", "b {slow}", slow = sym new_or_throw);
         }
     )*};
 }
@@ -260,7 +265,7 @@ macro_rules! new_nothrow {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub extern "C" fn $name(size: usize, $($align: usize,)? nothrow: *const c_void) -> *mut u8 {
-            let object = try_new(size, 16 $( - 16 + $align)?);
+            let object = try_new(size, 16 $( - 16 + $align)?, Site::UNKNOWN);
             if !object.is_null() || new_handler().is_null() {
                 return object;
             }
@@ -288,9 +293,9 @@ new_nothrow! {
     _ZnamSt11align_val_tRKSt9nothrow_t(align);
 }
 
-/// A delete, by the name that C++ has for it; what comes after the address is no news to this malloc.
+/// A delete, by the name that C++ has for it. A size that it says is looked at in a hardened process.
 macro_rules! delete {
-    ($($(#[$about:meta])* $name:ident($($more:ty),*);)*) => {$(
+    ($($(#[$about:meta])* $name:ident($($size:ident)? $(, $more:ty)*);)*) => {$(
         $(#[$about])*
         ///
         /// # Safety
@@ -298,11 +303,13 @@ macro_rules! delete {
         // SAFETY: the name is C++'s, and so is what it does.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
-        pub unsafe extern "C" fn $name(object: *mut u8, $(_: $more),*) {
+        pub unsafe extern "C" fn $name(object: *mut u8, $($size: usize,)? $(_: $more),*) {
             // SAFETY: the caller promises it.
-            unsafe { process::free(object) }
+            unsafe { delete!(free object $($size)?) }
         }
     )*};
+    (free $object:ident) => { process::free($object) };
+    (free $object:ident $size:ident) => { process::free_sized($object, $size) };
 }
 
 delete! {
@@ -311,23 +318,23 @@ delete! {
     /// C++: `operator delete[](void*)`.
     _ZdaPv();
     /// C++: `operator delete(void*, const std::nothrow_t&)`.
-    _ZdlPvRKSt9nothrow_t(*const c_void);
+    _ZdlPvRKSt9nothrow_t(, *const c_void);
     /// C++: `operator delete[](void*, const std::nothrow_t&)`.
-    _ZdaPvRKSt9nothrow_t(*const c_void);
+    _ZdaPvRKSt9nothrow_t(, *const c_void);
     /// C++14: `operator delete(void*, std::size_t)`.
-    _ZdlPvm(usize);
+    _ZdlPvm(size);
     /// C++14: `operator delete[](void*, std::size_t)`.
-    _ZdaPvm(usize);
+    _ZdaPvm(size);
     /// C++17: `operator delete(void*, std::align_val_t)`.
-    _ZdlPvSt11align_val_t(usize);
+    _ZdlPvSt11align_val_t(, usize);
     /// C++17: `operator delete[](void*, std::align_val_t)`.
-    _ZdaPvSt11align_val_t(usize);
+    _ZdaPvSt11align_val_t(, usize);
     /// C++17: `operator delete(void*, std::size_t, std::align_val_t)`.
-    _ZdlPvmSt11align_val_t(usize, usize);
+    _ZdlPvmSt11align_val_t(size, usize);
     /// C++17: `operator delete[](void*, std::size_t, std::align_val_t)`.
-    _ZdaPvmSt11align_val_t(usize, usize);
+    _ZdaPvmSt11align_val_t(size, usize);
     /// C++17: `operator delete(void*, std::align_val_t, const std::nothrow_t&)`.
-    _ZdlPvSt11align_val_tRKSt9nothrow_t(usize, *const c_void);
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(, usize, *const c_void);
     /// C++17: `operator delete[](void*, std::align_val_t, const std::nothrow_t&)`.
-    _ZdaPvSt11align_val_tRKSt9nothrow_t(usize, *const c_void);
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(, usize, *const c_void);
 }

@@ -37,6 +37,7 @@ extern "C" fn at_start() {
 
 /// Called by the loader when the program returns from main or calls exit.
 extern "C" fn at_exit() {
+    process::check_held();
     let mut errors = Descriptor(ERRORS.load(Relaxed));
     match stats() {
         Stats::Off => {}

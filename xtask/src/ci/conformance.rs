@@ -58,7 +58,7 @@ const PROGRAMS: [Program; 3] = [
 ];
 
 /// What the programs are run under.
-const OPTIONS: [&str; 3] = ["return=frees", "return=helper", "sections=locks"];
+const OPTIONS: [&str; 4] = ["return=frees", "return=helper", "sections=locks", "hardened=on"];
 /// Without, what is checked is whether the checks are right.
 const WITHOUT: [&str; 2] = ["conformance.c", "conformance.cc"];
 /// Seconds after which a run has hung.

@@ -277,6 +277,7 @@ const BENCH: &[Floor] = &[
     floor(&["cases"], &["bar", "contest", "decide", "engine", "mallocs", "peers", "report", "subject", "values"]),
     floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
     floor(&["whole"], &["error", "decide", "report"]),
+    floor(&["corruption"], &["error", "whole"]),
 ];
 
 const FINDINGS: &[Floor] = &[

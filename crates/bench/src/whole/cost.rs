@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{Malloc, Place, Request};
 use crate::error::Error;
 
+/// Variables by which a process is given a malloc, and options for it.
+pub(crate) const CHOOSING: [&str; 4] = ["LD_PRELOAD", "FREEHOLD_OPTIONS", "MALLOC_CONF", "GLIBC_TUNABLES"];
+
 /// CPU time and memory of a process that made a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -24,7 +27,7 @@ pub struct Cost {
 pub fn of(request: &Request, load: &str, malloc: &Malloc) -> Result<Cost, Error> {
     let mut command = Command::new(&request.program);
     command.args(["load", "malloc", load, "--percent", &request.percent.to_string()]);
-    for variable in ["LD_PRELOAD", "FREEHOLD_OPTIONS", "MALLOC_CONF", "GLIBC_TUNABLES"] {
+    for variable in CHOOSING {
         command.env_remove(variable);
     }
     if let Place::Library(path) = &malloc.place {

@@ -20,9 +20,11 @@ use fastrand::Rng;
 use freehold_measure::progress::Progress;
 
 use crate::error::Error;
+pub(crate) use cost::CHOOSING;
 use cost::Cost;
 pub use report::WholeReport;
 pub use roster::{Malloc, Place};
+pub(crate) use roster::{all as mallocs, built, packaged};
 
 /// Rounds, unless somebody says otherwise.
 pub const ROUNDS: u32 = 9;

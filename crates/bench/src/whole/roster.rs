@@ -49,8 +49,7 @@ pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
     let ours = Malloc { name: OURS.to_owned(), place: Place::Library(library.to_owned()) };
     let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc };
     let found = PACKAGED.into_iter().filter_map(|(name, file)| Some((name, packaged(file)?)));
-    let built = BUILT.into_iter().map(|(name, file)| (name, Path::new(BUILT_IN).join(file)));
-    let found = found.chain(built.filter(|(_, path)| path.is_file()));
+    let found = found.chain(BUILT.into_iter().filter_map(|(name, file)| Some((name, built(file)?))));
     let found = found.filter(|(name, _)| named.iter().all(|malloc| malloc.name != *name));
     let found = found.map(|(name, path)| Malloc { name: name.to_owned(), place: Place::Library(path) });
     let all: Vec<Malloc> = [ours, libc].into_iter().chain(found).chain(named.iter().cloned()).collect();
@@ -73,8 +72,13 @@ impl Malloc {
     }
 }
 
+/// A library that building `benches/mallocs` made.
+pub fn built(file: &str) -> Option<PathBuf> {
+    Some(Path::new(BUILT_IN).join(file)).filter(|path| path.is_file())
+}
+
 /// A library of this name, or one whose name begins so and goes on with a dot.
-fn packaged(file: &str) -> Option<PathBuf> {
+pub fn packaged(file: &str) -> Option<PathBuf> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let kinds = entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
     let folders = kinds.chain(FOLDERS.map(PathBuf::from));

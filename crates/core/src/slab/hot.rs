@@ -130,6 +130,12 @@ impl Hot {
         (self.product(address) as u64) < self.section_limit
     }
 
+    /// Bytes from one object of a slab to the next.
+    #[inline(always)]
+    pub fn object_bytes(&self) -> u32 {
+        self.size
+    }
+
     /// The cache's links: their offset in an object, and the secret.
     #[inline(always)]
     pub fn links<L: FixedLinks>(&self) -> L {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
-use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, whole};
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, corruption, whole};
 use freehold_load::malloc::Workload;
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
@@ -21,6 +21,11 @@ use crate::error::Error;
 
 /// The benchmark of mallocs under whole programs, which is asked for alone.
 const MALLOC: &str = "malloc";
+/// The one of programs that misuse their memory, likewise.
+const CORRUPTION: &str = "corruption";
+
+/// Of so many cases of misuse one is tried, to see that it runs.
+const QUICK_STEP: usize = 20;
 
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
@@ -28,7 +33,9 @@ const MALLOC: &str = "malloc";
                   everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
                   `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
-                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick and --library alone.\n\n\
+                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick and --library alone. `freehold bench corruption` runs programs \
+                  that misuse their memory, each in a way of its own, under the same mallocs, and says which notice; \
+                  it takes --library alone.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
@@ -82,7 +89,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH")]
     mallocs: Vec<PathBuf>,
 
-    /// A malloc that can be preloaded, for `malloc`, beside those that are found; may be given several times
+    /// A malloc that can be preloaded, for `malloc` and `corruption`, beside those that are found; may be given several times
     #[arg(long, value_name = "NAME=PATH")]
     library: Vec<String>,
 
@@ -95,13 +102,17 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.names.iter().any(|name| name == MALLOC) {
         return malloc(args, style);
     }
+    if args.names.iter().any(|name| name == CORRUPTION) {
+        return corrupt(args, style);
+    }
     if !args.library.is_empty() {
-        return Err(Error::Input(format!("--library is for the benchmark `{MALLOC}`; name that, or leave it out")));
+        let advice = "name one of these, or leave it out";
+        return Err(Error::Input(format!("--library is for the benchmarks `{MALLOC}` and `{CORRUPTION}`; {advice}")));
     }
     let benches = chosen(&args.names)?;
     if args.list {
-        let malloc = args.names.is_empty().then(Entry::of_malloc);
-        let entries = benches.iter().map(|bench| Entry::of(bench)).chain(malloc);
+        let programs = args.names.is_empty().then(|| [Entry::of_malloc(), Entry::of_corruption()]);
+        let entries = benches.iter().map(|bench| Entry::of(bench)).chain(programs.into_iter().flatten());
         return Ok(args.formats.emit(&Listing { benches: entries.collect() }, style)?);
     }
     let settings = settings(args)?;
@@ -126,22 +137,53 @@ fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.list {
         return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
     }
-    if args.names.len() > 1 || args.a.is_some() || !args.b.is_empty() {
-        let advice = "name it alone, and no policies";
-        return Err(Error::Input(format!("`{MALLOC}` measures programs, and takes the machine for itself; {advice}")));
-    }
-    let program = std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))?;
+    expect_alone(args, MALLOC)?;
     let request = whole::Request {
-        program,
+        program: this_program()?,
         loads: loads().map(|load| load.get_name().to_owned()).collect(),
         percent: if args.quick { 1 } else { 100 },
         library: super::run::find_library()?,
-        others: args.library.iter().map(|given| parse_library(given)).collect::<Result<_, _>>()?,
+        others: libraries(args)?,
         rounds: if args.quick { args.runs.min(2) } else { args.runs.min(whole::ROUNDS) },
         seed: args.seed,
     };
     args.formats.try_all([])?;
     Ok(args.formats.emit(&whole::measure(&request)?, style)?)
+}
+
+/// Runs programs that misuse their memory.
+fn corrupt(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    if args.list {
+        return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_corruption()] }, style)?);
+    }
+    expect_alone(args, CORRUPTION)?;
+    let cases = freehold_load::corruption::cases();
+    let cases: Vec<String> = if args.quick { cases.step_by(QUICK_STEP).collect() } else { cases.collect() };
+    let request = corruption::Request {
+        program: this_program()?,
+        cases,
+        library: super::run::find_library()?,
+        others: libraries(args)?,
+    };
+    args.formats.try_all([])?;
+    Ok(args.formats.emit(&corruption::measure(&request)?, style)?)
+}
+
+/// That nothing else is asked for.
+fn expect_alone(args: &BenchArgs, name: &str) -> Result<(), Error> {
+    if args.names.len() == 1 && args.a.is_none() && args.b.is_empty() {
+        return Ok(());
+    }
+    let advice = "name it alone, and no policies";
+    Err(Error::Input(format!("`{name}` measures programs, and takes the machine for itself; {advice}")))
+}
+
+fn this_program() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))
+}
+
+fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
+    args.library.iter().map(|given| parse_library(given)).collect()
 }
 
 /// The loads, each with its name and what it is.
@@ -237,6 +279,17 @@ impl Entry {
         });
         let asks = "what do whole programs take under Freehold's malloc and under others?";
         Entry { name: MALLOC, asks, a: "freehold", b: "every other malloc that is here", cases: cases.collect() }
+    }
+}
+
+impl Entry {
+    fn of_corruption() -> Entry {
+        let cases = freehold_load::corruption::cases();
+        let case =
+            |name| CaseEntry { name, about: "a way of misuse, and the bytes of a block".into(), operation: "case" };
+        let asks = "which misuse of memory do mallocs notice?";
+        let b = "every other malloc that is here";
+        Entry { name: CORRUPTION, asks, a: "freehold", b, cases: cases.map(case).collect() }
     }
 }
 

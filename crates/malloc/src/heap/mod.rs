@@ -352,7 +352,7 @@ impl<C, W, P: Platform + 'static> Copy for HeapFront<'_, C, W, P> {}
 
 /// A number that nobody can guess, from the kernel; where it has none yet, or may not be asked, from where it has put
 /// the heap.
-fn seed(base: NonNull<u8>) -> u64 {
+pub(crate) fn seed(base: NonNull<u8>) -> u64 {
     let mut bytes = base.as_ptr().addr().to_ne_bytes();
     // A part of them may be there: what is not, stays as it is.
     let _filled = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);

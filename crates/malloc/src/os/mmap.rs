@@ -106,6 +106,19 @@ impl Reservation {
         unsafe { mprotect(self.place(offset), bytes, MprotectFlags::READ | MprotectFlags::WRITE) }
     }
 
+    /// Lets a part of it not be accessed any more, whole pages; what is there stays.
+    ///
+    /// # Errors
+    /// If it is not a part of this reservation, or the process has too many mappings already.
+    ///
+    /// # Safety
+    /// Nobody accesses it who does not mean to be ended by the kernel.
+    pub unsafe fn protect(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        self.expect_part(offset, bytes)?;
+        // SAFETY: within our mapping; the rest is the caller's promise.
+        unsafe { mprotect(self.place(offset), bytes, MprotectFlags::empty()) }
+    }
+
     /// Moves the memory of whole pages to other pages of the reservation, without copying. Those that it was at read as
     /// zeros then. linux: MREMAP_DONTUNMAP
     ///

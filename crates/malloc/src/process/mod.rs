@@ -13,16 +13,20 @@
 //! nested     what a call uses that interrupts a slow path of its own thread
 //! returns    memory that goes back to the system
 //! helper     a thread that gives it back
+//! hardened   seals, held blocks and guards, for a process that wants to notice misuse
+//! site       who asked, for what is said of misuse
 //! options    FREEHOLD_OPTIONS
 //! stats      what was used, in numbers
 //! ```
 
 mod gate;
+mod hardened;
 pub mod helper;
 mod nested;
 pub mod options;
 mod realloc;
 mod returns;
+pub mod site;
 mod start;
 pub mod stats;
 
@@ -38,9 +42,13 @@ use crate::os::platform::{LockedCpus, Process, StandardError};
 use crate::os::rseq::Rseq;
 use crate::runs::{Kept, PAGE};
 use gate::{Entered, Gate};
+use hardened::Asked;
+pub use hardened::check_held;
 use nested::Nested;
 pub use realloc::{Resized, resize};
 use returns::Returns;
+pub use site::Site;
+use site::hand_on_site;
 use start::{Made, Mode};
 
 /// Bytes of the largest object; what is larger is a run.
@@ -82,23 +90,46 @@ macro_rules! with_heap {
 }
 use with_heap;
 
-/// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes. Costs a section if this CPU
-/// has such an object.
+/// Memory as C's malloc gives it: null and `errno` if there is none, an address of its own for no bytes. Costs a section
+/// if this CPU has such an object.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
     match front().and_then(|front| front.at_hand(size)) {
         Some(object) => object.as_ptr(),
-        None => malloc_slow(size),
+        // SAFETY: asks for memory alone.
+        None => unsafe { malloc_slow(size) },
     }
 }
 
-/// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
+/// The same for a caller that knows who asked.
+#[inline(always)]
+pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
+    match front().and_then(|front| front.at_hand(size)) {
+        Some(object) => object.as_ptr(),
+        None => malloc_from(size, site),
+    }
+}
+
+hand_on_site! {
+    /// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
+    fn malloc_slow(size: usize) -> *mut u8, "rsi", "x1", malloc_from
+}
+
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_slow(size: usize) -> *mut u8 {
-    let align = natural_align(size);
-    let block = Place::of(size, align).and_then(|place| place.allocate(align));
-    block.map_or(null_mut(), |block| block.start.as_ptr())
+extern "C" fn malloc_from(size: usize, site: Site) -> *mut u8 {
+    match allocate_from(size, natural_align(size), site) {
+        Some(block) => block.start.as_ptr(),
+        None => no_memory(),
+    }
+}
+
+/// Says that there is no memory, as C does.
+#[cold]
+pub fn no_memory() -> *mut u8 {
+    // SAFETY: the place is the thread's own.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    null_mut()
 }
 
 /// What C's malloc aligns to: no object is aligned to more than its size.
@@ -108,14 +139,29 @@ pub fn natural_align(size: usize) -> usize {
 }
 
 /// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
-pub fn allocate(size: usize, align: usize) -> Option<Block> {
-    let place = Place::of(size, align)?;
-    if let Place::Object { size } = place
+#[inline]
+pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
+    if let Place::Object { size } = Place::of(size, align)?
         && let Some(start) = front().and_then(|front| front.at_hand(size))
     {
         return Some(Block { start, is_zero: false });
     }
-    place.allocate(align)
+    allocate_from(size, align, site)
+}
+
+/// The same, of an object that is not at hand.
+#[inline(never)]
+fn allocate_from(size: usize, align: usize, site: Site) -> Option<Block> {
+    if let Some(malloc) = MADE.hardened() {
+        return hardened::allocate(malloc, size, align, site);
+    }
+    if MADE.get().is_none() {
+        let Some(within) = enter() else { return allocate_nested(size, align) };
+        MADE.or_start()?;
+        drop(within);
+        return allocate_from(size, align, site);
+    }
+    Place::of(size, align)?.allocate(align)
 }
 
 /// Gives back what any of these functions gave; nothing for null. The program ends with a message if it is something
@@ -131,18 +177,46 @@ pub unsafe fn free(object: *mut u8) {
             return;
         }
     }
-    free_slow(object);
+    // SAFETY: the caller gives up what it got.
+    unsafe { free_slow(object) };
+}
+
+/// The same for a caller that knows who asked.
+///
+/// # Safety
+/// Nobody uses it any more.
+pub unsafe fn free_for(object: *mut u8, site: Site) {
+    free_any(object, Asked::Nothing, site);
+}
+
+/// The same of so many bytes, as they were asked for: a hardened process looks whether they were.
+///
+/// # Safety
+/// Nobody uses it any more.
+#[inline(always)]
+pub unsafe fn free_sized(object: *mut u8, size: usize) {
+    if let Some(front) = front() {
+        // SAFETY: the caller gives up what it got.
+        if unsafe { front.put_back(object) } == Pushed::Done {
+            return;
+        }
+    }
+    // SAFETY: the caller gives up what it got.
+    unsafe { free_sized_slow(object, size) };
 }
 
 /// Bytes of a block that may be used; the program ends with a message if it is none.
 ///
 /// # Safety
 /// The caller has it.
-pub unsafe fn usable(start: NonNull<u8>) -> usize {
+pub unsafe fn usable(start: NonNull<u8>, site: Site) -> usize {
     let address = start.as_ptr().addr();
     if NESTED.contains(address) {
         // SAFETY: the caller has it from there.
         return unsafe { NESTED.usable(start) };
+    }
+    if let Some(malloc) = MADE.hardened() {
+        return hardened::usable(malloc, start, site);
     }
     let Some(malloc) = MADE.get() else { refuse(start, &"it is no object of this program's malloc") };
     if malloc.runs.contains(address) {
@@ -159,10 +233,15 @@ pub fn keep(bytes: usize) {
 /// The heap through the way of its objects, if the process has one with restartable sequences.
 #[inline(always)]
 fn front() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
-    (MADE.mode() == Mode::Rseq).then(|| {
-        // SAFETY: it was made, and that its objects go this way was seen then.
-        unsafe { MADE.rseq_heap().slab().front().unwrap_unchecked() }
-    })
+    // SAFETY: the mode says that it was made.
+    (MADE.mode() == Mode::Rseq).then(|| front_of(unsafe { MADE.rseq_heap() }))
+}
+
+/// A heap through the way of its objects.
+#[inline(always)]
+fn front_of(heap: &'static Heap<Rseq>) -> Front<'static, 'static, 'static, Process, Rseq, Way> {
+    // SAFETY: that its objects go this way was seen when it was made.
+    unsafe { heap.slab().front().unwrap_unchecked() }
 }
 
 /// Where a request is met.
@@ -237,10 +316,37 @@ fn allocate_nested(size: usize, align: usize) -> Option<Block> {
     NESTED.alloc(size.max(8), align).map(|start| Block { start, is_zero: true })
 }
 
-/// All that is no more than to leave an object with this CPU.
+hand_on_site! {
+    /// All that is more than to leave an object with this CPU.
+    fn free_slow(object: *mut u8), "rsi", "x1", free_from
+}
+
+hand_on_site! {
+    /// The same of so many bytes.
+    fn free_sized_slow(object: *mut u8, size: usize), "rdx", "x2", free_sized_from
+}
+
+/// # Safety
+/// The caller gives it up.
 #[cold]
 #[inline(never)]
-extern "C" fn free_slow(object: *mut u8) {
+unsafe extern "C" fn free_from(object: *mut u8, site: Site) {
+    free_any(object, Asked::Nothing, site);
+}
+
+/// # Safety
+/// The caller gives it up.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_sized_from(object: *mut u8, size: usize, site: Site) {
+    free_any(object, Asked::Bytes(size), site);
+}
+
+#[inline]
+fn free_any(object: *mut u8, asked: Asked, site: Site) {
+    if let Some(malloc) = MADE.hardened() {
+        return hardened::free(malloc, object, asked, site);
+    }
     let Some(object) = NonNull::new(object) else { return };
     if NESTED.contains(object.as_ptr().addr()) {
         return;
@@ -274,6 +380,14 @@ fn free_within(object: NonNull<u8>) {
     RETURNS.after_free(malloc, freed);
 }
 
+/// Frees what a handler could not.
+fn free_deferred(object: NonNull<u8>) {
+    match MADE.hardened() {
+        Some(malloc) => hardened::free_deferred(malloc, object),
+        None => free_within(object),
+    }
+}
+
 /// Enters a slow path; what others could not free is freed when it is left.
 #[inline]
 fn enter() -> Option<Within> {
@@ -288,7 +402,7 @@ struct Within {
 impl Drop for Within {
     #[inline]
     fn drop(&mut self) {
-        NESTED.take_deferred().for_each(free_within);
+        NESTED.take_deferred().for_each(free_deferred);
     }
 }
 

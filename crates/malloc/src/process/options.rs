@@ -25,8 +25,19 @@ pub struct Options {
     pub huge_pages: HugePages,
     /// How a CPU's objects are taken and left.
     pub sections: Sections,
+    /// Whether to look for misuse.
+    pub hardened: Hardened,
     /// Whether to say at exit what was used.
     pub stats: Stats,
+}
+
+/// Whether to look for misuse of memory: writes beyond a block or after it was given back, frees of what is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hardened {
+    /// Where it costs nothing.
+    Off,
+    /// Wherever it can be found: 16 bytes a block, and time.
+    On,
 }
 
 /// Who gives memory back to the system.
@@ -76,12 +87,13 @@ impl Options {
         age: 2000,
         huge_pages: HugePages::BySystem,
         sections: Sections::Auto,
+        hardened: Hardened::Off,
         stats: Stats::Off,
     };
 
     /// What is known, for whoever wrote something else.
     pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, \
-                             huge-pages=system|wanted, sections=auto|locks, stats=off|exit|sizes";
+                             huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes";
 
     /// Whether all of a text is understood.
     ///
@@ -139,6 +151,8 @@ impl Options {
             (b"huge-pages", b"wanted") => self.huge_pages = HugePages::Wanted,
             (b"sections", b"auto") => self.sections = Sections::Auto,
             (b"sections", b"locks") => self.sections = Sections::Locks,
+            (b"hardened", b"off") => self.hardened = Hardened::Off,
+            (b"hardened", b"on") => self.hardened = Hardened::On,
             (b"stats", b"off") => self.stats = Stats::Off,
             (b"stats", b"exit") => self.stats = Stats::AtExit,
             (b"stats", b"sizes") => self.stats = Stats::OfSizes,
@@ -176,13 +190,14 @@ mod tests {
 
     #[test]
     fn what_is_said_is_set() {
-        let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,stats=exit,";
+        let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,hardened=on,stats=exit,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
             age: 250,
             huge_pages: HugePages::Wanted,
             sections: Sections::Locks,
+            hardened: Hardened::On,
             stats: Stats::AtExit,
         };
         assert_eq!(read(text), (wanted, Ok(())));

@@ -2,7 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::{Block, MADE, PAGE, Place, allocate, enter, free, returns, usable};
+use super::hardened::Asked;
+use super::{Block, MADE, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, returns, usable};
 
 /// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
 const MOVED: usize = 4 << 20;
@@ -21,10 +22,27 @@ pub enum Resized {
 ///
 /// # Safety
 /// The caller has the block. If it moved, nobody uses the old one any more.
-pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize) -> Option<Resized> {
+pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) -> Option<Resized> {
     // SAFETY: the caller has it.
-    let old = unsafe { usable(start) };
+    let old = unsafe { usable(start, site) };
+    if fits_in_place(start, old, size, align, site)? {
+        return Some(Resized::InPlace);
+    }
+    let new = allocate(size, align, site)?;
+    // SAFETY: both are ours, and apart.
+    unsafe { carry_over(start, old, new, size) };
+    // The caller gave it up, since it has moved.
+    free_any(start.as_ptr(), Asked::Nothing, site);
+    Some(Resized::Moved(new.start))
+}
+
+/// Whether the block has as many bytes now, where it is.
+fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site: Site) -> Option<bool> {
     let place = Place::of(size, align)?;
+    if let Some(malloc) = MADE.hardened() {
+        let is_nested = NESTED.contains(start.as_ptr().addr());
+        return Some(!is_nested && hardened::resize_in_place(malloc, start, size, site));
+    }
     let is_run = MADE.get().is_some_and(|malloc| malloc.runs.contains(start.as_ptr().addr()));
     let fits = match place {
         Place::Run { pages, .. } if is_run => pages as usize * PAGE == old || resize_run(start, old, pages),
@@ -32,15 +50,7 @@ pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize) -> Option<Re
         Place::Object { size } if !is_run => size <= old && (size > old / 2 || old <= 64),
         _ => false,
     };
-    if fits {
-        return Some(Resized::InPlace);
-    }
-    let new = allocate(size, align)?;
-    // SAFETY: both are ours, and apart.
-    unsafe { carry_over(start, old, new, size) };
-    // SAFETY: the caller gave it up, since it has moved.
-    unsafe { free(start.as_ptr()) };
-    Some(Resized::Moved(new.start))
+    Some(fits)
 }
 
 /// Makes a run as many pages long, if what lies behind it lets it.
@@ -54,6 +64,7 @@ fn resize_run(start: NonNull<u8>, old: usize, pages: u32) -> bool {
 unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
     let count = bytes.min(size);
     if let Some(malloc) = MADE.get()
+        && MADE.hardened().is_none()
         && count >= MOVED
         && [old, new.start].iter().all(|block| malloc.runs.contains(block.as_ptr().addr()))
     {

@@ -2,16 +2,19 @@
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use freehold::base::CpuId;
 use freehold::platform::Platform;
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
 use rustix::thread::sched_yield;
 
-use super::options::{Options, Sections};
-use super::{AnyHeap, GATE, Way, helper, with_heap};
-use crate::heap::{Heap, HeapConfig, HeapError, SECTION};
+use super::options::{Hardened, Options, Sections};
+use super::{AnyHeap, GATE, Way, hardened, helper, with_heap};
+use crate::heap::{Heap, HeapConfig, HeapError, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
 use crate::os::rseq::Rseq;
@@ -39,6 +42,8 @@ pub(super) enum Mode {
     Locks = 3,
     /// There can be none.
     Failed = 4,
+    /// There is one of either kind, in a process that wants to notice misuse.
+    Hardened = 5,
 }
 
 /// The place that it lies in: a static one, so that its address is known when the program is linked.
@@ -62,6 +67,7 @@ impl Made {
             3 => Mode::Locks,
             0 => Mode::None,
             1 => Mode::Starting,
+            5 => Mode::Hardened,
             _ => Mode::Failed,
         }
     }
@@ -70,7 +76,15 @@ impl Made {
     #[inline]
     pub fn get(&'static self) -> Option<&'static Malloc> {
         // SAFETY: the mode says that it was written.
-        matches!(self.mode(), Mode::Rseq | Mode::Locks).then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
+        matches!(self.mode(), Mode::Rseq | Mode::Locks | Mode::Hardened)
+            .then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
+    }
+
+    /// The same, if the process wants to notice misuse.
+    #[inline]
+    pub fn hardened(&'static self) -> Option<&'static Malloc> {
+        // SAFETY: the mode says that it was written.
+        (self.mode() == Mode::Hardened).then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
     }
 
     /// Its heap.
@@ -100,10 +114,14 @@ impl Made {
         if mine {
             let made = Malloc::make();
             let mode = match &made {
+                Some(Malloc { options: Options { hardened: Hardened::On, .. }, .. }) => Mode::Hardened,
                 Some(Malloc { heap: AnyHeap::Rseq(_), .. }) => Mode::Rseq,
                 Some(Malloc { heap: AnyHeap::Locks(_), .. }) => Mode::Locks,
                 None => Mode::Failed,
             };
+            if mode == Mode::Hardened {
+                hardened::prepare(seed(NonNull::from(self).cast()));
+            }
             if let Some(malloc) = made {
                 // SAFETY: nobody reads it before the mode says so, and only one thread gets here.
                 unsafe { (*self.malloc.get()).write(malloc) };
@@ -145,6 +163,12 @@ impl Malloc {
     }
 }
 
+/// The default policy, but that nobody knows which object of a slab comes next, or can change it.
+const RANDOM: Policy = Policy {
+    slab: SlabChoices { links: SlabLinks::Mangled, order: SlabOrder::Random, ..Policy::FREEHOLD.slab },
+    ..Policy::FREEHOLD
+};
+
 /// A size, its half, and so on.
 fn halves(most: usize, least: usize) -> impl Iterator<Item = usize> {
     core::iter::successors(Some(most), move |bytes| Some(bytes / 2).filter(|&half| half >= least))
@@ -152,7 +176,11 @@ fn halves(most: usize, least: usize) -> impl Iterator<Item = usize> {
 
 impl AnyHeap {
     fn make(bytes: usize, options: &Options) -> Option<AnyHeap> {
-        let config = HeapConfig { bytes, huge_pages: options.huge_pages, ..HeapConfig::default() };
+        let policy = match options.hardened {
+            Hardened::Off => Policy::default(),
+            Hardened::On => RANDOM,
+        };
+        let config = HeapConfig { bytes, policy, huge_pages: options.huge_pages };
         let locks = || Heap::with_locks(&config).ok().map(AnyHeap::Locks);
         match options.sections {
             Sections::Locks => locks(),

@@ -5,6 +5,7 @@
 //! bins     free runs by size: the smallest that is large enough is found in a few steps
 //! space    the address range, cut into runs; free neighbours are one run
 //! cached   a few runs a CPU, taken and left by one atomic step each
+//! guarded  runs before pages that nobody can access, and runs that are held inaccessible when they are given back
 //! ```
 //!
 //! A free run is *backed*, it has memory from the last time that it was used, or *empty*: it takes none, and reads as
@@ -14,6 +15,7 @@
 
 mod bins;
 mod cached;
+mod guarded;
 mod space;
 mod table;
 #[cfg(test)]
@@ -29,6 +31,7 @@ use rustix::io::Errno;
 use crate::os::lock::Guarded;
 use crate::os::mmap::Reservation;
 use cached::Cached;
+pub use guarded::Around;
 use space::Space;
 pub use space::Usage;
 use table::{Kind, Table};

@@ -125,6 +125,12 @@ impl Space {
         self.join(table, first, pages, Kind::Backed, now);
     }
 
+    /// Puts back a run that was claimed, and has lost its memory.
+    pub fn put_empty(&mut self, table: &Table, first: u32, pages: u32) {
+        self.usage.used -= pages as usize * PAGE;
+        self.join(table, first, pages, Kind::Empty, 0);
+    }
+
     /// Leaves a run in use so many of its pages, and frees the others.
     pub fn cut(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
         let (_, old) = table.at(first);

@@ -1,0 +1,95 @@
+//! What became of a program that misused its memory.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde::Serialize;
+
+use super::roster::Checked;
+use crate::error::Error;
+use crate::whole::CHOOSING;
+
+/// What a case prints that nobody ended.
+const HARMLESS: &str = "harmless";
+const CORRUPTED: &str = "corrupted";
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The malloc ended it, and said something, or raised the signal for that.
+    Told,
+    /// The kernel ended it, for an access that it stopped; nobody said why.
+    Crashed,
+    /// It did not end by itself.
+    Hung,
+    /// Nobody noticed, and nothing came of it.
+    Harmless,
+    /// Nobody noticed, and memory is in use twice or was overwritten.
+    Corrupted,
+}
+
+impl Outcome {
+    /// Runs a case under a malloc.
+    pub fn of(program: &Path, case: &str, malloc: &Checked) -> Result<Outcome, Error> {
+        let mut command = Command::new(program);
+        command.args(["load", "corruption", case]);
+        CHOOSING.iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
+        command.envs(malloc.variables.iter().copied());
+        if let Some(library) = &malloc.library {
+            command.env("LD_PRELOAD", library);
+        }
+        let broken = |what: String| Error::Input(format!("the case `{case}` under {}: {what}", malloc.name));
+        let output = command.output().map_err(|error| broken(format!("it cannot be run: {error}")))?;
+        Outcome::read(&output).ok_or_else(|| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            broken(format!("{}; {}", output.status, said.lines().next().unwrap_or("it says nothing")))
+        })
+    }
+
+    fn read(output: &Output) -> Option<Outcome> {
+        let said = String::from_utf8_lossy(&output.stdout);
+        Some(match output.status.signal() {
+            Some(libc::SIGALRM) => Outcome::Hung,
+            Some(libc::SIGSEGV | libc::SIGBUS) if output.stderr.is_empty() => Outcome::Crashed,
+            Some(_) => Outcome::Told,
+            None if output.status.success() && said.trim() == HARMLESS => Outcome::Harmless,
+            None if output.status.success() && said.trim() == CORRUPTED => Outcome::Corrupted,
+            // Some mallocs end the program by its exit, after a word.
+            None if !output.status.success() && !output.stderr.is_empty() => Outcome::Told,
+            None => return None,
+        })
+    }
+
+    /// Whether the program was ended for it.
+    pub fn is_noticed(self) -> bool {
+        matches!(self, Outcome::Told | Outcome::Crashed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn an_ending_tells_what_became_of_it() {
+        let read = |status: i32, stdout: &str, stderr: &str| {
+            let output = Output { status: ExitStatus::from_raw(status), stdout: stdout.into(), stderr: stderr.into() };
+            Outcome::read(&output)
+        };
+        assert_eq!(read(libc::SIGABRT, "", "double free"), Some(Outcome::Told));
+        assert_eq!(read(libc::SIGILL, "", ""), Some(Outcome::Told));
+        assert_eq!(read(libc::SIGSEGV, "", ""), Some(Outcome::Crashed));
+        assert_eq!(read(libc::SIGSEGV, "", "use after free"), Some(Outcome::Told));
+        assert_eq!(read(libc::SIGALRM, "", ""), Some(Outcome::Hung));
+        assert_eq!(read(0, "harmless\n", "a warning"), Some(Outcome::Harmless));
+        assert_eq!(read(0, "corrupted\n", ""), Some(Outcome::Corrupted));
+        assert_eq!(read(1 << 8, "", "abort"), Some(Outcome::Told));
+        assert_eq!((read(0, "", ""), read(2 << 8, "", "")), (None, None));
+    }
+}

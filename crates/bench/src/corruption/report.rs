@@ -1,0 +1,122 @@
+//! Which malloc noticed what: sums of all cases, and a row for each way of misuse.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::origin::{Machine, Program};
+use freehold_measure::report::{Column, Detail, Report, Table, Value};
+use serde::Serialize;
+
+use super::outcome::Outcome;
+use super::roster::Checked;
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct CorruptionReport {
+    program: Program,
+    machine: Machine,
+    /// Names of the mallocs; ours are the first two.
+    mallocs: Vec<String>,
+    cases: Vec<OfCase>,
+}
+
+/// A case under all of them.
+#[derive(Clone, Debug, Serialize)]
+struct OfCase {
+    /// The way of misuse.
+    way: String,
+    /// Bytes of the block.
+    bytes: String,
+    outcomes: Vec<Outcome>,
+}
+
+/// A sum of the table.
+type Sum = (&'static str, fn(Outcome) -> bool);
+
+const SUMS: [Sum; 5] = [
+    ("noticed", Outcome::is_noticed),
+    ("of these, the kernel stopped it, and nobody said why", |outcome| outcome == Outcome::Crashed),
+    ("not noticed, nothing came of it", |outcome| outcome == Outcome::Harmless),
+    ("not noticed, and memory is corrupted", |outcome| outcome == Outcome::Corrupted),
+    ("not noticed, and the program hangs", |outcome| outcome == Outcome::Hung),
+];
+
+impl CorruptionReport {
+    pub(super) fn new(mallocs: &[Checked], outcomes: Vec<(String, Vec<Outcome>)>) -> CorruptionReport {
+        let cases = outcomes.into_iter().map(|(case, outcomes)| {
+            let (way, bytes) = case.split_once('/').unwrap_or((&case, ""));
+            OfCase { way: way.to_owned(), bytes: bytes.to_owned(), outcomes }
+        });
+        CorruptionReport {
+            program: Program::this(),
+            machine: Machine::this(),
+            mallocs: mallocs.iter().map(|malloc| malloc.name.clone()).collect(),
+            cases: cases.collect(),
+        }
+    }
+
+    fn count(&self, malloc: usize, what: impl Fn(Outcome) -> bool) -> usize {
+        self.cases.iter().filter(|case| what(case.outcomes[malloc])).count()
+    }
+
+    fn columns(&self, first: &'static str) -> Vec<Column> {
+        let names = self.mallocs.iter().map(|name| Column::numbers(name.clone()));
+        std::iter::once(Column::words(first)).chain(names).collect()
+    }
+
+    fn sums(&self) -> Table {
+        let rows = SUMS.map(|(name, what)| {
+            let counts = (0..self.mallocs.len()).map(|malloc| Value::text(self.count(malloc, what).to_string()));
+            std::iter::once(Value::text(name)).chain(counts).collect::<Vec<_>>()
+        });
+        Table::new(format!("Of {} cases", self.cases.len()), self.columns("what became of it"), rows.to_vec())
+    }
+
+    /// A row a way: how many of its cases each noticed.
+    fn ways(&self) -> Table {
+        let groups = self.cases.chunk_by(|one, other| one.way == other.way);
+        let rows = groups.map(|group| {
+            let noticed = |malloc: usize| group.iter().filter(|case| case.outcomes[malloc].is_noticed()).count();
+            let corrupted = |malloc: usize| group.iter().any(|case| case.outcomes[malloc] == Outcome::Corrupted);
+            let cells = (0..self.mallocs.len()).map(|malloc| {
+                let mark = if corrupted(malloc) { " †" } else { "" };
+                Value::text(format!("{}{mark}", noticed(malloc)))
+            });
+            let way = format!("{} ({})", group[0].way, group.len());
+            std::iter::once(Value::text(way)).chain(cells).collect::<Vec<_>>()
+        });
+        Table::new("Noticed, by way (of so many sizes)", self.columns("way"), rows.collect::<Vec<_>>())
+    }
+
+    fn recipe(&self) -> Vec<(String, String)> {
+        let rows = [
+            ("freehold", format!("{}, {} build", self.program.version(), self.machine.build)),
+            ("processor", self.machine.cpu_model.clone()),
+            ("kernel", self.machine.kernel_release.clone()),
+        ];
+        rows.into_iter().map(|(word, meaning)| (word.to_owned(), meaning)).collect()
+    }
+}
+
+impl Document for CorruptionReport {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let said = self.mallocs.iter().enumerate().map(|(at, name)| {
+            let (noticed, corrupted) =
+                (self.count(at, Outcome::is_noticed), self.count(at, |outcome| outcome == Outcome::Corrupted));
+            format!("{name}: noticed {noticed} of {}, corrupted {corrupted}.", self.cases.len())
+        });
+        Cow::Owned(vec![Report {
+            subject: vec!["corruption: which misuse of memory do mallocs notice?".to_owned()],
+            verdict: said.collect(),
+            tables: vec![self.sums(), self.ways()],
+            reading: vec![
+                "A program is noticed if it is ended: by the malloc, or by the kernel for an access that it stops."
+                    .to_owned(),
+                "†: of some size nobody noticed, and memory was in use twice or overwritten afterwards.".to_owned(),
+            ],
+            recipe: self.recipe(),
+            detail: Detail::Tables,
+            ..Report::default()
+        }])
+    }
+}

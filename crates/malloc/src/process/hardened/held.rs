@@ -1,0 +1,140 @@
+//! Blocks that were given back, and are not used again yet.
+//!
+//! One that is given back takes the place of another, which leaves: one atomic step. Places are found by the block's
+//! seal, which nobody can foretell, so how long a block stays is chance: as many frees of its size as there are places,
+//! on average. Each CPU, or each 16th of them, has places of its own, so what is held is bounded, whatever their number:
+//!
+//! ```text
+//! up to 1 KiB        1024 places       1 MiB at most
+//! up to 32 KiB         64              2 MiB
+//! runs of pages      1024 of all CPUs, in the order in which they came: they have no memory
+//! ```
+
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use freehold::base::CpuId;
+
+use super::{Site, Slot};
+use crate::os::lock::Guarded;
+use crate::runs::Claimed;
+
+/// CPUs that have places of their own.
+const STRIPES: usize = 16;
+/// Bytes of the largest block that has many places.
+const SMALL: usize = 1 << 10;
+const SMALL_PLACES: usize = 1024;
+const LARGE_PLACES: usize = 64;
+/// Runs that are held.
+const RUNS: usize = 1024;
+
+/// Where a block begins, and in the bits above how many words it has: 0 for none.
+type Place = AtomicU64;
+
+/// Bits of an address that differ.
+const ADDRESS_BITS: u32 = 48;
+const WORD: usize = 8;
+
+/// A CPU's.
+#[repr(align(64))]
+struct Stripe {
+    small: [Place; SMALL_PLACES],
+    large: [Place; LARGE_PLACES],
+}
+
+impl Stripe {
+    const fn new() -> Stripe {
+        Stripe {
+            small: [const { AtomicU64::new(0) }; SMALL_PLACES],
+            large: [const { AtomicU64::new(0) }; LARGE_PLACES],
+        }
+    }
+}
+
+/// A run of pages that is held: its own memory cannot say any more what it was.
+#[derive(Debug)]
+pub(super) struct HeldRun {
+    /// Where it begins.
+    pub start: usize,
+    /// Bytes that were asked for.
+    pub asked: usize,
+    pub allocated: Site,
+    pub freed: Site,
+    pub run: Claimed,
+}
+
+/// Runs in the order in which they came.
+#[derive(Debug)]
+struct Ring {
+    runs: [Option<HeldRun>; RUNS],
+    next: usize,
+}
+
+/// All that is held.
+pub(super) struct Held {
+    stripes: [Stripe; STRIPES],
+    runs: Guarded<Ring>,
+}
+
+/// The process's.
+pub(super) static HELD: Held = Held::new();
+
+impl Held {
+    const fn new() -> Held {
+        Held {
+            stripes: [const { Stripe::new() }; STRIPES],
+            runs: Guarded::new(Ring { runs: [const { None }; RUNS], next: 0 }),
+        }
+    }
+
+    /// Holds a block; returns the one that leaves for it.
+    #[inline]
+    pub fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
+        let stripe = &self.stripes[usize::from(cpu.0) % STRIPES];
+        let places: &[Place] = if slot.bytes() <= SMALL { &stripe.small } else { &stripe.large };
+        read(places[slot.lot() % places.len()].swap(written(slot), AcqRel))
+    }
+
+    /// Shows each block that is held.
+    pub fn each(&self, visit: impl FnMut(Slot)) {
+        self.places().filter_map(|place| read(place.load(Acquire))).for_each(visit);
+    }
+
+    /// Takes each block that is held.
+    pub fn take_all(&self, visit: impl FnMut(Slot)) {
+        self.places().filter_map(|place| read(place.swap(0, AcqRel))).for_each(visit);
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.stripes.iter().flat_map(|stripe| stripe.small.iter().chain(&stripe.large))
+    }
+
+    /// Holds a run; returns the one that leaves for it.
+    pub fn push_run(&self, run: HeldRun) -> Option<HeldRun> {
+        let mut ring = self.runs.lock();
+        let next = ring.next;
+        ring.next = (next + 1) % RUNS;
+        ring.runs[next].replace(run)
+    }
+
+    /// Takes a run that is held.
+    pub fn pop_run(&self) -> Option<HeldRun> {
+        self.runs.lock().runs.iter_mut().find_map(Option::take)
+    }
+
+    /// What is known of the held run that begins there.
+    pub fn find_run<R>(&self, start: usize, show: impl FnOnce(&HeldRun) -> R) -> Option<R> {
+        self.runs.lock().runs.iter().flatten().find(|run| run.start == start).map(show)
+    }
+}
+
+fn written(slot: Slot) -> u64 {
+    slot.start().as_ptr().expose_provenance() as u64 | ((slot.bytes() / WORD) as u64) << ADDRESS_BITS
+}
+
+fn read(place: u64) -> Option<Slot> {
+    let start = place & ((1 << ADDRESS_BITS) - 1);
+    let start = NonNull::new(with_exposed_provenance_mut(start as usize))?;
+    Some(Slot::new(start, (place >> ADDRESS_BITS) as usize * WORD))
+}
