@@ -1,6 +1,6 @@
 // Storms: forks, signals, threads and a limited address space, for whatever malloc this program is run under.
 //
-// The argument says which: forks, signals, threads or limit; each ends by a count. What is wrong is printed with its
+// The argument says which: forks, signals, threads, limit or turns; each ends by a count. What is wrong is printed with its
 // line, and the exit code is 1; what hangs is ended by whoever runs it.
 
 #define _GNU_SOURCE
@@ -246,11 +246,26 @@ static void limit(void) {
     }
 }
 
+// Has 40 MiB in use of one size, then of another: what was freed must serve, or go back before memory runs out.
+static void turns(void) {
+    static const size_t sizes[] = {48, 200000, 1000, 33000, 64, 5000};
+    static unsigned char *blocks[1000000];
+    for (int turn = 0; turn < 12; turn++) {
+        size_t size = sizes[turn % 6], count = 40 * MIB / size;
+        for (size_t n = 0; n < count; n++) {
+            blocks[n] = malloc(size);
+            CHECK(blocks[n], "malloc(%zu) of turn %d", size, turn);
+            memset(blocks[n], turn, size);
+        }
+        for (size_t n = 0; n < count; n++) free(blocks[n]);
+    }
+}
+
 int main(int count, char **words) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } storms[] = {{"forks", forks}, {"signals", signals}, {"threads", threads}, {"limit", limit}};
+    } storms[] = {{"forks", forks}, {"signals", signals}, {"threads", threads}, {"limit", limit}, {"turns", turns}};
     const char *name = count > 1 ? words[1] : "";
     for (size_t n = 0; n < sizeof storms / sizeof *storms; n++) {
         if (strcmp(storms[n].name, name) == 0) {
@@ -259,6 +274,6 @@ int main(int count, char **words) {
             return 0;
         }
     }
-    fprintf(stderr, "storms.c: which? forks, signals, threads or limit\n");
+    fprintf(stderr, "storms.c: which? forks, signals, threads, limit or turns\n");
     return 2;
 }

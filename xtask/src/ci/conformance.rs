@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use super::group::Group;
 use super::malloc::Place;
 use crate::command;
 use crate::error::Error;
@@ -22,13 +23,15 @@ struct Run {
     limit: Limit,
 }
 
-/// How much address space a run has.
+/// How much address space, or memory, a run has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
     /// As much as there is.
     None,
     /// So many KiB, from its start on.
     KiB(&'static str),
+    /// A control group of 72 MiB of memory.
+    Group,
 }
 
 const fn free(argument: &'static str) -> Run {
@@ -53,18 +56,21 @@ const PROGRAMS: [Program; 3] = [
             limited("threads"),
             limited("limit"),
             limited("forks"),
+            Run { argument: "turns", limit: Limit::Group },
         ],
     },
 ];
 
 /// What the programs are run under.
-const OPTIONS: [&str; 4] = ["return=frees", "return=helper", "sections=locks", "hardened=on"];
+const OPTIONS: [&str; 4] = ["return=frees", "return=helper,cpus=1", "sections=locks", "hardened=on"];
 /// Without, what is checked is whether the checks are right.
 const WITHOUT: [&str; 2] = ["conformance.c", "conformance.cc"];
 /// Seconds after which a run has hung.
 const PATIENCE: &str = "100";
 /// Sets a limit, and becomes what follows.
 const LIMITER: &str = "ulimit -v \"$0\" && exec \"$@\"";
+/// Joins a group, and becomes what follows.
+const JOINER: &str = "echo $$ >\"$0/cgroup.procs\" && exec \"$@\"";
 
 /// Compiles and runs all for which there is a compiler; says how many programs that were.
 ///
@@ -72,9 +78,13 @@ const LIMITER: &str = "ulimit -v \"$0\" && exec \"$@\"";
 /// When one cannot be compiled, or finds something wrong.
 pub fn run(place: &Place) -> Result<usize, Error> {
     let mut count = 0;
+    let group = Group::new();
+    if group.is_none() {
+        println!("  no control group can be made here; runs in one are left out");
+    }
     for program in &PROGRAMS {
         if place.has(program.compiler) {
-            program.check(place)?;
+            program.check(place, group.as_ref())?;
             count += 1;
         } else {
             println!("  {} is left out: `{}` is not here", program.source, program.compiler);
@@ -84,7 +94,7 @@ pub fn run(place: &Place) -> Result<usize, Error> {
 }
 
 impl Program {
-    fn check(&self, place: &Place) -> Result<(), Error> {
+    fn check(&self, place: &Place, group: Option<&Group>) -> Result<(), Error> {
         let source = workspace::root().join("crates/preload/tests").join(self.source);
         let program = place.scratch.join(self.source.replace('.', "-"));
         let mut compile = Command::new(self.compiler);
@@ -98,7 +108,7 @@ impl Program {
         }
         for options in OPTIONS {
             for run in self.runs {
-                let words = run.words(&program);
+                let Some(words) = run.words(&program, group) else { continue };
                 let mut command = place.command(&words, Some(options))?;
                 command::output(command.current_dir(&place.scratch))
                     .map_err(|error| Error::Failed(format!("{} under {options}: {error}", self.source)))?;
@@ -110,12 +120,13 @@ impl Program {
 }
 
 impl Run {
-    fn words<'w>(&self, program: &'w str) -> Vec<&'w str> {
-        let limiter: &[&str] = match &self.limit {
-            Limit::None => &[],
-            Limit::KiB(size) => &["sh", "-c", LIMITER, size],
+    /// Nothing for a run in a group, where there is none.
+    fn words<'w>(&self, program: &'w str, group: Option<&'w Group>) -> Option<Vec<&'w str>> {
+        let limiter = match &self.limit {
+            Limit::None => vec![],
+            Limit::KiB(size) => vec!["sh", "-c", LIMITER, size],
+            Limit::Group => vec!["sh", "-c", JOINER, &group?.folder],
         };
-        let timed = ["timeout", PATIENCE].iter().chain(limiter);
-        timed.copied().chain([program, self.argument]).collect()
+        Some(["timeout", PATIENCE].into_iter().chain(limiter).chain([program, self.argument]).collect())
     }
 }

@@ -5,6 +5,7 @@
 
 mod boot;
 mod conformance;
+mod group;
 mod malloc;
 pub mod planted;
 mod readme;

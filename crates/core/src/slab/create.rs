@@ -170,6 +170,18 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
+    /// Takes from a CPU what it has of every cache: it goes to its node. For CPUs that have been idle, and those that are
+    /// too many. Waits for sections that run on it, once or twice a cache.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn drain_cpu(&self, cpu: CpuId) {
+        self.pages.expect_cpu(cpu);
+        for cache in self.each_cache() {
+            self.take_all(cpu, &cache);
+        }
+    }
+
     /// Takes its objects and slabs from a CPU that does not run any more: they go to its node, and so does what is
     /// freed into them later. No section may run on it any more. Waits for caches that are being made or destroyed. The
     /// page allocator's part is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead). linux:

@@ -38,6 +38,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     return=frees|helper|never     who gives memory back to the system [here: helper, a thread]\n  \
     keep=SIZE                     free memory that is kept, beside a quarter of what is in use [8M]\n  \
     age=MILLISECONDS              how long it is kept when nobody uses it [2000]\n  \
+    cpus=NUMBER                   CPUs that have objects at hand at a time, at most [64]\n  \
     huge-pages=system|wanted      whether to ask for huge pages [system]\n  \
     sections=auto|locks           restartable sequences where there are any, or locks [auto]\n  \
     hardened=off|on               whether to look for misuse of memory, and end the program with a report [off]\n  \

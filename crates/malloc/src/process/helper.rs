@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::thread::{futex, sched_yield};
 
 use super::start::Malloc;
-use super::{AnyHeap, MADE, enter, returns, with_heap};
+use super::{AnyHeap, MADE, RETURNS, enter, pressure, returns, with_heap};
 
 /// Bytes of its stack.
 const STACK: usize = 64 << 10;
@@ -89,12 +89,17 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut idle = 0;
     while ORDER.load(Acquire) != STOP {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
+        let moment = returns::now();
+        let is_first = RETURNS.look(moment);
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
-        if idle == IDLE {
+        if idle == IDLE || now.free > LITTLE && pressure::is_short() {
             shrink(malloc);
         } else if now.free > LITTLE {
             give_back_old(malloc);
+        }
+        if is_first && let Some(_within) = enter() {
+            malloc.drain_idle(moment);
         }
         let now = malloc.measure();
         seen = (now.used, now.free);
@@ -109,10 +114,15 @@ fn give_back_old(malloc: &Malloc) {
     if let Some(_within) = enter() {
         malloc.runs.drain(now);
     }
+    give_runs_back(malloc, until);
+    give_heap_back(malloc);
+}
+
+/// Gives back the runs that were freed until then.
+fn give_runs_back(malloc: &Malloc, until: u32) {
     while let Some(_within) = enter()
         && malloc.runs.give_back(STEP, until) > 0
     {}
-    give_heap_back(malloc);
 }
 
 /// The heap knows no age of what is free: it keeps what the program's next frees may do without.
@@ -123,8 +133,9 @@ fn give_heap_back(malloc: &Malloc) {
     {}
 }
 
-/// Gives back what CPUs have at hand, if that can be taken from afar, and all that is free then.
+/// Gives back all runs, and what CPUs have at hand, if that can be taken from afar, and all that is free then.
 fn shrink(malloc: &Malloc) {
+    give_runs_back(malloc, returns::now());
     if let Some(_within) = enter()
         && malloc.can_fence()
     {

@@ -13,6 +13,8 @@
 //! nested     what a call uses that interrupts a slow path of its own thread
 //! returns    memory that goes back to the system
 //! helper     a thread that gives it back
+//! pressure   whether memory is short
+//! spread     which CPUs have objects at hand
 //! hardened   seals, held blocks and guards, for a process that wants to notice misuse
 //! site       who asked, for what is said of misuse
 //! options    FREEHOLD_OPTIONS
@@ -24,9 +26,11 @@ mod hardened;
 pub mod helper;
 mod nested;
 pub mod options;
+mod pressure;
 mod realloc;
 mod returns;
 pub mod site;
+mod spread;
 mod start;
 pub mod stats;
 
@@ -49,6 +53,7 @@ pub use realloc::{Resized, resize};
 use returns::Returns;
 pub use site::Site;
 use site::hand_on_site;
+use spread::Spread;
 use start::{Made, Mode};
 
 /// Bytes of the largest object; what is larger is a run.
@@ -62,6 +67,7 @@ static MADE: Made = Made::new();
 static GATE: Gate = Gate::new();
 static NESTED: Nested = Nested::new();
 static RETURNS: Returns = Returns::new();
+static SPREAD: Spread = Spread::new();
 
 /// Memory that was handed out.
 #[derive(Clone, Copy, Debug)]
@@ -285,12 +291,14 @@ impl Place {
 fn allocate_object(size: usize, align: usize) -> Option<Block> {
     let Some(_entered) = enter() else { return allocate_nested(size, align) };
     let malloc = MADE.or_start()?;
+    malloc.note_cpu();
     let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
     let object = object.or_else(|| {
         // Runs may hold memory that they do not use.
         malloc.give_all_back();
         with_heap!(&malloc.heap, heap => heap.malloc(size).ok())
     });
+    RETURNS.after_growth(malloc);
     object.map(|start| Block { start, is_zero: false })
 }
 
@@ -308,6 +316,7 @@ fn allocate_run(pages: u32, align: u32) -> Option<Block> {
         malloc.give_all_back();
         malloc.runs.alloc(pages, align)
     });
+    RETURNS.after_growth(malloc);
     run.ok().map(|run| Block { start: run.start, is_zero: run.is_zero })
 }
 
@@ -375,6 +384,7 @@ fn free_within(object: NonNull<u8>) {
         // SAFETY: the caller of `free` gave it up.
         let freed = with_heap!(&malloc.heap, heap => unsafe { heap.free(object) });
         freed.unwrap_or_else(|error| refuse(object, &error));
+        malloc.note_cpu();
         PAGE
     };
     RETURNS.after_free(malloc, freed);

@@ -21,6 +21,8 @@ pub struct Options {
     pub keep: usize,
     /// Milliseconds after which free memory is not kept any more.
     pub age: u32,
+    /// CPUs that have objects at hand at a time, at most; one more takes those of another.
+    pub cpus: u32,
     /// Whether to ask for huge pages.
     pub huge_pages: HugePages,
     /// How a CPU's objects are taken and left.
@@ -85,6 +87,7 @@ impl Options {
         give_back: GiveBack::Frees,
         keep: 8 << 20,
         age: 2000,
+        cpus: 64,
         huge_pages: HugePages::BySystem,
         sections: Sections::Auto,
         hardened: Hardened::Off,
@@ -92,7 +95,7 @@ impl Options {
     };
 
     /// What is known, for whoever wrote something else.
-    pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, \
+    pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
                              huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes";
 
     /// Whether all of a text is understood.
@@ -147,6 +150,7 @@ impl Options {
             (b"return", b"never") => self.give_back = GiveBack::Never,
             (b"keep", size) => self.keep = bytes(size)?,
             (b"age", time) => self.age = u32::try_from(number(time)?).ok()?,
+            (b"cpus", count) => self.cpus = u32::try_from(number(count)?).ok().filter(|&count| count > 0)?,
             (b"huge-pages", b"system") => self.huge_pages = HugePages::BySystem,
             (b"huge-pages", b"wanted") => self.huge_pages = HugePages::Wanted,
             (b"sections", b"auto") => self.sections = Sections::Auto,
@@ -190,11 +194,12 @@ mod tests {
 
     #[test]
     fn what_is_said_is_set() {
-        let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,hardened=on,stats=exit,";
+        let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=exit,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
             age: 250,
+            cpus: 3,
             huge_pages: HugePages::Wanted,
             sections: Sections::Locks,
             hardened: Hardened::On,
@@ -207,9 +212,18 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_changes_nothing_else() {
-        for wrong in
-            ["keep", "keep=", "keep=x", "keep=1T", "keep=99999999999999999G", "colour=red", "age=-1", "=", "\u{fc}"]
-        {
+        for wrong in [
+            "keep",
+            "keep=",
+            "keep=x",
+            "keep=1T",
+            "keep=99999999999999999G",
+            "colour=red",
+            "age=-1",
+            "cpus=0",
+            "=",
+            "\u{fc}",
+        ] {
             let text = ["stats=exit", wrong, "age=7"].join(",");
             let (options, result) = read(&text);
             assert_eq!(result, Err(wrong.as_bytes()));

@@ -5,6 +5,9 @@
 //! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
 //! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
+//! When memory is short ([`pressure`](super::pressure)), all that is free goes back at the next look. What CPUs have at hand
+//! is given back by those on which nobody asks ([`spread`](super::spread)).
+//!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
 //! and no huge page.
 
@@ -14,6 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::AnyHeap;
 use super::helper;
 use super::options::GiveBack;
+use super::pressure;
 use super::start::Malloc;
 use super::with_heap;
 
@@ -37,16 +41,29 @@ pub(super) struct Returns {
     /// Bytes that must be free in the heap before it is asked again, after it had no whole block to give; forgotten with
     /// the moment.
     ask_heap_at: AtomicUsize,
+    /// Bytes in use at the last look whether a limit is near.
+    looked_at: AtomicUsize,
     /// Bytes that are kept, if the program has said so since it began.
     keep: AtomicUsize,
 }
+
+/// Bytes in use up to which nobody looks whether a limit is near.
+const LITTLE_USED: usize = 8 << 20;
+/// Bytes more in use, after which somebody looks again; never, if there is no limit.
+const GROWTH: usize = 1 << 20;
+const NEVER: usize = usize::MAX / 2;
 
 /// It has said nothing.
 const UNSAID: usize = usize::MAX;
 
 impl Returns {
     pub const fn new() -> Returns {
-        Returns { last: AtomicU32::new(0), ask_heap_at: AtomicUsize::new(0), keep: AtomicUsize::new(UNSAID) }
+        Returns {
+            last: AtomicU32::new(0),
+            ask_heap_at: AtomicUsize::new(0),
+            looked_at: AtomicUsize::new(LITTLE_USED),
+            keep: AtomicUsize::new(UNSAID),
+        }
     }
 
     /// Gives back what is more than should be kept, after so many bytes were freed, and some of what is old.
@@ -67,12 +84,33 @@ impl Returns {
             };
             self.step(malloc, wanted.min(free - most), now);
         }
-        let is_old_asked_for = match malloc.options.give_back {
-            GiveBack::Helper => free > STEP,
-            _ => free > keep + used / KEPT_SHARE && free <= most,
-        };
-        if is_old_asked_for {
+        if free > STEP {
             self.look_for_old(malloc);
+        }
+    }
+
+    /// Gives back all that is free, if more is in use than at the last look and the limit of the control group is near.
+    #[inline]
+    pub fn after_growth(&self, malloc: &Malloc) {
+        let looked_at = self.looked_at.load(Relaxed);
+        if looked_at == NEVER {
+            return;
+        }
+        let used = malloc.measure().used;
+        if used > looked_at + GROWTH {
+            self.look_at_limit(malloc, used);
+        } else if used + GROWTH < looked_at {
+            self.looked_at.store(used.max(LITTLE_USED), Relaxed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_at_limit(&self, malloc: &Malloc, used: usize) {
+        let is_near = pressure::is_limit_near();
+        self.looked_at.store(if is_near.is_none() { NEVER } else { used }, Relaxed);
+        if is_near == Some(true) {
+            malloc.give_all_back();
         }
     }
 
@@ -88,20 +126,40 @@ impl Returns {
         }
     }
 
+    /// The moment of the last look.
+    #[inline]
+    pub fn moment(&self) -> u32 {
+        self.last.load(Relaxed)
+    }
+
+    /// Says that somebody looks at a moment, and whether nobody did before.
+    pub fn look(&self, now: u32) -> bool {
+        self.last.swap(now, Relaxed) != now
+    }
+
     /// Gives back some of what is old, or sees to it that there is a helper that does: once a moment.
     #[inline(never)]
     fn look_for_old(&self, malloc: &Malloc) {
         let now = now();
-        if self.last.swap(now, Relaxed) == now {
-            return;
-        }
-        match malloc.options.give_back {
-            GiveBack::Helper => helper::start(),
-            _ => {
-                malloc.runs.drain(now);
-                self.ask_heap_at.store(0, Relaxed);
-                self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
+        if self.look(now) {
+            match malloc.options.give_back {
+                GiveBack::Helper => helper::start(),
+                _ => self.give_old_back(malloc, now),
             }
+        }
+    }
+
+    /// Gives back some of what is old; all, if memory is short.
+    fn give_old_back(&self, malloc: &Malloc, now: u32) {
+        if pressure::is_short() {
+            return malloc.give_all_back();
+        }
+        malloc.drain_idle(now);
+        let Free { used, free } = malloc.measure();
+        if free > self.keep(malloc) + used / KEPT_SHARE {
+            malloc.runs.drain(now);
+            self.ask_heap_at.store(0, Relaxed);
+            self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
         }
     }
 

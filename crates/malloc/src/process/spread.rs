@@ -1,0 +1,130 @@
+//! Which CPUs have objects at hand, and since when nobody asked on them for more.
+//!
+//! What a CPU has is its own, so a program has as much idle memory as CPUs that it has ever run on. In a container on a
+//! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have objects:
+//! one more takes those of another, and a CPU on which nobody has asked for a while gives its own back.
+//!
+//! A slow path says where it runs, in a byte of that CPU: nothing else is written, unless the byte says that the CPU had
+//! nothing.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU8, AtomicU32};
+
+use freehold::base::CpuId;
+
+use super::returns::TICK;
+use super::start::Malloc;
+use super::{AnyHeap, RETURNS, SPREAD, with_heap};
+
+/// CPUs that are told apart; of others, every so many have one byte.
+const CPUS: usize = 4096;
+/// Moments of a byte: one more, and none, make what it can say.
+const MOMENTS: u32 = 254;
+
+/// Which CPUs have objects.
+pub(super) struct Spread {
+    /// Of each, the moment of the last request from 1 on; 0 if it has none.
+    last: [AtomicU8; CPUS],
+    /// How many have some.
+    count: AtomicU32,
+    /// Where the next search begins.
+    next: AtomicU32,
+}
+
+impl Spread {
+    pub const fn new() -> Spread {
+        Spread { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
+    }
+
+    /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than may.
+    #[inline]
+    pub fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
+        let last = &self.last[usize::from(cpu.0) % CPUS];
+        let now = byte(moment);
+        if last.load(Relaxed) == now {
+            return None;
+        }
+        if last.swap(now, Relaxed) != 0 || self.count.fetch_add(1, Relaxed) < most {
+            return None;
+        }
+        self.take(cpu, |_| true)
+    }
+
+    /// A CPU on which nobody has asked for so many moments, if there is one: it has nothing from now on.
+    pub fn take_idle(&self, moment: u32, moments: u32) -> Option<CpuId> {
+        let is_idle = |last: u8| (u32::from(byte(moment)) + MOMENTS - u32::from(last)) % MOMENTS > moments;
+        // No CPU is this one.
+        self.take(CpuId(u16::MAX), is_idle)
+    }
+
+    /// The next CPU of such a moment, but this one.
+    fn take(&self, but: CpuId, is_meant: impl Fn(u8) -> bool) -> Option<CpuId> {
+        let from = self.next.load(Relaxed) as usize;
+        let places = (0..CPUS).map(|step| (from + step) % CPUS).filter(|&at| at != usize::from(but.0) % CPUS);
+        let mut places = places;
+        let found = places.find(|&at| {
+            let last = self.last[at].load(Relaxed);
+            last != 0 && is_meant(last) && self.last[at].compare_exchange(last, 0, Relaxed, Relaxed).is_ok()
+        })?;
+        self.next.store((found + 1) as u32, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
+        Some(CpuId(found as u16))
+    }
+}
+
+/// Ages of free memory after which a CPU on which nobody asked gives up what it has.
+const IDLE_AGES: u32 = 4;
+
+impl Malloc {
+    /// Notes where a slow path runs. Another CPU gives up what it has, if there are too many that have something.
+    #[inline]
+    pub fn note_cpu(&self) {
+        if let Some(other) = SPREAD.note(self.cpu(), RETURNS.moment(), self.options.cpus) {
+            self.drain(other);
+        }
+    }
+
+    /// Takes what a CPU has on which nobody has asked for long, if there is one. Within a slow path.
+    pub fn drain_idle(&self, now: u32) {
+        let moments = (IDLE_AGES * self.options.age.div_ceil(TICK)).min(MOMENTS / 2);
+        if let Some(idle) = SPREAD.take_idle(now, moments) {
+            self.drain(idle);
+        }
+    }
+
+    #[cold]
+    fn drain(&self, cpu: CpuId) {
+        if self.can_fence() {
+            with_heap!(&self.heap, heap => heap.slab().drain_cpu(cpu));
+        }
+    }
+}
+
+/// What a byte says of a moment.
+fn byte(moment: u32) -> u8 {
+    (moment % MOMENTS) as u8 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_than_may_takes_the_place_of_another() {
+        static SPREAD: Spread = Spread::new();
+        assert_eq!([3, 5, 3].map(|cpu| SPREAD.note(CpuId(cpu), 7, 2)), [None; 3]);
+        assert_eq!(SPREAD.note(CpuId(9), 7, 2), Some(CpuId(3)));
+        assert_eq!(SPREAD.note(CpuId(3), 8, 2), Some(CpuId(5)));
+        assert_eq!(SPREAD.note(CpuId(3), 9, 2), None);
+        assert_eq!(SPREAD.note(CpuId(5), 9, 2), Some(CpuId(9)));
+    }
+
+    #[test]
+    fn those_on_which_nobody_asks_are_found_once() {
+        static SPREAD: Spread = Spread::new();
+        assert_eq!([(1, 250), (2, 256)].map(|(cpu, moment)| SPREAD.note(CpuId(cpu), moment, 9)), [None; 2]);
+        assert_eq!(SPREAD.take_idle(257, 8), None);
+        assert_eq!([SPREAD.take_idle(259, 8), SPREAD.take_idle(259, 8)], [Some(CpuId(1)), None]);
+        assert_eq!(SPREAD.take_idle(270, 8), Some(CpuId(2)));
+    }
+}
