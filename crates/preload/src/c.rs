@@ -15,7 +15,7 @@ fn no_memory() -> *mut u8 {
     null_mut()
 }
 
-fn set_errno(error: c_int) {
+pub(crate) fn set_errno(error: c_int) {
     // SAFETY: the place is the thread's own.
     unsafe { *libc::__errno_location() = error };
 }

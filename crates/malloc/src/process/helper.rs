@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::thread::{futex, sched_yield};
 
 use super::start::Malloc;
-use super::{AnyHeap, MADE, enter, returns, with_heap};
+use super::{AnyHeap, MADE, enter, profile, returns, with_heap};
 
 /// Bytes of its stack.
 const STACK: usize = 64 << 10;
@@ -89,6 +89,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut idle = 0;
     while ORDER.load(Acquire) != STOP {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
+        profile::serve();
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
         if idle == IDLE {

@@ -14,6 +14,7 @@
 //! returns    memory that goes back to the system
 //! helper     a thread that gives it back
 //! options    FREEHOLD_OPTIONS
+//! profile    which calls hold the memory, if the options ask for it
 //! stats      what was used, in numbers
 //! ```
 
@@ -21,6 +22,7 @@ mod gate;
 pub mod helper;
 mod nested;
 pub mod options;
+pub mod profile;
 mod realloc;
 mod returns;
 mod start;
@@ -86,7 +88,7 @@ use with_heap;
 /// has such an object.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
-    match front().and_then(|front| front.at_hand(size)) {
+    match hand().and_then(|front| front.at_hand(size)) {
         Some(object) => object.as_ptr(),
         None => malloc_slow(size),
     }
@@ -96,6 +98,9 @@ pub fn malloc(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
+    if profile::is_on() {
+        return profile::malloc(size);
+    }
     let align = natural_align(size);
     let block = Place::of(size, align).and_then(|place| place.allocate(align));
     block.map_or(null_mut(), |block| block.start.as_ptr())
@@ -111,11 +116,11 @@ pub fn natural_align(size: usize) -> usize {
 pub fn allocate(size: usize, align: usize) -> Option<Block> {
     let place = Place::of(size, align)?;
     if let Place::Object { size } = place
-        && let Some(start) = front().and_then(|front| front.at_hand(size))
+        && let Some(start) = hand().and_then(|front| front.at_hand(size))
     {
         return Some(Block { start, is_zero: false });
     }
-    place.allocate(align)
+    profile::allocate(place, size, align)
 }
 
 /// Gives back what any of these functions gave; nothing for null. The program ends with a message if it is something
@@ -161,6 +166,15 @@ pub fn keep(bytes: usize) {
 fn front() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
     (MADE.mode() == Mode::Rseq).then(|| {
         // SAFETY: it was made, and that its objects go this way was seen then.
+        unsafe { MADE.rseq_heap().slab().front().unwrap_unchecked() }
+    })
+}
+
+/// The same for a request, which is not counted then: none has it in a process that is profiled.
+#[inline(always)]
+fn hand() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
+    MADE.has_hand().then(|| {
+        // SAFETY: as above; it is there before the hand is.
         unsafe { MADE.rseq_heap().slab().front().unwrap_unchecked() }
     })
 }
@@ -257,6 +271,7 @@ fn free_within(object: NonNull<u8>) {
     let Some(malloc) = MADE.get() else { refuse(object, &"it is no object of this program's malloc") };
     let address = object.as_ptr().addr();
     let freed = if malloc.runs.contains(address) {
+        profile::forget(object);
         match malloc.runs.free_at_hand(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
             Kept::AtHand => return,
             Kept::No(claimed) => {

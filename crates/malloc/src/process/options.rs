@@ -5,6 +5,7 @@
 use core::ffi::CStr;
 use core::fmt::Write;
 
+use super::profile::{Choice, Template};
 use crate::os::mmap::HugePages;
 use crate::os::platform::StandardError;
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub sections: Sections,
     /// Whether to say at exit what was used.
     pub stats: Stats,
+    /// Whether, how and where to write which calls hold the memory.
+    pub profile: Choice,
 }
 
 /// Who gives memory back to the system.
@@ -77,11 +80,13 @@ impl Options {
         huge_pages: HugePages::BySystem,
         sections: Sections::Auto,
         stats: Stats::Off,
+        profile: Choice::NONE,
     };
 
     /// What is known, for whoever wrote something else.
     pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, \
-                             huge-pages=system|wanted, sections=auto|locks, stats=off|exit|sizes";
+                             huge-pages=system|wanted, sections=auto|locks, stats=off|exit|sizes, \
+                             profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
 
     /// Whether all of a text is understood.
     ///
@@ -142,10 +147,20 @@ impl Options {
             (b"stats", b"off") => self.stats = Stats::Off,
             (b"stats", b"exit") => self.stats = Stats::AtExit,
             (b"stats", b"sizes") => self.stats = Stats::OfSizes,
+            (b"profile", path) => self.profile.path = Template::new(path)?,
+            (b"profile-rate", size) => self.profile.mean = bytes(size).filter(|&mean| mean > 0)?,
+            (b"profile-signal", number) => self.profile.signal = signal(number)?,
             _ => return None,
         }
         Some(())
     }
+}
+
+/// A signal, by its number: one that programs can have handlers for.
+fn signal(text: &[u8]) -> Option<i32> {
+    let signal = i32::try_from(number(text)?).ok()?;
+    let is_heard = (1..=64).contains(&signal) && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal);
+    is_heard.then_some(signal)
 }
 
 fn number(text: &[u8]) -> Option<usize> {
@@ -176,7 +191,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_set() {
-        let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,stats=exit,";
+        let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,stats=exit,\
+                    profile=/tmp/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
@@ -184,17 +200,30 @@ mod tests {
             huge_pages: HugePages::Wanted,
             sections: Sections::Locks,
             stats: Stats::AtExit,
+            profile: Choice { path: Template::new(b"/tmp/a=b.%p").unwrap(), mean: 4096, signal: 12 },
         };
         assert_eq!(read(text), (wanted, Ok(())));
         assert_eq!(read(""), (Options::DEFAULT, Ok(())));
-        assert!(Options::KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 6);
+        assert!(Options::KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 9);
     }
 
     #[test]
     fn what_is_not_understood_changes_nothing_else() {
-        for wrong in
-            ["keep", "keep=", "keep=x", "keep=1T", "keep=99999999999999999G", "colour=red", "age=-1", "=", "\u{fc}"]
-        {
+        for wrong in [
+            "keep",
+            "keep=",
+            "keep=x",
+            "keep=1T",
+            "keep=99999999999999999G",
+            "colour=red",
+            "age=-1",
+            "profile=",
+            "profile-rate=0",
+            "profile-signal=9",
+            "profile-signal=65",
+            "=",
+            "\u{fc}",
+        ] {
             let text = ["stats=exit", wrong, "age=7"].join(",");
             let (options, result) = read(&text);
             assert_eq!(result, Err(wrong.as_bytes()));

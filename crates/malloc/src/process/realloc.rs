@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Block, MADE, PAGE, Place, allocate, enter, free, returns, usable};
+use super::{Block, MADE, PAGE, Place, allocate, enter, free, profile, returns, usable};
 
 /// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
 const MOVED: usize = 4 << 20;
@@ -33,6 +33,9 @@ pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize) -> Option<Re
         _ => false,
     };
     if fits {
+        if is_run {
+            profile::resized(start, size);
+        }
         return Some(Resized::InPlace);
     }
     let new = allocate(size, align)?;

@@ -10,7 +10,7 @@ use freehold::platform::Platform;
 use rustix::thread::sched_yield;
 
 use super::options::{Options, Sections};
-use super::{AnyHeap, GATE, Way, helper, with_heap};
+use super::{AnyHeap, GATE, Way, helper, profile, with_heap};
 use crate::heap::{Heap, HeapConfig, HeapError, SECTION};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
@@ -44,6 +44,8 @@ pub(super) enum Mode {
 /// The place that it lies in: a static one, so that its address is known when the program is linked.
 pub(super) struct Made {
     mode: AtomicU8,
+    /// The mode for requests, which have a hand in one alone; another while they are counted.
+    hand: AtomicU8,
     malloc: UnsafeCell<MaybeUninit<Malloc>>,
 }
 
@@ -52,7 +54,8 @@ unsafe impl Sync for Made {}
 
 impl Made {
     pub const fn new() -> Made {
-        Made { mode: AtomicU8::new(Mode::None as u8), malloc: UnsafeCell::new(MaybeUninit::uninit()) }
+        let [mode, hand] = [const { AtomicU8::new(Mode::None as u8) }; 2];
+        Made { mode, hand, malloc: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
     #[inline(always)]
@@ -64,6 +67,17 @@ impl Made {
             1 => Mode::Starting,
             _ => Mode::Failed,
         }
+    }
+
+    /// Whether requests may take what is at hand without being counted.
+    #[inline(always)]
+    pub fn has_hand(&self) -> bool {
+        self.hand.load(Acquire) == Mode::Rseq as u8
+    }
+
+    /// From now on they may not.
+    pub fn take_hand(&self) {
+        self.hand.store(Mode::None as u8, Relaxed);
     }
 
     /// The process's malloc, if it was made.
@@ -109,6 +123,7 @@ impl Made {
                 unsafe { (*self.malloc.get()).write(malloc) };
             }
             self.mode.store(mode as u8, Release);
+            self.hand.store(mode as u8, Release);
             if self.get().is_some() {
                 forks_wait_for_us();
             }
@@ -176,6 +191,7 @@ fn forks_wait_for_us() {
     extern "C" fn in_child() {
         GATE.open_in_child();
         helper::forget();
+        profile::in_child();
     }
     // SAFETY: functions that stay where they are; they take no lock that the C library has.
     let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
