@@ -3,6 +3,7 @@
 //! ```text
 //! sampler   which requests are sampled: bytes between two of them are drawn
 //! stack     the calls that led to a request
+//! recall    stacks that were taken before
 //! samples   the blocks that were sampled and are in use
 //! path      the name of a profile
 //! dump      a profile as a file
@@ -18,6 +19,7 @@
 
 mod dump;
 mod path;
+mod recall;
 mod sampler;
 mod samples;
 mod stack;
@@ -123,11 +125,12 @@ pub fn begin() {
         return;
     }
     let places = address_space_limit().map_or(SAMPLES, |limit| limit / SAMPLES_SHARE / size_of::<Sample>());
-    let samples = match Samples::new(malloc.runs.range(), places.min(SAMPLES)) {
-        Ok(samples) => samples,
+    let made =
+        Samples::new(malloc.runs.range(), places.min(SAMPLES)).and_then(|samples| Ok((samples, Walker::find()?)));
+    let (samples, walker) = match made {
+        Ok(made) => made,
         Err(error) => return warn(format_args!("no profile is taken, for want of addresses: {error}")),
     };
-    let walker = Walker::find();
     if !walker.is_there() {
         warn(format_args!("the profile has no stacks: libgcc_s.so.1 cannot be loaded"));
     }

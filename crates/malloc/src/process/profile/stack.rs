@@ -5,15 +5,21 @@
 //! without it stacks are empty. It may allocate and take the loader's lock: so stacks are taken outside of slow paths, and
 //! a word of the thread says that what is asked for meanwhile is not sampled.
 
-use core::ffi::{c_int, c_void};
-use core::mem::{size_of, transmute};
+use core::ffi::{CStr, c_int, c_void};
+use core::mem::{MaybeUninit, transmute};
 use core::ops::Range;
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering::Relaxed;
 
+use rustix::io::Errno;
+
+use super::recall::Recall;
 use crate::os::thread::Thread;
 
 /// Calls of a stack at most; those further out are left away.
 pub(super) const FRAMES: usize = 64;
+/// The same with this library's own, which are left away, too.
+pub(super) const CALLS: usize = FRAMES + 8;
 
 type Context = c_void;
 type Visit = extern "C" fn(*mut Context, *mut c_void) -> c_int;
@@ -27,45 +33,59 @@ const ENOUGH: c_int = 4;
 /// Who walks stacks.
 #[derive(Debug)]
 pub(super) struct Walker {
-    functions: Option<(Backtrace, Address)>,
+    functions: Option<Functions>,
     /// The code of this library, whose own calls are not the program's; nothing if it is a part of the program.
     own: Range<usize>,
+    recall: Recall,
+}
+
+/// What the unwinder has.
+#[derive(Clone, Copy, Debug)]
+struct Functions {
+    backtrace: Backtrace,
+    /// The return address of a call, and the stack pointer after it.
+    address: Address,
+    pointer: Address,
 }
 
 /// Return addresses, the latest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stack {
+    /// Of these, those of this library.
+    own: usize,
     count: usize,
-    frames: [usize; FRAMES],
+    calls: [usize; CALLS],
 }
 
 impl Stack {
-    pub const EMPTY: Stack = Stack { count: 0, frames: [0; FRAMES] };
+    pub const EMPTY: Stack = Stack { own: 0, count: 0, calls: [0; CALLS] };
 
+    /// The program's.
     pub fn frames(&self) -> &[usize] {
-        &self.frames[..self.count]
+        &self.calls[self.own..self.count]
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[usize] {
+        &self.calls[..self.count]
     }
 }
 
 struct Walk<'w> {
     walker: &'w Walker,
-    address: Address,
+    functions: Functions,
     stack: Stack,
+    /// Where each return address lies, on processors that leave it there.
+    slots: [usize; CALLS],
 }
 
 impl Walker {
     /// Loads what walks stacks; without functions if there is nothing.
-    pub fn find() -> Walker {
-        // SAFETY: names that end in zero; the library has the functions by these names, of these types.
-        let functions = unsafe {
-            let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW);
-            let function = |name: &core::ffi::CStr| libc::dlsym(library, name.as_ptr());
-            let found = [c"_Unwind_Backtrace", c"_Unwind_GetIP"]
-                .map(|name| if library.is_null() { core::ptr::null_mut() } else { function(name) });
-            let all = found.iter().all(|address| !address.is_null());
-            all.then(|| (transmute::<*mut c_void, Backtrace>(found[0]), transmute::<*mut c_void, Address>(found[1])))
-        };
-        Walker { functions, own: own_code() }
+    ///
+    /// # Errors
+    /// If the address space has no room for what is recalled.
+    pub fn find() -> Result<Walker, Errno> {
+        Ok(Walker { functions: Functions::find(), own: own_code(), recall: Recall::new()? })
     }
 
     pub fn is_there(&self) -> bool {
@@ -75,33 +95,65 @@ impl Walker {
     /// The stack of the calling thread.
     #[inline(never)]
     pub fn walk(&self, thread: &Thread) -> Stack {
-        let Some((backtrace, address)) = self.functions else { return Stack::EMPTY };
-        let mut walk = Walk { walker: self, address, stack: Stack::EMPTY };
+        let Some(functions) = self.functions else { return Stack::EMPTY };
+        let from = MaybeUninit::<usize>::uninit();
+        let from = core::hint::black_box(&raw const from).addr();
+        // SAFETY: a place of this frame, with which walks begin.
+        unsafe { self.recall.find(from) }.unwrap_or_else(|| self.walk_from(thread, functions, from))
+    }
+
+    /// As the unwinder finds it.
+    #[inline(always)]
+    fn walk_from(&self, thread: &Thread, functions: Functions, from: usize) -> Stack {
+        let mut walk = Walk { walker: self, functions, stack: Stack::EMPTY, slots: [0; CALLS] };
         thread.takes_stack.store(1, Relaxed);
         // SAFETY: the function gets the walk that it is called for, which lives until it returns.
-        unsafe { backtrace(visit, (&raw mut walk).cast()) };
+        unsafe { (functions.backtrace)(visit, (&raw mut walk).cast()) };
+        // SAFETY: the walk was made just now, from that place.
+        unsafe { self.recall.note(from, &walk.stack, &walk.slots) };
         thread.takes_stack.store(0, Relaxed);
         walk.stack
     }
 }
 
+impl Functions {
+    fn find() -> Option<Functions> {
+        // SAFETY: a name that ends in zero; the library stays.
+        let library = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
+        let function = |name: &CStr| {
+            // SAFETY: a name that ends in zero; the library is there, or the loader would not have said so.
+            let found = if library.is_null() { null_mut() } else { unsafe { libc::dlsym(library, name.as_ptr()) } };
+            (!found.is_null()).then_some(found)
+        };
+        let backtrace = function(c"_Unwind_Backtrace")?;
+        let [address, pointer] = [function(c"_Unwind_GetIP")?, function(c"_Unwind_GetCFA")?];
+        // SAFETY: the library has functions of these types by these names.
+        unsafe {
+            let [address, pointer] = [address, pointer].map(|found| transmute::<*mut c_void, Address>(found));
+            Some(Functions { backtrace: transmute::<*mut c_void, Backtrace>(backtrace), address, pointer })
+        }
+    }
+}
+
 extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
     // SAFETY: `walk` above passes a walk, which nobody else uses meanwhile; the context is the unwinder's.
-    let (walk, address) = unsafe {
+    let (walk, address, pointer) = unsafe {
         let walk = &mut *walk.cast::<Walk<'_>>();
-        let address = (walk.address)(context);
-        (walk, address)
+        let address = (walk.functions.address)(context);
+        let pointer = (walk.functions.pointer)(context);
+        (walk, address, pointer)
     };
     let stack = &mut walk.stack;
-    if address == 0 {
+    if address == 0 || stack.count == CALLS || stack.count - stack.own == FRAMES {
         return ENOUGH;
     }
-    if stack.count == 0 && walk.walker.own.contains(&address) {
-        return GO_ON;
+    if stack.own == stack.count && walk.walker.own.contains(&address) {
+        stack.own += 1;
     }
-    stack.frames[stack.count] = address;
+    walk.slots[stack.count] = pointer.wrapping_sub(size_of::<usize>());
+    stack.calls[stack.count] = address;
     stack.count += 1;
-    if stack.count == FRAMES { ENOUGH } else { GO_ON }
+    GO_ON
 }
 
 /// The segments of the library that this function is in, unless that is the program itself.
@@ -129,7 +181,6 @@ fn own_code() -> Range<usize> {
         1
     }
     let mut found = 0..0;
-    const { assert!(size_of::<usize>() >= size_of::<libc::Elf64_Addr>(), "addresses of objects are addresses") };
     // SAFETY: the function takes what it is given, and the range lives until it returns.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
     found
@@ -137,6 +188,8 @@ fn own_code() -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
     use crate::os::thread;
 
@@ -147,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_stack_goes_through_its_caller() {
-        let walker = Walker::find();
+        let walker = Walker::find().unwrap();
         assert!(walker.is_there(), "what tests are made with has an unwinder");
         let stack = outer(&walker);
         let start = (outer as *const ()).addr();
@@ -155,13 +208,32 @@ mod tests {
         assert_eq!(thread::current().takes_stack.load(Relaxed), 0);
     }
 
+    #[inline(never)]
+    fn deep(walker: &Walker, calls: u32) -> Stack {
+        let stack = if calls == 0 { outer(walker) } else { deep(walker, calls - 1) };
+        core::hint::black_box(stack)
+    }
+
     #[test]
     fn a_deep_stack_ends_at_the_latest_calls() {
-        fn deep(walker: &Walker, calls: u32) -> Stack {
-            let stack = if calls == 0 { outer(walker) } else { deep(walker, calls - 1) };
-            core::hint::black_box(stack)
+        assert_eq!(deep(&Walker::find().unwrap(), 100).frames().len(), FRAMES);
+        let without = Walker { functions: None, own: 0..0, recall: Recall::new().unwrap() };
+        assert!(deep(&without, 3).frames().is_empty());
+    }
+
+    #[test]
+    fn what_is_recalled_is_what_would_be_found() {
+        let recalling = Walker::find().unwrap();
+        let mut taken = std::vec::Vec::new();
+        for calls in [3, 9, 3, 20, 100].into_iter().cycle().take(20) {
+            // From the same places of the stack, by the same way and by another one.
+            for walker in [&recalling, &Walker::find().unwrap()] {
+                taken.push(core::hint::black_box(deep(walker, calls)));
+            }
+            for walker in [&recalling, &Walker::find().unwrap()] {
+                taken.push(core::hint::black_box(outer(walker)));
+            }
         }
-        assert_eq!(deep(&Walker::find(), 100).frames().len(), FRAMES);
-        assert!(deep(&Walker { functions: None, own: 0..0 }, 3).frames().is_empty());
+        assert!(taken.chunks(2).all(|pair| pair[0].frames() == pair[1].frames()), "{taken:?}");
     }
 }
