@@ -112,8 +112,8 @@ mod tests {
     fn a_profile_is_read() {
         let text = "heap profile: 3: 300 [0: 0] @ heap_v2/4096\n1: 100 [0: 0] @ 0x401136 0x7f0000001200\n\
                     2: 200 [0: 0] @\n\nMAPPED_LIBRARIES:\n\
-                    00401000-00402000 r-xp 00001000 fe:01 1234567                            /tmp/a b\n\
-                    00402000-00403000 r--p 00002000 fe:01 1234567                            /tmp/a b\n\
+                    00401000-00402000 r-xp 00001000 fe:01 1234567                            /opt/a b\n\
+                    00402000-00403000 r--p 00002000 fe:01 1234567                            /opt/a b\n\
                     7f0000000000-7f0000002000 r-xp 00000000 00:00 0                          [vdso]\n\
                     7f0000003000-7f0000004000 rwxp 00000000 00:00 0\n";
         let profile = Profile::parse(text).unwrap();
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(profile.mean, 4096);
         let mapping = |range, offset, file: &str| Mapping { range, offset, file: file.to_owned() };
         let vdso = mapping(0x7f00_0000_0000..0x7f00_0000_2000, 0, "[vdso]");
-        assert_eq!(profile.mappings, [mapping(0x40_1000..0x40_2000, 0x1000, "/tmp/a b"), vdso]);
+        assert_eq!(profile.mappings, [mapping(0x40_1000..0x40_2000, 0x1000, "/opt/a b"), vdso]);
     }
 
     #[test]

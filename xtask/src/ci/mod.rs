@@ -7,6 +7,7 @@ mod boot;
 mod conformance;
 mod malloc;
 pub mod planted;
+mod profile;
 mod readme;
 pub mod sanitizer;
 mod smoke;

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_said_is_set() {
         let text = "return=helper, keep=4M,age=250,huge-pages=wanted,sections=locks,stats=exit,\
-                    profile=/tmp/a=b.%p,profile-rate=4k,profile-signal=12,";
+                    profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
@@ -200,7 +200,7 @@ mod tests {
             huge_pages: HugePages::Wanted,
             sections: Sections::Locks,
             stats: Stats::AtExit,
-            profile: Choice { path: Template::new(b"/tmp/a=b.%p").unwrap(), mean: 4096, signal: 12 },
+            profile: Choice { path: Template::new(b"/var/a=b.%p").unwrap(), mean: 4096, signal: 12 },
         };
         assert_eq!(read(text), (wanted, Ok(())));
         assert_eq!(read(""), (Options::DEFAULT, Ok(())));

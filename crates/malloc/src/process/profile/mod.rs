@@ -330,13 +330,13 @@ fn listen(signal: c_int) {
     extern "C" fn on_signal(_: c_int) {
         // SAFETY: the place is the thread's own.
         let errno = unsafe { libc::__errno_location() };
-        // SAFETY: as above.
+        // SAFETY: as above, and a number is there.
         let before = unsafe { *errno };
         PROFILE.is_wanted.store(true, Release);
         // If the allocator was interrupted, nothing is written now: the thread's next request looks.
         sampler::restart(thread::current());
         serve();
-        // SAFETY: as above.
+        // SAFETY: as above, and a number belongs there.
         unsafe { *errno = before };
     }
     // SAFETY: a handler that stays where it is, and does what handlers may; zeros are an action without a mask.

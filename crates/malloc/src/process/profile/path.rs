@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn numbers_are_filled_in() {
         let name = |template, process| filled(template, process, 3);
-        assert_eq!(name("/tmp/a", Process::First(17)).whole(), c"/tmp/a");
-        assert_eq!(name("/tmp/a", Process::Child(18)).whole(), c"/tmp/a.18");
+        assert_eq!(name("/var/a", Process::First(17)).whole(), c"/var/a");
+        assert_eq!(name("/var/a", Process::Child(18)).whole(), c"/var/a.18");
         assert_eq!(name("a.%p.%n%%%", Process::First(17)).whole(), c"a.17.3%%");
         assert_eq!(name("a.%p", Process::Child(18)).whole(), c"a.18");
         assert_eq!(name("%n", Process::Child(18)).part(), c"3.18.part");

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     fn block(runs: &Reservation, page: usize) -> NonNull<u8> {
-        // SAFETY: within the range.
+        // SAFETY: a page within the range.
         unsafe { runs.start().add(page * PAGE) }
     }
 
