@@ -6,14 +6,7 @@
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
 
-use freehold_malloc::process::{self, Resized, natural_align};
-
-/// Says that there is no memory.
-#[cold]
-fn no_memory() -> *mut u8 {
-    set_errno(libc::ENOMEM);
-    null_mut()
-}
+use freehold_malloc::process::{self, Resized, natural_align, no_memory};
 
 pub(crate) fn set_errno(error: c_int) {
     // SAFETY: the place is the thread's own.
@@ -29,8 +22,7 @@ pub(crate) fn allocate(size: usize, align: usize) -> *mut u8 {
 // SAFETY: the name is C's, and so is what it does.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut u8 {
-    let object = process::malloc(size);
-    if object.is_null() { no_memory() } else { object }
+    process::malloc(size)
 }
 
 /// C: `free`.

@@ -84,11 +84,12 @@ macro_rules! with_heap {
 }
 use with_heap;
 
-/// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes. Costs a section if this CPU
+/// Memory as C's malloc gives it: null and an error number if there is none, an address of its own for no bytes. Costs a section if this CPU
 /// has such an object.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
-    match hand().and_then(|front| front.at_hand(size)) {
+    let Some(front) = hand(size) else { return profile::malloc(size) };
+    match front.at_hand(size) {
         Some(object) => object.as_ptr(),
         None => malloc_slow(size),
     }
@@ -98,12 +99,17 @@ pub fn malloc(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
-    if profile::is_on() {
-        return profile::malloc(size);
-    }
     let align = natural_align(size);
     let block = Place::of(size, align).and_then(|place| place.allocate(align));
-    block.map_or(null_mut(), |block| block.start.as_ptr())
+    block.map_or_else(no_memory, |block| block.start.as_ptr())
+}
+
+/// Null, and the error number that C has for it.
+#[cold]
+pub fn no_memory() -> *mut u8 {
+    // SAFETY: the place is the thread's own.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    null_mut()
 }
 
 /// What C's malloc aligns to: no object is aligned to more than its size.
@@ -115,10 +121,11 @@ pub fn natural_align(size: usize) -> usize {
 /// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
 pub fn allocate(size: usize, align: usize) -> Option<Block> {
     let place = Place::of(size, align)?;
-    if let Place::Object { size } = place
-        && let Some(start) = hand().and_then(|front| front.at_hand(size))
+    if let Place::Object { size: stride } = place
+        && let Some(front) = hand(size)
     {
-        return Some(Block { start, is_zero: false });
+        let start = front.at_hand(stride);
+        return start.map(|start| Block { start, is_zero: false }).or_else(|| place.allocate(align));
     }
     profile::allocate(place, size, align)
 }
@@ -170,10 +177,10 @@ fn front() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
     })
 }
 
-/// The same for a request, which is not counted then: none has it in a process that is profiled.
+/// The same for a request, unless it is to be looked at more closely first.
 #[inline(always)]
-fn hand() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
-    MADE.has_hand().then(|| {
+fn hand(size: usize) -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
+    MADE.has_hand(size).then(|| {
         // SAFETY: as above; it is there before the hand is.
         unsafe { MADE.rseq_heap().slab().front().unwrap_unchecked() }
     })

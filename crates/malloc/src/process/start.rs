@@ -1,6 +1,7 @@
 //! The heap and the runs of the process, made by the first request.
 
 use core::cell::UnsafeCell;
+use core::hint::cold_path;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -41,10 +42,13 @@ pub(super) enum Mode {
     Failed = 4,
 }
 
+/// For requests: there is a heap with restartable sequences, and they are counted.
+const COUNTED: u8 = 5;
+
 /// The place that it lies in: a static one, so that its address is known when the program is linked.
 pub(super) struct Made {
     mode: AtomicU8,
-    /// The mode for requests, which have a hand in one alone; another while they are counted.
+    /// The same for requests, of which a profiled process counts those that take what is at hand.
     hand: AtomicU8,
     malloc: UnsafeCell<MaybeUninit<Malloc>>,
 }
@@ -69,15 +73,20 @@ impl Made {
         }
     }
 
-    /// Whether requests may take what is at hand without being counted.
+    /// Whether a request may take what is at hand; it has been counted then, if it is to be.
     #[inline(always)]
-    pub fn has_hand(&self) -> bool {
-        self.hand.load(Acquire) == Mode::Rseq as u8
+    pub fn has_hand(&self, size: usize) -> bool {
+        let hand = self.hand.load(Acquire);
+        if hand == Mode::Rseq as u8 {
+            return true;
+        }
+        cold_path();
+        hand == COUNTED && profile::passes(size)
     }
 
-    /// From now on they may not.
-    pub fn take_hand(&self) {
-        self.hand.store(Mode::None as u8, Relaxed);
+    /// From now on requests are counted.
+    pub fn count(&self) {
+        let _counted = self.hand.compare_exchange(Mode::Rseq as u8, COUNTED, Relaxed, Relaxed);
     }
 
     /// The process's malloc, if it was made.

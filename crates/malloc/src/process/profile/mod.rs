@@ -9,10 +9,10 @@
 //! dump      a profile as a file
 //! ```
 //!
-//! A process that is profiled has no hand for requests: each goes the slow way, counts down a word of its thread, and
-//! takes the object at hand there. A request that is sampled gets a run of pages of its own, so that frees of objects
+//! Each request of a process that is profiled counts down a word of its thread before it takes what is at hand, on a way
+//! beside that of other processes. A request that is sampled gets a run of pages of its own, so that frees of objects
 //! are what they are without: only a free of a run looks whether it was a sample. Where no profile is asked for, nothing
-//! is counted, and a slow path looks at one word.
+//! is counted; who has no hand looks at one word more.
 //!
 //! A profile is written at exit ([`at_exit`]), when it is asked for ([`write`]), and by a signal, whose handler writes it
 //! at once unless it has interrupted the allocator: then the thread's next request does, or the helper.
@@ -35,7 +35,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
 
-use super::{Block, MADE, PAGE, Place, allocate_run, enter, front, natural_align};
+use super::{Block, MADE, PAGE, Place, allocate_run, enter, front, natural_align, no_memory};
 use crate::os::mmap::address_space_limit;
 use crate::os::platform::StandardError;
 use crate::os::thread::{self, Thread};
@@ -142,7 +142,7 @@ pub fn begin() {
     // SAFETY: nobody reads it before the word says that it is there, and this is called by one thread.
     unsafe { (*PROFILE.state.get()).write(State { samples, walker, path, mean, process }) };
     PROFILE.is_on.store(true, Release);
-    MADE.take_hand();
+    MADE.count();
     if signal != 0 {
         listen(signal);
     }
@@ -152,29 +152,22 @@ fn warn(what: core::fmt::Arguments<'_>) {
     let _written = writeln!(StandardError, "freehold: {what}");
 }
 
-/// `malloc` of a profiled process.
-#[inline(never)]
-pub(super) fn malloc(size: usize) -> *mut u8 {
-    if !sampler::passes(thread::current(), size) {
-        return malloc_with(size, sample);
-    }
-    match front().and_then(|front| front.at_hand(size)) {
-        Some(object) => object.as_ptr(),
-        None => malloc_with(size, |_, _| None),
-    }
+/// Counts a request of a profiled process; false if it is perhaps to be sampled, and was not counted.
+#[inline(always)]
+pub(super) fn passes(size: usize) -> bool {
+    sampler::passes(thread::current(), size)
 }
 
-/// The rest of it: what comes first, or else memory as it comes.
+/// `malloc` of a request that has no hand: of a profiled process, it was not counted yet.
 #[cold]
 #[inline(never)]
-fn malloc_with(size: usize, first: fn(usize, usize) -> Option<Block>) -> *mut u8 {
+pub(super) extern "C" fn malloc(size: usize) -> *mut u8 {
     let align = natural_align(size);
-    let Some(place) = Place::of(size, align) else { return null_mut() };
-    let block = first(size, align).or_else(|| unsampled(place, align));
-    block.map_or(null_mut(), |block| block.start.as_ptr())
+    let block = Place::of(size, align).and_then(|place| allocate(place, size, align));
+    block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
-/// Memory that was not at hand: of a profiled process, perhaps a sample.
+/// Memory for a request that has no hand: of a profiled process, perhaps a sample.
 #[inline(always)]
 pub(super) fn allocate(place: Place, size: usize, align: usize) -> Option<Block> {
     if is_on() { watched(place, size, align) } else { place.allocate(align) }
@@ -182,17 +175,11 @@ pub(super) fn allocate(place: Place, size: usize, align: usize) -> Option<Block>
 
 #[inline(never)]
 fn watched(place: Place, size: usize, align: usize) -> Option<Block> {
-    if !sampler::passes(thread::current(), size)
+    if !passes(size)
         && let Some(block) = sample(size, align)
     {
         return Some(block);
     }
-    unsampled(place, align)
-}
-
-/// Memory for a request that is no sample.
-#[inline]
-fn unsampled(place: Place, align: usize) -> Option<Block> {
     if let Place::Object { size } = place
         && let Some(start) = front().and_then(|front| front.at_hand(size))
     {
@@ -233,7 +220,7 @@ pub(super) fn resized(start: NonNull<u8>, size: usize) {
     if let Some(_within) = enter() {
         state.samples.remove(start);
     }
-    if !sampler::passes(thread, size) && is_drawn(state, thread, size) {
+    if !passes(size) && is_drawn(state, thread, size) {
         let stack = state.walker.walk(thread);
         if let Some(_within) = enter() {
             state.samples.put(start, size, stack);
