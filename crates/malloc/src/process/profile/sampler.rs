@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_child_draws_other_numbers() {
         let thread = thread::current();
-        let mut first = || {
+        let first = || {
             reseed(thread);
             draw(thread, usize::MAX >> 20)
         };
