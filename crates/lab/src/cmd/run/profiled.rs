@@ -29,7 +29,7 @@ const ENDING: &str = "heap";
 pub fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error> {
     let name = Name::new(file)?;
     let folder = Folder::create()?;
-    let pattern = folder.0.join("%p.%n").with_extension(ENDING);
+    let pattern = folder.0.join(format!("%p.%n.{ENDING}"));
     command.env(OPTIONS, format!("{options},profile={}", pattern.display()));
     let program = command.get_program().to_string_lossy().into_owned();
     // Signals that come before there is a program wait for it.
