@@ -83,6 +83,10 @@ pub enum Error {
     #[error("the command ended with {0}")]
     Ended(std::process::ExitStatus),
 
+    /// The program that was run ended so; it has said itself why.
+    #[error("")]
+    Passed(std::process::ExitStatus),
+
     /// A kernel could not be booted, or not be recorded.
     #[error(transparent)]
     Boot(#[from] freehold_boot::Error),
@@ -146,7 +150,7 @@ impl Error {
             Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Returned { .. } => 1,
             Error::Unproved => 1,
             Error::Short(_) | Error::Load(_) => 1,
-            Error::Ended(status) => passed(*status),
+            Error::Ended(status) | Error::Passed(status) => passed(*status),
             Error::Boot(freehold_boot::Error::Guest(_)) => 1,
             Error::Capture(CaptureError::Aborted)
             | Error::Fragment(freehold_fragment::Error::Interrupted)
@@ -155,6 +159,11 @@ impl Error {
             | Error::Halted(_) => INTERRUPTED,
             _ => 2,
         }
+    }
+
+    /// Whether somebody else has said it already.
+    pub fn is_said(&self) -> bool {
+        matches!(self, Error::Passed(_))
     }
 
     /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.

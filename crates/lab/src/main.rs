@@ -26,7 +26,9 @@ fn main() -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             // What was given, and what files say, is in these sentences too.
-            eprintln!("freehold: {}", printable(&error.to_string()));
+            if !error.is_said() {
+                eprintln!("freehold: {}", printable(&error.to_string()));
+            }
             ExitCode::from(error.exit_status())
         }
     }

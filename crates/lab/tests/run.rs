@@ -113,5 +113,33 @@ fn mallocs_are_measured_under_whole_loads() {
     assert!(stderr(&output).contains("under mine"), "{}", stderr(&output));
     assert_refused(&freehold(&["bench", "malloc", "--library", "/nowhere"]), "names no library");
     assert_refused(&freehold(&["bench", "malloc", "flags"]), "name it alone");
-    assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmarks `malloc` and");
+    assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmark `malloc`");
+}
+
+#[test]
+fn a_profile_is_written_and_the_status_is_the_programs() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("heap.pb.gz");
+    let profiled = |words: &[&str]| {
+        let mut arguments = vec!["run", "--set", "profile-rate=1k", "--profile", file.to_str().unwrap(), "--"];
+        arguments.extend(words);
+        freehold(&arguments)
+    };
+    assert!(profiled(&["ls", "/"]).status.success());
+    assert_eq!(fs::read(&file).unwrap()[..2], [0x1f, 0x8b], "it is compressed");
+    fs::remove_file(&file).unwrap();
+    let output = profiled(&["sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.code(), Some(128 + 15));
+    assert!(stderr(&output).contains("has left no profile") && !file.exists(), "{}", stderr(&output));
+    assert_eq!(profiled(&["sh", "-c", "exit 7"]).status.code(), Some(7));
+}
+
+#[test]
+fn a_signal_is_passed_on_to_a_profiled_program() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("heap.pb.gz");
+    // The program has its parent signalled, and ends with what it was passed.
+    let script = "trap 'exit 9' USR1; kill -USR1 $PPID; while :; do :; done";
+    let output = freehold(&["run", "--profile", file.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
 }

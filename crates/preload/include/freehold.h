@@ -24,10 +24,20 @@ int malloc_info(int options, FILE *stream);
 void malloc_stats(void);
 
 /*
+ * Writes a heap profile to this file, or, if it is NULL, to where the option `profile` says; sampled, as the text that
+ * pprof and jeprof read. Returns 0, or -1 with errno: EOPNOTSUPP if the process is not profiled, EAGAIN in a handler of a
+ * signal that has interrupted the allocator, or what the system says of the file.
+ */
+int freehold_profile_dump(const char *path);
+
+/*
  * What a program's user may choose, in the environment before the program starts:
  *
  *   FREEHOLD_OPTIONS=return=frees|helper|never,keep=SIZE,age=MILLISECONDS,huge-pages=system|wanted,
- *                    sections=auto|locks,stats=off|exit|sizes
+ *                    sections=auto|locks,stats=off|exit|sizes,
+ *                    profile=PATH,profile-rate=SIZE,profile-signal=NUMBER
+ *
+ * In PATH, %p stands for the number of the process, and %n for how many profiles it has written before.
  */
 
 #ifdef __cplusplus

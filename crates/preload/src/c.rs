@@ -12,9 +12,13 @@ use freehold_malloc::process::{self, Resized, Site, natural_align, no_memory};
 /// Says that there is no such alignment.
 #[cold]
 fn invalid() -> *mut u8 {
-    // SAFETY: the place is the thread's own.
-    unsafe { *libc::__errno_location() = libc::EINVAL };
+    set_errno(libc::EINVAL);
     null_mut()
+}
+
+pub(crate) fn set_errno(error: c_int) {
+    // SAFETY: the place is the thread's own.
+    unsafe { *libc::__errno_location() = error };
 }
 
 /// Memory, or null and `errno`.

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use freehold_malloc::os::platform::Descriptor;
 use freehold_malloc::process::options::Stats;
-use freehold_malloc::process::{self, options};
+use freehold_malloc::process::{self, options, profile};
 
 use crate::introspect::{say_all, say_summary};
 
@@ -26,6 +26,7 @@ extern "C" fn at_start() {
     let object = process::malloc(1);
     // SAFETY: it was just allocated.
     unsafe { process::free(object) };
+    profile::begin();
     if stats() != Stats::Off {
         // SAFETY: makes a number for a file, and takes none away.
         let kept = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
@@ -39,6 +40,7 @@ extern "C" fn at_start() {
 extern "C" fn at_exit() {
     process::check_held();
     let mut errors = Descriptor(ERRORS.load(Relaxed));
+    profile::at_exit(&mut errors);
     match stats() {
         Stats::Off => {}
         Stats::AtExit => say_summary(&mut errors),

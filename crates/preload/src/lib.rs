@@ -4,6 +4,7 @@
 //! c            malloc, free and their kin
 //! cxx          the operators new and delete, which throw what C++ throws
 //! introspect   what was used: mallinfo2, malloc_info, malloc_stats; malloc_trim and mallopt
+//! profile      a heap profile, when the program asks for it
 //! namespaces   leaving a namespace, before which the helper ends
 //! exit         what is said when the program ends
 //! ```
@@ -19,6 +20,7 @@ mod cxx;
 mod exit;
 mod introspect;
 mod namespaces;
+mod profile;
 
 /// Says where, and ends the program: what comes next cannot be right.
 #[cfg(panic = "abort")]

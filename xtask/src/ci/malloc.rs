@@ -3,7 +3,7 @@
 //! Scripts in `xtask/malloc` give a program something to do, in a folder of its own, on sockets in that folder and no
 //! others. Each runs as it is, and then with the library that `freehold run` carries, once for each set of options. A
 //! program that this machine lacks is left out with a word. First, C's own promises are held against it:
-//! [`conformance`].
+//! [`conformance`]; then its heap profiles against what a program is known to hold: [`profile`].
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::{conformance, smoke};
+use super::{conformance, profile, smoke};
 use crate::command;
 use crate::error::{Error, on_file};
 use crate::stage::Outcome;
@@ -100,7 +100,7 @@ const NOBODY: u32 = 65534;
 pub fn run() -> Result<Outcome, Error> {
     let scratch = tempfile::tempdir().map_err(on_file("create a folder in", &env::temp_dir()))?;
     let place = Place::new(smoke::freehold()?, scratch.path())?;
-    let checked = conformance::run(&place)?;
+    let checked = conformance::run(&place)? + profile::run(&place)?;
     let (present, absent): (Vec<_>, Vec<_>) = CASES.iter().partition(|case| place.missing(case).is_none());
     for case in absent {
         println!("  {} is left out: `{}` is not here", case.name, place.missing(case).unwrap_or_default());
@@ -117,7 +117,7 @@ pub fn run() -> Result<Outcome, Error> {
 /// Where things are during the stage.
 pub struct Place {
     /// The laboratory's program.
-    freehold: PathBuf,
+    pub freehold: PathBuf,
     /// A copy of the library that it carries, which anybody may read.
     library: PathBuf,
     /// The folder in which each run gets its own.

@@ -8,6 +8,7 @@ mod conformance;
 mod group;
 mod malloc;
 pub mod planted;
+mod profile;
 mod readme;
 pub mod sanitizer;
 mod smoke;

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 53] = [
+const CASES: [Case; 55] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -89,6 +89,8 @@ const CASES: [Case; 53] = [
     good("run", &["--stats", "--", "ls"]),
     good("run", &["--hardened", "--", "ls"]),
     good("run", &["--print-library"]),
+    good("run", &["--profile", "{scratch}/heap.pb.gz", "--set", "profile-rate=4k", "--", "ls"]),
+    refused("run", &["--profile", "/nowhere/heap.pb.gz", "--", "ls"]),
     refused("run", &["--set", "colour=red", "--", "ls"]),
     good("disasm", &["flags"]),
     good("disasm", &["--list", "--json", "-"]),

@@ -124,7 +124,7 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
@@ -134,6 +134,7 @@ const ROOMS: [&str; 12] = [
     "freehold-inspect",
     "freehold-load",
     "freehold-measure",
+    "freehold-pprof",
     "freehold-registry",
     "freehold-replay",
     "freehold-sim",

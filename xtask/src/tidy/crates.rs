@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 22] = [
+const FLOORS: [(&str, &[&str]); 23] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -19,6 +19,7 @@ const FLOORS: [(&str, &[&str]); 22] = [
     ("freehold-boot", &[]),
     ("freehold-load", &[]),
     ("freehold-malloc", &["freehold"]),
+    ("freehold-pprof", &[]),
     ("freehold-preload", &["freehold-malloc"]),
     ("freehold-objects", &[]),
     ("freehold-registry", &["freehold"]),
@@ -62,6 +63,7 @@ const FLOORS: [(&str, &[&str]); 22] = [
             "freehold-load",
             "freehold-malloc",
             "freehold-measure",
+            "freehold-pprof",
             "freehold-recordings",
             "freehold-registry",
             "freehold-replay",

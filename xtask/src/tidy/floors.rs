@@ -145,6 +145,7 @@ const PRELOAD: &[Floor] = &[
     floor(&["cxx"], &[]),
     floor(&["introspect"], &[]),
     floor(&["namespaces"], &[]),
+    floor(&["profile"], &["c"]),
     floor(&["exit"], &["introspect"]),
 ];
 

@@ -38,7 +38,7 @@ impl Outcome {
         CHOOSING.iter().for_each(|variable| {
             command.env_remove(variable);
         });
-        command.envs(malloc.variables.iter().copied());
+        command.envs(malloc.variables.iter().map(|(name, value)| (name, value)));
         if let Some(library) = &malloc.library {
             command.env("LD_PRELOAD", library);
         }

@@ -13,11 +13,12 @@ pub struct Checked {
     /// What is preloaded.
     pub library: Option<PathBuf>,
     /// Variables of the environment.
-    pub variables: &'static [(&'static str, &'static str)],
+    pub variables: Vec<(&'static str, String)>,
 }
 
 /// Ours when it looks for misuse.
-const HARDENED: Setting = ("freehold, hardened", &[("FREEHOLD_OPTIONS", "hardened=on")]);
+const HARDENED: Setting = ("freehold, hardened", &[(OPTIONS, "hardened=on")]);
+const OPTIONS: &str = "FREEHOLD_OPTIONS";
 /// The C library's when it does, which is a library of its own since glibc 2.34.
 const LIBC: Setting = ("libc, checking", &[("GLIBC_TUNABLES", "glibc.malloc.check=3")]);
 const LIBC_LIBRARY: &str = "libc_malloc_debug.so";
@@ -44,6 +45,7 @@ pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Checked>, Error> {
 
 impl Checked {
     fn new((name, variables): Setting, library: PathBuf) -> Checked {
+        let variables = variables.iter().map(|&(name, value)| (name, value.to_owned())).collect();
         Checked { name: name.to_owned(), library: Some(library), variables }
     }
 
@@ -52,6 +54,7 @@ impl Checked {
             Place::Libc => None,
             Place::Library(path) => Some(path),
         };
-        Checked { name: malloc.name, library, variables: &[] }
+        let options = (!malloc.options.is_empty()).then_some((OPTIONS, malloc.options));
+        Checked { name: malloc.name, library, variables: options.into_iter().collect() }
     }
 }

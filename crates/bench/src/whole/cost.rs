@@ -33,6 +33,9 @@ pub fn of(request: &Request, load: &str, malloc: &Malloc) -> Result<Cost, Error>
     if let Place::Library(path) = &malloc.place {
         command.env("LD_PRELOAD", path);
     }
+    if !malloc.options.is_empty() {
+        command.env("FREEHOLD_OPTIONS", &malloc.options);
+    }
     let broken = |what: String| Error::Input(format!("the load `{load}` under {}: {what}", malloc.name));
     let output = command.output().map_err(|error| broken(format!("it cannot be run: {error}")))?;
     if !output.status.success() {

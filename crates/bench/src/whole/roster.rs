@@ -12,6 +12,8 @@ pub struct Malloc {
     pub name: String,
     /// Where it is.
     pub place: Place,
+    /// What Freehold is told in the environment, if it is that.
+    pub options: String,
 }
 
 /// Where a malloc is.
@@ -46,18 +48,23 @@ const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// # Errors
 /// When one that was named is not there, or two have the same name.
 pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
-    let ours = Malloc { name: OURS.to_owned(), place: Place::Library(library.to_owned()) };
-    let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc };
+    let ours = Malloc::of_library(OURS, library);
+    let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc, options: String::new() };
     let found = PACKAGED.into_iter().filter_map(|(name, file)| Some((name, packaged(file)?)));
     let found = found.chain(BUILT.into_iter().filter_map(|(name, file)| Some((name, built(file)?))));
     let found = found.filter(|(name, _)| named.iter().all(|malloc| malloc.name != *name));
-    let found = found.map(|(name, path)| Malloc { name: name.to_owned(), place: Place::Library(path) });
+    let found = found.map(|(name, path)| Malloc::of_library(name, &path));
     let all: Vec<Malloc> = [ours, libc].into_iter().chain(found).chain(named.iter().cloned()).collect();
     all.iter().enumerate().try_for_each(|(at, malloc)| malloc.expect(&all[..at]))?;
     Ok(all)
 }
 
 impl Malloc {
+    /// A malloc that can be preloaded, as it is.
+    pub fn of_library(name: &str, path: &Path) -> Malloc {
+        Malloc { name: name.to_owned(), place: Place::Library(path.to_owned()), options: String::new() }
+    }
+
     /// That it is there, and that none of these has its name.
     fn expect(&self, before: &[Malloc]) -> Result<(), Error> {
         if before.iter().any(|malloc| malloc.name == self.name) {
@@ -96,7 +103,7 @@ mod tests {
     #[test]
     fn what_is_named_must_be_there_once() {
         let here = PathBuf::from(file!()).file_name().map(|_| std::env::current_exe().unwrap()).unwrap();
-        let malloc = |name: &str, path: &Path| Malloc { name: name.to_owned(), place: Place::Library(path.to_owned()) };
+        let malloc = Malloc::of_library;
         let all = all(&here, &[malloc("mine", &here)]).unwrap();
         let names: Vec<&str> = all.iter().map(|malloc| malloc.name.as_str()).collect();
         assert_eq!((names[0], names[1], names.last()), (OURS, LIBC, Some(&"mine")));

@@ -1,7 +1,7 @@
 //! `freehold bench`: rival policies timed against each other, until there is a verdict.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::PossibleValue;
@@ -11,6 +11,7 @@ use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
 use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, corruption, whole};
 use freehold_load::malloc::Workload;
+use freehold_malloc::process::options::Options;
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::report::{Column, Report, Table, Value};
@@ -26,6 +27,8 @@ const CORRUPTION: &str = "corruption";
 
 /// Of so many cases of misuse one is tried, to see that it runs.
 const QUICK_STEP: usize = 20;
+/// Most runs of a comparison, unless somebody says otherwise.
+const RUNS: u32 = 320;
 
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
@@ -33,9 +36,9 @@ const QUICK_STEP: usize = 20;
                   everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
                   `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
-                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick and --library alone. `freehold bench corruption` runs programs \
-                  that misuse their memory, each in a way of its own, under the same mallocs, and says which notice; \
-                  it takes --library alone.\n\n\
+                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick, --library, --with and --load \
+                  alone. `freehold bench corruption` runs programs that misuse their memory, each in a way of its own, \
+                  under the same mallocs, and says which notice; it takes --library alone.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
@@ -61,9 +64,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Most runs of a comparison; each builds both machines anew, twice
-    #[arg(long, value_name = "N", default_value_t = 320, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    runs: u32,
+    /// Most runs of a comparison, each of which builds both machines anew, twice [320]; or rounds of `malloc` [9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
 
     /// Most seconds for a comparison, unless ten runs take longer
     #[arg(long, value_name = "SECONDS", default_value_t = 8.0, allow_negative_numbers = true)]
@@ -93,6 +96,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME=PATH")]
     library: Vec<String>,
 
+    /// Freehold once more with options of FREEHOLD_OPTIONS, for `malloc`; may be given several times
+    #[arg(long, value_name = "NAME=OPTIONS")]
+    with: Vec<String>,
+
+    /// One of the loads of `malloc`, instead of all; may be given several times
+    #[arg(long, value_name = "LOAD")]
+    load: Vec<String>,
+
     #[command(flatten)]
     formats: VerdictFormats,
 }
@@ -105,9 +116,10 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.names.iter().any(|name| name == CORRUPTION) {
         return corrupt(args, style);
     }
-    if !args.library.is_empty() {
-        let advice = "name one of these, or leave it out";
-        return Err(Error::Input(format!("--library is for the benchmarks `{MALLOC}` and `{CORRUPTION}`; {advice}")));
+    for (name, given) in [("--library", &args.library), ("--with", &args.with), ("--load", &args.load)] {
+        if !given.is_empty() {
+            return Err(Error::Input(format!("{name} is for the benchmark `{MALLOC}`; name that, or leave it out")));
+        }
     }
     let benches = chosen(&args.names)?;
     if args.list {
@@ -138,13 +150,15 @@ fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
         return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
     }
     expect_alone(args, MALLOC)?;
+    let library = super::run::find_library()?;
+    let others = args.with.iter().map(|given| parse_with(given, &library)).collect::<Result<Vec<_>, _>>()?;
     let request = whole::Request {
         program: this_program()?,
-        loads: loads().map(|load| load.get_name().to_owned()).collect(),
+        loads: chosen_loads(&args.load)?,
         percent: if args.quick { 1 } else { 100 },
-        library: super::run::find_library()?,
-        others: libraries(args)?,
-        rounds: if args.quick { args.runs.min(2) } else { args.runs.min(whole::ROUNDS) },
+        others: libraries(args)?.into_iter().chain(others).collect(),
+        library,
+        rounds: args.runs.unwrap_or(whole::ROUNDS).min(if args.quick { 2 } else { u32::MAX }),
         seed: args.seed,
     };
     args.formats.try_all([])?;
@@ -191,12 +205,33 @@ fn loads() -> impl Iterator<Item = PossibleValue> {
     Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value)
 }
 
+/// Those of these names, or all.
+fn chosen_loads(names: &[String]) -> Result<Vec<String>, Error> {
+    let all: Vec<String> = loads().map(|load| load.get_name().to_owned()).collect();
+    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
+        let hint = freehold_registry::hint(name, all.iter().map(String::as_str));
+        return Err(Error::Input(format!("there is no load `{name}`; {hint} (see `freehold bench {MALLOC} --list`)")));
+    }
+    Ok(if names.is_empty() { all } else { names.to_vec() })
+}
+
+fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {
+    let (name, options) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+        Error::Input(format!("`{given}` names no options; give NAME=OPTIONS, such as locks=sections=locks"))
+    })?;
+    Options::check(options.as_bytes()).map_err(|wrong| {
+        let wrong = String::from_utf8_lossy(wrong);
+        Error::Input(format!("--with: `{wrong}` is not understood; {}", Options::KNOWN))
+    })?;
+    Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::of_library(name, library) })
+}
+
 fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
     let (name, path) =
         given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
             Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
         })?;
-    Ok(whole::Malloc { name: name.to_owned(), place: whole::Place::Library(path.into()) })
+    Ok(whole::Malloc::of_library(name, Path::new(path)))
 }
 
 /// The benchmarks of these names, or all.
@@ -221,7 +256,7 @@ fn settings(args: &BenchArgs) -> Result<Settings, Error> {
     Ok(Settings {
         effort: if args.quick { Effort::Quick } else { Effort::Full },
         margin,
-        runs_max: args.runs as usize,
+        runs_max: args.runs.unwrap_or(RUNS) as usize,
         time,
         seed: args.seed,
         cpu,

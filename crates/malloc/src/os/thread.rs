@@ -4,7 +4,7 @@
 //! exec"): reading one is two instructions. What compilers and libraries offer for this may ask for memory when a thread
 //! first comes by, which a malloc cannot. The words of a new thread are zero.
 
-use core::sync::atomic::{AtomicU16, AtomicU32};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// The words. Only the thread and its signal handlers use them, which atomics without order express.
 #[repr(C)]
@@ -18,6 +18,12 @@ pub struct Thread {
     pub(crate) stands_for: AtomicU16,
     /// Whether it is about to fork, and holds the gate before slow paths closed.
     pub(crate) holds_gate: AtomicU16,
+    /// Whether its stack is being taken for a profile: what it asks for meanwhile is not sampled.
+    pub(crate) takes_stack: AtomicU32,
+    /// Bytes that it asks for until one is sampled, or 0 if that was not drawn yet.
+    pub(crate) until_sample: AtomicU64,
+    /// What it draws from.
+    pub(crate) random: AtomicU64,
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -84,6 +90,9 @@ pub fn current() -> &'static Thread {
                 preempt: AtomicU32::new(0),
                 stands_for: AtomicU16::new(0),
                 holds_gate: AtomicU16::new(0),
+                takes_stack: AtomicU32::new(0),
+                until_sample: AtomicU64::new(0),
+                random: AtomicU64::new(0),
             }
         };
     }

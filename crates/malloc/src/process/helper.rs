@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::thread::{futex, sched_yield};
 
 use super::start::Malloc;
-use super::{AnyHeap, MADE, RETURNS, enter, pressure, returns, with_heap};
+use super::{AnyHeap, MADE, RETURNS, enter, pressure, profile, returns, with_heap};
 
 /// Bytes of its stack.
 const STACK: usize = 64 << 10;
@@ -89,6 +89,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut idle = 0;
     while ORDER.load(Acquire) != STOP {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
+        profile::serve();
         let moment = returns::now();
         let is_first = RETURNS.look(moment);
         let now = malloc.measure();

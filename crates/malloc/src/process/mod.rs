@@ -18,6 +18,7 @@
 //! hardened   seals, held blocks and guards, for a process that wants to notice misuse
 //! site       who asked, for what is said of misuse
 //! options    FREEHOLD_OPTIONS
+//! profile    which calls hold the memory, if the options ask for it
 //! stats      what was used, in numbers
 //! ```
 
@@ -27,6 +28,7 @@ pub mod helper;
 mod nested;
 pub mod options;
 mod pressure;
+pub mod profile;
 mod realloc;
 mod returns;
 pub mod site;
@@ -100,37 +102,47 @@ use with_heap;
 /// if this CPU has such an object.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
-    match front().and_then(|front| front.at_hand(size)) {
+    // SAFETY: asks for memory alone.
+    let Some(front) = hand(size) else { return unsafe { malloc_without_hand(size) } };
+    match front.at_hand(size) {
         Some(object) => object.as_ptr(),
-        // SAFETY: asks for memory alone.
-        None => unsafe { malloc_slow(size) },
+        None => malloc_slow(size),
     }
 }
 
 /// The same for a caller that knows who asked.
 #[inline(always)]
 pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
-    match front().and_then(|front| front.at_hand(size)) {
+    let Some(front) = hand(size) else { return malloc_without_hand_for(size, site) };
+    match front.at_hand(size) {
         Some(object) => object.as_ptr(),
-        None => malloc_from(size, site),
+        None => malloc_slow(size),
     }
 }
 
+/// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slow(size: usize) -> *mut u8 {
+    let align = natural_align(size);
+    let block = Place::of(size, align).and_then(|place| place.allocate(align));
+    block.map_or_else(no_memory, |block| block.start.as_ptr())
+}
+
 hand_on_site! {
-    /// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
-    fn malloc_slow(size: usize) -> *mut u8, "rsi", "x1", malloc_from
+    /// A request that may not take what is at hand.
+    fn malloc_without_hand(size: usize) -> *mut u8, "rsi", "x1", malloc_without_hand_for
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_from(size: usize, site: Site) -> *mut u8 {
-    match allocate_from(size, natural_align(size), site) {
-        Some(block) => block.start.as_ptr(),
-        None => no_memory(),
-    }
+extern "C" fn malloc_without_hand_for(size: usize, site: Site) -> *mut u8 {
+    let align = natural_align(size);
+    let block = Place::of(size, align).and_then(|place| allocate_without_hand(place, size, align, site));
+    block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
-/// Says that there is no memory, as C does.
+/// Null, and the error number that C has for it.
 #[cold]
 pub fn no_memory() -> *mut u8 {
     // SAFETY: the place is the thread's own.
@@ -147,17 +159,20 @@ pub fn natural_align(size: usize) -> usize {
 /// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
 #[inline]
 pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
-    if let Place::Object { size } = Place::of(size, align)?
-        && let Some(start) = front().and_then(|front| front.at_hand(size))
+    let place = Place::of(size, align)?;
+    if let Place::Object { size: stride } = place
+        && let Some(front) = hand(size)
     {
-        return Some(Block { start, is_zero: false });
+        let start = front.at_hand(stride);
+        return start.map(|start| Block { start, is_zero: false }).or_else(|| place.allocate(align));
     }
-    allocate_from(size, align, site)
+    allocate_without_hand(place, size, align, site)
 }
 
-/// The same, of an object that is not at hand.
+/// The same, where nothing is at hand, or may be taken: of a hardened or profiled process, and of one that has no heap
+/// yet.
 #[inline(never)]
-fn allocate_from(size: usize, align: usize, site: Site) -> Option<Block> {
+fn allocate_without_hand(place: Place, size: usize, align: usize, site: Site) -> Option<Block> {
     if let Some(malloc) = MADE.hardened() {
         return hardened::allocate(malloc, size, align, site);
     }
@@ -165,9 +180,9 @@ fn allocate_from(size: usize, align: usize, site: Site) -> Option<Block> {
         let Some(within) = enter() else { return allocate_nested(size, align) };
         MADE.or_start()?;
         drop(within);
-        return allocate_from(size, align, site);
+        return allocate(size, align, site);
     }
-    Place::of(size, align)?.allocate(align)
+    profile::allocate(place, size, align)
 }
 
 /// Gives back what any of these functions gave; nothing for null. The program ends with a message if it is something
@@ -248,6 +263,13 @@ fn front() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
 fn front_of(heap: &'static Heap<Rseq>) -> Front<'static, 'static, 'static, Process, Rseq, Way> {
     // SAFETY: that its objects go this way was seen when it was made.
     unsafe { heap.slab().front().unwrap_unchecked() }
+}
+
+/// The same for a request, unless it is to be looked at more closely first.
+#[inline(always)]
+fn hand(size: usize) -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
+    // SAFETY: it is there before the hand is.
+    MADE.has_hand(size).then(|| front_of(unsafe { MADE.rseq_heap() }))
 }
 
 /// Where a request is met.
@@ -372,6 +394,7 @@ fn free_within(object: NonNull<u8>) {
     let Some(malloc) = MADE.get() else { refuse(object, &"it is no object of this program's malloc") };
     let address = object.as_ptr().addr();
     let freed = if malloc.runs.contains(address) {
+        profile::forget(object);
         match malloc.runs.free_at_hand(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
             Kept::AtHand => return,
             Kept::No(claimed) => {

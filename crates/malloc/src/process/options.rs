@@ -5,6 +5,7 @@
 use core::ffi::CStr;
 use core::fmt::Write;
 
+use super::profile::{Choice, Template};
 use crate::os::mmap::HugePages;
 use crate::os::platform::StandardError;
 
@@ -31,6 +32,8 @@ pub struct Options {
     pub hardened: Hardened,
     /// Whether to say at exit what was used.
     pub stats: Stats,
+    /// Whether, how and where to write which calls hold the memory.
+    pub profile: Choice,
 }
 
 /// Whether to look for misuse of memory: writes beyond a block or after it was given back, frees of what is no block.
@@ -92,11 +95,13 @@ impl Options {
         sections: Sections::Auto,
         hardened: Hardened::Off,
         stats: Stats::Off,
+        profile: Choice::NONE,
     };
 
     /// What is known, for whoever wrote something else.
     pub const KNOWN: &str = "known are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
-                             huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes";
+                             huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes, \
+                             profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
 
     /// Whether all of a text is understood.
     ///
@@ -160,10 +165,20 @@ impl Options {
             (b"stats", b"off") => self.stats = Stats::Off,
             (b"stats", b"exit") => self.stats = Stats::AtExit,
             (b"stats", b"sizes") => self.stats = Stats::OfSizes,
+            (b"profile", path) => self.profile.path = Template::new(path)?,
+            (b"profile-rate", size) => self.profile.mean = bytes(size).filter(|&mean| mean > 0)?,
+            (b"profile-signal", number) => self.profile.signal = signal(number)?,
             _ => return None,
         }
         Some(())
     }
+}
+
+/// A signal, by its number: one that programs can have handlers for.
+fn signal(text: &[u8]) -> Option<i32> {
+    let signal = i32::try_from(number(text)?).ok()?;
+    let is_heard = (1..=64).contains(&signal) && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal);
+    is_heard.then_some(signal)
 }
 
 fn number(text: &[u8]) -> Option<usize> {
@@ -194,7 +209,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_set() {
-        let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=exit,";
+        let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=exit,\
+                    profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
@@ -204,10 +220,11 @@ mod tests {
             sections: Sections::Locks,
             hardened: Hardened::On,
             stats: Stats::AtExit,
+            profile: Choice { path: Template::new(b"/var/a=b.%p").unwrap(), mean: 4096, signal: 12 },
         };
         assert_eq!(read(text), (wanted, Ok(())));
         assert_eq!(read(""), (Options::DEFAULT, Ok(())));
-        assert!(Options::KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 6);
+        assert!(Options::KNOWN.split(['=', ' ']).filter(|word| text.contains(word)).count() >= 9);
     }
 
     #[test]
@@ -221,6 +238,10 @@ mod tests {
             "colour=red",
             "age=-1",
             "cpus=0",
+            "profile=",
+            "profile-rate=0",
+            "profile-signal=9",
+            "profile-signal=65",
             "=",
             "\u{fc}",
         ] {

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::hardened::Asked;
-use super::{Block, MADE, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, returns, usable};
+use super::{Block, MADE, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, returns, usable};
 
 /// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
 const MOVED: usize = 4 << 20;
@@ -50,6 +50,9 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
         Place::Object { size } if !is_run => size <= old && (size > old / 2 || old <= 64),
         _ => false,
     };
+    if fits && is_run {
+        profile::resized(start, size);
+    }
     Some(fits)
 }
 

@@ -1,6 +1,7 @@
 //! The heap and the runs of the process, made by the first request.
 
 use core::cell::UnsafeCell;
+use core::hint::cold_path;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
@@ -13,7 +14,7 @@ use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
 use rustix::thread::sched_yield;
 
 use super::options::{Hardened, Options, Sections};
-use super::{AnyHeap, GATE, Way, hardened, helper, with_heap};
+use super::{AnyHeap, GATE, Way, hardened, helper, profile, with_heap};
 use crate::heap::{Heap, HeapConfig, HeapError, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
@@ -46,9 +47,14 @@ pub(super) enum Mode {
     Hardened = 5,
 }
 
+/// For requests: there is a heap with restartable sequences, and they are counted.
+const COUNTED: u8 = 6;
+
 /// The place that it lies in: a static one, so that its address is known when the program is linked.
 pub(super) struct Made {
     mode: AtomicU8,
+    /// The same for requests, of which a profiled process counts those that take what is at hand.
+    hand: AtomicU8,
     malloc: UnsafeCell<MaybeUninit<Malloc>>,
 }
 
@@ -57,7 +63,8 @@ unsafe impl Sync for Made {}
 
 impl Made {
     pub const fn new() -> Made {
-        Made { mode: AtomicU8::new(Mode::None as u8), malloc: UnsafeCell::new(MaybeUninit::uninit()) }
+        let [mode, hand] = [const { AtomicU8::new(Mode::None as u8) }; 2];
+        Made { mode, hand, malloc: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
     #[inline(always)]
@@ -70,6 +77,22 @@ impl Made {
             5 => Mode::Hardened,
             _ => Mode::Failed,
         }
+    }
+
+    /// Whether a request may take what is at hand; it has been counted then, if it is to be.
+    #[inline(always)]
+    pub fn has_hand(&self, size: usize) -> bool {
+        let hand = self.hand.load(Acquire);
+        if hand == Mode::Rseq as u8 {
+            return true;
+        }
+        cold_path();
+        hand == COUNTED && profile::passes(size)
+    }
+
+    /// From now on requests are counted.
+    pub fn count(&self) {
+        let _counted = self.hand.compare_exchange(Mode::Rseq as u8, COUNTED, Relaxed, Relaxed);
     }
 
     /// The process's malloc, if it was made.
@@ -127,6 +150,7 @@ impl Made {
                 unsafe { (*self.malloc.get()).write(malloc) };
             }
             self.mode.store(mode as u8, Release);
+            self.hand.store(mode as u8, Release);
             if self.get().is_some() {
                 forks_wait_for_us();
             }
@@ -204,6 +228,7 @@ fn forks_wait_for_us() {
     extern "C" fn in_child() {
         GATE.open_in_child();
         helper::forget();
+        profile::in_child();
     }
     // SAFETY: functions that stay where they are; they take no lock that the C library has.
     let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -1,5 +1,7 @@
 //! `freehold run`: a program whose malloc is Freehold.
 
+mod profiled;
+
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +9,6 @@ use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::Args;
 use freehold_malloc::process::options::Options;
@@ -30,6 +31,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     freehold run -- python3 train.py\n  \
     freehold run --stats -- make -j8\n  \
     freehold run --set keep=64M,huge-pages=wanted -- redis-server\n  \
+    freehold run --profile heap.pb.gz -- python3 train.py    # and then: go tool pprof heap.pb.gz\n  \
     freehold run --hardened -- ./a.out\n\n\
     The program, and all that it starts, gets its memory from Freehold: malloc, calloc, realloc, free, new, delete and \
     their kin. Programs that are linked statically or run as another user are not changed; the loader ignores what is \
@@ -42,7 +44,14 @@ const PRELOAD: &str = "LD_PRELOAD";
     huge-pages=system|wanted      whether to ask for huge pages [system]\n  \
     sections=auto|locks           restartable sequences where there are any, or locks [auto]\n  \
     hardened=off|on               whether to look for misuse of memory, and end the program with a report [off]\n  \
-    stats=off|exit|sizes          whether to say at exit what was used, and of each size [off]\n\n\
+    stats=off|exit|sizes          whether to say at exit what was used, and of each size [off]\n  \
+    profile=PATH                  where to write which calls hold the memory, as text that pprof reads; %p is the \
+    process, %n how many it has written before [nowhere]\n  \
+    profile-rate=SIZE             bytes between two samples, on average [512K]\n  \
+    profile-signal=NUMBER         a signal that has a profile written, such as 12 (USR2) [only at exit]\n\n\
+    With --profile the program is waited for, and the profiles that it left become FILE, in pprof's format and with names \
+    of functions: the last one of the program itself, those of all that it starts if FILE has %p in it, and each that a \
+    signal asked for if it has %n. A program that a signal ends leaves none but those.\n\n\
     Exit status: that of the program; 2 if it could not be started.")]
 pub struct RunArgs {
     /// Say on standard error what was used, when the program ends, and each program that it starts
@@ -53,6 +62,9 @@ pub struct RunArgs {
     /// does so ends with a report. Costs 16 bytes a block, and time
     #[arg(long)]
     hardened: bool,
+    /// Write to FILE, when the program ends, which calls hold its memory: a sampled heap profile for pprof
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
 
     /// Options for the allocator, such as keep=64M; may be given several times
     #[arg(long, value_name = "KEY=VALUE,...")]
@@ -73,12 +85,16 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     if args.print_library {
         return Ok(freehold_measure::output::print(format!("{}\n", library.display()).as_bytes())?);
     }
-    let [program, arguments @ ..] = &*args.command else {
+    let Some(mut command) = profiled::command(&args.command) else {
         return Err(Error::Input("no program is named; give one after --".to_owned()));
     };
     let options = options(args)?;
-    let error = Command::new(program).args(arguments).env(PRELOAD, preload(&library)).env(OPTIONS, options).exec();
-    Err(Error::Input(format!("`{}` cannot be run: {error}", program.to_string_lossy())))
+    command.env(PRELOAD, preload(&library));
+    if let Some(file) = &args.profile {
+        return profiled::run(command, &options, file);
+    }
+    let error = command.env(OPTIONS, options).exec();
+    Err(Error::Input(format!("`{}` cannot be run: {error}", command.get_program().to_string_lossy())))
 }
 
 /// What the environment says, a helper unless it says otherwise, and what was given.

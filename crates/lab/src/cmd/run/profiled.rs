@@ -1,0 +1,187 @@
+//! A program that is run for its heap profile: it is waited for, and what it wrote becomes pprof's format.
+//!
+//! The library writes its text to a folder of our own, under the numbers of the process and of the profile. Who sends a
+//! signal to this program means the other: it is passed on, but for those that a terminal sends to both.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::{env, process, thread};
+
+use freehold_measure::output::{try_file, write_atomically};
+use freehold_pprof::{Profile, to_pprof};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
+
+use super::OPTIONS;
+use crate::error::Error;
+
+/// Signals that are passed on.
+const PASSED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+/// What files of the library's end in.
+const ENDING: &str = "heap";
+
+/// Runs a command, and writes the profiles that it leaves; becomes its exit status.
+pub fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error> {
+    let name = Name::new(file)?;
+    let folder = Folder::create()?;
+    let pattern = folder.0.join(format!("%p.%n.{ENDING}"));
+    command.env(OPTIONS, format!("{options},profile={}", pattern.display()));
+    let program = command.get_program().to_string_lossy().into_owned();
+    // Signals that come before there is a program wait for it.
+    let signals = SignalsInfo::<WithRawSiginfo>::new(PASSED_ON);
+    let signals = signals.map_err(|error| Error::Input(format!("signals cannot be passed on: {error}")))?;
+    let child = command.spawn().map_err(|error| Error::Input(format!("`{program}` cannot be run: {error}")))?;
+    let main = child.id();
+    let status = wait(child, signals)?;
+    let written = folder.convert(&name, main)?;
+    if written == 0 {
+        eprintln!(
+            "freehold: `{program}` has left no profile: the library writes it when a program returns from main or calls \
+             exit, or by --set profile-signal=NUMBER"
+        );
+    }
+    if status.success() { Ok(()) } else { Err(Error::Passed(status)) }
+}
+
+/// Waits for a program, and passes signals on to it until it has ended.
+fn wait(mut child: Child, mut signals: SignalsInfo<WithRawSiginfo>) -> Result<process::ExitStatus, Error> {
+    let pid = Pid::from_child(&child);
+    let handle = signals.handle();
+    let passing = thread::spawn(move || {
+        for signal in &mut signals {
+            // What a kernel sends for a terminal, its whole group gets.
+            let is_from_terminal = signal.si_code > 0;
+            if !is_from_terminal && let Some(signal) = Signal::from_named_raw(signal.si_signo) {
+                let _sent = kill_process(pid, signal);
+            }
+        }
+    });
+    // Its number stays its own until it has been waited for.
+    while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        .is_err_and(|error| error == rustix::io::Errno::INTR)
+    {}
+    handle.close();
+    let _ended = passing.join();
+    child.wait().map_err(|error| Error::Input(format!("the program cannot be waited for: {error}")))
+}
+
+/// Where profiles go: a name in which `%p` is the process and `%n` its profile.
+struct Name {
+    text: String,
+}
+
+impl Name {
+    fn new(file: &Path) -> Result<Name, Error> {
+        let text =
+            file.to_str().ok_or_else(|| Error::Input("the profile's name is no text; give another".to_owned()))?;
+        let name = Name { text: text.to_owned() };
+        try_file(&name.of(0, 0))?;
+        Ok(name)
+    }
+
+    /// Whether this profile is wanted: of the program itself and its last, unless the name tells them apart.
+    fn wants(&self, profile: &Left, main: u32, last: u32) -> bool {
+        (profile.process == main || self.text.contains("%p")) && (profile.number == last || self.text.contains("%n"))
+    }
+
+    fn of(&self, process: u32, number: u32) -> PathBuf {
+        self.text.replace("%p", &process.to_string()).replace("%n", &number.to_string()).into()
+    }
+}
+
+/// A profile that the library left.
+struct Left {
+    path: PathBuf,
+    process: u32,
+    number: u32,
+}
+
+/// A folder for the library's files, which goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Folder, Error> {
+        let folder = env::temp_dir().join(format!("freehold-profile-{}", process::id()));
+        let cannot = |why: &str| Error::Input(format!("{} cannot hold profiles: {why}; set TMPDIR", folder.display()));
+        if folder.to_str().is_none_or(|name| name.contains([',', '%'])) {
+            return Err(cannot("its name has a comma or percent sign"));
+        }
+        DirBuilder::new().mode(0o700).create(&folder).map_err(|error| cannot(&error.to_string()))?;
+        Ok(Folder(folder))
+    }
+
+    /// Writes those that are wanted; says how many.
+    fn convert(&self, name: &Name, main: u32) -> Result<usize, Error> {
+        let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
+        let left: Vec<Left> = files.filter_map(left).collect();
+        let last = |process| left.iter().filter(|other| other.process == process).map(|other| other.number).max();
+        let wanted = left.iter().filter(|profile| name.wants(profile, main, last(profile.process).unwrap_or(0)));
+        let mut count = 0;
+        for Left { path, process, number } in wanted {
+            write(path, &name.of(*process, *number))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _removed = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Of `PROCESS.NUMBER.heap`, what it says.
+fn left(path: PathBuf) -> Option<Left> {
+    let name = path.file_name()?.to_str()?;
+    let (process, number) = name.strip_suffix(ENDING)?.strip_suffix('.')?.split_once('.')?;
+    let (process, number) = (process.parse().ok()?, number.parse().ok()?);
+    Some(Left { process, number, path })
+}
+
+fn write(from: &Path, to: &Path) -> Result<(), Error> {
+    let broken = |what: String| Error::Input(format!("the profile that the library wrote cannot be read: {what}"));
+    let text = fs::read_to_string(from).map_err(|error| broken(error.to_string()))?;
+    let taken = fs::metadata(from).and_then(|file| file.modified()).map_err(|error| broken(error.to_string()))?;
+    let profile = Profile::parse(&text).map_err(|error| broken(error.to_string()))?;
+    Ok(write_atomically(to, &to_pprof(&profile, taken))?)
+}
+
+/// The words of a command, for who runs it.
+pub fn command(words: &[OsString]) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_which_profiles_are_wanted() {
+        let profile = |process, number| Left { path: PathBuf::new(), process, number };
+        let wants = |text: &str| {
+            let name = Name { text: text.to_owned() };
+            [(7, 2), (7, 1), (8, 2), (8, 1)].map(|(process, number)| name.wants(&profile(process, number), 7, 2))
+        };
+        assert_eq!(wants("a"), [true, false, false, false]);
+        assert_eq!(wants("a.%p"), [true, false, true, false]);
+        assert_eq!(wants("a.%n"), [true, true, false, false]);
+        assert_eq!(wants("%p.%n"), [true; 4]);
+        assert_eq!(Name { text: "%p.%n".to_owned() }.of(7, 2), Path::new("7.2"));
+    }
+
+    #[test]
+    fn what_the_library_left_is_known_by_its_name() {
+        let numbers = |name: &str| left(Path::new("/tmp").join(name)).map(|left| (left.process, left.number));
+        assert_eq!(numbers("12.3.heap"), Some((12, 3)));
+        assert_eq!([numbers("12.3.heap.part"), numbers("12.heap"), numbers("a.3.heap")], [None; 3]);
+    }
+}

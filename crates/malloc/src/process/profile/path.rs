@@ -1,0 +1,186 @@
+//! Where profiles are written: a name with the process's number and the profile's in it.
+//!
+//! `%p` stands for the number of the process and `%n` for how many profiles it has written before. A name without `%p`
+//! is the process's own that began with it: its children, which have all of its memory, add their numbers.
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+
+/// Bytes of a name at most, as it is given.
+const MOST: usize = 1024;
+/// Bytes of a name with its numbers.
+const ROOM: usize = MOST + 256;
+/// What a file's name ends in while it is being written.
+const PART: &str = ".part";
+
+/// A name as it was given; empty if there is none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Template {
+    bytes: [u8; MOST],
+    count: usize,
+}
+
+impl Template {
+    /// No name.
+    pub const NONE: Template = Template { bytes: [0; MOST], count: 0 };
+
+    /// A name that is not empty, in at most 1024 bytes.
+    pub fn new(name: &[u8]) -> Option<Template> {
+        let mut template = Template::NONE;
+        template.bytes.get_mut(..name.len()).filter(|_| !name.is_empty())?.copy_from_slice(name);
+        template.count = name.len();
+        Some(template)
+    }
+
+    /// Whether there is no name.
+    pub fn is_none(&self) -> bool {
+        self.count == 0
+    }
+
+    fn name(&self) -> &[u8] {
+        &self.bytes[..self.count]
+    }
+
+    /// The name of a process's profile.
+    pub(super) fn fill(&self, process: Process, number: u32, name: &mut Name) -> fmt::Result {
+        let mut rest = self.name();
+        let mut names_process = false;
+        name.clear();
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = match (byte, after.first()) {
+                (b'%', Some(b'p')) => {
+                    names_process = true;
+                    write!(name, "{}", process.number())?;
+                    &after[1..]
+                }
+                (b'%', Some(b'n')) => {
+                    write!(name, "{number}")?;
+                    &after[1..]
+                }
+                (b'%', Some(b'%')) => {
+                    name.push(b"%")?;
+                    &after[1..]
+                }
+                _ => {
+                    name.push(&[byte])?;
+                    after
+                }
+            };
+        }
+        match process {
+            Process::Child(number) if !names_process => write!(name, ".{number}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name().utf8_chunks().try_for_each(|chunk| f.write_str(chunk.valid()))
+    }
+}
+
+/// A process, by its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Process {
+    /// The one that began with the options.
+    First(i32),
+    /// One that was forked from it.
+    Child(i32),
+}
+
+impl Process {
+    fn number(self) -> i32 {
+        match self {
+            Process::First(number) | Process::Child(number) => number,
+        }
+    }
+}
+
+/// A file's name, and its name while it is being written.
+#[derive(Debug)]
+pub(super) struct Name {
+    bytes: [u8; ROOM],
+    count: usize,
+    part: [u8; ROOM],
+}
+
+impl Name {
+    pub const fn new() -> Name {
+        Name { bytes: [0; ROOM], count: 0, part: [0; ROOM] }
+    }
+
+    /// Becomes a name that a caller gave.
+    pub fn set(&mut self, name: &CStr) -> fmt::Result {
+        self.clear();
+        self.push(name.to_bytes())
+    }
+
+    pub fn whole(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+
+    /// The name while it is being written.
+    pub fn part(&mut self) -> &CStr {
+        let end = self.count + PART.len();
+        self.part[..self.count].copy_from_slice(&self.bytes[..self.count]);
+        self.part[self.count..end].copy_from_slice(PART.as_bytes());
+        self.part[end] = 0;
+        CStr::from_bytes_until_nul(&self.part).unwrap_or_default()
+    }
+
+    fn clear(&mut self) {
+        (self.bytes[0], self.count) = (0, 0);
+    }
+
+    fn push(&mut self, more: &[u8]) -> fmt::Result {
+        let end = self.count + more.len();
+        // A zero comes last, in either name.
+        if end + PART.len() >= ROOM {
+            return Err(fmt::Error);
+        }
+        self.bytes[self.count..end].copy_from_slice(more);
+        self.bytes[end] = 0;
+        self.count = end;
+        Ok(())
+    }
+}
+
+impl Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(template: &str, process: Process, number: u32) -> Name {
+        let mut name = Name::new();
+        Template::new(template.as_bytes()).unwrap().fill(process, number, &mut name).unwrap();
+        name
+    }
+
+    #[test]
+    fn numbers_are_filled_in() {
+        let name = |template, process| filled(template, process, 3);
+        assert_eq!(name("/var/a", Process::First(17)).whole(), c"/var/a");
+        assert_eq!(name("/var/a", Process::Child(18)).whole(), c"/var/a.18");
+        assert_eq!(name("a.%p.%n%%%", Process::First(17)).whole(), c"a.17.3%%");
+        assert_eq!(name("a.%p", Process::Child(18)).whole(), c"a.18");
+        assert_eq!(name("%n", Process::Child(18)).part(), c"3.18.part");
+    }
+
+    #[test]
+    fn names_have_an_end() {
+        assert_eq!(Template::new(b""), None);
+        assert_eq!(Template::new(&[b'a'; MOST + 1]), None);
+        let mut name = Name::new();
+        let template = Template::new(&[b'a'; MOST]).unwrap();
+        assert_eq!(template.fill(Process::Child(1), 0, &mut name), Ok(()));
+        assert_eq!(name.part().to_bytes().len(), MOST + 2 + PART.len());
+        let many = Template::new(&b"%p"[..].repeat(MOST / 2)).unwrap();
+        assert_eq!(many.fill(Process::First(1_000_000), 0, &mut name), Err(fmt::Error));
+    }
+}

@@ -1,0 +1,202 @@
+//! From a profile to pprof's format.
+//!
+//! A block of `s` bytes was sampled with probability `1 - exp(-s / mean)`; so a sample stands for as many blocks as that
+//! goes into 1. A return address is that of what comes after a call, and one less is within the call.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::time::SystemTime;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use crate::names::{Binary, Call};
+use crate::proto;
+use crate::text::{Mapping, Profile, Sample};
+
+/// A profile as pprof reads it, compressed, with the names that this machine's files have.
+pub fn to_pprof(profile: &Profile, taken: SystemTime) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    // Memory takes all that is written to it.
+    let _written = gzip.write_all(&encode(profile, taken).encode_to_vec());
+    gzip.finish().unwrap_or_default()
+}
+
+fn encode(profile: &Profile, taken: SystemTime) -> proto::Profile {
+    let mut builder = Builder::new(&profile.mappings);
+    let samples = profile.samples.iter().map(|sample| builder.sample(sample, profile.mean)).collect();
+    let mut value_type = |name, unit| proto::ValueType { r#type: builder.text(name), unit: builder.text(unit) };
+    let types = vec![value_type("inuse_objects", "count"), value_type("inuse_space", "bytes")];
+    let period_type = value_type("space", "bytes");
+    let since = taken.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    proto::Profile {
+        default_sample_type: types[1].r#type,
+        sample_type: types,
+        sample: samples,
+        period_type: Some(period_type),
+        period: i64::try_from(profile.mean).unwrap_or(i64::MAX),
+        time_nanos: i64::try_from(since.as_nanos()).unwrap_or(0),
+        ..builder.finish()
+    }
+}
+
+/// Blocks and bytes that a sample stands for.
+fn estimate(sample: &Sample, mean: u64) -> [i64; 2] {
+    let each = sample.bytes as f64 / sample.count as f64;
+    let likely = -(-each / mean as f64).exp_m1();
+    [sample.count, sample.bytes].map(|number| if likely > 0.0 { (number as f64 / likely).round() as i64 } else { 0 })
+}
+
+/// Tables that samples refer to.
+struct Builder<'p> {
+    mappings: &'p [Mapping],
+    binaries: HashMap<&'p str, Binary>,
+    encoded: Vec<proto::Mapping>,
+    locations: Vec<proto::Location>,
+    by_address: HashMap<u64, u64>,
+    functions: Vec<proto::Function>,
+    by_name: HashMap<(String, String), u64>,
+    texts: Vec<String>,
+    by_text: HashMap<String, i64>,
+}
+
+impl<'p> Builder<'p> {
+    fn new(mappings: &'p [Mapping]) -> Builder<'p> {
+        let mut builder = Builder {
+            mappings,
+            binaries: HashMap::new(),
+            encoded: Vec::new(),
+            locations: Vec::new(),
+            by_address: HashMap::new(),
+            functions: Vec::new(),
+            by_name: HashMap::new(),
+            texts: Vec::new(),
+            by_text: HashMap::new(),
+        };
+        builder.text("");
+        for (mapping, id) in mappings.iter().zip(1..) {
+            let build_id = builder.binaries.entry(&mapping.file).or_insert_with(|| Binary::read(&mapping.file));
+            let build_id = build_id.build_id.clone();
+            let encoded = proto::Mapping {
+                id,
+                memory_start: mapping.range.start,
+                memory_limit: mapping.range.end,
+                file_offset: mapping.offset,
+                filename: builder.text(&mapping.file),
+                build_id: builder.text(&build_id),
+                ..proto::Mapping::default()
+            };
+            builder.encoded.push(encoded);
+        }
+        builder
+    }
+
+    fn sample(&mut self, sample: &Sample, mean: u64) -> proto::Sample {
+        let location_id = sample.stack.iter().map(|&address| self.location(address.saturating_sub(1))).collect();
+        proto::Sample { location_id, value: estimate(sample, mean).to_vec() }
+    }
+
+    fn location(&mut self, address: u64) -> u64 {
+        if let Some(&id) = self.by_address.get(&address) {
+            return id;
+        }
+        let index = self.mappings.iter().position(|mapping| mapping.range.contains(&address));
+        let calls = index.map(|index| self.calls(index, address)).unwrap_or_default();
+        let line = calls.iter().map(|call| self.line(call)).collect();
+        let id = self.locations.len() as u64 + 1;
+        let mapping_id = index.map_or(0, |index| self.encoded[index].id);
+        self.locations.push(proto::Location { id, mapping_id, address, line });
+        self.by_address.insert(address, id);
+        id
+    }
+
+    /// The calls at an address of a mapping, which is told that it has names.
+    fn calls(&mut self, index: usize, address: u64) -> Vec<Call> {
+        let mapping = &self.mappings[index];
+        let offset = address - mapping.range.start + mapping.offset;
+        let calls = self.binaries.get(&*mapping.file).map(|binary| binary.calls(offset)).unwrap_or_default();
+        let encoded = &mut self.encoded[index];
+        encoded.has_functions |= !calls.is_empty();
+        encoded.has_inline_frames |= calls.len() > 1;
+        encoded.has_filenames |= calls.iter().any(|call| !call.file.is_empty());
+        encoded.has_line_numbers |= calls.iter().any(|call| call.line > 0);
+        calls
+    }
+
+    fn line(&mut self, call: &Call) -> proto::Line {
+        let key = (call.system_name.clone(), call.file.clone());
+        let known = self.by_name.get(&key).copied();
+        let function_id = known.unwrap_or_else(|| {
+            let id = self.functions.len() as u64 + 1;
+            let [name, system_name, filename] = [&call.name, &call.system_name, &call.file].map(|text| self.text(text));
+            self.functions.push(proto::Function { id, name, system_name, filename });
+            self.by_name.insert(key, id);
+            id
+        });
+        proto::Line { function_id, line: call.line }
+    }
+
+    fn text(&mut self, text: &str) -> i64 {
+        if let Some(&place) = self.by_text.get(text) {
+            return place;
+        }
+        let place = self.texts.len() as i64;
+        self.texts.push(text.to_owned());
+        self.by_text.insert(text.to_owned(), place);
+        place
+    }
+
+    fn finish(self) -> proto::Profile {
+        proto::Profile {
+            mapping: self.encoded,
+            location: self.locations,
+            function: self.functions,
+            string_table: self.texts,
+            ..proto::Profile::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+    use std::fs;
+
+    use super::*;
+
+    /// What this very program would write of a block that was asked for here.
+    fn own_profile() -> String {
+        let here = (own_profile as *const ()).addr() + 1;
+        let mut text = String::from("heap profile: 2: 8292 [0: 0] @ heap_v2/4096\n");
+        writeln!(text, "1: 100 [0: 0] @ {here:#x} 0x10").unwrap();
+        writeln!(text, "1: 8192 [0: 0] @ {here:#x}\n\nMAPPED_LIBRARIES:").unwrap();
+        text + &fs::read_to_string("/proc/self/maps").unwrap()
+    }
+
+    #[test]
+    fn samples_stand_for_what_they_were_drawn_from_and_have_names() {
+        let profile = encode(&Profile::parse(&own_profile()).unwrap(), SystemTime::UNIX_EPOCH);
+        // 1 / (1 - exp(-100 / 4096)) and 1 / (1 - exp(-2)).
+        assert_eq!(profile.sample[0].value, [41, 4146]);
+        assert_eq!(profile.sample[1].value, [1, 9474]);
+        assert_eq!(profile.sample[0].location_id, [1, 2]);
+        assert_eq!((profile.sample[1].location_id.len(), profile.location.len()), (1, 2));
+        let text = |place: i64| &*profile.string_table[usize::try_from(place).unwrap()];
+        let function = &profile.function[profile.location[0].line.last().unwrap().function_id as usize - 1];
+        assert!(text(function.name).ends_with("own_profile"), "{}", text(function.name));
+        let mapping = &profile.mapping[profile.location[0].mapping_id as usize - 1];
+        assert!(mapping.has_functions && text(mapping.filename).contains("freehold_pprof"));
+        assert_eq!((profile.location[1].mapping_id, text(profile.default_sample_type)), (0, "inuse_space"));
+    }
+
+    #[test]
+    fn what_is_written_is_compressed_and_read_again() {
+        use std::io::Read;
+        let profile = Profile::parse(&own_profile()).unwrap();
+        let mut bytes = Vec::new();
+        let written = to_pprof(&profile, SystemTime::UNIX_EPOCH);
+        flate2::read::GzDecoder::new(&*written).read_to_end(&mut bytes).unwrap();
+        assert_eq!(proto::Profile::decode(&*bytes).unwrap(), encode(&profile, SystemTime::UNIX_EPOCH));
+    }
+}

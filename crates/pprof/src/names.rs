@@ -1,0 +1,76 @@
+//! Functions and lines of addresses, from a program's own tables: DWARF where it has that, else its symbols.
+
+use std::fs;
+use std::path::Path;
+
+use addr2line::{Loader, demangle_auto};
+use object::{Object, ObjectSegment};
+
+/// A file that is mapped into a process.
+pub(crate) struct Binary {
+    /// The number that its linker gave it, in hexadecimal digits; empty if there is none.
+    pub build_id: String,
+    /// Parts of the file, and the addresses that it was linked for: where each begins in the file, its length, its
+    /// address.
+    segments: Vec<(u64, u64, u64)>,
+    loader: Option<Loader>,
+}
+
+/// A call in the source: several are one address where functions were inlined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// As the linker knows it.
+    pub system_name: String,
+    pub name: String,
+    pub file: String,
+    pub line: i64,
+}
+
+impl Binary {
+    /// What is known of a file; nothing if it is gone.
+    pub fn read(file: &str) -> Binary {
+        let path = Path::new(file);
+        let bytes = fs::read(path).unwrap_or_default();
+        let object = object::File::parse(&*bytes).ok();
+        let build_id = object.as_ref().and_then(|object| object.build_id().ok().flatten()).unwrap_or_default();
+        let mut segments = Vec::new();
+        if let Some(object) = &object {
+            segments.extend(object.segments().map(|segment| {
+                let (offset, length) = segment.file_range();
+                (offset, length, segment.address())
+            }));
+        }
+        Binary {
+            build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            segments,
+            loader: Loader::new(path).ok(),
+        }
+    }
+
+    /// The calls at a place of the file, the innermost first; none where nothing is known.
+    pub fn calls(&self, offset: u64) -> Vec<Call> {
+        let Some(loader) = &self.loader else { return Vec::new() };
+        let inside = self.segments.iter().find(|(start, length, _)| offset.wrapping_sub(*start) < *length);
+        let Some(address) = inside.map(|(start, _, linked)| offset - start + linked) else { return Vec::new() };
+        let mut calls = Vec::new();
+        if let Ok(mut frames) = loader.find_frames(address) {
+            while let Ok(Some(frame)) = frames.next() {
+                let Some(function) = &frame.function else { continue };
+                let (file, line) = frame.location.map_or((None, None), |place| (place.file, place.line));
+                calls.push(Call {
+                    system_name: function.raw_name().map(Into::into).unwrap_or_default(),
+                    name: function.demangle().map(Into::into).unwrap_or_default(),
+                    file: file.unwrap_or_default().to_owned(),
+                    line: line.unwrap_or(0).into(),
+                });
+            }
+        }
+        if calls.is_empty()
+            && let Some(symbol) = loader.find_symbol(address)
+        {
+            let name = demangle_auto(symbol.into(), None).into_owned();
+            calls.push(Call { system_name: symbol.to_owned(), name, file: String::new(), line: 0 });
+        }
+        calls
+    }
+}

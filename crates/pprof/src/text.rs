@@ -1,0 +1,139 @@
+//! A heap profile as text: a line a sample, and what is mapped where.
+
+use std::ops::Range;
+
+/// What a profile's first line begins with.
+const HEADER: &str = "heap profile:";
+/// What it ends with, before the mean distance of samples.
+const KIND: &str = "@ heap_v2/";
+/// What stands before the mappings.
+const MAPPINGS: &str = "MAPPED_LIBRARIES:";
+
+/// What was sampled, as it was drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Bytes between two samples, on average.
+    pub mean: u64,
+    /// Blocks in use.
+    pub samples: Vec<Sample>,
+    /// The program and its libraries.
+    pub mappings: Vec<Mapping>,
+}
+
+/// Blocks of one size and one stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// How many.
+    pub count: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Return addresses, the latest call first.
+    pub stack: Vec<u64>,
+}
+
+/// A part of a file in the address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// Where in the file they begin.
+    pub offset: u64,
+    /// The file.
+    pub file: String,
+}
+
+/// Why a text is no profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// It does not begin as one.
+    #[error("it does not begin as a heap profile does; give one that Freehold has written")]
+    Header,
+    /// A line of it is no sample.
+    #[error("line {line} is no sample")]
+    Sample {
+        /// The line, from 1 on.
+        line: usize,
+    },
+}
+
+impl Profile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Profile, TextError> {
+        let mut lines = text.lines().enumerate();
+        let (_, header) = lines.next().ok_or(TextError::Header)?;
+        let (_, mean) = header.strip_prefix(HEADER).and_then(|rest| rest.split_once(KIND)).ok_or(TextError::Header)?;
+        let mean = mean.trim().parse().ok().filter(|&mean| mean > 0).ok_or(TextError::Header)?;
+        let mut samples = Vec::new();
+        for (index, line) in lines.by_ref().take_while(|(_, line)| *line != MAPPINGS) {
+            if !line.is_empty() {
+                samples.push(sample(line).ok_or(TextError::Sample { line: index + 1 })?);
+            }
+        }
+        Ok(Profile { mean, samples, mappings: lines.filter_map(|(_, line)| mapping(line)).collect() })
+    }
+}
+
+/// A line such as `1: 100 [0: 0] @ 0x401136 0x401200`.
+fn sample(line: &str) -> Option<Sample> {
+    let (numbers, stack) = line.split_once('@')?;
+    let (count, bytes) = numbers.split_once('[')?.0.split_once(':')?;
+    let address = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    Some(Sample {
+        count: count.trim().parse().ok().filter(|&count| count > 0)?,
+        bytes: bytes.trim().parse().ok()?,
+        stack: stack.split_whitespace().map(address).collect::<Option<_>>()?,
+    })
+}
+
+/// A line of /proc/PID/maps that is code of a file: addresses, permissions, offset, device, number and name.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut rest = line;
+    let [range, permissions, offset, _, _] = std::array::from_fn(|_| {
+        let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
+        rest = after.trim_start();
+        word
+    });
+    let (start, end) = range.split_once('-')?;
+    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
+    let name = rest.trim_end_matches(" (deleted)");
+    let is_code = permissions.contains('x') && (name.starts_with('/') || name == "[vdso]");
+    let range = hexadecimal(start)?..hexadecimal(end)?;
+    is_code.then_some(Mapping { range, offset: hexadecimal(offset)?, file: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read() {
+        let text = "heap profile: 3: 300 [0: 0] @ heap_v2/4096\n1: 100 [0: 0] @ 0x401136 0x7f0000001200\n\
+                    2: 200 [0: 0] @\n\nMAPPED_LIBRARIES:\n\
+                    00401000-00402000 r-xp 00001000 fe:01 1234567                            /opt/a b\n\
+                    00402000-00403000 r--p 00002000 fe:01 1234567                            /opt/a b\n\
+                    7f0000000000-7f0000002000 r-xp 00000000 00:00 0                          [vdso]\n\
+                    7f0000003000-7f0000004000 rwxp 00000000 00:00 0\n";
+        let profile = Profile::parse(text).unwrap();
+        let sample = |count, bytes, stack: &[u64]| Sample { count, bytes, stack: stack.to_vec() };
+        assert_eq!(profile.samples, [sample(1, 100, &[0x40_1136, 0x7f00_0000_1200]), sample(2, 200, &[])]);
+        assert_eq!(profile.mean, 4096);
+        let mapping = |range, offset, file: &str| Mapping { range, offset, file: file.to_owned() };
+        let vdso = mapping(0x7f00_0000_0000..0x7f00_0000_2000, 0, "[vdso]");
+        assert_eq!(profile.mappings, [mapping(0x40_1000..0x40_2000, 0x1000, "/opt/a b"), vdso]);
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        let header = "heap profile: 1: 1 [0: 0] @ heap_v2/4096\n";
+        for wrong in ["", "heap_v2/4096\n", "heap profile: 1: 1 [0: 0] @ heap_v2/0", "heap profile: 1: 1 [0: 0] @ heap"]
+        {
+            assert_eq!(Profile::parse(wrong), Err(TextError::Header), "{wrong}");
+        }
+        for wrong in ["1: 2", "0: 2 [0: 0] @ 0x1", "1: x [0: 0] @ 0x1", "1: 2 [0: 0] @ 1", "word"] {
+            assert_eq!(Profile::parse(&format!("{header}{wrong}\n")), Err(TextError::Sample { line: 2 }), "{wrong}");
+        }
+    }
+}
