@@ -17,18 +17,19 @@ use super::start::Malloc;
 use super::{AnyHeap, RETURNS, SPREAD, with_heap};
 
 /// CPUs that are told apart; of others, every so many have one byte.
-const CPUS: usize = 4096;
+const CPUS: usize = 1024;
 /// Moments of a byte: one more, and none, make what it can say.
 const MOMENTS: u32 = 254;
 
 /// Which CPUs have objects.
+#[repr(C)]
 pub(super) struct Spread {
-    /// Of each, the moment of the last request from 1 on; 0 if it has none.
-    last: [AtomicU8; CPUS],
     /// How many have some.
     count: AtomicU32,
     /// Where the next search begins.
     next: AtomicU32,
+    /// Of each, the moment of the last request from 1 on; 0 if it has none.
+    last: [AtomicU8; CPUS],
 }
 
 impl Spread {
