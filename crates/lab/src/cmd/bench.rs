@@ -4,20 +4,21 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
-use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, whole};
-use freehold_load::malloc::Workload;
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
+use freehold_load::malloc::{Table, cases};
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
-use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_measure::report::{self, Column, Report, Value};
 use freehold_measure::terminal::Style;
 use serde::Serialize;
 
 use crate::error::Error;
+
+mod malloc;
 
 /// The benchmark of mallocs under whole programs, which is asked for alone.
 const MALLOC: &str = "malloc";
@@ -28,11 +29,14 @@ const MALLOC: &str = "malloc";
                   everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
                   `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
-                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick and --library alone.\n\n\
+                  9 rounds of each load, in about ten minutes; --table threads and --table forks, which some mallocs take \
+                  minutes for, are measured where they are named. It takes --table, --runs, --seed, --quick and --library \
+                  alone.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
-                  freehold bench flags contig --markdown bench.md")]
+                  freehold bench flags contig --markdown bench.md\n  \
+                  freehold bench malloc --table pairs --table resident")]
 pub struct BenchArgs {
     /// The benchmarks; without any, all of them (see --list)
     #[arg(value_name = "NAME")]
@@ -86,6 +90,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME=PATH")]
     library: Vec<String>,
 
+    /// A table of `malloc`; may be given several times (without it: loads, pairs, resident, start)
+    #[arg(long, value_enum, value_name = "TABLE")]
+    table: Vec<Table>,
+
     #[command(flatten)]
     formats: VerdictFormats,
 }
@@ -93,10 +101,12 @@ pub struct BenchArgs {
 /// Runs the benchmarks and prints what came out, or lists them.
 pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.names.iter().any(|name| name == MALLOC) {
-        return malloc(args, style);
+        return malloc::run(args, style);
     }
-    if !args.library.is_empty() {
-        return Err(Error::Input(format!("--library is for the benchmark `{MALLOC}`; name that, or leave it out")));
+    for (option, is_given) in [("--library", !args.library.is_empty()), ("--table", !args.table.is_empty())] {
+        if is_given {
+            return Err(Error::Input(format!("{option} is for the benchmark `{MALLOC}`; name that, or leave it out")));
+        }
     }
     let benches = chosen(&args.names)?;
     if args.list {
@@ -119,42 +129,6 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     args.formats.emit(&report, style)?;
     let mut compared = report.benches.iter().flat_map(|result| &result.comparisons);
     compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
-}
-
-/// Measures mallocs under whole programs.
-fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
-    if args.list {
-        return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
-    }
-    if args.names.len() > 1 || args.a.is_some() || !args.b.is_empty() {
-        let advice = "name it alone, and no policies";
-        return Err(Error::Input(format!("`{MALLOC}` measures programs, and takes the machine for itself; {advice}")));
-    }
-    let program = std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))?;
-    let request = whole::Request {
-        program,
-        loads: loads().map(|load| load.get_name().to_owned()).collect(),
-        percent: if args.quick { 1 } else { 100 },
-        library: super::run::find_library()?,
-        others: args.library.iter().map(|given| parse_library(given)).collect::<Result<_, _>>()?,
-        rounds: if args.quick { args.runs.min(2) } else { args.runs.min(whole::ROUNDS) },
-        seed: args.seed,
-    };
-    args.formats.try_all([])?;
-    Ok(args.formats.emit(&whole::measure(&request)?, style)?)
-}
-
-/// The loads, each with its name and what it is.
-fn loads() -> impl Iterator<Item = PossibleValue> {
-    Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value)
-}
-
-fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
-    let (name, path) =
-        given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
-            Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
-        })?;
-    Ok(whole::Malloc { name: name.to_owned(), place: whole::Place::Library(path.into()) })
 }
 
 /// The benchmarks of these names, or all.
@@ -230,13 +204,11 @@ impl Entry {
     }
 
     fn of_malloc() -> Entry {
-        let cases = loads().map(|load| CaseEntry {
-            name: load.get_name().to_owned(),
-            about: load.get_help().map(ToString::to_string).unwrap_or_default(),
-            operation: "load",
-        });
+        let cases = cases().into_iter();
+        let cases = cases.map(|case| CaseEntry { name: case.name, about: case.about, operation: "load" });
         let asks = "what do whole programs take under Freehold's malloc and under others?";
-        Entry { name: MALLOC, asks, a: "freehold", b: "every other malloc that is here", cases: cases.collect() }
+        let b = "every other malloc that is here";
+        Entry { name: MALLOC, asks, a: "freehold", b, cases: cases.collect() }
     }
 }
 
@@ -246,7 +218,7 @@ impl Document for Listing {
             let row = |case: &CaseEntry| vec![Value::text(&case.name), Value::text(&case.about)];
             let columns = Column::several(&["case", "what is timed"], &[]);
             let subject = vec![format!("{}: {}", bench.name, bench.asks), format!("A = {}, B = {}", bench.a, bench.b)];
-            let tables = vec![Table::new("", columns, bench.cases.iter().map(row))];
+            let tables = vec![report::Table::new("", columns, bench.cases.iter().map(row))];
             Report { subject, tables, ..Report::default() }
         };
         self.benches.iter().map(report).collect()

@@ -84,7 +84,8 @@ fn pairs(band: &Band) -> impl Iterator<Item = Case> {
         let arguments = std::iter::once("pairs").chain(arguments).map(str::to_owned).collect();
         Case { table: Table::Pairs, group: band.name, name, arguments, about: about.to_owned(), needs: &[] }
     };
-    let single = move |&size: &usize| case(size.to_string(), "A block of so many bytes, freed at once", [size, size, 1]);
+    let single =
+        move |&size: &usize| case(size.to_string(), "A block of so many bytes, freed at once", [size, size, 1]);
     let window = case(
         band.window.to_owned(),
         "A hundred blocks of random sizes, of which one is replaced",

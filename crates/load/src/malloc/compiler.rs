@@ -35,7 +35,8 @@ fn program(functions: usize) -> String {
         _ = writeln!(text, "        if (node->value[at] > seed) seed += node->value[(at * {}) & 7];", 3 + number % 5);
         _ = writeln!(text, "        switch (seed % 4) {{ case 0: seed ^= {number}; break; case 1: seed *= 3; break;");
         _ = writeln!(text, "        default: node->value[at] = seed >> {}; }}", 1 + number % 9);
-        let called = number.checked_sub(1).map_or_else(|| "seed".to_owned(), |at| format!("step_{at}(node->next, seed)"));
+        let called =
+            number.checked_sub(1).map_or_else(|| "seed".to_owned(), |at| format!("step_{at}(node->next, seed)"));
         _ = writeln!(text, "    }}\n    return node ? {called} : seed;\n}}");
     }
     _ = writeln!(text, "long all(struct node *node) {{ return step_{}(node, 1); }}", functions.saturating_sub(1));

@@ -17,7 +17,7 @@ use super::work::size;
 use super::{Block, system};
 
 /// Threads that allocate meanwhile.
-const THREADS: usize = 3;
+const THREADS: usize = 2;
 /// Seconds that a child may take.
 const PATIENCE: u32 = 3;
 /// Lost children after which it is known.
@@ -56,7 +56,7 @@ fn ended_well(child: Pid) -> io::Result<bool> {
 /// Replaces blocks until it is over.
 fn replace_until(is_over: &AtomicBool, number: usize) {
     let mut chance = Rng::with_seed(number as u64);
-    let mut blocks: Vec<Block> = (0..500).map(|_| filled(size(&mut chance))).collect();
+    let mut blocks: Vec<Block> = (0..100).map(|_| filled(size(&mut chance))).collect();
     while !is_over.load(Relaxed) {
         let at = chance.usize(..blocks.len());
         blocks[at] = filled(size(&mut chance));

@@ -69,9 +69,8 @@ fn range(line: &str) -> Option<(usize, usize)> {
 pub(super) fn come_and_go(count: usize) -> io::Result<Cost> {
     let start = Start::now()?;
     for first in (0..count).step_by(TOGETHER) {
-        let threads = (first..count.min(first + TOGETHER)).map(|number| {
-            thread::Builder::new().stack_size(STACK).spawn(move || a_thread_of_many(number))
-        });
+        let threads = (first..count.min(first + TOGETHER))
+            .map(|number| thread::Builder::new().stack_size(STACK).spawn(move || a_thread_of_many(number)));
         let threads: Vec<JoinHandle<usize>> = threads.collect::<io::Result<_>>()?;
         threads.into_iter().for_each(|thread| _ = thread.join().expect("it only allocates"));
     }

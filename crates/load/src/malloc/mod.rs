@@ -133,9 +133,9 @@ fn cost_of(args: &MallocArgs) -> io::Result<Cost> {
         Workload::Trees => work::trees(times(12)),
         Workload::Nothing => Live::default(),
         // What these take is not all that the process took, or not what this process took.
-        Workload::Redis => return redis::redis(times(150_000)),
-        Workload::Compiler => return compiler::compiler(times(500)),
-        Workload::Pairs => return pairs::pairs(&args.shape, times(500_000)),
+        Workload::Redis => return redis::redis(times(60_000)),
+        Workload::Compiler => return compiler::compiler(times(1000)),
+        Workload::Pairs => return pairs::pairs(&args.shape, times(1_000_000)),
         Workload::HeldSmall => return held::held(Sizes::Small, times(128 << 20)),
         Workload::HeldWide => return held::held(Sizes::Wide, times(256 << 20)),
         Workload::HeldAbove => return held::held(Sizes::Above, times(128 << 20)),

@@ -44,7 +44,9 @@ pub(super) fn producers(batches: usize, bytes: usize) -> io::Result<Cost> {
     for batch in receive {
         live += size_of_batch(&batch);
         held.push_back(batch);
-        while live > bytes && let Some(oldest) = held.pop_front() {
+        while live > bytes
+            && let Some(oldest) = held.pop_front()
+        {
             live -= size_of_batch(&oldest);
         }
     }

@@ -78,7 +78,13 @@ impl Server {
         let ticks = stat(&process, USER_TICKS)? + stat(&process, USER_TICKS + 1)?;
         let status = Status::of(&process)?;
         let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
-        Ok(Cost { cpu_ns: ticks * (1_000_000_000 / clock_ticks_per_second()), peak, resident, steps, ..Cost::default() })
+        Ok(Cost {
+            cpu_ns: ticks * (1_000_000_000 / clock_ticks_per_second()),
+            peak,
+            resident,
+            steps,
+            ..Cost::default()
+        })
     }
 }
 
