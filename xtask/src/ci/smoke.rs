@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 51] = [
+const CASES: [Case; 53] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -85,6 +85,8 @@ const CASES: [Case; 51] = [
     good("bench", &["--quick", "--runs", "2"]),
     refused("bench", &["flgas"]),
     good("bench", &["malloc", "--quick", "--runs", "1", "--json", "-"]),
+    good("bench", &["malloc", "--quick", "--runs", "1", "--table", "threads", "--table", "forks"]),
+    refused("bench", &["pages", "--table", "pairs"]),
     good("run", &["--stats", "--", "ls"]),
     good("run", &["--print-library"]),
     refused("run", &["--set", "colour=red", "--", "ls"]),

@@ -80,7 +80,7 @@ pub enum Workload {
     HeldWide,
     /// Blocks are held that are one byte larger than a power of two, or than a quarter of the way to the next.
     HeldAbove,
-    /// Threads allocate what another one frees, and 64 MiB wait in between.
+    /// Threads allocate what another one frees, and 128 MiB wait in between.
     Producers,
     /// A thousand threads allocate and free a mixture, and become idle.
     IdleThreads,
@@ -139,7 +139,7 @@ fn cost_of(args: &MallocArgs) -> io::Result<Cost> {
         Workload::HeldSmall => return held::held(Sizes::Small, times(128 << 20)),
         Workload::HeldWide => return held::held(Sizes::Wide, times(256 << 20)),
         Workload::HeldAbove => return held::held(Sizes::Above, times(128 << 20)),
-        Workload::Producers => return producers::producers(times(1200), times(64 << 20)),
+        Workload::Producers => return producers::producers(times(1200), times(128 << 20)),
         Workload::IdleThreads => return idlers::idle(times(1000)),
         Workload::ComeAndGo => return idlers::come_and_go(times(10_000)),
         Workload::Forks => return forks::forks(times(5000)),
