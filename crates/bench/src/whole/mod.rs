@@ -80,7 +80,7 @@ pub enum Table {
     Resident,
     /// What threads leave resident.
     Threads,
-    /// What a program that does nothing takes.
+    /// What the start of a small program takes.
     Start,
     /// What becomes of children.
     Forks,

@@ -40,7 +40,7 @@ const KINDS: [Kind; 12] = [
         cost.faults as f64 - libc.faults as f64
     }),
     kind(Of::Start, "A start: CPU time in ms beyond the C library's", |cost, libc| {
-        (cost.cpu_ns as f64 - libc.cpu_ns as f64) / 1e6
+        (CPU_OF_STEP(cost) - CPU_OF_STEP(libc)) / 1e6
     }),
     kind(Of::Forks, "Forks under threads that allocate: children that did not end well", |cost, _| cost.lost as f64),
     kind(Of::Forks, "Forks under threads that allocate: children that were made", |cost, _| cost.steps as f64),

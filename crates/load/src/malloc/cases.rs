@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::{Workload, compiler, redis};
+use super::{Workload, begin, compiler, redis};
 
 /// A table of a report: loads of which the same is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,7 +15,7 @@ pub enum Table {
     Resident,
     /// Threads that are idle, or come and go: what is resident of them.
     Threads,
-    /// A program that does nothing: resident memory and page faults beyond the C library's.
+    /// A small program: resident memory and page faults beyond the C library's.
     Start,
     /// Forks while threads allocate: children that do not end well.
     Forks,
@@ -100,6 +100,7 @@ impl Case {
         let value = workload.to_possible_value()?;
         let needs: &[&str] = match workload {
             Workload::Redis => &[redis::SERVER, redis::DRIVER],
+            Workload::Starts => &[begin::PROGRAM],
             Workload::Compiler => &[compiler::COMPILER],
             _ => &[],
         };
@@ -120,7 +121,7 @@ impl Workload {
             Workload::Pairs => Table::Pairs,
             Workload::HeldSmall | Workload::HeldWide | Workload::HeldAbove | Workload::Producers => Table::Resident,
             Workload::IdleThreads | Workload::ComeAndGo => Table::Threads,
-            Workload::Nothing => Table::Start,
+            Workload::Starts => Table::Start,
             Workload::Forks => Table::Forks,
             _ => Table::Loads,
         }

@@ -45,7 +45,8 @@ impl Cost {
     /// Of the whole process up to now, with so many bytes in use.
     pub fn so_far(live: usize) -> io::Result<Cost> {
         let cpu_ns = cpu_ns();
-        let (faults, status) = (faults()?, Status::of("self")?);
+        let faults = minor_faults(&fs::read_to_string("/proc/self/stat")?)?;
+        let status = Status::of("self")?;
         let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
         Ok(Cost { cpu_ns, peak, resident, live, faults, steps: 1, ..Cost::default() })
     }
@@ -68,22 +69,17 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Minor faults of this process.
-fn faults() -> io::Result<u64> {
+/// Minor faults of a process, of its line in `/proc/PID/stat`.
+pub(super) fn minor_faults(stat: &str) -> io::Result<u64> {
+    // Behind the name of the program, counted from the state.
     const MINOR_FAULTS: usize = 7;
-    stat("self", MINOR_FAULTS)
-}
-
-/// A number of `/proc/PID/stat`, counted from the state, which follows the name of the program.
-pub(super) fn stat(process: &str, at: usize) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    let rest = text.rsplit_once(") ").map(|(_, rest)| rest);
-    rest.and_then(|rest| rest.split_whitespace().nth(at)?.parse().ok())
-        .ok_or_else(|| io::Error::other("the kernel does not say what the process took"))
+    let rest = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split_whitespace().nth(MINOR_FAULTS)?.parse().ok())
+        .ok_or_else(|| io::Error::other("the kernel does not say how many faults there were"))
 }
 
 /// What the kernel says of a process.
-pub(super) struct Status(String);
+pub(super) struct Status(pub(super) String);
 
 impl Status {
     pub(super) fn of(process: &str) -> io::Result<Status> {

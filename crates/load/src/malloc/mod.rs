@@ -4,6 +4,7 @@
 //! memory that was resident, what was in use at the end and resident then. [`cases`] says which of them stand in which
 //! table of a report.
 
+mod begin;
 mod cases;
 mod compiler;
 mod cost;
@@ -86,8 +87,8 @@ pub enum Workload {
     IdleThreads,
     /// Ten thousand threads allocate and free a mixture, a hundred at a time.
     ComeAndGo,
-    /// Nothing: the program starts.
-    Nothing,
+    /// A small program starts, and does next to nothing.
+    Starts,
     /// Five thousand forks while threads allocate; each child allocates and ends.
     Forks,
 }
@@ -131,8 +132,8 @@ fn cost_of(args: &MallocArgs) -> io::Result<Cost> {
         Workload::Threads => threads::one_after_the_other(times(2000)),
         Workload::Burst => threads::at_once(times(400)),
         Workload::Trees => work::trees(times(12)),
-        Workload::Nothing => Live::default(),
         // What these take is not all that the process took, or not what this process took.
+        Workload::Starts => return begin::starts(times(20)),
         Workload::Redis => return redis::redis(times(60_000)),
         Workload::Compiler => return compiler::compiler(times(1000)),
         Workload::Pairs => return pairs::pairs(&args.shape, times(1_000_000)),

@@ -10,18 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::param::clock_ticks_per_second;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::cost::{Cost, Status, stat};
+use super::cost::{Cost, Status};
+use super::system::of_children;
 
 /// The server, and what drives it.
 pub(super) const SERVER: &str = "redis-server";
 pub(super) const DRIVER: &str = "redis-benchmark";
 /// How long the server may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Where `/proc/PID/stat` has the time in programs, and that in the kernel behind it.
-const USER_TICKS: usize = 11;
 
 /// Sends so many requests of each kind.
 pub(super) fn redis(requests: usize) -> io::Result<Cost> {
@@ -72,19 +70,16 @@ impl Server {
         Ok(())
     }
 
-    /// What it took so far.
-    fn cost(&self, steps: usize) -> io::Result<Cost> {
-        let process = self.0.id().to_string();
-        let ticks = stat(&process, USER_TICKS)? + stat(&process, USER_TICKS + 1)?;
-        let status = Status::of(&process)?;
+    /// Ends it, and says what it took.
+    fn cost(mut self, steps: usize) -> io::Result<Cost> {
+        let status = Status::of(&self.0.id().to_string())?;
         let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
-        Ok(Cost {
-            cpu_ns: ticks * (1_000_000_000 / clock_ticks_per_second()),
-            peak,
-            resident,
-            steps,
-            ..Cost::default()
-        })
+        // A child counts when it was waited for, and none of the others is still there.
+        let (before, _) = of_children()?;
+        self.0.kill()?;
+        self.0.wait()?;
+        let (after, _) = of_children()?;
+        Ok(Cost { cpu_ns: after - before, peak, resident, steps, ..Cost::default() })
     }
 }
 
