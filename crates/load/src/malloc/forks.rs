@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use fastrand::Rng;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -18,6 +19,9 @@ use super::{Block, system};
 
 /// Threads that allocate meanwhile.
 const THREADS: usize = 2;
+/// Blocks that they replace before they rest, so that a child has a CPU for itself now and then.
+const AT_ONCE: usize = 100;
+const REST: Duration = Duration::from_micros(100);
 /// Seconds that a child may take.
 const PATIENCE: u32 = 3;
 /// Lost children after which it is known.
@@ -58,7 +62,10 @@ fn replace_until(is_over: &AtomicBool, number: usize) {
     let mut chance = Rng::with_seed(number as u64);
     let mut blocks: Vec<Block> = (0..100).map(|_| filled(size(&mut chance))).collect();
     while !is_over.load(Relaxed) {
-        let at = chance.usize(..blocks.len());
-        blocks[at] = filled(size(&mut chance));
+        for _ in 0..AT_ONCE {
+            let at = chance.usize(..blocks.len());
+            blocks[at] = filled(size(&mut chance));
+        }
+        thread::sleep(REST);
     }
 }
