@@ -143,3 +143,40 @@ fn a_signal_is_passed_on_to_a_profiled_program() {
     let output = freehold(&["run", "--profile", file.to_str().unwrap(), "--", "sh", "-c", script]);
     assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
 }
+
+#[test]
+fn tables_of_a_malloc_are_chosen() {
+    let tables = ["pairs", "resident", "threads", "start", "forks"];
+    let chosen = tables.iter().flat_map(|table| ["--table", table]);
+    let mut arguments = vec!["bench", "malloc", "--quick", "--runs", "1", "--json", "-"];
+    arguments.extend(chosen);
+    let report = json(&arguments);
+    assert!(report["loads"].as_array().unwrap().is_empty(), "{report}");
+    let bands = report["pairs"].as_array().unwrap();
+    assert!(bands.iter().all(|band| band["mean"][1]["ratio"].as_f64().unwrap() > 0.0), "{bands:?}");
+    let sheets = report["sheets"].as_array().unwrap();
+    for table in tables {
+        assert!(sheets.iter().any(|sheet| sheet["table"] == table), "{table}");
+    }
+    // Ours is the first, and answers everywhere; the C library's has nothing beyond itself.
+    let rows = sheets.iter().flat_map(|sheet| sheet["rows"].as_array().unwrap());
+    assert!(rows.clone().all(|row| row["of"][0]["median"].is_number()), "{sheets:?}");
+    let start = rows.filter(|row| row["load"] == "starts");
+    assert!(start.clone().count() == 3 && start.clone().all(|row| row["of"][1]["median"] == 0.0));
+    assert_refused(&freehold(&["bench", "pages", "--table", "pairs"]), "--table is for the benchmark `malloc`");
+}
+
+#[test]
+fn a_load_of_a_malloc_is_made_alone() {
+    let cost = json(&["load", "malloc", "pairs", "--least", "100", "--most", "200", "--live", "3", "--percent", "1"]);
+    assert_eq!(cost["steps"], 10_000);
+    assert!((300..=600).contains(&cost["live_bytes"].as_u64().unwrap()), "{cost}");
+    let refused = freehold(&["load", "malloc", "pairs", "--least", "2", "--most", "1"]);
+    assert!(stderr(&refused).contains("there are no such blocks"), "{}", stderr(&refused));
+}
+
+#[test]
+fn children_of_forks_end_well() {
+    let cost = json(&["run", "--", env!("CARGO_BIN_EXE_freehold"), "load", "malloc", "forks", "--percent", "2"]);
+    assert_eq!((&cost["steps"], &cost["lost"]), (&100.into(), &0.into()));
+}

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 55] = [
+const CASES: [Case; 57] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -86,6 +86,8 @@ const CASES: [Case; 55] = [
     refused("bench", &["flgas"]),
     good("bench", &["malloc", "--quick", "--runs", "1", "--json", "-"]),
     good("bench", &["corruption", "--quick", "--json", "-"]),
+    good("bench", &["malloc", "--quick", "--runs", "1", "--table", "threads", "--table", "forks"]),
+    refused("bench", &["pages", "--table", "pairs"]),
     good("run", &["--stats", "--", "ls"]),
     good("run", &["--hardened", "--", "ls"]),
     good("run", &["--print-library"]),

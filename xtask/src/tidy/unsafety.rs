@@ -11,7 +11,7 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 17] = [
+const PLACES: [(&str, &str); 18] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
@@ -25,6 +25,7 @@ const PLACES: [(&str, &str); 17] = [
     ("crates/capture/src/", "asks the kernel for clocks and mappings, and to end a command with its recorder"),
     ("crates/fragment/src/region.rs", "maps memory for its frames, and hands pages to pipes"),
     ("crates/load/src/corruption/", "misuses memory on purpose, in a process that is there for nothing else"),
+    ("crates/load/src/malloc/", "forks as C does, since Rust has no fork"),
     ("crates/lab/src/stdout.rs", "looks at stdout before `main`"),
     ("benches/peers/src/", "peers are handed raw memory, and trust the code that frees"),
     ("benches/objects/src/", "objects are raw memory, and the code that frees one is trusted"),

@@ -1,14 +1,21 @@
 //! What a load took, as it says itself.
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Malloc, Place, Request};
+use super::{Load, Malloc, Place, Request};
 use crate::error::Error;
 
 /// Variables by which a process is given a malloc, and options for it.
 pub(crate) const CHOOSING: [&str; 4] = ["LD_PRELOAD", "FREEHOLD_OPTIONS", "MALLOC_CONF", "GLIBC_TUNABLES"];
+
+/// How long a load may take before it is said to hang.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// CPU time and memory of a process that made a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,12 +28,28 @@ pub struct Cost {
     pub resident_kib: u64,
     /// Bytes that were in use then, as they were asked for.
     pub live_bytes: u64,
+    /// What was resident when the load began, in KiB.
+    pub start_kib: u64,
+    /// Page faults that took no reading from a disk.
+    pub faults: u64,
+    /// How often the load did what it does.
+    pub steps: u64,
+    /// Children that did not end well.
+    pub lost: u64,
+}
+
+/// How a load ended.
+pub enum Ending {
+    /// With what it took.
+    Done(Cost),
+    /// Not as it should have: a sentence without an end.
+    Failed(String),
 }
 
 /// Makes a load under a malloc.
-pub fn of(request: &Request, load: &str, malloc: &Malloc) -> Result<Cost, Error> {
+pub fn of(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Error> {
     let mut command = Command::new(&request.program);
-    command.args(["load", "malloc", load, "--percent", &request.percent.to_string()]);
+    command.args(["load", "malloc"]).args(&load.arguments).args(["--percent", &request.percent.to_string()]);
     for variable in CHOOSING {
         command.env_remove(variable);
     }
@@ -36,15 +59,51 @@ pub fn of(request: &Request, load: &str, malloc: &Malloc) -> Result<Cost, Error>
     if !malloc.options.is_empty() {
         command.env("FREEHOLD_OPTIONS", &malloc.options);
     }
-    let broken = |what: String| Error::Input(format!("the load `{load}` under {}: {what}", malloc.name));
-    let output = command.output().map_err(|error| broken(format!("it cannot be run: {error}")))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(broken(format!("{}; {}", output.status, said.lines().next().unwrap_or("it says nothing"))));
+    let broken = |what: String| Error::Input(format!("the load `{}` under {}: {what}", load.name, malloc.name));
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.map_err(|error| broken(format!("it cannot be run: {error}")))?;
+    let said = heard(child).map_err(|error| broken(format!("it cannot be waited for: {error}")))?;
+    let Some(Said { status, out, err }) = said else {
+        return Ok(Ending::Failed(format!("it did not end in {} seconds", PATIENCE.as_secs())));
+    };
+    if !status.success() {
+        return Ok(Ending::Failed(format!("{status}; {}", err.lines().next().unwrap_or("it says nothing"))));
     }
     // The loader says on standard error what it cannot preload, and goes on without it.
-    if !output.stderr.is_empty() {
-        return Err(broken(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    if !err.is_empty() {
+        return Err(broken(err.trim().to_owned()));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| broken(format!("what it says is no cost: {error}")))
+    serde_json::from_str(&out).map(Ending::Done).map_err(|error| broken(format!("what it says is no cost: {error}")))
+}
+
+/// What a process said, and how it ended.
+struct Said {
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+/// Waits for a process, and ends it where it takes too long.
+fn heard(mut child: Child) -> std::io::Result<Option<Said>> {
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (send, receive) = channel();
+    // Who ends the process closes its pipes, and so ends these. Children of it may hold them longer, and are not waited
+    // for.
+    thread::spawn(move || {
+        let err = thread::spawn(move || text(err));
+        _ = send.send((text(out), err.join().unwrap_or_default()));
+    });
+    let Ok((out, err)) = receive.recv_timeout(PATIENCE) else {
+        child.kill()?;
+        child.wait()?;
+        return Ok(None);
+    };
+    Ok(Some(Said { status: child.wait()?, out, err }))
+}
+
+fn text(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    // What could not be read is missed by who reads the text.
+    _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }

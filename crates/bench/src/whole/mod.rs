@@ -3,25 +3,32 @@
 //! ```text
 //! roster   which mallocs there are, and where
 //! cost     what a load took, as it says itself
-//! report   ratios of Freehold's to each other's, within a round
+//! ratio    Freehold's cost divided by another's, within a round
+//! sheet    tables of one figure: loads of which the same is asked
+//! report   all of it, in the order in which people read it
 //! ```
 //!
 //! In a round every load runs once under every malloc, in random order; a ratio is of two runs of one round, and what is
 //! said of it is the median over the rounds, with its interval. So what disturbs the machine for a while disturbs
 //! neighbours.
+//!
+//! Where another malloc fails at a load, or does not end, that is said, and the two are not tried together again.
 
 mod cost;
+mod ratio;
 mod report;
 mod roster;
+mod sheet;
 
 use std::path::PathBuf;
 
 use fastrand::Rng;
 use freehold_measure::progress::Progress;
+use serde::Serialize;
 
 use crate::error::Error;
 pub(crate) use cost::CHOOSING;
-use cost::Cost;
+use cost::{Cost, Ending};
 pub use report::WholeReport;
 pub use roster::{Malloc, Place};
 pub(crate) use roster::{all as mallocs, built, packaged};
@@ -34,8 +41,10 @@ pub const ROUNDS: u32 = 9;
 pub struct Request {
     /// The program that makes the loads.
     pub program: PathBuf,
-    /// Names of the loads.
-    pub loads: Vec<String>,
+    /// The loads, those of a table one after the other.
+    pub loads: Vec<Load>,
+    /// Names of loads that cannot be made here, each with the program that is missing.
+    pub left_out: Vec<(String, String)>,
     /// What of each load is done, in percent.
     pub percent: u32,
     /// Freehold's library.
@@ -48,29 +57,73 @@ pub struct Request {
     pub seed: u64,
 }
 
-/// What every malloc took for every load: by round, load and malloc.
-type Rounds = Vec<Vec<Vec<Cost>>>;
+/// A load, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its name in tables.
+    pub name: String,
+    /// What makes it, behind `freehold load malloc`.
+    pub arguments: Vec<String>,
+    /// What is asked of it.
+    pub table: Table,
+    /// What it has one mean with, of its table.
+    pub group: &'static str,
+}
+
+/// What is asked of loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Table {
+    /// CPU time and peak of a whole program.
+    Loads,
+    /// CPU time of a free and an allocation.
+    Pairs,
+    /// Resident over live.
+    Resident,
+    /// What threads leave resident.
+    Threads,
+    /// What the start of a small program takes.
+    Start,
+    /// What becomes of children.
+    Forks,
+}
+
+/// What every malloc took for every load: by round, load and malloc; nothing where it failed.
+type Rounds = Vec<Vec<Vec<Option<Cost>>>>;
 
 /// Measures.
 ///
 /// # Errors
-/// When a malloc cannot be preloaded, or a load fails under one.
+/// When a malloc cannot be preloaded, or a load fails under Freehold.
 pub fn measure(request: &Request) -> Result<WholeReport, Error> {
     let mallocs = roster::all(&request.library, &request.others)?;
-    let steps: Vec<(usize, usize)> =
+    let mut steps: Vec<(usize, usize)> =
         (0..request.loads.len()).flat_map(|load| (0..mallocs.len()).map(move |malloc| (load, malloc))).collect();
     let bar = Progress::counting("malloc", u64::from(request.rounds) * steps.len() as u64, "runs");
     let mut rng = Rng::with_seed(request.seed);
-    let mut rounds: Rounds = Vec::new();
+    let (mut rounds, mut failures): (Rounds, Vec<String>) = (Vec::new(), Vec::new());
     for _ in 0..request.rounds {
-        let mut order = steps.clone();
-        rng.shuffle(&mut order);
+        rng.shuffle(&mut steps);
         let mut round = vec![vec![None; mallocs.len()]; request.loads.len()];
-        for (load, malloc) in order {
-            round[load][malloc] = Some(cost::of(request, &request.loads[load], &mallocs[malloc])?);
+        let mut failed = Vec::new();
+        for &(load, malloc) in &steps {
+            match cost::of(request, &request.loads[load], &mallocs[malloc])? {
+                Ending::Done(cost) => round[load][malloc] = Some(cost),
+                Ending::Failed(what) => {
+                    failures.push(failure(&request.loads[load], &mallocs[malloc], &what)?);
+                    failed.push((load, malloc));
+                }
+            }
             bar.advance(1);
         }
-        rounds.push(round.into_iter().map(|of_load| of_load.into_iter().flatten().collect()).collect());
+        steps.retain(|step| !failed.contains(step));
+        rounds.push(round);
     }
-    Ok(WholeReport::new(request, &mallocs, &rounds))
+    Ok(WholeReport::new(request, &mallocs, &rounds, failures))
+}
+
+/// What is said of another's failure; ours is an error.
+fn failure(load: &Load, malloc: &Malloc, what: &str) -> Result<String, Error> {
+    let sentence = format!("the load `{}` under {}: {what}", load.name, malloc.name);
+    if malloc.name == roster::OURS { Err(Error::Input(sentence)) } else { Ok(sentence) }
 }

@@ -1,21 +1,18 @@
-//! Ratios of Freehold's cost to each other malloc's, within a round.
+//! What came out, in the order in which people read it: what Freehold takes beside others, table by table.
 
 use std::borrow::Cow;
 
-use fastrand::Rng;
 use freehold_measure::formats::Document;
 use freehold_measure::origin::{Machine, Program};
-use freehold_measure::report::{Column, Detail, Report, Table, Value};
+use freehold_measure::report::{Caveats, Column, Detail, Report, Table, Value};
 use freehold_measure::stats::median;
 use serde::Serialize;
 
-use super::cost::Cost;
-use super::{Malloc, Request, Rounds, roster};
-use crate::decide::Estimate;
+use super::ratio::{CONFIDENCE, CPU, CPU_OF_STEP, Figure, PEAK, Ratio, logs, logs_of_best};
+use super::sheet::{Sheet, sheets};
+use super::{Malloc, Request, Rounds, Table as Of, roster};
 use crate::report::ratio;
 
-/// How far an interval is to be believed.
-const CONFIDENCE: f64 = 0.95;
 /// Bytes in use from which what is resident is divided by them.
 const LEAST_LIVE: u64 = 1 << 20;
 
@@ -35,6 +32,12 @@ pub struct WholeReport {
     peak: Vec<Option<Ratio>>,
     /// Of the best of each load, which may be another one each time.
     cpu_of_best: Option<Ratio>,
+    /// Pairs, by band of sizes.
+    pairs: Vec<Band>,
+    /// Tables of one figure.
+    sheets: Vec<Sheet>,
+    /// Loads that could not be made here, or at which another malloc failed.
+    left_out: Vec<String>,
 }
 
 /// A load, under all of them.
@@ -42,8 +45,8 @@ pub struct WholeReport {
 struct OfLoad {
     load: String,
     /// Medians, by malloc.
-    cpu_ms: Vec<f64>,
-    peak_mib: Vec<f64>,
+    cpu_ms: Vec<Option<f64>>,
+    peak_mib: Vec<Option<f64>>,
     /// Resident over live at the end, where something is.
     overhead: Vec<Option<f64>>,
     /// Ours divided by each.
@@ -51,78 +54,93 @@ struct OfLoad {
     peak: Vec<Option<Ratio>>,
 }
 
-/// A ratio, and its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Ratio {
-    ratio: f64,
-    low: f64,
-    high: f64,
+/// Pairs of a band of sizes.
+#[derive(Clone, Debug, Serialize)]
+struct Band {
+    band: &'static str,
+    /// Each case, and ours divided by each other malloc's CPU time.
+    cases: Vec<(String, Vec<Option<Ratio>>)>,
+    /// Geometric means over them.
+    mean: Vec<Option<Ratio>>,
 }
 
-impl Ratio {
-    /// `None` if there are no logarithms.
-    fn of(logs: &[f64], seed: u64) -> Option<Ratio> {
-        let estimate = (!logs.is_empty()).then(|| Estimate::of(logs, CONFIDENCE, &mut Rng::with_seed(seed)))?;
-        Some(Ratio { ratio: estimate.ratio, low: estimate.low, high: estimate.high })
-    }
-
-    fn text(self) -> String {
-        format!("{} ({} to {})", ratio(self.ratio), ratio(self.low), ratio(self.high))
+impl Band {
+    /// The name of the best single other malloc, and ours divided by its CPU time.
+    fn best<'a>(&self, mallocs: &'a [String]) -> Option<(&'a str, Ratio)> {
+        let others = mallocs.iter().zip(&self.mean).filter_map(|(name, ratio)| Some((name.as_str(), (*ratio)?)));
+        others.max_by(|(_, one), (_, two)| one.ratio.total_cmp(&two.ratio))
     }
 }
 
-/// What is compared.
-type Figure = fn(&Cost) -> f64;
-
-const CPU: Figure = |cost| cost.cpu_ns as f64;
-const PEAK: Figure = |cost| cost.peak_kib as f64;
-
-/// The logarithm of ours divided by another's, for each round: of one load, or the mean over all.
-fn logs(rounds: &Rounds, loads: &[usize], other: usize, figure: Figure) -> Vec<f64> {
-    let of_round = |round: &Vec<Vec<Cost>>| {
-        let of_load = |&load: &usize| (figure(&round[load][0]) / figure(&round[load][other])).ln();
-        loads.iter().map(of_load).sum::<f64>() / loads.len() as f64
-    };
-    rounds.iter().map(of_round).collect()
+/// What ratios and medians are made of.
+struct Costs<'a> {
+    request: &'a Request,
+    rounds: &'a Rounds,
+    mallocs: usize,
 }
 
-/// The same against the best other one of each load.
-fn logs_of_best(rounds: &Rounds, figure: Figure) -> Vec<f64> {
-    let of_round = |round: &Vec<Vec<Cost>>| {
-        let of_load = |costs: &Vec<Cost>| {
-            let best = costs[1..].iter().map(figure).fold(f64::INFINITY, f64::min);
-            (figure(&costs[0]) / best).ln()
+impl Costs<'_> {
+    /// The places of the loads of a table.
+    fn of(&self, table: Of) -> Vec<usize> {
+        (0..self.request.loads.len()).filter(|&load| self.request.loads[load].table == table).collect()
+    }
+
+    /// Ours divided by each other one's.
+    fn against(&self, loads: &[usize], figure: Figure) -> Vec<Option<Ratio>> {
+        let of = |other| Ratio::of(&logs(self.rounds, loads, other, figure), self.request.seed);
+        let is_asked = |other| other > 0 && !loads.is_empty();
+        (0..self.mallocs).map(|other| if is_asked(other) { of(other) } else { None }).collect()
+    }
+
+    /// The median over the rounds, by malloc.
+    fn medians(&self, load: usize, figure: Figure) -> Vec<Option<f64>> {
+        let of = |malloc: usize| {
+            let mut values: Vec<f64> =
+                self.rounds.iter().filter_map(|round| round[load][malloc].as_ref().map(figure)).collect();
+            (!values.is_empty()).then(|| median(&mut values))
         };
-        round.iter().map(of_load).sum::<f64>() / round.len() as f64
-    };
-    rounds.iter().map(of_round).collect()
+        (0..self.mallocs).map(of).collect()
+    }
+
+    fn of_load(&self, load: usize) -> OfLoad {
+        let scaled = |figure: Figure, by: f64| {
+            self.medians(load, figure).into_iter().map(|value| Some(value? / by)).collect::<Vec<_>>()
+        };
+        let live = self.medians(load, |cost| cost.live_bytes as f64);
+        let resident = scaled(|cost| cost.resident_kib as f64, 1.0 / 1024.0);
+        let over = |(resident, live): (Option<f64>, Option<f64>)| {
+            Some(resident? / live.filter(|&live| live >= LEAST_LIVE as f64)?)
+        };
+        OfLoad {
+            load: self.request.loads[load].name.clone(),
+            cpu_ms: scaled(CPU, 1e6),
+            peak_mib: scaled(PEAK, 1024.0),
+            overhead: resident.into_iter().zip(live).map(over).collect(),
+            cpu: self.against(&[load], CPU),
+            peak: self.against(&[load], PEAK),
+        }
+    }
+
+    /// Pairs of each band, in their order.
+    fn bands(&self) -> Vec<Band> {
+        let (all, loads) = (self.of(Of::Pairs), &self.request.loads);
+        let bands = all.chunk_by(|&one, &next| loads[one].group == loads[next].group);
+        let case = |&load: &usize| (loads[load].name.clone(), self.against(&[load], CPU_OF_STEP));
+        let band = |places: &[usize]| Band {
+            band: loads[places[0]].group,
+            cases: places.iter().map(case).collect(),
+            mean: self.against(places, CPU_OF_STEP),
+        };
+        bands.map(band).collect()
+    }
 }
 
 impl WholeReport {
-    pub(super) fn new(request: &Request, mallocs: &[Malloc], rounds: &Rounds) -> WholeReport {
-        let count = mallocs.len();
-        let against = |loads: &[usize], figure: Figure| -> Vec<Option<Ratio>> {
-            let of = |other| Ratio::of(&logs(rounds, loads, other, figure), request.seed).filter(|_| other > 0);
-            (0..count).map(of).collect()
-        };
-        let middle = |load: usize, malloc: usize, figure: Figure| {
-            median(&mut rounds.iter().map(|round| figure(&round[load][malloc])).collect::<Vec<_>>())
-        };
-        let all: Vec<usize> = (0..request.loads.len()).collect();
-        let of_load = |load: usize| OfLoad {
-            load: request.loads[load].clone(),
-            cpu_ms: (0..count).map(|malloc| middle(load, malloc, CPU) / 1e6).collect(),
-            peak_mib: (0..count).map(|malloc| middle(load, malloc, PEAK) / 1024.0).collect(),
-            overhead: (0..count)
-                .map(|malloc| {
-                    let live = rounds[0][load][malloc].live_bytes;
-                    let resident = middle(load, malloc, |cost| cost.resident_kib as f64) * 1024.0;
-                    (live >= LEAST_LIVE).then(|| resident / live as f64)
-                })
-                .collect(),
-            cpu: against(&[load], CPU),
-            peak: against(&[load], PEAK),
-        };
+    pub(super) fn new(request: &Request, mallocs: &[Malloc], rounds: &Rounds, failures: Vec<String>) -> WholeReport {
+        let costs = Costs { request, rounds, mallocs: mallocs.len() };
+        let all = costs.of(Of::Loads);
+        let best = if all.is_empty() || mallocs.len() < 2 { Vec::new() } else { logs_of_best(rounds, &all, CPU) };
+        let missing = |(load, program): &(String, String)| format!("the load `{load}`: there is no `{program}` here");
         WholeReport {
             program: Program::this(),
             machine: Machine::this(),
@@ -130,36 +148,80 @@ impl WholeReport {
             rounds: request.rounds,
             seed: request.seed,
             mallocs: mallocs.iter().map(|malloc| malloc.name.clone()).collect(),
-            loads: all.iter().map(|&load| of_load(load)).collect(),
-            cpu: against(&all, CPU),
-            peak: against(&all, PEAK),
-            cpu_of_best: Ratio::of(&logs_of_best(rounds, CPU), request.seed).filter(|_| count > 1),
+            loads: all.iter().map(|&load| costs.of_load(load)).collect(),
+            cpu: costs.against(&all, CPU),
+            peak: costs.against(&all, PEAK),
+            cpu_of_best: Ratio::of(&best, request.seed),
+            pairs: costs.bands(),
+            sheets: sheets(request, rounds),
+            left_out: request.left_out.iter().map(missing).chain(failures).collect(),
         }
     }
 
-    /// A table of ratios: a row a load, and one for all.
-    fn ratios(&self, title: &str, of: fn(&OfLoad) -> &[Option<Ratio>], all: &[Option<Ratio>]) -> Table {
+    /// A table of ratios: a row for each, and one for all.
+    fn ratios<'a>(
+        &self,
+        title: impl Into<String>,
+        rows: impl Iterator<Item = (&'a str, &'a [Option<Ratio>])>,
+        all: &'a [Option<Ratio>],
+    ) -> Table {
         let others = self.mallocs[1..].iter().map(|name| Column::numbers(format!("to {name}")));
         let columns = std::iter::once(Column::words("load")).chain(others).collect();
-        let cells = |name: &str, ratios: &[Option<Ratio>]| {
+        let cells = |(name, ratios): (&str, &[Option<Ratio>])| {
             let texts = ratios[1..].iter().map(|ratio| ratio.map_or(Value::None, |ratio| Value::Text(ratio.text())));
             std::iter::once(Value::text(name)).chain(texts).collect::<Vec<_>>()
         };
-        let rows = self.loads.iter().map(|load| cells(&load.load, of(load)));
-        let mean = std::iter::once(cells("geometric mean", all));
-        Table::new(title, columns, rows.chain(mean).collect::<Vec<_>>())
+        let rows = rows.chain(std::iter::once(("geometric mean", all)));
+        Table::new(title, columns, rows.map(cells).collect::<Vec<_>>())
     }
 
     /// A table of medians.
-    fn medians(&self, title: &str, of: fn(&OfLoad) -> Vec<Option<f64>>) -> Table {
+    fn medians(&self, title: &str, of: fn(&OfLoad) -> &[Option<f64>]) -> Table {
         let names = self.mallocs.iter().map(|name| Column::numbers(name.clone()));
         let columns = std::iter::once(Column::words("load")).chain(names).collect();
-        let rows = self.loads.iter().map(|load| {
-            let cells = of(load).into_iter().map(|value| value.map_or(Value::None, |value| Value::text(ratio(value))));
-            (load, std::iter::once(Value::text(&load.load)).chain(cells).collect::<Vec<_>>())
+        let rows = self.loads.iter().filter(|load| of(load).iter().any(Option::is_some)).map(|load| {
+            let cells = of(load).iter().map(|value| value.map_or(Value::None, |value| Value::text(ratio(value))));
+            std::iter::once(Value::text(&load.load)).chain(cells).collect::<Vec<_>>()
         });
-        let rows = rows.filter(|(load, _)| of(load).iter().any(Option::is_some));
-        Table::new(title, columns, rows.map(|(_, row)| row).collect::<Vec<_>>())
+        Table::new(title, columns, rows.collect::<Vec<_>>())
+    }
+
+    /// The tables of whole loads.
+    fn of_loads(&self) -> Vec<Table> {
+        let rows =
+            |of: fn(&OfLoad) -> &[Option<Ratio>]| self.loads.iter().map(move |load| (load.load.as_str(), of(load)));
+        vec![
+            self.ratios("CPU time, Freehold's divided by another's", rows(|load| &load.cpu), &self.cpu),
+            self.ratios("Peak resident memory, Freehold's divided by another's", rows(|load| &load.peak), &self.peak),
+            self.medians("CPU time in ms, median", |load| &load.cpu_ms),
+            self.medians("Peak resident memory in MiB, median", |load| &load.peak_mib),
+            self.medians("Resident over live at the end, median", |load| &load.overhead),
+        ]
+    }
+
+    fn of_band(&self, band: &Band) -> Table {
+        let title = format!("Pairs of {}, CPU time, Freehold's divided by another's", band.band);
+        let rows = band.cases.iter().map(|(name, ratios)| (name.as_str(), ratios.as_slice()));
+        self.ratios(title, rows, &band.mean)
+    }
+
+    fn verdict(&self) -> Vec<String> {
+        let mean = |ratios: &[Option<Ratio>], what: &str| {
+            let libc = self.mallocs.iter().position(|name| name == roster::LIBC);
+            libc.and_then(|at| ratios[at]).map(|ratio| format!("{what} is {} times the C library's.", ratio.text()))
+        };
+        let best =
+            |best: Ratio| format!("CPU time is {} times that of the best other malloc of each load.", best.text());
+        let loads = [mean(&self.cpu, "CPU time"), mean(&self.peak, "Peak resident memory"), self.cpu_of_best.map(best)];
+        let pairs = self.pairs.iter().filter_map(|band| {
+            let (name, ratio) = band.best(&self.mallocs)?;
+            Some(format!(
+                "A pair of {} takes {} times what the best single other malloc, {name}, takes.",
+                band.band,
+                ratio.text()
+            ))
+        });
+        loads.into_iter().flatten().chain(pairs).collect()
     }
 
     fn recipe(&self) -> Vec<(String, String)> {
@@ -177,28 +239,17 @@ impl WholeReport {
 
 impl Document for WholeReport {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let best = self.cpu_of_best.map_or_else(String::new, |best| {
-            format!("CPU time is {} times that of the best other malloc of each load.", best.text())
-        });
-        let mean = |ratios: &[Option<Ratio>], what: &str| {
-            let libc = self.mallocs.iter().position(|name| name == roster::LIBC);
-            libc.and_then(|at| ratios[at]).map(|ratio| format!("{what} is {} times the C library's.", ratio.text()))
-        };
-        let verdict = [mean(&self.cpu, "CPU time"), mean(&self.peak, "Peak resident memory")].into_iter().flatten();
+        let loads = if self.loads.is_empty() { Vec::new() } else { self.of_loads() };
+        let bands = self.pairs.iter().map(|band| self.of_band(band));
+        let sheets = self.sheets.iter().map(|sheet| sheet.shown(&self.mallocs));
+        let left_out = Caveats { title: "Left out".into(), sentences: self.left_out.clone() };
         Cow::Owned(vec![Report {
             subject: vec!["malloc: what whole loads take under Freehold and under other mallocs".to_owned()],
-            verdict: verdict.chain((!best.is_empty()).then_some(best)).collect(),
-            tables: vec![
-                self.ratios("CPU time, Freehold's divided by another's", |load| &load.cpu, &self.cpu),
-                self.ratios("Peak resident memory, Freehold's divided by another's", |load| &load.peak, &self.peak),
-                self.medians("CPU time in ms, median", |load| load.cpu_ms.iter().copied().map(Some).collect()),
-                self.medians("Peak resident memory in MiB, median", |load| {
-                    load.peak_mib.iter().copied().map(Some).collect()
-                }),
-                self.medians("Resident over live at the end, median", |load| load.overhead.clone()),
-            ],
+            verdict: self.verdict(),
+            tables: loads.into_iter().chain(bands).chain(sheets).collect(),
+            caveats: if self.left_out.is_empty() { Vec::new() } else { vec![left_out] },
             reading: vec![format!(
-                "Ratios are medians over the rounds, with the interval of the median at {} %; below 1 is better.",
+                "Ratios and figures are medians over the rounds, with the interval of the median at {} %; less is better.",
                 CONFIDENCE * 100.0
             )],
             recipe: self.recipe(),

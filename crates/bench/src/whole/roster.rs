@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The name of ours, which is the first.
-const OURS: &str = "freehold";
+pub(super) const OURS: &str = "freehold";
 /// The name of what a program has anyway.
 pub(super) const LIBC: &str = "libc";
 /// Mallocs as Debian packages them: name and file, with or without what follows the dot.

@@ -1,32 +1,31 @@
 //! `freehold bench`: rival policies timed against each other, until there is a verdict.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
-use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, corruption, whole};
-use freehold_load::malloc::Workload;
-use freehold_malloc::process::options::Options;
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
+use freehold_load::malloc::{Table, cases};
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
-use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_measure::report::{self, Column, Report, Value};
 use freehold_measure::terminal::Style;
 use serde::Serialize;
 
 use crate::error::Error;
+
+mod corruption;
+mod malloc;
 
 /// The benchmark of mallocs under whole programs, which is asked for alone.
 const MALLOC: &str = "malloc";
 /// The one of programs that misuse their memory, likewise.
 const CORRUPTION: &str = "corruption";
 
-/// Of so many cases of misuse one is tried, to see that it runs.
-const QUICK_STEP: usize = 20;
 /// Most runs of a comparison, unless somebody says otherwise.
 const RUNS: u32 = 320;
 
@@ -36,13 +35,16 @@ const RUNS: u32 = 320;
                   everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
                   `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
-                  9 rounds of each load, in about five minutes; it takes --runs, --seed, --quick, --library, --with and --load \
-                  alone. `freehold bench corruption` runs programs that misuse their memory, each in a way of its own, \
-                  under the same mallocs, and says which notice; it takes --library alone.\n\n\
+                  9 rounds of each load, in about ten minutes; --table threads and --table forks, which some mallocs take \
+                  minutes for, are measured where they are named. It takes --table, --load, --runs, --seed, --quick, \
+                  --library and --with alone. `freehold bench corruption` runs programs that misuse their memory, each in \
+                  a way of its own, under the same mallocs, and says which notice; it takes --library and --quick \
+                  alone.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
-                  freehold bench flags contig --markdown bench.md")]
+                  freehold bench flags contig --markdown bench.md\n  \
+                  freehold bench malloc --table pairs --table resident")]
 pub struct BenchArgs {
     /// The benchmarks; without any, all of them (see --list)
     #[arg(value_name = "NAME")]
@@ -103,6 +105,9 @@ pub struct BenchArgs {
     /// One of the loads of `malloc`, instead of all; may be given several times
     #[arg(long, value_name = "LOAD")]
     load: Vec<String>,
+    /// A table of `malloc`; may be given several times (without it: loads, pairs, resident, start)
+    #[arg(long, value_enum, value_name = "TABLE")]
+    table: Vec<Table>,
 
     #[command(flatten)]
     formats: VerdictFormats,
@@ -111,19 +116,25 @@ pub struct BenchArgs {
 /// Runs the benchmarks and prints what came out, or lists them.
 pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.names.iter().any(|name| name == MALLOC) {
-        return malloc(args, style);
+        return malloc::run(args, style);
     }
     if args.names.iter().any(|name| name == CORRUPTION) {
-        return corrupt(args, style);
+        return corruption::run(args, style);
     }
-    for (name, given) in [("--library", &args.library), ("--with", &args.with), ("--load", &args.load)] {
-        if !given.is_empty() {
-            return Err(Error::Input(format!("{name} is for the benchmark `{MALLOC}`; name that, or leave it out")));
+    let given = [
+        ("--library", !args.library.is_empty()),
+        ("--with", !args.with.is_empty()),
+        ("--load", !args.load.is_empty()),
+        ("--table", !args.table.is_empty()),
+    ];
+    for (option, is_given) in given {
+        if is_given {
+            return Err(Error::Input(format!("{option} is for the benchmark `{MALLOC}`; name that, or leave it out")));
         }
     }
     let benches = chosen(&args.names)?;
     if args.list {
-        let programs = args.names.is_empty().then(|| [Entry::of_malloc(), Entry::of_corruption()]);
+        let programs = args.names.is_empty().then(|| [Entry::of_malloc(), corruption::entry()]);
         let entries = benches.iter().map(|bench| Entry::of(bench)).chain(programs.into_iter().flatten());
         return Ok(args.formats.emit(&Listing { benches: entries.collect() }, style)?);
     }
@@ -142,96 +153,6 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     args.formats.emit(&report, style)?;
     let mut compared = report.benches.iter().flat_map(|result| &result.comparisons);
     compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
-}
-
-/// Measures mallocs under whole programs.
-fn malloc(args: &BenchArgs, style: Style) -> Result<(), Error> {
-    if args.list {
-        return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
-    }
-    expect_alone(args, MALLOC)?;
-    let library = super::run::find_library()?;
-    let others = args.with.iter().map(|given| parse_with(given, &library)).collect::<Result<Vec<_>, _>>()?;
-    let request = whole::Request {
-        program: this_program()?,
-        loads: chosen_loads(&args.load)?,
-        percent: if args.quick { 1 } else { 100 },
-        others: libraries(args)?.into_iter().chain(others).collect(),
-        library,
-        rounds: args.runs.unwrap_or(whole::ROUNDS).min(if args.quick { 2 } else { u32::MAX }),
-        seed: args.seed,
-    };
-    args.formats.try_all([])?;
-    Ok(args.formats.emit(&whole::measure(&request)?, style)?)
-}
-
-/// Runs programs that misuse their memory.
-fn corrupt(args: &BenchArgs, style: Style) -> Result<(), Error> {
-    if args.list {
-        return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_corruption()] }, style)?);
-    }
-    expect_alone(args, CORRUPTION)?;
-    let cases = freehold_load::corruption::cases();
-    let cases: Vec<String> = if args.quick { cases.step_by(QUICK_STEP).collect() } else { cases.collect() };
-    let request = corruption::Request {
-        program: this_program()?,
-        cases,
-        library: super::run::find_library()?,
-        others: libraries(args)?,
-    };
-    args.formats.try_all([])?;
-    Ok(args.formats.emit(&corruption::measure(&request)?, style)?)
-}
-
-/// That nothing else is asked for.
-fn expect_alone(args: &BenchArgs, name: &str) -> Result<(), Error> {
-    if args.names.len() == 1 && args.a.is_none() && args.b.is_empty() {
-        return Ok(());
-    }
-    let advice = "name it alone, and no policies";
-    Err(Error::Input(format!("`{name}` measures programs, and takes the machine for itself; {advice}")))
-}
-
-fn this_program() -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))
-}
-
-fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
-    args.library.iter().map(|given| parse_library(given)).collect()
-}
-
-/// The loads, each with its name and what it is.
-fn loads() -> impl Iterator<Item = PossibleValue> {
-    Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value)
-}
-
-/// Those of these names, or all.
-fn chosen_loads(names: &[String]) -> Result<Vec<String>, Error> {
-    let all: Vec<String> = loads().map(|load| load.get_name().to_owned()).collect();
-    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
-        let hint = freehold_registry::hint(name, all.iter().map(String::as_str));
-        return Err(Error::Input(format!("there is no load `{name}`; {hint} (see `freehold bench {MALLOC} --list`)")));
-    }
-    Ok(if names.is_empty() { all } else { names.to_vec() })
-}
-
-fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {
-    let (name, options) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-        Error::Input(format!("`{given}` names no options; give NAME=OPTIONS, such as locks=sections=locks"))
-    })?;
-    Options::check(options.as_bytes()).map_err(|wrong| {
-        let wrong = String::from_utf8_lossy(wrong);
-        Error::Input(format!("--with: `{wrong}` is not understood; {}", Options::KNOWN))
-    })?;
-    Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::of_library(name, library) })
-}
-
-fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
-    let (name, path) =
-        given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
-            Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
-        })?;
-    Ok(whole::Malloc::of_library(name, Path::new(path)))
 }
 
 /// The benchmarks of these names, or all.
@@ -307,24 +228,11 @@ impl Entry {
     }
 
     fn of_malloc() -> Entry {
-        let cases = loads().map(|load| CaseEntry {
-            name: load.get_name().to_owned(),
-            about: load.get_help().map(ToString::to_string).unwrap_or_default(),
-            operation: "load",
-        });
+        let cases = cases().into_iter();
+        let cases = cases.map(|case| CaseEntry { name: case.name, about: case.about, operation: "load" });
         let asks = "what do whole programs take under Freehold's malloc and under others?";
-        Entry { name: MALLOC, asks, a: "freehold", b: "every other malloc that is here", cases: cases.collect() }
-    }
-}
-
-impl Entry {
-    fn of_corruption() -> Entry {
-        let cases = freehold_load::corruption::cases();
-        let case =
-            |name| CaseEntry { name, about: "a way of misuse, and the bytes of a block".into(), operation: "case" };
-        let asks = "which misuse of memory do mallocs notice?";
         let b = "every other malloc that is here";
-        Entry { name: CORRUPTION, asks, a: "freehold", b, cases: cases.map(case).collect() }
+        Entry { name: MALLOC, asks, a: "freehold", b, cases: cases.collect() }
     }
 }
 
@@ -334,7 +242,7 @@ impl Document for Listing {
             let row = |case: &CaseEntry| vec![Value::text(&case.name), Value::text(&case.about)];
             let columns = Column::several(&["case", "what is timed"], &[]);
             let subject = vec![format!("{}: {}", bench.name, bench.asks), format!("A = {}, B = {}", bench.a, bench.b)];
-            let tables = vec![Table::new("", columns, bench.cases.iter().map(row))];
+            let tables = vec![report::Table::new("", columns, bench.cases.iter().map(row))];
             Report { subject, tables, ..Report::default() }
         };
         self.benches.iter().map(report).collect()

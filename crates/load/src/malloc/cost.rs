@@ -1,4 +1,4 @@
-//! What a process has taken so far.
+//! What a process has taken so far, or since its load began.
 
 use std::fmt;
 use std::fs;
@@ -7,41 +7,97 @@ use std::io;
 use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time and memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    cpu_ns: u64,
-    /// The most that was resident, and what is now, in KiB.
-    peak: u64,
-    resident: u64,
+    /// Nanoseconds that were run.
+    pub cpu_ns: u64,
+    /// The most that was resident, in KiB.
+    pub peak: u64,
+    /// What is resident now, in KiB.
+    pub resident: u64,
     /// Bytes that are in use.
-    live: usize,
+    pub live: usize,
+    /// What was resident when the load began, in KiB.
+    pub start: u64,
+    /// Page faults that took no reading from a disk.
+    pub faults: u64,
+    /// How often the load did what it does.
+    pub steps: usize,
+    /// Children that did not end well.
+    pub lost: usize,
+}
+
+/// What there was when a load began.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    cpu_ns: u64,
+    resident: u64,
+}
+
+impl Start {
+    /// Now.
+    pub fn now() -> io::Result<Start> {
+        Ok(Start { resident: resident_kib()?, cpu_ns: cpu_ns() })
+    }
 }
 
 impl Cost {
-    /// Up to now, with so many bytes in use.
+    /// Of the whole process up to now, with so many bytes in use.
     pub fn so_far(live: usize) -> io::Result<Cost> {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        let cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        Ok(Cost { cpu_ns, peak: kib("VmHWM")?, resident: resident_kib()?, live })
+        let cpu_ns = cpu_ns();
+        let faults = minor_faults(&fs::read_to_string("/proc/self/stat")?)?;
+        let status = Status::of("self")?;
+        let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
+        Ok(Cost { cpu_ns, peak, resident, live, faults, steps: 1, ..Cost::default() })
+    }
+
+    /// Since the load began, which did so many steps.
+    pub fn since(start: Start, live: usize, steps: usize) -> io::Result<Cost> {
+        let whole = Cost::so_far(live)?;
+        Ok(Cost { cpu_ns: whole.cpu_ns - start.cpu_ns, start: start.resident, steps, ..whole })
     }
 }
 
 /// KiB that are resident now.
 pub fn resident_kib() -> io::Result<u64> {
-    kib("VmRSS")
+    Status::of("self")?.kib("VmRSS")
 }
 
-/// A line of what the kernel says of this process.
-fn kib(name: &str) -> io::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|line| line.trim_start_matches(':').split_whitespace().next()?.parse().ok())
-        .ok_or_else(|| io::Error::other(format!("the kernel does not say {name}")))
+/// CPU time of this process.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Minor faults of a process, of its line in `/proc/PID/stat`.
+pub(super) fn minor_faults(stat: &str) -> io::Result<u64> {
+    // Behind the name of the program, counted from the state.
+    const MINOR_FAULTS: usize = 7;
+    let rest = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split_whitespace().nth(MINOR_FAULTS)?.parse().ok())
+        .ok_or_else(|| io::Error::other("the kernel does not say how many faults there were"))
+}
+
+/// What the kernel says of a process.
+pub(super) struct Status(pub(super) String);
+
+impl Status {
+    pub(super) fn of(process: &str) -> io::Result<Status> {
+        Ok(Status(fs::read_to_string(format!("/proc/{process}/status"))?))
+    }
+
+    /// A line of it.
+    pub(super) fn kib(&self, name: &str) -> io::Result<u64> {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim_start_matches(':').split_whitespace().next()?.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("the kernel does not say {name}")))
+    }
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cost { cpu_ns, peak, resident, live } = self;
-        write!(f, "{{\"cpu_ns\":{cpu_ns},\"peak_kib\":{peak},\"resident_kib\":{resident},\"live_bytes\":{live}}}")
+        let Cost { cpu_ns, peak, resident, live, start, faults, steps, lost } = self;
+        write!(f, "{{\"cpu_ns\":{cpu_ns},\"peak_kib\":{peak},\"resident_kib\":{resident},\"live_bytes\":{live},")?;
+        write!(f, "\"start_kib\":{start},\"faults\":{faults},\"steps\":{steps},\"lost\":{lost}}}")
     }
 }

@@ -1,17 +1,31 @@
 //! What programs ask of a malloc, whichever the process has: loads after the classic shapes.
 //!
 //! Each does a fixed amount of work, which a seed determines, and prints at the end what it took: CPU time, the most
-//! memory that was resident, what was in use at the end and resident then.
+//! memory that was resident, what was in use at the end and resident then. [`cases`] says which of them stand in which
+//! table of a report.
 
+mod begin;
+mod cases;
+mod compiler;
 mod cost;
+mod forks;
+mod held;
 pub(crate) mod idle;
+mod idlers;
+mod pairs;
+mod producers;
+mod redis;
+mod system;
 mod threads;
 mod work;
+
+pub use cases::{Case, Table, cases};
 
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 use cost::Cost;
+use held::Sizes;
 
 /// Memory of so many bytes, written nowhere yet.
 type Block = Box<[std::mem::MaybeUninit<u8>]>;
@@ -24,6 +38,8 @@ pub struct MallocArgs {
     /// Do a part of it, in percent.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     percent: u32,
+    #[command(flatten)]
+    shape: pairs::Shape,
 }
 
 /// A load, in the order of reports.
@@ -53,6 +69,28 @@ pub enum Workload {
     Burst,
     /// A tree is built and dropped, small nodes of one size.
     Trees,
+    /// A redis server that its own benchmark drives.
+    Redis,
+    /// A C compiler on a program of small functions.
+    Compiler,
+    /// Blocks of one size, or of a band of sizes, are replaced, and the first byte of each is written.
+    Pairs,
+    /// Blocks of 16 to 1024 bytes are held, all of them written.
+    HeldSmall,
+    /// Blocks of 1 KiB to 1 MiB are held, each doubling as often.
+    HeldWide,
+    /// Blocks are held that are one byte larger than a power of two, or than a quarter of the way to the next.
+    HeldAbove,
+    /// Threads allocate what another one frees, and 128 MiB wait in between.
+    Producers,
+    /// A thousand threads allocate and free a mixture, and become idle.
+    IdleThreads,
+    /// Ten thousand threads allocate and free a mixture, a hundred at a time.
+    ComeAndGo,
+    /// A small program starts, and does next to nothing.
+    Starts,
+    /// Five thousand forks while threads allocate; each child allocates and ends.
+    Forks,
 }
 
 /// Objects of a load that is done, and what they are worth.
@@ -73,8 +111,13 @@ impl Live {
 /// Does it, and prints what it took as a line of JSON.
 ///
 /// # Errors
-/// If the system does not say what was used, or the line cannot be printed.
+/// If the system does not say what was used, a program that a load needs cannot be run, or the line cannot be printed.
 pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
+    let cost = cost_of(args)?;
+    writeln!(io::stdout(), "{cost}")
+}
+
+fn cost_of(args: &MallocArgs) -> io::Result<Cost> {
     let times = |full: usize| (full * args.percent as usize / 100).max(1);
     let live = match args.work {
         Workload::Larson => threads::larson(times(30)),
@@ -89,8 +132,20 @@ pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
         Workload::Threads => threads::one_after_the_other(times(2000)),
         Workload::Burst => threads::at_once(times(400)),
         Workload::Trees => work::trees(times(12)),
+        // What these take is not all that the process took, or not what this process took.
+        Workload::Starts => return begin::starts(times(20)),
+        Workload::Redis => return redis::redis(times(60_000)),
+        Workload::Compiler => return compiler::compiler(times(1000)),
+        Workload::Pairs => return pairs::pairs(&args.shape, times(1_000_000)),
+        Workload::HeldSmall => return held::held(Sizes::Small, times(128 << 20)),
+        Workload::HeldWide => return held::held(Sizes::Wide, times(256 << 20)),
+        Workload::HeldAbove => return held::held(Sizes::Above, times(128 << 20)),
+        Workload::Producers => return producers::producers(times(1200), times(128 << 20)),
+        Workload::IdleThreads => return idlers::idle(times(1000)),
+        Workload::ComeAndGo => return idlers::come_and_go(times(10_000)),
+        Workload::Forks => return forks::forks(times(5000)),
     };
-    let cost = Cost::so_far(live.bytes)?;
+    let cost = Cost::so_far(live.bytes);
     drop(live);
-    writeln!(io::stdout(), "{cost}")
+    cost
 }

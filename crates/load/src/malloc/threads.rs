@@ -105,7 +105,8 @@ pub(super) fn scratch(rounds: usize) -> Live {
     Live::default()
 }
 
-fn a_thread_of_many(number: usize) -> usize {
+/// What each of many threads does: it allocates and frees a mixture.
+pub(super) fn a_thread_of_many(number: usize) -> usize {
     let mut chance = Rng::with_seed(number as u64);
     let blocks: Vec<Block> = (0..200).map(|_| block(size(&mut chance))).collect();
     black_box(blocks).len()

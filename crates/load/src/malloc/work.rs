@@ -34,6 +34,13 @@ pub(super) fn size(chance: &mut Rng) -> usize {
     (1 << bits) + chance.usize(..1 << bits)
 }
 
+/// A size between two, each doubling as likely.
+pub(super) fn even_doublings(chance: &mut Rng, sizes: RangeInclusive<usize>) -> usize {
+    let (least, most) = (*sizes.start(), *sizes.end());
+    let (low, high) = ((least as f64).ln(), (most as f64).ln());
+    ((low + chance.f64() * (high - low)).exp() as usize).clamp(least, most)
+}
+
 /// Replaces random objects of some tens of thousands.
 pub(super) fn random(steps: usize) -> Live {
     let mut chance = Rng::with_seed(1);
@@ -48,8 +55,7 @@ pub(super) fn random(steps: usize) -> Live {
 /// Replaces random blocks of a few, sizes evenly between two on a scale of doublings.
 pub(super) fn blocks(steps: usize, sizes: RangeInclusive<usize>, count: usize) -> Live {
     let mut chance = Rng::with_seed(2);
-    let (low, high) = ((*sizes.start() as f64).ln(), (*sizes.end() as f64).ln());
-    let mut size = move || (low + chance.f64() * (high - low)).exp() as usize;
+    let mut size = move || even_doublings(&mut chance, sizes.clone());
     let mut live: Vec<Block> = (0..count).map(|_| touched(size())).collect();
     let mut place = Rng::with_seed(3);
     for step in 0..steps {

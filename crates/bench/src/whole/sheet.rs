@@ -1,0 +1,149 @@
+//! Tables of one figure: what each malloc has of it, the median over the rounds and its interval.
+
+use fastrand::Rng;
+use freehold_measure::report::{Column, Table, Value};
+use freehold_measure::stats::{median, median_interval};
+use serde::Serialize;
+
+use super::cost::Cost;
+use super::ratio::{CONFIDENCE, CPU_OF_STEP};
+use super::{Request, Rounds, Table as Of};
+use crate::report::ratio;
+
+/// A figure of a load under a malloc; the second one is what the C library took in the same round.
+type Figure = fn(&Cost, &Cost) -> f64;
+
+/// A figure, and what it is of.
+struct Kind {
+    table: Of,
+    title: &'static str,
+    figure: Figure,
+}
+
+/// Where the C library's malloc is among all.
+const LIBC: usize = 1;
+
+/// All of them, in the order of reports.
+const KINDS: [Kind; 12] = [
+    kind(Of::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
+    kind(Of::Resident, "Blocks that stay: resident over live", |cost, _| {
+        grown_kib(cost) * 1024.0 / cost.live_bytes as f64
+    }),
+    kind(Of::Resident, "Blocks that stay: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
+    kind(Of::Threads, "Threads: KiB resident for each", |cost, _| grown_kib(cost) / cost.steps as f64),
+    kind(Of::Threads, "Threads: MiB resident that were not before", |cost, _| grown_kib(cost) / 1024.0),
+    kind(Of::Threads, "Threads: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
+    kind(Of::Start, "A start: KiB resident beyond the C library's", |cost, libc| {
+        cost.resident_kib as f64 - libc.resident_kib as f64
+    }),
+    kind(Of::Start, "A start: page faults beyond the C library's", |cost, libc| {
+        cost.faults as f64 - libc.faults as f64
+    }),
+    kind(Of::Start, "A start: CPU time in ms beyond the C library's", |cost, libc| {
+        (CPU_OF_STEP(cost) - CPU_OF_STEP(libc)) / 1e6
+    }),
+    kind(Of::Forks, "Forks under threads that allocate: children that did not end well", |cost, _| cost.lost as f64),
+    kind(Of::Forks, "Forks under threads that allocate: children that were made", |cost, _| cost.steps as f64),
+    kind(Of::Forks, "Forks under threads that allocate: MiB resident at the end that were not before", |cost, _| {
+        grown_kib(cost) / 1024.0
+    }),
+];
+
+const fn kind(table: Of, title: &'static str, figure: Figure) -> Kind {
+    Kind { table, title, figure }
+}
+
+/// KiB that are resident and were not when the load began.
+fn grown_kib(cost: &Cost) -> f64 {
+    cost.resident_kib as f64 - cost.start_kib as f64
+}
+
+/// A table of one figure.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Sheet {
+    table: Of,
+    title: &'static str,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    load: String,
+    /// By malloc; nothing where it failed.
+    of: Vec<Option<Middle>>,
+}
+
+/// A median, and its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Middle {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Every table of which there are loads.
+pub(super) fn sheets(request: &Request, rounds: &Rounds) -> Vec<Sheet> {
+    let sheet = |kind: &Kind| {
+        let loads = request.loads.iter().enumerate().filter(|(_, load)| load.table == kind.table);
+        let rows = loads.map(|(at, load)| {
+            let mallocs = rounds.first().map_or(0, |round| round[at].len());
+            let of = (0..mallocs).map(|malloc| middle(rounds, at, malloc, kind.figure, request.seed)).collect();
+            Row { load: load.name.clone(), of }
+        });
+        Sheet { table: kind.table, title: kind.title, rows: rows.collect() }
+    };
+    KINDS.iter().map(sheet).filter(|sheet| !sheet.rows.is_empty()).collect()
+}
+
+fn middle(rounds: &Rounds, load: usize, malloc: usize, figure: Figure, seed: u64) -> Option<Middle> {
+    let of_round =
+        |round: &Vec<Vec<Option<Cost>>>| Some(figure(round[load][malloc].as_ref()?, round[load][LIBC].as_ref()?));
+    let mut values: Vec<f64> = rounds.iter().filter_map(of_round).collect();
+    let (low, high) = (!values.is_empty()).then(|| median_interval(&values, CONFIDENCE, &mut Rng::with_seed(seed)))?;
+    Some(Middle { median: median(&mut values), low, high })
+}
+
+impl Middle {
+    /// The interval only where it can be seen.
+    fn text(self) -> String {
+        let [median, low, high] = [self.median, self.low, self.high].map(short);
+        if low == high { median } else { format!("{median} ({low} to {high})") }
+    }
+}
+
+/// A number, with about three digits that mean something; whole numbers as such.
+fn short(number: f64) -> String {
+    match number {
+        _ if number == number.trunc() => number.to_string(),
+        ..0.0 => format!("-{}", ratio(-number)),
+        100.0.. => format!("{number:.0}"),
+        _ => ratio(number),
+    }
+}
+
+impl Sheet {
+    pub fn shown(&self, mallocs: &[String]) -> Table {
+        let names = mallocs.iter().map(|name| Column::numbers(name.clone()));
+        let columns = std::iter::once(Column::words("load")).chain(names).collect();
+        let cell = |middle: &Option<Middle>| middle.map_or(Value::None, |middle| Value::Text(middle.text()));
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| std::iter::once(Value::text(&row.load)).chain(row.of.iter().map(cell)).collect::<Vec<_>>());
+        Table::new(self.title, columns, rows.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [0.0, -12.0, 100.5, 1.2345, -0.25].map(short);
+        assert_eq!(shown, ["0", "-12", "100", "1.234", "-0.250"]);
+        let middle = |low, high| Middle { median: 2.5, low, high }.text();
+        assert_eq!(middle(2.5, 2.5), "2.500");
+        assert_eq!(middle(2.0, 3.0), "2.500 (2 to 3)");
+    }
+}

@@ -1,0 +1,37 @@
+//! `freehold bench corruption`: programs that misuse their memory, under the same mallocs.
+
+use freehold_bench::corruption;
+use freehold_load::corruption::cases;
+use freehold_measure::terminal::Style;
+
+use super::malloc::{expect_alone, libraries, this_program};
+use super::{BenchArgs, CORRUPTION, CaseEntry, Entry, Listing};
+use crate::cmd::run::find_library;
+use crate::error::Error;
+
+/// Of so many cases one is tried, to see that it runs.
+const QUICK_STEP: usize = 20;
+
+/// Runs the programs, and prints what came of them.
+pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    if args.list {
+        return Ok(args.formats.emit(&Listing { benches: vec![entry()] }, style)?);
+    }
+    expect_alone(args, CORRUPTION)?;
+    let request = corruption::Request {
+        program: this_program()?,
+        cases: if args.quick { cases().step_by(QUICK_STEP).collect() } else { cases().collect() },
+        library: find_library()?,
+        others: libraries(args)?,
+    };
+    args.formats.try_all([])?;
+    Ok(args.formats.emit(&corruption::measure(&request)?, style)?)
+}
+
+/// It in lists.
+pub(super) fn entry() -> Entry {
+    let case = |name| CaseEntry { name, about: "a way of misuse, and the bytes of a block".into(), operation: "case" };
+    let asks = "which misuse of memory do mallocs notice?";
+    let b = "every other malloc that is here";
+    Entry { name: CORRUPTION, asks, a: "freehold", b, cases: cases().map(case).collect() }
+}

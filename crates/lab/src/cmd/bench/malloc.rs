@@ -1,0 +1,113 @@
+//! `freehold bench malloc`: whole programs under Freehold's malloc and under every other one that is here.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use freehold_bench::whole;
+use freehold_load::malloc::{Case, Table, cases};
+use freehold_malloc::process::options::Options;
+use freehold_measure::terminal::Style;
+
+use super::{BenchArgs, Entry, Listing, MALLOC};
+use crate::cmd::run::find_library;
+use crate::error::Error;
+
+/// What is measured where no table is named. Some mallocs take minutes for the others.
+const TABLES: [Table; 4] = [Table::Loads, Table::Pairs, Table::Resident, Table::Start];
+
+/// Measures mallocs, and prints what came out.
+pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    if args.list {
+        return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
+    }
+    expect_alone(args, MALLOC)?;
+    let (loads, left_out): (Vec<Case>, Vec<Case>) = chosen(args)?.into_iter().partition(|case| missing(case).is_none());
+    let library = find_library()?;
+    let others = args.with.iter().map(|given| parse_with(given, &library)).collect::<Result<Vec<_>, _>>()?;
+    let request = whole::Request {
+        program: this_program()?,
+        loads: loads.into_iter().map(load).collect(),
+        left_out: left_out.into_iter().filter_map(|case| Some((case.name.clone(), missing(&case)?))).collect(),
+        percent: if args.quick { 1 } else { 100 },
+        others: libraries(args)?.into_iter().chain(others).collect(),
+        library,
+        rounds: args.runs.unwrap_or(whole::ROUNDS).min(if args.quick { 2 } else { u32::MAX }),
+        seed: args.seed,
+    };
+    args.formats.try_all([])?;
+    Ok(args.formats.emit(&whole::measure(&request)?, style)?)
+}
+
+/// The cases of the tables or names that are asked for.
+fn chosen(args: &BenchArgs) -> Result<Vec<Case>, Error> {
+    let all = cases();
+    if let Some(name) = args.load.iter().find(|name| all.iter().all(|case| case.name != **name)) {
+        let hint = freehold_registry::hint(name, all.iter().map(|case| case.name.as_str()));
+        return Err(Error::Input(format!("there is no load `{name}`; {hint} (see `freehold bench {MALLOC} --list`)")));
+    }
+    let tables = match (args.table.as_slice(), args.load.is_empty()) {
+        ([], true) => TABLES.as_slice(),
+        ([], false) => Table::value_variants(),
+        (named, _) => named,
+    };
+    let is_named = |case: &Case| args.load.is_empty() || args.load.contains(&case.name);
+    Ok(all.into_iter().filter(|case| tables.contains(&case.table) && is_named(case)).collect())
+}
+
+/// That nothing else is asked for.
+pub(super) fn expect_alone(args: &BenchArgs, name: &str) -> Result<(), Error> {
+    if args.names.len() == 1 && args.a.is_none() && args.b.is_empty() {
+        return Ok(());
+    }
+    let advice = "name it alone, and no policies";
+    Err(Error::Input(format!("`{name}` measures programs, and takes the machine for itself; {advice}")))
+}
+
+pub(super) fn this_program() -> Result<PathBuf, Error> {
+    env::current_exe().map_err(|error| Error::Input(format!("this program is nowhere: {error}")))
+}
+
+/// Mallocs that were named beside those that are found.
+pub(super) fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
+    args.library.iter().map(|given| parse_library(given)).collect()
+}
+
+/// A program that a case needs and that is not here.
+fn missing(case: &Case) -> Option<String> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let is_here = |program: &str| env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).is_file());
+    case.needs.iter().find(|program| !is_here(program)).map(|program| (*program).to_owned())
+}
+
+/// A case as the benchmark knows it.
+fn load(case: Case) -> whole::Load {
+    let table = match case.table {
+        Table::Loads => whole::Table::Loads,
+        Table::Pairs => whole::Table::Pairs,
+        Table::Resident => whole::Table::Resident,
+        Table::Threads => whole::Table::Threads,
+        Table::Start => whole::Table::Start,
+        Table::Forks => whole::Table::Forks,
+    };
+    whole::Load { name: case.name, arguments: case.arguments, table, group: case.group }
+}
+
+fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {
+    let (name, options) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+        Error::Input(format!("`{given}` names no options; give NAME=OPTIONS, such as locks=sections=locks"))
+    })?;
+    Options::check(options.as_bytes()).map_err(|wrong| {
+        let wrong = String::from_utf8_lossy(wrong);
+        Error::Input(format!("--with: `{wrong}` is not understood; {}", Options::KNOWN))
+    })?;
+    Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::of_library(name, library) })
+}
+
+fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
+    let (name, path) =
+        given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
+            Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
+        })?;
+    Ok(whole::Malloc::of_library(name, Path::new(path)))
+}

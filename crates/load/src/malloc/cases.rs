@@ -1,0 +1,149 @@
+//! What reports measure: each load with its arguments, by the table that it stands in.
+
+use clap::ValueEnum;
+
+use super::{Workload, begin, compiler, redis};
+
+/// A table of a report: loads of which the same is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Table {
+    /// Whole programs after the classic shapes: CPU time and the most that is resident.
+    Loads,
+    /// A free and an allocation of a size, or of random sizes of a band: CPU time.
+    Pairs,
+    /// Blocks that are held, all of them written: resident over live.
+    Resident,
+    /// Threads that are idle, or come and go: what is resident of them.
+    Threads,
+    /// A small program: resident memory and page faults beyond the C library's.
+    Start,
+    /// Forks while threads allocate: children that do not end well.
+    Forks,
+}
+
+/// A load as a report makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Where it stands.
+    pub table: Table,
+    /// What has one mean with others of the table.
+    pub group: &'static str,
+    /// Its name in tables.
+    pub name: String,
+    /// What follows `freehold load malloc`.
+    pub arguments: Vec<String>,
+    /// What it does, in a sentence.
+    pub about: String,
+    /// Programs without which it cannot be made.
+    pub needs: &'static [&'static str],
+}
+
+/// A band of sizes.
+struct Band {
+    name: &'static str,
+    window: &'static str,
+    least: usize,
+    most: usize,
+    sizes: &'static [usize],
+}
+
+/// Sizes of pairs: such as begin and end a class, and such as lie between.
+const BANDS: [Band; 2] = [
+    Band {
+        name: "8 to 32 KiB",
+        window: "100 of 8 to 32 KiB",
+        least: 8 << 10,
+        most: 32 << 10,
+        sizes: &[8192, 8200, 12_288, 17_000, 24_576, 32_768],
+    },
+    Band {
+        name: "32 KiB to 1 MiB",
+        window: "100 of 32 KiB to 1 MiB",
+        least: (32 << 10) + 1,
+        most: 1 << 20,
+        sizes: &[40_000, 65_536, 100_000, 131_072, 300_000, 524_288, 1_048_576],
+    },
+];
+
+/// All of them, in the order of reports.
+pub fn cases() -> Vec<Case> {
+    Workload::value_variants().iter().flat_map(|&workload| of(workload)).collect()
+}
+
+fn of(workload: Workload) -> Vec<Case> {
+    match workload {
+        Workload::Pairs => BANDS.iter().flat_map(pairs).collect(),
+        _ => Case::plain(workload).into_iter().collect(),
+    }
+}
+
+/// Those of a band: each size alone, and many at once.
+fn pairs(band: &Band) -> impl Iterator<Item = Case> {
+    let case = move |name: String, about: &str, [least, most, live]: [usize; 3]| {
+        let arguments = ["--least", &least.to_string(), "--most", &most.to_string(), "--live", &live.to_string()];
+        let arguments = std::iter::once("pairs").chain(arguments).map(str::to_owned).collect();
+        Case { table: Table::Pairs, group: band.name, name, arguments, about: about.to_owned(), needs: &[] }
+    };
+    let single =
+        move |&size: &usize| case(size.to_string(), "A block of so many bytes, freed at once", [size, size, 1]);
+    let window = case(
+        band.window.to_owned(),
+        "A hundred blocks of random sizes, of which one is replaced",
+        [band.least, band.most, 100],
+    );
+    band.sizes.iter().map(single).chain(std::iter::once(window))
+}
+
+impl Case {
+    /// A load without arguments.
+    fn plain(workload: Workload) -> Option<Case> {
+        let value = workload.to_possible_value()?;
+        let needs: &[&str] = match workload {
+            Workload::Redis => &[redis::SERVER, redis::DRIVER],
+            Workload::Starts => &[begin::PROGRAM],
+            Workload::Compiler => &[compiler::COMPILER],
+            _ => &[],
+        };
+        Some(Case {
+            table: workload.table(),
+            group: "",
+            name: value.get_name().to_owned(),
+            arguments: vec![value.get_name().to_owned()],
+            about: value.get_help().map(ToString::to_string).unwrap_or_default(),
+            needs,
+        })
+    }
+}
+
+impl Workload {
+    fn table(self) -> Table {
+        match self {
+            Workload::Pairs => Table::Pairs,
+            Workload::HeldSmall | Workload::HeldWide | Workload::HeldAbove | Workload::Producers => Table::Resident,
+            Workload::IdleThreads | Workload::ComeAndGo => Table::Threads,
+            Workload::Starts => Table::Start,
+            Workload::Forks => Table::Forks,
+            _ => Table::Loads,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_has_cases_and_every_case_a_name_of_its_own() {
+        let cases = cases();
+        for table in Table::value_variants() {
+            assert!(cases.iter().any(|case| case.table == *table), "{table:?}");
+        }
+        let mut names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), cases.len());
+        for band in &BANDS {
+            assert!(band.sizes.iter().all(|size| (band.least..=band.most).contains(size)), "{}", band.name);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Blocks that stay, each of them written as a whole: what is resident beyond what was asked for?
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use fastrand::Rng;
+
+use super::Block;
+use super::cost::{Cost, Start};
+use super::work::{block, even_doublings};
+
+/// Which sizes are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sizes {
+    /// 16 to 1024 bytes, each as likely.
+    Small,
+    /// 1 KiB to 1 MiB, each doubling as likely.
+    Wide,
+    /// One byte more than a power of two or than a quarter, half or three quarters towards the next, to 32 KiB: where
+    /// mallocs that have four classes to a doubling, or fewer, round up most. Each size has as many bytes.
+    Above,
+}
+
+/// Powers of two that sizes of [`Sizes::Above`] begin at.
+const POWERS: std::ops::Range<usize> = 4..15;
+/// Classes to a doubling.
+const QUARTERS: usize = 4;
+const ABOVE: usize = (POWERS.end - POWERS.start) * QUARTERS;
+
+/// Sizes, one after the other, without asking for memory.
+struct Drawn {
+    sizes: Sizes,
+    chance: Rng,
+    /// Bytes of each size, for [`Sizes::Above`].
+    given: [usize; ABOVE],
+}
+
+impl Drawn {
+    fn of(sizes: Sizes) -> Drawn {
+        Drawn { sizes, chance: Rng::with_seed(7), given: [0; ABOVE] }
+    }
+
+    /// Of the size that has the fewest bytes so far.
+    fn above(&mut self) -> usize {
+        let at = (0..ABOVE).min_by_key(|&at| self.given[at]).unwrap_or_default();
+        let power = 1 << (POWERS.start + at / QUARTERS);
+        let size = power + power / QUARTERS * (at % QUARTERS) + 1;
+        self.given[at] += size;
+        size
+    }
+}
+
+impl Iterator for Drawn {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        Some(match self.sizes {
+            Sizes::Small => self.chance.usize(16..=1024),
+            Sizes::Wide => even_doublings(&mut self.chance, 1 << 10..=1 << 20),
+            Sizes::Above => self.above(),
+        })
+    }
+}
+
+/// Holds blocks of so many bytes together, or a few less.
+pub(super) fn held(sizes: Sizes, bytes: usize) -> io::Result<Cost> {
+    let enough = |total: &mut usize, size: usize| {
+        *total += size;
+        (*total <= bytes).then_some(size)
+    };
+    let planned = || Drawn::of(sizes).scan(0, enough);
+    let mut blocks: Vec<Option<Block>> = Vec::new();
+    // What holds them is resident before, and so no part of what they take.
+    blocks.resize_with(planned().count(), || None);
+    let start = Start::now()?;
+    for (place, size) in blocks.iter_mut().zip(planned()) {
+        *place = Some(filled(size));
+    }
+    let live = blocks.iter().flatten().map(|block| block.len()).sum();
+    Cost::since(start, live, blocks.len())
+}
+
+/// A block that is written from end to end.
+pub(super) fn filled(bytes: usize) -> Block {
+    let mut block = block(bytes);
+    block.fill(MaybeUninit::new(1));
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_above_classes_have_as_many_bytes_each() {
+        let mut drawn = Drawn::of(Sizes::Above);
+        let sizes: Vec<usize> = drawn.by_ref().take(200_000).collect();
+        assert!(sizes.contains(&17) && sizes.contains(&21) && sizes.contains(&((16 << 10) + 1)));
+        let (least, most) = (drawn.given.iter().min().unwrap(), drawn.given.iter().max().unwrap());
+        assert!(most - least <= 32 << 10, "{least} to {most}");
+    }
+
+    #[test]
+    fn as_much_is_held_as_was_asked_for() {
+        for sizes in [Sizes::Small, Sizes::Wide, Sizes::Above] {
+            let cost = held(sizes, 8 << 20).unwrap();
+            assert!((7 << 20..=8 << 20).contains(&cost.live), "{sizes:?}: {cost:?}");
+            assert!(cost.resident > 7 << 10 && cost.steps > 7, "{sizes:?}: {cost:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Threads that are idle after a burst, and threads that come and go: what does each leave resident?
+
+use std::fs;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use super::cost::{Cost, Start};
+use super::threads::a_thread_of_many;
+
+/// Bytes of a thread's stack.
+const STACK: usize = 128 << 10;
+/// Threads that come together.
+const TOGETHER: usize = 100;
+
+/// So many threads, each of which allocated and freed a mixture and waits. Their stacks are no malloc's and are not
+/// counted.
+pub(super) fn idle(count: usize) -> io::Result<Cost> {
+    let start = Start::now()?;
+    let (done, are_done) = channel();
+    let mut threads = Vec::new();
+    for number in 0..count {
+        let (wake, woken) = channel();
+        threads.push((wake, started(number, done.clone(), woken)?));
+    }
+    drop(done);
+    let mut stacks: Vec<usize> = are_done.iter().take(count).collect();
+    let mut cost = Cost::since(start, 0, count)?;
+    cost.resident = cost.resident.saturating_sub(of_stacks_kib(&mut stacks)?);
+    for (wake, thread) in threads {
+        drop(wake);
+        thread.join().expect("it only waits");
+    }
+    Ok(cost)
+}
+
+/// A thread that does its work, says where its stack is, and waits.
+fn started(number: usize, done: Sender<usize>, woken: Receiver<()>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().stack_size(STACK).spawn(move || {
+        let on_the_stack = a_thread_of_many(number);
+        _ = done.send((&raw const on_the_stack).addr());
+        drop(done);
+        _ = woken.recv();
+    })
+}
+
+/// What is resident of the mappings at these addresses, none of which is larger than a stack.
+fn of_stacks_kib(addresses: &mut [usize]) -> io::Result<u64> {
+    addresses.sort_unstable();
+    let (mut kib, mut is_stack) = (0, false);
+    for line in fs::read_to_string("/proc/self/smaps")?.lines() {
+        if let Some((from, to)) = range(line) {
+            let next = addresses.partition_point(|&address| address < from);
+            is_stack = addresses.get(next).is_some_and(|&address| address < to) && to - from <= 2 * STACK;
+        } else if is_stack && let Some(resident) = line.strip_prefix("Rss:") {
+            kib += resident.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default();
+        }
+    }
+    Ok(kib)
+}
+
+/// The addresses of a mapping, where a line begins one.
+fn range(line: &str) -> Option<(usize, usize)> {
+    let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+}
+
+/// So many threads, some at a time.
+pub(super) fn come_and_go(count: usize) -> io::Result<Cost> {
+    let start = Start::now()?;
+    for first in (0..count).step_by(TOGETHER) {
+        let threads = (first..count.min(first + TOGETHER))
+            .map(|number| thread::Builder::new().stack_size(STACK).spawn(move || a_thread_of_many(number)));
+        let threads: Vec<JoinHandle<usize>> = threads.collect::<io::Result<_>>()?;
+        threads.into_iter().for_each(|thread| _ = thread.join().expect("it only allocates"));
+    }
+    Cost::since(start, 0, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_found_and_left_out() {
+        let here = 0;
+        assert_eq!(of_stacks_kib(&mut []).unwrap(), 0);
+        let thread = thread::Builder::new().stack_size(STACK).spawn(move || {
+            let on_the_stack = [here; 64];
+            of_stacks_kib(&mut [on_the_stack.as_ptr().addr()]).unwrap()
+        });
+        let kib = thread.unwrap().join().unwrap();
+        assert!((4..=STACK as u64 / 1024).contains(&kib), "{kib}");
+        assert_eq!(range("7f00-7fff rw-p 0"), Some((0x7f00, 0x7fff)));
+        assert_eq!(range("Rss:    4 kB"), None);
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        assert_eq!(idle(5).unwrap().steps, 5);
+        assert_eq!(come_and_go(TOGETHER + 5).unwrap().steps, TOGETHER + 5);
+    }
+}

@@ -1,0 +1,64 @@
+//! Pairs: a block is freed and another one allocated, of one size or of a band of sizes, among few that live.
+//!
+//! The first byte of each block is written and no other, so that what is timed is the malloc, and those pages that it
+//! had given back.
+
+use std::hint::black_box;
+use std::io;
+use std::mem;
+
+use clap::Args;
+use fastrand::Rng;
+
+use super::cost::{Cost, Start};
+use super::work::even_doublings;
+
+/// Sizes and places that are drawn beforehand; a power of two.
+const DRAWN: usize = 1 << 12;
+
+/// What is replaced by what.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Shape {
+    /// Of `pairs`: bytes of the smallest block
+    #[arg(long, value_name = "BYTES", default_value_t = 8192)]
+    least: usize,
+    /// Of `pairs`: bytes of the largest block
+    #[arg(long, value_name = "BYTES", default_value_t = 8192)]
+    most: usize,
+    /// Of `pairs`: blocks that are in use at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    live: usize,
+}
+
+/// Replaces blocks so many times.
+pub(super) fn pairs(shape: &Shape, steps: usize) -> io::Result<Cost> {
+    let &Shape { least, most, live: count } = shape;
+    if least == 0 || least > most || count == 0 {
+        let advice = "give --least of 1 byte or more, --most that is not less, and --live of 1 or more";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there are no such blocks; {advice}")));
+    }
+    let mut chance = Rng::with_seed(6);
+    let drawn: Vec<(usize, usize)> =
+        (0..DRAWN).map(|_| (chance.usize(..count), even_doublings(&mut chance, least..=most))).collect();
+    let mut blocks: Vec<_> = (0..count).map(|number| written(drawn[number % DRAWN].1)).collect();
+    let mut replace = |steps: usize| {
+        for step in 0..steps {
+            let (at, size) = drawn[step % DRAWN];
+            drop(mem::take(&mut blocks[at]));
+            blocks[at] = written(size);
+        }
+    };
+    replace(steps / 10);
+    let start = Start::now()?;
+    replace(steps);
+    let mut cost = Cost::since(start, 0, steps)?;
+    cost.live = blocks.iter().map(|block| block.len()).sum();
+    Ok(cost)
+}
+
+/// A block whose first byte is written.
+fn written(bytes: usize) -> super::Block {
+    let mut block = Box::new_uninit_slice(bytes);
+    block[0].write(1);
+    black_box(block)
+}
