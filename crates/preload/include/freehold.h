@@ -34,7 +34,7 @@ int freehold_profile_dump(const char *path);
  * What a program's user may choose, in the environment before the program starts:
  *
  *   FREEHOLD_OPTIONS=return=frees|helper|never,keep=SIZE,age=MILLISECONDS,huge-pages=system|wanted,
- *                    sections=auto|locks,stats=off|exit|sizes,
+ *                    cpus=NUMBER,sections=auto|locks,hardened=off|on,stats=off|exit|sizes,
  *                    profile=PATH,profile-rate=SIZE,profile-signal=NUMBER
  *
  * In PATH, %p stands for the number of the process, and %n for how many profiles it has written before.

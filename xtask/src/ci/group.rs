@@ -6,9 +6,20 @@ use std::process;
 
 /// Bytes of memory of the group: what a program of 40 MiB needs beside, and no more.
 const LIMIT: &str = "75497472";
-/// Folder and file of the limit, where memory has a hierarchy of its own, and where all have one.
-const HIERARCHIES: [(&str, &str); 2] =
-    [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+/// Where memory has a hierarchy of its own, and where all controllers have one.
+const HIERARCHIES: [Hierarchy; 2] = [
+    Hierarchy { root: "/sys/fs/cgroup/memory", controllers: &["memory"], limit: "memory.limit_in_bytes" },
+    Hierarchy { root: "/sys/fs/cgroup", controllers: &[""], limit: "memory.max" },
+];
+
+/// A hierarchy of control groups.
+struct Hierarchy {
+    root: &'static str,
+    /// One of which stands in the line of a process's groups that is meant.
+    controllers: &'static [&'static str],
+    /// The file of the limit.
+    limit: &'static str,
+}
 
 /// The group, removed when dropped: nothing runs in it any more by then.
 pub struct Group {
@@ -19,25 +30,25 @@ impl Group {
     /// One of this process's own; nothing where it may not, or memory cannot be limited.
     pub fn new() -> Option<Group> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-        HIERARCHIES.iter().find_map(|(root, file)| {
-            let folder = Path::new(root).join(own(&groups, root)?).join(format!("freehold-{}", process::id()));
+        HIERARCHIES.iter().find_map(|hierarchy| {
+            let folder = Path::new(hierarchy.root).join(hierarchy.own(&groups)?);
+            let folder = folder.join(format!("freehold-{}", process::id()));
             fs::create_dir(&folder).ok()?;
             let group = Group { folder: folder.to_str()?.to_owned() };
-            fs::write(folder.join(file), LIMIT).is_ok().then_some(group)
+            fs::write(folder.join(hierarchy.limit), LIMIT).is_ok().then_some(group)
         })
     }
 }
 
-/// The group of this process below a hierarchy's root.
-fn own(groups: &str, root: &str) -> Option<PathBuf> {
-    let is_meant = |controllers: &str| match root.ends_with("memory") {
-        true => controllers.split(',').any(|name| name == "memory"),
-        false => controllers.is_empty(),
-    };
-    groups.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        is_meant(controllers).then(|| PathBuf::from(path.trim_start_matches('/')))
-    })
+impl Hierarchy {
+    /// The group of a process, below the root.
+    fn own(&self, groups: &str) -> Option<PathBuf> {
+        groups.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let is_meant = controllers.split(',').any(|name| self.controllers.contains(&name));
+            is_meant.then(|| PathBuf::from(path.trim_start_matches('/')))
+        })
+    }
 }
 
 impl Drop for Group {
@@ -52,9 +63,9 @@ mod tests {
 
     #[test]
     fn the_group_of_memory_is_found() {
+        let [first, second] = &HIERARCHIES;
         let groups = "4:memory:/a/b\n1:cpu:/\n0::/c\n";
-        assert_eq!(own(groups, "/sys/fs/cgroup/memory"), Some("a/b".into()));
-        assert_eq!(own(groups, "/sys/fs/cgroup"), Some("c".into()));
-        assert_eq!(own("1:cpu:/\n", "/sys/fs/cgroup/memory"), None);
+        assert_eq!((first.own(groups), second.own(groups)), (Some("a/b".into()), Some("c".into())));
+        assert_eq!(first.own("1:cpu:/\n"), None);
     }
 }

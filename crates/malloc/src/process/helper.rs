@@ -85,6 +85,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let Some(malloc) = MADE.get() else { return null_mut() };
     // SAFETY: a name that ends in zero, shorter than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"freehold".as_ptr()) };
+    let has_own_files = has_own_files();
     let mut seen = (0, 0);
     let mut idle = 0;
     while ORDER.load(Acquire) != STOP {
@@ -94,7 +95,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         let is_first = RETURNS.look(moment);
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
-        if idle == IDLE || now.free > LITTLE && pressure::is_short() {
+        if idle == IDLE || has_own_files && now.free > LITTLE && pressure::is_short() {
             shrink(malloc);
         } else if now.free > LITTLE {
             give_back_old(malloc);
@@ -106,6 +107,14 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         seen = (now.used, now.free);
     }
     null_mut()
+}
+
+/// Gives this thread a table of files of its own, without any: what it opens has no number of the program's, and what the
+/// program closes is closed. linux: CLOSE_RANGE_UNSHARE
+fn has_own_files() -> bool {
+    const UNSHARE: libc::c_uint = 1 << 1;
+    // SAFETY: closes files of no other thread's table.
+    unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, UNSHARE) == 0 }
 }
 
 /// Gives back all that is old, in steps.

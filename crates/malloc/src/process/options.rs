@@ -1,6 +1,7 @@
 //! `FREEHOLD_OPTIONS=key=value,...`: what a program's user may choose.
 //!
-//! What is not understood is said once, on standard error, and changes nothing.
+//! What is not understood is said once, on standard error, and changes nothing. A program that runs with more rights than
+//! its user is not told anything.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -115,6 +116,10 @@ impl Options {
     /// What the environment says.
     pub(super) fn of_environment() -> Options {
         let mut options = Options::DEFAULT;
+        // SAFETY: asks for a number alone: whether the program runs with more rights than its user has.
+        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            return options;
+        }
         // SAFETY: a name that ends in zero; the value stays while nobody changes the environment, which no other thread
         // does while the first allocation is under way.
         let value = unsafe {

@@ -1,11 +1,15 @@
 //! Whether memory is short where this process runs: near the limit of its control group, or stalled for it.
 //!
 //! The kernel's files are opened, read and closed at each look: a program that closes all files it did not open, and opens
-//! others, would have us read from those. Where there are no such files, memory is never short.
+//! others, would have us read from those. The helper does so in a table of files of its own. Where there are no such files,
+//! memory is never short.
 //!
 //! linux: Documentation/admin-guide/cgroup-v2.rst, Documentation/accounting/psi.rst
 
+use core::cell::UnsafeCell;
 use core::ffi::CStr;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::read;
@@ -26,12 +30,14 @@ const FIRST: Files = Files {
     folder: "/sys/fs/cgroup/memory",
     used: "/memory.usage_in_bytes",
     limits: &["/memory.limit_in_bytes"],
+    idle: "total_inactive_file ",
     stalls: None,
 };
 const SECOND: Files = Files {
     folder: "/sys/fs/cgroup",
     used: "/memory.current",
     limits: &["/memory.max", "/memory.high"],
+    idle: "inactive_file ",
     stalls: Some("/memory.pressure"),
 };
 
@@ -40,24 +46,79 @@ struct Files {
     folder: &'static str,
     used: &'static str,
     limits: &'static [&'static str],
+    /// What stands in `memory.stat` before the bytes of file pages that nobody uses.
+    idle: &'static str,
     stalls: Option<&'static str>,
+}
+
+/// How near the limit of the control group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// It has none.
+    None,
+    /// A part of it is left, or nobody can say now.
+    Far,
+    /// Little of it is left, beside file pages that nobody uses: these go when memory is needed.
+    Near,
 }
 
 /// Whether memory is short: the group's limit is near, or tasks of the group wait for memory. Costs some ten system
 /// calls.
 pub(super) fn is_short() -> bool {
-    with_group(|files, group| files.is_near(group) == Some(true) || files.is_stalled(group))
+    TEXT.with(|text| {
+        with_group(text, |files, group, text| files.limit(group, text) == Limit::Near || files.is_stalled(group, text))
+    })
+    .flatten()
+    .unwrap_or(false)
 }
 
-/// Whether the group's limit is near; `None` if it has none. Costs some ten system calls.
-pub(super) fn is_limit_near() -> Option<bool> {
-    with_group(Files::is_near)
+/// How near the group's limit is. Costs some ten system calls.
+pub(super) fn limit() -> Limit {
+    let limit = TEXT.with(|text| with_group(text, Files::limit));
+    limit.map_or(Limit::Far, |limit| limit.unwrap_or(Limit::None))
 }
 
-fn with_group<R: Default>(look: impl FnOnce(&Files, &str) -> R) -> R {
-    let mut text = [0; 4096];
-    let found = read_file(GROUPS, &mut text).and_then(group_of);
-    found.map_or_else(R::default, |(files, group)| look(&files, group))
+/// Room for what the kernel's files say, for one at a time: stacks of handlers may have none.
+struct Text {
+    is_busy: AtomicBool,
+    bytes: UnsafeCell<[u8; 8192]>,
+}
+
+// SAFETY: the bytes are those of whoever has made it busy.
+unsafe impl Sync for Text {}
+
+static TEXT: Text = Text { is_busy: AtomicBool::new(false), bytes: UnsafeCell::new([0; 8192]) };
+
+impl Text {
+    /// `None` if somebody else is at it.
+    fn with<R>(&self, look: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        if self.is_busy.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: whoever has made it busy has the bytes.
+        let result = look(unsafe { &mut *self.bytes.get() });
+        self.is_busy.store(false, Release);
+        Some(result)
+    }
+
+    /// In a child, whose other threads are not there.
+    fn forget(&self) {
+        self.is_busy.store(false, Relaxed);
+    }
+}
+
+/// In a child, which has one thread.
+pub(super) fn in_child() {
+    TEXT.forget();
+}
+
+/// Looks at the group of this process; nothing if it has none.
+fn with_group<R>(text: &mut [u8], look: impl FnOnce(&Files, &str, &mut [u8]) -> R) -> Option<R> {
+    let (path, rest) = text.split_at_mut(PATH);
+    let (files, group) = read_file(GROUPS, rest).and_then(group_of)?;
+    let path = path.get_mut(..group.len())?;
+    path.copy_from_slice(group.as_bytes());
+    Some(look(&files, core::str::from_utf8(path).ok()?, rest))
 }
 
 /// The group that memory is charged to, and its files.
@@ -73,19 +134,18 @@ fn group_of(text: &str) -> Option<(Files, &str)> {
 }
 
 impl Files {
-    fn is_near(&self, group: &str) -> Option<bool> {
-        let number = |name| {
-            let mut text = [0; 256];
-            self.read(group, name, &mut text)?.trim().parse::<u64>().ok()
-        };
+    fn limit(&self, group: &str, text: &mut [u8]) -> Limit {
         // "max" is no number, and no limit; the first version has a very large one.
-        let limit = self.limits.iter().filter_map(|name| number(name)).min().filter(|&limit| limit < NO_LIMIT)?;
-        Some(number(self.used)? > limit - limit / NEAR_SHARE)
+        let mut number = |name| self.read(group, name, text)?.trim().parse::<u64>().ok();
+        let limit = self.limits.iter().filter_map(|name| number(name)).min().filter(|&limit| limit < NO_LIMIT);
+        let Some(limit) = limit else { return Limit::None };
+        let Some(used) = number(self.used).filter(|&used| is_near(used, limit)) else { return Limit::Far };
+        let idle = self.read(group, "/memory.stat", text).and_then(|text| field(text, self.idle)).unwrap_or(0);
+        if is_near(used.saturating_sub(idle), limit) { Limit::Near } else { Limit::Far }
     }
 
-    fn is_stalled(&self, group: &str) -> bool {
-        let mut text = [0; 256];
-        self.stalls.and_then(|name| self.read(group, name, &mut text)).is_some_and(is_stalled)
+    fn is_stalled(&self, group: &str, text: &mut [u8]) -> bool {
+        self.stalls.and_then(|name| self.read(group, name, text)).is_some_and(is_stalled)
     }
 
     fn read<'t>(&self, group: &str, name: &str, text: &'t mut [u8]) -> Option<&'t str> {
@@ -97,6 +157,15 @@ impl Files {
         }
         read_file(CStr::from_bytes_until_nul(&path).ok()?, text)
     }
+}
+
+fn is_near(used: u64, limit: u64) -> bool {
+    used > limit - limit / NEAR_SHARE
+}
+
+/// The number behind a name that begins a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 /// Whether a line says that tasks waited for too long.
@@ -130,6 +199,16 @@ mod tests {
         assert_eq!(group("5:cpu,memory:/a\n0::/b\n"), Some((FIRST.used, "/a")));
         assert_eq!(group("5:cpu:/a\n"), None);
         assert_eq!(group(""), None);
+    }
+
+    #[test]
+    fn numbers_of_a_list_are_found_by_name() {
+        let text = "inactive_file 7\ntotal_inactive_file 4096\n";
+        assert_eq!(
+            ["inactive_file ", "total_inactive_file ", "file "].map(|name| field(text, name)),
+            [Some(7), Some(4096), None]
+        );
+        assert!(is_near(95, 100) && !is_near(90, 100));
     }
 
     #[test]

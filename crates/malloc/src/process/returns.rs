@@ -5,7 +5,8 @@
 //! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
 //! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
-//! When memory is short ([`pressure`](super::pressure)), all that is free goes back at the next look. What CPUs have at hand
+//! When the limit of the control group is near, or the helper sees that memory is short ([`pressure`](super::pressure)), all
+//! that is free goes back. What CPUs have at hand
 //! is given back by those on which nobody asks ([`spread`](super::spread)).
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
@@ -17,7 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::AnyHeap;
 use super::helper;
 use super::options::GiveBack;
-use super::pressure;
+use super::pressure::{self, Limit};
 use super::start::Malloc;
 use super::with_heap;
 
@@ -30,6 +31,13 @@ const STEP: usize = 2 << 20;
 const STEP_MAX: usize = 32 << 20;
 /// Bytes that a free gives back of what is old: less than a millisecond's work.
 const STEP_OLD: usize = 8 << 20;
+/// Bytes in use up to which nobody looks whether a limit is near.
+const LITTLE_USED: usize = 8 << 20;
+/// Bytes more in use, after which somebody looks again; never, if there is no limit.
+const GROWTH: usize = 1 << 20;
+const NEVER: usize = usize::MAX / 2;
+/// A program has not said how much to keep.
+const UNSAID: usize = usize::MAX;
 /// Milliseconds that are told apart.
 pub(super) const TICK: u32 = 250;
 
@@ -46,15 +54,6 @@ pub(super) struct Returns {
     /// Bytes that are kept, if the program has said so since it began.
     keep: AtomicUsize,
 }
-
-/// Bytes in use up to which nobody looks whether a limit is near.
-const LITTLE_USED: usize = 8 << 20;
-/// Bytes more in use, after which somebody looks again; never, if there is no limit.
-const GROWTH: usize = 1 << 20;
-const NEVER: usize = usize::MAX / 2;
-
-/// It has said nothing.
-const UNSAID: usize = usize::MAX;
 
 impl Returns {
     pub const fn new() -> Returns {
@@ -107,9 +106,9 @@ impl Returns {
     #[cold]
     #[inline(never)]
     fn look_at_limit(&self, malloc: &Malloc, used: usize) {
-        let is_near = pressure::is_limit_near();
-        self.looked_at.store(if is_near.is_none() { NEVER } else { used }, Relaxed);
-        if is_near == Some(true) {
+        let limit = pressure::limit();
+        self.looked_at.store(if limit == Limit::None { NEVER } else { used }, Relaxed);
+        if limit == Limit::Near {
             malloc.give_all_back();
         }
     }
@@ -124,12 +123,6 @@ impl Returns {
             UNSAID => malloc.options.keep,
             said => said,
         }
-    }
-
-    /// The moment of the last look.
-    #[inline]
-    pub fn moment(&self) -> u32 {
-        self.last.load(Relaxed)
     }
 
     /// Says that somebody looks at a moment, and whether nobody did before.
@@ -149,9 +142,9 @@ impl Returns {
         }
     }
 
-    /// Gives back some of what is old; all, if memory is short.
+    /// Gives back some of what is old; all, if the limit of the control group is near.
     fn give_old_back(&self, malloc: &Malloc, now: u32) {
-        if pressure::is_short() {
+        if self.looked_at.load(Relaxed) != NEVER && pressure::limit() == Limit::Near {
             return malloc.give_all_back();
         }
         malloc.drain_idle(now);

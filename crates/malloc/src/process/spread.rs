@@ -1,8 +1,9 @@
 //! Which CPUs have objects at hand, and since when nobody asked on them for more.
 //!
 //! What a CPU has is its own, so a program has as much idle memory as CPUs that it has ever run on. In a container on a
-//! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have objects:
-//! one more takes those of another, and a CPU on which nobody has asked for a while gives its own back.
+//! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have objects,
+//! and those on which somebody asks at this moment: one more takes those of another on which nobody does. And a CPU on
+//! which nobody has asked for a while gives its own back.
 //!
 //! A slow path says where it runs, in a byte of that CPU: nothing else is written, unless the byte says that the CPU had
 //! nothing.
@@ -12,14 +13,17 @@ use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use freehold::base::CpuId;
 
-use super::returns::TICK;
+use super::returns::{self, TICK};
 use super::start::Malloc;
-use super::{AnyHeap, RETURNS, SPREAD, with_heap};
+use super::{AnyHeap, SPREAD, with_heap};
 
 /// CPUs that are told apart; of others, every so many have one byte.
 const CPUS: usize = 1024;
 /// Moments of a byte: one more, and none, make what it can say.
 const MOMENTS: u32 = 254;
+
+/// Ages of free memory after which a CPU on which nobody asked gives up what it has.
+const IDLE_AGES: u32 = 4;
 
 /// Which CPUs have objects.
 #[repr(C)]
@@ -37,32 +41,32 @@ impl Spread {
         Spread { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
     }
 
-    /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than may.
+    /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than may
+    /// and it has not asked at this moment.
     #[inline]
     pub fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
         let last = &self.last[usize::from(cpu.0) % CPUS];
         let now = byte(moment);
-        if last.load(Relaxed) == now {
-            return None;
-        }
-        if last.swap(now, Relaxed) != 0 || self.count.fetch_add(1, Relaxed) < most {
-            return None;
-        }
-        self.take(cpu, |_| true)
+        if last.load(Relaxed) == now { None } else { self.note_moment(last, now, most) }
+    }
+
+    #[cold]
+    fn note_moment(&self, last: &AtomicU8, now: u8, most: u32) -> Option<CpuId> {
+        let is_new = last.swap(now, Relaxed) == 0;
+        let before = if is_new { self.count.fetch_add(1, Relaxed) + 1 } else { self.count.load(Relaxed) };
+        if before > most { self.take(|last| last != now) } else { None }
     }
 
     /// A CPU on which nobody has asked for so many moments, if there is one: it has nothing from now on.
     pub fn take_idle(&self, moment: u32, moments: u32) -> Option<CpuId> {
         let is_idle = |last: u8| (u32::from(byte(moment)) + MOMENTS - u32::from(last)) % MOMENTS > moments;
-        // No CPU is this one.
-        self.take(CpuId(u16::MAX), is_idle)
+        self.take(is_idle)
     }
 
-    /// The next CPU of such a moment, but this one.
-    fn take(&self, but: CpuId, is_meant: impl Fn(u8) -> bool) -> Option<CpuId> {
+    /// The next CPU of such a moment.
+    fn take(&self, is_meant: impl Fn(u8) -> bool) -> Option<CpuId> {
         let from = self.next.load(Relaxed) as usize;
-        let places = (0..CPUS).map(|step| (from + step) % CPUS).filter(|&at| at != usize::from(but.0) % CPUS);
-        let mut places = places;
+        let mut places = (0..CPUS).map(|step| (from + step) % CPUS);
         let found = places.find(|&at| {
             let last = self.last[at].load(Relaxed);
             last != 0 && is_meant(last) && self.last[at].compare_exchange(last, 0, Relaxed, Relaxed).is_ok()
@@ -73,14 +77,11 @@ impl Spread {
     }
 }
 
-/// Ages of free memory after which a CPU on which nobody asked gives up what it has.
-const IDLE_AGES: u32 = 4;
-
 impl Malloc {
     /// Notes where a slow path runs. Another CPU gives up what it has, if there are too many that have something.
     #[inline]
     pub fn note_cpu(&self) {
-        if let Some(other) = SPREAD.note(self.cpu(), RETURNS.moment(), self.options.cpus) {
+        if let Some(other) = SPREAD.note(self.cpu(), returns::now(), self.options.cpus) {
             self.drain(other);
         }
     }
@@ -114,10 +115,11 @@ mod tests {
     fn one_more_than_may_takes_the_place_of_another() {
         static SPREAD: Spread = Spread::new();
         assert_eq!([3, 5, 3].map(|cpu| SPREAD.note(CpuId(cpu), 7, 2)), [None; 3]);
-        assert_eq!(SPREAD.note(CpuId(9), 7, 2), Some(CpuId(3)));
-        assert_eq!(SPREAD.note(CpuId(3), 8, 2), Some(CpuId(5)));
-        assert_eq!(SPREAD.note(CpuId(3), 9, 2), None);
-        assert_eq!(SPREAD.note(CpuId(5), 9, 2), Some(CpuId(9)));
+        // All of them ask at this moment; at the next one a place is made for one that went beyond.
+        assert_eq!([9, 3].map(|cpu| SPREAD.note(CpuId(cpu), 7, 2)), [None; 2]);
+        assert_eq!(SPREAD.note(CpuId(5), 8, 2), Some(CpuId(3)));
+        assert_eq!(SPREAD.note(CpuId(9), 8, 2), None);
+        assert_eq!(SPREAD.note(CpuId(3), 9, 2), Some(CpuId(5)));
     }
 
     #[test]

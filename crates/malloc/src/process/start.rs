@@ -14,7 +14,7 @@ use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
 use rustix::thread::sched_yield;
 
 use super::options::{Hardened, Options, Sections};
-use super::{AnyHeap, GATE, Way, hardened, helper, profile, with_heap};
+use super::{AnyHeap, GATE, Way, hardened, helper, pressure, profile, with_heap};
 use crate::heap::{Heap, HeapConfig, HeapError, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
@@ -229,6 +229,7 @@ fn forks_wait_for_us() {
         GATE.open_in_child();
         helper::forget();
         profile::in_child();
+        pressure::in_child();
     }
     // SAFETY: functions that stay where they are; they take no lock that the C library has.
     let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -1,10 +1,11 @@
 //! Runs for a process that wants to notice: each ends before pages that nobody can access, and one that is given back is
 //! held for a while, without memory and inaccessible. So what goes beyond its end, or comes too late, ends at once.
 //!
-//! Each change of what can be accessed splits a mapping, of which a process may have some 65,000. Beyond that a run has
-//! no guard, and one that was given back can be accessed until it is handed out again.
+//! Each change of what can be accessed splits a mapping, of which a process may have some 65,000, for all that it does. So
+//! where very many runs are in use, no more of them have guards, and those that are given back can be accessed.
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 
@@ -13,6 +14,25 @@ use super::{Claimed, PAGE, Run, RunError, Runs, refused};
 
 /// Pages behind a run that nobody can access: addresses alone.
 const GUARD: u32 = 4;
+
+/// Runs in use or held, from which on no more are guarded or made inaccessible: a quarter of the mappings that a process
+/// may have are two for each. linux: DEFAULT_MAX_MAP_COUNT
+const GUARDED_MAX: u32 = 8 << 10;
+
+/// A run that was given back, without memory most often, and that nobody has.
+#[derive(Debug)]
+pub struct Held {
+    run: Claimed,
+    /// Whether it has lost its memory: pages that the program has locked stay.
+    is_empty: bool,
+}
+
+impl Held {
+    /// Bytes of it, with its guard.
+    pub fn bytes(&self) -> usize {
+        self.run.bytes()
+    }
+}
 
 /// The run that an address lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +52,9 @@ impl Runs {
     /// As for [`alloc`](Self::alloc).
     pub fn alloc_guarded(&self, pages: u32, align: u32) -> Result<Run, Errno> {
         let run = self.alloc(pages.checked_add(GUARD).ok_or(Errno::NOMEM)?, align)?;
+        if self.guarded.fetch_add(1, Relaxed) >= GUARDED_MAX {
+            return Ok(run);
+        }
         let guard = self.offset_of(run.start) + pages as usize * PAGE;
         // SAFETY: the pages were just allocated, and are given to nobody.
         let _guarded = unsafe { self.range.protect(guard, GUARD as usize * PAGE) };
@@ -54,21 +77,33 @@ impl Runs {
     ///
     /// # Safety
     /// The caller gives it up.
-    pub unsafe fn hold(&self, start: NonNull<u8>) -> Result<Claimed, RunError> {
+    pub unsafe fn hold(&self, start: NonNull<u8>) -> Result<Held, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
         let pages = self.table.claim(first).map_err(|kind| refused(kind, start))?;
         let (offset, bytes) = (first as usize * PAGE, pages as usize * PAGE);
-        // SAFETY: whoever had it gave it up; who accesses it all the same is to be noticed.
-        let _held = unsafe { self.range.give_back(offset, bytes).and_then(|()| self.range.protect(offset, bytes)) };
-        Ok(Claimed { first, pages })
+        // SAFETY: whoever had it gave it up.
+        let is_empty = unsafe { self.range.give_back(offset, bytes) }.is_ok();
+        if self.guarded.load(Relaxed) <= GUARDED_MAX {
+            // SAFETY: whoever had it gave it up; who accesses it all the same is to be noticed.
+            let _protected = unsafe { self.range.protect(offset, bytes) };
+        }
+        Ok(Held { run: Claimed { first, pages }, is_empty })
     }
 
     /// Lets a run that was held be handed out again. Takes a lock, and a system call. One that the system does not make
     /// accessible again stays held for ever.
-    pub fn release(&self, Claimed { first, pages }: Claimed) {
-        if self.range.commit(first as usize * PAGE, pages as usize * PAGE).is_ok() {
-            self.locked(|space| space.put_empty(&self.table, first, pages));
+    pub fn release(&self, Held { run: Claimed { first, pages }, is_empty }: Held) {
+        if self.range.commit(first as usize * PAGE, pages as usize * PAGE).is_err() {
+            return;
         }
+        self.guarded.fetch_sub(1, Relaxed);
+        self.locked(|space| {
+            if is_empty {
+                space.put_empty(&self.table, first, pages);
+            } else {
+                space.put(&self.table, first, pages, 0);
+            }
+        });
     }
 
     /// The run around an address, in use or held. Looks at each page from there back to where the run begins.

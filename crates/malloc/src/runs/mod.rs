@@ -22,8 +22,8 @@ mod table;
 mod tests;
 
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use freehold::base::CpuId;
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ use rustix::io::Errno;
 use crate::os::lock::Guarded;
 use crate::os::mmap::Reservation;
 use cached::Cached;
-pub use guarded::Around;
+pub use guarded::{Around, Held};
 use space::Space;
 pub use space::Usage;
 use table::{Kind, Table};
@@ -52,6 +52,8 @@ pub struct Runs {
     /// What the space says of its usage, for those who do not wait.
     used: AtomicUsize,
     backed: AtomicUsize,
+    /// Guarded runs in use, and held ones.
+    guarded: AtomicU32,
     range: Reservation,
 }
 
@@ -90,7 +92,7 @@ impl Runs {
         let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX) / HUGE * HUGE;
         let range = Reservation::inaccessible(pages as usize * PAGE, HUGE as usize * PAGE)?;
         let (table, cached, space) = (Table::new(pages)?, Cached::new(cpus)?, Guarded::new(Space::new(pages)));
-        Ok(Runs { table, cached, space, used: 0.into(), backed: 0.into(), range })
+        Ok(Runs { table, cached, space, used: 0.into(), backed: 0.into(), guarded: 0.into(), range })
     }
 
     /// The range that runs are in.

@@ -54,14 +54,15 @@ const PRELOAD: &str = "LD_PRELOAD";
     signal asked for if it has %n. A program that a signal ends leaves none but those.\n\n\
     Exit status: that of the program; 2 if it could not be started.")]
 pub struct RunArgs {
-    /// Say on standard error what was used, when the program ends, and each program that it starts
+    /// Say on standard error what each program used, when it ends: this one, and those that it starts
     #[arg(long)]
     stats: bool,
 
     /// Look for misuse of memory: writes beyond a block or after it was freed, double and invalid frees. A program that
-    /// does so ends with a report. Costs 16 bytes a block, and time
-    #[arg(long)]
+    /// does so ends with a report. Costs 16 bytes a block, some MiB of freed blocks that are held, and time
+    #[arg(long, conflicts_with = "profile")]
     hardened: bool,
+
     /// Write to FILE, when the program ends, which calls hold its memory: a sampled heap profile for pprof
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,

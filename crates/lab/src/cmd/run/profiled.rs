@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, process, thread};
 
 use freehold_measure::output::{try_file, write_atomically};
@@ -33,7 +34,9 @@ pub fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error
     command.env(OPTIONS, format!("{options},profile={}", pattern.display()));
     let program = command.get_program().to_string_lossy().into_owned();
     // Signals that come before there is a program wait for it.
-    let signals = SignalsInfo::<WithRawSiginfo>::new(PASSED_ON);
+    let ignored = ignored_signals();
+    let passed_on = PASSED_ON.into_iter().filter(|signal| ignored & 1 << (signal - 1) == 0);
+    let signals = SignalsInfo::<WithRawSiginfo>::new(passed_on);
     let signals = signals.map_err(|error| Error::Input(format!("signals cannot be passed on: {error}")))?;
     let child = command.spawn().map_err(|error| Error::Input(format!("`{program}` cannot be run: {error}")))?;
     let main = child.id();
@@ -42,10 +45,17 @@ pub fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error
     if written == 0 {
         eprintln!(
             "freehold: `{program}` has left no profile: the library writes it when a program returns from main or calls \
-             exit, or by --set profile-signal=NUMBER"
+             exit (some end by _exit, or by a signal), and where --set profile-signal=NUMBER asks for it"
         );
     }
     if status.success() { Ok(()) } else { Err(Error::Passed(status)) }
+}
+
+/// Signals that this program was told to ignore, as bits: so will be the other, if nobody handles them here.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.unwrap_or(0)
 }
 
 /// Waits for a program, and passes signals on to it until it has ended.
@@ -106,7 +116,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn create() -> Result<Folder, Error> {
-        let folder = env::temp_dir().join(format!("freehold-profile-{}", process::id()));
+        let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let folder = env::temp_dir().join(format!("freehold-profile-{}-{moment:x}", process::id()));
         let cannot = |why: &str| Error::Input(format!("{} cannot hold profiles: {why}; set TMPDIR", folder.display()));
         if folder.to_str().is_none_or(|name| name.contains([',', '%'])) {
             return Err(cannot("its name has a comma or percent sign"));

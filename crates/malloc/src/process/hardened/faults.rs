@@ -37,6 +37,13 @@ pub(in crate::process) fn watch() {
 extern "C" fn stopped(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: what ends the program is the signal's default from now on: when this returns, the access is tried again.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: the kernel hands over what it knows of the signal.
+    if unsafe { (*about).si_code } <= 0 {
+        // Somebody has sent it: nothing is tried again, so it is sent once more.
+        // SAFETY: ends the process, as the signal does by default.
+        unsafe { libc::raise(signal) };
+        return;
+    }
     // SAFETY: the kernel hands over what it knows of the access.
     let address = unsafe { (*about).si_addr() }.addr();
     let _written = say(&mut StandardError, address, &Registers::of(context));

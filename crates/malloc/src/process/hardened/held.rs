@@ -1,24 +1,23 @@
 //! Blocks that were given back, and are not used again yet.
 //!
-//! One that is given back takes the place of another, which leaves: one atomic step. Places are found by the block's
-//! seal, which nobody can foretell, so how long a block stays is chance: as many frees of its size as there are places,
-//! on average. Each CPU, or each 16th of them, has places of its own, so what is held is bounded, whatever their number:
+//! One that is given back takes the place of the one that came first, which leaves: one atomic step. Each CPU, or each
+//! 16th of them, has places of its own, so what is held is bounded, whatever their number:
 //!
 //! ```text
 //! up to 1 KiB        1024 places       1 MiB at most
 //! up to 32 KiB         64              2 MiB
-//! runs of pages      1024 of all CPUs, in the order in which they came: they have no memory
+//! runs of pages      1024 of all CPUs: they have no memory, but an eighth of the addresses that there are for runs at most
 //! ```
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use freehold::base::CpuId;
 
 use super::{Site, Slot};
 use crate::os::lock::Guarded;
-use crate::runs::Claimed;
+use crate::runs;
 
 /// CPUs that have places of their own.
 const STRIPES: usize = 16;
@@ -39,6 +38,8 @@ const WORD: usize = 8;
 /// A CPU's.
 #[repr(align(64))]
 struct Stripe {
+    /// Blocks that came. Who is moved between reading and writing it takes a place twice, which does no harm.
+    came: AtomicUsize,
     small: [Place; SMALL_PLACES],
     large: [Place; LARGE_PLACES],
 }
@@ -46,6 +47,7 @@ struct Stripe {
 impl Stripe {
     const fn new() -> Stripe {
         Stripe {
+            came: AtomicUsize::new(0),
             small: [const { AtomicU64::new(0) }; SMALL_PLACES],
             large: [const { AtomicU64::new(0) }; LARGE_PLACES],
         }
@@ -61,14 +63,17 @@ pub(super) struct HeldRun {
     pub asked: usize,
     pub allocated: Site,
     pub freed: Site,
-    pub run: Claimed,
+    pub run: runs::Held,
 }
 
 /// Runs in the order in which they came.
 #[derive(Debug)]
 struct Ring {
     runs: [Option<HeldRun>; RUNS],
+    /// Where the next one goes, and the one leaves that came first.
     next: usize,
+    /// Bytes of addresses of all.
+    bytes: usize,
 }
 
 /// All that is held.
@@ -84,7 +89,7 @@ impl Held {
     const fn new() -> Held {
         Held {
             stripes: [const { Stripe::new() }; STRIPES],
-            runs: Guarded::new(Ring { runs: [const { None }; RUNS], next: 0 }),
+            runs: Guarded::new(Ring { runs: [const { None }; RUNS], next: 0, bytes: 0 }),
         }
     }
 
@@ -93,12 +98,9 @@ impl Held {
     pub fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
         let stripe = &self.stripes[usize::from(cpu.0) % STRIPES];
         let places: &[Place] = if slot.bytes() <= SMALL { &stripe.small } else { &stripe.large };
-        read(places[slot.lot() % places.len()].swap(written(slot), AcqRel))
-    }
-
-    /// Shows each block that is held.
-    pub fn each(&self, visit: impl FnMut(Slot)) {
-        self.places().filter_map(|place| read(place.load(Acquire))).for_each(visit);
+        let came = stripe.came.load(Relaxed);
+        stripe.came.store(came.wrapping_add(1), Relaxed);
+        read(places[came % places.len()].swap(written(slot), AcqRel))
     }
 
     /// Takes each block that is held.
@@ -115,12 +117,23 @@ impl Held {
         let mut ring = self.runs.lock();
         let next = ring.next;
         ring.next = (next + 1) % RUNS;
-        ring.runs[next].replace(run)
+        ring.bytes += run.run.bytes();
+        let left = ring.runs[next].replace(run);
+        ring.bytes -= left.as_ref().map_or(0, |left| left.run.bytes());
+        left
     }
 
-    /// Takes a run that is held.
-    pub fn pop_run(&self) -> Option<HeldRun> {
-        self.runs.lock().runs.iter_mut().find_map(Option::take)
+    /// Takes the run that came first, if all of them have more than so many bytes.
+    pub fn pop_run(&self, bytes: usize) -> Option<HeldRun> {
+        let mut ring = self.runs.lock();
+        if ring.bytes <= bytes {
+            return None;
+        }
+        let next = ring.next;
+        let first = (0..RUNS).map(|step| (next + step) % RUNS).find(|&at| ring.runs[at].is_some())?;
+        let left = ring.runs[first].take();
+        ring.bytes -= left.as_ref().map_or(0, |left| left.run.bytes());
+        left
     }
 
     /// What is known of the held run that begins there.

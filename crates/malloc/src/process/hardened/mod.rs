@@ -12,7 +12,7 @@
 //! not noticed           a read of a small block that is free (it reads a pattern, which is no address); a write far away
 //! ```
 //!
-//! Requests take a CPU's objects as in any process. New slabs hand out theirs in random order.
+//! Requests find objects with their CPU as in any process, if by a longer way. New slabs hand out theirs in random order.
 
 mod faults;
 mod held;
@@ -21,13 +21,15 @@ mod seal;
 
 use core::ptr::NonNull;
 
-use super::{AnyHeap, Block, MADE, NESTED, PAGE, Place, Site, enter, free_within, front_of, with_heap};
+use super::{AnyHeap, Block, MADE, NESTED, PAGE, Place, RETURNS, Site, enter, free_within, front_of, with_heap};
 use crate::process::start::Malloc;
 use freehold::slab::cpu::Pushed;
 use held::{HELD, HeldRun};
 use report::{Misuse, end};
 use seal::{SEAL, Slot, State};
 
+/// Runs that are held have this part of the addresses for runs at most.
+const HELD_SHARE: usize = 8;
 /// Bytes of the smallest block: a held one says who gave it back.
 const SIZE_MIN: usize = 8;
 
@@ -80,9 +82,10 @@ fn allocate_slow(malloc: &'static Malloc, place: Place, align: usize, size: usiz
 fn allocate_run(malloc: &'static Malloc, pages: u32, align: u32) -> Option<Block> {
     let Some(_within) = enter() else { return super::allocate_nested(pages as usize * PAGE, align as usize * PAGE) };
     let run = malloc.runs.alloc_guarded(pages, align).or_else(|_| {
-        release_all(malloc);
+        release_runs(malloc, 0);
         malloc.runs.alloc_guarded(pages, align)
     });
+    RETURNS.after_growth(malloc);
     run.ok().map(|run| Block { start: run.start, is_zero: run.is_zero })
 }
 
@@ -127,7 +130,8 @@ pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size:
 /// Looks at all blocks that are held: at the exit, whoever wrote to one is told.
 pub fn check_held() {
     if MADE.hardened().is_some() {
-        HELD.each(expect_untouched);
+        // Taken, so that no thread that goes on hands it out before it is looked at.
+        HELD.take_all(expect_untouched);
     }
 }
 
@@ -223,14 +227,20 @@ fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
     if let Some(left) = HELD.push_run(held) {
         malloc.runs.release(left.run);
     }
+    release_runs(malloc, malloc.runs.range().bytes() / HELD_SHARE);
 }
 
 /// Lets go of all that is held, so that it can be used again.
 fn release_all(malloc: &'static Malloc) {
     HELD.take_all(|slot| release(malloc, slot));
     if let Some(_within) = enter() {
-        while let Some(left) = HELD.pop_run() {
-            malloc.runs.release(left.run);
-        }
+        release_runs(malloc, 0);
+    }
+}
+
+/// Lets go of runs that are held, until they have no more than so many bytes of addresses. Within a slow path.
+fn release_runs(malloc: &'static Malloc, bytes: usize) {
+    while let Some(left) = HELD.pop_run(bytes) {
+        malloc.runs.release(left.run);
     }
 }

@@ -39,11 +39,13 @@ impl fmt::Display for Misuse {
         match self {
             Misuse::Object(error) => write!(f, "invalid free: {error}"),
             Misuse::Run(RunError::Interior { .. }) => f.write_str("invalid free: it is inside of a block, or of none"),
-            Misuse::DoubleFree | Misuse::Run(RunError::DoubleFree { .. }) => f.write_str("double free: the block was given back before"),
+            Misuse::DoubleFree | Misuse::Run(RunError::DoubleFree { .. }) => {
+                f.write_str("double free: the block was given back before")
+            }
             Misuse::Taken => f.write_str("double free: the block was given back by two threads at once"),
             Misuse::Overrun => f.write_str("overflow: somebody wrote behind the block's last byte"),
             Misuse::Broken => f.write_str(
-                "overflow or invalid free: what stands behind the block was overwritten, or no block in use begins here",
+                "overflow, most likely: what stands behind the block was overwritten, or no block in use begins here",
             ),
             Misuse::UseAfterFree => f.write_str("use after free: somebody wrote to the block after it was given back"),
             Misuse::Size { said } => write!(f, "wrong size: the block is freed as one of {said} bytes"),

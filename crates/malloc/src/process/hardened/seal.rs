@@ -70,7 +70,7 @@ impl Slot {
     #[inline]
     pub fn seal(&self, size: usize, site: Site) {
         let padding = self.bytes - SEAL - size;
-        debug_assert!(padding < 1 << PADDING_BITS, "a block is not much larger than what was asked for");
+        assert!(padding < 1 << PADDING_BITS, "a block is not much larger than what was asked for");
         let tag = self.tag(LIVE, site.0 as u64, padding as u64);
         self.set(1, site.0 as u64);
         self.set(0, tag);
@@ -94,11 +94,6 @@ impl Slot {
         self.set(0, !self.word(0));
     }
 
-    /// A number that says little of the block, and nothing to who does not know the secret.
-    pub fn lot(&self) -> usize {
-        (self.word(0) >> PADDING_BITS) as usize
-    }
-
     /// Bytes with the seal.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -106,10 +101,12 @@ impl Slot {
 
     /// What its seal says.
     pub fn state(&self) -> State {
-        match () {
-            () if self.is_live() => State::Live,
-            () if self.is_held() => State::Held,
-            () => State::Broken,
+        if self.is_live() {
+            State::Live
+        } else if self.is_held() {
+            State::Held
+        } else {
+            State::Broken
         }
     }
 

@@ -30,7 +30,7 @@ use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
@@ -85,6 +85,8 @@ struct Profile {
     state: UnsafeCell<MaybeUninit<State>>,
     /// Whether somebody writes, who then has the words.
     is_busy: AtomicBool,
+    /// The words of the thread that does.
+    writer: AtomicUsize,
     scratch: UnsafeCell<Scratch>,
     /// Whether a signal has asked for a profile that nobody has written yet.
     is_wanted: AtomicBool,
@@ -100,6 +102,7 @@ static PROFILE: Profile = Profile {
     is_on: AtomicBool::new(false),
     state: UnsafeCell::new(MaybeUninit::uninit()),
     is_busy: AtomicBool::new(false),
+    writer: AtomicUsize::new(0),
     scratch: UnsafeCell::new(Scratch::new()),
     is_wanted: AtomicBool::new(false),
     written: AtomicU32::new(0),
@@ -249,7 +252,12 @@ pub fn write(name: Option<&CStr>) -> Result<(), Errno> {
     if thread::current().depth.load(Relaxed) != 0 {
         return Err(Errno::AGAIN);
     }
+    let own = core::ptr::from_ref(thread::current()).addr();
     while PROFILE.is_busy.swap(true, Acquire) {
+        // A handler that interrupts whoever writes would wait for ever.
+        if PROFILE.writer.load(Relaxed) == own {
+            return Err(Errno::AGAIN);
+        }
         sched_yield();
     }
     let result = write_busy(state, name);
@@ -272,6 +280,14 @@ pub fn at_exit(to: &mut dyn Write) {
 
 /// By whoever has made the process busy.
 fn write_busy(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
+    PROFILE.writer.store(core::ptr::from_ref(thread::current()).addr(), Relaxed);
+    let result = write_by(state, name);
+    PROFILE.writer.store(0, Relaxed);
+    result
+}
+
+/// By the thread that is noted as the one that writes.
+fn write_by(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
     // SAFETY: whoever has made the process busy has the words.
     let scratch = unsafe { &mut *PROFILE.scratch.get() };
     let named = match name {
