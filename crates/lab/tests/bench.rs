@@ -50,7 +50,7 @@ fn the_list_names_every_benchmark_and_case() {
     let listed = json(&["bench", "--list", "--json", "-"]);
     let names: Vec<_> =
         listed["benches"].as_array().unwrap().iter().map(|bench| bench["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["flags", "contig", "pages", "compaction", "slab", "harness", "malloc"]);
+    assert_eq!(names, ["flags", "contig", "pages", "compaction", "slab", "harness", "malloc", "corruption"]);
     let said = text(&["bench", "--list"]);
     for bench in listed["benches"].as_array().unwrap() {
         for case in bench["cases"].as_array().unwrap() {
