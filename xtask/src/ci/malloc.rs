@@ -217,6 +217,11 @@ impl Place {
         Ok(command)
     }
 
+    /// What `env` sets for the library and options, where what starts a program is not to have them.
+    pub fn settings(&self, options: &str) -> [String; 2] {
+        [format!("LD_PRELOAD={}", self.library.display()), format!("FREEHOLD_OPTIONS={options}")]
+    }
+
     fn joined(&self) -> Result<std::ffi::OsString, Error> {
         env::join_paths(&self.path).map_err(|error| Error::Failed(format!("PATH: {error}")))
     }

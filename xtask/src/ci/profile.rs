@@ -53,8 +53,11 @@ pub fn run(place: &Place) -> Result<usize, Error> {
         for (way, files) in &WAYS {
             let file = place.scratch.join(format!("{way}-{number}.heap"));
             let options = format!("{options},profile={},profile-rate=4096,profile-signal=12", file.display());
-            let words = ["timeout", PATIENCE, &program.to_string_lossy(), way, &file.to_string_lossy()];
-            command::output(&mut place.command(&words, Some(&options))?)?;
+            // Whatever ends a program that hangs would write a profile of its own over the program's.
+            let [library, options] = place.settings(&options);
+            let (name, file_name) = (program.to_string_lossy(), file.to_string_lossy());
+            let words = ["timeout", PATIENCE, "env", &library, &options, &name, way, &file_name];
+            command::output(&mut place.command(&words, None)?)?;
             for (ending, known) in *files {
                 let file = written(&file, ending)?;
                 hold(&held(&program, &file)?, known)

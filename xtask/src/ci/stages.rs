@@ -50,7 +50,7 @@ pub static STAGES: [Stage; 17] = [
     Stage {
         name: "malloc",
         summary: "real programs, and C's conformance, under the malloc",
-        budget: 180,
+        budget: 240,
         run: malloc::run,
     },
     Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
