@@ -2,7 +2,7 @@
 //!
 //! Fast paths do not look. A slow path that ends a function begins with the stack as that function found it, and so with
 //! the return address on top of it, or in the register that holds it: there it is taken, in a step that does no more
-//! ([`hand_on_site`](crate::hand_on_site)).
+//! ([`hand_on_site`]).
 
 use core::fmt;
 

@@ -14,7 +14,7 @@
 //! are what they are without: only a free of a run looks whether it was a sample. Where no profile is asked for, nothing
 //! is counted; who has no hand looks at one word more.
 //!
-//! A profile is written at exit ([`at_exit`]), when it is asked for ([`write`]), and by a signal, whose handler writes it
+//! A profile is written at exit ([`at_exit`]), when it is asked for ([`write()`]), and by a signal, whose handler writes it
 //! at once unless it has interrupted the allocator: then the thread's next request does, or the helper.
 
 mod dump;
