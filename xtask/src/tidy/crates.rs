@@ -44,6 +44,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
         &[
             "freehold",
             "freehold-disasm",
+            "freehold-load",
             "freehold-malloc",
             "freehold-measure",
             "freehold-objects",

@@ -4,15 +4,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use freehold_load::corruption::{CORRUPTED, HARMLESS};
 use serde::Serialize;
 
 use super::roster::Checked;
 use crate::error::Error;
 use crate::whole::CHOOSING;
-
-/// What a case prints that nobody ended.
-const HARMLESS: &str = "harmless";
-const CORRUPTED: &str = "corrupted";
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

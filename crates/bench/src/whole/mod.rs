@@ -23,8 +23,8 @@ mod sheet;
 use std::path::PathBuf;
 
 use fastrand::Rng;
+use freehold_load::malloc::Table;
 use freehold_measure::progress::Progress;
-use serde::Serialize;
 
 use crate::error::Error;
 pub(crate) use cost::CHOOSING;
@@ -68,24 +68,6 @@ pub struct Load {
     pub table: Table,
     /// What it has one mean with, of its table.
     pub group: &'static str,
-}
-
-/// What is asked of loads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Table {
-    /// CPU time and peak of a whole program.
-    Loads,
-    /// CPU time of a free and an allocation.
-    Pairs,
-    /// Resident over live.
-    Resident,
-    /// What threads leave resident.
-    Threads,
-    /// What the start of a small program takes.
-    Start,
-    /// What becomes of children.
-    Forks,
 }
 
 /// What every malloc took for every load: by round, load and malloc; nothing where it failed.

@@ -98,10 +98,16 @@ fn double_free_later(c: C, bytes: usize, others: usize) {
 }
 
 fn double_free_by_another_thread(c: C, bytes: usize) {
-    let block = c.malloc(bytes).expose_provenance();
-    let free = move || c.free(std::ptr::with_exposed_provenance_mut(block));
-    thread::spawn(free).join().expect("it frees");
-    free();
+    c.free(freed_by_another_thread(c, bytes));
+}
+
+/// A block that another thread has given back.
+fn freed_by_another_thread(c: C, bytes: usize) -> *mut u8 {
+    let block = c.malloc(bytes);
+    let address = block.expose_provenance();
+    let other = thread::spawn(move || c.free(std::ptr::with_exposed_provenance_mut(address)));
+    other.join().expect("it frees");
+    block
 }
 
 fn double_free_after_realloc(c: C, bytes: usize) {
@@ -238,10 +244,7 @@ fn write_after_free_of_many(c: C, bytes: usize) {
 }
 
 fn write_after_free_elsewhere(c: C, bytes: usize) {
-    let block = c.malloc(bytes).expose_provenance();
-    let free = move || c.free(std::ptr::with_exposed_provenance_mut(block));
-    thread::spawn(free).join().expect("it frees");
-    poke(std::ptr::with_exposed_provenance_mut(block), 8, 0x41);
+    poke(freed_by_another_thread(c, bytes), 8, 0x41);
 }
 
 /// Makes a free block lead to memory that is none, as an attacker would.

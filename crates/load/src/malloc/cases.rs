@@ -1,11 +1,13 @@
 //! What reports measure: each load with its arguments, by the table that it stands in.
 
 use clap::ValueEnum;
+use serde::Serialize;
 
 use super::{Workload, begin, compiler, redis};
 
 /// A table of a report: loads of which the same is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Table {
     /// Whole programs after the classic shapes: CPU time and the most that is resident.
     Loads,

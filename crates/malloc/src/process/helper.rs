@@ -96,9 +96,9 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
         if idle == IDLE || has_own_files && now.free > LITTLE && pressure::is_short() {
-            shrink(malloc);
+            shrink(malloc, moment);
         } else if now.free > LITTLE {
-            give_back_old(malloc);
+            give_back_old(malloc, moment);
         }
         if is_first && let Some(_within) = enter() {
             malloc.drain_idle(moment);
@@ -118,8 +118,7 @@ fn has_own_files() -> bool {
 }
 
 /// Gives back all that is old, in steps.
-fn give_back_old(malloc: &Malloc) {
-    let now = returns::now();
+fn give_back_old(malloc: &Malloc, now: u32) {
     let until = now.saturating_sub(malloc.options.age / returns::TICK);
     if let Some(_within) = enter() {
         malloc.runs.drain(now);
@@ -144,8 +143,8 @@ fn give_heap_back(malloc: &Malloc) {
 }
 
 /// Gives back all runs, and what CPUs have at hand, if that can be taken from afar, and all that is free then.
-fn shrink(malloc: &Malloc) {
-    give_runs_back(malloc, returns::now());
+fn shrink(malloc: &Malloc, now: u32) {
+    give_runs_back(malloc, now);
     if let Some(_within) = enter()
         && malloc.can_fence()
     {

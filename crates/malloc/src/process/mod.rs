@@ -192,14 +192,22 @@ fn allocate_without_hand(place: Place, size: usize, align: usize, site: Site) ->
 /// Nobody uses it any more.
 #[inline(always)]
 pub unsafe fn free(object: *mut u8) {
-    if let Some(front) = front() {
-        // SAFETY: the caller gives up what it got.
-        if unsafe { front.put_back(object) } == Pushed::Done {
-            return;
+    // SAFETY: the caller gives up what it got.
+    unsafe {
+        if !leave_at_hand(object) {
+            free_slow(object);
         }
     }
+}
+
+/// Leaves an object with this CPU, if that is all there is to do.
+///
+/// # Safety
+/// As for [`free`], if so.
+#[inline(always)]
+unsafe fn leave_at_hand(object: *mut u8) -> bool {
     // SAFETY: the caller gives up what it got.
-    unsafe { free_slow(object) };
+    front().is_some_and(|front| unsafe { front.put_back(object) } == Pushed::Done)
 }
 
 /// The same for a caller that knows who asked.
@@ -216,14 +224,12 @@ pub unsafe fn free_for(object: *mut u8, site: Site) {
 /// Nobody uses it any more.
 #[inline(always)]
 pub unsafe fn free_sized(object: *mut u8, size: usize) {
-    if let Some(front) = front() {
-        // SAFETY: the caller gives up what it got.
-        if unsafe { front.put_back(object) } == Pushed::Done {
-            return;
+    // SAFETY: the caller gives up what it got.
+    unsafe {
+        if !leave_at_hand(object) {
+            free_sized_slow(object, size);
         }
     }
-    // SAFETY: the caller gives up what it got.
-    unsafe { free_sized_slow(object, size) };
 }
 
 /// Bytes of a block that may be used; the program ends with a message if it is none.
@@ -313,7 +319,7 @@ impl Place {
 fn allocate_object(size: usize, align: usize) -> Option<Block> {
     let Some(_entered) = enter() else { return allocate_nested(size, align) };
     let malloc = MADE.or_start()?;
-    malloc.note_cpu();
+    malloc.note_cpu(returns::now());
     let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
     let object = object.or_else(|| {
         // Runs may hold memory that they do not use.
@@ -393,24 +399,24 @@ fn free_any(object: *mut u8, asked: Asked, site: Site) {
 fn free_within(object: NonNull<u8>) {
     let Some(malloc) = MADE.get() else { refuse(object, &"it is no object of this program's malloc") };
     let address = object.as_ptr().addr();
-    let freed = if malloc.runs.contains(address) {
+    if malloc.runs.contains(address) {
         profile::forget(object);
         match malloc.runs.free_at_hand(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
-            Kept::AtHand => return,
+            Kept::AtHand => {}
             Kept::No(claimed) => {
-                let bytes = claimed.bytes();
-                malloc.runs.free(claimed, returns::now());
-                bytes
+                let (bytes, now) = (claimed.bytes(), returns::now());
+                malloc.runs.free(claimed, now);
+                RETURNS.after_free(malloc, bytes, now);
             }
         }
     } else {
         // SAFETY: the caller of `free` gave it up.
         let freed = with_heap!(&malloc.heap, heap => unsafe { heap.free(object) });
         freed.unwrap_or_else(|error| refuse(object, &error));
-        malloc.note_cpu();
-        PAGE
-    };
-    RETURNS.after_free(malloc, freed);
+        let now = returns::now();
+        malloc.note_cpu(now);
+        RETURNS.after_free(malloc, PAGE, now);
+    }
 }
 
 /// Frees what a handler could not.

@@ -5,9 +5,9 @@
 //! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
 //! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
-//! When the limit of the control group is near, or the helper sees that memory is short ([`pressure`](super::pressure)), all
-//! that is free goes back. What CPUs have at hand
-//! is given back by those on which nobody asks ([`spread`](super::spread)).
+//! When the limit of the control group is near, or the helper sees that memory is short ([`pressure`](super::pressure)),
+//! all that is free goes back. What CPUs have at hand is given back by those on which nobody asks
+//! ([`spread`](super::spread)).
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
 //! and no huge page.
@@ -67,7 +67,7 @@ impl Returns {
 
     /// Gives back what is more than should be kept, after so many bytes were freed, and some of what is old.
     #[inline]
-    pub fn after_free(&self, malloc: &Malloc, freed: usize) {
+    pub fn after_free(&self, malloc: &Malloc, freed: usize, now: u32) {
         if malloc.options.give_back == GiveBack::Never {
             return;
         }
@@ -75,7 +75,6 @@ impl Returns {
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
-            let now = now();
             // What is too much grows by so much with each free. A helper does more of it, and holds nobody up.
             let wanted = match malloc.options.give_back {
                 GiveBack::Helper => STEP,
@@ -84,7 +83,7 @@ impl Returns {
             self.step(malloc, wanted.min(free - most), now);
         }
         if free > STEP {
-            self.look_for_old(malloc);
+            self.look_for_old(malloc, now);
         }
     }
 
@@ -132,8 +131,7 @@ impl Returns {
 
     /// Gives back some of what is old, or sees to it that there is a helper that does: once a moment.
     #[inline(never)]
-    fn look_for_old(&self, malloc: &Malloc) {
-        let now = now();
+    fn look_for_old(&self, malloc: &Malloc, now: u32) {
         if self.look(now) {
             match malloc.options.give_back {
                 GiveBack::Helper => helper::start(),

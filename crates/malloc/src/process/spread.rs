@@ -5,15 +5,14 @@
 //! and those on which somebody asks at this moment: one more takes those of another on which nobody does. And a CPU on
 //! which nobody has asked for a while gives its own back.
 //!
-//! A slow path says where it runs, in a byte of that CPU: nothing else is written, unless the byte says that the CPU had
-//! nothing.
+//! A slow path says where it runs and when, in a byte of that CPU: nothing is written as long as the byte says this moment.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use freehold::base::CpuId;
 
-use super::returns::{self, TICK};
+use super::returns::TICK;
 use super::start::Malloc;
 use super::{AnyHeap, SPREAD, with_heap};
 
@@ -53,8 +52,8 @@ impl Spread {
     #[cold]
     fn note_moment(&self, last: &AtomicU8, now: u8, most: u32) -> Option<CpuId> {
         let is_new = last.swap(now, Relaxed) == 0;
-        let before = if is_new { self.count.fetch_add(1, Relaxed) + 1 } else { self.count.load(Relaxed) };
-        if before > most { self.take(|last| last != now) } else { None }
+        let count = if is_new { self.count.fetch_add(1, Relaxed) + 1 } else { self.count.load(Relaxed) };
+        if count > most { self.take(|last| last != now) } else { None }
     }
 
     /// A CPU on which nobody has asked for so many moments, if there is one: it has nothing from now on.
@@ -80,8 +79,8 @@ impl Spread {
 impl Malloc {
     /// Notes where a slow path runs. Another CPU gives up what it has, if there are too many that have something.
     #[inline]
-    pub fn note_cpu(&self) {
-        if let Some(other) = SPREAD.note(self.cpu(), returns::now(), self.options.cpus) {
+    pub fn note_cpu(&self, now: u32) {
+        if let Some(other) = SPREAD.note(self.cpu(), now, self.options.cpus) {
             self.drain(other);
         }
     }

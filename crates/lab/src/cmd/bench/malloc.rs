@@ -82,15 +82,7 @@ fn missing(case: &Case) -> Option<String> {
 
 /// A case as the benchmark knows it.
 fn load(case: Case) -> whole::Load {
-    let table = match case.table {
-        Table::Loads => whole::Table::Loads,
-        Table::Pairs => whole::Table::Pairs,
-        Table::Resident => whole::Table::Resident,
-        Table::Threads => whole::Table::Threads,
-        Table::Start => whole::Table::Start,
-        Table::Forks => whole::Table::Forks,
-    };
-    whole::Load { name: case.name, arguments: case.arguments, table, group: case.group }
+    whole::Load { name: case.name, arguments: case.arguments, table: case.table, group: case.group }
 }
 
 fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {

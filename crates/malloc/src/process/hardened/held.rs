@@ -35,22 +35,37 @@ type Place = AtomicU64;
 const ADDRESS_BITS: u32 = 48;
 const WORD: usize = 8;
 
+/// Places for blocks of some sizes, which take turns.
+struct Turns<const PLACES: usize> {
+    /// Blocks that came. Who is moved between reading and writing it takes a place twice, which does no harm.
+    came: AtomicUsize,
+    places: [Place; PLACES],
+}
+
+impl<const PLACES: usize> Turns<PLACES> {
+    const fn new() -> Turns<PLACES> {
+        Turns { came: AtomicUsize::new(0), places: [const { AtomicU64::new(0) }; PLACES] }
+    }
+
+    /// Puts a block in the place of the one that came first.
+    #[inline]
+    fn swap(&self, block: u64) -> u64 {
+        let came = self.came.load(Relaxed);
+        self.came.store(came.wrapping_add(1), Relaxed);
+        self.places[came % PLACES].swap(block, AcqRel)
+    }
+}
+
 /// A CPU's.
 #[repr(align(64))]
 struct Stripe {
-    /// Blocks that came. Who is moved between reading and writing it takes a place twice, which does no harm.
-    came: AtomicUsize,
-    small: [Place; SMALL_PLACES],
-    large: [Place; LARGE_PLACES],
+    small: Turns<SMALL_PLACES>,
+    large: Turns<LARGE_PLACES>,
 }
 
 impl Stripe {
     const fn new() -> Stripe {
-        Stripe {
-            came: AtomicUsize::new(0),
-            small: [const { AtomicU64::new(0) }; SMALL_PLACES],
-            large: [const { AtomicU64::new(0) }; LARGE_PLACES],
-        }
+        Stripe { small: Turns::new(), large: Turns::new() }
     }
 }
 
@@ -97,10 +112,7 @@ impl Held {
     #[inline]
     pub fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
         let stripe = &self.stripes[usize::from(cpu.0) % STRIPES];
-        let places: &[Place] = if slot.bytes() <= SMALL { &stripe.small } else { &stripe.large };
-        let came = stripe.came.load(Relaxed);
-        stripe.came.store(came.wrapping_add(1), Relaxed);
-        read(places[came % places.len()].swap(written(slot), AcqRel))
+        read(if slot.bytes() <= SMALL { stripe.small.swap(written(slot)) } else { stripe.large.swap(written(slot)) })
     }
 
     /// Takes each block that is held.
@@ -109,7 +121,7 @@ impl Held {
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
-        self.stripes.iter().flat_map(|stripe| stripe.small.iter().chain(&stripe.large))
+        self.stripes.iter().flat_map(|stripe| stripe.small.places.iter().chain(&stripe.large.places))
     }
 
     /// Holds a run; returns the one that leaves for it.
@@ -150,4 +162,20 @@ fn read(place: u64) -> Option<Slot> {
     let start = place & ((1 << ADDRESS_BITS) - 1);
     let start = NonNull::new(with_exposed_provenance_mut(start as usize))?;
     Some(Slot::new(start, (place >> ADDRESS_BITS) as usize * WORD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_leave_in_turn_whatever_others_come() {
+        let (small, large) = (Turns::<4>::new(), Turns::<2>::new());
+        let left: [u64; 6] = core::array::from_fn(|at| {
+            large.swap(at as u64 + 100);
+            small.swap(at as u64 + 1)
+        });
+        assert_eq!(left, [0, 0, 0, 0, 1, 2]);
+        assert_eq!(large.swap(200), 104);
+    }
 }
