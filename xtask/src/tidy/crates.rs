@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 23] = [
+const FLOORS: [(&str, &[&str]); 24] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -21,6 +21,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
     ("freehold-malloc", &["freehold"]),
     ("freehold-pprof", &[]),
     ("freehold-preload", &["freehold-malloc"]),
+    ("freehold-baremetal", &["freehold"]),
     ("freehold-objects", &[]),
     ("freehold-registry", &["freehold"]),
     ("freehold-capture", &["freehold-trace"]),
