@@ -1,9 +1,9 @@
 //! `cargo xtask boot`: the small kernel of `crates/baremetal`, built and booted in an emulator, a few times.
 //!
 //! It is a workspace of its own, for a processor without an operating system, so the gate's lints and formatter do not see it:
-//! both are run here. A boot prints what the kernel finds, and ends with the code that the kernel gives. Three boots of each
-//! processor: with the checks of debug builds; as shipped, with more CPUs; and with interrupts between any two instructions,
-//! which an emulator else takes between blocks of them.
+//! both are run here. A boot prints what the kernel finds, and ends with the code that the kernel gives. Each processor boots
+//! with the checks of debug builds, and as shipped, with more CPUs; and a PC with interrupts between any two instructions, which
+//! an emulator else takes between blocks of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,6 +34,12 @@ enum Arch {
     /// A PC, by PVH.
     #[value(name = "x86-64")]
     X86_64,
+    /// The emulator's ARM board.
+    #[value(name = "aarch64")]
+    Aarch64,
+    /// The emulator's RISC-V board.
+    #[value(name = "riscv64")]
+    Riscv64,
 }
 
 impl Arch {
@@ -41,6 +47,8 @@ impl Arch {
     fn target(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64-unknown-none",
+            Arch::Aarch64 => "aarch64-unknown-none-softfloat",
+            Arch::Riscv64 => "riscv64imac-unknown-none-elf",
         }
     }
 
@@ -48,6 +56,18 @@ impl Arch {
     fn emulator(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Arch::X86_64 => ("qemu-system-x86_64", &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]),
+            Arch::Aarch64 => {
+                ("qemu-system-aarch64", &["-machine", "virt,gic-version=2", "-cpu", "max", "-semihosting"])
+            }
+            Arch::Riscv64 => ("qemu-system-riscv64", &["-machine", "virt", "-bios", "none"]),
+        }
+    }
+
+    /// How often, and how.
+    fn boots(self) -> &'static [Boot] {
+        match self {
+            Arch::X86_64 => &BOOTS,
+            Arch::Aarch64 | Arch::Riscv64 => &BOOTS[..2],
         }
     }
 }
@@ -117,7 +137,7 @@ fn boot(arch: Arch) -> Result<Outcome, Error> {
         "--deny",
         "warnings",
     ]))?;
-    for boot in &BOOTS {
+    for boot in arch.boots() {
         let kernel = build(arch, boot.profile)?;
         start(arch, boot, &kernel)?;
     }

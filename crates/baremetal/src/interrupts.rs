@@ -62,6 +62,7 @@ pub enum Busy {
 
 /// A tick came at this address. Returns how long until the next, in the timer's units.
 pub fn tick(address: usize) -> u32 {
+    let began = arch::clock();
     let here = &CPUS[usize::from(arch::cpu())];
     let tick = here.ticks.load(Relaxed);
     here.ticks.store(tick + 1, Relaxed);
@@ -74,8 +75,9 @@ pub fn tick(address: usize) -> u32 {
         here.work(tick);
         here.is_in_handler.store(false, Relaxed);
     }
-    // Not in step with anything.
-    arch::TICK_MIN + (tick.wrapping_mul(0x9e37_79b9) >> 16) as u32 % arch::TICK_SPREAD
+    // Not in step with anything; and what is interrupted has as long as what interrupts it, however slow the machine is.
+    let spread = (tick.wrapping_mul(0x9e37_79b9) >> 16) as u32 % arch::TICK_SPREAD;
+    arch::TICK_MIN + spread + arch::clock().wrapping_sub(began) as u32
 }
 
 impl OfCpu {

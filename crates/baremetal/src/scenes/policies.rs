@@ -97,7 +97,7 @@ fn work<H: Cpu>(cpu: u32) {
     let (kernel, mut random) = (H::kernel(), Random::new(u64::from(cpu) + 7));
     let mut objects = [const { MaybeUninit::<Option<NonNull<u8>>>::new(None) }; 64];
     let mut blocks = [const { None }; 16];
-    for step in 0..6_000_u32 {
+    for step in 0..2_000_u32 {
         // SAFETY: all were written at first.
         let place = unsafe { objects[random.below(64) as usize].assume_init_mut() };
         if let Some(object) = place.take() {
@@ -107,7 +107,7 @@ fn work<H: Cpu>(cpu: u32) {
             *place = kernel.kmalloc(1 + random.below(3000) as usize, Gfp::KERNEL).ok();
         }
         blocks[random.below(16) as usize] = kernel.alloc_pages(Gfp::KERNEL, Order::new(random.below(4) as u8)).ok();
-        if step % 1000 == 0 {
+        if step % 500 == 0 {
             kernel.shrink();
         }
     }

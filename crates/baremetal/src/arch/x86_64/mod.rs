@@ -131,6 +131,12 @@ pub fn irqs_on() {
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }
 
+/// Time, in units that are not larger than those of the timer.
+pub fn clock() -> u64 {
+    // SAFETY: it is a counter, which may be read.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 /// Starts the other CPUs, and waits until all that the processor says there are have counted themselves.
 pub fn start_cpus(running: &AtomicU32) {
     // SAFETY: the trampoline's page is reserved, and mapped where it is.
