@@ -32,7 +32,7 @@ pub fn serve() -> ! {
     arch::irqs_on();
     loop {
         while JOBS.load(Acquire) == seen {
-            core::hint::spin_loop();
+            arch::idle();
         }
         seen += 1;
         // SAFETY: what is stored there, before the count, are such functions.
@@ -49,6 +49,6 @@ pub fn on_all_cpus(job: fn(u32)) {
     JOBS.fetch_add(1, Release);
     job(0);
     while DONE.load(Acquire) + 1 < cpus() {
-        core::hint::spin_loop();
+        arch::idle();
     }
 }

@@ -7,6 +7,7 @@ mod offline;
 mod plugged;
 mod policies;
 mod ranges;
+mod stack;
 mod storm;
 
 pub use policies::answer;
@@ -27,10 +28,11 @@ struct Scene {
     play: fn(),
 }
 
-const SCENES: [Scene; 8] = [
+const SCENES: [Scene; 9] = [
     Scene { name: "heap: boxes, vectors, maps, any alignment", ticks: Busy::Yes, play: heap::play },
     Scene { name: "misuse: double frees and strangers are refused", ticks: Busy::No, play: misuse::play },
     Scene { name: "storm: all CPUs, each other's objects and pages", ticks: Busy::Yes, play: storm::play },
+    Scene { name: "stack: how deep calls go", ticks: Busy::No, play: stack::play },
     Scene { name: "exhaustion: nothing left, and all of it back", ticks: Busy::Yes, play: exhaustion::play },
     Scene { name: "ranges: neighbours and a CMA area", ticks: Busy::Yes, play: ranges::play },
     Scene { name: "plugged: memory comes and goes", ticks: Busy::Yes, play: plugged::play },

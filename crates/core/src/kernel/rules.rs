@@ -32,8 +32,9 @@
 //!
 //! # Stack
 //!
-//! The deepest call, a request that compacts and reclaims, takes some 4 KiB of stack beside what the kernel's own promises take.
-//! A fast path takes less than 200 bytes.
+//! The deepest call, a request for an object whose cache gets a new slab, takes 3.4 KiB of stack beside what the kernel's own
+//! promises take; pages take 0.7 KiB, a range 1.6, an object at hand less than 0.5 (`cargo xtask boot` prints it). A handler's
+//! requests come on top of those that it interrupts.
 //!
 //! # Panics
 //!

@@ -147,6 +147,12 @@ pub fn irqs_on() {
     unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
 }
 
+/// Rests until the next interrupt, with interrupts on: a tick at the latest.
+pub fn idle() {
+    // SAFETY: it does nothing but wait.
+    unsafe { asm!("wfi", options(nostack)) };
+}
+
 /// Time, in units of the timer.
 pub fn clock() -> u64 {
     let time: u64;

@@ -119,6 +119,12 @@ pub fn irqs_on() {
     unsafe { asm!("csrsi mstatus, 8", options(nostack)) };
 }
 
+/// Rests until the next interrupt, with interrupts on: a tick at the latest.
+pub fn idle() {
+    // SAFETY: it does nothing but wait.
+    unsafe { asm!("wfi", options(nostack)) };
+}
+
 /// Time, in units of the timer.
 pub fn clock() -> u64 {
     // SAFETY: the device is mapped there, and reading changes nothing.

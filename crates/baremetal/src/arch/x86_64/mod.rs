@@ -131,6 +131,12 @@ pub fn irqs_on() {
     unsafe { asm!("sti", options(nostack, preserves_flags)) };
 }
 
+/// Rests until the next interrupt, with interrupts on: a tick at the latest.
+pub fn idle() {
+    // SAFETY: it does nothing but wait.
+    unsafe { asm!("hlt", options(nostack)) };
+}
+
 /// Time, in units that are not larger than those of the timer.
 pub fn clock() -> u64 {
     // SAFETY: it is a counter, which may be read.

@@ -1,0 +1,55 @@
+//! How deep the allocator's calls go: the stack below is painted, something is called, and the paint that is gone counts.
+
+use core::hint::black_box;
+
+use freehold::base::{Gfp, Order};
+
+use crate::arch;
+use crate::console::say;
+use crate::memory::KERNEL;
+
+/// Bytes that are painted, and left out next to the caller, which has them for itself.
+const PAINTED: usize = 24 << 10;
+const OWN: usize = 512;
+const PAINT: u8 = 0x5a;
+
+/// On the first CPU, whose interrupts are off meanwhile.
+pub fn play() {
+    let warm = KERNEL.kmalloc(64, Gfp::KERNEL).expect("there is memory");
+    // SAFETY: it was just allocated, and leaves an object at hand.
+    unsafe { KERNEL.kfree(warm) }.expect("it is an object");
+    let at_hand = depth(|| {
+        let object = KERNEL.kmalloc(64, Gfp::KERNEL).expect("one is at hand");
+        // SAFETY: it was just allocated.
+        unsafe { KERNEL.kfree(black_box(object)) }.expect("it is an object");
+    });
+    let block = depth(|| drop(black_box(KERNEL.alloc_pages(Gfp::KERNEL, Order::new(3)))));
+    let refill = depth(|| {
+        let object = KERNEL.kmalloc(3_000, Gfp::KERNEL).expect("there is memory");
+        // SAFETY: it was just allocated.
+        unsafe { KERNEL.kfree(black_box(object)) }.expect("it is an object");
+    });
+    let range = depth(|| drop(black_box(KERNEL.alloc_contig_pages(Gfp::KERNEL, 3_000))));
+    let failed = depth(|| assert!(black_box(KERNEL.alloc_contig_pages(Gfp::KERNEL, 1 << 20)).is_err()));
+    let shrink = depth(|| KERNEL.shrink());
+    say!(
+        "  bytes of stack: an object at hand {at_hand}, pages {block}, a new slab {refill}, a range {range}, none {failed}, shrink {shrink}"
+    );
+    assert!([at_hand, block, refill, range, failed, shrink].iter().all(|bytes| *bytes < 8 << 10), "that is too deep");
+}
+
+/// Bytes of stack that a call takes, at most.
+#[inline(never)]
+fn depth(call: impl FnOnce()) -> usize {
+    let flags = arch::irq_save();
+    let here = 0_u8;
+    let top = (&raw const here).addr() - OWN;
+    let below = |offset: usize| core::ptr::with_exposed_provenance_mut::<u8>(top - offset);
+    // SAFETY: the stack is larger than what is in use and what is painted; nobody uses what lies below.
+    (1..PAINTED).for_each(|offset| unsafe { below(offset).write_volatile(PAINT) });
+    call();
+    // SAFETY: likewise, and reading changes nothing.
+    let deepest = (1..PAINTED).rev().find(|&offset| unsafe { below(offset).read_volatile() } != PAINT);
+    arch::irq_restore(flags);
+    deepest.unwrap_or(0) + OWN
+}
