@@ -12,6 +12,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use freehold_trace::facts::HeapFacts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
@@ -20,6 +21,7 @@ use super::command::{Program, Running};
 use super::drain::{CpuPages, Drain, Rings};
 use super::error::CaptureError;
 use super::events::{self, Formats};
+use super::heaps;
 use super::interrupt::Interrupts;
 use super::machine::Machine;
 use super::observe::{Observer, State};
@@ -32,6 +34,10 @@ use super::{Plan, Watch};
 
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time to the first look at the command's heaps, which may end soon, and between two of them.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the live part leaves behind.
 #[derive(Debug)]
@@ -48,6 +54,8 @@ pub struct Run {
     pub end: State,
     /// Readings of vmstat and buddyinfo.
     pub samples: Sampler,
+    /// Heaps of the command, and of what it started; times are those of the clock.
+    pub heaps: Vec<HeapFacts>,
     /// Settings at the start.
     pub settings: BTreeMap<String, String>,
     /// Tasks that existed at the start.
@@ -118,6 +126,7 @@ pub fn run(
         start,
         end,
         samples: stage.observer.sampler,
+        heaps: stage.heaps,
         settings: stage.settings,
         tasks: stage.tasks,
         command: program.map(Program::name),
@@ -140,6 +149,7 @@ struct Stage {
     settings: BTreeMap<String, String>,
     tasks: Tasks,
     cpus: Vec<u16>,
+    heaps: Vec<HeapFacts>,
     notes: Vec<String>,
 }
 
@@ -184,7 +194,7 @@ impl Stage {
             notes.push("this kernel tells no pressure (PSI)".to_owned());
         }
         let cpus = machine.cpus.clone();
-        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, notes })
+        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Vec::new(), notes })
     }
 
     /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.
@@ -198,14 +208,21 @@ impl Stage {
         let start = clock::now();
         let end = duration.map(|duration| start.saturating_add(nanoseconds(duration)));
         let mut next = start + nanoseconds(SAMPLE_INTERVAL);
+        let mut look = command.map_or(u64::MAX, |_| start + nanoseconds(FIRST_LOOK));
         loop {
-            let until = end.unwrap_or(u64::MAX).min(next);
+            let until = end.unwrap_or(u64::MAX).min(next).min(look);
             if poll_until(until, command.map(Running::ended), interrupts)? || self.drain.has_failed() {
                 return Ok(());
             }
             let now = clock::now();
             if end.is_some_and(|end| now >= end) {
                 return Ok(());
+            }
+            if let Some(command) = command
+                && now >= look
+            {
+                heaps::note(&mut self.heaps, now, watch.heaps(command.pid()));
+                look = now + nanoseconds(LOOK_INTERVAL);
             }
             if now >= next {
                 self.observer.sampler.take()?;

@@ -56,6 +56,10 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
 
+    /// A process's heap could not be read.
+    #[error(transparent)]
+    Heap(#[from] freehold_heapmap::HeapError),
+
     /// This machine's memory could not be fragmented.
     #[error(transparent)]
     Fragment(#[from] freehold_fragment::Error),

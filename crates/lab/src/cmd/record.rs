@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use freehold_capture::{Names, Plan, Summary, Watch};
+use freehold_capture::{Names, Plan, SeenHeap, Summary, Watch};
+use freehold_heapmap::{Seen, Watcher};
 use freehold_measure::terminal::{Style, wrapped};
+use freehold_trace::facts::HeapMoment;
 use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -128,6 +130,7 @@ fn lost(events: u64) -> String {
 struct Line {
     bar: ProgressBar,
     before: (Instant, u64),
+    heaps: Watcher,
 }
 
 impl Line {
@@ -135,7 +138,7 @@ impl Line {
         let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
-        Line { bar, before: (Instant::now(), 0) }
+        Line { bar, before: (Instant::now(), 0), heaps: Watcher::default() }
     }
 
     fn say(&self, words: String) {
@@ -169,12 +172,31 @@ impl Watch for Line {
         ));
     }
 
+    fn heaps(&mut self, command: u32) -> Vec<SeenHeap> {
+        self.heaps.look(command).into_iter().map(seen_heap).collect()
+    }
+
     fn writing(&mut self, decoded: u64) {
         self.say(format!(
             "freehold: writing, {} events decoded in two passes; Ctrl-C gives the recording up",
             HumanCount(decoded)
         ));
     }
+}
+
+/// What a recording keeps of a heap.
+fn seen_heap(seen: Seen) -> SeenHeap {
+    let Seen { pid, name, threads, resident, memory } = seen;
+    let moment = HeapMoment {
+        time: 0,
+        resident,
+        objects: memory.objects,
+        idle: memory.idle(),
+        runs: memory.runs,
+        free: memory.free_pages + memory.free_runs,
+        given_back: memory.given_back,
+    };
+    SeenHeap { pid, name, threads, moment }
 }
 
 impl Drop for Line {
