@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use freehold_trace::Writer;
 use freehold_trace::event::{Kind, Row};
-use freehold_trace::facts::{Facts, HeapFacts};
+use freehold_trace::facts::Facts;
 use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
 
@@ -109,7 +109,7 @@ impl<'run> Assembler<'run> {
         facts.settings = run.settings.clone();
         facts.caches_start = caches::with_sheaves(&run.start.texts.slabinfo);
         facts.caches_end = caches::with_sheaves(&run.end.texts.slabinfo);
-        facts.heaps = since(run.start.scan.end, &run.heaps);
+        facts.heaps = run.heaps.since(run.start.scan.end);
         facts.notes = notes;
         self.zones.describe(&run.samples, run.start.scan.end, &mut facts)?;
         let summary = Summary {
@@ -287,13 +287,4 @@ impl Patience<'_> {
         self.watch.writing(self.seen);
         self.interrupts.check()
     }
-}
-
-/// Heaps with times since the start moment.
-fn since(start: u64, heaps: &[HeapFacts]) -> Vec<HeapFacts> {
-    let mut heaps = heaps.to_vec();
-    for moment in heaps.iter_mut().flat_map(|heap| &mut heap.moments) {
-        moment.time = moment.time.saturating_sub(start);
-    }
-    heaps
 }

@@ -109,7 +109,8 @@ pub trait Watch {
     fn finishing(&mut self);
     /// The run has lasted so long; so many events were recorded and lost.
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64);
-    /// The heaps of the command and of all that it started, as far as anybody can look into them: asked every second.
+    /// What was seen of the heaps of the command and of processes below it since the last time: asked now and then, and
+    /// not waited for.
     fn heaps(&mut self, _command: u32) -> Vec<SeenHeap> {
         Vec::new()
     }

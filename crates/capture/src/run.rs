@@ -12,7 +12,6 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freehold_trace::facts::HeapFacts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
@@ -21,7 +20,7 @@ use super::command::{Program, Running};
 use super::drain::{CpuPages, Drain, Rings};
 use super::error::CaptureError;
 use super::events::{self, Formats};
-use super::heaps;
+use super::heaps::Heaps;
 use super::interrupt::Interrupts;
 use super::machine::Machine;
 use super::observe::{Observer, State};
@@ -35,9 +34,8 @@ use super::{Plan, Watch};
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time to the first look at the command's heaps, which may end soon, and between two of them.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two questions for the command's heaps.
+const HEAPS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What the live part leaves behind.
 #[derive(Debug)]
@@ -54,8 +52,8 @@ pub struct Run {
     pub end: State,
     /// Readings of vmstat and buddyinfo.
     pub samples: Sampler,
-    /// Heaps of the command, and of what it started; times are those of the clock.
-    pub heaps: Vec<HeapFacts>,
+    /// Heaps of the command, and of processes below it.
+    pub heaps: Heaps,
     /// Settings at the start.
     pub settings: BTreeMap<String, String>,
     /// Tasks that existed at the start.
@@ -149,7 +147,7 @@ struct Stage {
     settings: BTreeMap<String, String>,
     tasks: Tasks,
     cpus: Vec<u16>,
-    heaps: Vec<HeapFacts>,
+    heaps: Heaps,
     notes: Vec<String>,
 }
 
@@ -194,7 +192,7 @@ impl Stage {
             notes.push("this kernel tells no pressure (PSI)".to_owned());
         }
         let cpus = machine.cpus.clone();
-        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Vec::new(), notes })
+        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Heaps::default(), notes })
     }
 
     /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.
@@ -208,9 +206,9 @@ impl Stage {
         let start = clock::now();
         let end = duration.map(|duration| start.saturating_add(nanoseconds(duration)));
         let mut next = start + nanoseconds(SAMPLE_INTERVAL);
-        let mut look = command.map_or(u64::MAX, |_| start + nanoseconds(FIRST_LOOK));
+        let mut ask = command.map_or(u64::MAX, |_| start);
         loop {
-            let until = end.unwrap_or(u64::MAX).min(next).min(look);
+            let until = end.unwrap_or(u64::MAX).min(next).min(ask);
             if poll_until(until, command.map(Running::ended), interrupts)? || self.drain.has_failed() {
                 return Ok(());
             }
@@ -219,10 +217,10 @@ impl Stage {
                 return Ok(());
             }
             if let Some(command) = command
-                && now >= look
+                && now >= ask
             {
-                heaps::note(&mut self.heaps, now, watch.heaps(command.pid()));
-                look = now + nanoseconds(LOOK_INTERVAL);
+                self.heaps.note(now, watch.heaps(command.pid()));
+                ask = now + nanoseconds(HEAPS_INTERVAL);
             }
             if now >= next {
                 self.observer.sampler.take()?;

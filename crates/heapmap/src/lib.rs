@@ -5,8 +5,7 @@
 //! what it says is of no one moment while the process runs. In order of files: [`target`] finds the process and the
 //! [`Outline`](freehold_malloc::process::outline::Outline) that says where the tables are; `sheaves` reads which
 //! objects CPUs have at hand; `slabs` walks the pages, block by block; `runs` walks the runs; [`map`] puts it together;
-//! `report` says it;
-//! [`watch`] looks at many processes, again and again.
+//! `report` says it; [`watch`] looks at many processes, again and again.
 
 pub mod map;
 mod report;
@@ -17,5 +16,6 @@ pub mod target;
 pub mod watch;
 
 pub use map::{HeapMap, Shown};
+pub use slabs::{Caches, CachesError};
 pub use target::{HeapError, Target};
 pub use watch::{Seen, Watcher};

@@ -3,10 +3,10 @@
 use freehold_malloc::runs::PAGE;
 use serde::Serialize;
 
-use crate::runs::{self, RunRow};
+use crate::runs::{self, RunRow, Runs};
 use crate::sheaves;
 use crate::slabs::{self, BLOCK, Block, Caches, Pages, Part};
-use crate::target::{Files, HeapError, Target};
+use crate::target::{HeapError, Target};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = PAGE as u64;
@@ -48,8 +48,30 @@ pub struct ProcessRow {
     pub name: String,
     /// Memory that it has in all: of the heap, its code, files and stacks.
     pub resident: u64,
-    /// Whether it looks for misuse of memory: then what is held after it was freed counts as in use.
+    /// Whether it looks for misuse of memory: then objects that are held after they were freed count as in use.
     pub is_hardened: bool,
+}
+
+/// Some memory: addresses that it takes, and how much of it is in memory. The rest was never written to, was given back,
+/// or is swapped out. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// Addresses that it takes.
+    pub bytes: u64,
+    /// What of it is in memory.
+    pub in_memory: u64,
+}
+
+impl Amount {
+    /// So many pages, of which some are in memory.
+    pub(crate) fn of_pages(pages: u64, in_memory: u64) -> Amount {
+        Amount { bytes: pages * PAGE_BYTES, in_memory: in_memory * PAGE_BYTES }
+    }
+
+    pub(crate) fn add(&mut self, other: Amount) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.in_memory = self.in_memory.saturating_add(other.in_memory);
+    }
 }
 
 /// What a heap's memory is used for.
@@ -59,20 +81,16 @@ pub struct MemoryRow {
     pub objects: u64,
     /// Objects that CPUs and barns have at hand, and the arrays that say so.
     pub at_hand: u64,
-    /// The rest of slabs.
-    pub idle_in_slabs: u64,
-    /// Of all these, what has no memory, since nobody has written to it.
-    pub untouched: u64,
-    /// Pages of no slab that have memory.
-    pub free_pages: u64,
-    /// Pages of no slab that have none.
-    pub given_back: u64,
+    /// All slabs, in which these lie.
+    pub slabs: Amount,
+    /// Pages that are no slab's.
+    pub free_pages: Amount,
     /// Runs of pages that the program has.
-    pub runs: u64,
-    /// Runs that CPUs have at hand.
-    pub runs_at_hand: u64,
-    /// Free runs that have memory.
-    pub free_runs: u64,
+    pub runs: Amount,
+    /// Runs that CPUs have at hand; of a hardened process, runs that are held after they were freed.
+    pub runs_at_hand: Amount,
+    /// Free runs.
+    pub free_runs: Amount,
 }
 
 /// Objects of a size.
@@ -103,7 +121,7 @@ pub struct FullnessRow {
     pub most_pages: u32,
     /// Number of blocks.
     pub blocks: u64,
-    /// Pages of no slab in them that have memory.
+    /// Pages of no slab in them that are in memory.
     pub free_pages: u64,
 }
 
@@ -133,7 +151,7 @@ pub struct BlockRow {
     pub address: u64,
     /// Its pages that are slabs.
     pub slab_pages: u32,
-    /// Its pages that are none, and have memory.
+    /// Its pages that are none, and are in memory.
     pub free_pages: u32,
     /// What lies in it, by cache, what has the fewest objects first.
     pub pins: Vec<BlockPin>,
@@ -153,22 +171,13 @@ pub struct BlockPin {
 }
 
 impl HeapMap {
-    /// Looks at a process's heap. Costs a copy of 33 bytes for each page that the heap has had, and a look at each run.
+    /// Looks at a process's heap. Costs a copy of 41 bytes for each page that the heap has had, 8 or 24 for each page that
+    /// was in a run, and of the arrays that say what CPUs have at hand.
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn of(target: &mut Target, shown: Shown) -> Result<HeapMap, HeapError> {
-        HeapMap::with(target, &mut Files::default(), &Caches::of_this_version(target)?, shown)
-    }
-
-    /// The same with what does not change from one look to the next.
-    pub(crate) fn with(
-        target: &mut Target,
-        files: &mut Files,
-        caches: &Caches,
-        shown: Shown,
-    ) -> Result<HeapMap, HeapError> {
-        let outline = target.outline(files)?;
+    pub fn of(target: &mut Target, caches: &Caches, shown: Shown) -> Result<HeapMap, HeapError> {
+        let outline = target.outline(caches.fingerprint())?;
         let pages = Pages::read(target, &outline)?;
         let at_hand = sheaves::at_hand(target, &outline, &pages, caches)?;
         let blocks = slabs::blocks(target, &outline, &pages, caches, &at_hand)?;
@@ -180,33 +189,44 @@ impl HeapMap {
             is_hardened: outline.is_hardened,
         };
         let sizes = sizes(&blocks, caches);
-        let memory = MemoryRow {
-            runs: runs.used,
-            runs_at_hand: runs.at_hand,
-            free_runs: runs.backed,
-            ..memory(&blocks, &sizes)
-        };
         Ok(HeapMap {
             process,
-            memory,
+            memory: memory(&blocks, &sizes, &runs),
             sizes,
             fullness: fullness(&blocks),
             pins: pins(&blocks, caches),
-            blocks: emptiest(&blocks, &pages, caches, shown.blocks),
+            blocks: emptiest(&blocks, caches, shown.blocks),
             runs: runs.rows,
         })
     }
 }
 
 impl MemoryRow {
-    /// What nobody uses and is not free: in slabs, and at hand.
-    pub fn idle(&self) -> u64 {
-        (self.at_hand + self.idle_in_slabs).saturating_sub(self.untouched) + self.runs_at_hand
+    /// What of it is in memory.
+    pub fn in_memory(&self) -> u64 {
+        let parts = [self.slabs, self.free_pages, self.runs, self.runs_at_hand, self.free_runs];
+        parts.iter().map(|part| part.in_memory).sum()
     }
 
-    /// What of it has memory.
-    pub fn resident(&self) -> u64 {
-        self.objects + self.idle() + self.free_pages + self.runs + self.free_runs
+    /// What the program uses and is in memory: of slabs, its objects at most.
+    pub fn used(&self) -> u64 {
+        self.objects.min(self.slabs.in_memory) + self.runs.in_memory
+    }
+
+    /// What nobody uses, is not free, and is in memory: in slabs, and at hand.
+    pub fn idle(&self) -> u64 {
+        self.slabs.in_memory.saturating_sub(self.objects) + self.runs_at_hand.in_memory
+    }
+
+    /// What is free and in memory.
+    pub fn free(&self) -> u64 {
+        self.free_pages.in_memory + self.free_runs.in_memory
+    }
+
+    /// What is free and not in memory: given back, or never written to.
+    pub fn given_back(&self) -> u64 {
+        let free = [self.free_pages, self.free_runs];
+        free.iter().map(|part| part.bytes.saturating_sub(part.in_memory)).sum()
     }
 }
 
@@ -221,14 +241,11 @@ fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
         let parts = || blocks.iter().flat_map(|block| &block.parts).filter(|part| part.cache == cache.id.get());
         let sum = |of: fn(&Part) -> u32| parts().map(|part| u64::from(of(part))).sum::<u64>();
         let slabs = sum(|part| part.slabs);
-        // A sheaf is nobody's object: all of them are at hand.
-        let [objects, at_hand] = [sum(|part| part.objects), sum(|part| part.at_hand)];
-        let is_of_sheaves = caches.is_of_sheaves(cache.id);
         SizeRow {
             name: cache.name.as_str().to_owned(),
             size: cache.object_size(),
-            objects: if is_of_sheaves { 0 } else { objects },
-            at_hand: if is_of_sheaves { objects + at_hand } else { at_hand },
+            objects: sum(|part| part.objects),
+            at_hand: sum(|part| part.at_hand),
             room: slabs * u64::from(cache.layout.objects),
             slabs,
             bytes: slabs * u64::from(cache.layout.order.pages()) * PAGE_BYTES,
@@ -238,20 +255,19 @@ fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
     caches.iter().map(row).filter(|row| row.slabs > 0).collect()
 }
 
-fn memory(blocks: &[Block], sizes: &[SizeRow]) -> MemoryRow {
-    let sum = |of: fn(&Block) -> u32| blocks.iter().map(|block| u64::from(of(block))).sum::<u64>() * PAGE_BYTES;
-    let bytes = |of: fn(&SizeRow) -> u64| sizes.iter().map(|row| of(row) * u64::from(row.size)).sum::<u64>();
-    let [objects, at_hand] = [bytes(|row| row.objects), bytes(|row| row.at_hand)];
+fn memory(blocks: &[Block], sizes: &[SizeRow], runs: &Runs) -> MemoryRow {
+    let sum = |of: fn(&Block) -> u32| blocks.iter().map(|block| u64::from(of(block))).sum::<u64>();
+    let bytes = |of: fn(&SizeRow) -> u64| sizes.iter().map(|row| of(row) * u64::from(row.size)).sum();
     let slabs = sum(|block| block.slab_pages);
-    let free_pages = sum(|block| block.free_pages);
+    let free = sum(|block| block.pages).saturating_sub(slabs);
     MemoryRow {
-        objects,
-        at_hand,
-        idle_in_slabs: slabs.saturating_sub(objects + at_hand),
-        untouched: sum(|block| block.untouched_pages),
-        free_pages,
-        given_back: sum(|block| block.pages).saturating_sub(slabs + free_pages),
-        ..MemoryRow::default()
+        objects: bytes(|row| row.objects),
+        at_hand: bytes(|row| row.at_hand),
+        slabs: Amount::of_pages(slabs, sum(|block| block.slab_pages_in_memory)),
+        free_pages: Amount::of_pages(free, sum(|block| block.free_pages_in_memory)),
+        runs: runs.used,
+        runs_at_hand: runs.claimed,
+        free_runs: runs.free,
     }
 }
 
@@ -259,10 +275,10 @@ fn memory(blocks: &[Block], sizes: &[SizeRow]) -> MemoryRow {
 fn fullness(blocks: &[Block]) -> Vec<FullnessRow> {
     let bounds = [0, BLOCK / 8, BLOCK / 2, BLOCK - 1, BLOCK];
     let mut rows = bounds.map(|most_pages| FullnessRow { most_pages, ..FullnessRow::default() });
-    for block in blocks.iter().filter(|block| block.slab_pages + block.free_pages > 0) {
+    for block in blocks.iter().filter(|block| block.slab_pages + block.free_pages_in_memory > 0) {
         let row = &mut rows[bounds.partition_point(|&most| most < block.slab_pages)];
         row.blocks += 1;
-        row.free_pages += u64::from(block.free_pages);
+        row.free_pages += u64::from(block.free_pages_in_memory);
     }
     rows.to_vec()
 }
@@ -284,13 +300,13 @@ fn pins(blocks: &[Block], caches: &Caches) -> Vec<PinRow> {
         row
     };
     let mut rows: Vec<_> = caches.iter().map(row).filter(|row| row.blocks > 0).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse((row.alone, row.blocks)));
+    rows.sort_by_key(|row| std::cmp::Reverse((row.blocks, row.alone)));
     rows
 }
 
-fn emptiest(blocks: &[Block], pages: &Pages, caches: &Caches, most: usize) -> Vec<BlockRow> {
+fn emptiest(blocks: &[Block], caches: &Caches, most: usize) -> Vec<BlockRow> {
     let mut used: Vec<_> = blocks.iter().filter(|block| block.slab_pages > 0).collect();
-    used.sort_by_key(|block| (block.slab_pages, block.first));
+    used.sort_by_key(|block| (block.slab_pages, block.address));
     let pin = |part: &Part| BlockPin {
         name: caches.get(part.cache).map_or_else(String::new, |cache| cache.name.as_str().to_owned()),
         slabs: part.slabs,
@@ -300,12 +316,7 @@ fn emptiest(blocks: &[Block], pages: &Pages, caches: &Caches, most: usize) -> Ve
     let row = |block: &Block| {
         let mut pins: Vec<_> = block.parts.iter().map(pin).collect();
         pins.sort_by_key(|pin| pin.objects);
-        BlockRow {
-            address: pages.address(block.first),
-            slab_pages: block.slab_pages,
-            free_pages: block.free_pages,
-            pins,
-        }
+        BlockRow { address: block.address, slab_pages: block.slab_pages, free_pages: block.free_pages_in_memory, pins }
     };
     used.into_iter().take(most).map(row).collect()
 }
@@ -316,25 +327,29 @@ mod tests {
 
     #[test]
     fn blocks_are_told_apart_by_how_many_pages_are_slabs() {
-        let block = |slab_pages, free_pages| Block { slab_pages, free_pages, pages: 512, ..Block::default() };
+        let block = |slab_pages, free_pages_in_memory| Block { slab_pages, free_pages_in_memory, ..Block::default() };
         let rows = fullness(&[block(0, 0), block(0, 1), block(1, 2), block(64, 0), block(65, 5), block(512, 0)]);
         let shown: Vec<_> = rows.iter().map(|row| (row.most_pages, row.blocks, row.free_pages)).collect();
         assert_eq!(shown, [(0, 1, 1), (64, 2, 2), (256, 1, 5), (511, 0, 0), (512, 1, 0)]);
     }
 
+    /// However much was never written to: of an object that was not, nobody knows whether it is one in use.
     #[test]
-    fn memory_of_the_heap_is_what_its_parts_have() {
-        let row = MemoryRow {
-            objects: 1,
-            at_hand: 2,
-            idle_in_slabs: 4,
-            untouched: 3,
-            free_pages: 8,
-            given_back: 16,
-            runs: 32,
-            runs_at_hand: 64,
-            free_runs: 128,
-        };
-        assert_eq!(row.resident(), 1 + 2 + 4 - 3 + 8 + 32 + 64 + 128);
+    fn what_is_in_memory_is_used_idle_or_free() {
+        let amount = |bytes, in_memory| Amount { bytes, in_memory };
+        for (objects, slabs) in [(10, 100), (70, 40), (0, 0)] {
+            let row = MemoryRow {
+                objects,
+                at_hand: 5,
+                slabs: amount(100, slabs),
+                free_pages: amount(50, 20),
+                runs: amount(1000, 3),
+                runs_at_hand: amount(8, 0),
+                free_runs: amount(16, 16),
+            };
+            assert_eq!(row.in_memory(), slabs + 20 + 3 + 16);
+            assert_eq!(row.used() + row.idle() + row.free(), row.in_memory());
+            assert_eq!(row.given_back(), 30);
+        }
     }
 }

@@ -6,7 +6,7 @@ use freehold_measure::formats::Document;
 use freehold_measure::number::{count, percent};
 use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 
-use crate::map::{BlockPin, BlockRow, HeapMap};
+use crate::map::{Amount, BlockPin, BlockRow, HeapMap};
 use crate::slabs::BLOCK;
 
 /// Bytes of a KiB.
@@ -40,28 +40,30 @@ impl Document for HeapMap {
 impl HeapMap {
     fn in_short(&self) -> Vec<String> {
         let memory = &self.memory;
-        let (heap, all) = (memory.resident(), self.process.resident);
-        let used = memory.objects + memory.runs;
-        let share = |part: u64| if heap == 0 { "0 %".to_owned() } else { percent(part as f64 / heap as f64) };
+        let all = memory.in_memory();
+        let share = if all == 0 { 0.0 } else { memory.used() as f64 / all as f64 };
         let mut sentences = vec![
-            format!("The heap has {} of the {} that the process has.", size(heap), size(all)),
             format!(
-                "The program uses {} of it ({}); {} lie idle in slabs or at hand and have memory, {} are free and do.",
-                size(used),
-                share(used),
+                "The heap has {} of the {} that the process has in memory.",
+                size(all),
+                size(self.process.resident)
+            ),
+            format!(
+                "The program uses {} of it ({}); {} lie idle in slabs or at hand, {} are free.",
+                size(memory.used()),
+                percent(share),
                 size(memory.idle()),
-                size(memory.free_pages + memory.free_runs)
+                size(memory.free())
             ),
         ];
         let sparse: u64 = self.fullness.iter().skip(1).take(2).map(|row| row.blocks).sum();
-        if let (1.., Some(pin)) = (sparse, self.pins.first()) {
+        if let Some(pin) = self.pins.first() {
             sentences.push(format!(
-                "{} blocks of 2 MiB are kept by half of their pages or less; most often by {}, in {} of them, in {} \
+                "Blocks of 2 MiB that are kept by half of their pages or less: {}, most of them, {}, by {} among others or \
                  alone.",
                 count(sparse),
-                pin.name,
                 count(pin.blocks),
-                count(pin.alone)
+                pin.name
             ));
         }
         sentences
@@ -69,13 +71,14 @@ impl HeapMap {
 
     fn reading(&self) -> Vec<String> {
         let mut sentences = vec![
-            "The allocator's tables were copied while the process went on, so numbers are of no one moment; no object was \
-             looked at."
+            "The allocator's tables were copied, and no object; the process was not stopped for it, so numbers need not be \
+             of one moment."
                 .to_owned(),
         ];
         if self.process.is_hardened {
             sentences.push(
-                "The process looks for misuse of memory: what is held after it was freed counts as in use.".to_owned(),
+                "The process looks for misuse of memory: objects that are held after they were freed count as in use."
+                    .to_owned(),
             );
         }
         sentences
@@ -83,20 +86,25 @@ impl HeapMap {
 
     fn memory_table(&self) -> Table {
         let memory = &self.memory;
+        let at_hand = if self.process.is_hardened { "runs held after they were freed" } else { "runs at hand" };
+        let amount = |what: &'static str, of: Amount| (what, of.bytes, Some(of.in_memory));
         let rows = [
-            ("objects in use", memory.objects),
-            ("objects that CPUs have at hand", memory.at_hand),
-            ("idle in slabs", memory.idle_in_slabs),
-            ("of these, never written to, and so no memory", memory.untouched),
-            ("runs of pages in use", memory.runs),
-            ("runs that CPUs have at hand", memory.runs_at_hand),
-            ("free pages", memory.free_pages),
-            ("free runs", memory.free_runs),
-            ("given back, or never written to", memory.given_back),
+            ("objects in use", memory.objects, None),
+            ("objects at hand", memory.at_hand, None),
+            amount("slabs, in which they lie", memory.slabs),
+            amount("pages of no slab", memory.free_pages),
+            amount("runs of pages in use", memory.runs),
+            amount(at_hand, memory.runs_at_hand),
+            amount("free runs", memory.free_runs),
         ];
-        let row = |(what, bytes): (&str, u64)| vec![Value::text(what), Value::count(bytes.div_ceil(KIB))];
-        let columns = vec![Column::words("what"), Column::counting("memory", "KiB")];
-        Table::new("Memory", columns, rows.map(row))
+        let kib = |bytes: u64| bytes.div_ceil(KIB);
+        let row = |(what, bytes, in_memory): (&str, u64, Option<u64>)| {
+            vec![Value::text(what), Value::count(kib(bytes)), Value::count(in_memory.map(kib))]
+        };
+        let columns =
+            vec![Column::words("what"), Column::counting("size", "KiB"), Column::counting("in memory", "KiB")];
+        let about = "What is not in memory was never written to, was given back, or is swapped out.";
+        Table { about: about.to_owned(), ..Table::new("Memory", columns, rows.map(row)) }
     }
 
     fn sizes_table(&self) -> Table {
@@ -131,7 +139,7 @@ impl HeapMap {
             };
             vec![Value::Text(pages), Value::count(row.blocks), Value::count(row.free_pages * PAGE_KIB)]
         });
-        let columns = Column::several(&["pages that are slabs"], &["blocks", "KiB free in them that have memory"]);
+        let columns = Column::several(&["pages that are slabs"], &["blocks", "KiB of no slab in memory"]);
         Table::new(format!("Blocks of {BLOCK} pages"), columns, rows)
     }
 
@@ -156,7 +164,7 @@ impl HeapMap {
                 Value::Text(pins.join("; ")),
             ]
         };
-        let columns = Column::several(&["block"], &["pages that are slabs", "KiB free"]);
+        let columns = Column::several(&["block"], &["pages that are slabs", "KiB of no slab in memory"]);
         let columns = [columns, vec![Column::words("what lies in it")]].concat();
         Table::new("The emptiest blocks that are not free", columns, self.blocks.iter().map(row))
     }

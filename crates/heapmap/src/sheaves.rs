@@ -32,43 +32,49 @@ pub fn at_hand(target: &Target, outline: &Outline, pages: &Pages, caches: &Cache
     for (page, cache) in pages.slabs(0..pages.len(), caches).filter(|(_, cache)| caches.is_of_sheaves(cache.id)) {
         let bytes = (cache.layout.order.pages() as usize) * PAGE;
         let mut words = vec![0; bytes / WORD];
-        let start = pages.address(page);
+        let start = target.place(pages.memory(), page.into(), PAGE)?;
         target.words(start, &mut words)?;
         let size = cache.layout.size as usize;
         for (at, sheaf) in words.chunks_exact(size / WORD).take(cache.layout.objects.into()).enumerate() {
             let main = mains.get(&(start + (at * size) as u64)).copied();
-            for &object in objects(sheaf, main) {
-                if let Some(slab) = pages.slab_of(object, caches) {
-                    *count.entry(slab).or_default() += 1;
-                }
+            for slab in objects(sheaf, main).iter().filter_map(|&object| pages.slab_of(object, caches)) {
+                let seen: &mut u16 = count.entry(slab).or_default();
+                *seen = seen.saturating_add(1);
             }
         }
     }
     Ok(count)
 }
 
+/// What a slot says of a CPU's main sheaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Main {
+    len: u64,
+    capacity: u64,
+}
+
 /// The objects of a sheaf from its words, of which a main one's slot says how many there are. What is free, and so no
 /// sheaf, has none.
-fn objects(words: &[u64], main: Option<u64>) -> &[u64] {
+fn objects(words: &[u64], main: Option<Main>) -> &[u64] {
     let [len, capacity, ..] = *words else { return &[] };
     let objects = &words[Sheaf::OBJECTS_OFFSET / WORD..];
-    let len = main.unwrap_or(len);
+    let len = main.filter(|main| main.capacity == capacity).map_or(len, |main| main.len);
     let is_one = len <= capacity && capacity < objects.len() as u64 && objects[capacity as usize] == Sheaf::CEILING;
     if is_one { &objects[..len as usize] } else { &[] }
 }
 
-/// Addresses of CPUs' main sheaves, and how many objects they have.
-fn mains(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> Result<HashMap<u64, u64>, HeapError> {
+/// CPUs' main sheaves, by address. The caches of sheaves have none: what CPUs have of them is lists.
+fn mains(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> Result<HashMap<u64, Main>, HeapError> {
     let mut found = HashMap::new();
     let mut words = [0; SLOTS];
     for cpu in 0..outline.cpus.min(u16::MAX.into()) {
-        target.words(outline.slab.slots + cpu * STRIDE as u64, &mut words)?;
-        for cache in caches.iter().filter(|cache| cache.sheaf > 0) {
+        target.words(target.place(outline.slab.slots, cpu, STRIDE)?, &mut words)?;
+        for cache in caches.iter().filter(|cache| cache.sheaf > 0 && !caches.is_of_sheaves(cache.id)) {
             let (top, capacity) = (Top::from_raw(words[usize::from(cache.id.get())]), u64::from(cache.sheaf));
             let sheaf = top.sheaf(capacity);
             let is_sheaf = pages.kind_at(sheaf).is_some_and(|kind| caches.is_of_sheaves(CacheId::new(kind)));
-            if is_sheaf && top.raw() >= Top::new(sheaf, 0).raw() {
-                found.insert(sheaf, top.len(capacity));
+            if is_sheaf && top.raw() - sheaf >= Top::new(0, 0).raw() {
+                found.insert(sheaf, Main { len: top.len(capacity), capacity });
             }
         }
     }
@@ -83,8 +89,10 @@ mod tests {
     fn a_sheaf_says_what_it_has_unless_its_slot_does() {
         let sheaf = [2, 4, Sheaf::BOTTOM, 8, 16, 24, 0, Sheaf::CEILING];
         assert_eq!(objects(&sheaf, None), [8, 16]);
-        assert_eq!(objects(&sheaf, Some(3)), [8, 16, 24]);
-        assert_eq!(objects(&sheaf, Some(5)), [0; 0]);
+        let main = |len, capacity| Some(Main { len, capacity });
+        assert_eq!(objects(&sheaf, main(3, 4)), [8, 16, 24]);
+        assert_eq!(objects(&sheaf, main(5, 4)), [0; 0]);
+        assert_eq!(objects(&sheaf, main(3, 28)), [8, 16], "another cache's slot names its address by chance");
     }
 
     #[test]

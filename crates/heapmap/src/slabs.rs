@@ -5,7 +5,7 @@ use std::ops::Range;
 use freehold::policy::Policy;
 use freehold::slab::slab::Slab;
 use freehold::slab::{Cache, CacheId, own_caches};
-use freehold_malloc::heap::{Heap, HeapConfig};
+use freehold_malloc::heap::{Heap, HeapConfig, HeapError as HeapConfigError};
 use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::PAGE;
 
@@ -22,17 +22,20 @@ const CHUNK: usize = 1 << 20;
 pub struct Caches {
     by_number: Vec<Option<Cache>>,
     sheaves: Vec<CacheId>,
+    fingerprint: u64,
 }
 
 impl Caches {
+    /// Those of this version.
+    ///
     /// # Errors
-    /// If this process has no address range for a heap.
-    pub fn of_this_version(target: &Target) -> Result<Caches, HeapError> {
+    /// If this process has no address range for a heap, which makes them.
+    pub fn of_this_version() -> Result<Caches, CachesError> {
         let policy = Policy::default();
         let config = HeapConfig { bytes: 1 << 27, caches: own_caches(&policy), policy, ..HeapConfig::default() };
-        let heap = Heap::with_locks(&config);
-        let heap = heap.map_err(|error| target.impossible(&error.to_string()))?;
-        let mut caches = Caches { by_number: vec![None; 256], sheaves: Vec::new() };
+        let heap = Heap::with_locks(&config).map_err(CachesError)?;
+        let fingerprint = heap.slab().fingerprint();
+        let mut caches = Caches { by_number: vec![None; 256], sheaves: Vec::new(), fingerprint };
         heap.each_size(|cache, _| {
             caches.by_number[usize::from(cache.id.get())] = Some(*cache);
             if heap.slab().is_of_sheaves(cache.id) {
@@ -40,6 +43,11 @@ impl Caches {
             }
         });
         Ok(caches)
+    }
+
+    /// What a process says whose caches are the same.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// The cache of a number.
@@ -58,6 +66,11 @@ impl Caches {
     }
 }
 
+/// There is no heap here to learn from what another's is like.
+#[derive(Debug, thiserror::Error)]
+#[error("no heap can be made to compare with: {0}")]
+pub struct CachesError(HeapConfigError);
+
 /// What each page that came online is used for: the number of its cache, 0 for none.
 #[derive(Debug)]
 pub struct Pages {
@@ -71,16 +84,13 @@ impl Pages {
     /// # Errors
     /// If it cannot be read.
     pub fn read(target: &Target, outline: &Outline) -> Result<Pages, HeapError> {
-        let online = target.word(outline.online)? / PAGE as u64;
-        if online > u32::MAX.into() {
-            return Err(target.impossible("it says that it has more pages than there are numbers"));
-        }
+        let online = target.pages(target.word(outline.online)? / PAGE as u64)? as usize;
         let mut kinds = Vec::new();
-        while (kinds.len() as u64) < online {
+        while kinds.len() < online {
             let from = kinds.len();
-            // What is not there is not made room for.
-            kinds.resize((online as usize).min(from + CHUNK), 0);
-            target.bytes(outline.slab.kinds + from as u64, &mut kinds[from..])?;
+            // No room is made for what is not there to be read.
+            kinds.resize(online.min(from + CHUNK), 0);
+            target.bytes(target.place(outline.slab.kinds, from as u64, 1)?, &mut kinds[from..])?;
         }
         Ok(Pages { memory: outline.slab.memory, kinds })
     }
@@ -90,9 +100,9 @@ impl Pages {
         self.kinds.len() as u32
     }
 
-    /// Where a page lies in the process.
-    pub fn address(&self, page: u32) -> u64 {
-        self.memory.wrapping_add(u64::from(page) * PAGE as u64)
+    /// Where the first one lies in the process.
+    pub fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// What the page at an address is used for, if there is one.
@@ -114,7 +124,7 @@ impl Pages {
             while page < range.end {
                 let at = page;
                 let cache = caches.get(self.kinds[at as usize]);
-                page += cache.map_or(1, |cache| cache.layout.order.pages());
+                page = page.saturating_add(cache.map_or(1, |cache| cache.layout.order.pages()));
                 if let Some(cache) = cache {
                     return Some((at, cache));
                 }
@@ -140,16 +150,16 @@ pub struct Part {
 /// A block of 2 MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Its first page.
-    pub first: u32,
+    /// Where it begins in the process.
+    pub address: u64,
     /// Pages of it that came online.
     pub pages: u32,
     /// Pages that are slabs.
     pub slab_pages: u32,
-    /// Pages of slabs that have no memory, since nobody has written to them.
-    pub untouched_pages: u32,
-    /// Pages that are none, and have memory.
-    pub free_pages: u32,
+    /// Those of them that are in memory: the others, nobody has written to.
+    pub slab_pages_in_memory: u32,
+    /// Pages that are none, and are in memory.
+    pub free_pages_in_memory: u32,
     /// What lies in it, by cache.
     pub parts: Vec<Part>,
 }
@@ -166,37 +176,29 @@ pub fn blocks(
     at_hand: &AtHand,
 ) -> Result<Vec<Block>, HeapError> {
     let firsts = (0..pages.len()).step_by(BLOCK as usize);
-    firsts.map(|first| block(target, outline, pages, caches, at_hand, first)).collect()
-}
-
-fn block(
-    target: &mut Target,
-    outline: &Outline,
-    pages: &Pages,
-    caches: &Caches,
-    at_hand: &AtHand,
-    first: u32,
-) -> Result<Block, HeapError> {
-    let range = first..(first + BLOCK).min(pages.len());
-    let mut block = Block { first, pages: range.end - range.start, ..Block::default() };
-    let mut has_memory = target.has_memory(pages.address(first), block.pages)?;
-    let words = slab_words(target, outline, pages, caches, &range)?;
-    for (page, cache) in pages.slabs(range.clone(), caches) {
-        let within = (page - first) as usize;
-        let active = Slab::from_words(words[within]).active(cache);
-        let hand = at_hand.get(&page).copied().unwrap_or(0).min(active);
-        let part = block.part(cache.id.get());
-        part.slabs += 1;
-        part.objects += u32::from(active - hand);
-        part.at_hand += u32::from(hand);
-        for has in has_memory.iter_mut().skip(within).take(cache.layout.order.pages() as usize) {
-            block.slab_pages += 1;
-            block.untouched_pages += u32::from(!*has);
-            *has = false;
-        }
-    }
-    block.free_pages = has_memory.iter().filter(|&&has| has).count() as u32;
-    Ok(block)
+    firsts
+        .map(|first| {
+            let range = first..first.saturating_add(BLOCK).min(pages.len());
+            let words = slab_words(target, outline, pages, caches, &range)?;
+            let address = target.place(pages.memory(), first.into(), PAGE)?;
+            let mut block = Block { address, pages: range.end - range.start, ..Block::default() };
+            let mut in_memory = target.in_memory(address, block.pages)?;
+            for (page, cache) in pages.slabs(range, caches) {
+                let within = (page - first) as usize;
+                let active = Slab::from_words(words[within]).active(cache);
+                let hand = at_hand.get(&page).copied().unwrap_or(0);
+                // A sheaf is nobody's object.
+                let hand = if caches.is_of_sheaves(cache.id) { active } else { hand.min(active) };
+                block.add(cache.id.get(), active - hand, hand);
+                for is in in_memory.iter_mut().skip(within).take(cache.layout.order.pages() as usize) {
+                    block.slab_pages += 1;
+                    block.slab_pages_in_memory += u32::from(std::mem::take(is));
+                }
+            }
+            block.free_pages_in_memory = in_memory.iter().filter(|&&is| is).count() as u32;
+            Ok(block)
+        })
+        .collect()
 }
 
 /// Metadata of all pages in a range; zeros where none of them is a slab's.
@@ -209,18 +211,21 @@ fn slab_words(
 ) -> Result<Vec<[u64; 4]>, HeapError> {
     let mut words = vec![0; 4 * range.len()];
     if pages.slabs(range.clone(), caches).next().is_some() {
-        let offset = u64::from(range.start) * Slab::SIZE as u64;
-        target.words(outline.slab.slabs + offset, &mut words)?;
+        target.words(target.place(outline.slab.slabs, range.start.into(), Slab::SIZE)?, &mut words)?;
     }
     Ok(words.as_chunks().0.to_vec())
 }
 
 impl Block {
-    fn part(&mut self, cache: u8) -> &mut Part {
+    /// Adds a slab with so many objects in use and at hand.
+    fn add(&mut self, cache: u8, objects: u16, at_hand: u16) {
         let at = self.parts.iter().position(|part| part.cache == cache).unwrap_or_else(|| {
             self.parts.push(Part { cache, ..Part::default() });
             self.parts.len() - 1
         });
-        &mut self.parts[at]
+        let part = &mut self.parts[at];
+        part.slabs += 1;
+        part.objects += u32::from(objects);
+        part.at_hand += u32::from(at_hand);
     }
 }

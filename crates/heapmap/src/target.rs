@@ -1,20 +1,29 @@
 //! The process that is looked at: its memory as a file, and where in it the malloc's tables are.
+//!
+//! It may lie in all that it says, and so may its tables: every address is added up with care, nothing is made room for
+//! before as much has been read, and whoever has little time sets a [deadline](Target::set_deadline). No file is opened
+//! but those in its folder of `/proc`.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use freehold_malloc::process::outline::{Outline, WORDS};
+use freehold_malloc::process::outline::{MARK, Outline, WORDS};
 use freehold_malloc::runs::PAGE;
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 use procfs::ProcError;
-use procfs::process::{MMapPath, MemoryMap, PageInfo, PageMap, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryPageFlags, PageInfo, PageMap, Process};
 
-/// The name of the words that say where the tables are.
-const OUTLINE: &str = "freehold_outline";
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+/// Bytes of a mapping that are searched at a time, and in all: data of programs is smaller.
+const CHUNK: usize = 1 << 18;
+const SEARCHED_MAX: u64 = 64 << 20;
+/// A flag of the kernel's own threads. linux: include/linux/sched.h:PF_KTHREAD
+const PF_KTHREAD: u32 = 0x0020_0000;
+/// The name of the command that runs others.
+const RUNNER: &str = "freehold";
 
 /// Why a process's heap cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -22,19 +31,33 @@ pub enum HeapError {
     /// Nobody has that number.
     #[error("there is no process {0}; `pgrep -a NAME` tells numbers")]
     NoProcess(u32),
+    /// It is one of the kernel's.
+    #[error("process {0} is a thread of the kernel's, and has no heap; name a program's")]
+    KernelThread(u32),
+    /// It has no memory any more.
+    #[error("process {0} has ended, and its parent has not asked how; name one that runs")]
+    Ended(u32),
     /// The kernel does not let it be read.
     #[error(
-        "process {0} may not be read: look as root, or as the user whose process it is where \
-         `sysctl kernel.yama.ptrace_scope` is 0"
+        "process {0} may not be read; that takes CAP_SYS_PTRACE, or the same user where `sysctl kernel.yama.ptrace_scope` \
+         is 0"
     )]
     Denied(u32),
     /// Its malloc is another.
-    #[error("process {pid} ({name}) does not run with Freehold's malloc; start it by `freehold run -- {name}`")]
+    #[error("process {pid} ({name}) does not run with Freehold's malloc; start it by `freehold run -- CMD`")]
     Foreign {
         /// Its number.
         pid: u32,
         /// Its name.
         name: String,
+    },
+    /// It runs another one, and waits for it.
+    #[error("process {pid} waits for the program that it runs, which is process {child}; name that")]
+    Runner {
+        /// Its number.
+        pid: u32,
+        /// That of the program.
+        child: u32,
     },
     /// It has asked for no memory so far.
     #[error("process {0} has asked for no memory yet; look again")]
@@ -42,6 +65,9 @@ pub enum HeapError {
     /// Its tables may be others than this program's.
     #[error("process {0} runs with another version of Freehold's malloc; look with the `freehold` that started it")]
     Version(u32),
+    /// A look took longer than it may.
+    #[error("the heap of process {0} is too large to be read in time")]
+    Late(u32),
     /// Something cannot be read that should be there.
     #[error("the heap of process {pid} cannot be read: {why}; if it has not ended, look again")]
     Unreadable {
@@ -58,11 +84,8 @@ pub struct Target {
     process: Process,
     memory: File,
     pages: PageMap,
+    deadline: Option<Instant>,
 }
-
-/// Files that were looked at, by device and number: where in each the outline is, if there is one.
-#[derive(Debug, Default)]
-pub struct Files(HashMap<((i32, i32), u64), Option<u64>>);
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,14 +100,22 @@ impl Target {
     /// If there is none of this number, or it may not be read.
     pub fn open(pid: u32) -> Result<Target, HeapError> {
         let number = i32::try_from(pid).map_err(|_| HeapError::NoProcess(pid))?;
-        let process = Process::new(number).map_err(|error| failure(pid, error))?;
-        let opened = process.mem().and_then(|memory| Ok((memory, process.pagemap()?)));
-        let (memory, pages) = opened.map_err(|error| match error {
-            // It is there, and a thread of the kernel's.
-            ProcError::NotFound(_) if process.is_alive() => HeapError::Foreign { pid, name: name_of(&process) },
-            error => failure(pid, error),
-        })?;
-        Ok(Target { pid, process, memory, pages })
+        let failed = |error| failure(pid, error);
+        let process = Process::new(number).map_err(failed)?;
+        let stat = process.stat().map_err(failed)?;
+        if stat.flags & PF_KTHREAD != 0 {
+            return Err(HeapError::KernelThread(pid));
+        }
+        if matches!(stat.state, 'Z' | 'X') {
+            return Err(HeapError::Ended(pid));
+        }
+        let (memory, pages) = (process.mem().map_err(failed)?, process.pagemap().map_err(failed)?);
+        Ok(Target { pid, process, memory, pages, deadline: None })
+    }
+
+    /// From that moment on, reads fail.
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
     }
 
     /// Its number.
@@ -94,15 +125,20 @@ impl Target {
 
     /// Its name; `?` if it has ended.
     pub fn name(&self) -> String {
-        name_of(&self.process)
+        self.process.stat().map_or_else(|_| "?".to_owned(), |stat| stat.comm)
+    }
+
+    /// When it began, in the kernel's ticks since the machine did: with its number, it is no other's.
+    pub fn started(&self) -> u64 {
+        self.process.stat().map_or(0, |stat| stat.starttime)
     }
 
     /// Bytes of memory that it has, as the kernel counts them.
     pub fn resident(&self) -> u64 {
-        self.process.statm().map_or(0, |sizes| sizes.resident * procfs::page_size())
+        self.process.statm().map_or(0, |sizes| sizes.resident.saturating_mul(procfs::page_size()))
     }
 
-    /// The numbers of processes that it has started and that are there.
+    /// The numbers of processes that it has started and that are below it still.
     pub fn children(&self) -> Vec<u32> {
         let tasks = self.process.tasks().into_iter().flatten().flatten();
         tasks.flat_map(|task| task.children().unwrap_or_default()).collect()
@@ -114,54 +150,57 @@ impl Target {
         tasks.filter_map(|task| u32::try_from(task.tid).ok()).collect()
     }
 
-    /// Where the tables of its malloc are. What is found out about files is kept in `files`.
+    /// Where the tables of its malloc are, of which a caller knows what they are like.
     ///
     /// # Errors
     /// If its malloc is another, of another version, or has no heap yet.
-    pub fn outline(&self, files: &mut Files) -> Result<Outline, HeapError> {
+    pub fn outline(&self, fingerprint: u64) -> Result<Outline, HeapError> {
         let maps = self.process.maps().map_err(|error| failure(self.pid, error))?;
-        let mut seen = BTreeSet::new();
-        let firsts = maps.iter().filter(|map| map.offset == 0 && seen.insert((map.dev, map.inode)));
-        // A program that brings this malloc may be run with it, too: one of the two has the heap.
-        let mut found = Err(HeapError::Foreign { pid: self.pid, name: self.name() });
-        for map in firsts {
-            let place = files.0.entry((map.dev, map.inode)).or_insert_with(|| self.place_of_outline(map));
-            let Some(address) = place.map(|place| map.address.0 + place) else { continue };
+        let mut places = 0;
+        // A program that has this malloc in itself may be run with it, too: one of the two has the heap.
+        for address in maps.iter().filter(|map| is_data(map)).flat_map(|map| self.marks(map)) {
+            places += 1;
             let mut words = [0; WORDS];
-            self.words(address, &mut words)?;
-            match Outline::from_words(words) {
-                Some(outline) if outline.version == Outline::VERSION => return Ok(outline),
-                Some(_) => found = Err(HeapError::Version(self.pid)),
-                None if matches!(found, Err(HeapError::Foreign { .. })) => found = Err(HeapError::NoHeap(self.pid)),
-                None => {}
+            if self.words(address, &mut words).is_ok()
+                && let Some(outline) = Outline::from_words(address, words)
+            {
+                return if outline.fingerprint == fingerprint {
+                    Ok(outline)
+                } else {
+                    Err(HeapError::Version(self.pid))
+                };
+            }
+        }
+        match self.children().first() {
+            Some(&child) if self.name() == RUNNER => Err(HeapError::Runner { pid: self.pid, child }),
+            _ if places > 0 => Err(HeapError::NoHeap(self.pid)),
+            _ => Err(HeapError::Foreign { pid: self.pid, name: self.name() }),
+        }
+    }
+
+    /// Where in a mapping three words lie that an outline begins with.
+    fn marks(&self, map: &MemoryMap) -> Vec<u64> {
+        let (start, end) = map.address;
+        let end = end.min(start.saturating_add(SEARCHED_MAX));
+        let mut found = Vec::new();
+        let mut words = vec![0; CHUNK / WORD];
+        // The end of each piece is looked at once more: a mark may lie across.
+        for from in (start..end).step_by(CHUNK - MARK.len() * WORD) {
+            let count = ((end - from) as usize / WORD).min(words.len());
+            if self.words(from, &mut words[..count]).is_ok() {
+                let places = (0_u64..).zip(words[..count].windows(MARK.len()));
+                found.extend(places.filter(|(_, seen)| **seen == MARK).map(|(place, _)| from + place * WORD as u64));
             }
         }
         found
     }
 
-    /// Where in the file that is mapped here the outline is once it is loaded, if it has one.
-    fn place_of_outline(&self, map: &MemoryMap) -> Option<u64> {
-        let MMapPath::Path(path) = &map.pathname else { return None };
-        let cache = ReadCache::new(self.open_mapped(map, path)?);
-        let file = object::File::parse(&cache).ok()?;
-        let symbols = || file.dynamic_symbols().chain(file.symbols());
-        let symbol = symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(OUTLINE))?;
-        let first = file.segments().find(|segment| segment.file_range().0 == 0)?;
-        symbol.address().checked_sub(first.address())
-    }
-
-    /// A mapped file, as the process sees it, or by the kernel's own link where it is gone from there.
-    fn open_mapped(&self, map: &MemoryMap, path: &Path) -> Option<File> {
-        let within = PathBuf::from("root").join(path.strip_prefix("/").ok()?);
-        let link = format!("map_files/{:x}-{:x}", map.address.0, map.address.1);
-        self.process.open_relative(within).or_else(|_| self.process.open_relative(link)).ok()
-    }
-
     /// Copies bytes of its memory.
     ///
     /// # Errors
-    /// If there is no memory at these addresses.
+    /// If there is no memory at these addresses, or time is up.
     pub fn bytes(&self, address: u64, to: &mut [u8]) -> Result<(), HeapError> {
+        self.expect_time()?;
         self.memory.read_exact_at(to, address).map_err(|error| self.unreadable(&error))
     }
 
@@ -188,22 +227,42 @@ impl Target {
         self.words(address, &mut word).map(|()| word[0])
     }
 
-    /// For each page of the engine from an address on, whether it has memory, be it swapped out.
+    /// The number of pages that a range says it has: no more than the process has addresses for.
     ///
     /// # Errors
-    /// If the kernel does not say.
-    pub fn has_memory(&mut self, address: u64, pages: u32) -> Result<Vec<bool>, HeapError> {
+    /// If it says more.
+    pub(crate) fn pages(&self, said: u64) -> Result<u32, HeapError> {
+        let addresses = self.process.statm().map_or(0, |sizes| sizes.size.saturating_mul(procfs::page_size()));
+        let fits = |pages: &u32| u64::from(*pages) <= addresses / PAGE as u64;
+        u32::try_from(said).ok().filter(fits).ok_or_else(|| self.impossible("it says that it has more than it can"))
+    }
+
+    /// The address of a part of a table.
+    ///
+    /// # Errors
+    /// If there is no such address.
+    pub(crate) fn place(&self, base: u64, index: u64, size: usize) -> Result<u64, HeapError> {
+        let offset = index.checked_mul(size as u64);
+        // What is read there ends before the last address, too.
+        let place = offset.and_then(|offset| base.checked_add(offset)).filter(|place| *place < 1 << 63);
+        place.ok_or_else(|| self.impossible("it names addresses that there are not"))
+    }
+
+    /// For each page of the engine from an address on, whether it is in memory.
+    ///
+    /// # Errors
+    /// If the kernel does not say, or time is up.
+    pub fn in_memory(&mut self, address: u64, pages: u32) -> Result<Vec<bool>, HeapError> {
+        self.expect_time()?;
+        let end = self.place(address, pages.into(), PAGE)?;
         let size = procfs::page_size();
-        let index = |address: u64| (address / size) as usize;
-        let place = |page: u32| address + u64::from(page) * PAGE as u64;
-        let first = index(address);
-        let infos = self.pages.get_range_info(first..index(place(pages) - 1) + 1);
+        let first = address / size;
+        let infos = self.pages.get_range_info(first as usize..end.div_ceil(size) as usize);
         let infos = infos.map_err(|error| failure(self.pid, error))?;
-        let has = |info: &PageInfo| match info {
-            PageInfo::MemoryPage(flags) => flags.contains(procfs::process::MemoryPageFlags::PRESENT),
-            PageInfo::SwapPage(_) => true,
-        };
-        Ok((0..pages).map(|page| infos.get(index(place(page)) - first).is_some_and(has)).collect())
+        let is =
+            |info: &PageInfo| matches!(info, PageInfo::MemoryPage(flags) if flags.contains(MemoryPageFlags::PRESENT));
+        let places = (0..u64::from(pages)).map(|page| (address + page * PAGE as u64) / size - first);
+        Ok(places.map(|place| infos.get(place as usize).is_some_and(is)).collect())
     }
 
     /// That what its tables say cannot be.
@@ -211,17 +270,24 @@ impl Target {
         HeapError::Unreadable { pid: self.pid, why: why.to_owned() }
     }
 
+    fn expect_time(&self) -> Result<(), HeapError> {
+        let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_late { Err(HeapError::Late(self.pid)) } else { Ok(()) }
+    }
+
     fn unreadable(&self, error: &io::Error) -> HeapError {
         match error.kind() {
             io::ErrorKind::PermissionDenied => HeapError::Denied(self.pid),
             io::ErrorKind::UnexpectedEof => HeapError::NoProcess(self.pid),
-            _ => HeapError::Unreadable { pid: self.pid, why: error.to_string() },
+            _ => self.impossible(&error.to_string()),
         }
     }
 }
 
-fn name_of(process: &Process) -> String {
-    process.stat().map_or_else(|_| "?".to_owned(), |stat| stat.comm)
+/// Whether a mapping may be data of a program or a library.
+fn is_data(map: &MemoryMap) -> bool {
+    let wanted = MMPermissions::READ | MMPermissions::WRITE | MMPermissions::PRIVATE;
+    matches!(map.pathname, MMapPath::Path(_)) && map.perms.contains(wanted)
 }
 
 fn failure(pid: u32, error: ProcError) -> HeapError {

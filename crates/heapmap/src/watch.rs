@@ -1,76 +1,115 @@
-//! A process and all that it started, looked at again and again: for whoever records what happens meanwhile.
+//! A process and those below it, looked at again and again by a thread of its own: for whoever records what happens
+//! meanwhile, and waits for nobody.
 //!
-//! Who looks takes a hundredth of a CPU at most: after a look that took long, the next one comes later.
+//! The thread takes a hundredth of a CPU at most: after a look that took long, the next one comes later. A process that
+//! cannot be read in time is not told of.
 
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::map::{HeapMap, MemoryRow, Shown};
 use crate::slabs::Caches;
-use crate::target::{Files, Target};
+use crate::target::{HeapError, Target};
 
-/// Times that a look took, which pass before the next one.
-const REST: u32 = 100;
-/// Processes that are looked at, at most: those that were started first.
+/// To the first look at a process, which may end soon, or become another program. The time to the next one doubles.
+const FIRST: Duration = Duration::from_millis(50);
+/// Between two looks, then; and if they take long.
+const BETWEEN: Duration = Duration::from_secs(1);
+const BETWEEN_MOST: Duration = Duration::from_secs(10);
+/// What a look takes is this part of the time to the next one at most, as far as that comes in time.
+const SHARE: u32 = 100;
+/// What a look may take.
+const LOOK: Duration = Duration::from_millis(500);
+/// Processes that are looked at, at most: those that are nearest to the first.
 const PROCESSES: usize = 256;
 
-/// Looks at heaps, and remembers what does not change.
-#[derive(Debug, Default)]
+/// A thread that looks at heaps. It ends after the value.
+#[derive(Debug)]
 pub struct Watcher {
-    files: Files,
-    caches: Option<Caches>,
-    resting: Option<(Instant, Duration)>,
+    roots: Sender<u32>,
+    seen: Receiver<Seen>,
 }
 
 /// A heap that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// When.
+    pub moment: Instant,
     /// Number of the process.
     pub pid: u32,
+    /// When it began, in the kernel's ticks.
+    pub started: u64,
     /// Its name.
     pub name: String,
     /// Numbers of its threads.
     pub threads: Vec<u32>,
-    /// Bytes of memory that the process has in all.
+    /// Bytes that the process has in memory in all.
     pub resident: u64,
     /// What its heap has.
     pub memory: MemoryRow,
 }
 
 impl Watcher {
-    /// Looks at a process and at what it started, as far as these have Freehold's malloc and may be read; at none of
-    /// them if the last look was too expensive for another one so soon.
-    pub fn look(&mut self, root: u32) -> Vec<Seen> {
-        if self.resting.is_some_and(|(since, rest)| since.elapsed() < rest) {
-            return Vec::new();
-        }
-        let start = Instant::now();
-        let mut seen = Vec::new();
-        let mut family = vec![root];
-        let mut at = 0;
-        while let Some(&pid) = family.get(at) {
-            at += 1;
-            let Ok(mut target) = Target::open(pid) else { continue };
-            family.extend(target.children());
-            family.truncate(PROCESSES);
-            seen.extend(self.look_at(&mut target));
-        }
-        self.resting = Some((Instant::now(), start.elapsed() * REST));
-        seen
+    /// Starts the thread, which waits for a process. If there can be none, nothing will be seen.
+    pub fn start() -> Watcher {
+        let (roots, root) = mpsc::channel();
+        let (tell, seen) = mpsc::channel();
+        let look = move || {
+            if let (Ok(caches), Ok(root)) = (Caches::of_this_version(), root.recv()) {
+                look_again_and_again(&caches, root, &tell);
+            }
+        };
+        let _started = thread::Builder::new().name("heaps".to_owned()).spawn(look);
+        Watcher { roots, seen }
     }
 
-    fn look_at(&mut self, target: &mut Target) -> Option<Seen> {
-        // Without it no table is read, which others would be told why.
-        target.outline(&mut self.files).ok()?;
-        if self.caches.is_none() {
-            self.caches = Caches::of_this_version(target).ok();
-        }
-        let map = HeapMap::with(target, &mut self.files, self.caches.as_ref()?, Shown { blocks: 0 }).ok()?;
-        Some(Seen {
-            pid: map.process.pid,
-            name: map.process.name,
-            threads: target.threads(),
-            resident: map.process.resident,
-            memory: map.memory,
-        })
+    /// Looks at this process and at those below it from now on, as far as they have Freehold's malloc and may be read.
+    pub fn watch(&self, root: u32) {
+        let _ended = self.roots.send(root);
     }
+
+    /// What was seen since the last call.
+    pub fn seen(&self) -> impl Iterator<Item = Seen> + '_ {
+        self.seen.try_iter()
+    }
+}
+
+/// Until nobody listens.
+fn look_again_and_again(caches: &Caches, root: u32, tell: &Sender<Seen>) {
+    let (mut least, mut rest) = (FIRST, FIRST);
+    loop {
+        thread::sleep(rest);
+        let start = Instant::now();
+        for pid in family(root) {
+            if let Ok(seen) = look_at(pid, caches, start + LOOK)
+                && tell.send(seen).is_err()
+            {
+                return;
+            }
+        }
+        least = (2 * least).min(BETWEEN);
+        rest = (start.elapsed() * SHARE).clamp(least, BETWEEN_MOST);
+    }
+}
+
+/// A process and those below it, the nearest first.
+fn family(root: u32) -> Vec<u32> {
+    let mut family = vec![root];
+    let mut at = 0;
+    while let Some(&pid) = family.get(at) {
+        at += 1;
+        family.extend(Target::open(pid).iter().flat_map(Target::children));
+        family.truncate(PROCESSES);
+    }
+    family
+}
+
+fn look_at(pid: u32, caches: &Caches, deadline: Instant) -> Result<Seen, HeapError> {
+    let mut target = Target::open(pid)?;
+    target.set_deadline(deadline);
+    let (started, threads) = (target.started(), target.threads());
+    let map = HeapMap::of(&mut target, caches, Shown { blocks: 0 })?;
+    let (name, resident) = (map.process.name, map.process.resident);
+    Ok(Seen { moment: Instant::now(), pid, started, name, threads, resident, memory: map.memory })
 }

@@ -1,6 +1,6 @@
 //! This very process, whose allocator is Freehold, as it would be seen by another.
 
-use freehold_heapmap::{HeapMap, Shown, Target};
+use freehold_heapmap::{Caches, HeapMap, Shown, Target};
 use freehold_malloc::Freehold;
 use freehold_malloc::process::stats;
 use freehold_measure::formats::Document;
@@ -19,7 +19,8 @@ const KEPT: usize = 500;
 const RUN: usize = 5 << 20;
 
 fn look() -> HeapMap {
-    HeapMap::of(&mut Target::open(std::process::id()).unwrap(), Shown { blocks: 1000 }).unwrap()
+    let caches = Caches::of_this_version().unwrap();
+    HeapMap::of(&mut Target::open(std::process::id()).unwrap(), &caches, Shown { blocks: 1000 }).unwrap()
 }
 
 /// One test: what others would allocate meanwhile would be seen, too.
@@ -38,7 +39,7 @@ fn a_process_is_seen_as_it_sees_itself() {
     let objects_of = |map: &HeapMap| map.sizes.iter().find(|row| row.name == CACHE).map_or(0, |row| row.objects);
     assert_eq!(objects_of(&full) - objects_of(&before), OBJECTS as u64);
     assert_eq!(objects_of(&sparse) - objects_of(&before), objects.len() as u64, "what CPUs have at hand is not in use");
-    assert_eq!(full.memory.runs - before.memory.runs, {
+    assert_eq!(full.memory.runs.bytes - before.memory.runs.bytes, {
         let list = (OBJECTS * size_of::<usize>()).next_multiple_of(4096);
         (RUN + list) as u64
     });
@@ -56,7 +57,12 @@ fn a_process_is_seen_as_it_sees_itself() {
     let pin = sparse.pins.iter().find(|pin| pin.name == CACHE).expect("blocks are kept by few of them");
     assert!(pin.blocks >= 5 && pin.alone > 0, "{pin:?}");
     assert!(sparse.blocks.iter().any(|block| block.pins.iter().any(|pin| pin.name == CACHE && pin.objects > 0)));
-    assert!(sparse.memory.resident() <= sparse.process.resident);
+    // What nobody has written to is no memory.
+    let untouched = Vec::<u8>::with_capacity(64 << 20);
+    let looked = look();
+    assert!(looked.memory.runs.bytes >= untouched.capacity() as u64);
+    assert!(looked.memory.in_memory() <= looked.process.resident);
+    assert!(looked.memory.runs.in_memory < looked.memory.runs.bytes / 2);
     let report = &sparse.reports()[0];
     assert!(report.verdict.iter().any(|sentence| sentence.contains(CACHE)), "{:?}", report.verdict);
     drop(run);

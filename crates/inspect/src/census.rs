@@ -2,7 +2,7 @@
 
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Facts, Kind, Row};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::gfp;
@@ -209,6 +209,7 @@ impl Census {
 
     /// Requests and pages of the tasks with these numbers.
     pub fn of_tasks(&self, facts: &Facts, pids: &[u32]) -> (u64, u64) {
+        let pids: FxHashSet<u32> = pids.iter().copied().collect();
         let tasks = facts.tasks.iter().zip(&self.tasks).filter(|(task, _)| pids.contains(&task.pid));
         tasks.fold((0, 0), |(requests, pages), (_, of)| (requests + of.granted, pages.saturating_add(of.pages)))
     }

@@ -334,12 +334,14 @@ impl Inspection {
             let mib = [heap.resident, heap.objects, heap.runs, heap.idle, heap.free, heap.given_back]
                 .map(|bytes| Value::count(bytes.div_ceil(MIB)));
             let seconds = Value::Text(format!("{:.1}", heap.seconds));
-            let ends = vec![Value::count(heap.pages), seconds];
+            let ends = vec![Value::count(heap.pages), Value::count(heap.looks as u64), seconds];
             [vec![Value::text(&heap.name), Value::count(u64::from(heap.pid))], ends, mib.to_vec()].concat()
         });
-        let numbers = ["pid", "pages allocated", "second", "resident", "objects", "runs", "idle", "free", "given back"];
-        let about = "MiB when the process was largest: of all its memory; and of its heap, what the program had in objects \
-                     and runs of pages, what was at hand or idle in slabs, free, and given back or never written to.";
+        let numbers =
+            ["pid", "pages allocated", "looks", "second", "resident", "objects", "runs", "idle", "free", "given back"];
+        let about = "MiB when the process was largest of the times that it was looked at: what it had in memory in all; \
+                     and in its heap, in objects and runs of pages of the program, idle in slabs or at hand, and free; and \
+                     what was given back, or never written to.";
         let table =
             Table::new("Heaps of processes whose malloc is Freehold", Column::several(&["process"], &numbers), rows);
         Table { about: about.to_owned(), ..table }

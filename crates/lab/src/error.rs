@@ -60,6 +60,10 @@ pub enum Error {
     #[error(transparent)]
     Heap(#[from] freehold_heapmap::HeapError),
 
+    /// There is nothing to compare a process's heap with.
+    #[error(transparent)]
+    Caches(#[from] freehold_heapmap::CachesError),
+
     /// This machine's memory could not be fragmented.
     #[error(transparent)]
     Fragment(#[from] freehold_fragment::Error),

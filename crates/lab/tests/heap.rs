@@ -67,9 +67,11 @@ fn a_recording_knows_the_heaps_of_its_command() {
     let out = sandbox.argument("heap.parquet");
     let binary = assert_cmd::cargo::cargo_bin("freehold");
     let mut recorder = Command::new(&binary);
-    let words = ["record", "--quiet", "--duration", "0.5", "--out", &out, "--"];
+    let words = ["record", "--quiet", "--duration", "1", "--out", &out, "--"];
     let command = [binary.to_str().unwrap(), "run", "--", "cat"];
     let mut recorder = recorder.args(words).args(command).stdin(Stdio::piped()).spawn().unwrap();
+    // As long as nobody closes it, cat waits.
+    let _words = recorder.stdin.take();
     assert!(recorder.wait().unwrap().success());
     let facts = Reader::open(&out).unwrap().facts().clone();
     let [heap] = &facts.heaps[..] else { panic!("one process has a heap: {:?}", facts.heaps) };

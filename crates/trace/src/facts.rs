@@ -231,16 +231,16 @@ pub struct HeapFacts {
 pub struct HeapMoment {
     /// Nanoseconds since the recording started.
     pub time: u64,
-    /// Memory of the process in all.
+    /// What the process had in memory in all.
     pub resident: u64,
-    /// Objects that the program had.
+    /// Objects of the program that were in memory.
     pub objects: u64,
-    /// Objects that CPUs had at hand, and the rest of slabs, as far as these have memory.
+    /// Objects that CPUs had at hand, and the rest of slabs, in memory.
     pub idle: u64,
-    /// Runs of pages that the program had.
+    /// Runs of pages of the program that were in memory.
     pub runs: u64,
-    /// Free pages and runs that have memory.
+    /// Free pages and runs in memory.
     pub free: u64,
-    /// Pages that were given back, or never written to.
+    /// Free pages and runs that were not: given back, or never written to.
     pub given_back: u64,
 }

@@ -118,7 +118,7 @@ use sheaves::Barn;
 use sizes::SizeTable;
 use slab::{Owner, Slab};
 
-/// The memory whose frames the page allocator under the slab manages, and how many caches share it.
+/// The memory whose frames the page allocator under the slab manages, and the number of caches that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// The first frame that objects may be in.

@@ -8,12 +8,17 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::Cache;
-use super::cpu::{CACHES_MAX, CpuLocal};
+use super::cpu::{CACHES_MAX, CpuLocal, STRIDE};
 use super::entry::CacheRef;
+use super::layout::Layout;
 use super::slab::Slab;
 use super::{SlabAllocator, map};
 use crate::base::Pfn;
 use crate::platform::Platform;
+
+/// FNV-1a's numbers.
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// How many slabs and objects a cache has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +77,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
         self.map.slab(pfn).active(cache)
+    }
+
+    /// A number for what the caches are like: allocators that say the same lay their slabs and sheaves out alike. What
+    /// mangles links is not looked at.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = FNV_BASIS;
+        let mut add = |number: u64| hash = (hash ^ number).wrapping_mul(FNV_PRIME);
+        [Slab::SIZE as u64, STRIDE as u64].into_iter().for_each(&mut add);
+        for cache in self.each_cache() {
+            let Layout { first, size, link, objects, order, .. } = cache.layout;
+            let numbers = [cache.id.get().into(), first, size, link, objects.into(), order.get().into()];
+            numbers.into_iter().chain([cache.sheaf.into(), cache.has_bits.into()]).map(u64::from).for_each(&mut add);
+        }
+        hash
     }
 
     /// Where the tables lie that say what each page is used for: for readers outside of the process, which find them

@@ -131,6 +131,7 @@ struct Line {
     bar: ProgressBar,
     before: (Instant, u64),
     heaps: Watcher,
+    is_watching: bool,
 }
 
 impl Line {
@@ -138,7 +139,7 @@ impl Line {
         let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
-        Line { bar, before: (Instant::now(), 0), heaps: Watcher::default() }
+        Line { bar, before: (Instant::now(), 0), heaps: Watcher::start(), is_watching: false }
     }
 
     fn say(&self, words: String) {
@@ -173,7 +174,10 @@ impl Watch for Line {
     }
 
     fn heaps(&mut self, command: u32) -> Vec<SeenHeap> {
-        self.heaps.look(command).into_iter().map(seen_heap).collect()
+        if !std::mem::replace(&mut self.is_watching, true) {
+            self.heaps.watch(command);
+        }
+        self.heaps.seen().map(seen_heap).collect()
     }
 
     fn writing(&mut self, decoded: u64) {
@@ -186,17 +190,18 @@ impl Watch for Line {
 
 /// What a recording keeps of a heap.
 fn seen_heap(seen: Seen) -> SeenHeap {
-    let Seen { pid, name, threads, resident, memory } = seen;
-    let moment = HeapMoment {
+    let Seen { moment, pid, started, name, threads, resident, memory } = seen;
+    let objects = memory.objects.min(memory.slabs.in_memory);
+    let had = HeapMoment {
         time: 0,
         resident,
-        objects: memory.objects,
+        objects,
+        runs: memory.used() - objects,
         idle: memory.idle(),
-        runs: memory.runs,
-        free: memory.free_pages + memory.free_runs,
-        given_back: memory.given_back,
+        free: memory.free(),
+        given_back: memory.given_back(),
     };
-    SeenHeap { pid, name, threads, moment }
+    SeenHeap { age: moment.elapsed(), pid, started, name, threads, moment: had }
 }
 
 impl Drop for Line {

@@ -1,9 +1,11 @@
 //! Where the malloc's tables lie: for readers outside of the process, such as `freehold heap`.
 //!
-//! The words have a name that a debugger finds, [`freehold_outline`](OUTLINE). They are zeros until the process has a
-//! heap, and say then at which addresses its tables are. Whoever may read the process's memory learns from them what
-//! the heap is like at any time, be the process stopped, stuck or within an allocation: nothing is asked of it. What
-//! the tables mean is known to the same version of this crate, and of the engine.
+//! The outline is a few words among the data of the library or program that has this malloc. They begin with three that
+//! nothing else begins with, so a reader finds them without names of symbols, in stripped programs too, and once the
+//! file is gone. They name their own address: a copy of the file that is mapped for another reason does not. The others
+//! are zeros until the process has a heap, and say then at which addresses its tables are. Whoever may read the
+//! process's memory learns from them what the heap is like at any time, be the process stopped, stuck or within an
+//! allocation: nothing is asked of it.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -15,21 +17,28 @@ use super::start::Malloc;
 use super::{AnyHeap, with_heap};
 
 /// Words of an outline.
-pub const WORDS: usize = 12;
-/// The first word of one that is there.
-const MAGIC: u64 = u64::from_le_bytes(*b"freehold");
+pub const WORDS: usize = 15;
+/// What an outline begins with.
+pub const MARK: [u64; 3] = [u64::from_le_bytes(*b"freehold"), 0x9c41_7e0d_52f3_b86a, 0x1bd7_62a9_e40c_f835];
+/// The word that says where the outline lies: the last one that is written.
+const OWN_ADDRESS: usize = MARK.len();
 
-/// Its words, under the name that readers look for.
-// SAFETY: no other library has a reason to use the name.
-#[unsafe(export_name = "freehold_outline")]
-pub static OUTLINE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// Not zeros, so that it lies among the data of the file.
+static OUTLINE: [AtomicU64; WORDS] = {
+    let mut words = [const { AtomicU64::new(0) }; WORDS];
+    words[0] = AtomicU64::new(MARK[0]);
+    words[1] = AtomicU64::new(MARK[1]);
+    words[2] = AtomicU64::new(MARK[2]);
+    words
+};
 
 /// What the words say: addresses in the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// The version of this crate that the process has, as a number that others most likely do not have.
-    pub version: u64,
-    /// Whether misuse is looked for: then blocks are held after they were freed, and count as in use.
+    /// What the caches are like ([`fingerprint`](freehold::slab::SlabAllocator::fingerprint)): a reader whose own are
+    /// others cannot tell what the tables mean.
+    pub fingerprint: u64,
+    /// Whether misuse is looked for: then blocks are held after they were freed.
     pub is_hardened: bool,
     /// The slab's tables.
     pub slab: Tables,
@@ -39,72 +48,89 @@ pub struct Outline {
     pub online: u64,
     /// Where the range of runs begins.
     pub runs: u64,
-    /// What is known of each of its pages, and the number of pages of which something is, 32 bits.
-    pub run_table: [u64; 2],
+    /// What is known of each of its pages.
+    pub run_table: u64,
+    /// The number of pages of which something is known, 32 bits.
+    pub run_pages: u64,
 }
 
 impl Outline {
-    /// The version of this crate as an outline says it: of its number, and of the sizes of what the tables hold.
-    pub const VERSION: u64 = version();
-
     fn of(malloc: &Malloc) -> Outline {
+        let [run_table, run_pages] = malloc.runs.table();
         Outline {
-            version: Outline::VERSION,
+            fingerprint: with_heap!(&malloc.heap, heap => heap.slab().fingerprint()),
             is_hardened: malloc.options.hardened == Hardened::On,
             slab: with_heap!(&malloc.heap, heap => heap.slab().tables()),
             cpus: crate::os::cpus::cpu_count().into(),
             online: with_heap!(&malloc.heap, heap => heap.online_address()),
             runs: malloc.runs.range().start().as_ptr().addr() as u64,
-            run_table: malloc.runs.table(),
+            run_table,
+            run_pages,
         }
     }
 
-    /// What words say; `None` if there is no heap yet.
-    pub fn from_words(words: [u64; WORDS]) -> Option<Outline> {
-        let [MAGIC, version, is_hardened, memory, kinds, slabs, slots, cpus, online, runs, edges, edge_count] = words
-        else {
-            return None;
-        };
-        Some(Outline {
-            version,
+    /// What words say that lie at an address; `None` if they are no outline of a process that has a heap.
+    pub fn from_words(address: u64, words: [u64; WORDS]) -> Option<Outline> {
+        let [
+            a,
+            b,
+            c,
+            own,
+            fingerprint,
+            is_hardened,
+            memory,
+            kinds,
+            slabs,
+            slots,
+            cpus,
+            online,
+            runs,
+            run_table,
+            run_pages,
+        ] = words;
+        ([a, b, c] == MARK && own == address).then_some(Outline {
+            fingerprint,
             is_hardened: is_hardened != 0,
             slab: Tables { memory, kinds, slabs, slots },
             cpus,
             online,
             runs,
-            run_table: [edges, edge_count],
+            run_table,
+            run_pages,
         })
     }
 
-    fn words(self) -> [u64; WORDS] {
-        let Outline { version, is_hardened, slab, cpus, online, runs, run_table: [edges, edge_count] } = self;
+    fn words(self, address: u64) -> [u64; WORDS] {
+        let Outline { fingerprint, is_hardened, slab, cpus, online, runs, run_table, run_pages } = self;
         let Tables { memory, kinds, slabs, slots } = slab;
-        let is_hardened = is_hardened.into();
-        [MAGIC, version, is_hardened, memory, kinds, slabs, slots, cpus, online, runs, edges, edge_count]
+        let ([a, b, c], is_hardened) = (MARK, is_hardened.into());
+        [
+            a,
+            b,
+            c,
+            address,
+            fingerprint,
+            is_hardened,
+            memory,
+            kinds,
+            slabs,
+            slots,
+            cpus,
+            online,
+            runs,
+            run_table,
+            run_pages,
+        ]
     }
 }
 
 /// Says where the tables of a malloc are, which stay there.
 pub(super) fn publish(malloc: &'static Malloc) {
-    let words = Outline::of(malloc).words();
-    for (place, word) in OUTLINE.iter().zip(words).skip(1) {
+    let words = Outline::of(malloc).words(OUTLINE.as_ptr().addr() as u64);
+    for (place, word) in OUTLINE.iter().zip(words).skip(OWN_ADDRESS + 1) {
         place.store(word, Relaxed);
     }
-    OUTLINE[0].store(words[0], Release);
-}
-
-/// FNV-1a of the version's text, and of sizes that tables depend on.
-const fn version() -> u64 {
-    let text = env!("CARGO_PKG_VERSION").as_bytes();
-    let sizes = [size_of::<freehold::slab::slab::Slab>(), freehold::slab::cpu::STRIDE, crate::runs::EDGE];
-    let mut hash = 0xcbf2_9ce4_8422_2325;
-    let mut at = 0;
-    while at < text.len() + sizes.len() {
-        let next = if at < text.len() { text[at] as u64 } else { sizes[at - text.len()] as u64 };
-        hash = (hash ^ next).wrapping_mul(0x0100_0000_01b3);
-        at += 1;
-    }
-    hash
+    OUTLINE[OWN_ADDRESS].store(words[OWN_ADDRESS], Release);
 }
 
 #[cfg(test)]
@@ -112,17 +138,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_say_what_they_were_made_of_and_zeros_nothing() {
+    fn words_say_what_they_were_made_of_where_they_lie_and_nowhere_else() {
         let outline = Outline {
-            version: 1,
+            fingerprint: 1,
             is_hardened: true,
             slab: Tables { memory: 2, kinds: 3, slabs: 4, slots: 5 },
             cpus: 6,
             online: 7,
             runs: 8,
-            run_table: [9, 10],
+            run_table: 9,
+            run_pages: 10,
         };
-        assert_eq!(Outline::from_words(outline.words()), Some(outline));
-        assert_eq!(Outline::from_words([0; WORDS]), None);
+        let words = outline.words(0x1000);
+        assert_eq!(Outline::from_words(0x1000, words), Some(outline));
+        assert_eq!(Outline::from_words(0x2000, words), None, "a copy");
+        let mut other = words;
+        other[2] += 1;
+        assert_eq!(Outline::from_words(0x1000, other), None);
     }
 }
