@@ -1,11 +1,12 @@
-//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `findings`, `oracle`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `findings`, `oracle`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
 //! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
 //! the sources look, [`ci`] runs every check that a change must pass and [`nightly`] those that take too long for that,
-//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`programs`]
-//! writes pages that stand on measurements.
+//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`baremetal`] boots the
+//! kernel in the tree, [`programs`] writes pages that stand on measurements.
 
+mod baremetal;
 mod ci;
 mod command;
 mod error;
@@ -38,6 +39,8 @@ enum Task {
     Nightly(stage::Args),
     /// Edit the core by mistake, a few hundred times, and say which mistakes no test notices.
     Mutants(mutants::Args),
+    /// Boot the small kernel of crates/baremetal in an emulator.
+    Boot(baremetal::Args),
     /// Write the pages of docs/findings: simulate or time what each stands on.
     Findings(programs::Args),
     /// Hold the engine against real kernels, booted in QEMU: the suite, predictions, and their page.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => stage::run("ci", &ci::STAGES, &args),
         Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Boot(args) => baremetal::run(&args),
         Task::Findings(args) => programs::findings(&args),
         Task::Oracle(args) => programs::oracle(&args),
     };

@@ -46,6 +46,7 @@
 //! Folders are floors, and each may use only those below it:
 //!
 //! ```text
+//! kernel               a kernel's lock, sections, boot, heap and owned handles
 //! slab                 caches of objects, CPUs' lists, kmalloc
 //! page                 zones, lists, the paths of allocation and free
 //! platform   policy    the door outward; choices as data
@@ -58,6 +59,8 @@
 #![no_std]
 
 pub mod base;
+#[cfg(not(loom))]
+pub mod kernel;
 #[cfg(feature = "host")]
 pub mod machine;
 pub mod page;

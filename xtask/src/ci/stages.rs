@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{boot, malloc, readme, sanitizer, smoke, soak, uncoupled};
+use crate::baremetal;
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
@@ -12,7 +13,7 @@ use crate::tidy;
 use crate::workspace::{self, cargo};
 
 /// All stages of the gate, cheapest first.
-pub static STAGES: [Stage; 17] = [
+pub static STAGES: [Stage; 18] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
@@ -54,6 +55,12 @@ pub static STAGES: [Stage; 17] = [
         run: malloc::run,
     },
     Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
+    Stage {
+        name: "baremetal",
+        summary: "a small kernel on the engine boots, and its interrupts allocate anywhere",
+        budget: 180,
+        run: baremetal::stage,
+    },
     Stage {
         name: "boot",
         summary: "the pinned kernel boots, is recorded, and is replayed",

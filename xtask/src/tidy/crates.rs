@@ -21,6 +21,7 @@ const FLOORS: [(&str, &[&str]); 24] = [
     ("freehold-malloc", &["freehold"]),
     ("freehold-pprof", &[]),
     ("freehold-preload", &["freehold-malloc"]),
+    ("freehold-baremetal", &["freehold"]),
     ("freehold-objects", &[]),
     ("freehold-registry", &["freehold"]),
     ("freehold-capture", &["freehold-trace"]),

@@ -87,6 +87,7 @@ const CORE: &[Floor] = &[
     floor(&["platform"], &["base", "policy"]),
     floor(&["page"], &["base", "platform", "policy"]),
     floor(&["slab"], &["base", "platform", "policy", "page"]),
+    floor(&["kernel"], &["base", "platform", "policy", "page", "slab"]),
     floor(&["machine"], &["base", "platform", "policy", "page", "slab"]),
 ];
 

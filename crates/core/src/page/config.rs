@@ -133,7 +133,7 @@ impl Config<'_> {
         self.geometry().layout_of(self.geometry().sections_of(frames))
     }
 
-    fn geometry(&self) -> Geometry {
+    pub(crate) fn geometry(&self) -> Geometry {
         Geometry::new(self.first, self.end, self.pageblock_order)
     }
 

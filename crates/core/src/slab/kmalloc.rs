@@ -67,13 +67,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The order of the smallest block of so many bytes.
-    pub(super) fn block_order(&self, size: usize) -> Option<Order> {
+    pub(crate) fn block_order(&self, size: usize) -> Option<Order> {
         let pages = size.div_ceil(self.pages.page_size() as usize).checked_next_power_of_two()?;
         Order::from_u8(pages.ilog2() as u8)
     }
 
     /// A block of pages that [`kfree`](Self::kfree) takes back.
-    pub(super) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    pub(crate) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let (node, wanted) = (self.pages.node_of(self.local.cpu()), (gfp - Gfp::ZERO) | Gfp::COMP);
         let pfn = self.pages.alloc_slab_pages(node, wanted, order).map_err(ObjectError::Pages)?;
         if !self.map.has(pfn, order) {
@@ -92,7 +92,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Gives back what [`kmalloc`](Self::kmalloc) or [`krealloc`](Self::krealloc) gave.
     ///
-    /// In a kernel's interrupt handler: see what [`Interrupts::call`](super::cpu::guarded::Interrupts::call) asks for.
+    /// May wait for another CPU's sections, when too much waits for that CPU: a kernel that frees in interrupt handlers has
+    /// CPUs answer calls wherever they wait with interrupts off. That of `freehold::kernel` does.
     ///
     /// # Errors
     /// If it is not where an object or a block begins; nothing is changed then.

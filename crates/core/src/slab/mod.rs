@@ -121,7 +121,7 @@ use slab::{Owner, Slab};
 /// The memory whose frames the page allocator under the slab manages, and the number of caches that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// The first frame that objects may be in.
+    /// The first frame that objects may be in: not one at address 0, as frame 0 is where addresses are frames.
     pub first: Pfn,
     /// Its address; as far from a multiple of the largest block as the frame is.
     pub base: NonNull<u8>,

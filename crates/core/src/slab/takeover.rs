@@ -7,14 +7,15 @@
 //!
 //! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still
 //! saw the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others.
-//! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled.
+//! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled. Where the CPU does not answer the
+//! fence, the slabs in hand are left alone for ever: it may be using them.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::SlabAllocator;
 use super::cache::{Cache, Path};
-use super::cpu::{CpuLocal, Slot};
+use super::cpu::{CpuLocal, Fenced, Slot};
 use super::freelist::Chain;
 use super::id::CacheId;
 use super::partial::{List, OfCpu, is_counted_waiting};
@@ -26,6 +27,9 @@ use crate::base::{CpuId, NodeId, Pfn};
 use crate::platform::Platform;
 
 const NIL: u32 = u32::MAX;
+
+/// A CPU does not answer the fence.
+struct Unanswered;
 
 /// Slabs that the caller disowned and has in hand, linked through their metadata. A platform may panic when pages are
 /// given back; then the node has the slabs that were not on their way, and no more pages go.
@@ -76,6 +80,11 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         while let Some(slabs) = self.pop_side_by_side() {
             self.allocator.discard_side_by_side(self.cache, slabs);
         }
+    }
+
+    /// Leaves them alone for ever: a section may be under way that knows them.
+    fn lose(mut self) {
+        self.first = NIL;
     }
 
     /// Each goes to the node, or where the node has no use for it.
@@ -151,10 +160,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
         drop(list);
         if hand.first != NIL {
-            if !is_planted(Fault::DisownsUnfenced) {
-                self.local.fence(cpu);
+            match self.fence(cpu) {
+                Fenced::Ended => hand.settle(),
+                Fenced::Unanswered => hand.lose(),
             }
-            hand.settle();
         }
     }
 
@@ -181,17 +190,31 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
         let taken = self.take_list(cpu, cache, &mut hand);
         drop(list);
+        let Ok(taken) = taken else { return hand.lose() };
         if let Some((pfn, head)) = taken {
             self.settle_list(cache, pfn, head);
         }
         hand.settle();
     }
 
+    /// Waits for sections that know what was disowned.
+    fn fence(&self, cpu: CpuId) -> Fenced {
+        if is_planted(Fault::DisownsUnfenced) { Fenced::Ended } else { self.local.fence(cpu) }
+    }
+
     /// Takes a CPU's list, and says of which slab it is; the caller has the lock of its slabs. What was disowned before
     /// lies still after it.
-    fn take_list(&self, cpu: CpuId, cache: &Cache, hand: &mut Disowned<'_, '_, '_, P, C>) -> Option<(Pfn, u64)> {
+    ///
+    /// # Errors
+    /// If the CPU does not answer: nothing lies still then.
+    fn take_list(
+        &self,
+        cpu: CpuId,
+        cache: &Cache,
+        hand: &mut Disowned<'_, '_, '_, P, C>,
+    ) -> Result<Option<(Pfn, u64)>, Unanswered> {
         if cache.path == Path::Checked {
-            return None;
+            return Ok(None);
         }
         let slot = self.slot(cpu, cache.id);
         // A stray write to a link can have a list end anywhere: another CPU's slab is not believed.
@@ -207,23 +230,24 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 hand.disown(pfn);
             }
         }
-        let head = self.drain_slot(cpu, cache, slot);
+        let head = self.drain_slot(cpu, cache, slot)?;
         debug_assert!(current.is_some() || head == EMPTY, "a list is of a slab");
-        Some((current?, head))
+        Ok(current.map(|pfn| (pfn, head)))
     }
 
     /// Empties a CPU's slot: the list that was in it.
-    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> u64 {
+    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, Unanswered> {
         match cache.path {
             // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
             Path::Bitmap => slot.main.store(self.no_list(cache.path), Release),
             Path::Tagged => {}
             _ => slot.paired.store(0, Release),
         }
-        if !is_planted(Fault::DisownsUnfenced) {
-            self.local.fence(cpu);
+        match self.fence(cpu) {
+            Fenced::Unanswered => Err(Unanswered),
+            Fenced::Ended if cache.path == Path::Bitmap => Ok(EMPTY),
+            Fenced::Ended => Ok(self.local.drain(cpu, slot, EMPTY)),
         }
-        if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot, EMPTY) }
     }
 
     /// The list of a slab that was a CPU's current one goes back as if freed from elsewhere: the slab is queued.

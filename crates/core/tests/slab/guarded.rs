@@ -13,7 +13,8 @@ use freehold::page::Config;
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, current_cpu};
 use freehold::slab::CacheConfig;
-use freehold::slab::cpu::guarded::{Guarded, Interrupts};
+use freehold::slab::cpu::Fenced;
+use freehold::slab::cpu::section::Sections;
 
 use crate::world::{SIZES, policies, run_on};
 
@@ -34,11 +35,29 @@ struct Fake {
     calls: AtomicU64,
 }
 
+/// They are off; restored when dropped, unless they were off before.
+struct Off<'a> {
+    fake: &'a Fake,
+    were_off: bool,
+}
+
+impl Drop for Off<'_> {
+    fn drop(&mut self) {
+        if !self.were_off {
+            let cpu = OFF.take().expect("they are off");
+            // SAFETY: `enter` took this lock for the calling CPU.
+            unsafe { self.fake.locks[cpu.index()].unlock(Rank::Section) }
+        }
+    }
+}
+
 // SAFETY: with a CPU's lock nobody else is in a section there, and the thread says that it is on that CPU until it
-// opens the lock; `call` has the lock once.
-unsafe impl Interrupts for &Fake {
-    /// Whether they were off.
-    type Flags = bool;
+// opens the lock; `fence` has the lock once.
+unsafe impl<'f> Sections for &'f Fake {
+    type Section<'a>
+        = Off<'f>
+    where
+        Self: 'a;
 
     fn cpus(&self) -> u16 {
         CPUS
@@ -48,31 +67,24 @@ unsafe impl Interrupts for &Fake {
         OFF.get().unwrap_or_else(current_cpu)
     }
 
-    fn interrupts_off(&self) -> bool {
-        if OFF.get().is_some() {
-            return true;
+    fn enter(&self) -> (CpuId, Off<'f>) {
+        if let Some(cpu) = OFF.get() {
+            return (cpu, Off { fake: self, were_off: true });
         }
         let cpu = current_cpu();
         self.locks[cpu.index()].lock(Rank::Section);
         OFF.set(Some(cpu));
         self.sections.fetch_add(1, Relaxed);
-        false
+        (cpu, Off { fake: self, were_off: false })
     }
 
-    fn restore(&self, were_off: bool) {
-        if !were_off {
-            let cpu = OFF.take().expect("they are off");
-            // SAFETY: `interrupts_off` took this lock for the calling CPU.
-            unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
-        }
-    }
-
-    fn call(&self, cpu: CpuId) {
+    fn fence(&self, cpu: CpuId) -> Fenced {
         assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
         // SAFETY: this lock was taken just now, by this thread.
         unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
+        Fenced::Ended
     }
 }
 
@@ -89,7 +101,7 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
             Fake { locks: [(); 2].map(|()| RawLock::new()), sections: AtomicU64::new(0), calls: AtomicU64::new(0) };
         let config = Config { policy, cpu_nodes: &[NodeId(0); CPUS as usize], ..Config::default() };
         run_on(0);
-        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, Guarded(&fake), 7, |slab| {
+        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, &fake, 7, |slab| {
             for size in SIZES {
                 let cache = slab.create(&CacheConfig::new("guarded", size)).expect("there is room");
                 let passed = Mutex::new(Vec::new());

@@ -11,7 +11,7 @@ use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
 use freehold::slab::cpu::locked::Locked;
-use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{Exchange, Fenced, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 
 /// What happens once.
@@ -167,9 +167,9 @@ unsafe impl CpuLocal for Meddler<'_> {
         self.inner.replace_if(cpu, exchange)
     }
 
-    fn fence(&self, cpu: CpuId) {
+    fn fence(&self, cpu: CpuId) -> Fenced {
         self.perhaps_move();
-        CpuLocal::fence(&self.inner, cpu);
+        CpuLocal::fence(&self.inner, cpu)
     }
 
     fn preempt_disable(&self) {

@@ -7,6 +7,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
+use freehold::slab::cpu::Fenced;
 use freehold::slab::cpu::section::Sections;
 
 use super::thread;
@@ -52,5 +53,7 @@ unsafe impl Sections for ThreadLocal {
         (CpuId(thread::current().stands_for.load(Relaxed)), ())
     }
 
-    fn fence(&self, _: CpuId) {}
+    fn fence(&self, _: CpuId) -> Fenced {
+        Fenced::Ended
+    }
 }

@@ -4,7 +4,7 @@ use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{Exchange, Fenced, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 
 /// What is done otherwise; what is not said is done as by the sound primitive.
@@ -73,7 +73,7 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
         self.sound.replace_if(cpu, exchange)
     }
 
-    fn fence(&self, cpu: CpuId) {
-        self.sound.fence(cpu);
+    fn fence(&self, cpu: CpuId) -> Fenced {
+        self.sound.fence(cpu)
     }
 }

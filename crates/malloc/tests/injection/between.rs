@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use freehold::base::CpuId;
-use freehold::slab::cpu::{CpuLocal, Exchange, Replaced};
+use freehold::slab::cpu::{CpuLocal, Exchange, Fenced, Replaced};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::EMPTY;
@@ -208,7 +208,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         let slot = self.world.slot(self.setting.home);
         if self.kind == Kind::Paired {
             slot.paired.store(0, Relaxed);
-            self.rseq().fence(self.setting.home);
+            assert_eq!(self.rseq().fence(self.setting.home), Fenced::Ended);
         }
         self.have_drained(self.rseq().drain(self.setting.home, slot, self.no_list()));
     }
@@ -253,7 +253,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         if self.kind == Kind::Bits {
             return self.take_local(CURRENT, Fence::Made);
         }
-        self.rseq().fence(self.setting.home);
+        assert_eq!(self.rseq().fence(self.setting.home), Fenced::Ended);
         let slot = self.world.slot(self.setting.home);
         if look == Look::Once || slot.main.load(Relaxed) == self.no_list() {
             self.have_drained(list);
@@ -272,7 +272,7 @@ impl<L: FixedLinks> Stage<'_, L> {
     /// Takes the list of a slab that nobody owns any more.
     fn take_local(&self, slab: usize, fence: Fence) {
         if fence == Fence::Made {
-            self.rseq().fence(self.setting.home);
+            assert_eq!(self.rseq().fence(self.setting.home), Fenced::Ended);
         }
         let taken = self.world.local(slab).swap(self.nothing(slab), AcqRel);
         self.hold_local(slab, taken);

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::Fenced;
 use super::section::Sections;
 use crate::base::CpuId;
 use crate::platform::host::current_cpu;
@@ -44,7 +45,8 @@ unsafe impl Sections for Late<'_> {
         (current_cpu(), ())
     }
 
-    fn fence(&self, cpu: CpuId) {
+    fn fence(&self, cpu: CpuId) -> Fenced {
         (self.end)(cpu);
+        Fenced::Ended
     }
 }

@@ -4,6 +4,7 @@
 //! The caller may be moved between asking for its CPU and taking that CPU's lock: then it has another CPU's lock, and
 //! the section runs as if on that one. That is as good, since a section is bound to the lock it holds.
 
+use super::Fenced;
 use super::section::Sections;
 use crate::base::CpuId;
 use crate::base::lock::{Rank, RawLock};
@@ -61,8 +62,9 @@ unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
         (cpu, Section::enter(self.lock_of(cpu)))
     }
 
-    fn fence(&self, cpu: CpuId) {
+    fn fence(&self, cpu: CpuId) -> Fenced {
         drop(Section::enter(self.lock_of(cpu)));
+        Fenced::Ended
     }
 }
 

@@ -16,7 +16,6 @@
 //!
 //! So a slot is found by its CPU's and its cache's number, and nothing of the cache is read for it.
 
-pub mod guarded;
 #[cfg(all(test, not(loom)))]
 pub(super) mod late;
 pub mod locked;
@@ -245,6 +244,17 @@ pub enum Replaced {
     Moved,
 }
 
+/// What became of the sections on a CPU that a [`fence`](CpuLocal::fence) waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what an unanswered fence guards may be in use on that CPU"]
+pub enum Fenced {
+    /// Each one that had begun has ended.
+    Ended,
+    /// The CPU does not answer: one may be under way for ever. What it may know stays as it is, and is lost:
+    /// [`check`](crate::slab::SlabAllocator::check) says so.
+    Unanswered,
+}
+
 /// The CPU-local primitive. All of it may be called from anywhere, also from code that interrupts a section: a signal,
 /// an interrupt.
 ///
@@ -253,9 +263,9 @@ pub enum Replaced {
 /// section: it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that
 /// it owns), and between its first read and its one committing store nothing else that runs on that CPU executes any
 /// part of a section; or none of it happened. What [`portable`](section) does in a section says what each must do.
-/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` returns, each section on
-/// that CPU that had begun before the call has ended, its store is visible to the caller, and what the caller stored
-/// before is visible to all later ones.
+/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says [`Fenced::Ended`], each
+/// section on that CPU that had begun before the call has ended, its store is visible to the caller, and what the caller
+/// stored before is visible to all later ones.
 pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
@@ -294,8 +304,8 @@ pub unsafe trait CpuLocal {
     /// Changes a word that only sections on `cpu` write.
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced;
 
-    /// Waits until no section on `cpu` runs that began before.
-    fn fence(&self, cpu: CpuId);
+    /// Waits until no section on `cpu` runs that began before, if that CPU answers.
+    fn fence(&self, cpu: CpuId) -> Fenced;
 
     /// Enters a region in which the caller cannot be moved to another CPU, as a preemptible kernel does around the
     /// two words of `page-field`: what that costs, for the comparison. Sections do not need it.
@@ -306,7 +316,8 @@ pub unsafe trait CpuLocal {
 
     /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for `nothing`, onto which
     /// no section pushes ([`EMPTY`] for lists); after a fence it either still is that, and the list is the caller's, or
-    /// an owner that had read the old list has committed over it, and the list is still the owner's: then again.
+    /// an owner that had read the old list has committed over it, and the list is still the owner's: then again. If the
+    /// CPU does not answer the fence, the list is nobody's: what it may be looking at is lost.
     ///
     /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared
     /// the second word before, and fenced.
@@ -319,8 +330,8 @@ pub unsafe trait CpuLocal {
             if slot.main.compare_exchange(list, nothing, AcqRel, Relaxed).is_err() {
                 continue;
             }
-            if !is_planted(Fault::DisownsUnfenced) {
-                self.fence(cpu);
+            if !is_planted(Fault::DisownsUnfenced) && self.fence(cpu) == Fenced::Unanswered {
+                return nothing;
             }
             if slot.main.load(Acquire) == nothing || is_planted(Fault::DrainLooksOnce) {
                 return list;

@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::sheaf::{Sheaf, Top};
-use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slot, Slots};
+use super::{CpuLocal, Exchange, Fenced, Freed, Pushed, Replaced, Slot, Slots};
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::slab::address::ObjectAddress;
@@ -19,8 +19,8 @@ use crate::slab::word::{first_of, is_mark};
 ///
 /// # Safety
 /// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote
-/// there is visible; `fence` returns when the section that was between the two on that CPU at the call has ended, with
-/// what it wrote visible. All CPUs that are named are below `cpus`.
+/// there is visible; `fence` says [`Fenced::Ended`] when the section that was between the two on that CPU at the call has
+/// ended, with what it wrote visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
     type Section<'a>
@@ -36,8 +36,8 @@ pub unsafe trait Sections {
     /// Begins a section, on the CPU it says.
     fn enter(&self) -> (CpuId, Self::Section<'_>);
 
-    /// Waits for the section that runs on a CPU, if any.
-    fn fence(&self, cpu: CpuId);
+    /// Waits for the section that runs on a CPU, if any, and if the CPU answers.
+    fn fence(&self, cpu: CpuId) -> Fenced;
 }
 
 // SAFETY: each operation reads its CPU's words after `enter` and ends in one store before it leaves; `Sections` keeps
@@ -156,8 +156,8 @@ unsafe impl<S: Sections> CpuLocal for S {
         Replaced::Done
     }
 
-    fn fence(&self, cpu: CpuId) {
-        Sections::fence(self, cpu);
+    fn fence(&self, cpu: CpuId) -> Fenced {
+        Sections::fence(self, cpu)
     }
 }
 

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::sync::mpsc;
 use std::vec::Vec;
 
+use super::super::cpu::Fenced;
 use super::super::cpu::late::Late;
 use super::super::cpu::locked::{CurrentCpu, Locked};
 use super::super::cpu::section::Sections;
@@ -283,7 +284,9 @@ unsafe impl Sections for Left<'_> {
         (CpuId(0), ())
     }
 
-    fn fence(&self, _: CpuId) {}
+    fn fence(&self, _: CpuId) -> Fenced {
+        Fenced::Ended
+    }
 }
 
 #[test]

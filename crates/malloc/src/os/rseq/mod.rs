@@ -31,7 +31,7 @@ use super::cpus::cpu_count;
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{CpuLocal, Exchange, Fenced, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
 
@@ -140,8 +140,9 @@ unsafe impl CpuLocal for Rseq {
 
     /// A system call: a fraction of a microsecond if the CPU runs another process, some microseconds if it has to
     /// be interrupted.
-    fn fence(&self, cpu: CpuId) {
+    fn fence(&self, cpu: CpuId) -> Fenced {
         fence(cpu);
+        Fenced::Ended
     }
 
     #[inline(always)]

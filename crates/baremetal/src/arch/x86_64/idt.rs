@@ -1,0 +1,98 @@
+//! What comes in: ticks, calls from other CPUs, and exceptions, which end it all.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::mem::size_of;
+
+use super::apic;
+use crate::interrupts;
+use crate::memory::KERNEL;
+
+/// Vectors of what this kernel takes.
+pub const TIMER: u8 = 32;
+/// See [`TIMER`].
+pub const CALL: u8 = 33;
+/// See [`TIMER`].
+pub const SPURIOUS: u8 = 255;
+
+const EXCEPTIONS: usize = 32;
+/// Bytes from the code of one exception to that of the next.
+const STRIDE: usize = 16;
+/// A gate that turns interrupts off, in code segment 8.
+const GATE: u128 = 0x8e00 << 32 | 8 << 16;
+
+// SAFETY: they are places in the assembler's file, of which only the addresses are used.
+unsafe extern "C" {
+    static exceptions: u8;
+    static timer_entry: u8;
+    static call_entry: u8;
+    static spurious_entry: u8;
+}
+
+#[repr(C, align(16))]
+struct Gates(UnsafeCell<[u128; 256]>);
+
+// SAFETY: written by the first CPU before there is another.
+unsafe impl Sync for Gates {}
+
+static GATES: Gates = Gates(UnsafeCell::new([0; 256]));
+
+#[repr(C, packed)]
+struct Pointer {
+    limit: u16,
+    base: u64,
+}
+
+/// Has this CPU take interrupts.
+pub fn load() {
+    if super::cpu() == 0 {
+        fill();
+    }
+    let pointer = Pointer { limit: (size_of::<Gates>() - 1) as u16, base: GATES.0.get() as u64 };
+    // SAFETY: the gates stay where they are.
+    unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags)) };
+}
+
+fn fill() {
+    // SAFETY: this is the first CPU, and there is no other yet.
+    let gates = unsafe { &mut *GATES.0.get() };
+    let first = (&raw const exceptions).addr();
+    for (vector, gate) in gates.iter_mut().take(EXCEPTIONS).enumerate() {
+        *gate = gate_to(first + vector * STRIDE);
+    }
+    let others =
+        [(TIMER, &raw const timer_entry), (CALL, &raw const call_entry), (SPURIOUS, &raw const spurious_entry)];
+    for (vector, entry) in others {
+        gates[usize::from(vector)] = gate_to(entry.addr());
+    }
+}
+
+fn gate_to(address: usize) -> u128 {
+    let address = address as u128;
+    GATE | address & 0xffff | (address >> 16 & 0xffff) << 48 | (address >> 32) << 64
+}
+
+#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+extern "C" fn timer_interrupt(address: usize) {
+    let next = interrupts::tick(address);
+    apic::end_of_interrupt();
+    apic::next_tick(next);
+}
+
+#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+extern "C" fn call_interrupt() {
+    KERNEL.answer();
+    crate::scenes::answer();
+    apic::end_of_interrupt();
+}
+
+#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+extern "C" fn spurious_interrupt() {}
+
+#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+extern "C" fn exception(vector: usize, first: usize, second: usize) -> ! {
+    let cr2: usize;
+    // SAFETY: the address of the last page fault is read.
+    unsafe { asm!("mov {}, cr2", out(reg) cr2, options(nostack, preserves_flags)) };
+    panic!("exception {vector}: {first:#x} {second:#x}, cr2 {cr2:#x}")
+}

@@ -1,0 +1,141 @@
+//! Timer interrupts that allocate and free, in the middle of whatever they interrupt, and note where that was.
+
+use alloc::boxed::Box;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+
+use freehold::base::{Gfp, Order};
+
+use crate::arch::{self, CPUS_MAX};
+use crate::memory::KERNEL;
+
+/// What handlers of one CPU have.
+pub struct OfCpu {
+    /// Interrupts that came, and requests that they made.
+    pub ticks: AtomicU64,
+    pub requests: AtomicU64,
+    /// Requests that found no memory.
+    pub refused: AtomicU64,
+    is_in_handler: AtomicBool,
+    /// An object that the last handler left, and its size.
+    left: AtomicPtr<u8>,
+}
+
+/// Of each CPU.
+pub static CPUS: [OfCpu; CPUS_MAX as usize] = [const {
+    OfCpu {
+        ticks: AtomicU64::new(0),
+        requests: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        is_in_handler: AtomicBool::new(false),
+        left: AtomicPtr::new(null_mut()),
+    }
+}; CPUS_MAX as usize];
+
+/// Whether handlers allocate.
+static ARE_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Bytes of code of which it is noted whether an interrupt came there.
+const CODE_MAX: usize = 1 << 20;
+/// A bit a byte of code.
+static CAME_AT: [AtomicU32; CODE_MAX / 32] = [const { AtomicU32::new(0) }; CODE_MAX / 32];
+
+/// Whether this CPU is in a handler.
+pub fn is_in_handler() -> bool {
+    CPUS[usize::from(arch::cpu())].is_in_handler.load(Relaxed)
+}
+
+/// Has handlers allocate from now on, or no more.
+pub fn keep_busy(busy: Busy) {
+    ARE_BUSY.store(busy == Busy::Yes, Relaxed);
+}
+
+/// Whether handlers allocate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// At each tick.
+    Yes,
+    /// They only count.
+    No,
+}
+
+/// A tick came at this address. Returns how long until the next, in the timer's units.
+pub fn tick(address: usize) -> u32 {
+    let here = &CPUS[usize::from(arch::cpu())];
+    let tick = here.ticks.load(Relaxed);
+    here.ticks.store(tick + 1, Relaxed);
+    let place = address.wrapping_sub(arch::text().start);
+    if let Some(word) = CAME_AT.get(place / 32) {
+        word.fetch_or(1 << (place % 32), Relaxed);
+    }
+    if ARE_BUSY.load(Relaxed) {
+        here.is_in_handler.store(true, Relaxed);
+        here.work(tick);
+        here.is_in_handler.store(false, Relaxed);
+    }
+    // Not in step with anything.
+    arch::TICK_MIN + (tick.wrapping_mul(0x9e37_79b9) >> 16) as u32 % arch::TICK_SPREAD
+}
+
+impl OfCpu {
+    /// One request of each kind, in turn; an object stays until the next tick.
+    fn work(&self, tick: u64) {
+        self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
+        let is_served = match tick % 4 {
+            0 => KERNEL
+                .kmalloc(8 + (tick as usize * 37) % 2000, Gfp::ATOMIC)
+                .map(|object| self.leave(object.as_ptr()))
+                .is_ok(),
+            1 => KERNEL.alloc_pages(Gfp::ATOMIC, Order::new((tick / 4 % 3) as u8)).is_ok(),
+            2 => Box::try_new_or(tick),
+            _ => {
+                self.leave(null_mut());
+                true
+            }
+        };
+        if !is_served {
+            self.refused.store(self.refused.load(Relaxed) + 1, Relaxed);
+        }
+    }
+
+    /// Leaves an object, and frees the one that was left before.
+    fn leave(&self, object: *mut u8) {
+        if let Some(former) = NonNull::new(self.left.swap(object, Acquire)) {
+            // SAFETY: it was left by a handler of this CPU, and nobody else has it.
+            unsafe { KERNEL.kfree(former) }.expect("it is an object");
+        }
+    }
+}
+
+/// What the stable `Box` has no word for.
+trait TryNew {
+    /// Whether a box of this could be had; it is dropped.
+    fn try_new_or(value: u64) -> bool;
+}
+
+impl TryNew for Box<u64> {
+    fn try_new_or(value: u64) -> bool {
+        let layout = core::alloc::Layout::new::<u64>();
+        // SAFETY: the layout has bytes, and the memory is given back at once.
+        unsafe {
+            let memory = alloc::alloc::alloc(layout).cast::<u64>();
+            if memory.is_null() {
+                return false;
+            }
+            memory.write(value);
+            let boxed = Box::from_raw(memory);
+            *boxed == value
+        }
+    }
+}
+
+/// Frees what handlers have left, once they are not busy any more.
+pub fn clear() {
+    CPUS.iter().for_each(|cpu| cpu.leave(null_mut()));
+}
+
+/// How many addresses of the code interrupts came at.
+pub fn places() -> u32 {
+    CAME_AT.iter().map(|word| word.load(Relaxed).count_ones()).sum()
+}

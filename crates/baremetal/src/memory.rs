@@ -1,0 +1,51 @@
+//! The allocator: a static, Rust's heap on it, and one call at boot.
+
+use core::sync::atomic::AtomicU32;
+
+use freehold::kernel::{Boot, Heap, Kernel, Region};
+
+use crate::arch;
+use crate::console::say;
+use crate::hardware::Hardware;
+
+/// The kernel's allocator.
+pub static KERNEL: Kernel<Hardware> = Kernel::new();
+
+#[global_allocator]
+static HEAP: Heap<Hardware> = Heap::new();
+
+/// Reports of the slab's.
+pub static REPORTS: AtomicU32 = AtomicU32::new(0);
+
+/// What is kept back at boot, as if somebody plugged it in later: the last bytes of memory.
+pub const PLUGGED_LATER: u64 = 64 << 20;
+/// What is reserved at boot for a CMA area: from here, below what is plugged in later.
+pub const CMA: core::ops::Range<u64> = (64 << 20)..(80 << 20);
+
+/// Where memory ends.
+static END: AtomicU32 = AtomicU32::new(0);
+
+/// The frames that are plugged in later, in bytes.
+pub fn plugged_later() -> core::ops::Range<u64> {
+    let end = u64::from(END.load(core::sync::atomic::Ordering::Relaxed)) << 20;
+    end - PLUGGED_LATER..end
+}
+
+/// Hands all memory of the map over, but for the kernel itself, and what is to come later.
+pub fn set_up(map: impl Iterator<Item = Region> + Clone) {
+    let usable = map.clone().filter(|region| region.kind == freehold::kernel::RegionKind::Usable);
+    let end = usable.map(|region| region.end).max().expect("there is memory") >> 21 << 21;
+    END.store((end >> 20) as u32, core::sync::atomic::Ordering::Relaxed);
+    let later = Region::reserved(end - PLUGGED_LATER, PLUGGED_LATER * 2);
+    let boot = Boot { reserved: &[arch::image(), arch::trampoline(), CMA], end_max: end, ..Boot::default() };
+    // SAFETY: the loader's map is true, and memory is mapped where it is; what is in use of it is reserved. No other CPU runs.
+    unsafe { KERNEL.init(map.chain(core::iter::once(later)), &boot) }.expect("the map has room for it");
+    say!("{} MiB of memory up to {end:#x}, the kernel at {:#x?}", free_pages() >> 8, arch::image());
+}
+
+/// Pages that are free.
+pub fn free_pages() -> u64 {
+    // SAFETY: zones are only looked at.
+    let pages = unsafe { KERNEL.pages() }.expect("it is set up");
+    pages.zones().iter().map(|zone| zone.free_pages()).sum()
+}

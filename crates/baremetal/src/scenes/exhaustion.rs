@@ -1,0 +1,73 @@
+//! Every page is taken, by all CPUs; then requests fail, each with a value; and all of it comes back.
+
+use alloc::boxed::Box;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::kernel::Pages;
+
+use crate::console::say;
+use crate::hardware::Hardware;
+use crate::interrupts::{self, Busy};
+use crate::memory::{KERNEL, free_pages};
+use crate::together;
+
+/// Pages that were taken, each with the address of the next one at its start.
+static TAKEN: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+
+/// On all CPUs.
+pub fn play() {
+    let before = free_pages();
+    together::on_all_cpus(|_| take_all());
+    // What idles is had, too, once ticks ask for nothing.
+    interrupts::keep_busy(Busy::No);
+    KERNEL.shrink();
+    take_all();
+    assert!(free_pages() < before / 20, "{} of {before} pages are free", free_pages());
+    assert!(KERNEL.alloc_pages(Gfp::KERNEL, Order::new(3)).is_err());
+    assert!(KERNEL.kmalloc(30_000, Gfp::KERNEL).is_err());
+    let layout = core::alloc::Layout::new::<[u8; 100_000]>();
+    // SAFETY: the layout has bytes, and nothing is done with none. The compiler may not leave it out.
+    assert!(core::hint::black_box(unsafe { alloc::alloc::alloc(layout) }).is_null());
+    say!("  {} of {before} pages are left to those who may not fail", free_pages());
+    interrupts::keep_busy(Busy::Yes);
+    together::on_all_cpus(|_| while give_back() {});
+    drop(Box::new([1_u8; 30_000]));
+}
+
+fn take_all() {
+    while let Ok(page) = KERNEL.alloc_pages(Gfp::ATOMIC, Order::ZERO) {
+        take(page);
+    }
+}
+
+fn take(mut page: Pages<Hardware>) {
+    let place = page.as_uninit().as_mut_ptr().cast::<*mut u8>();
+    let (pfn, _) = page.into_raw();
+    let mut first = TAKEN.load(Relaxed);
+    loop {
+        // SAFETY: the page is ours until it is in the list, and then until it is taken out.
+        unsafe { place.write(first) };
+        match TAKEN.compare_exchange(first, place.cast(), AcqRel, Relaxed) {
+            Ok(_) => return,
+            Err(now) => first = now,
+        }
+        debug_assert!(pfn != Pfn::new(0));
+    }
+}
+
+/// Frees a page, whoever took it: all that are there are taken out, and the rest put back.
+fn give_back() -> bool {
+    let Some(all) = NonNull::new(TAKEN.swap(null_mut(), AcqRel)) else { return false };
+    let mut next = Some(all);
+    while let Some(page) = next {
+        // SAFETY: the list was taken out whole, so its pages are ours; each was one.
+        next = NonNull::new(unsafe { page.cast::<*mut u8>().read() });
+        let pfn = Pfn::new((page.as_ptr().addr() >> 12) as u32);
+        // SAFETY: it was taken apart once, by `take`.
+        drop(unsafe { Pages::<Hardware>::from_raw(pfn, Order::ZERO) });
+    }
+    true
+}

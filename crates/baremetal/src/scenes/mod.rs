@@ -1,0 +1,89 @@
+//! What is tried, one after the other; after each, nothing may be lost.
+
+mod exhaustion;
+mod heap;
+mod misuse;
+mod offline;
+mod plugged;
+mod policies;
+mod ranges;
+mod storm;
+
+pub use policies::answer;
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use freehold::page::Census;
+
+use crate::console::say;
+use crate::interrupts::{self, Busy};
+use crate::memory::KERNEL;
+use crate::together;
+
+/// A scene: its name, and what it does, under ticks that allocate or not.
+struct Scene {
+    name: &'static str,
+    ticks: Busy,
+    play: fn(),
+}
+
+const SCENES: [Scene; 8] = [
+    Scene { name: "heap: boxes, vectors, maps, any alignment", ticks: Busy::Yes, play: heap::play },
+    Scene { name: "misuse: double frees and strangers are refused", ticks: Busy::No, play: misuse::play },
+    Scene { name: "storm: all CPUs, each other's objects and pages", ticks: Busy::Yes, play: storm::play },
+    Scene { name: "exhaustion: nothing left, and all of it back", ticks: Busy::Yes, play: exhaustion::play },
+    Scene { name: "ranges: neighbours and a CMA area", ticks: Busy::Yes, play: ranges::play },
+    Scene { name: "plugged: memory comes and goes", ticks: Busy::Yes, play: plugged::play },
+    Scene { name: "offline: a CPU goes, and comes back", ticks: Busy::Yes, play: offline::play },
+    Scene { name: "policies: every other set of rules", ticks: Busy::No, play: policies::play },
+];
+
+/// Plays all of them.
+pub fn play() {
+    for scene in &SCENES {
+        say!("{}", scene.name);
+        interrupts::keep_busy(scene.ticks);
+        (scene.play)();
+        interrupts::keep_busy(Busy::No);
+        together::on_all_cpus(|_| {});
+        interrupts::clear();
+        let census = audit();
+        say!("  nothing lost: {} pages free, {} in use", census.free + census.cached, census.allocated);
+    }
+    for (cpu, of_cpu) in interrupts::CPUS.iter().enumerate().take(together::cpus() as usize) {
+        let [ticks, requests, refused] =
+            [&of_cpu.ticks, &of_cpu.requests, &of_cpu.refused].map(|count| count.load(Relaxed));
+        say!("CPU {cpu}: {ticks} ticks, {requests} of them with requests, {refused} found no memory");
+        assert!(requests > 0, "no tick of CPU {cpu} allocated");
+    }
+    say!("interrupts came at {} addresses", interrupts::places());
+}
+
+/// The proof that nothing is lost, when nobody else runs.
+pub fn audit() -> Census {
+    KERNEL.shrink();
+    // SAFETY: all other CPUs wait, and handlers do not allocate. The pages are only looked at.
+    let (objects, pages) = unsafe {
+        let slab = KERNEL.slab().expect("it is set up");
+        (slab.check(), slab.pages().check())
+    };
+    objects.expect("no object is lost");
+    pages.expect("no page is lost")
+}
+
+/// Numbers that look random, the same in each boot.
+pub struct Random(u64);
+
+impl Random {
+    pub const fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// One below this.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}

@@ -1,0 +1,39 @@
+//! Memory that comes when the machine runs, is used, and goes again while CPUs go on.
+
+use alloc::vec::Vec;
+
+use freehold::base::{Gfp, Order, Pfn};
+
+use crate::console::say;
+use crate::memory::{KERNEL, PLUGGED_LATER, free_pages, plugged_later};
+use crate::together;
+
+/// On all CPUs.
+pub fn play() {
+    let (before, range) = (free_pages(), plugged_later());
+    // SAFETY: it was kept back at boot, and is mapped where it is.
+    let added = unsafe { KERNEL.add_memory(range.clone()) }.expect("it was not there");
+    say!("  {added} of {} pages that came are free", PLUGGED_LATER >> 12);
+    assert!(free_pages() > before + u64::from(added) * 9 / 10);
+    // SAFETY: likewise; it is refused.
+    assert!(unsafe { KERNEL.add_memory(range.clone()) }.is_err(), "it is there already");
+    together::on_all_cpus(|_| {
+        let blocks: Vec<_> = (0..40).filter_map(|_| KERNEL.alloc_pages(Gfp::KERNEL, Order::new(6)).ok()).collect();
+        assert!(blocks.len() > 20);
+    });
+    // What is at its start may be metadata, which stays.
+    let frame = |address: u64| Pfn::new((address >> 12) as u32);
+    let half = frame(range.end - PLUGGED_LATER / 2)..frame(range.end);
+    KERNEL.shrink();
+    // SAFETY: it is given up by those who have it, or not at all.
+    let gone = unsafe { KERNEL.pages() }.expect("it is set up").offline(half.clone());
+    match gone {
+        Ok(()) => {
+            // SAFETY: it has just gone.
+            let again = unsafe { KERNEL.add_memory(range.end - PLUGGED_LATER / 2..range.end) };
+            assert_eq!(again, Ok((PLUGGED_LATER >> 13) as u32), "there is metadata for it");
+            say!("  {} pages went, and came again", PLUGGED_LATER >> 13);
+        }
+        Err(error) => say!("  half of it stays: {error}"),
+    }
+}

@@ -1,0 +1,134 @@
+//! The same machine under other rules: a kernel's allocator each, over memory of its own.
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use freehold::base::{CpuId, Gfp, Order};
+use freehold::kernel::{Boot, Cpu, Kernel, Promises, Region};
+use freehold::policy::Policy;
+
+use super::Random;
+use crate::arch;
+use crate::console::say;
+use crate::memory::KERNEL;
+use crate::together;
+
+/// Rules with a name: the hardware of a kernel that follows them, and its allocator.
+macro_rules! rules {
+    ($($name:ident $static:ident $policy:expr;)*) => {
+        $(
+            struct $name;
+            static $static: Kernel<$name> = Kernel::new();
+
+            impl Promises for $name {
+                fn unanswered(cpu: CpuId) {
+                    panic!("CPU {} does not answer", cpu.0);
+                }
+            }
+
+            // SAFETY: as that of `Hardware`; calls are answered for all kernels there are.
+            unsafe impl Cpu for $name {
+                const CPUS: u16 = arch::CPUS_MAX;
+                const POLICY: Policy = $policy;
+
+                fn kernel() -> &'static Kernel<$name> {
+                    &$static
+                }
+
+                fn id() -> u16 {
+                    arch::cpu()
+                }
+
+                fn irq_save() -> usize {
+                    arch::irq_save()
+                }
+
+                fn irq_restore(flags: usize) {
+                    arch::irq_restore(flags);
+                }
+
+                fn call(cpu: u16) {
+                    arch::call(cpu);
+                }
+
+                fn irqs_disabled() -> bool {
+                    arch::irqs_disabled()
+                }
+            }
+        )*
+
+        /// Answers calls of all of them.
+        pub fn answer() {
+            $($static.answer();)*
+        }
+
+        /// Each of them, on all CPUs.
+        pub fn play() {
+            $(
+                set_up::<$name>();
+                together::on_all_cpus(work::<$name>);
+                finish::<$name>(stringify!($name));
+            )*
+        }
+    };
+}
+
+rules! {
+    Linux612 LINUX_6_12 Policy::LINUX_6_12;
+    Linux618 LINUX_6_18 Policy::LINUX_6_18;
+    Linux72 LINUX_7_2 Policy::LINUX_7_2;
+    Linux73 LINUX_7_3 Policy::LINUX_7_3;
+}
+
+/// Pages of each.
+const PAGES: u32 = 12 << 8;
+
+fn set_up<H: Cpu>() {
+    let range = KERNEL.alloc_contig_pages(Gfp::KERNEL, PAGES).expect("most memory is free");
+    let start = u64::from(range.range().start.raw()) << 12;
+    // The kernel on it has it for ever.
+    core::mem::forget(range);
+    let map = [Region::usable(start, u64::from(PAGES) << 12)];
+    // SAFETY: the range is nobody else's, and mapped where it is.
+    unsafe { H::kernel().init(map.into_iter(), &Boot::default()) }.expect("there is room");
+}
+
+fn work<H: Cpu>(cpu: u32) {
+    let (kernel, mut random) = (H::kernel(), Random::new(u64::from(cpu) + 7));
+    let mut objects = [const { MaybeUninit::<Option<NonNull<u8>>>::new(None) }; 64];
+    let mut blocks = [const { None }; 16];
+    for step in 0..6_000_u32 {
+        // SAFETY: all were written at first.
+        let place = unsafe { objects[random.below(64) as usize].assume_init_mut() };
+        if let Some(object) = place.take() {
+            // SAFETY: it is this CPU's, and was taken out of its place.
+            unsafe { kernel.kfree(object) }.expect("it is an object");
+        } else {
+            *place = kernel.kmalloc(1 + random.below(3000) as usize, Gfp::KERNEL).ok();
+        }
+        blocks[random.below(16) as usize] = kernel.alloc_pages(Gfp::KERNEL, Order::new(random.below(4) as u8)).ok();
+        if step % 1000 == 0 {
+            kernel.shrink();
+        }
+    }
+    for place in objects {
+        // SAFETY: all were written at first.
+        if let Some(object) = unsafe { place.assume_init() } {
+            // SAFETY: it is this CPU's.
+            unsafe { kernel.kfree(object) }.expect("it is an object");
+        }
+    }
+}
+
+fn finish<H: Cpu>(name: &str) {
+    let kernel = H::kernel();
+    kernel.shrink();
+    // SAFETY: all other CPUs wait, and the pages are only looked at.
+    let (objects, pages) = unsafe {
+        let slab = kernel.slab().expect("it is set up");
+        (slab.check(), slab.pages().check())
+    };
+    let (objects, pages) = (objects.expect("no object is lost"), pages.expect("no page is lost"));
+    assert_eq!((objects.objects, pages.allocated), (0, 0), "{name} has given everything back");
+    say!("  {name}: {} pages free", pages.free + pages.cached);
+}

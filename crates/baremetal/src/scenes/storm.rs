@@ -1,0 +1,75 @@
+//! All CPUs allocate, fill, look at and free objects and pages, their own and each other's, and give back what idles.
+
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::AcqRel;
+
+use freehold::base::{CpuId, Gfp, Order};
+use freehold::kernel::Pages;
+
+use super::Random;
+use crate::hardware::Hardware;
+use crate::memory::KERNEL;
+use crate::together;
+
+const STEPS: u64 = 60_000;
+/// Places that all CPUs put objects into, and take them out of.
+const SHARED: usize = 512;
+static OBJECTS: [AtomicPtr<u8>; SHARED] = [const { AtomicPtr::new(null_mut()) }; SHARED];
+
+/// On all CPUs.
+pub fn play() {
+    together::on_all_cpus(|cpu| {
+        let mut random = Random::new(u64::from(cpu) + 1);
+        let mut pages: [Option<Pages<Hardware>>; 32] = [const { None }; 32];
+        for _ in 0..STEPS {
+            match random.below(64) {
+                0..48 => swap_object(&mut random),
+                48..62 => swap_pages(&mut pages, &mut random),
+                62 => {
+                    KERNEL.slab().expect("it is set up").drain_cpu(CpuId(random.below(together::cpus().into()) as u16))
+                }
+                _ if random.below(32) == 0 => KERNEL.shrink(),
+                _ => {}
+            }
+        }
+    });
+    (0..SHARED).for_each(|place| free(OBJECTS[place].swap(null_mut(), AcqRel)));
+}
+
+/// Puts a new object somewhere, and frees the one that was there, whoever allocated it.
+fn swap_object(random: &mut Random) {
+    let most = if random.below(8) == 0 { 9000 } else { 500 };
+    let size = 8 + random.below(most) as usize;
+    let object = KERNEL.kmalloc(size, Gfp::KERNEL).map_or(null_mut(), |object| fill(object, size));
+    free(OBJECTS[random.below(SHARED as u64) as usize].swap(object, AcqRel));
+}
+
+/// The first word says the size, and all further bytes the same.
+fn fill(object: NonNull<u8>, size: usize) -> *mut u8 {
+    // SAFETY: it has so many bytes, 8 at least, and is nobody else's.
+    unsafe {
+        object.write_bytes(size as u8, size);
+        object.cast::<usize>().write_unaligned(size);
+    }
+    object.as_ptr()
+}
+
+fn free(object: *mut u8) {
+    let Some(object) = NonNull::new(object) else { return };
+    // SAFETY: it was filled, and taken out of its place, so it is nobody else's.
+    unsafe {
+        let size = object.cast::<usize>().read_unaligned();
+        assert!((8..size).all(|at| object.add(at).read() == size as u8), "somebody wrote into another's object");
+        KERNEL.kfree(object).expect("it is an object");
+    }
+}
+
+fn swap_pages(pages: &mut [Option<Pages<Hardware>>], random: &mut Random) {
+    let place = random.below(pages.len() as u64) as usize;
+    let order = Order::new(random.below(5) as u8);
+    pages[place] = KERNEL.alloc_pages(Gfp::KERNEL, order).ok();
+    if let Some(block) = &mut pages[place] {
+        block.as_uninit()[0].write(place as u8);
+    }
+}

@@ -1,0 +1,165 @@
+//! A kernel's allocator on a host: what `docs/kernel.md` walks through, with a machine of one CPU that there is not.
+//!
+//! All that a kernel writes is here; below `arch` stands what its processor does. Run it:
+//! `cargo run -p freehold --example kernel`
+
+use std::alloc::{GlobalAlloc, Layout};
+
+use freehold::base::{Gfp, Order};
+use freehold::kernel::{Boot, Cpu, Heap, Kernel, Promises, Region, RegionKind, SetupError};
+
+/// The processor: a real kernel's has instructions for this.
+mod arch {
+    use std::alloc::{Layout, alloc};
+    use std::cell::Cell;
+
+    thread_local! {
+        static IRQS_OFF: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub fn cpu() -> u16 {
+        0
+    }
+
+    pub fn irq_save() -> usize {
+        IRQS_OFF.replace(1)
+    }
+
+    pub fn irq_restore(flags: usize) {
+        IRQS_OFF.set(flags);
+    }
+
+    pub fn interrupt(_cpu: u16) {}
+
+    /// Bytes of memory, from physical address 0.
+    pub const MEMORY: u64 = 64 << 20;
+
+    /// Where physical address 0 is mapped.
+    pub fn direct_map() -> usize {
+        let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
+        // SAFETY: the layout has bytes, so it may be asked for.
+        let memory = unsafe { alloc(layout) };
+        assert!(!memory.is_null(), "there is memory for a small machine");
+        memory.expose_provenance()
+    }
+}
+
+struct Hw;
+
+// SAFETY: interrupts are off between save and restore, and a call ends in an interrupt whose handler answers it.
+unsafe impl Cpu for Hw {
+    const CPUS: u16 = 4;
+    fn kernel() -> &'static Kernel<Hw> {
+        &KERNEL
+    }
+    fn id() -> u16 {
+        arch::cpu()
+    }
+    fn irq_save() -> usize {
+        arch::irq_save()
+    }
+    fn irq_restore(flags: usize) {
+        arch::irq_restore(flags)
+    }
+    fn call(cpu: u16) {
+        arch::interrupt(cpu)
+    }
+}
+
+impl Promises for Hw {}
+
+static KERNEL: Kernel<Hw> = Kernel::new();
+static HEAP: Heap<Hw> = Heap::new();
+
+/// One entry of a PC's map.
+struct E820 {
+    addr: u64,
+    size: u64,
+    kind: u32,
+}
+
+fn regions(map: &[E820]) -> impl Iterator<Item = Region> + Clone {
+    map.iter().map(|entry| match entry.kind {
+        1 => Region::usable(entry.addr, entry.size),
+        _ => Region::reserved(entry.addr, entry.size),
+    })
+}
+
+fn set_up(map: &[E820], kernel_image: std::ops::Range<u64>) -> Result<(), SetupError> {
+    let boot = Boot { direct_map: arch::direct_map(), reserved: &[kernel_image], ..Boot::default() };
+    // SAFETY: the loader's map is true, and mapped there; what is in use of it is reserved.
+    unsafe { KERNEL.init(regions(map), &boot) }
+}
+
+/// What the interrupt that `arch::interrupt` raises on another CPU does there.
+fn call_interrupt() {
+    KERNEL.answer();
+}
+
+#[derive(Debug)]
+struct Inode {
+    number: u64,
+}
+
+fn use_it() -> Result<(), freehold::kernel::Error> {
+    let mut page = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::ZERO, Order::ZERO)?;
+    page.as_uninit()[0].write(1);
+    let ring = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::DMA32, Order::new(3))?;
+    println!("a device is told of {:#x}", ring.physical());
+    let frame_buffer = KERNEL.alloc_contig_pages(Gfp::KERNEL, 1000)?;
+    println!("a thousand pages from {:?} on", frame_buffer.range().start);
+    let inodes = KERNEL.cache::<Inode>("inode")?;
+    let mut inode = inodes.alloc(Inode { number: 1 }, Gfp::KERNEL)?;
+    inode.number += 1;
+    println!("{inode:?}");
+    Ok(())
+}
+
+fn main() {
+    let map = [
+        E820 { addr: 0, size: 0x9_fc00, kind: 1 },
+        E820 { addr: 0x9_fc00, size: 0x6_0400, kind: 2 },
+        E820 { addr: 0x10_0000, size: arch::MEMORY - 0x10_0000, kind: 1 },
+    ];
+    assert_eq!(regions(&map).filter(|region| region.kind == RegionKind::Usable).count(), 2);
+    set_up(&map, 0x20_0000..0x40_0000).expect("the map has room for its metadata");
+    use_it().expect("there is memory");
+    call_interrupt();
+    // SAFETY: the layout has bytes, and what is given back was given out with it.
+    unsafe {
+        let boxed = HEAP.alloc(Layout::new::<[u64; 100]>());
+        assert!(!boxed.is_null());
+        HEAP.dealloc(boxed, Layout::new::<[u64; 100]>());
+    }
+    // SAFETY: nothing else runs, and the pages are only looked at.
+    let census = unsafe { KERNEL.pages() }.expect("it is set up").check().expect("nothing is lost");
+    println!("{census:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    const TUTORIAL: &str = include_str!("../../../docs/kernel.md");
+    const PROGRAM: &str = include_str!("kernel.rs");
+
+    /// Words alone: how lines are broken is the formatter's affair.
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect()
+    }
+
+    #[test]
+    fn the_tutorial_shows_what_this_program_does() {
+        let program = words(PROGRAM);
+        let blocks = TUTORIAL.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest));
+        let mut shown = 0;
+        for block in blocks {
+            assert!(program.contains(&words(block)), "the tutorial shows what no program does:\n{block}");
+            shown += 1;
+        }
+        assert!(shown >= 5, "{shown} blocks");
+    }
+
+    #[test]
+    fn it_runs() {
+        super::main();
+    }
+}

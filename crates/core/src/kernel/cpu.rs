@@ -1,0 +1,133 @@
+//! What a kernel says of its machine, and what it promises about its memory: two traits, five functions of which must be
+//! written.
+
+use super::Kernel;
+use crate::base::{CpuId, NodeId, ZoneKind};
+use crate::platform::{
+    FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task,
+};
+use crate::policy::Policy;
+use crate::slab::cpu::CACHES_MAX;
+
+/// The hardware under a kernel: which CPU runs, its interrupts, and how to reach another CPU.
+///
+/// The engine calls all of it from any CPU, and from interrupt handlers too. None of it may call the engine back.
+///
+/// # Safety
+/// - [`kernel`](Self::kernel) is the same one each time.
+/// - [`id`](Self::id) is that of the CPU that runs the caller; no two CPUs that run have the same.
+/// - Between [`irq_save`](Self::irq_save) and the [`irq_restore`](Self::irq_restore) of what it returned, the caller stays on
+///   its CPU, and nothing else runs there that allocates, frees or [answers](Kernel::answer). Neither lets the compiler move
+///   an access to memory across it (an `asm!` without `nomem` does not).
+/// - A CPU answers a [`call`](Self::call) in an interrupt handler, by [`Kernel::answer`], and nowhere else.
+pub unsafe trait Cpu: Promises + Sized + 'static {
+    /// How many CPUs there may be, from 1 up: their numbers are below it. Each costs some 100 KiB of metadata.
+    const CPUS: u16;
+    /// The rules that the engine follows; what only others need is not in the program.
+    const POLICY: Policy = Policy::FREEHOLD;
+    /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 500 bytes
+    /// and 80 a CPU, be there a cache of it or not.
+    const CACHES: u16 = CACHES_MAX as u16;
+    /// Bytes of a page: a power of two, 4 KiB or more.
+    const PAGE_SIZE: u32 = 4096;
+    /// Rounds of [`wait`](Self::wait) after which a call counts as never answered, where there is no [`time`](Self::time).
+    const CALL_ROUNDS_MAX: u64 = 1 << 28;
+    /// Nanoseconds after which it does where there is.
+    const CALL_NANOS_MAX: u64 = 10_000_000_000;
+
+    /// The kernel's allocator, a static.
+    fn kernel() -> &'static Kernel<Self>;
+
+    /// The CPU that runs the caller, below [`CPUS`](Self::CPUS): a section that is told another number panics before it
+    /// changes anything. With interrupts on the caller may be moved at once; then any CPU's number will do.
+    fn id() -> u16;
+
+    /// Turns this CPU's interrupts off; returns what brings them back to what they were. linux: local_irq_save
+    fn irq_save() -> usize;
+
+    /// Brings them back. linux: local_irq_restore
+    fn irq_restore(flags: usize);
+
+    /// Interrupts another CPU, whose handler calls [`Kernel::answer`]; does not wait for it. Not called on a machine of one
+    /// CPU, nor for one that never used the allocator. linux: arch_send_call_function_single_ipi
+    fn call(cpu: u16);
+
+    /// Passes a moment, while this CPU waits for another. linux: cpu_relax
+    fn wait() {
+        core::hint::spin_loop();
+    }
+
+    /// Nanoseconds since any moment, the same for all CPUs; nothing where there is no clock.
+    fn time() -> Option<u64> {
+        None
+    }
+
+    /// Whether this CPU's interrupts are off. Debug builds ask where they must be. linux: irqs_disabled
+    fn irqs_disabled() -> bool {
+        true
+    }
+}
+
+/// What a kernel may promise about the memory it has handed out, as [`Platform`](crate::platform::Platform) asks for it: the
+/// functions of the same names say more. `impl Promises for Hw {}` promises nothing: then requests fail when free pages and
+/// idle objects are used up.
+pub trait Promises {
+    /// Whether [`migrate`](Self::migrate) ever moves anything. Without it nothing is compacted.
+    const MIGRATES: bool = false;
+
+    /// What the calling task may do. In an interrupt handler its context says so
+    /// ([`Context::Hardirq`](crate::platform::Context::Hardirq)): then the heap asks for memory without reclaim.
+    fn task() -> Task {
+        Task::default()
+    }
+
+    /// Frees pages that can be done without.
+    fn reclaim(pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        let _ = (pages, wanted);
+        Reclaimed::default()
+    }
+
+    /// Pages of a zone that [`reclaim`](Self::reclaim) could still free.
+    fn reclaimable(node: NodeId, zone: ZoneKind) -> u64 {
+        let _ = (node, zone);
+        0
+    }
+
+    /// Moves what is in a block, and its users along.
+    fn migrate(migration: &Migration) -> Migrated {
+        let _ = migration;
+        Migrated::Refused
+    }
+
+    /// The last resort before a request fails.
+    fn out_of_memory(pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        let _ = (pages, request);
+        OutOfMemory::NothingFreed
+    }
+
+    /// There is work for kswapd. Must not call the engine.
+    fn wake_kswapd(node: NodeId) {
+        let _ = node;
+    }
+
+    /// There is work for kcompactd. Must not call the engine.
+    fn wake_kcompactd(node: NodeId) {
+        let _ = node;
+    }
+
+    /// Somebody misused an object: the place to log it.
+    fn slab_error(report: &SlabReport<'_>) {
+        let _ = report;
+    }
+
+    /// A CPU does not answer ([`Cpu::CALL_ROUNDS_MAX`]): the place to log it, or to end it all. What that CPU may be using
+    /// is lost; everything else goes on. May be called with locks held, and must not call the engine.
+    fn unanswered(cpu: CpuId) {
+        let _ = cpu;
+    }
+
+    /// Lets others run, between two rounds of a request that has to wait.
+    fn relax() -> Patience {
+        Patience::GiveUp
+    }
+}

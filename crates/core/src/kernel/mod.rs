@@ -1,0 +1,283 @@
+//! The allocator of a kernel, from what its machine can do to `Box::new`.
+//!
+//! ```
+//! # extern crate std;
+//! use freehold::base::{Gfp, Order};
+//! use freehold::kernel::{Boot, Cpu, Heap, Kernel, Promises, Region};
+//!
+//! struct Hw;
+//! // SAFETY: there is one CPU, and no interrupt.
+//! unsafe impl Cpu for Hw {
+//!     const CPUS: u16 = 1;
+//!     fn kernel() -> &'static Kernel<Hw> { &KERNEL }
+//!     fn id() -> u16 { 0 }
+//!     fn irq_save() -> usize { 0 }
+//!     fn irq_restore(_: usize) {}
+//!     fn call(_: u16) {}
+//! }
+//! impl Promises for Hw {}
+//! static KERNEL: Kernel<Hw> = Kernel::new();
+//! static HEAP: Heap<Hw> = Heap::new(); // #[global_allocator], in a kernel
+//!
+//! # let memory = std::alloc::Layout::from_size_align(32 << 20, 4 << 20).unwrap();
+//! # let memory = unsafe { std::alloc::alloc(memory) } as usize;
+//! let map = [Region::usable(0, 32 << 20), Region::reserved(0xa_0000, 0x6_0000)];
+//! let boot = Boot { direct_map: memory, reserved: &[0x10_0000..0x18_0000], ..Boot::default() };
+//! // SAFETY: the memory is there, at that distance, and nobody else's; what is in use of it is reserved.
+//! unsafe { KERNEL.init(map.into_iter(), &boot) }?;
+//! let mut page = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::ZERO, Order::ZERO).expect("there is memory");
+//! page.as_uninit()[0].write(1);
+//! # Ok::<(), freehold::kernel::SetupError>(())
+//! ```
+//!
+//! A kernel says what its machine can do ([`Cpu`]), and may promise something of its memory ([`Promises`]). The rest is here:
+//!
+//! ```text
+//! ram       a memory map in any order: which frames are usable
+//! boot      metadata carved out of them; zones by address; what is left is free. Memory that comes later
+//! calls     CPUs wait for each other's sections, and answer while they wait
+//! lock      a spin lock that does so; section: a CPU to oneself for a few instructions
+//! heap      Rust's allocator; `cache` objects of a type, `pages` blocks, `contig` ranges and CMA: each owned, freed by drop
+//! ```
+//!
+//! Before [`Kernel::init`], and on a kernel that was never set up, requests fail with [`Error::NotSetUp`], and the heap gives
+//! null. What may be called where is said in [`rules`].
+
+mod boot;
+mod cache;
+mod calls;
+mod contig;
+mod cpu;
+mod error;
+mod heap;
+mod lock;
+mod pages;
+mod platform;
+mod ram;
+pub mod rules;
+mod section;
+
+pub use boot::Boot;
+pub use cache::{Cache, Object};
+pub use contig::{Cma, CmaPages, Contig};
+pub use cpu::{Cpu, Promises};
+pub use error::{Error, SetupError};
+pub use heap::Heap;
+pub use lock::SpinLock;
+pub use pages::Pages;
+pub use platform::KernelPlatform;
+pub use ram::{Region, RegionKind};
+pub use section::{IrqsOff, Section};
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::{AtomicPtr, AtomicU8};
+
+use boot::{DirectMap, ZoneLimits};
+use calls::Part;
+
+use crate::base::{CpuId, Gfp, Order};
+use crate::page::PageAllocator;
+use crate::slab::{ObjectFreeError, SlabAllocator};
+
+/// The page allocator of a kernel.
+pub type PagesOf<H> = PageAllocator<'static, KernelPlatform<H>>;
+/// The slab of a kernel.
+pub type SlabOf<H> = SlabAllocator<'static, 'static, KernelPlatform<H>, IrqsOff<H>>;
+
+/// Nobody has set it up.
+const FRESH: u8 = 0;
+/// Some CPU is at it.
+const BEGUN: u8 = 1;
+/// It can be used.
+const READY: u8 = 2;
+
+/// A kernel's allocator: a static, empty until [`init`](Self::init).
+///
+/// All methods may be called from any CPU at once.
+pub struct Kernel<H: Cpu> {
+    state: AtomicU8,
+    /// Where the parts of its CPUs begin.
+    parts: AtomicPtr<Part>,
+    /// Written by whoever has begun, read by all once it is ready.
+    engine: UnsafeCell<MaybeUninit<Engine<H>>>,
+}
+
+/// What a kernel is once it is set up.
+struct Engine<H: Cpu> {
+    pages: PagesOf<H>,
+    slab: SlabOf<H>,
+    memory: DirectMap,
+    zones: ZoneLimits,
+}
+
+// SAFETY: only the CPU that has moved the state from fresh to begun writes the engine, and others read it once the state is
+// ready. An engine may be used from any CPU: its locks exclude CPUs.
+unsafe impl<H: Cpu> Sync for Kernel<H> {}
+
+impl<H: Cpu> fmt::Debug for Kernel<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl<H: Cpu> Default for Kernel<H> {
+    fn default() -> Kernel<H> {
+        Kernel::new()
+    }
+}
+
+impl<H: Cpu> Kernel<H> {
+    /// One that is not set up.
+    pub const fn new() -> Kernel<H> {
+        Kernel {
+            state: AtomicU8::new(FRESH),
+            parts: AtomicPtr::new(null_mut()),
+            engine: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// The engine, once it is set up.
+    #[inline(always)]
+    fn engine(&'static self) -> Option<&'static Engine<H>> {
+        // SAFETY: it was written before the state was, and nobody writes it any more.
+        (self.state.load(Acquire) == READY).then(|| unsafe { (*self.engine.get()).assume_init_ref() })
+    }
+
+    fn ready(&'static self) -> Result<&'static Engine<H>, Error> {
+        self.engine().ok_or(Error::NotSetUp)
+    }
+
+    /// The part of a CPU below [`Cpu::CPUS`], once there is one.
+    #[inline(always)]
+    fn part(&self, cpu: CpuId) -> Option<&'static Part> {
+        let parts = NonNull::new(self.parts.load(Acquire))?;
+        debug_assert!(cpu.0 < H::CPUS);
+        // SAFETY: they were carved for as many CPUs, for ever, before the pointer was stored.
+        Some(unsafe { parts.add(cpu.index()).as_ref() })
+    }
+
+    /// The same where the engine is in use, so that there is one.
+    #[inline(always)]
+    fn expect_part(&self, cpu: CpuId) -> &'static Part {
+        self.part(cpu).expect("`Cpu::kernel` is the kernel whose allocator is used")
+    }
+
+    /// The page allocator, for all that a kernel has no word of its own for; nothing before [`init`](Self::init).
+    ///
+    /// # Safety
+    /// Through it the caller gives back only what it got from it, and releases only frames that nobody uses.
+    pub unsafe fn pages(&'static self) -> Option<&'static PagesOf<H>> {
+        self.engine().map(|engine| &engine.pages)
+    }
+
+    /// The slab, likewise.
+    pub fn slab(&'static self) -> Option<&'static SlabOf<H>> {
+        self.engine().map(|engine| &engine.slab)
+    }
+
+    /// A block of pages, which frees itself: near this CPU, from the zones that the flags allow ([`Gfp::DMA`],
+    /// [`Gfp::DMA32`]), all zeros with [`Gfp::ZERO`]. Costs what
+    /// [`PageAllocator::alloc_pages`](crate::page::PageAllocator::alloc_pages) does. Where that finds nothing, and the flags
+    /// allow reclaim, idle objects are given back once.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if there is no such block, or the flags contradict each other.
+    pub fn alloc_pages(&'static self, gfp: Gfp, order: Order) -> Result<Pages<H>, Error> {
+        let engine = self.ready()?;
+        let pfn = engine.insist(gfp, || engine.pages.alloc_pages(gfp, order))?;
+        let mut pages = Pages::new(pfn, order);
+        if gfp.contains(Gfp::ZERO) {
+            pages.as_uninit().fill(MaybeUninit::new(0));
+        }
+        Ok(pages)
+    }
+
+    /// Memory by size: [`SlabAllocator::kmalloc`] says how it is aligned. With [`Gfp::DMA`] or [`Gfp::DMA32`] it is whole
+    /// pages of such a zone.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no memory, or no block of pages is that large.
+    #[inline]
+    #[track_caller]
+    pub fn kmalloc(&'static self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, Error> {
+        let engine = self.ready()?;
+        Ok(engine.insist(gfp, || engine.slab.kmalloc(size, gfp))?)
+    }
+
+    /// Gives back what [`kmalloc`](Self::kmalloc) gave.
+    ///
+    /// # Errors
+    /// If it is not where an object or a block begins; nothing is changed then.
+    ///
+    /// # Safety
+    /// As for [`SlabAllocator::kfree`].
+    #[inline]
+    #[track_caller]
+    pub unsafe fn kfree(&'static self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        let Some(engine) = self.engine() else {
+            return Err(ObjectFreeError::Foreign { address: object.as_ptr().addr() as u64 });
+        };
+        // SAFETY: the caller promises the same of the object.
+        unsafe { engine.slab.kfree(object) }
+    }
+
+    /// Gives back what lies idle: slabs without objects in use, what CPUs have of them, and CPUs' page lists. Waits for every
+    /// CPU's sections, a fence for each cache and CPU.
+    pub fn shrink(&'static self) {
+        if let Some(engine) = self.engine() {
+            engine.shrink();
+        }
+    }
+
+    /// Takes its pages and objects from a CPU that does not run any more. When it runs again, it says so by
+    /// [`cpu_online`](Self::cpu_online).
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    ///
+    /// # Safety
+    /// It does not run, and does not use the allocator again before [`cpu_online`](Self::cpu_online).
+    pub unsafe fn cpu_dead(&'static self, cpu: CpuId) {
+        let Some(engine) = self.engine() else { return };
+        engine.pages.expect_cpu(cpu);
+        self.expect_part(cpu).go_down();
+        engine.slab.cpu_dead(cpu);
+        engine.pages.cpu_dead(cpu);
+    }
+
+    /// Lets a CPU that runs again keep objects. A CPU that comes up for the first time need not say so.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn cpu_online(&'static self, cpu: CpuId) {
+        if let Some(engine) = self.engine() {
+            engine.slab.cpu_online(cpu);
+            engine.pages.cpu_online(cpu);
+        }
+    }
+}
+
+impl<H: Cpu> Engine<H> {
+    /// Asks again, once idle objects have been given back, if the flags allow that.
+    #[inline(always)]
+    fn insist<T, E>(&self, gfp: Gfp, ask: impl Fn() -> Result<T, E>) -> Result<T, E> {
+        match ask() {
+            Err(_) if gfp.contains(Gfp::DIRECT_RECLAIM) => {
+                self.shrink();
+                ask()
+            }
+            answer => answer,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shrink(&self) {
+        self.slab.shrink();
+        self.pages.drain_all();
+    }
+}

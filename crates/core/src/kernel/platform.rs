@@ -1,0 +1,82 @@
+//! The engine's platform, as a kernel's two traits make it.
+
+use core::marker::PhantomData;
+
+use super::calls::this_cpu;
+use super::{Cpu, SpinLock};
+use crate::base::{CpuId, NodeId, ZoneKind};
+use crate::platform::{
+    FreePages, Migrated, Migration, NoProbe, OutOfMemory, Patience, Platform, Reclaim, Reclaimed, Request, SlabReport,
+    Task,
+};
+use crate::policy::Policy;
+
+/// The platform of a kernel's allocator: each call goes on to [`Cpu`] or [`Promises`](super::Promises).
+#[derive(Debug)]
+pub struct KernelPlatform<H>(PhantomData<fn() -> H>);
+
+impl<H> KernelPlatform<H> {
+    pub(super) const fn new() -> KernelPlatform<H> {
+        KernelPlatform(PhantomData)
+    }
+}
+
+impl<H: Cpu> Platform for KernelPlatform<H> {
+    type Lock = SpinLock<H>;
+    type Probe = NoProbe;
+
+    const POLICY: Option<Policy> = Some(H::POLICY);
+
+    #[inline(always)]
+    fn probe(&self) -> &NoProbe {
+        &NoProbe
+    }
+
+    #[inline]
+    fn cpu(&self) -> CpuId {
+        this_cpu::<H>()
+    }
+
+    fn task(&self) -> Task {
+        H::task()
+    }
+
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        H::reclaim(pages, wanted)
+    }
+
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        H::migrate(migration)
+    }
+
+    fn migrates(&self) -> bool {
+        H::MIGRATES
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        H::reclaimable(node, zone)
+    }
+
+    fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        H::out_of_memory(pages, request)
+    }
+
+    fn wake_kswapd(&self, node: NodeId) {
+        H::wake_kswapd(node);
+    }
+
+    fn wake_kcompactd(&self, node: NodeId) {
+        H::wake_kcompactd(node);
+    }
+
+    fn slab_error(&self, report: &SlabReport<'_>) {
+        H::slab_error(report);
+    }
+
+    /// Whoever waits here may have interrupts off, so calls are answered.
+    fn relax(&self) -> Patience {
+        H::kernel().answer();
+        H::wait();
+        H::relax()
+    }
+}

@@ -1,0 +1,233 @@
+//! Memory maps as firmware and boot loaders hand them over, brought into order without memory to do it in.
+//!
+//! e820, multiboot, UEFI and device trees all come to regions of a start, an end and a kind. They may be in any order, touch,
+//! overlap and contradict each other, so what is wanted is found by walking over all of them again for each piece of the
+//! answer: a frame is usable if some usable region has all of it, and no other region any of it. There are some dozen regions,
+//! so that costs nothing.
+//!
+//! linux: arch/x86/kernel/e820.c:e820__update_table, mm/memblock.c
+
+use core::ops::Range;
+
+use crate::base::Pfn;
+
+/// A region of a memory map: addresses from `start` up to `end`, in bytes, and whether there is memory to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Address of its first byte.
+    pub start: u64,
+    /// Address after its last byte; `u64::MAX` for one that goes on to the end of addresses.
+    pub end: u64,
+    /// What is there.
+    pub kind: RegionKind,
+}
+
+/// What a region of a memory map is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionKind {
+    /// Memory that the kernel may use as it likes, from the moment it hands over the map.
+    Usable,
+    /// Anything else: firmware, tables, devices, memory that is broken. It wins where both are said.
+    Reserved,
+}
+
+impl Region {
+    /// A usable region of so many bytes; what would lie past the last address is left out.
+    pub const fn usable(start: u64, bytes: u64) -> Region {
+        Region { start, end: start.saturating_add(bytes), kind: RegionKind::Usable }
+    }
+
+    /// One that is not to be used, likewise.
+    pub const fn reserved(start: u64, bytes: u64) -> Region {
+        Region { start, end: start.saturating_add(bytes), kind: RegionKind::Reserved }
+    }
+}
+
+/// A memory map, and the size of a page: what there is in whole frames.
+#[derive(Clone, Debug)]
+pub(super) struct MemoryMap<I> {
+    regions: I,
+    page_size: u64,
+}
+
+impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
+    pub(super) fn new(regions: I, page_size: u32) -> MemoryMap<I> {
+        MemoryMap { regions, page_size: page_size.into() }
+    }
+
+    /// The first region that ends before it starts.
+    pub(super) fn backwards(&self) -> Option<Region> {
+        self.regions.clone().find(|region| region.start > region.end)
+    }
+
+    /// Usable frames as the longest pieces that no taken range touches, from the lowest up. Frame 0 is none: its address may
+    /// be null. Costs a walk over the map for each piece and for each range between two.
+    pub(super) fn pieces<T: Iterator<Item = Range<u64>> + Clone>(
+        &self,
+        taken: T,
+    ) -> impl Iterator<Item = Range<Pfn>> + Clone + use<I, T> {
+        let map = self.clone();
+        let mut at = 1;
+        core::iter::from_fn(move || {
+            let piece = map.next_piece(at, taken.clone())?;
+            at = piece.end;
+            Some(Pfn::new(piece.start as u32)..Pfn::new(piece.end as u32))
+        })
+    }
+
+    /// The first piece that begins at a frame or above it.
+    fn next_piece(&self, at: u64, taken: impl Iterator<Item = Range<u64>> + Clone) -> Option<Range<u64>> {
+        let reserved = self.of_kind(RegionKind::Reserved).chain(taken);
+        let reserved = reserved.filter(|bytes| !bytes.is_empty()).map(|bytes| self.around(&bytes));
+        let mut start = at;
+        loop {
+            start = self.next_usable(start)?;
+            match reserved.clone().filter(|frames| frames.contains(&start)).map(|frames| frames.end).max() {
+                Some(end) => start = end,
+                None => break,
+            }
+        }
+        let first_above = reserved.map(|frames| frames.start).filter(|&other| other > start).min();
+        let end = self.usable_until(start);
+        Some(start..first_above.map_or(end, |above| end.min(above)))
+    }
+
+    /// The first usable frame at `at` or above.
+    fn next_usable(&self, at: u64) -> Option<u64> {
+        self.usable().filter(|frames| frames.end > at).map(|frames| frames.start.max(at)).min()
+    }
+
+    /// Where a stretch of usable frames ends, through regions that touch or overlap.
+    fn usable_until(&self, start: u64) -> u64 {
+        let mut end = start;
+        while let Some(further) = self.usable().filter(|frames| frames.contains(&end)).map(|frames| frames.end).max() {
+            end = further;
+        }
+        end
+    }
+
+    /// Whole frames of usable regions, as far as there are numbers for them.
+    fn usable(&self) -> impl Iterator<Item = Range<u64>> + Clone {
+        let (size, last) = (self.page_size, u64::from(Pfn::END_MAX.raw()));
+        let inside = move |bytes: Range<u64>| bytes.start.div_ceil(size)..(bytes.end / size).min(last);
+        self.of_kind(RegionKind::Usable).map(inside).filter(|frames| !frames.is_empty())
+    }
+
+    fn of_kind(&self, kind: RegionKind) -> impl Iterator<Item = Range<u64>> + Clone {
+        self.regions.clone().filter(move |region| region.kind == kind).map(|region| region.start..region.end)
+    }
+
+    /// Every frame that has some of these bytes.
+    fn around(&self, bytes: &Range<u64>) -> Range<u64> {
+        bytes.start / self.page_size..bytes.end.div_ceil(self.page_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::slice::from_ref;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    fn pieces(regions: &[Region], taken: &[Range<u64>]) -> Vec<(u32, u32)> {
+        let map = MemoryMap::new(regions.iter().copied(), PAGE as u32);
+        map.pieces(taken.iter().cloned()).map(|piece| (piece.start.raw(), piece.end.raw())).collect()
+    }
+
+    /// Of so many frames, in frames.
+    fn usable(start: u64, frames: u64) -> Region {
+        Region::usable(start * PAGE, frames * PAGE)
+    }
+
+    fn reserved(start: u64, frames: u64) -> Region {
+        Region::reserved(start * PAGE, frames * PAGE)
+    }
+
+    #[test]
+    fn a_map_may_be_empty_or_hold_a_page() {
+        assert_eq!(pieces(&[], &[]), []);
+        assert_eq!(pieces(&[reserved(0, 100)], &[]), []);
+        assert_eq!(pieces(&[usable(7, 0)], &[]), []);
+        assert_eq!(pieces(&[usable(7, 1)], &[]), [(7, 8)]);
+        assert_eq!(pieces(&[usable(0, 1)], &[]), [], "frame 0 is nobody's");
+        assert_eq!(pieces(&[usable(0, 3)], &[]), [(1, 3)]);
+    }
+
+    #[test]
+    fn order_and_overlaps_do_not_matter() {
+        let parts = [usable(30, 5), usable(10, 5), usable(15, 5), usable(12, 10), reserved(18, 1)];
+        assert_eq!(pieces(&parts, &[]), [(10, 18), (19, 22), (30, 35)]);
+        assert_eq!(pieces(&[usable(1, 9), usable(1, 9)], &[]), [(1, 10)]);
+        assert_eq!(pieces(&[usable(1, 9), reserved(1, 9)], &[]), [], "what is reserved wins");
+        assert_eq!(pieces(&[reserved(0, 5), usable(1, 9), reserved(8, 9)], &[]), [(5, 8)]);
+    }
+
+    #[test]
+    fn parts_of_frames_are_nobodys() {
+        let odd = Region { start: PAGE + 1, end: 5 * PAGE - 1, kind: RegionKind::Usable };
+        assert_eq!(pieces(&[odd], &[]), [(2, 4)]);
+        assert_eq!(pieces(&[usable(1, 9)], from_ref(&(5 * PAGE + 1..5 * PAGE + 2))), [(1, 5), (6, 10)]);
+        assert_eq!(pieces(&[usable(1, 9)], from_ref(&(PAGE * 3..PAGE * 3))), [(1, 10)], "nothing is taken");
+        let inside = Region { start: PAGE + 1, end: 2 * PAGE - 1, kind: RegionKind::Usable };
+        assert_eq!(pieces(&[inside], &[]), []);
+    }
+
+    #[test]
+    fn a_map_may_end_where_addresses_do() {
+        let end = Pfn::END_MAX.raw();
+        let all = Region { start: 0, end: u64::MAX, kind: RegionKind::Usable };
+        assert_eq!(pieces(&[all], &[]), [(1, end)], "what has no frame number is left out");
+        assert_eq!(Region::usable(!0 - 9, 10).end, u64::MAX);
+        assert_eq!(Region::usable(!0 - 9, 4096).end, u64::MAX);
+        let high = Region::usable(1 << 60, 1 << 30);
+        assert_eq!(pieces(&[high, usable(5, 5)], &[]), [(5, 10)]);
+        assert_eq!(pieces(&[usable(1, 5), Region::reserved(2 * PAGE, u64::MAX)], &[]), [(1, 2)]);
+    }
+
+    #[test]
+    fn what_ends_before_it_starts_is_named() {
+        let wrong = Region { start: 2, end: 1, kind: RegionKind::Reserved };
+        let map = |regions: Vec<Region>| MemoryMap::new(regions.into_iter(), PAGE as u32).backwards();
+        assert_eq!(map(vec![usable(1, 2), wrong]), Some(wrong));
+        assert_eq!(map(vec![usable(1, 2), usable(9, 0)]), None);
+    }
+
+    /// Random maps of few frames, against a look at each byte's page.
+    #[test]
+    fn pieces_are_what_a_naive_look_finds() {
+        const FRAMES: u64 = 40;
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..2000 {
+            let mut region = || {
+                let (start, bytes) = (random.u64(0..FRAMES * PAGE), random.u64(0..12 * PAGE));
+                let kind = if random.u8(0..3) == 0 { RegionKind::Reserved } else { RegionKind::Usable };
+                let snap = if random.bool() { PAGE } else { 1 };
+                Region { start: start / snap * snap, end: (start + bytes) / snap * snap, kind }
+            };
+            let regions: Vec<Region> = (0..6).map(|_| region()).filter(|region| region.start <= region.end).collect();
+            let taken = 3 * PAGE..4 * PAGE + 1;
+            let is_usable = |frame: &u64| {
+                let (first, last) = (frame * PAGE, (frame + 1) * PAGE - 1);
+                let has_all = |region: &Region| region.start <= first && last < region.end;
+                let has_some =
+                    |region: &Region| region.start <= last && first < region.end && region.start < region.end;
+                let of = |kind| regions.iter().filter(move |region| region.kind == kind);
+                *frame > 0
+                    && of(RegionKind::Usable).any(has_all)
+                    && !of(RegionKind::Reserved).any(has_some)
+                    && !(3..5).contains(frame)
+            };
+            let naive: Vec<u64> = (0..2 * FRAMES).filter(is_usable).collect();
+            let found = pieces(&regions, from_ref(&taken));
+            let frames: Vec<u64> = found.iter().flat_map(|&(start, end)| u64::from(start)..u64::from(end)).collect();
+            assert_eq!(frames, naive, "{regions:?}");
+            assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "pieces are as long as can be: {found:?}");
+        }
+    }
+}

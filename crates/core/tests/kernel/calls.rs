@@ -1,0 +1,222 @@
+//! CPUs that wait for each other, CPUs that do not answer, and machines that are not what they say.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use freehold::base::{CpuId, Gfp, Order, Rank, RawLock};
+use freehold::kernel::{Cpu, Kernel, Promises, SpinLock};
+use freehold::slab::cpu::Fenced;
+use freehold::slab::{CpuLocal, SlabViolation};
+
+use crate::machine::{CPU, IRQS_OFF, UNANSWERED, audit, boot, machine, stand_for, touch};
+
+/// A CPU waits for a lock with interrupts off, and the holder for that CPU.
+#[test]
+fn a_cpu_that_waits_for_a_lock_answers() {
+    machine!(Crossed, 2);
+    let kernel = boot::<Crossed>(32);
+    let (lock, waits, is_over) = (SpinLock::<Crossed>::new(), AtomicBool::new(false), AtomicBool::new(false));
+    lock.lock(Rank::Zone);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            stand_for::<Crossed>(
+                1,
+                || is_over.load(Acquire),
+                || {
+                    touch::<Crossed>();
+                    waits.store(true, Release);
+                    lock.lock(Rank::Zone);
+                    // SAFETY: it was taken above.
+                    unsafe { lock.unlock(Rank::Zone) };
+                },
+            );
+        });
+        while !waits.load(Acquire) {
+            std::thread::yield_now();
+        }
+        let local = kernel.slab().unwrap().local();
+        for _ in 0..1000 {
+            assert_eq!(CpuLocal::fence(local, CpuId(1)), Fenced::Ended);
+        }
+        // SAFETY: it was taken above.
+        unsafe { lock.unlock(Rank::Zone) };
+        is_over.store(true, Release);
+    });
+    assert!(!IRQS_OFF.get(), "interrupts are as they were before the lock");
+}
+
+#[test]
+fn interrupts_come_back_with_the_last_lock_whatever_the_order() {
+    machine!(Nested, 1);
+    boot::<Nested>(32);
+    let (first, second) = (SpinLock::<Nested>::new(), SpinLock::<Nested>::new());
+    first.lock(Rank::Pcp);
+    assert!(second.try_lock(Rank::Zone) && !second.try_lock(Rank::Zone));
+    // SAFETY: both were taken above.
+    unsafe {
+        first.unlock(Rank::Pcp);
+        assert!(IRQS_OFF.get());
+        second.unlock(Rank::Zone);
+    }
+    assert!(!IRQS_OFF.get());
+    let flags = Nested::irq_save();
+    first.lock(Rank::Pcp);
+    // SAFETY: it was taken above.
+    unsafe { first.unlock(Rank::Pcp) };
+    assert!(IRQS_OFF.get(), "they were off before");
+    Nested::irq_restore(flags);
+}
+
+#[test]
+fn a_cpu_that_never_asked_for_anything_is_not_called() {
+    machine!(Asleep, 4);
+    let kernel = boot::<Asleep>(32);
+    let local = kernel.slab().unwrap().local();
+    assert_eq!((1..4).map(|cpu| CpuLocal::fence(local, CpuId(cpu))).collect::<Vec<_>>(), [Fenced::Ended; 3]);
+    assert!(Asleep::calls().iter().all(|call| !call.load(Acquire)));
+    kernel.shrink();
+}
+
+/// A CPU uses the allocator, and then takes no interrupt any more.
+#[test]
+fn what_a_cpu_may_be_using_that_does_not_answer_is_lost_and_nothing_else() {
+    machine!(Deaf, 2, const CALL_ROUNDS_MAX: u64 = 50;);
+    let kernel = boot::<Deaf>(32);
+    let mine = kernel.kmalloc(256, Gfp::KERNEL).unwrap();
+    std::thread::scope(|scope| {
+        let cpu = scope.spawn(|| {
+            CPU.set(1);
+            touch::<Deaf>();
+        });
+        cpu.join().unwrap();
+    });
+    UNANSWERED.set(0);
+    kernel.shrink();
+    let silent = UNANSWERED.get();
+    assert!(silent >= 1, "it is reported");
+    // SAFETY: it is this test's.
+    unsafe { kernel.kfree(mine) }.unwrap();
+    let blocks: Vec<_> = (0..500).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
+    drop(blocks);
+    touch::<Deaf>();
+    // SAFETY: nothing else runs, and the pages are only looked at.
+    let (pages, objects) = unsafe { (kernel.pages().unwrap().check(), kernel.slab().unwrap().check()) };
+    assert!(pages.is_ok(), "{pages:?}");
+    assert!(matches!(objects, Ok(_) | Err(SlabViolation::Lost { .. })), "{objects:?}");
+    // It comes back to its senses: what it has from now on is found again.
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| stand_for::<Deaf>(1, || is_over.load(Acquire), || _ = touch::<Deaf>()));
+        while UNANSWERED.get() > 0 {
+            UNANSWERED.set(0);
+            kernel.shrink();
+        }
+        is_over.store(true, Release);
+    });
+    audit_lost::<Deaf>();
+}
+
+/// As [`audit`], where a CPU may have ended without an answer.
+fn audit_lost<H: Cpu>() {
+    // SAFETY: nothing else runs, and the pages are only looked at.
+    unsafe { H::kernel().pages().unwrap().check().unwrap() };
+}
+
+#[test]
+fn a_number_that_no_cpu_has_is_refused() {
+    machine!(Liar, 2);
+    let kernel = boot::<Liar>(32);
+    let before = audit::<Liar>();
+    CPU.set(2);
+    let pages = catch_unwind(AssertUnwindSafe(|| drop(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO))));
+    let object = catch_unwind(AssertUnwindSafe(|| kernel.kmalloc(64, Gfp::KERNEL).is_ok()));
+    CPU.set(0);
+    IRQS_OFF.set(false);
+    assert!(pages.is_err() && object.is_err());
+    assert_eq!(audit::<Liar>(), before);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn interrupts_that_stay_on_are_noticed() {
+    struct On;
+    impl Promises for On {}
+    // SAFETY: one thread uses it, so nothing interrupts anything.
+    unsafe impl Cpu for On {
+        const CPUS: u16 = 1;
+        fn kernel() -> &'static Kernel<On> {
+            static KERNEL: Kernel<On> = Kernel::new();
+            &KERNEL
+        }
+        fn id() -> u16 {
+            0
+        }
+        fn irq_save() -> usize {
+            0
+        }
+        fn irq_restore(_: usize) {}
+        fn call(_: u16) {}
+        fn irqs_disabled() -> bool {
+            false
+        }
+    }
+    assert!(catch_unwind(|| SpinLock::<On>::new().lock(Rank::Zone)).is_err());
+}
+
+thread_local! {
+    /// A non-maskable interrupt comes at the next look at the interrupts, and asks for this.
+    static NMI: std::cell::Cell<Option<fn()>> = const { std::cell::Cell::new(None) };
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn an_nmi_that_allocates_in_a_section_is_noticed() {
+    struct Struck;
+    impl Promises for Struck {}
+    // SAFETY: one thread uses it; what interrupts it is what the test is about.
+    unsafe impl Cpu for Struck {
+        const CPUS: u16 = 1;
+        fn kernel() -> &'static Kernel<Struck> {
+            static KERNEL: Kernel<Struck> = Kernel::new();
+            &KERNEL
+        }
+        fn id() -> u16 {
+            0
+        }
+        fn irq_save() -> usize {
+            IRQS_OFF.replace(true).into()
+        }
+        fn irq_restore(flags: usize) {
+            IRQS_OFF.set(flags != 0);
+        }
+        fn call(_: u16) {}
+        fn irqs_disabled() -> bool {
+            if IRQS_OFF.get()
+                && Struck::is_in_section()
+                && let Some(handler) = NMI.take()
+            {
+                handler();
+            }
+            IRQS_OFF.get()
+        }
+    }
+    impl Struck {
+        /// The second look of a section is at its end.
+        fn is_in_section() -> bool {
+            LOOKS.set(LOOKS.get() + 1);
+            LOOKS.get() == 2
+        }
+    }
+    thread_local! {
+        static LOOKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    let kernel = boot::<Struck>(32);
+    touch::<Struck>();
+    let ask = || kernel.kmalloc(64, Gfp::KERNEL).is_ok();
+    LOOKS.set(0);
+    NMI.set(Some(|| _ = Struck::kernel().kmalloc(64, Gfp::ATOMIC)));
+    let noticed = catch_unwind(AssertUnwindSafe(ask)).unwrap_err();
+    let said = noticed.downcast_ref::<&str>().map(|said| (*said).to_owned());
+    assert!(said.is_some_and(|said| said.contains("a section was interrupted")));
+}

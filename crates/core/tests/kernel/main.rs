@@ -1,0 +1,9 @@
+//! The kernel module on a host: threads stand for CPUs, a flag of the thread for its interrupts, and a flag of the CPU for a
+//! call that waits for them to be on.
+
+mod calls;
+mod handles;
+mod heap;
+mod intake;
+mod machine;
+mod storm;

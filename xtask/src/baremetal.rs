@@ -1,0 +1,174 @@
+//! `cargo xtask boot`: the small kernel of `crates/baremetal`, built and booted in an emulator, a few times.
+//!
+//! It is a workspace of its own, for a processor without an operating system, so the gate's lints and formatter do not see it:
+//! both are run here. A boot prints what the kernel finds, and ends with the code that the kernel gives. Three boots of each
+//! processor: with the checks of debug builds; as shipped, with more CPUs; and with interrupts between any two instructions,
+//! which an emulator else takes between blocks of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum;
+
+use crate::command;
+use crate::error::Error;
+use crate::stage::Outcome;
+use crate::workspace::{cargo, root, target};
+
+/// Seconds after which a boot counts as one that stands still.
+const SECONDS_MAX: &str = "300";
+/// With what an emulator ends when the kernel says that all went well.
+const PASSED: i32 = 33;
+
+/// Which kernels are booted.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The processor: all of them, if none is named
+    #[arg(long, value_enum)]
+    arch: Vec<Arch>,
+}
+
+/// A processor that there is a kernel for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Arch {
+    /// A PC, by PVH.
+    #[value(name = "x86-64")]
+    X86_64,
+}
+
+impl Arch {
+    /// The compiler's name for it, without an operating system.
+    fn target(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64-unknown-none",
+        }
+    }
+
+    /// Its emulator, and the machine that it is to be.
+    fn emulator(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Arch::X86_64 => ("qemu-system-x86_64", &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]),
+        }
+    }
+}
+
+/// One boot.
+struct Boot {
+    profile: &'static str,
+    cpus: &'static str,
+    steps: Steps,
+}
+
+/// Between which instructions interrupts come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// Between blocks of them, as they are translated.
+    Blocks,
+    /// Between any two.
+    Single,
+}
+
+const BOOTS: [Boot; 3] = [
+    Boot { profile: "checked", cpus: "2", steps: Steps::Blocks },
+    Boot { profile: "release", cpus: "4", steps: Steps::Blocks },
+    Boot { profile: "release", cpus: "2", steps: Steps::Single },
+];
+
+/// Boots the kernels that are named.
+///
+/// # Errors
+/// If one does not pass, or cannot be built or booted here.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let named = if args.arch.is_empty() { Arch::value_variants() } else { &args.arch };
+    named.iter().try_for_each(|&arch| match boot(arch)? {
+        Outcome::Passed => Ok(()),
+        Outcome::Skipped(reason) => Err(Error::Failed(reason)),
+    })
+}
+
+/// As the gate does: what this machine cannot boot is left out.
+///
+/// # Errors
+/// If a kernel does not pass.
+pub fn stage() -> Result<Outcome, Error> {
+    let mut left_out = Vec::new();
+    for &arch in Arch::value_variants() {
+        if let Outcome::Skipped(reason) = boot(arch)? {
+            println!("left out: {reason}");
+            left_out.push(reason);
+        }
+    }
+    let is_nothing = left_out.len() == Arch::value_variants().len();
+    Ok(if is_nothing { Outcome::Skipped(left_out.join("; ")) } else { Outcome::Passed })
+}
+
+fn boot(arch: Arch) -> Result<Outcome, Error> {
+    if let Some(reason) = cannot_boot(arch) {
+        return Ok(Outcome::Skipped(reason));
+    }
+    command::run(own_cargo().args(["fmt", "--check"]))?;
+    command::run(own_cargo().args([
+        "clippy",
+        "--profile",
+        "checked",
+        "--target",
+        arch.target(),
+        "--",
+        "--deny",
+        "warnings",
+    ]))?;
+    for boot in &BOOTS {
+        let kernel = build(arch, boot.profile)?;
+        start(arch, boot, &kernel)?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Why a kernel cannot be built or booted here.
+fn cannot_boot(arch: Arch) -> Option<String> {
+    let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", arch.target()]).output();
+    let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    if folder.is_empty() || !Path::new(&folder).is_dir() {
+        return Some(format!("`rustup target add {}` would make a kernel possible", arch.target()));
+    }
+    let (program, _) = arch.emulator();
+    Command::new(program).arg("--version").output().err().map(|_| format!("`{program}` is missing"))
+}
+
+/// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
+fn own_cargo() -> Command {
+    let mut command = cargo();
+    command.current_dir(root().join("crates/baremetal"));
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env("CARGO_TARGET_DIR", target());
+    command
+}
+
+fn build(arch: Arch, profile: &str) -> Result<PathBuf, Error> {
+    command::run(own_cargo().args(["build", "--quiet", "--profile", profile, "--target", arch.target()]))?;
+    Ok(target().join(arch.target()).join(profile).join("baremetal"))
+}
+
+fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
+    let (program, machine) = arch.emulator();
+    let mut emulator = Command::new("timeout");
+    emulator.args(["--kill-after", "5", SECONDS_MAX, program]).args(machine);
+    emulator.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio", "-m", "256M"]);
+    emulator.args(["-smp", boot.cpus]).arg("-kernel").arg(kernel);
+    if boot.steps == Steps::Single {
+        emulator.args(single_steps(program)?);
+    }
+    println!("$ {}", command::line(&emulator));
+    let ended =
+        emulator.status().map_err(|error| Error::Failed(format!("`{program}` could not be started: {error}")))?;
+    match ended.code() {
+        Some(PASSED) => Ok(()),
+        Some(124) => Err(Error::Failed(format!("the kernel did not end within {SECONDS_MAX} seconds"))),
+        _ => Err(Error::Failed(format!("the kernel failed; what it said last says how ({ended})"))),
+    }
+}
+
+/// The option changed its name with version 8.1.
+fn single_steps(program: &str) -> Result<&'static [&'static str], Error> {
+    let help = command::text(Command::new(program).arg("-help"))?;
+    Ok(if help.contains("-singlestep") { &["-singlestep"] } else { &["-accel", "tcg,one-insn-per-tb=on"] })
+}
