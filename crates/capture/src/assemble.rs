@@ -109,6 +109,7 @@ impl<'run> Assembler<'run> {
         facts.settings = run.settings.clone();
         facts.caches_start = caches::with_sheaves(&run.start.texts.slabinfo);
         facts.caches_end = caches::with_sheaves(&run.end.texts.slabinfo);
+        facts.heaps = run.heaps.since(run.start.scan.end);
         facts.notes = notes;
         self.zones.describe(&run.samples, run.start.scan.end, &mut facts)?;
         let summary = Summary {

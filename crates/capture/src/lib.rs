@@ -6,8 +6,8 @@
 //! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
 //! ([`reconcile`]), holds it against the events ([`first_events`]), finds the free pages that free-page reporting held
 //! ([`reported`]), settles the types of pageblocks ([`pageblocks`]), says whose names may be kept ([`tasks`]), and
-//! writes the file. [`snapshot`](mod@snapshot) does with the state of one moment what needs no events. Both look at
-//! memory through [`observe`].
+//! writes the file. What the command's own heaps have, the [`Watch`] is asked ([`heaps`]). [`snapshot`](mod@snapshot)
+//! does with the state of one moment what needs no events. Both look at memory through [`observe`].
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
 //! after it, and what the recorder does meanwhile stands in the recording under the task name
@@ -23,6 +23,7 @@ mod drain;
 mod error;
 mod events;
 mod first_events;
+mod heaps;
 mod interrupt;
 mod machine;
 mod merge;
@@ -52,6 +53,7 @@ use freehold_trace::facts::Facts;
 pub use command::{Program, Running};
 pub use error::CaptureError;
 pub use events::EventSet;
+pub use heaps::SeenHeap;
 pub use interrupt::{INTERRUPTED, Interrupts};
 pub use snapshot::{Taken, snapshot};
 pub use tasks::Names;
@@ -107,6 +109,11 @@ pub trait Watch {
     fn finishing(&mut self);
     /// The run has lasted so long; so many events were recorded and lost.
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64);
+    /// What was seen of the heaps of the command and of processes below it since the last time: asked now and then, and
+    /// not waited for.
+    fn heaps(&mut self, _command: u32) -> Vec<SeenHeap> {
+        Vec::new()
+    }
     /// The run is over, and so many events were decoded so far (each event is decoded twice).
     fn writing(&mut self, decoded: u64);
 }

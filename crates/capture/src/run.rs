@@ -20,6 +20,7 @@ use super::command::{Program, Running};
 use super::drain::{CpuPages, Drain, Rings};
 use super::error::CaptureError;
 use super::events::{self, Formats};
+use super::heaps::Heaps;
 use super::interrupt::Interrupts;
 use super::machine::Machine;
 use super::observe::{Observer, State};
@@ -32,6 +33,9 @@ use super::{Plan, Watch};
 
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time between two questions for the command's heaps.
+const HEAPS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What the live part leaves behind.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub struct Run {
     pub end: State,
     /// Readings of vmstat and buddyinfo.
     pub samples: Sampler,
+    /// Heaps of the command, and of processes below it.
+    pub heaps: Heaps,
     /// Settings at the start.
     pub settings: BTreeMap<String, String>,
     /// Tasks that existed at the start.
@@ -118,6 +124,7 @@ pub fn run(
         start,
         end,
         samples: stage.observer.sampler,
+        heaps: stage.heaps,
         settings: stage.settings,
         tasks: stage.tasks,
         command: program.map(Program::name),
@@ -140,6 +147,7 @@ struct Stage {
     settings: BTreeMap<String, String>,
     tasks: Tasks,
     cpus: Vec<u16>,
+    heaps: Heaps,
     notes: Vec<String>,
 }
 
@@ -184,7 +192,7 @@ impl Stage {
             notes.push("this kernel tells no pressure (PSI)".to_owned());
         }
         let cpus = machine.cpus.clone();
-        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, notes })
+        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, heaps: Heaps::default(), notes })
     }
 
     /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.
@@ -198,14 +206,21 @@ impl Stage {
         let start = clock::now();
         let end = duration.map(|duration| start.saturating_add(nanoseconds(duration)));
         let mut next = start + nanoseconds(SAMPLE_INTERVAL);
+        let mut ask = command.map_or(u64::MAX, |_| start);
         loop {
-            let until = end.unwrap_or(u64::MAX).min(next);
+            let until = end.unwrap_or(u64::MAX).min(next).min(ask);
             if poll_until(until, command.map(Running::ended), interrupts)? || self.drain.has_failed() {
                 return Ok(());
             }
             let now = clock::now();
             if end.is_some_and(|end| now >= end) {
                 return Ok(());
+            }
+            if let Some(command) = command
+                && now >= ask
+            {
+                self.heaps.note(now, watch.heaps(command.pid()));
+                ask = now + nanoseconds(HEAPS_INTERVAL);
             }
             if now >= next {
                 self.observer.sampler.take()?;

@@ -2,7 +2,7 @@
 
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Facts, Kind, Row};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::gfp;
@@ -91,6 +91,8 @@ struct Requests {
     granted: u64,
     failed: u64,
     frees: u64,
+    /// Pages that were allocated.
+    pages: u64,
 }
 
 impl Requests {
@@ -205,6 +207,13 @@ impl Census {
         fold_tail(rows)
     }
 
+    /// Requests and pages of the tasks with these numbers.
+    pub fn of_tasks(&self, facts: &Facts, pids: &[u32]) -> (u64, u64) {
+        let pids: FxHashSet<u32> = pids.iter().copied().collect();
+        let tasks = facts.tasks.iter().zip(&self.tasks).filter(|(task, _)| pids.contains(&task.pid));
+        tasks.fold((0, 0), |(requests, pages), (_, of)| (requests + of.granted, pages.saturating_add(of.pages)))
+    }
+
     #[inline]
     fn allocated(&mut self, row: &Row) {
         let failed = u64::from(row.pfn == NO_PFN);
@@ -212,7 +221,9 @@ impl Census {
             requests.granted += 1 - failed;
             requests.failed += failed;
         }
-        self.task(row.task).granted += 1;
+        let task = self.task(row.task);
+        task.granted += 1;
+        task.pages = task.pages.saturating_add((1 - failed) << order_index(row.order));
         self.count_migratetype(row, 0);
     }
 

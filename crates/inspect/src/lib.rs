@@ -2,13 +2,14 @@
 //!
 //! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction. The [`machine`] comes from the facts alone. Memory grows with the frames that the recording names
-//! (16 bytes each), not with its length.
+//! and compaction. The [`machine`] comes from the facts alone; [`heaps`] from these and the census. Memory grows with the
+//! frames that the recording names (16 bytes each), not with its length.
 
 mod census;
 pub mod diff;
 mod frames;
 mod gfp;
+mod heaps;
 mod lifetimes;
 mod machine;
 mod memory;
@@ -28,6 +29,7 @@ use freehold_measure::progress::Progress;
 use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::recording::{OpenError, Recording};
 use freehold_trace::{Facts, Kind, Row};
+use heaps::HeapRow;
 use lifetimes::LifetimeRow;
 use machine::{FragmentationRow, MachineReport, StallRow, VmstatRow, ZoneRow};
 use memory::{Memory, MemoryRow};
@@ -82,6 +84,9 @@ pub struct Inspection {
     /// All counters that the kernel has there.
     #[serde(skip)]
     pub vmstat_names: Vec<String>,
+    /// Heaps of the command and of what it started, whose malloc is Freehold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heaps: Vec<HeapRow>,
     /// The busiest tasks.
     pub tasks: Vec<TaskRow>,
 }
@@ -176,6 +181,7 @@ impl Inspector {
             stalls: machine::stalls(facts),
             vmstat: machine::vmstat(facts),
             vmstat_names: facts.vmstat_names.clone(),
+            heaps: heaps::rows(facts, &self.census),
             tasks: self.census.tasks(facts),
         }
     }

@@ -13,6 +13,8 @@ use super::Inspection;
 use super::machine::{FragmentationRow, StallRow, ZoneRow};
 use super::memory::MemoryRow;
 
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
 /// Counters of `/proc/vmstat` in the table; JSON has all.
 const VMSTAT_ROWS: usize = 24;
 
@@ -57,6 +59,7 @@ impl Document for Inspection {
             self.stalls_table(),
             self.vmstat_table(),
             self.tasks_table(),
+            self.heaps_table(),
         ];
         tables.retain(|table| !table.rows.is_empty() || !table.conclusions.is_empty());
         Cow::Owned(vec![Report {
@@ -324,6 +327,24 @@ impl Inspection {
         let shown = largest.len().min(VMSTAT_ROWS);
         let title = format!("/proc/vmstat, the {shown} largest of {} changes", largest.len());
         Table::new(title, Column::several(&["counter"], &["start", "end", "change"]), rows)
+    }
+
+    fn heaps_table(&self) -> Table {
+        let rows = self.heaps.iter().map(|heap| {
+            let mib = [heap.resident, heap.objects, heap.runs, heap.idle, heap.free, heap.given_back]
+                .map(|bytes| Value::count(bytes.div_ceil(MIB)));
+            let seconds = Value::Text(format!("{:.1}", heap.seconds));
+            let ends = vec![Value::count(heap.pages), Value::count(heap.looks as u64), seconds];
+            [vec![Value::text(&heap.name), Value::count(u64::from(heap.pid))], ends, mib.to_vec()].concat()
+        });
+        let numbers =
+            ["pid", "pages allocated", "looks", "second", "resident", "objects", "runs", "idle", "free", "given back"];
+        let about = "MiB when the process was largest of the times that it was looked at: what it had in memory in all; \
+                     and in its heap, in objects and runs of pages of the program, idle in slabs or at hand, and free; and \
+                     what was given back, or never written to.";
+        let table =
+            Table::new("Heaps of processes whose malloc is Freehold", Column::several(&["process"], &numbers), rows);
+        Table { about: about.to_owned(), ..table }
     }
 
     fn tasks_table(&self) -> Table {

@@ -70,6 +70,8 @@ pub enum Command {
     Policies(cmd::policies::PoliciesArgs),
     /// Run a program whose malloc is Freehold
     Run(cmd::run::RunArgs),
+    /// Show what a live process has in its heap, whose malloc is Freehold
+    Heap(cmd::heap::HeapArgs),
     /// Make page traffic, as workloads of `boot` do
     #[command(hide = true)]
     Load(freehold_load::LoadArgs),

@@ -56,6 +56,14 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
 
+    /// A process's heap could not be read.
+    #[error(transparent)]
+    Heap(#[from] freehold_heapmap::HeapError),
+
+    /// There is nothing to compare a process's heap with.
+    #[error(transparent)]
+    Caches(#[from] freehold_heapmap::CachesError),
+
     /// This machine's memory could not be fragmented.
     #[error(transparent)]
     Fragment(#[from] freehold_fragment::Error),

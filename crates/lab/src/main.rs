@@ -60,6 +60,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
         Some(Command::Run(args)) => cmd::run::run(&args),
+        Some(Command::Heap(args)) => cmd::heap::run(&args, style),
         Some(Command::Load(args)) => freehold_load::run(args).map_err(Error::Load),
         Some(Command::Completions(args)) => cmd::completions::run(&args),
         Some(Command::Man(args)) => cmd::man::run(&args),

@@ -32,7 +32,7 @@ fn policies() -> Vec<Policy> {
 }
 
 fn config(bytes: usize, policy: Policy) -> HeapConfig {
-    HeapConfig { bytes, policy, huge_pages: HugePages::BySystem }
+    HeapConfig { bytes, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() }
 }
 
 /// Objects come and go by chance; each is full of its own number.

@@ -72,6 +72,9 @@ pub struct Facts {
     pub caches_start: Vec<CacheFacts>,
     /// Slab caches at the end.
     pub caches_end: Vec<CacheFacts>,
+    /// Heaps of the command, and of what it started, whose malloc is Freehold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heaps: Vec<HeapFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
 }
@@ -206,4 +209,38 @@ pub struct CacheFacts {
     /// Objects that a sheaf has room for, from `/sys/kernel/slab`; `None` on kernels without sheaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sheaf_capacity: Option<u32>,
+}
+
+/// A process whose malloc is Freehold, as its heap was seen from outside while it ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeapFacts {
+    /// Number of the process in the recorded machine.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Numbers of its threads that were seen.
+    pub threads: Vec<u32>,
+    /// What it had, in the order of time.
+    pub moments: Vec<HeapMoment>,
+}
+
+/// A heap at one moment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeapMoment {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// What the process had in memory in all.
+    pub resident: u64,
+    /// Objects of the program that were in memory.
+    pub objects: u64,
+    /// Objects that CPUs had at hand, and the rest of slabs, in memory.
+    pub idle: u64,
+    /// Runs of pages of the program that were in memory.
+    pub runs: u64,
+    /// Free pages and runs in memory.
+    pub free: u64,
+    /// Free pages and runs that were not: given back, or never written to.
+    pub given_back: u64,
 }

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 57] = [
+const CASES: [Case; 58] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -94,6 +94,7 @@ const CASES: [Case; 57] = [
     good("run", &["--profile", "{scratch}/heap.pb.gz", "--set", "profile-rate=4k", "--", "ls"]),
     refused("run", &["--profile", "/nowhere/heap.pb.gz", "--", "ls"]),
     refused("run", &["--set", "colour=red", "--", "ls"]),
+    refused("heap", &["1"]),
     good("disasm", &["flags"]),
     good("disasm", &["--list", "--json", "-"]),
     refused("disasm", &["flasg"]),

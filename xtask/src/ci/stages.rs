@@ -131,13 +131,14 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
     "freehold-disasm",
     "freehold-fiber",
     "freehold-fragment",
+    "freehold-heapmap",
     "freehold-inspect",
     "freehold-load",
     "freehold-measure",

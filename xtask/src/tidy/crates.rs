@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 24] = [
+const FLOORS: [(&str, &[&str]); 25] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -26,6 +26,7 @@ const FLOORS: [(&str, &[&str]); 24] = [
     ("freehold-registry", &["freehold"]),
     ("freehold-capture", &["freehold-trace"]),
     ("freehold-fragment", &["freehold-capture", "freehold-measure", "freehold-trace"]),
+    ("freehold-heapmap", &["freehold", "freehold-malloc", "freehold-measure"]),
     ("freehold-inspect", &["freehold-measure", "freehold-trace"]),
     ("freehold-replay", &["freehold", "freehold-fiber", "freehold-measure", "freehold-trace"]),
     (
@@ -61,6 +62,7 @@ const FLOORS: [(&str, &[&str]); 24] = [
             "freehold-capture",
             "freehold-disasm",
             "freehold-fragment",
+            "freehold-heapmap",
             "freehold-inspect",
             "freehold-load",
             "freehold-malloc",

@@ -159,6 +159,7 @@ const INSPECT: &[Floor] = &[
     floor(&["oddity"], &[]),
     floor(&["start"], &[]),
     floor(&["census"], &["gfp", "lifetimes"]),
+    floor(&["heaps"], &["census", "machine"]),
     floor(&["pairing"], &["frames", "lifetimes", "oddity", "start"]),
     floor(&["pressure"], &["census", "pairing"]),
     floor(&["sections"], &["pairing"]),

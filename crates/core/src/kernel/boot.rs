@@ -226,7 +226,7 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
 
     /// Metadata of objects.
     fn objects<H: Cpu>(&self) -> Layout {
-        SlabOf::<H>::layout(self.end.raw() - self.first.raw(), H::PAGE_SIZE, H::CPUS, 1)
+        SlabOf::<H>::layout(self.end.raw() - self.first.raw(), H::PAGE_SIZE, H::CPUS, 1, H::CACHES)
     }
 }
 
@@ -305,8 +305,12 @@ impl<H: Cpu> Kernel<H> {
         };
         plan.hand_over(pages, &mut metadata, &place)?;
         let storage = metadata.cut(plan.objects::<H>());
-        let objects =
-            Memory { first: plan.first, base: memory.address(plan.first), pages: plan.end.raw() - plan.first.raw() };
+        let objects = Memory {
+            first: plan.first,
+            base: memory.address(plan.first),
+            pages: plan.end.raw() - plan.first.raw(),
+            caches: H::CACHES,
+        };
         let Boot { seed, slab_debug, .. } = *plan.boot;
         // SAFETY: frames that are released, now or later, are mapped at that place, and nobody else's, as the callers of `init`
         // and `add_memory` promise; who gets at the page allocator promises to free nothing else than its own.

@@ -7,6 +7,7 @@ use crate::platform::{
     FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task,
 };
 use crate::policy::Policy;
+use crate::slab::cpu::CACHES_MAX;
 
 /// The hardware under a kernel: which CPU runs, its interrupts, and how to reach another CPU.
 ///
@@ -24,6 +25,9 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     const CPUS: u16;
     /// The rules that the engine follows; what only others need is not in the program.
     const POLICY: Policy = Policy::FREEHOLD;
+    /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 500 bytes
+    /// and 80 a CPU, be there a cache of it or not.
+    const CACHES: u16 = CACHES_MAX as u16;
     /// Bytes of a page: a power of two, 4 KiB or more.
     const PAGE_SIZE: u32 = 4096;
     /// Rounds of [`wait`](Self::wait) after which a call counts as never answered, where there is no [`time`](Self::time).

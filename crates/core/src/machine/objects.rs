@@ -12,6 +12,7 @@ use crate::base::{CpuId, Order, Pfn, RawLock};
 use crate::page::{Census, Config, Violation};
 use crate::platform::Platform;
 use crate::platform::host;
+use crate::slab::cpu::CACHES_MAX;
 use crate::slab::cpu::locked::{CurrentCpu, Locked};
 use crate::slab::{CacheFlags, CpuLocal, Memory, SlabAllocator, SlabCensus, SlabViolation};
 
@@ -55,9 +56,12 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
 ) -> Result<R, MachineError> {
     let memory = Mapped::new(pages, config.page_size);
     with_memory(platform, config, pages, |allocator| {
-        let mut storage =
-            bytes(SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes()), 1);
-        let memory = Memory { first: Pfn::new(0), base: memory.start, pages };
+        let caches = CACHES_MAX as u16;
+        let mut storage = bytes(
+            SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes(), caches),
+            1,
+        );
+        let memory = Memory { first: Pfn::new(0), base: memory.start, pages, caches };
         // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
         let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut *storage) };
         Ok(run(&slab.map_err(MachineError::Slab)?))

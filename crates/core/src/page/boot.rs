@@ -226,8 +226,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let mut rest = Unfreed::new(&self.map, frames.clone());
         for (pfn, order) in frames.start.blocks_up_to(frames.end, self.map.pageblock_order()) {
             rest.keep_before(pfn.offset(order.pages()));
+            let mut locked = self.lock_zone(self.zone_of(pfn));
+            // Whoever isolates the pageblock changes its type under the lock.
             let migratetype = self.map.pageblock(pfn).migratetype();
-            self.lock_zone(self.zone_of(pfn)).free_block(pfn, order, migratetype, Placement::Tail);
+            locked.free_block(pfn, order, migratetype, Placement::Tail);
         }
     }
 

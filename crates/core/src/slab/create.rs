@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::address::ObjectAddress;
 use super::cache::{Name, Path, Terms};
-use super::cpu::{CACHES_MAX, CpuLocal};
+use super::cpu::CpuLocal;
 use super::debug::InUse;
 use super::entry::{CacheEntry, CacheRef, Found};
 use super::hot::Hot;
@@ -19,11 +19,6 @@ use crate::base::{CpuId, Gfp, NodeId};
 use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
-
-/// Numbers that caches can have, from 0; the last of [`CACHES_MAX`] is not used.
-fn ids() -> impl Iterator<Item = CacheId> {
-    (0..(CACHES_MAX - 1) as u8).map(CacheId::new)
-}
 
 /// A cache of objects of one size. linux: struct kmem_cache
 ///
@@ -78,7 +73,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Errors
     /// See [`CreateError`].
     pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
-        let id = ids().skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
+        let id = self.ids().skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
         self.make(id, &self.debugging.applied(config), self.pages.policy())
     }
 
@@ -121,6 +116,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(KmemCache { slab: self, id })
     }
 
+    /// Numbers that caches can have, from 0; the last one that there is is not used.
+    fn ids(&self) -> impl Iterator<Item = CacheId> + use<P, C> {
+        (0..(self.caches.len() - 1) as u8).map(CacheId::new)
+    }
+
     fn entry(&self, id: CacheId) -> &CacheEntry {
         &self.caches[id.index()]
     }
@@ -128,12 +128,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// A cache by its number. The caller has a handle of it or an object, so it is not destroyed meanwhile.
     #[inline(always)]
     pub(super) fn cache(&self, id: CacheId) -> Option<&Cache> {
-        self.entry(id).get()
+        self.caches.get(id.index())?.get()
     }
 
     /// A cache by its number, for callers without a handle: with a reference for as long as they look.
     pub(super) fn find_cache(&self, id: CacheId) -> Option<CacheRef<'_>> {
-        match self.entry(id).find() {
+        match self.caches.get(id.index())?.find() {
             Found::Cache(cache) => Some(cache),
             Found::Vacant | Found::Closed => None,
         }
@@ -146,7 +146,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// All caches, each kept while it is looked at.
     pub(super) fn each_cache(&self) -> impl Iterator<Item = CacheRef<'_>> {
-        ids().filter_map(|id| self.find_cache(id))
+        self.ids().filter_map(|id| self.find_cache(id))
     }
 
     /// Gives everything back that lies idle in a cache.
@@ -191,10 +191,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// If there is no such CPU.
     pub fn cpu_dead(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
-        for id in ids() {
+        for id in self.ids() {
             self.of_cpu(cpu, id).stack.close();
         }
-        for id in ids() {
+        for id in self.ids() {
             let found = self.wait_until(|| Some(self.entry(id).find()).filter(|found| !matches!(found, Found::Closed)));
             if let Found::Cache(cache) = found {
                 self.take_all(cpu, &cache);
@@ -208,7 +208,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// If there is no such CPU.
     pub fn cpu_online(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
-        for id in ids() {
+        for id in self.ids() {
             self.of_cpu(cpu, id).stack.open();
         }
     }

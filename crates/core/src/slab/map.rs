@@ -173,6 +173,11 @@ impl<'m> SlabMap<'m> {
         self.base.wrapping_sub((self.slabs.as_ptr().addr() as u64) << METADATA_SHIFT)
     }
 
+    /// Addresses of the bytes of pages, and of slabs' metadata.
+    pub(super) fn tables(&self) -> [u64; 2] {
+        [self.kinds.as_ptr().addr() as u64, self.slabs.as_ptr().addr() as u64]
+    }
+
     /// Number of pages in the range.
     fn pages(&self) -> usize {
         self.kinds.len() >> self.page_grains_shift
@@ -204,7 +209,7 @@ pub(super) mod tests {
     /// A map of eight frames, from this one on.
     pub fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
         let (kinds, slabs) = ([const { AtomicU8::new(NONE.get()) }; 8], [(); 9].map(|()| Slab::unused()));
-        let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8 };
+        let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8, caches: 0 };
         run(SlabMap::new(&memory, 4096, &kinds, &slabs))
     }
 

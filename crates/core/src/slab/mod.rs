@@ -98,7 +98,7 @@ pub use error::{CreateError, ObjectError, ObjectFreeError};
 pub use id::CacheId;
 pub use kmalloc::{KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
-pub use usage::CacheUsage;
+pub use usage::{CacheUsage, Tables};
 
 use crate::base::atomic::AtomicU64;
 use crate::base::carve::{Carver, Plan, Storage};
@@ -118,7 +118,7 @@ use sheaves::Barn;
 use sizes::SizeTable;
 use slab::{Owner, Slab};
 
-/// The memory whose frames the page allocator under the slab manages.
+/// The memory whose frames the page allocator under the slab manages, and the number of caches that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// The first frame that objects may be in: not one at address 0, as frame 0 is where addresses are frames.
@@ -127,11 +127,23 @@ pub struct Memory {
     pub base: NonNull<u8>,
     /// Frames, from that one on, that objects may be in.
     pub pages: u32,
+    /// Numbers for caches: those that the allocator [makes itself](own_caches), and those that are made later.
+    pub caches: u16,
+}
+
+/// Numbers for caches that the allocator itself takes under a policy: for kmalloc's sizes and sheaves, and two that no
+/// cache has.
+pub const fn own_caches(policy: &Policy) -> u16 {
+    // Loom's world has none of them.
+    if cfg!(loom) { CACHES_MAX as u16 } else { (2 + sizes::sizes(policy.slab.sizes).len() + sheaves::KINDS) as u16 }
 }
 
 impl Memory {
-    /// Refuses memory at which packed words or masks could not point.
-    fn expect_usable(&self, page_size: u32) -> Result<(), SlabError> {
+    /// Refuses memory at which packed words or masks could not point, and numbers of caches that are none.
+    fn expect_usable(&self, page_size: u32, own: u16) -> Result<(), SlabError> {
+        if !(own.into()..=CACHES_MAX).contains(&self.caches.into()) {
+            return Err(SlabError::Caches);
+        }
         let largest = u64::from(page_size) << Order::MAX.get();
         let first = u64::from(self.first.raw()) * u64::from(page_size);
         if !(self.base.as_ptr().addr() as u64).wrapping_sub(first).is_multiple_of(largest) {
@@ -167,11 +179,11 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     hots: &'s [Published<Hot>; CACHES_MAX],
     /// For each cache, its number of slabs.
     counts: &'s [AtomicU64],
-    /// Slabs that CPUs have: [`CACHES_MAX`] lists for each CPU.
+    /// Slabs that CPUs have: a list of each cache for each CPU.
     cpus: &'s [Partial<P::Lock, OfCpu>],
-    /// Slabs that nodes have: [`CACHES_MAX`] lists for each node.
+    /// Slabs that nodes have: a list of each cache for each node.
     nodes: &'s [Partial<P::Lock, OfNode>],
-    /// Nodes' sheaves: [`CACHES_MAX`] barns for each node.
+    /// Nodes' sheaves: a barn of each cache for each node.
     barns: &'s [Locked<P::Lock, Barn>],
     /// What stands in a slot for a sheaf that is not there.
     no_sheaf: &'s NoSheaf,
@@ -199,6 +211,8 @@ pub enum SlabError {
     Cpus,
     /// Pages are smaller than 4 KiB.
     PageSize,
+    /// There are fewer numbers for caches than [`own_caches`] says, or more than there can be.
+    Caches,
     /// The policy's numbers leave no room for a cache of its own.
     Cache(CreateError),
 }
@@ -207,6 +221,9 @@ impl fmt::Display for SlabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SlabError::Cache(error) => return error.fmt(f),
+            SlabError::Caches => {
+                "the numbers for caches are fewer than own_caches() says, or more than 256; give others"
+            }
             SlabError::Storage => "the storage is smaller than layout() asks for; give as much",
             SlabError::Base => "the memory's base is not aligned to the largest block as its first frame is; align it",
             SlabError::Frames => "the memory has more frames above its first than there are numbers; take fewer",
@@ -232,20 +249,20 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// # Panics
     /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
-    pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8) -> Layout {
+    pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> Layout {
         assert!(map::is_page_size(page_size), "{}", SlabError::PageSize);
-        let grains = map::grains(pages, page_size);
-        let per_cpu = usize::from(cpus) * CACHES_MAX;
+        let (grains, caches) = (map::grains(pages, page_size), usize::from(caches));
+        let per_cpu = usize::from(cpus) * caches;
         Plan::EMPTY
             .array::<OfCaches>(usize::from(cpus))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
-            .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
-            .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * CACHES_MAX))
+            .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * caches))
+            .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * caches))
             .and_then(|plan| plan.array::<NoSheaf>(1))
             .and_then(|plan| plan.array::<CacheId>(sizes::PLACES))
-            .and_then(|plan| plan.array::<CacheEntry>(CACHES_MAX))
+            .and_then(|plan| plan.array::<CacheEntry>(caches))
             .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
-            .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
+            .and_then(|plan| plan.array::<AtomicU64>(caches))
             .and_then(|plan| plan.array::<Slab>(grains + 1))
             .and_then(|plan| plan.array::<AtomicU8>(grains))
             .expect("some 33 bytes a page")
@@ -292,25 +309,26 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if !map::is_page_size(pages.page_size()) {
             return Err(SlabError::PageSize);
         }
-        memory.expect_usable(pages.page_size())?;
+        memory.expect_usable(pages.page_size(), own_caches(pages.policy()))?;
         if local.cpus() > pages.cpus() {
             return Err(SlabError::Cpus);
         }
         let mut carver = Carver::new(storage);
-        let per_cpu = usize::from(pages.cpus()) * CACHES_MAX;
-        let per_node = usize::from(pages.nodes()) * CACHES_MAX;
+        let caches = usize::from(memory.caches);
+        let per_cpu = usize::from(pages.cpus()) * caches;
+        let per_node = usize::from(pages.nodes()) * caches;
         let grains = map::grains(memory.pages, pages.page_size());
-        let number = |at: usize| CacheId::new((at % CACHES_MAX) as u8);
+        let number = |at: usize| CacheId::new((at % caches) as u8);
         let mut carve = || {
             Some((
                 carver.array(usize::from(pages.cpus()), |_| OfCaches::empty())?,
-                carver.array(per_cpu, |at| Partial::new(number(at), Owner::Cpu(CpuId((at / CACHES_MAX) as u16))))?,
+                carver.array(per_cpu, |at| Partial::new(number(at), Owner::Cpu(CpuId((at / caches) as u16))))?,
                 carver.array(per_node, |at| Partial::new(number(at), Owner::Nobody))?,
                 carver.array(per_node, |_| Locked::new(Barn::new()))?,
                 carver.array(1, |_| NoSheaf::default())?,
                 carver.array(sizes::PLACES, |place| sizes::cache_at(pages.policy().slab.sizes, place))?,
-                carver.array(CACHES_MAX, |_| CacheEntry::vacant())?,
-                carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
+                carver.array(caches, |_| CacheEntry::vacant())?,
+                carver.array(caches, |_| AtomicU64::new(0))?,
                 // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
                 unsafe { carver.zeros(grains + 1, Slab::zeros)? },
                 // SAFETY: the values are `map::NONE`, which is 0.
@@ -403,12 +421,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// One CPU's list and stack of slabs of one cache.
     fn of_cpu(&self, cpu: CpuId, cache: CacheId) -> &'s Partial<P::Lock, OfCpu> {
         self.pages.expect_cpu(cpu);
-        &self.cpus[cpu.index() * CACHES_MAX + cache.index()]
+        &self.cpus[cpu.index() * self.caches.len() + cache.index()]
     }
 
     /// One node's list and stack of slabs of one cache.
     fn of_node(&self, node: NodeId, cache: CacheId) -> &'s Partial<P::Lock, OfNode> {
-        &self.nodes[node.index() * CACHES_MAX + cache.index()]
+        &self.nodes[node.index() * self.caches.len() + cache.index()]
     }
 
     /// The node that a slab's memory is on.
@@ -427,13 +445,18 @@ mod tests {
     #[test]
     fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
         let bytes = 4096 << Order::MAX.get();
-        let memory = |first, base| Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages: 1 };
+        let memory = |first, base| Memory {
+            first: Pfn::new(first),
+            base: NonNull::without_provenance(base),
+            pages: 1,
+            caches: 1,
+        };
         let at = |base| core::num::NonZero::new(base).expect("it is not 0");
         for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
-            assert_eq!(memory(first, at(base)).expect_usable(4096), Ok(()), "{first} {base:#x}");
+            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Ok(()), "{first} {base:#x}");
         }
         for (first, base) in [(0, bytes / 2), (0, bytes + 4096), (1, bytes), (3, bytes + 2 * 4096)] {
-            assert_eq!(memory(first, at(base)).expect_usable(4096), Err(SlabError::Base), "{first} {base:#x}");
+            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Err(SlabError::Base), "{first} {base:#x}");
         }
     }
 
@@ -441,14 +464,18 @@ mod tests {
     fn memory_ends_where_frames_and_addresses_do() {
         let whole = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
         let last = u32::MAX - (u32::MAX % BLOCK);
-        let memory =
-            |first, base, pages| Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages };
-        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096), Ok(()));
-        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096), Err(SlabError::Frames));
+        let memory = |first, base, pages| Memory {
+            first: Pfn::new(first),
+            base: NonNull::without_provenance(base),
+            pages,
+            caches: 1,
+        };
+        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096, 1), Ok(()));
+        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096, 1), Err(SlabError::Frames));
         let end = 1_usize << 47;
         let below = core::num::NonZero::new(end - whole.get()).expect("it is not 0");
-        assert_eq!(memory(0, below, BLOCK).expect_usable(4096), Ok(()), "its last byte has an address of 47 bits");
-        assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096), Err(SlabError::Address));
+        assert_eq!(memory(0, below, BLOCK).expect_usable(4096, 1), Ok(()), "its last byte has an address of 47 bits");
+        assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096, 1), Err(SlabError::Address));
     }
 
     #[test]

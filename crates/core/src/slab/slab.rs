@@ -66,6 +66,15 @@ impl Slab {
         }
     }
 
+    /// A copy of a slab's metadata from the words that it has in memory: of another process, say.
+    pub fn from_words([local, remote, owner, _lists]: [u64; 4]) -> Slab {
+        let slab = Slab::zeros();
+        slab.local.store(local, Relaxed);
+        slab.remote.store(remote, Relaxed);
+        slab.owner.store(owner, Relaxed);
+        slab
+    }
+
     /// The CPU that owns it, if one does.
     #[inline]
     pub fn owner(&self) -> Owner {

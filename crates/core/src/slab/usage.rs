@@ -8,11 +8,17 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::Cache;
-use super::cpu::{CACHES_MAX, CpuLocal};
+use super::cpu::{CACHES_MAX, CpuLocal, STRIDE};
 use super::entry::CacheRef;
+use super::layout::Layout;
+use super::slab::Slab;
 use super::{SlabAllocator, map};
 use crate::base::Pfn;
 use crate::platform::Platform;
+
+/// FNV-1a's numbers.
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// How many slabs and objects a cache has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +75,58 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         active
     }
 
-    /// Objects of a slab on none of its lists. The words are read one after the other, so they may contradict each
-    /// other.
     fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
-        let slab = self.map.slab(pfn);
+        self.map.slab(pfn).active(cache)
+    }
+
+    /// A number for what the caches are like: allocators that say the same lay their slabs and sheaves out alike. What
+    /// mangles links is not looked at.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = FNV_BASIS;
+        let mut add = |number: u64| hash = (hash ^ number).wrapping_mul(FNV_PRIME);
+        [Slab::SIZE as u64, STRIDE as u64].into_iter().for_each(&mut add);
+        for cache in self.each_cache() {
+            let Layout { first, size, link, objects, order, .. } = cache.layout;
+            let numbers = [cache.id.get().into(), first, size, link, objects.into(), order.get().into()];
+            numbers.into_iter().chain([cache.sheaf.into(), cache.has_bits.into()]).map(u64::from).for_each(&mut add);
+        }
+        hash
+    }
+
+    /// Where the tables lie that say what each page is used for: for readers outside of the process, which find them
+    /// at these addresses as long as the allocator is there.
+    pub fn tables(&self) -> Tables {
+        let [kinds, slabs] = self.map.tables();
+        Tables {
+            memory: self.map.address(self.map.frames().start),
+            kinds,
+            slabs,
+            slots: self.slots.as_ptr().addr() as u64,
+        }
+    }
+}
+
+/// Addresses of an allocator's tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tables {
+    /// Where its range of memory begins.
+    pub memory: u64,
+    /// A byte for each page: the number of its cache, 0 for none.
+    pub kinds: u64,
+    /// Metadata of each page, of which that of a slab's first page stands for the slab: [`Slab::from_words`].
+    pub slabs: u64,
+    /// The words of CPU 0; those of the next CPU lie [`STRIDE`](super::cpu::STRIDE) bytes after them.
+    pub slots: u64,
+}
+
+impl Slab {
+    /// Objects of the slab on none of its lists. The words are read one after the other, so they may contradict each
+    /// other.
+    pub fn active(&self, cache: &Cache) -> u16 {
         if cache.has_bits {
-            let free = slab.free_bits().len() as u16;
+            let free = self.free_bits().len() as u16;
             return cache.layout.objects.saturating_sub(free);
         }
-        slab.local().used().saturating_sub(slab.remote().len()).min(cache.layout.objects)
+        self.local().used().saturating_sub(self.remote().len()).min(cache.layout.objects)
     }
 }

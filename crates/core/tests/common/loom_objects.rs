@@ -12,6 +12,7 @@ use freehold::base::lock::RawLock;
 use freehold::base::{CpuId, Gfp, NodeId, Pfn};
 use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{Numbers, PcpPolicy, Policy};
+use freehold::slab::cpu::CACHES_MAX;
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
 use freehold::slab::{CacheConfig, CacheFlags, KmemCache, Memory, SlabAllocator, SlabCensus};
 use loom::sync::atomic::AtomicU32;
@@ -202,9 +203,9 @@ fn machine(objects: SlabPolicy) -> &'static Slab {
     policy.slab.objects = objects;
     let pages = world::engine(policy, &[NodeId(0); CPUS]);
     let locks: &'static [Lock; CPUS] = Box::leak(Box::new(core::array::from_fn(|_| Lock::new())));
-    let storage = bytes(SlabAllocator::<Loom, Local>::layout(FRAMES, 4096, CPUS as u16, 1));
+    let storage = bytes(SlabAllocator::<Loom, Local>::layout(FRAMES, 4096, CPUS as u16, 1, CACHES_MAX as u16));
     let base = NonNull::new(MEMORY.with(|&memory| memory) as *mut u8).expect("there is memory");
-    let memory = Memory { first: Pfn::new(0), base, pages: FRAMES };
+    let memory = Memory { first: Pfn::new(0), base, pages: FRAMES, caches: CACHES_MAX as u16 };
     // SAFETY: the memory is there for ever, and nobody else has it while this machine lives.
     let slab = unsafe { SlabAllocator::new(pages, Locked::new(locks, ThreadCpu), memory, 1, storage) };
     Box::leak(Box::new(slab.expect("it is valid")))

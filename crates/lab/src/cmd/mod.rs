@@ -14,6 +14,7 @@ pub mod disasm;
 pub mod events;
 pub mod fleet;
 pub mod guest;
+pub mod heap;
 pub mod inspect;
 pub mod man;
 pub mod policies;

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use freehold_capture::{Names, Plan, Summary, Watch};
+use freehold_capture::{Names, Plan, SeenHeap, Summary, Watch};
+use freehold_heapmap::{Seen, Watcher};
 use freehold_measure::terminal::{Style, wrapped};
+use freehold_trace::facts::HeapMoment;
 use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -128,6 +130,8 @@ fn lost(events: u64) -> String {
 struct Line {
     bar: ProgressBar,
     before: (Instant, u64),
+    heaps: Watcher,
+    is_watching: bool,
 }
 
 impl Line {
@@ -135,7 +139,7 @@ impl Line {
         let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
-        Line { bar, before: (Instant::now(), 0) }
+        Line { bar, before: (Instant::now(), 0), heaps: Watcher::start(), is_watching: false }
     }
 
     fn say(&self, words: String) {
@@ -169,12 +173,35 @@ impl Watch for Line {
         ));
     }
 
+    fn heaps(&mut self, command: u32) -> Vec<SeenHeap> {
+        if !std::mem::replace(&mut self.is_watching, true) {
+            self.heaps.watch(command);
+        }
+        self.heaps.seen().map(seen_heap).collect()
+    }
+
     fn writing(&mut self, decoded: u64) {
         self.say(format!(
             "freehold: writing, {} events decoded in two passes; Ctrl-C gives the recording up",
             HumanCount(decoded)
         ));
     }
+}
+
+/// What a recording keeps of a heap.
+fn seen_heap(seen: Seen) -> SeenHeap {
+    let Seen { moment, pid, started, name, threads, resident, memory } = seen;
+    let objects = memory.objects.min(memory.slabs.in_memory);
+    let had = HeapMoment {
+        time: 0,
+        resident,
+        objects,
+        runs: memory.used() - objects,
+        idle: memory.idle(),
+        free: memory.free(),
+        given_back: memory.given_back(),
+    };
+    SeenHeap { age: moment.elapsed(), pid, started, name, threads, moment: had }
 }
 
 impl Drop for Line {

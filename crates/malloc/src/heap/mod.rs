@@ -19,6 +19,7 @@ use freehold::base::{Gfp, NodeId, Order, Pfn};
 use freehold::page::{Config, ConfigError, OnlineError, Zone};
 use freehold::platform::Platform;
 use freehold::policy::Policy;
+use freehold::slab::cpu::CACHES_MAX;
 use freehold::slab::path::{Front, Way};
 use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
 use rustix::io::Errno;
@@ -50,12 +51,20 @@ pub struct HeapConfig {
     pub policy: Policy,
     /// What the kernel should back it with.
     pub huge_pages: HugePages,
+    /// Numbers for caches, from what the policy [takes itself](freehold::slab::own_caches) to 256. Each costs some 500
+    /// bytes, and 80 a CPU, be there a cache of it or not.
+    pub caches: u16,
 }
 
 impl Default for HeapConfig {
-    /// 16 GiB at most, the default policy, pages as the system is set.
+    /// 16 GiB at most, the default policy, pages as the system is set, as many caches as there can be.
     fn default() -> HeapConfig {
-        HeapConfig { bytes: 16 << 30, policy: Policy::default(), huge_pages: HugePages::default() }
+        HeapConfig {
+            bytes: 16 << 30,
+            policy: Policy::default(),
+            huge_pages: HugePages::default(),
+            caches: CACHES_MAX as u16,
+        }
     }
 }
 
@@ -152,14 +161,14 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             policy: config.policy,
             ..Config::default()
         };
-        let ranges = Ranges::reserve::<P, C>(&engine)?;
+        let ranges = Ranges::reserve::<P, C>(&engine, config.caches)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
         // SAFETY: they were reserved for this configuration, and go when the heap goes, which is all that gets them; to a
         // caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
-        let Metadata { allocator, fixed, slab, mut supply } = unsafe { ranges.parts::<P, C>(&engine) };
+        let Metadata { allocator, fixed, slab, mut supply } = unsafe { ranges.parts::<P, C>(&engine, config.caches) };
         let allocator = allocator.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         supply.take(allocator, &ranges.memory)?;
-        let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages };
+        let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
         let seed = seed(memory.base);
         // SAFETY: the kernel has zeroed it. Frames are those of `memory`, mapped for as long as the heap, and accessible
         // before they are the engine's; the page allocator is the heap's own.
@@ -255,6 +264,11 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// Those of the writer.
     pub fn write_free_blocks(&self, mut to: &mut dyn fmt::Write) -> fmt::Result {
         freehold::procfs::buddyinfo(self.pages(), &mut to)
+    }
+
+    /// Address of the number of bytes that came online, for readers outside of the process: a `usize`.
+    pub fn online_address(&self) -> u64 {
+        core::ptr::from_ref(&self.online).addr() as u64
     }
 
     fn take_note(&self, supply: &Supply) {

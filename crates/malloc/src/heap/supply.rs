@@ -58,7 +58,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Parts {
+    fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Parts {
         let pages = engine.end.raw();
         let mut whole = Layout::new::<PageAllocator<'static, P>>();
         let mut part = |layout: Layout| {
@@ -68,7 +68,7 @@ impl Parts {
         };
         let fixed = part(engine.metadata_layout::<P>());
         let sections = part(engine.online_layout(&(engine.first..engine.end)));
-        let slab = part(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes));
+        let slab = part(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes, caches));
         let blocks = (pages / STEP_PAGES) as usize;
         let returned = part(Layout::array::<Pfn>(blocks).expect("a number for each block fits"));
         Parts { whole, fixed, sections, slab, returned }
@@ -84,10 +84,10 @@ pub(super) struct Metadata<P: Platform + 'static> {
 }
 
 impl Ranges {
-    pub fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Result<Ranges, HeapError> {
+    pub fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Result<Ranges, HeapError> {
         let bytes = engine.end.raw() as usize * PAGE_SIZE as usize;
         let failed = |bytes| move |errno| HeapError::Reserve { bytes, errno };
-        let whole = Parts::plan::<P, C>(engine).whole;
+        let whole = Parts::plan::<P, C>(engine, caches).whole;
         Ok(Ranges {
             memory: Reservation::inaccessible(bytes, LARGEST_BLOCK).map_err(failed(bytes))?,
             metadata: Reservation::new(whole.size(), whole.align()).map_err(failed(whole.size()))?,
@@ -98,8 +98,8 @@ impl Ranges {
     ///
     /// # Safety
     /// The ranges were reserved for this configuration, and outlive all use of the parts; this is called once.
-    pub unsafe fn parts<P: Platform + 'static, C: CpuLocal>(&self, engine: &Config<'_>) -> Metadata<P> {
-        let parts = Parts::plan::<P, C>(engine);
+    pub unsafe fn parts<P: Platform + 'static, C: CpuLocal>(&self, engine: &Config<'_>, caches: u16) -> Metadata<P> {
+        let parts = Parts::plan::<P, C>(engine, caches);
         let start = self.metadata.start();
         // SAFETY: the part lies in the reservation, apart from all others, and is the caller's from now on.
         let part = |(from, to): (usize, usize)| unsafe {

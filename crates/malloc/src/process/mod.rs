@@ -20,6 +20,7 @@
 //! options    FREEHOLD_OPTIONS
 //! profile    which calls hold the memory, if the options ask for it
 //! stats      what was used, in numbers
+//! outline    where the tables lie, for readers outside of the process
 //! ```
 
 mod gate;
@@ -27,6 +28,7 @@ mod hardened;
 pub mod helper;
 mod nested;
 pub mod options;
+pub mod outline;
 mod pressure;
 pub mod profile;
 mod realloc;

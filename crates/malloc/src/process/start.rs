@@ -11,10 +11,11 @@ use freehold::base::CpuId;
 use freehold::platform::Platform;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
+use freehold::slab::own_caches;
 use rustix::thread::sched_yield;
 
 use super::options::{Hardened, Options, Sections};
-use super::{AnyHeap, GATE, Way, hardened, helper, pressure, profile, with_heap};
+use super::{AnyHeap, GATE, Way, hardened, helper, outline, pressure, profile, with_heap};
 use crate::heap::{Heap, HeapConfig, HeapError, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
@@ -151,7 +152,8 @@ impl Made {
             }
             self.mode.store(mode as u8, Release);
             self.hand.store(mode as u8, Release);
-            if self.get().is_some() {
+            if let Some(malloc) = self.get() {
+                outline::publish(malloc);
                 forks_wait_for_us();
             }
         }
@@ -204,7 +206,7 @@ impl AnyHeap {
             Hardened::Off => Policy::default(),
             Hardened::On => RANDOM,
         };
-        let config = HeapConfig { bytes, policy, huge_pages: options.huge_pages };
+        let config = HeapConfig { bytes, policy, huge_pages: options.huge_pages, caches: own_caches(&policy) };
         let locks = || Heap::with_locks(&config).ok().map(AnyHeap::Locks);
         match options.sections {
             Sections::Locks => locks(),

@@ -34,10 +34,11 @@ use cached::Cached;
 pub use guarded::{Around, Held};
 use space::Space;
 pub use space::Usage;
-use table::{Kind, Table};
+use table::Table;
+pub use table::{EDGE, Kind, of_words};
 
 /// Bytes of a page here, whatever those of the machine are.
-pub(crate) const PAGE: usize = 4096;
+pub const PAGE: usize = 4096;
 /// Pages of a huge page.
 pub(crate) const HUGE: u32 = 512;
 
@@ -98,6 +99,12 @@ impl Runs {
     /// The range that runs are in.
     pub fn range(&self) -> &Reservation {
         &self.range
+    }
+
+    /// Addresses of what is known of each page, and of the number of pages of which something is: for readers outside
+    /// of the process, to whom [`of_words`] says what it means.
+    pub fn table(&self) -> [u64; 2] {
+        self.table.addresses()
     }
 
     /// Whether an address lies in the range.

@@ -15,7 +15,7 @@ use crate::os::mmap::Reservation;
 /// What a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Of no run the edge.
     Inside = 0,
     /// Somebody has it.
@@ -63,6 +63,11 @@ impl Table {
     pub fn new(pages: u32) -> Result<Table, Errno> {
         let edges = Reservation::inaccessible(pages as usize * size_of::<Edge>(), PAGE)?;
         Ok(Table { edges, used: AtomicU32::new(0) })
+    }
+
+    /// Addresses of the edges, [`EDGE`] bytes a page, and of the number of pages that may have them.
+    pub fn addresses(&self) -> [u64; 2] {
+        [self.edges.start().as_ptr().addr() as u64, core::ptr::from_ref(&self.used).addr() as u64]
     }
 
     /// Pages that may have edges.
@@ -160,6 +165,14 @@ impl Table {
 pub(super) struct Links {
     pub previous: u32,
     pub next: u32,
+}
+
+/// Bytes of what is known of a page.
+pub const EDGE: usize = size_of::<Edge>();
+
+/// Kind and length of the run that begins at a page, from the first two words that are known of it.
+pub fn of_words([state, pages]: [u32; 2]) -> (Kind, u32) {
+    (kind_of(state), pages)
 }
 
 fn kind_of(state: u32) -> Kind {

@@ -117,7 +117,8 @@ impl Door {
     /// A heap some of whose slabs are full, and whose CPU has objects of one that is not.
     fn heap(&self, rseq: Rseq) -> Heap<Rseq> {
         use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
-        let config = HeapConfig { bytes: BYTES, policy: self.policy, huge_pages: HugePages::BySystem };
+        let config =
+            HeapConfig { bytes: BYTES, policy: self.policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
         let heap = Heap::new(&config, rseq, Process::new(CurrentCpuOfProcess::Rseq(rseq))).expect("a small heap");
         let warm: Vec<_> = (0..WARM).map(|_| self.get(&heap)).collect();
         warm.into_iter().for_each(|object| self.put(&heap, object));

@@ -170,7 +170,7 @@ pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
 
 impl<'s, C: CpuLocal> Whole<'s, C> {
     fn new(setting: &'s Setting, door: Door<C>, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
-        let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
+        let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
         let platform = Process::new(CurrentCpuOfProcess::Rseq(setting.rseq));
         let heap = Heap::new(&config, local, platform).expect("a small heap");
         let whole = Whole {

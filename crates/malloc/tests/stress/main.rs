@@ -85,7 +85,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
 
 /// Runs so many steps on a heap with this primitive; says what went wrong.
 fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) -> Result<(), String> {
-    let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
+    let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
     let platform = Noticing::new(CurrentCpuOfProcess::find());
     let heap = Heap::new(&config, local, platform).map_err(|error| error.to_string())?;
     let shared = Shared::new(&heap, LiveObjects::new(heap.memory()));

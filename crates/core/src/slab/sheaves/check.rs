@@ -7,7 +7,6 @@ use super::super::cpu::CpuLocal;
 use super::super::id::CacheId;
 use super::super::word::OBJECTS_MAX;
 use super::super::{SlabAllocator, SlabViolation};
-use super::CACHES_FIRST;
 use crate::base::Pfn;
 use crate::platform::Platform;
 
@@ -51,8 +50,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Whether a number is that of a cache that sheaves come from.
-    pub(in crate::slab) fn is_of_sheaves(&self, id: CacheId) -> bool {
-        self.has_sheaves() && id >= CACHES_FIRST
+    pub fn is_of_sheaves(&self, id: CacheId) -> bool {
+        self.has_sheaves() && id >= self.first_of_sheaves()
     }
 
     fn each_in_sheaves(&self, cache: &Cache, mut look: impl FnMut(ObjectAddress)) {

@@ -15,7 +15,6 @@ use super::super::path::AnyWay;
 use super::super::slab::Queue;
 use super::super::takeover::Disowned;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
-use super::cache_of_sheaves;
 use super::hand::{Flush, InHand};
 use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
@@ -267,7 +266,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// it. linux: mm/slub.c:__alloc_empty_sheaf
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = u64::from(cache.sheaf);
-        let of = cache_of_sheaves(size_class(capacity));
+        let of = self.cache_of_sheaves(size_class(capacity));
         let memory = self.alloc_object::<AnyWay>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
         // SAFETY: new memory of that class, aligned to its size.
         Some(unsafe { Held::new(memory, capacity) })

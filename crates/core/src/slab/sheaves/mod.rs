@@ -43,7 +43,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use super::address::ObjectAddress;
 use super::cache::Cache;
 use super::cpu::sheaf::Top;
-use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Slot};
+use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slot};
 use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::{CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
@@ -56,14 +56,8 @@ use hand::InHand;
 pub(super) use sheaf::Held;
 use sheaf::{UNWRITTEN, Want};
 
-/// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything
-/// back has given back the sheaves when it comes to them.
-const CACHES_FIRST: CacheId = CacheId::new((CACHES_MAX - 1 - sheaf::SIZES.len()) as u8);
-
-/// The cache of sheaves of a size, by its place among the sizes.
-const fn cache_of_sheaves(class: u8) -> CacheId {
-    CacheId::new(CACHES_FIRST.get() + class)
-}
+/// Caches that sheaves come from.
+pub(super) const KINDS: usize = sheaf::SIZES.len();
 
 /// One CPU's part of a cache, locked.
 struct Part<'m, L: RawLock> {
@@ -132,9 +126,20 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub(super) fn create_sheaf_caches(&self) -> Result<(), CreateError> {
         let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
         for (class, &(size, name)) in (0..).zip(wanted) {
-            self.create_at(cache_of_sheaves(class), &CacheConfig::new(name, size).with_align(size))?;
+            self.create_at(self.cache_of_sheaves(class), &CacheConfig::new(name, size).with_align(size))?;
         }
         Ok(())
+    }
+
+    /// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything
+    /// back has given back the sheaves when it comes to them.
+    pub(super) fn first_of_sheaves(&self) -> CacheId {
+        CacheId::new((self.caches.len() - 1 - KINDS) as u8)
+    }
+
+    /// The cache of sheaves of a size, by its place among the sizes.
+    fn cache_of_sheaves(&self, class: u8) -> CacheId {
+        CacheId::new(self.first_of_sheaves().get() + class)
     }
 
     /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every
@@ -169,7 +174,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// A node's barn of a cache, under its lock.
     fn barn(&self, node: NodeId, id: CacheId) -> Guard<'s, P::Lock, Barn> {
-        self.barns[node.index() * CACHES_MAX + id.index()].lock()
+        self.barns[node.index() * self.caches.len() + id.index()].lock()
     }
 
     /// Has the barns of a new cache take as many sheaves with objects as it says.

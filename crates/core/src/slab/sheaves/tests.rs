@@ -153,7 +153,7 @@ fn a_node_without_memory_takes_what_others_have_too_much_of() {
 
 /// From now on there is no memory for a sheaf.
 fn destroy_sheaf_caches(slab: &Machine<'_, '_, '_>) {
-    let ids: Vec<_> = slab.each_cache().map(|cache| cache.id).filter(|&id| id >= CACHES_FIRST).collect();
+    let ids: Vec<_> = slab.each_cache().map(|cache| cache.id).filter(|&id| id >= slab.first_of_sheaves()).collect();
     ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
 }
 

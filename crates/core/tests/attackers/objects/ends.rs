@@ -233,8 +233,8 @@ fn an_address_is_an_object_or_an_error() {
 fn storage_for_any_machine_is_a_layout_or_a_documented_panic() {
     for pages in [0, 1, FRAMES, u32::MAX] {
         for page_size in [0, 1, 1024, 4095, 4096, 1 << 16, 1 << 31, u32::MAX] {
-            for (cpus, nodes) in [(0, 0), (1, 1), (u16::MAX, u8::MAX)] {
-                let layout = catch_unwind(|| Slab::layout(pages, page_size, cpus, nodes));
+            for (cpus, nodes, caches) in [(0, 0, 0), (1, 1, 256), (u16::MAX, u8::MAX, u16::MAX)] {
+                let layout = catch_unwind(|| Slab::layout(pages, page_size, cpus, nodes, caches));
                 let is_right = page_size.is_power_of_two() && page_size >= 4096;
                 assert!(is_right || layout.is_err(), "pages of {page_size}");
                 assert!(!is_right || layout.is_ok_and(|layout| layout.size() >= pages as usize / 4), "{page_size}");

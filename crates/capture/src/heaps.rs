@@ -1,0 +1,102 @@
+//! Heaps of the command and of what it started, as somebody else sees them: who that is, the [`Watch`](super::Watch)
+//! says.
+
+use std::time::Duration;
+
+use freehold_trace::facts::{HeapFacts, HeapMoment};
+
+/// Moments of a process that are kept; of more, every second one goes.
+const MOMENTS: usize = 512;
+
+/// What was seen of a heap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenHeap {
+    /// How long ago.
+    pub age: Duration,
+    /// Number of the process.
+    pub pid: u32,
+    /// When it began: numbers of processes are used again.
+    pub started: u64,
+    /// Its name.
+    pub name: String,
+    /// Numbers of its threads.
+    pub threads: Vec<u32>,
+    /// What it has; the time is not looked at.
+    pub moment: HeapMoment,
+}
+
+/// Heaps that were seen, with times of the clock. A program that a process becomes has another heap.
+#[derive(Debug, Default)]
+pub struct Heaps {
+    /// When each process began.
+    started: Vec<u64>,
+    seen: Vec<HeapFacts>,
+}
+
+impl Heaps {
+    /// Adds what was seen before `now`.
+    pub fn note(&mut self, now: u64, seen: Vec<SeenHeap>) {
+        for SeenHeap { age, pid, started, name, threads, moment } in seen {
+            let is_same = |(&began, heap): (&u64, &HeapFacts)| (began, heap.pid, &heap.name) == (started, pid, &name);
+            let at = self.started.iter().zip(&self.seen).position(is_same).unwrap_or_else(|| {
+                self.started.push(started);
+                self.seen.push(HeapFacts { pid, name, ..HeapFacts::default() });
+                self.seen.len() - 1
+            });
+            let heap = &mut self.seen[at];
+            heap.threads.extend(threads);
+            heap.threads.sort_unstable();
+            heap.threads.dedup();
+            let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+            heap.moments.push(HeapMoment { time: now.saturating_sub(age), ..moment });
+            if heap.moments.len() > MOMENTS {
+                let mut keeps = false;
+                heap.moments.retain(|_| {
+                    keeps = !keeps;
+                    keeps
+                });
+            }
+        }
+    }
+
+    /// All of them, with times since `start`.
+    pub fn since(&self, start: u64) -> Vec<HeapFacts> {
+        let mut heaps = self.seen.clone();
+        for moment in heaps.iter_mut().flat_map(|heap| &mut heap.moments) {
+            moment.time = moment.time.saturating_sub(start);
+        }
+        heaps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(pid: u32, started: u64, name: &str, threads: &[u32]) -> SeenHeap {
+        let (name, threads) = (name.to_owned(), threads.to_vec());
+        SeenHeap { age: Duration::from_nanos(5), pid, started, name, threads, ..SeenHeap::default() }
+    }
+
+    #[test]
+    fn a_program_is_one_heap_with_all_its_threads_and_not_too_many_moments() {
+        let mut heaps = Heaps::default();
+        for time in 100..2100 {
+            heaps.note(time, vec![seen(7, 1, "sh", &[7, 9]), seen(8, 1, "sh", &[8])]);
+            heaps.note(time, vec![seen(7, 1, "sh", &[8, 7])]);
+        }
+        let heaps = heaps.since(50);
+        assert_eq!(heaps.len(), 2);
+        assert_eq!(heaps[0].threads, [7, 8, 9]);
+        assert!(heaps.iter().all(|heap| (MOMENTS / 2..=MOMENTS).contains(&heap.moments.len())));
+        assert!(heaps[1].moments.is_sorted_by_key(|moment| moment.time));
+        assert_eq!(heaps[1].moments[0].time, 45, "5 before it was told, and 50 after the start");
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_and_another_program_are_other_heaps() {
+        let mut heaps = Heaps::default();
+        heaps.note(9, vec![seen(7, 1, "sh", &[7]), seen(7, 1, "make", &[7]), seen(7, 2, "make", &[7])]);
+        assert_eq!(heaps.since(0).len(), 3);
+    }
+}

@@ -1,0 +1,120 @@
+//! The runs of pages: what is larger than objects are.
+
+use freehold_malloc::process::outline::Outline;
+use freehold_malloc::runs::{EDGE, Kind, PAGE, of_words};
+use serde::Serialize;
+
+use crate::map::Amount;
+use crate::target::{HeapError, Target};
+
+/// Pages that are looked at at a time.
+const CHUNK: u32 = 1 << 12;
+
+/// Runs in use of about a size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunRow {
+    /// They have fewer bytes than this power of two, or as many.
+    pub most_bytes: u64,
+    /// Number of them.
+    pub runs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The runs of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// In use, by size.
+    pub rows: Vec<RunRow>,
+    /// In use.
+    pub used: Amount,
+    /// That CPUs have at hand, or that are held after they were freed.
+    pub claimed: Amount,
+    /// Free: those that were given back, or never used, are not in memory.
+    pub free: Amount,
+}
+
+impl Runs {
+    fn add(&mut self, kind: Kind, amount: Amount) {
+        match kind {
+            Kind::Used => {
+                self.used.add(amount);
+                self.add_row(amount.bytes);
+            }
+            Kind::Claimed => self.claimed.add(amount),
+            Kind::Backed | Kind::Empty => self.free.add(amount),
+            Kind::Inside => {}
+        }
+    }
+
+    fn add_row(&mut self, bytes: u64) {
+        let most_bytes = bytes.next_power_of_two();
+        let at = self.rows.partition_point(|row| row.most_bytes < most_bytes);
+        if self.rows.get(at).is_none_or(|row| row.most_bytes != most_bytes) {
+            self.rows.insert(at, RunRow { most_bytes, ..RunRow::default() });
+        }
+        self.rows[at].runs += 1;
+        self.rows[at].bytes += bytes;
+    }
+}
+
+/// Walks the range from run to run.
+///
+/// # Errors
+/// If the process's memory cannot be read.
+pub fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
+    // The word after it is none of ours.
+    let end = target.pages(target.word(outline.run_pages)? & u64::from(u32::MAX))?;
+    let mut runs = Runs::default();
+    let mut run = Open { kind: Kind::Inside, rest: 0, amount: Amount::default() };
+    for first in (0..end).step_by(CHUNK as usize) {
+        let pages = CHUNK.min(end - first);
+        let in_memory = target.in_memory(target.place(outline.runs, first.into(), PAGE)?, pages)?;
+        let mut edges = vec![0; pages as usize * EDGE];
+        if run.rest < pages {
+            target.bytes(target.place(outline.run_table, first.into(), EDGE)?, &mut edges)?;
+        }
+        for (edge, is_in_memory) in edges.chunks_exact(EDGE).zip(in_memory) {
+            let (words, _) = edge.as_chunks();
+            let (kind, length) = of_words([words[0], words[1]].map(u32::from_ne_bytes));
+            // A run that is cut or joined while one looks is what its pages say.
+            if run.rest == 0 && kind != Kind::Inside {
+                run = Open { kind, rest: length.max(1), amount: Amount::default() };
+            }
+            if run.rest > 0 {
+                run.rest -= 1;
+                run.amount.add(Amount::of_pages(1, is_in_memory.into()));
+                if run.rest == 0 {
+                    runs.add(run.kind, run.amount);
+                }
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// A run of which not all pages were looked at.
+struct Open {
+    kind: Kind,
+    rest: u32,
+    amount: Amount,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_use_are_counted_by_size() {
+        let mut runs = Runs::default();
+        for (kind, pages) in [(Kind::Used, 9), (Kind::Used, 16), (Kind::Backed, 4), (Kind::Used, 300), (Kind::Empty, 1)]
+        {
+            runs.add(kind, Amount { bytes: pages * PAGE as u64, in_memory: PAGE as u64 });
+        }
+        let rows: Vec<_> = runs.rows.iter().map(|row| (row.most_bytes, row.runs, row.bytes)).collect();
+        assert_eq!(rows, [(64 << 10, 2, 25 << 12), (2 << 20, 1, 300 << 12)]);
+        let amount = |bytes, in_memory| Amount { bytes, in_memory };
+        let expected = [amount(325 << 12, 3 << 12), Amount::default(), amount(5 << 12, 2 << 12)];
+        assert_eq!([runs.used, runs.claimed, runs.free], expected);
+    }
+}

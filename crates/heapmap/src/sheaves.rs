@@ -1,0 +1,107 @@
+//! Which objects CPUs and barns have at hand: they count as in use in their slabs, and nobody uses them.
+//!
+//! Each sheaf lies in an object of the caches that sheaves come from, and says itself how many objects it has; but a
+//! CPU's main one, of which its slot says it. So neither barns nor spares need be found.
+
+use std::collections::HashMap;
+
+use freehold::slab::CacheId;
+use freehold::slab::cpu::sheaf::{Sheaf, Top};
+use freehold::slab::cpu::{CACHES_MAX, STRIDE};
+use freehold_malloc::process::outline::Outline;
+use freehold_malloc::runs::PAGE;
+
+use crate::slabs::{Caches, Pages};
+use crate::target::{HeapError, Target};
+
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+/// Words of a CPU that are read: the first ones of its slots.
+const SLOTS: usize = CACHES_MAX;
+
+/// Objects at hand, by the first page of their slab.
+pub type AtHand = HashMap<u32, u16>;
+
+/// Reads all sheaves.
+///
+/// # Errors
+/// If the process's memory cannot be read.
+pub fn at_hand(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> Result<AtHand, HeapError> {
+    let mains = mains(target, outline, pages, caches)?;
+    let mut count = AtHand::new();
+    for (page, cache) in pages.slabs(0..pages.len(), caches).filter(|(_, cache)| caches.is_of_sheaves(cache.id)) {
+        let bytes = (cache.layout.order.pages() as usize) * PAGE;
+        let mut words = vec![0; bytes / WORD];
+        let start = target.place(pages.memory(), page.into(), PAGE)?;
+        target.words(start, &mut words)?;
+        let size = cache.layout.size as usize;
+        for (at, sheaf) in words.chunks_exact(size / WORD).take(cache.layout.objects.into()).enumerate() {
+            let main = mains.get(&(start + (at * size) as u64)).copied();
+            for slab in objects(sheaf, main).iter().filter_map(|&object| pages.slab_of(object, caches)) {
+                let seen: &mut u16 = count.entry(slab).or_default();
+                *seen = seen.saturating_add(1);
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// What a slot says of a CPU's main sheaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Main {
+    len: u64,
+    capacity: u64,
+}
+
+/// The objects of a sheaf from its words, of which a main one's slot says how many there are. What is free, and so no
+/// sheaf, has none.
+fn objects(words: &[u64], main: Option<Main>) -> &[u64] {
+    let [len, capacity, ..] = *words else { return &[] };
+    let objects = &words[Sheaf::OBJECTS_OFFSET / WORD..];
+    let len = main.filter(|main| main.capacity == capacity).map_or(len, |main| main.len);
+    let is_one = len <= capacity && capacity < objects.len() as u64 && objects[capacity as usize] == Sheaf::CEILING;
+    if is_one { &objects[..len as usize] } else { &[] }
+}
+
+/// CPUs' main sheaves, by address. The caches of sheaves have none: what CPUs have of them is lists.
+fn mains(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> Result<HashMap<u64, Main>, HeapError> {
+    let mut found = HashMap::new();
+    let mut words = [0; SLOTS];
+    for cpu in 0..outline.cpus.min(u16::MAX.into()) {
+        target.words(target.place(outline.slab.slots, cpu, STRIDE)?, &mut words)?;
+        for cache in caches.iter().filter(|cache| cache.sheaf > 0 && !caches.is_of_sheaves(cache.id)) {
+            let (top, capacity) = (Top::from_raw(words[usize::from(cache.id.get())]), u64::from(cache.sheaf));
+            let sheaf = top.sheaf(capacity);
+            let is_sheaf = pages.kind_at(sheaf).is_some_and(|kind| caches.is_of_sheaves(CacheId::new(kind)));
+            if is_sheaf && top.raw() - sheaf >= Top::new(0, 0).raw() {
+                found.insert(sheaf, Main { len: top.len(capacity), capacity });
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sheaf_says_what_it_has_unless_its_slot_does() {
+        let sheaf = [2, 4, Sheaf::BOTTOM, 8, 16, 24, 0, Sheaf::CEILING];
+        assert_eq!(objects(&sheaf, None), [8, 16]);
+        let main = |len, capacity| Some(Main { len, capacity });
+        assert_eq!(objects(&sheaf, main(3, 4)), [8, 16, 24]);
+        assert_eq!(objects(&sheaf, main(5, 4)), [0; 0]);
+        assert_eq!(objects(&sheaf, main(3, 28)), [8, 16], "another cache's slot names its address by chance");
+    }
+
+    #[test]
+    fn what_is_free_or_anything_else_has_no_objects() {
+        let link = 0x7f00_0000_1000;
+        assert_eq!(objects(&[link, 4, 0, 8, 16, 24, 32, Sheaf::CEILING], None), [0; 0]);
+        assert_eq!(objects(&[0; 8], None), [0; 0]);
+        assert_eq!(objects(&[1, 2, 0, 8, 16, 24, 32, 40], None), [0; 0]);
+        assert_eq!(objects(&[1, u64::MAX, 0, 8], None), [0; 0]);
+        assert_eq!(objects(&[], None), [0; 0]);
+    }
+}

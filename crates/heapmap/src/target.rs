@@ -1,0 +1,299 @@
+//! The process that is looked at: its memory as a file, and where in it the malloc's tables are.
+//!
+//! It may lie in all that it says, and so may its tables: every address is added up with care, nothing is made room for
+//! before as much has been read, and whoever has little time sets a [deadline](Target::set_deadline). No file is opened
+//! but those in its folder of `/proc`.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use freehold_malloc::process::outline::{MARK, Outline, WORDS};
+use freehold_malloc::runs::PAGE;
+use procfs::ProcError;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryPageFlags, PageInfo, PageMap, Process};
+
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+/// Bytes of a mapping that are searched at a time, and in all: data of programs is smaller.
+const CHUNK: usize = 1 << 18;
+const SEARCHED_MAX: u64 = 64 << 20;
+/// A flag of the kernel's own threads. linux: include/linux/sched.h:PF_KTHREAD
+const PF_KTHREAD: u32 = 0x0020_0000;
+/// The name of the command that runs others.
+const RUNNER: &str = "freehold";
+
+/// Why a process's heap cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum HeapError {
+    /// Nobody has that number.
+    #[error("there is no process {0}; `pgrep -a NAME` tells numbers")]
+    NoProcess(u32),
+    /// It is one of the kernel's.
+    #[error("process {0} is a thread of the kernel's, and has no heap; name a program's")]
+    KernelThread(u32),
+    /// It has no memory any more.
+    #[error("process {0} has ended, and its parent has not asked how; name one that runs")]
+    Ended(u32),
+    /// The kernel does not let it be read.
+    #[error(
+        "process {0} may not be read; that takes CAP_SYS_PTRACE, or the same user where `sysctl kernel.yama.ptrace_scope` \
+         is 0"
+    )]
+    Denied(u32),
+    /// Its malloc is another.
+    #[error("process {pid} ({name}) does not run with Freehold's malloc; start it by `freehold run -- CMD`")]
+    Foreign {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// It runs another one, and waits for it.
+    #[error("process {pid} waits for the program that it runs, which is process {child}; name that")]
+    Runner {
+        /// Its number.
+        pid: u32,
+        /// That of the program.
+        child: u32,
+    },
+    /// It has asked for no memory so far.
+    #[error("process {0} has asked for no memory yet; look again")]
+    NoHeap(u32),
+    /// Its tables may be others than this program's.
+    #[error("process {0} runs with another version of Freehold's malloc; look with the `freehold` that started it")]
+    Version(u32),
+    /// A look took longer than it may.
+    #[error("the heap of process {0} is too large to be read in time")]
+    Late(u32),
+    /// Something cannot be read that should be there.
+    #[error("the heap of process {pid} cannot be read: {why}; if it has not ended, look again")]
+    Unreadable {
+        /// Its number.
+        pid: u32,
+        /// What the system says.
+        why: String,
+    },
+}
+
+/// A process, open to be read.
+pub struct Target {
+    pid: u32,
+    process: Process,
+    memory: File,
+    pages: PageMap,
+    deadline: Option<Instant>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    /// Opens a process.
+    ///
+    /// # Errors
+    /// If there is none of this number, or it may not be read.
+    pub fn open(pid: u32) -> Result<Target, HeapError> {
+        let number = i32::try_from(pid).map_err(|_| HeapError::NoProcess(pid))?;
+        let failed = |error| failure(pid, error);
+        let process = Process::new(number).map_err(failed)?;
+        let stat = process.stat().map_err(failed)?;
+        if stat.flags & PF_KTHREAD != 0 {
+            return Err(HeapError::KernelThread(pid));
+        }
+        if matches!(stat.state, 'Z' | 'X') {
+            return Err(HeapError::Ended(pid));
+        }
+        let (memory, pages) = (process.mem().map_err(failed)?, process.pagemap().map_err(failed)?);
+        Ok(Target { pid, process, memory, pages, deadline: None })
+    }
+
+    /// From that moment on, reads fail.
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its name; `?` if it has ended.
+    pub fn name(&self) -> String {
+        self.process.stat().map_or_else(|_| "?".to_owned(), |stat| stat.comm)
+    }
+
+    /// When it began, in the kernel's ticks since the machine did: with its number, it is no other's.
+    pub fn started(&self) -> u64 {
+        self.process.stat().map_or(0, |stat| stat.starttime)
+    }
+
+    /// Bytes of memory that it has, as the kernel counts them.
+    pub fn resident(&self) -> u64 {
+        self.process.statm().map_or(0, |sizes| sizes.resident.saturating_mul(procfs::page_size()))
+    }
+
+    /// The numbers of processes that it has started and that are below it still.
+    pub fn children(&self) -> Vec<u32> {
+        let tasks = self.process.tasks().into_iter().flatten().flatten();
+        tasks.flat_map(|task| task.children().unwrap_or_default()).collect()
+    }
+
+    /// The numbers of its threads.
+    pub fn threads(&self) -> Vec<u32> {
+        let tasks = self.process.tasks().into_iter().flatten().flatten();
+        tasks.filter_map(|task| u32::try_from(task.tid).ok()).collect()
+    }
+
+    /// Where the tables of its malloc are, of which a caller knows what they are like.
+    ///
+    /// # Errors
+    /// If its malloc is another, of another version, or has no heap yet.
+    pub fn outline(&self, fingerprint: u64) -> Result<Outline, HeapError> {
+        let maps = self.process.maps().map_err(|error| failure(self.pid, error))?;
+        let mut places = 0;
+        // A program that has this malloc in itself may be run with it, too: one of the two has the heap.
+        for address in maps.iter().filter(|map| is_data(map)).flat_map(|map| self.marks(map)) {
+            places += 1;
+            let mut words = [0; WORDS];
+            if self.words(address, &mut words).is_ok()
+                && let Some(outline) = Outline::from_words(address, words)
+            {
+                return if outline.fingerprint == fingerprint {
+                    Ok(outline)
+                } else {
+                    Err(HeapError::Version(self.pid))
+                };
+            }
+        }
+        match self.children().first() {
+            Some(&child) if self.name() == RUNNER => Err(HeapError::Runner { pid: self.pid, child }),
+            _ if places > 0 => Err(HeapError::NoHeap(self.pid)),
+            _ => Err(HeapError::Foreign { pid: self.pid, name: self.name() }),
+        }
+    }
+
+    /// Where in a mapping three words lie that an outline begins with.
+    fn marks(&self, map: &MemoryMap) -> Vec<u64> {
+        let (start, end) = map.address;
+        let end = end.min(start.saturating_add(SEARCHED_MAX));
+        let mut found = Vec::new();
+        let mut words = vec![0; CHUNK / WORD];
+        // The end of each piece is looked at once more: a mark may lie across.
+        for from in (start..end).step_by(CHUNK - MARK.len() * WORD) {
+            let count = ((end - from) as usize / WORD).min(words.len());
+            if self.words(from, &mut words[..count]).is_ok() {
+                let places = (0_u64..).zip(words[..count].windows(MARK.len()));
+                found.extend(places.filter(|(_, seen)| **seen == MARK).map(|(place, _)| from + place * WORD as u64));
+            }
+        }
+        found
+    }
+
+    /// Copies bytes of its memory.
+    ///
+    /// # Errors
+    /// If there is no memory at these addresses, or time is up.
+    pub fn bytes(&self, address: u64, to: &mut [u8]) -> Result<(), HeapError> {
+        self.expect_time()?;
+        self.memory.read_exact_at(to, address).map_err(|error| self.unreadable(&error))
+    }
+
+    /// Copies words of its memory.
+    ///
+    /// # Errors
+    /// As for [`bytes`](Self::bytes).
+    pub fn words(&self, address: u64, to: &mut [u64]) -> Result<(), HeapError> {
+        let mut bytes = vec![0; size_of_val(to)];
+        self.bytes(address, &mut bytes)?;
+        let (words, _) = bytes.as_chunks();
+        for (word, bytes) in to.iter_mut().zip(words) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        Ok(())
+    }
+
+    /// A word of its memory.
+    ///
+    /// # Errors
+    /// As for [`bytes`](Self::bytes).
+    pub fn word(&self, address: u64) -> Result<u64, HeapError> {
+        let mut word = [0];
+        self.words(address, &mut word).map(|()| word[0])
+    }
+
+    /// The number of pages that a range says it has: no more than the process has addresses for.
+    ///
+    /// # Errors
+    /// If it says more.
+    pub(crate) fn pages(&self, said: u64) -> Result<u32, HeapError> {
+        let addresses = self.process.statm().map_or(0, |sizes| sizes.size.saturating_mul(procfs::page_size()));
+        let fits = |pages: &u32| u64::from(*pages) <= addresses / PAGE as u64;
+        u32::try_from(said).ok().filter(fits).ok_or_else(|| self.impossible("it says that it has more than it can"))
+    }
+
+    /// The address of a part of a table.
+    ///
+    /// # Errors
+    /// If there is no such address.
+    pub(crate) fn place(&self, base: u64, index: u64, size: usize) -> Result<u64, HeapError> {
+        let offset = index.checked_mul(size as u64);
+        // What is read there ends before the last address, too.
+        let place = offset.and_then(|offset| base.checked_add(offset)).filter(|place| *place < 1 << 63);
+        place.ok_or_else(|| self.impossible("it names addresses that there are not"))
+    }
+
+    /// For each page of the engine from an address on, whether it is in memory.
+    ///
+    /// # Errors
+    /// If the kernel does not say, or time is up.
+    pub fn in_memory(&mut self, address: u64, pages: u32) -> Result<Vec<bool>, HeapError> {
+        self.expect_time()?;
+        let end = self.place(address, pages.into(), PAGE)?;
+        let size = procfs::page_size();
+        let first = address / size;
+        let infos = self.pages.get_range_info(first as usize..end.div_ceil(size) as usize);
+        let infos = infos.map_err(|error| failure(self.pid, error))?;
+        let is =
+            |info: &PageInfo| matches!(info, PageInfo::MemoryPage(flags) if flags.contains(MemoryPageFlags::PRESENT));
+        let places = (0..u64::from(pages)).map(|page| (address + page * PAGE as u64) / size - first);
+        Ok(places.map(|place| infos.get(place as usize).is_some_and(is)).collect())
+    }
+
+    /// That what its tables say cannot be.
+    pub(crate) fn impossible(&self, why: &str) -> HeapError {
+        HeapError::Unreadable { pid: self.pid, why: why.to_owned() }
+    }
+
+    fn expect_time(&self) -> Result<(), HeapError> {
+        let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_late { Err(HeapError::Late(self.pid)) } else { Ok(()) }
+    }
+
+    fn unreadable(&self, error: &io::Error) -> HeapError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => HeapError::Denied(self.pid),
+            io::ErrorKind::UnexpectedEof => HeapError::NoProcess(self.pid),
+            _ => self.impossible(&error.to_string()),
+        }
+    }
+}
+
+/// Whether a mapping may be data of a program or a library.
+fn is_data(map: &MemoryMap) -> bool {
+    let wanted = MMPermissions::READ | MMPermissions::WRITE | MMPermissions::PRIVATE;
+    matches!(map.pathname, MMapPath::Path(_)) && map.perms.contains(wanted)
+}
+
+fn failure(pid: u32, error: ProcError) -> HeapError {
+    match error {
+        ProcError::NotFound(_) => HeapError::NoProcess(pid),
+        ProcError::PermissionDenied(_) => HeapError::Denied(pid),
+        error => HeapError::Unreadable { pid, why: error.to_string() },
+    }
+}

@@ -1,0 +1,69 @@
+//! This very process, whose allocator is Freehold, as it would be seen by another.
+
+use freehold_heapmap::{Caches, HeapMap, Shown, Target};
+use freehold_malloc::Freehold;
+use freehold_malloc::process::stats;
+use freehold_measure::formats::Document;
+
+#[global_allocator]
+static GLOBAL: Freehold = Freehold;
+
+/// Bytes of an object, of a size that nothing else here has.
+const SIZE: usize = 1500;
+/// The cache that it is of.
+const CACHE: &str = "kmalloc-1536";
+const OBJECTS: usize = 20_000;
+/// Of so many objects, one stays.
+const KEPT: usize = 500;
+/// Bytes of a run, likewise.
+const RUN: usize = 5 << 20;
+
+fn look() -> HeapMap {
+    let caches = Caches::of_this_version().unwrap();
+    HeapMap::of(&mut Target::open(std::process::id()).unwrap(), &caches, Shown { blocks: 1000 }).unwrap()
+}
+
+/// One test: what others would allocate meanwhile would be seen, too.
+#[test]
+fn a_process_is_seen_as_it_sees_itself() {
+    let before = look();
+    let run = vec![1_u8; RUN];
+    let mut objects: Vec<Box<[u8; SIZE]>> = (0..OBJECTS).map(|_| Box::new([1; SIZE])).collect();
+    let full = look();
+    let mut place = 0;
+    objects.retain(|_| {
+        place += 1;
+        place % KEPT == 0
+    });
+    let sparse = look();
+    let objects_of = |map: &HeapMap| map.sizes.iter().find(|row| row.name == CACHE).map_or(0, |row| row.objects);
+    assert_eq!(objects_of(&full) - objects_of(&before), OBJECTS as u64);
+    assert_eq!(objects_of(&sparse) - objects_of(&before), objects.len() as u64, "what CPUs have at hand is not in use");
+    assert_eq!(full.memory.runs.bytes - before.memory.runs.bytes, {
+        let list = (OBJECTS * size_of::<usize>()).next_multiple_of(4096);
+        (RUN + list) as u64
+    });
+
+    // What it says of itself counts those at hand as in use.
+    let mut active = 0;
+    stats::each_size(|cache, usage| {
+        if cache.name.as_str() == CACHE {
+            active = usage.active;
+        }
+    });
+    let row = sparse.sizes.iter().find(|row| row.name == CACHE).unwrap();
+    assert_eq!(row.objects + row.at_hand, active);
+
+    let pin = sparse.pins.iter().find(|pin| pin.name == CACHE).expect("blocks are kept by few of them");
+    assert!(pin.blocks >= 5 && pin.alone > 0, "{pin:?}");
+    assert!(sparse.blocks.iter().any(|block| block.pins.iter().any(|pin| pin.name == CACHE && pin.objects > 0)));
+    // What nobody has written to is no memory.
+    let untouched = Vec::<u8>::with_capacity(64 << 20);
+    let looked = look();
+    assert!(looked.memory.runs.bytes >= untouched.capacity() as u64);
+    assert!(looked.memory.in_memory() <= looked.process.resident);
+    assert!(looked.memory.runs.in_memory < looked.memory.runs.bytes / 2);
+    let report = &sparse.reports()[0];
+    assert!(report.verdict.iter().any(|sentence| sentence.contains(CACHE)), "{:?}", report.verdict);
+    drop(run);
+}

@@ -1,0 +1,88 @@
+//! Heaps of processes whose malloc is Freehold: what became of the pages that the kernel gave them.
+
+use freehold_trace::Facts;
+use freehold_trace::facts::{HeapFacts, HeapMoment};
+use serde::Serialize;
+
+use super::census::Census;
+use super::machine;
+
+/// A process's heap, when the process was largest. Bytes, but where something else is said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeapRow {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub pid: u32,
+    /// Pages that the kernel allocated for its threads in the recording.
+    pub pages: u64,
+    /// Requests for them.
+    pub requests: u64,
+    /// Seconds into the recording when it was largest, of those times that it was looked at.
+    pub seconds: f64,
+    /// Memory of the process in all.
+    pub resident: u64,
+    /// Objects that the program had.
+    pub objects: u64,
+    /// Runs of pages that the program had.
+    pub runs: u64,
+    /// At hand or idle in slabs, with memory.
+    pub idle: u64,
+    /// Free, with memory.
+    pub free: u64,
+    /// Given back, or never written to.
+    pub given_back: u64,
+    /// Times that it was looked at.
+    pub looks: usize,
+}
+
+/// A row for each heap that was seen, the largest first.
+pub fn rows(facts: &Facts, census: &Census) -> Vec<HeapRow> {
+    let row = |heap: &HeapFacts| {
+        let &HeapMoment { time, resident, objects, idle, runs, free, given_back } =
+            heap.moments.iter().max_by_key(|moment| moment.resident)?;
+        let (requests, pages) = census.of_tasks(facts, &heap.threads);
+        let (name, pid, looks) = (heap.name.clone(), heap.pid, heap.moments.len());
+        let seconds = machine::seconds(time);
+        Some(HeapRow { name, pid, pages, requests, seconds, resident, objects, runs, idle, free, given_back, looks })
+    };
+    let mut rows: Vec<_> = facts.heaps.iter().filter_map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.resident));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::Task;
+    use freehold_trace::{Kind, Row};
+
+    use super::*;
+
+    #[test]
+    fn a_heap_is_told_at_its_largest_with_the_pages_of_all_its_threads() {
+        let task = |pid| Task { pid, ..Task::default() };
+        let moment = |time, resident| HeapMoment { time, resident, ..HeapMoment::default() };
+        let heap = |pid, threads: &[u32], moments: &[HeapMoment]| HeapFacts {
+            pid,
+            threads: threads.to_vec(),
+            moments: moments.to_vec(),
+            ..HeapFacts::default()
+        };
+        let facts = Facts {
+            tasks: [0, 7, 8, 9].map(task).to_vec(),
+            heaps: vec![
+                heap(9, &[9], &[]),
+                heap(7, &[7, 8], &[moment(1_000_000_000, 5), moment(2_000_000_000, 9), moment(3_000_000_000, 6)]),
+            ],
+            ..Facts::default()
+        };
+        let mut census = Census::new();
+        for (task, order) in [(1, 0), (2, 3), (3, 9)] {
+            census.observe(&Row { task, order, pfn: 64, ..Row::new(Kind::Alloc) });
+        }
+        let rows = rows(&facts, &census);
+        let [row] = &rows[..] else { panic!("a heap that was never seen has no row") };
+        assert_eq!((row.pid, row.requests, row.pages), (7, 2, 9));
+        assert_eq!((row.seconds, row.resident, row.looks), (2.0, 9, 3));
+    }
+}
