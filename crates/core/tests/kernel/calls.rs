@@ -1,11 +1,13 @@
 //! CPUs that wait for each other, CPUs that do not answer, and machines that are not what they say.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use freehold::base::{CpuId, Gfp, Order, Rank, RawLock};
 use freehold::kernel::{Cpu, Kernel, Promises, SpinLock};
+use freehold::policy::Policy;
 use freehold::slab::cpu::Fenced;
 use freehold::slab::{CpuLocal, SlabViolation};
 
@@ -82,24 +84,52 @@ fn a_cpu_that_never_asked_for_anything_is_not_called() {
 #[test]
 fn what_a_cpu_may_be_using_that_does_not_answer_is_lost_and_nothing_else() {
     machine!(Deaf, 2, const CALL_ROUNDS_MAX: u64 = 50;);
-    let kernel = boot::<Deaf>(32);
+    lose::<Deaf>();
+}
+
+/// The same where CPUs own slabs, which are disowned before the fence.
+#[test]
+fn slabs_of_a_cpu_that_does_not_answer_are_left_alone() {
+    machine!(DeafOwner, 2, const CALL_ROUNDS_MAX: u64 = 50;, const POLICY: Policy = Policy::LINUX_6_12;);
+    lose::<DeafOwner>();
+}
+
+/// The same by a clock.
+#[test]
+fn a_clock_says_when_a_call_was_not_answered() {
+    machine!(
+        DeafByClock,
+        2,
+        const CALL_ROUNDS_MAX: u64 = u64::MAX;,
+        const CALL_NANOS_MAX: u64 = 5_000;,
+        fn time() -> Option<u64> {
+            static TIME: AtomicU64 = AtomicU64::new(0);
+            Some(TIME.fetch_add(100, Relaxed))
+        }
+    );
+    lose::<DeafByClock>();
+}
+
+fn lose<H: Cpu>() {
+    let kernel = boot::<H>(32);
     let mine = kernel.kmalloc(256, Gfp::KERNEL).unwrap();
-    std::thread::scope(|scope| {
-        let cpu = scope.spawn(|| {
-            CPU.set(1);
-            touch::<Deaf>();
-        });
-        cpu.join().unwrap();
+    let other = std::thread::spawn(|| {
+        CPU.set(1);
+        touch::<H>();
+        kernel.kmalloc(256, Gfp::KERNEL).unwrap().as_ptr().expose_provenance()
     });
+    let its = NonNull::new(core::ptr::with_exposed_provenance_mut(other.join().unwrap())).unwrap();
     UNANSWERED.set(0);
     kernel.shrink();
-    let silent = UNANSWERED.get();
-    assert!(silent >= 1, "it is reported");
-    // SAFETY: it is this test's.
-    unsafe { kernel.kfree(mine) }.unwrap();
+    assert!(UNANSWERED.get() >= 1, "it is reported");
+    // SAFETY: both are this test's by now.
+    unsafe {
+        kernel.kfree(mine).unwrap();
+        kernel.kfree(its).unwrap();
+    }
     let blocks: Vec<_> = (0..500).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
     drop(blocks);
-    touch::<Deaf>();
+    touch::<H>();
     // SAFETY: nothing else runs, and the pages are only looked at.
     let (pages, objects) = unsafe { (kernel.pages().unwrap().check(), kernel.slab().unwrap().check()) };
     assert!(pages.is_ok(), "{pages:?}");
@@ -107,14 +137,13 @@ fn what_a_cpu_may_be_using_that_does_not_answer_is_lost_and_nothing_else() {
     // It comes back to its senses: what it has from now on is found again.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| stand_for::<Deaf>(1, || is_over.load(Acquire), || _ = touch::<Deaf>()));
-        while UNANSWERED.get() > 0 {
-            UNANSWERED.set(0);
-            kernel.shrink();
+        scope.spawn(|| stand_for::<H>(1, || is_over.load(Acquire), || _ = touch::<H>()));
+        while CpuLocal::fence(kernel.slab().unwrap().local(), CpuId(1)) == Fenced::Unanswered {
+            std::thread::yield_now();
         }
         is_over.store(true, Release);
     });
-    audit_lost::<Deaf>();
+    audit_lost::<H>();
 }
 
 /// As [`audit`], where a CPU may have ended without an answer.
