@@ -1,10 +1,10 @@
 //! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `findings`, `oracle`.
 //!
-//! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
-//! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
-//! the sources look, [`ci`] runs every check that a change must pass and [`nightly`] those that take too long for that,
-//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`baremetal`] boots the
-//! kernel in the tree, [`programs`] writes pages that stand on measurements.
+//! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product depends on
+//! this package. Start reading at the task you care about: [`tidy`] holds the rules about how the sources look, [`ci`]
+//! runs every check that a change must pass and [`nightly`] those that take too long for that, both [`stage`] by stage,
+//! [`mutants`] edits the core by mistake and sees whether a test notices, [`baremetal`] boots the kernel in the tree,
+//! [`programs`] writes pages that stand on measurements.
 
 mod baremetal;
 mod ci;

@@ -1,9 +1,9 @@
 //! `freehold-mallocs`: C's malloc, those that are published as Rust packages, and Freehold's, timed on the loops of
 //! `freehold bench slab`, one sample at a time, for a program that takes turns between them.
 //!
-//! All of them are in this one program under names of their own, and none is the program's own allocator. This file only
-//! dispatches. What is measured stands in `benches/objects`, which mallocs in [`roster`], [`ours`] and [`version`], and
-//! how one asks in [`request`] and [`serve`].
+//! All of them are in this one program under names of their own, and none is the program's own allocator. This file
+//! only dispatches. What is measured stands in `benches/objects`, which mallocs in [`roster`], [`ours`] and
+//! [`version`], and how one asks in [`request`] and [`serve`].
 
 mod ours;
 mod request;

@@ -1,7 +1,7 @@
 //! Freehold's heap as a malloc: one heap, whose lists are restartable sequences, through the way that its policy names.
 //!
-//! The heap lies in a static place, so that its address is known when the program is linked, as that of a malloc library's
-//! own would be.
+//! The heap lies in a static place, so that its address is known when the program is linked, as that of a malloc
+//! library's own would be.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

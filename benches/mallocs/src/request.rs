@@ -1,4 +1,5 @@
-//! The lines that a caller writes, taken apart: which malloc, which loop, how large, how many, how often; or which CPUs.
+//! The lines that a caller writes, taken apart: which malloc, which loop, how large, how many, how often; or which
+//! CPUs.
 //!
 //! Every refusal is one sentence on one line, whatever the caller wrote.
 

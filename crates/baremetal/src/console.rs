@@ -20,7 +20,8 @@ impl Write for Serial {
     }
 }
 
-/// Prints a line. The kernel's own locks, this one too, answer calls while they wait: who holds it may call the allocator.
+/// Prints a line. The kernel's own locks, this one too, answer calls while they wait: who holds it may call the
+/// allocator.
 pub fn line(text: fmt::Arguments<'_>) {
     let flags = arch::irq_save();
     while !SEIZED.load(Relaxed) && BUSY.swap(true, Acquire) {

@@ -9,8 +9,8 @@ use crate::{arch, interrupts, memory};
 /// The machine that the kernel runs on.
 pub struct Hardware;
 
-// SAFETY: numbers are given to CPUs as they start, one each; interrupts are off between the two calls, in which the compiler
-// moves no access to memory; calls are answered in their interrupt's handler.
+// SAFETY: numbers are given to CPUs as they start, one each; interrupts are off between the two calls, in which the
+// compiler moves no access to memory; calls are answered in their interrupt's handler.
 unsafe impl Cpu for Hardware {
     const CPUS: u16 = arch::CPUS_MAX;
 

@@ -75,7 +75,8 @@ pub fn tick(address: usize) -> u32 {
         here.work(tick);
         here.is_in_handler.store(false, Relaxed);
     }
-    // Not in step with anything; and what is interrupted has as long as what interrupts it, however slow the machine is.
+    // Not in step with anything; and what is interrupted has as long as what interrupts it, however slow the machine
+    // is.
     let spread = (tick.wrapping_mul(0x9e37_79b9) >> 16) as u32 % arch::TICK_SPREAD;
     arch::TICK_MIN + spread + arch::clock().wrapping_sub(began) as u32
 }

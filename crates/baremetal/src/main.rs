@@ -7,8 +7,9 @@
 //! scenes      what is tried, one file each: all CPUs at once, with timer interrupts that allocate in the middle of it all
 //! ```
 //!
-//! Start with [`hardware`] and [`memory`]: all that a kernel needs is there. It boots in an emulator, says what it found line
-//! by line, and ends with a code: `cargo run --release` in this folder, or `cargo xtask boot` for all of them.
+//! Start with [`hardware`] and [`memory`]: all that a kernel needs is there. It boots in an emulator, says what it
+//! found line by line, and ends with a code: `cargo run --release` in this folder, or `cargo xtask boot` for all of
+//! them.
 
 #![no_std]
 #![no_main]

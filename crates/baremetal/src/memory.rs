@@ -46,7 +46,8 @@ pub fn set_up(map: impl Iterator<Item = Region> + Clone) {
     END.store((end >> 20) as u32, Relaxed);
     let later = Region::reserved(end - PLUGGED_LATER, PLUGGED_LATER * 2);
     let boot = Boot { reserved: &[arch::image(), arch::trampoline(), cma()], end_max: end, ..Boot::default() };
-    // SAFETY: the loader's map is true, and memory is mapped where it is; what is in use of it is reserved. No other CPU runs.
+    // SAFETY: the loader's map is true, and memory is mapped where it is; what is in use of it is reserved. No other
+    // CPU runs.
     unsafe { KERNEL.init(map.chain(core::iter::once(later)), &boot) }.expect("the map has room for it");
     say!("{} MiB of memory up to {end:#x}, the kernel at {:#x?}", free_pages() >> 8, arch::image());
 }

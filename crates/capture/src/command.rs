@@ -1,5 +1,5 @@
-//! The command whose run is recorded, or for which memory is made: found before anything is set up, started, watched and
-//! ended.
+//! The command whose run is recorded, or for which memory is made: found before anything is set up, started, watched
+//! and ended.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -57,8 +57,8 @@ impl Program {
         self.spawn(&mut self.command())
     }
 
-    /// Starts it likewise, with these limits of open files, which this process may be beyond; should this process end in
-    /// whatever way, the kernel ends the program.
+    /// Starts it likewise, with these limits of open files, which this process may be beyond; should this process end
+    /// in whatever way, the kernel ends the program.
     ///
     /// # Errors
     /// As for [`Program::start`].

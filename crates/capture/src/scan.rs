@@ -144,8 +144,8 @@ impl Scanner {
 }
 
 impl Counts {
-    /// Marks those of the frames from `first` that are mapped more than once. Only what was on an LRU list when its flags
-    /// were read: another page may have been allocated since.
+    /// Marks those of the frames from `first` that are mapped more than once. Only what was on an LRU list when its
+    /// flags were read: another page may have been allocated since.
     fn mark(&mut self, first: u64, words: &mut [u8]) -> Result<(), CaptureError> {
         let counts = &mut self.buffer[..words.len()];
         let frames = read_words((&self.file, COUNTS), first, counts)?;

@@ -1,9 +1,9 @@
 //! Sheaves that go from CPU to CPU, in every order of steps that the memory model allows.
 //!
 //! The world is that of the slab's other scenes ([`objects`]), but with memory for sheaves: each has room for four
-//! objects. CPUs exchange full sheaves for empty ones in their node's barn; one has its main sheaf replaced while others
-//! pop from it, push into it, or take it away. What a section does to a main sheaf is only a load and a store of its
-//! length: whoever replaces it from outside of sections, or does not wait for those that run, has an object twice.
+//! objects. CPUs exchange full sheaves for empty ones in their node's barn; one has its main sheaf replaced while
+//! others pop from it, push into it, or take it away. What a section does to a main sheaf is only a load and a store of
+//! its length: whoever replaces it from outside of sections, or does not wait for those that run, has an object twice.
 //!
 //! ```text
 //! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom_sheaves

@@ -79,8 +79,8 @@ impl<'f> Fiber<'f> {
         has_ended
     }
 
-    /// Says that this fiber is resumed soon: the processor fetches meanwhile what it looks at first, on its stack and of
-    /// what it [noted](note).
+    /// Says that this fiber is resumed soon: the processor fetches meanwhile what it looks at first, on its stack and
+    /// of what it [noted](note).
     #[inline]
     pub fn expect(&self) {
         self.first.noted.iter().for_each(|&address| stack::fetch(address));

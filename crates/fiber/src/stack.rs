@@ -1,8 +1,8 @@
 //! Stacks of fibers, each begun at a place of its own within a page.
 //!
-//! The system hands out stacks in whole pages. If all began at the end of theirs, the same few lines of every page would
-//! be in use, and these share a sixty-fourth of a cache's sets each: of hundreds of stacks only a dozen would stay in
-//! it. So each stack leaves a few lines more of its first page unused than the one before.
+//! The system hands out stacks in whole pages. If all began at the end of theirs, the same few lines of every page
+//! would be in use, and these share a sixty-fourth of a cache's sets each: of hundreds of stacks only a dozen would
+//! stay in it. So each stack leaves a few lines more of its first page unused than the one before.
 
 use std::cell::Cell;
 use std::io;
@@ -44,7 +44,8 @@ impl Staggered {
     }
 }
 
-// SAFETY: the stack is the system's, but for at most a page where it begins; lines are aligned more than stacks must be.
+// SAFETY: the stack is the system's, but for at most a page where it begins; lines are aligned more than stacks must
+// be.
 unsafe impl Stack for Staggered {
     #[inline]
     fn base(&self) -> StackPointer {

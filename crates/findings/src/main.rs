@@ -1,9 +1,9 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
-//! Each page stands on measurements: [`owned`], [`highatomic`] and [`ages`] on simulations, filled into what people wrote
-//! ([`template`]), and one for each benchmark ([`bench`](mod@bench)). What a page needs is measured first, which takes
-//! hours for the simulations; then each page is written whole. People who only use `freehold` need none of this, so it
-//! is a program of its own.
+//! Each page stands on measurements: [`owned`], [`highatomic`] and [`ages`] on simulations, filled into what people
+//! wrote ([`template`]), and one for each benchmark ([`bench`](mod@bench)). What a page needs is measured first, which
+//! takes hours for the simulations; then each page is written whole. People who only use `freehold` need none of this,
+//! so it is a program of its own.
 
 mod ages;
 mod bench;

@@ -1,4 +1,5 @@
-//! Why memory could not be fragmented, each in one sentence that says what to do. Whatever it is, everything was undone.
+//! Why memory could not be fragmented, each in one sentence that says what to do. Whatever it is, everything was
+//! undone.
 
 use std::io;
 

@@ -1,9 +1,9 @@
 //! Kinds that are placed page by page: a task's pages, held by pipes or by nothing.
 //!
 //! Memory is mapped and written to until as many pageblocks are ours as a whole as are worked on; mostly they come as
-//! huge pages. Those that are to hold something are split. The wanted pages of each go into pipes, by `vmsplice`: a pipe
-//! has a reference to its pages, with which neither compaction nor reclaim takes them. Then everything is unmapped, and
-//! what stays are single pages in pageblocks that are free otherwise. Movable pages stay mapped instead.
+//! huge pages. Those that are to hold something are split. The wanted pages of each go into pipes, by `vmsplice`: a
+//! pipe has a reference to its pages, with which neither compaction nor reclaim takes them. Then everything is
+//! unmapped, and what stays are single pages in pageblocks that are free otherwise. Movable pages stay mapped instead.
 //!
 //! linux: fs/splice.c:iter_to_pipe, mm/compaction.c:isolate_migratepages_block
 
@@ -23,8 +23,8 @@ use super::wanted::{PAGE, PAGEBLOCK_PAGES, Wanted};
 
 /// Pages that a pipe holds: as many as the kernel lets anybody have.
 pub const PIPE_PAGES: usize = 256;
-/// How often memory is mapped because too few pageblocks were ours, each time twice as much: small pages fill the holes of
-/// other pageblocks first.
+/// How often memory is mapped because too few pageblocks were ours, each time twice as much: small pages fill the holes
+/// of other pageblocks first.
 const ROUNDS: usize = 8;
 
 /// Pages of one pipe, and the pageblocks that they lie in.
@@ -113,8 +113,8 @@ impl Exact {
         Ok(())
     }
 
-    /// Gives back what is not held: first around the held pages, then whole pageblocks, so that few of those wait on the
-    /// list of a CPU in the end.
+    /// Gives back what is not held: first around the held pages, then whole pageblocks, so that few of those wait on
+    /// the list of a CPU in the end.
     pub fn release(&mut self) -> Result<(), Error> {
         for (region, held) in self.rest.drain(..) {
             for page in held.iter().flat_map(|whole| &whole.pages) {

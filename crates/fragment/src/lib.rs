@@ -3,8 +3,8 @@
 //! The story in order of files: [`zones`] says how much is free and what the machine keeps, [`limits`] refuses what
 //! does not fit, [`scope`] sets what this process needs. A [`census`] looks at all pageblocks. Then each [`kind`] of
 //! page is [`placed`]: by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in which the kernel
-//! allocates ([`order`], with [`stores`]), as it is [`wanted`]; and [`guard`] looks after the machine meanwhile. What is
-//! around the wanted pages is freed, and another census finds what came of it. [`proof`] has it tried by compaction.
+//! allocates ([`order`], with [`stores`]), as it is [`wanted`]; and [`guard`] looks after the machine meanwhile. What
+//! is around the wanted pages is freed, and another census finds what came of it. [`proof`] has it tried by compaction.
 //! [`hold`] lets memory stay so while a command runs, and [`mod@sustain`] goes on meanwhile. [`report`] tells all.
 //!
 //! *Nothing outlives this process*: what cannot be moved hangs on mappings and open files that are its own, and that no
@@ -286,8 +286,8 @@ impl Work {
     }
 }
 
-/// Fills the holes of unmovable pageblocks with page tables, since the kernel takes those before it opens another. Others
-/// make new ones meanwhile. Returns how many pageblocks' worth that took.
+/// Fills the holes of unmovable pageblocks with page tables, since the kernel takes those before it opens another.
+/// Others make new ones meanwhile. Returns how many pageblocks' worth that took.
 fn plug(plugs: &mut Vec<Filled<Addresses>>, guard: &mut Guard<'_>) -> Result<usize, Error> {
     let mut plugged = 0;
     for _ in 0..PLUGGINGS {

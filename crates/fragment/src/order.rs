@@ -68,9 +68,9 @@ impl<B> Filled<B> {
         self.passing.clear();
     }
 
-    /// Drops some of the boxes that stay if more pageblocks were found than wanted: half of what is too much, since some
-    /// boxes share a pageblock with others; and never more than can be too many: `least` are left. What is found beyond
-    /// that is other programs'. Small boxes go first: each costs a pageblock, and few pages are lost with it.
+    /// Drops some of the boxes that stay if more pageblocks were found than wanted: half of what is too much, since
+    /// some boxes share a pageblock with others; and never more than can be too many: `least` are left. What is found
+    /// beyond that is other programs'. Small boxes go first: each costs a pageblock, and few pages are lost with it.
     pub fn thin(&mut self, wanted: u64, found: u64, least: u64) {
         let boxes = self.kept.len() as u64;
         let left = (boxes * wanted.midpoint(found) / found.max(1)).max(least).min(boxes);

@@ -64,7 +64,8 @@ impl Placed {
         Ok(())
     }
 
-    /// Holds pages of other pageblocks in place of the oldest, where pages are held by frame number: how many pageblocks.
+    /// Holds pages of other pageblocks in place of the oldest, where pages are held by frame number: how many
+    /// pageblocks.
     pub fn renew(&mut self, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         match &mut self.held {
             Held::Exact(exact) => exact.renew(wanted, flags, guard),

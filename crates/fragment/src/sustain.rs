@@ -1,9 +1,9 @@
 //! Fragmentation that goes on while something else runs: pins are let go, and others made elsewhere.
 //!
 //! Ten times a second some pageblocks are taken whole and pinned as the first ones were, and of the oldest pins as many
-//! pages are let go. New ones come first, so they lie in other pageblocks. It is memory alone that this shares with what
-//! runs: no file, no lock, and the CPU only when nobody else wants it. Where memory is short, a step is left out: it
-//! would have others reclaim and compact.
+//! pages are let go. New ones come first, so they lie in other pageblocks. It is memory alone that this shares with
+//! what runs: no file, no lock, and the CPU only when nobody else wants it. Where memory is short, a step is left out:
+//! it would have others reclaim and compact.
 
 use std::time::Duration;
 

@@ -52,8 +52,8 @@ pub struct ProcessRow {
     pub is_hardened: bool,
 }
 
-/// Some memory: addresses that it takes, and how much of it is in memory. The rest was never written to, was given back,
-/// or is swapped out. Bytes.
+/// Some memory: addresses that it takes, and how much of it is in memory. The rest was never written to, was given
+/// back, or is swapped out. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
     /// Addresses that it takes.
@@ -171,8 +171,8 @@ pub struct BlockPin {
 }
 
 impl HeapMap {
-    /// Looks at a process's heap. Costs a copy of 41 bytes for each page that the heap has had, 8 or 24 for each page that
-    /// was in a run, and of the arrays that say what CPUs have at hand.
+    /// Looks at a process's heap. Costs a copy of 41 bytes for each page that the heap has had, 8 or 24 for each page
+    /// that was in a run, and of the arrays that say what CPUs have at hand.
     ///
     /// # Errors
     /// See [`HeapError`].

@@ -2,8 +2,8 @@
 //!
 //! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction. The [`machine`] comes from the facts alone; [`heaps`] from these and the census. Memory grows with the
-//! frames that the recording names (16 bytes each), not with its length.
+//! and compaction. The [`machine`] comes from the facts alone; [`heaps`] from these and the census. Memory grows with
+//! the frames that the recording names (16 bytes each), not with its length.
 
 mod census;
 pub mod diff;

@@ -1,9 +1,9 @@
 //! Every way in which a command can fail.
 //!
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no permission),
-//! the command was not carried out, and the exit status is 2, as for bad usage. There are three exceptions: a measurement
-//! that was carried out, and contradicts what is known; a guest that was booted, and failed; and a program that was run,
-//! whose status is passed on. Who interrupts has the status of an interrupt.
+//! the command was not carried out, and the exit status is 2, as for bad usage. There are three exceptions: a
+//! measurement that was carried out, and contradicts what is known; a guest that was booted, and failed; and a program
+//! that was run, whose status is passed on. Who interrupts has the status of an interrupt.
 
 use std::os::unix::process::ExitStatusExt;
 

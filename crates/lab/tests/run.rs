@@ -1,5 +1,5 @@
-//! `freehold run` from outside: the program is the one that was named, with its arguments, its status and its output, and
-//! its malloc is Freehold.
+//! `freehold run` from outside: the program is the one that was named, with its arguments, its status and its output,
+//! and its malloc is Freehold.
 
 mod common;
 

@@ -1,10 +1,10 @@
 //! A server as its malloc sees it: requests come in on many threads; few answer them, and free what others allocated.
 //!
-//! First it asks for memory and gives it back untouched: tcmalloc begins to purge only when 2 GiB were given back. Then a
-//! receiver takes a request, which is a buffer of some size between 128 bytes and half a MiB, writes it, reads it as
+//! First it asks for memory and gives it back untouched: tcmalloc begins to purge only when 2 GiB were given back. Then
+//! a receiver takes a request, which is a buffer of some size between 128 bytes and half a MiB, writes it, reads it as
 //! often as it is told (its work), and leaves it in the backlog. When the backlog has grown to its most, those who
-//! answer take requests out until a quarter is left, free them, and wait again. So memory in use swings, and a malloc that
-//! purges has something to give back. Sizes follow from the number of a request alone.
+//! answer take requests out until a quarter is left, free them, and wait again. So memory in use swings, and a malloc
+//! that purges has something to give back. Sizes follow from the number of a request alone.
 
 use std::collections::VecDeque;
 use std::hint::black_box;

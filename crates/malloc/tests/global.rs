@@ -107,7 +107,8 @@ fn again_in_little_address_space() {
 fn again_with_a_free_that_is_none() {
     if std::env::var_os("FREEHOLD_TEST_FREE").is_some() {
         let object = Box::into_raw(Box::new([0_u64; 4]));
-        // SAFETY: the address is within an object: the heap refuses it, and the program ends before it changes anything.
+        // SAFETY: the address is within an object: the heap refuses it, and the program ends before it changes
+        // anything.
         unsafe { GLOBAL.dealloc(object.cast::<u8>().wrapping_add(8), Layout::new::<[u64; 4]>()) };
         return;
     }

@@ -1,5 +1,5 @@
-//! Failed requests by task and order, and by tenths of a second: how many the engine and the kernel have in common, and two
-//! runs of the kernel.
+//! Failed requests by task and order, and by tenths of a second: how many the engine and the kernel have in common, and
+//! two runs of the kernel.
 //!
 //! Of two runs the share in common is what both have of each task and order, of what either has. Numbers that kernels
 //! give their workers are left out of names: they differ from run to run.

@@ -1,7 +1,7 @@
 //! From a profile to pprof's format.
 //!
-//! A block of `s` bytes was sampled with probability `1 - exp(-s / mean)`; so a sample stands for as many blocks as that
-//! goes into 1. A return address is that of what comes after a call, and one less is within the call.
+//! A block of `s` bytes was sampled with probability `1 - exp(-s / mean)`; so a sample stands for as many blocks as
+//! that goes into 1. A return address is that of what comes after a call, and one less is within the call.
 
 use std::collections::HashMap;
 use std::io::Write;

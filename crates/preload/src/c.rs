@@ -1,7 +1,7 @@
 //! malloc, free and their kin.
 //!
-//! Where the standards leave a choice, glibc's holds: a request for no bytes gets an address of its own, `realloc` to no
-//! bytes frees, `free` keeps `errno`.
+//! Where the standards leave a choice, glibc's holds: a request for no bytes gets an address of its own, `realloc` to
+//! no bytes frees, `free` keeps `errno`.
 
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};

@@ -1,8 +1,8 @@
 //! The operators new and delete.
 //!
 //! A new that finds no memory calls the handler that the program has set, as often as there is one, and else throws
-//! `std::bad_alloc`, by the function of the C++ library that the program has. What is thrown passes through one frame of
-//! machine code here, which says how it is unwound, and through none of Rust.
+//! `std::bad_alloc`, by the function of the C++ library that the program has. What is thrown passes through one frame
+//! of machine code here, which says how it is unwound, and through none of Rust.
 
 use core::ffi::{CStr, c_void};
 use core::fmt::Write;

@@ -7,21 +7,21 @@
 //! What the simulation takes for granted beside these numbers:
 //!
 //! - An allocation or a free costs the same whatever its order, as long as a per-CPU list serves it.
-//! - Under a zone lock, every insertion into a free list and removal from one costs `link_ps`, and every block that leaves
-//!   or joins a per-CPU list `block_ps` more. Holding the lock costs nothing else: to walk the frames of a pageblock there,
-//!   as claims, recalls and changes of its type do, costs nothing, only what is found and moved does.
-//! - Four frames share a cache line of metadata. It is where it was touched last; who touches it next from elsewhere pays
-//!   `line_ps`, or `line_remote_ps` from another node. A line that nobody has touched yet costs nothing, and caches never
-//!   run full.
-//! - Who takes a lock that another CPU had last pays `lock_transfer_ps` (`lock_transfer_remote_ps` from another node) for
-//!   the lock and for what it protects. Locks are taken in order of arrival; a trylock that fails pays for looking. What
-//!   was measured is a zone lock; locks of per-CPU lists, which protect less, are charged the same. `pcp=owned` takes
-//!   those of other CPUs and `pcp=owned-remote` does not, so this speaks against the former.
-//! - A CPU has nothing to do but its workload: no interrupts, no scheduler. Once a second, while it works, it lets limits of
-//!   per-CPU lists decay. What runs beside the CPUs is said in [`memory::tasks`](crate::memory::tasks).
-//! - `reclaim_ps`, `scan_ps`, `compact_scan_ps` and `migrate_ps` are estimates, not measured: a walk along lists whose entries
-//!   are not in any cache, one along metadata in order of address, and a copy of 4 KiB between cold pages with what it takes
-//!   to change one entry on other CPUs too.
+//! - Under a zone lock, every insertion into a free list and removal from one costs `link_ps`, and every block that
+//!   leaves or joins a per-CPU list `block_ps` more. Holding the lock costs nothing else: to walk the frames of a
+//!   pageblock there, as claims, recalls and changes of its type do, costs nothing, only what is found and moved does.
+//! - Four frames share a cache line of metadata. It is where it was touched last; who touches it next from elsewhere
+//!   pays `line_ps`, or `line_remote_ps` from another node. A line that nobody has touched yet costs nothing, and
+//!   caches never run full.
+//! - Who takes a lock that another CPU had last pays `lock_transfer_ps` (`lock_transfer_remote_ps` from another node)
+//!   for the lock and for what it protects. Locks are taken in order of arrival; a trylock that fails pays for looking.
+//!   What was measured is a zone lock; locks of per-CPU lists, which protect less, are charged the same. `pcp=owned`
+//!   takes those of other CPUs and `pcp=owned-remote` does not, so this speaks against the former.
+//! - A CPU has nothing to do but its workload: no interrupts, no scheduler. Once a second, while it works, it lets
+//!   limits of per-CPU lists decay. What runs beside the CPUs is said in [`memory::tasks`](crate::memory::tasks).
+//! - `reclaim_ps`, `scan_ps`, `compact_scan_ps` and `migrate_ps` are estimates, not measured: a walk along lists whose
+//!   entries are not in any cache, one along metadata in order of address, and a copy of 4 KiB between cold pages with
+//!   what it takes to change one entry on other CPUs too.
 
 use serde::{Deserialize, Serialize};
 

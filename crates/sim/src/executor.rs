@@ -34,8 +34,8 @@ pub trait Executor: Platform {
     /// This CPU uses a page: the cache line with its metadata moves here.
     fn touch(&self, pfn: Pfn);
 
-    /// This CPU looks at a value as soon as others have had their turns: where many CPUs share a thread, it can be fetched
-    /// meanwhile. Changes nothing; on threads, not even what time passes.
+    /// This CPU looks at a value as soon as others have had their turns: where many CPUs share a thread, it can be
+    /// fetched meanwhile. Changes nothing; on threads, not even what time passes.
     #[inline]
     fn expect<'v, T: 'v>(&self, _find: impl FnOnce() -> &'v T) {}
 

@@ -1,5 +1,5 @@
-//! C's promises, and C++'s, held against the malloc: programs in `crates/preload/tests` that check each name, and forks,
-//! signals, threads and a limited address space.
+//! C's promises, and C++'s, held against the malloc: programs in `crates/preload/tests` that check each name, and
+//! forks, signals, threads and a limited address space.
 
 use std::process::Command;
 

@@ -58,7 +58,7 @@ pub static STAGES: [Stage; 18] = [
     Stage {
         name: "baremetal",
         summary: "a small kernel on the engine boots, and its interrupts allocate anywhere",
-        budget: 180,
+        budget: 240,
         run: baremetal::stage,
     },
     Stage {
@@ -108,8 +108,8 @@ fn tests() -> Result<Outcome, Error> {
     passed(&mut readme::commands()?.tests())
 }
 
-/// In a folder of its own, since all is built anew for it. Without backtraces: a panic that is taken from a coroutine is
-/// printed there, and a lock that std holds for it may stay locked for ever.
+/// In a folder of its own, since all is built anew for it. Without backtraces: a panic that is taken from a coroutine
+/// is printed there, and a lock that std holds for it may stay locked for ever.
 fn loom() -> Result<Outcome, Error> {
     let mut command = cargo();
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").env("RUST_BACKTRACE", "0");

@@ -8,6 +8,7 @@ mod interpreter;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::baremetal;
 use crate::ci::{sanitizer, soak};
 use crate::error::Error;
 use crate::mutants;
@@ -21,7 +22,7 @@ const DAY: u64 = 24 * 60 * 60;
 const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the night.
-pub static STAGES: [Stage; 5] = [
+pub static STAGES: [Stage; 6] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
         name: "address",
@@ -31,6 +32,12 @@ pub static STAGES: [Stage; 5] = [
     },
     Stage { name: "sanitizer", summary: "no race in any test with threads", budget: 900, run: sanitizer::full },
     Stage { name: "soak", summary: "threads, signals and moves lose nothing for minutes", budget: 900, run: long_soak },
+    Stage {
+        name: "baremetal",
+        summary: "a small kernel boots on every processor, as shipped and with an interrupt between any two instructions",
+        budget: 600,
+        run: baremetal::nightly,
+    },
     Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },
 ];
 

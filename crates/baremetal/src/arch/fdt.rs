@@ -1,7 +1,7 @@
 //! A flattened device tree, as far as a kernel needs one here: where memory is, and how many CPUs there are.
 //!
-//! It is a row of big-endian words: a node begins with its name, properties have a length and their name's place among the
-//! strings, and nodes end. It is read where the loader left it, before memory is given to anybody.
+//! It is a row of big-endian words: a node begins with its name, properties have a length and their name's place among
+//! the strings, and nodes end. It is read where the loader left it, before memory is given to anybody.
 
 use freehold::kernel::Region;
 

@@ -1,4 +1,5 @@
-//! How deep the allocator's calls go: the stack below is painted, something is called, and the paint that is gone counts.
+//! How deep the allocator's calls go: the stack below is painted, something is called, and the paint that is gone
+//! counts.
 
 use core::hint::black_box;
 

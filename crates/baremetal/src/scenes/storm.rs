@@ -46,8 +46,8 @@ fn swap_object(random: &mut Random) {
     free(OBJECTS[random.below(SHARED as u64) as usize].swap(object, AcqRel));
 }
 
-/// The first word says the size, and so does the last byte: between two instructions that are interrupted, more would take
-/// longer than what is tried.
+/// The first word says the size, and so does the last byte: between two instructions that are interrupted, more would
+/// take longer than what is tried.
 fn fill(object: NonNull<u8>, size: usize) -> *mut u8 {
     // SAFETY: it has so many bytes, 9 at least, and is nobody else's.
     unsafe {

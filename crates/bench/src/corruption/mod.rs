@@ -6,8 +6,8 @@
 //! report    which malloc noticed what
 //! ```
 //!
-//! Nothing is timed. Each case is a process of its own (`freehold load corruption`), so it runs once: what a malloc does
-//! about it depends on the case, and for some of them on chance.
+//! Nothing is timed. Each case is a process of its own (`freehold load corruption`), so it runs once: what a malloc
+//! does about it depends on the case, and for some of them on chance.
 
 mod outcome;
 mod report;

@@ -8,8 +8,8 @@
 //! report   all of it, in the order in which people read it
 //! ```
 //!
-//! In a round every load runs once under every malloc, in random order; a ratio is of two runs of one round, and what is
-//! said of it is the median over the rounds, with its interval. So what disturbs the machine for a while disturbs
+//! In a round every load runs once under every malloc, in random order; a ratio is of two runs of one round, and what
+//! is said of it is the median over the rounds, with its interval. So what disturbs the machine for a while disturbs
 //! neighbours.
 //!
 //! Where another malloc fails at a load, or does not end, that is said, and the two are not tried together again.

@@ -34,10 +34,10 @@ pub enum Rank {
 
 /// A mutual-exclusion primitive of the platform.
 ///
-/// In a kernel, `lock` and `try_lock` also mask whatever could interrupt the holder and allocate; `unlock` undoes it, with
-/// the flags that the first of the locks that this CPU holds has saved. And a CPU that waits answers other CPUs' calls in
-/// the loop in which it waits: who calls it may hold the lock, and two CPUs that both wait with interrupts off and do not
-/// answer wait for ever. `freehold::kernel::SpinLock` does all of that.
+/// In a kernel, `lock` and `try_lock` also mask whatever could interrupt the holder and allocate; `unlock` undoes it,
+/// with the flags that the first of the locks that this CPU holds has saved. And a CPU that waits answers other CPUs'
+/// calls in the loop in which it waits: who calls it may hold the lock, and two CPUs that both wait with interrupts off
+/// and do not answer wait for ever. `freehold::kernel::SpinLock` does all of that.
 ///
 /// # Safety
 /// Between a `lock`, or a `try_lock` that returned true, and the next `unlock` no other caller may get through

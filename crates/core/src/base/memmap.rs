@@ -298,13 +298,14 @@ impl<'m> MemMap<'m> {
         // Published before the frames were, so they are there.
         let links = section.links.load(Ordering::Relaxed).cast_const();
         debug_assert!(links.is_aligned(), "memory map: links of the section of {pfn} at {links:p}, not aligned");
-        // SAFETY: as in `try_frame`, which has the same bounds: `add_section` carved links for as many frames, and stored
-        // their pointer, made likewise, before that of the frames, which was loaded with Acquire and is not absent.
+        // SAFETY: as in `try_frame`, which has the same bounds: `add_section` carved links for as many frames, and
+        // stored their pointer, made likewise, before that of the frames, which was loaded with Acquire and is not
+        // absent.
         Some(unsafe { (shared(frames.wrapping_add(pfn.index())), shared(links.wrapping_add(pfn.index()))) })
     }
 
-    /// Asks for the word and the links of `pfn`, if its section is present, before they are looked at. Does nothing where
-    /// the stable compiler has no instruction for it.
+    /// Asks for the word and the links of `pfn`, if its section is present, before they are looked at. Does nothing
+    /// where the stable compiler has no instruction for it.
     #[inline]
     pub fn prefetch(&self, pfn: Pfn) {
         let Some((frame, links)) = self.try_frame_and_links(pfn) else { return };

@@ -354,11 +354,12 @@ impl Word {
         self.0 & STATE == INTERIOR
     }
 
-    /// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of
-    /// its size may be out of date.
+    /// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says
+    /// of its size may be out of date.
     #[inline]
     pub(crate) fn pages_to_next_head(self) -> u32 {
-        // Single pages are told apart by a branch that is foreseen: a walk does not wait for each word to say how far on.
+        // Single pages are told apart by a branch that is foreseen: a walk does not wait for each word to say how far
+        // on.
         let whole = (self.is_zone_free() || self.is_allocated()) && self.order() > Order::ZERO;
         if whole { self.order().pages() } else { 1 }
     }

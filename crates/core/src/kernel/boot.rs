@@ -7,8 +7,8 @@
 //! release   what is neither reserved nor metadata; the rest stays Reserved, and may be released later
 //! ```
 //!
-//! Metadata comes to some 45 bytes a frame between the lowest and the highest, 1.1 % of 4 KiB pages: 12 for pages, where there
-//! is memory, and 33 for objects, in holes too.
+//! Metadata comes to some 45 bytes a frame between the lowest and the highest, 1.1 % of 4 KiB pages: 12 for pages,
+//! where there is memory, and 33 for objects, in holes too.
 //!
 //! linux: mm/mm_init.c, mm/memblock.c, mm/memory_hotplug.c:add_memory_resource
 
@@ -30,8 +30,8 @@ use crate::slab::{CacheFlags, Memory, SlabAllocator};
 /// What a kernel says of its memory beside the map.
 #[derive(Clone, Debug)]
 pub struct Boot<'a> {
-    /// What is added to a physical address for the address at which it is mapped; 0 where they are the same. A multiple of
-    /// 4 MiB.
+    /// What is added to a physical address for the address at which it is mapped; 0 where they are the same. A multiple
+    /// of 4 MiB.
     pub direct_map: usize,
     /// Memory in use, in bytes: the kernel itself, its boot stack, the map. It stays Reserved.
     pub reserved: &'a [Range<u64>],
@@ -239,8 +239,8 @@ fn parts<H: Cpu>() -> Layout {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Sets the allocator up: from then on, all memory of the map that is usable and not reserved is its own. Called once, by
-    /// the first CPU, before any other uses it. Costs a few steps a frame.
+    /// Sets the allocator up: from then on, all memory of the map that is usable and not reserved is its own. Called
+    /// once, by the first CPU, before any other uses it. Costs a few steps a frame.
     ///
     /// The map's regions may be in any order, touch and overlap, and be cut anywhere in a page.
     ///
@@ -248,9 +248,9 @@ impl<H: Cpu> Kernel<H> {
     /// See [`SetupError`].
     ///
     /// # Safety
-    /// What the map says is usable is memory, and mapped, readable and writable, at [`Boot::direct_map`] from its address;
-    /// [`Boot::reserved`] has all of it that is in use. All of that is so for ever. Until this returns, no other CPU, and no
-    /// interrupt handler, uses the allocator.
+    /// What the map says is usable is memory, and mapped, readable and writable, at [`Boot::direct_map`] from its
+    /// address; [`Boot::reserved`] has all of it that is in use. All of that is so for ever. Until this returns, no
+    /// other CPU, and no interrupt handler, uses the allocator.
     pub unsafe fn init(
         &'static self,
         map: impl Iterator<Item = Region> + Clone,
@@ -278,7 +278,8 @@ impl<H: Cpu> Kernel<H> {
     ) -> Result<(), SetupError> {
         let memory = DirectMap { offset: plan.boot.direct_map, page_size: H::PAGE_SIZE };
         let cpus = usize::from(H::CPUS);
-        // SAFETY: the beginning of the largest free piece is nobody's until it is released, and then it is not used any more.
+        // SAFETY: the beginning of the largest free piece is nobody's until it is released, and then it is not used any
+        // more.
         let scratch = unsafe { memory.bytes(plan.largest.start, cpus.min(plan.bytes_of::<H>(&plan.largest) as usize)) };
         let nodes = Carver::new(scratch).array(cpus, |_| NodeId(0)).ok_or_else(|| plan.no_room::<H>(cpus as u64))?;
         let config = Config {
@@ -291,7 +292,8 @@ impl<H: Cpu> Kernel<H> {
             ..Config::default()
         };
         let place = plan.place::<H>(&config)?;
-        // SAFETY: these frames are free and mapped, and nothing else is made of them: they are taken when frames are released.
+        // SAFETY: these frames are free and mapped, and nothing else is made of them: they are taken when frames are
+        // released.
         let mut metadata = Metadata { rest: unsafe { memory.bytes(place.start, plan.bytes_of::<H>(&place) as usize) } };
         let parts = Carver::new(metadata.cut(parts::<H>())).array(cpus, |_| Part::default());
         self.parts.store(parts.expect("cut for as many").as_mut_ptr(), Release);
@@ -312,8 +314,9 @@ impl<H: Cpu> Kernel<H> {
             caches: H::CACHES,
         };
         let Boot { seed, slab_debug, .. } = *plan.boot;
-        // SAFETY: frames that are released, now or later, are mapped at that place, and nobody else's, as the callers of `init`
-        // and `add_memory` promise; who gets at the page allocator promises to free nothing else than its own.
+        // SAFETY: frames that are released, now or later, are mapped at that place, and nobody else's, as the callers
+        // of `init` and `add_memory` promise; who gets at the page allocator promises to free nothing else than its
+        // own.
         let slab = unsafe { SlabAllocator::with_debug(pages, IrqsOff::new(), objects, seed, slab_debug, storage) }?;
         // SAFETY: as above; the page allocator was written before, and is only read.
         unsafe {
@@ -324,10 +327,10 @@ impl<H: Cpu> Kernel<H> {
         Ok(())
     }
 
-    /// Adds memory that was not there at boot, in whole pageblocks, below [`Boot::end_max`]; its own metadata, 1.1 % at most of
-    /// each section of 128 MiB that is new, lies at its start. Returns how many frames are free by it. It goes again by
-    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), but for the metadata, which stays. linux:
-    /// mm/memory_hotplug.c:add_memory, memmap_on_memory
+    /// Adds memory that was not there at boot, in whole pageblocks, below [`Boot::end_max`]; its own metadata, 1.1 % at
+    /// most of each section of 128 MiB that is new, lies at its start. Returns how many frames are free by it. It goes
+    /// again by [`PageAllocator::offline`](crate::page::PageAllocator::offline), but for the metadata, which stays.
+    /// linux: mm/memory_hotplug.c:add_memory, memmap_on_memory
     ///
     /// # Errors
     /// See [`SetupError`]: [`Online`](SetupError::Online) if it is there already, or lies above what was said at boot.

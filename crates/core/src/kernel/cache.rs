@@ -14,8 +14,8 @@ type Slabs<H> = KmemCache<'static, 'static, 'static, KernelPlatform<H>, IrqsOff<
 
 /// A cache of objects of a type. linux: kmem_cache
 ///
-/// Objects borrow it, so it goes after them; when it is dropped, its memory goes back. One that lives for ever is leaked, or
-/// lies in a static.
+/// Objects borrow it, so it goes after them; when it is dropped, its memory goes back. One that lives for ever is
+/// leaked, or lies in a static.
 pub struct Cache<T, H: Cpu> {
     /// There until it is dropped.
     slabs: Option<Slabs<H>>,
@@ -26,7 +26,8 @@ impl<H: Cpu> Kernel<H> {
     /// Makes a cache of objects of a type, with a name for slabinfo. Alignment is that of the type, up to a page.
     ///
     /// # Errors
-    /// [`Error::Cache`] if there can be none: no slab holds such an object, or there are as many caches as there can be.
+    /// [`Error::Cache`] if there can be none: no slab holds such an object, or there are as many caches as there can
+    /// be.
     pub fn cache<T>(&'static self, name: &str) -> Result<Cache<T, H>, Error> {
         let size = u32::try_from(size_of::<T>().max(1)).map_err(|_| CreateError::Size { size: u32::MAX })?;
         let align = u32::try_from(align_of::<T>()).map_err(|_| CreateError::Align { align: u32::MAX })?;

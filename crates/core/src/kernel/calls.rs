@@ -1,9 +1,9 @@
 //! What each CPU has of the kernel module, and how CPUs wait for each other.
 //!
-//! A call is a number: who calls takes the next one of the called CPU, interrupts that CPU, and waits until it has answered
-//! that number. The called CPU answers all numbers that it has seen, in its interrupt handler or wherever it waits itself
-//! with interrupts off. It is in no section then, so whoever waited knows that each section that had begun is over. Who waits
-//! answers meanwhile, so CPUs that wait for each other do not do so for ever.
+//! A call is a number: who calls takes the next one of the called CPU, interrupts that CPU, and waits until it has
+//! answered that number. The called CPU answers all numbers that it has seen, in its interrupt handler or wherever it
+//! waits itself with interrupts off. It is in no section then, so whoever waited knows that each section that had begun
+//! is over. Who waits answers meanwhile, so CPUs that wait for each other do not do so for ever.
 //!
 //! linux: kernel/smp.c:smp_call_function_single
 
@@ -76,8 +76,8 @@ impl Part {
         (locks == 0).then(|| self.flags.load(Relaxed))
     }
 
-    /// Refuses to wait for a lock against the order of ranks, in debug builds: an interrupt handler that runs while this CPU
-    /// holds one is found out by that.
+    /// Refuses to wait for a lock against the order of ranks, in debug builds: an interrupt handler that runs while
+    /// this CPU holds one is found out by that.
     pub(super) fn expect_order(&self, rank: Rank) {
         if cfg!(debug_assertions) {
             let ranks = self.ranks.load(Relaxed);
@@ -131,9 +131,9 @@ impl Bound {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Answers those who wait for this CPU: what the interrupt handler that [`Cpu::call`] ends in does. Also for loops in
-    /// which a CPU waits with interrupts off for something that another CPU has while it allocates or frees: a spin lock of
-    /// the kernel's own. Costs two loads if nobody waits.
+    /// Answers those who wait for this CPU: what the interrupt handler that [`Cpu::call`] ends in does. Also for loops
+    /// in which a CPU waits with interrupts off for something that another CPU has while it allocates or frees: a spin
+    /// lock of the kernel's own. Costs two loads if nobody waits.
     pub fn answer(&self) {
         let flags = H::irq_save();
         if let Some(part) = self.part(this_cpu::<H>()) {

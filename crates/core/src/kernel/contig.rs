@@ -40,7 +40,8 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Keeps pageblocks for ranges, which are lent to movable requests meanwhile: frames that were
-    /// [reserved](super::Boot::reserved) at boot, and are given up now. `order_per_bit` is the unit that the area hands out.
+    /// [reserved](super::Boot::reserved) at boot, and are given up now. `order_per_bit` is the unit that the area hands
+    /// out.
     ///
     /// # Errors
     /// [`Error::Cma`]; nothing has changed then.

@@ -1,5 +1,5 @@
-//! What a kernel says of its machine, and what it promises about its memory: two traits, five functions of which must be
-//! written.
+//! What a kernel says of its machine, and what it promises about its memory: two traits, five functions of which must
+//! be written.
 
 use super::Kernel;
 use crate::base::{CpuId, NodeId, ZoneKind};
@@ -16,21 +16,22 @@ use crate::slab::cpu::CACHES_MAX;
 /// # Safety
 /// - [`kernel`](Self::kernel) is the same one each time.
 /// - [`id`](Self::id) is that of the CPU that runs the caller; no two CPUs that run have the same.
-/// - Between [`irq_save`](Self::irq_save) and the [`irq_restore`](Self::irq_restore) of what it returned, the caller stays on
-///   its CPU, and nothing else runs there that allocates, frees or [answers](Kernel::answer). Neither lets the compiler move
-///   an access to memory across it (an `asm!` without `nomem` does not).
+/// - Between [`irq_save`](Self::irq_save) and the [`irq_restore`](Self::irq_restore) of what it returned, the caller
+///   stays on its CPU, and nothing else runs there that allocates, frees or [answers](Kernel::answer). Neither lets the
+///   compiler move an access to memory across it (an `asm!` without `nomem` does not).
 /// - A CPU answers a [`call`](Self::call) in an interrupt handler, by [`Kernel::answer`], and nowhere else.
 pub unsafe trait Cpu: Promises + Sized + 'static {
     /// How many CPUs there may be, from 1 up: their numbers are below it. Each costs some 100 KiB of metadata.
     const CPUS: u16;
     /// The rules that the engine follows; what only others need is not in the program.
     const POLICY: Policy = Policy::FREEHOLD;
-    /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 500 bytes
-    /// and 80 a CPU, be there a cache of it or not.
+    /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 500
+    /// bytes and 80 a CPU, be there a cache of it or not.
     const CACHES: u16 = CACHES_MAX as u16;
     /// Bytes of a page: a power of two, 4 KiB or more.
     const PAGE_SIZE: u32 = 4096;
-    /// Rounds of [`wait`](Self::wait) after which a call counts as never answered, where there is no [`time`](Self::time).
+    /// Rounds of [`wait`](Self::wait) after which a call counts as never answered, where there is no
+    /// [`time`](Self::time).
     const CALL_ROUNDS_MAX: u64 = 1 << 28;
     /// Nanoseconds after which it does where there is.
     const CALL_NANOS_MAX: u64 = 10_000_000_000;
@@ -48,8 +49,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     /// Brings them back. linux: local_irq_restore
     fn irq_restore(flags: usize);
 
-    /// Interrupts another CPU, whose handler calls [`Kernel::answer`]; does not wait for it. Not called on a machine of one
-    /// CPU, nor for one that never used the allocator. linux: arch_send_call_function_single_ipi
+    /// Interrupts another CPU, whose handler calls [`Kernel::answer`]; does not wait for it. Not called on a machine of
+    /// one CPU, nor for one that never used the allocator. linux: arch_send_call_function_single_ipi
     fn call(cpu: u16);
 
     /// Passes a moment, while this CPU waits for another. linux: cpu_relax
@@ -68,9 +69,9 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     }
 }
 
-/// What a kernel may promise about the memory it has handed out, as [`Platform`](crate::platform::Platform) asks for it: the
-/// functions of the same names say more. `impl Promises for Hw {}` promises nothing: then requests fail when free pages and
-/// idle objects are used up.
+/// What a kernel may promise about the memory it has handed out, as [`Platform`](crate::platform::Platform) asks for
+/// it: the functions of the same names say more. `impl Promises for Hw {}` promises nothing: then requests fail when
+/// free pages and idle objects are used up.
 pub trait Promises {
     /// Whether [`migrate`](Self::migrate) ever moves anything. Without it nothing is compacted.
     const MIGRATES: bool = false;
@@ -120,8 +121,8 @@ pub trait Promises {
         let _ = report;
     }
 
-    /// A CPU does not answer ([`Cpu::CALL_ROUNDS_MAX`]): the place to log it, or to end it all. What that CPU may be using
-    /// is lost; everything else goes on. May be called with locks held, and must not call the engine.
+    /// A CPU does not answer ([`Cpu::CALL_ROUNDS_MAX`]): the place to log it, or to end it all. What that CPU may be
+    /// using is lost; everything else goes on. May be called with locks held, and must not call the engine.
     fn unanswered(cpu: CpuId) {
         let _ = cpu;
     }

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::page::{AllocError, CmaError, ConfigError, ContigError, OnlineError};
 use crate::slab::{CreateError, ObjectError, SlabError};
 
-/// Why the allocator was not set up, or memory was not added to it. Nothing has changed then, but for the contents of memory
-/// that the map calls usable.
+/// Why the allocator was not set up, or memory was not added to it. Nothing has changed then, but for the contents of
+/// memory that the map calls usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupError {
     /// It is set up already, or another CPU is at it.

@@ -1,9 +1,9 @@
 //! The kernel's allocator as Rust's own: `Box`, `Vec` and the like.
 //!
-//! A request is one of `kmalloc`, whose sizes are multiples of the powers of two that divide them; so a request with a larger
-//! alignment asks for a multiple of that, and if the size that serves it still is none, for a power of two. Up to a page that
-//! gives every alignment. Above 32 KiB, or above a page of alignment, it is a block of pages, which is aligned to its size: at
-//! most 4 MiB.
+//! A request is one of `kmalloc`, whose sizes are multiples of the powers of two that divide them; so a request with a
+//! larger alignment asks for a multiple of that, and if the size that serves it still is none, for a power of two. Up
+//! to a page that gives every alignment. Above 32 KiB, or above a page of alignment, it is a block of pages, which is
+//! aligned to its size: at most 4 MiB.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
@@ -16,11 +16,11 @@ use crate::slab::ObjectError;
 
 /// Rust's allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
 ///
-/// Null before [`Kernel::init`], where there is no memory, and for what no block of pages holds. In an interrupt handler, if
-/// [`Promises::task`](super::Promises::task) tells it, nothing is reclaimed. Memory that shrinks stays in its place, and so
-/// does memory that grows within what it has ([`ksize`](crate::slab::SlabAllocator::ksize)). An address that is not its own,
-/// or free already as far as a look tells, is reported to [`Promises::slab_error`](super::Promises::slab_error), and left
-/// alone.
+/// Null before [`Kernel::init`], where there is no memory, and for what no block of pages holds. In an interrupt
+/// handler, if [`Promises::task`](super::Promises::task) tells it, nothing is reclaimed. Memory that shrinks stays in
+/// its place, and so does memory that grows within what it has ([`ksize`](crate::slab::SlabAllocator::ksize)). An
+/// address that is not its own, or free already as far as a look tells, is reported to
+/// [`Promises::slab_error`](super::Promises::slab_error), and left alone.
 #[derive(Debug)]
 pub struct Heap<H: Cpu>(PhantomData<fn() -> H>);
 

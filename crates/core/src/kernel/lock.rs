@@ -1,8 +1,9 @@
 //! The kernel's lock: interrupts off, and calls answered while it waits.
 //!
 //! A CPU that waits has its interrupts off, and the holder may be waiting for this CPU to take notice of a call
-//! ([`calls`](super::calls)). So the loop answers; a lock whose loop does not is the classic way for two CPUs to stand still.
-//! Interrupts go back to what they were when the last lock that the CPU holds is opened, in whatever order these are.
+//! ([`calls`](super::calls)). So the loop answers; a lock whose loop does not is the classic way for two CPUs to stand
+//! still. Interrupts go back to what they were when the last lock that the CPU holds is opened, in whatever order these
+//! are.
 
 use core::marker::PhantomData;
 use core::sync::atomic::AtomicU32;
@@ -60,8 +61,8 @@ pub(super) fn irq_save<H: Cpu>() -> (usize, CpuId) {
     (flags, this_cpu::<H>())
 }
 
-// SAFETY: the exchange with Acquire lets one CPU through until the store with Release. Interrupts are off for as long, so
-// nothing else on that CPU gets there.
+// SAFETY: the exchange with Acquire lets one CPU through until the store with Release. Interrupts are off for as long,
+// so nothing else on that CPU gets there.
 unsafe impl<H: Cpu> RawLock for SpinLock<H> {
     fn new() -> SpinLock<H> {
         SpinLock { holder: AtomicU32::new(OPEN), hardware: PhantomData }

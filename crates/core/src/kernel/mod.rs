@@ -30,7 +30,8 @@
 //! # Ok::<(), freehold::kernel::SetupError>(())
 //! ```
 //!
-//! A kernel says what its machine can do ([`Cpu`]), and may promise something of its memory ([`Promises`]). The rest is here:
+//! A kernel says what its machine can do ([`Cpu`]), and may promise something of its memory ([`Promises`]). The rest is
+//! here:
 //!
 //! ```text
 //! ram       a memory map in any order: which frames are usable
@@ -40,8 +41,8 @@
 //! heap      Rust's allocator; `cache` objects of a type, `pages` blocks, `contig` ranges and CMA: each owned, freed by drop
 //! ```
 //!
-//! Before [`Kernel::init`], and on a kernel that was never set up, requests fail with [`Error::NotSetUp`], and the heap gives
-//! null. What may be called where is said in [`rules`].
+//! Before [`Kernel::init`], and on a kernel that was never set up, requests fail with [`Error::NotSetUp`], and the heap
+//! gives null. What may be called where is said in [`rules`].
 
 mod boot;
 mod cache;
@@ -114,8 +115,8 @@ struct Engine<H: Cpu> {
     zones: ZoneLimits,
 }
 
-// SAFETY: only the CPU that has moved the state from fresh to begun writes the engine, and others read it once the state is
-// ready. An engine may be used from any CPU: its locks exclude CPUs.
+// SAFETY: only the CPU that has moved the state from fresh to begun writes the engine, and others read it once the
+// state is ready. An engine may be used from any CPU: its locks exclude CPUs.
 unsafe impl<H: Cpu> Sync for Kernel<H> {}
 
 impl<H: Cpu> fmt::Debug for Kernel<H> {
@@ -181,8 +182,8 @@ impl<H: Cpu> Kernel<H> {
 
     /// A block of pages, which frees itself: near this CPU, from the zones that the flags allow ([`Gfp::DMA`],
     /// [`Gfp::DMA32`]), all zeros with [`Gfp::ZERO`]. Costs what
-    /// [`PageAllocator::alloc_pages`](crate::page::PageAllocator::alloc_pages) does. Where that finds nothing, and the flags
-    /// allow reclaim, idle objects are given back once.
+    /// [`PageAllocator::alloc_pages`](crate::page::PageAllocator::alloc_pages) does. Where that finds nothing, and the
+    /// flags allow reclaim, idle objects are given back once.
     ///
     /// # Errors
     /// [`Error::Pages`] if there is no such block, or the flags contradict each other.
@@ -196,8 +197,8 @@ impl<H: Cpu> Kernel<H> {
         Ok(pages)
     }
 
-    /// Memory by size: [`SlabAllocator::kmalloc`] says how it is aligned. With [`Gfp::DMA`] or [`Gfp::DMA32`] it is whole
-    /// pages of such a zone.
+    /// Memory by size: [`SlabAllocator::kmalloc`] says how it is aligned. With [`Gfp::DMA`] or [`Gfp::DMA32`] it is
+    /// whole pages of such a zone.
     ///
     /// # Errors
     /// [`Error::Object`] if there is no memory, or no block of pages is that large.
@@ -225,8 +226,8 @@ impl<H: Cpu> Kernel<H> {
         unsafe { engine.slab.kfree(object) }
     }
 
-    /// Gives back what lies idle: slabs without objects in use, what CPUs have of them, and CPUs' page lists. Waits for every
-    /// CPU's sections, a fence for each cache and CPU.
+    /// Gives back what lies idle: slabs without objects in use, what CPUs have of them, and CPUs' page lists. Waits for
+    /// every CPU's sections, a fence for each cache and CPU.
     pub fn shrink(&'static self) {
         if let Some(engine) = self.engine() {
             engine.shrink();

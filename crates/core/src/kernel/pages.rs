@@ -10,8 +10,8 @@ use crate::base::{Order, Pfn};
 
 /// A block of pages, its owner's alone, mapped and aligned to its size. Dropped, it is free.
 ///
-/// It is freed by who owns it and nobody else, so there is no second free to be refused. Its contents are whatever was there,
-/// or zeros, if it was asked for with [`Gfp::ZERO`](crate::base::Gfp::ZERO).
+/// It is freed by who owns it and nobody else, so there is no second free to be refused. Its contents are whatever was
+/// there, or zeros, if it was asked for with [`Gfp::ZERO`](crate::base::Gfp::ZERO).
 pub struct Pages<H: Cpu> {
     pfn: Pfn,
     order: Order,

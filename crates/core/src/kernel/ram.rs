@@ -1,9 +1,9 @@
 //! Memory maps as firmware and boot loaders hand them over, brought into order without memory to do it in.
 //!
-//! e820, multiboot, UEFI and device trees all come to regions of a start, an end and a kind. They may be in any order, touch,
-//! overlap and contradict each other, so what is wanted is found by walking over all of them again for each piece of the
-//! answer: a frame is usable if some usable region has all of it, and no other region any of it. There are some dozen regions,
-//! so that costs nothing.
+//! e820, multiboot, UEFI and device trees all come to regions of a start, an end and a kind. They may be in any order,
+//! touch, overlap and contradict each other, so what is wanted is found by walking over all of them again for each
+//! piece of the answer: a frame is usable if some usable region has all of it, and no other region any of it. There are
+//! some dozen regions, so that costs nothing.
 //!
 //! linux: arch/x86/kernel/e820.c:e820__update_table, mm/memblock.c
 
@@ -60,8 +60,8 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
         self.regions.clone().find(|region| region.start > region.end)
     }
 
-    /// Usable frames as the longest pieces that no taken range touches, from the lowest up. Frame 0 is none: its address may
-    /// be null. Costs a walk over the map for each piece and for each range between two.
+    /// Usable frames as the longest pieces that no taken range touches, from the lowest up. Frame 0 is none: its
+    /// address may be null. Costs a walk over the map for each piece and for each range between two.
     pub(super) fn pieces<T: Iterator<Item = Range<u64>> + Clone>(
         &self,
         taken: T,

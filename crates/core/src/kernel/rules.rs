@@ -3,44 +3,47 @@
 //! # Interrupts
 //!
 //! Handlers may allocate and free, through every call that the kernel has, in the middle of any other: what must not be
-//! interrupted turns interrupts off itself, for some ten instructions on fast paths, for as long as a lock is held on others.
-//! A handler asks with flags that do not reclaim ([`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC)). The heap, which has no flags,
-//! asks [`Promises::task`](super::Promises::task) whether it is in one.
+//! interrupted turns interrupts off itself, for some ten instructions on fast paths, for as long as a lock is held on
+//! others. A handler asks with flags that do not reclaim ([`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC)). The heap, which
+//! has no flags, asks [`Promises::task`](super::Promises::task) whether it is in one.
 //!
 //! A free may have to wait for another CPU's sections, in a handler too. So a CPU answers calls wherever it waits with
-//! interrupts off. The kernel module's locks do. A lock of the kernel's own does, if a CPU ever calls the allocator while it
-//! holds it, and others wait for it with interrupts off: in that loop call [`Kernel::answer`](super::Kernel::answer).
+//! interrupts off. The kernel module's locks do. A lock of the kernel's own does, if a CPU ever calls the allocator
+//! while it holds it, and others wait for it with interrupts off: in that loop call
+//! [`Kernel::answer`](super::Kernel::answer).
 //!
 //! # NMIs
 //!
 //! A handler that interrupts where interrupts are off may call nothing here, not even to free. A debug build refuses: a
-//! section that comes upon another, or a lock that its own CPU holds, panics and says so. A release build refuses the lock.
+//! section that comes upon another, or a lock that its own CPU holds, panics and says so. A release build refuses the
+//! lock.
 //!
 //! # Locks
 //!
-//! The allocator's locks nest in the order of [`Rank`](crate::base::Rank), and are leaves under the kernel's own: it may be
-//! called with any lock of the kernel's held. Promises (reclaim, migration, the last resort) are kept with no lock held, and may
-//! call back. `wake_kswapd`, `wake_kcompactd` and `unanswered` must not.
+//! The allocator's locks nest in the order of [`Rank`](crate::base::Rank), and are leaves under the kernel's own: it
+//! may be called with any lock of the kernel's held. Promises (reclaim, migration, the last resort) are kept with no
+//! lock held, and may call back. `wake_kswapd`, `wake_kcompactd` and `unanswered` must not.
 //!
 //! # Before the second CPU is up
 //!
-//! The first CPU sets the allocator up, and may use all of it. A CPU counts as up from its first request on; one that never
-//! made one is never called. From then on it must take calls: interrupts on now and then, and a handler that answers. One that
-//! does not answer for [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or as many rounds where there is no clock as
-//! [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) says, is reported to
-//! [`Promises::unanswered`](super::Promises::unanswered); the objects and slabs that it may be using are lost, and nothing else.
+//! The first CPU sets the allocator up, and may use all of it. A CPU counts as up from its first request on; one that
+//! never made one is never called. From then on it must take calls: interrupts on now and then, and a handler that
+//! answers. One that does not answer for [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or as many rounds where
+//! there is no clock as [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) says, is reported to
+//! [`Promises::unanswered`](super::Promises::unanswered); the objects and slabs that it may be using are lost, and
+//! nothing else.
 //!
 //! # Stack
 //!
-//! The deepest call, a request for an object whose cache gets a new slab, takes 3.4 KiB of stack beside what the kernel's own
-//! promises take; pages take 0.7 KiB, a range 1.6, an object at hand less than 0.5 (`cargo xtask boot` prints it). A handler's
-//! requests come on top of those that it interrupts.
+//! The deepest call, a request for an object whose cache gets a new slab, takes 3.4 KiB of stack beside what the
+//! kernel's own promises take; pages take 0.7 KiB, a range 1.6, an object at hand less than 0.5 (`cargo xtask boot`
+//! prints it). A handler's requests come on top of those that it interrupts.
 //!
 //! # Panics
 //!
-//! Where a kernel unwinds, a promise that panics leaves the allocator usable: its locks are open, and what the call had in hand
-//! is lost, not freed. The allocator itself panics where its state is not what it must be, on a CPU or a node that is not
-//! there, and on a trait that lies.
+//! Where a kernel unwinds, a promise that panics leaves the allocator usable: its locks are open, and what the call had
+//! in hand is lost, not freed. The allocator itself panics where its state is not what it must be, on a CPU or a node
+//! that is not there, and on a trait that lies.
 //!
 //! ```should_panic
 //! # use freehold::kernel::{Boot, Cpu, Kernel, Promises, Region};

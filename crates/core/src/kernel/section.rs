@@ -19,9 +19,10 @@ impl<H> IrqsOff<H> {
     }
 }
 
-// SAFETY: with interrupts off nothing else runs on the CPU, so no other section does. A CPU answers a call outside of any
-// section, by a store with Release that who waits has loaded with Acquire; and it has loaded the call itself with Acquire,
-// before all later sections. One that never took a lock of the allocator's has found nothing to begin a section with.
+// SAFETY: with interrupts off nothing else runs on the CPU, so no other section does. A CPU answers a call outside of
+// any section, by a store with Release that who waits has loaded with Acquire; and it has loaded the call itself with
+// Acquire, before all later sections. One that never took a lock of the allocator's has found nothing to begin a
+// section with.
 unsafe impl<H: Cpu> Sections for IrqsOff<H> {
     type Section<'a> = Section<H>;
 

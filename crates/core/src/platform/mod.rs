@@ -40,7 +40,8 @@ pub trait Platform {
 
     /// The CPU that runs the caller, below the number of CPUs of the configuration. The caller may be moved to another
     /// CPU at once: per-CPU lists have locks, so a stale answer costs a failed trylock at worst. A slab's sections ask
-    /// their own primitive, which must mean the same CPUs; in a kernel one answer serves both (`freehold::kernel::Cpu::id`).
+    /// their own primitive, which must mean the same CPUs; in a kernel one answer serves both
+    /// (`freehold::kernel::Cpu::id`).
     fn cpu(&self) -> CpuId;
 
     /// What the calling task may do beyond its GFP flags.

@@ -79,7 +79,8 @@ pub enum Sources {
     ByUse,
 }
 
-/// Whether compaction is tried in a zone in which it did all it could and failed. linux: mm/compaction.c:defer_compaction
+/// Whether compaction is tried in a zone in which it did all it could and failed. linux:
+/// mm/compaction.c:defer_compaction
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
     /// Not for the next attempts: twice as many after each failure, at most 64.

@@ -3,12 +3,13 @@
 //! Five rivals.
 //!
 //! - *linux*: the reserve is looked into only by what misses the low watermark and finds its per-CPU list empty even
-//!   after a refill, so requests of order 1 to 3 hardly meet it; yet each of them reserves the pageblock that served it.
+//!   after a refill, so requests of order 1 to 3 hardly meet it; yet each of them reserves the pageblock that served
+//!   it.
 //! - *skip-costly*: as linux, but nothing up to order 3 reserves. (JP Kobryn, May 2026)
-//! - *past-lists*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes first.
-//!   What a list served reserves nothing. (Frank van der Linden, March 2026; Linux 7.2)
-//! - *reuse-first*: the same, and the request may use the reserve at the low watermark already; nothing is reserved while
-//!   the zone is above it. (JP Kobryn, June 2026; Linux 7.3)
+//! - *past-lists*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes
+//!   first. What a list served reserves nothing. (Frank van der Linden, March 2026; Linux 7.2)
+//! - *reuse-first*: the same, and the request may use the reserve at the low watermark already; nothing is reserved
+//!   while the zone is above it. (JP Kobryn, June 2026; Linux 7.3)
 //! - *give-back*: as linux, and twice a second half of what lay idle since the last look becomes ordinary memory again.
 //!   This one is ours; see [`idle_to_give`].
 //!

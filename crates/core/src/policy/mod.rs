@@ -71,8 +71,8 @@ pub enum PcpPolicy {
     Linux,
     /// Linux's lists, whose pages are merged under the list's lock before they go back to the zone.
     Merge,
-    /// A list takes pageblocks, whole or in large parts, which its CPU owns from then on: frees of their pages go to the
-    /// owner's list, if its lock is free, and merge there.
+    /// A list takes pageblocks, whole or in large parts, which its CPU owns from then on: frees of their pages go to
+    /// the owner's list, if its lock is free, and merge there.
     Owned,
     /// The same, but a free on another CPU is pushed onto the owner's stack, and takes no lock.
     OwnedRemote,

@@ -170,8 +170,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Takes from a CPU what it has of every cache: it goes to its node. For CPUs that have been idle, and those that are
-    /// too many. Waits for sections that run on it, once or twice a cache.
+    /// Takes from a CPU what it has of every cache: it goes to its node. For CPUs that have been idle, and those that
+    /// are too many. Waits for sections that run on it, once or twice a cache.
     ///
     /// # Panics
     /// If there is no such CPU.

@@ -92,8 +92,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Gives back what [`kmalloc`](Self::kmalloc) or [`krealloc`](Self::krealloc) gave.
     ///
-    /// May wait for another CPU's sections, when too much waits for that CPU: a kernel that frees in interrupt handlers has
-    /// CPUs answer calls wherever they wait with interrupts off. That of `freehold::kernel` does.
+    /// May wait for another CPU's sections, when too much waits for that CPU: a kernel that frees in interrupt handlers
+    /// has CPUs answer calls wherever they wait with interrupts off. That of `freehold::kernel` does.
     ///
     /// # Errors
     /// If it is not where an object or a block begins; nothing is changed then.
@@ -236,8 +236,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         hot.is_object(address).then_some(hot.object_bytes() as usize)
     }
 
-    /// Bytes of the objects that serve requests of so many, as far as caches do: [`ksize`](Self::ksize) before there is an
-    /// object. Costs two loads; 0 for requests that get pages.
+    /// Bytes of the objects that serve requests of so many, as far as caches do: [`ksize`](Self::ksize) before there is
+    /// an object. Costs two loads; 0 for requests that get pages.
     #[inline(always)]
     pub fn size_of_request(&self, size: usize) -> usize {
         if size > TABLE_MAX { 0 } else { self.hot(self.sizes.cache_for(size)).object_bytes() as usize }

@@ -5,10 +5,10 @@
 //! cache, so that one load says whether it is on this very list, whatever had its pages meanwhile; and it may be
 //! counted:
 //!
-//! - as *wholly free*, once it was found to be: it stays so until it is taken off, since a CPU takes objects of no listed
-//!   slab but the one that it allocates from, which is not counted;
-//! - as *waiting*, on a CPU's list, if others freed into it. These are the last on the list, so they are found at once when they
-//!   are too many.
+//! - as *wholly free*, once it was found to be: it stays so until it is taken off, since a CPU takes objects of no
+//!   listed slab but the one that it allocates from, which is not counted;
+//! - as *waiting*, on a CPU's list, if others freed into it. These are the last on the list, so they are found at once
+//!   when they are too many.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -7,8 +7,8 @@
 //!
 //! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still
 //! saw the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others.
-//! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled. Where the CPU does not answer the
-//! fence, the slabs in hand are left alone for ever: it may be using them.
+//! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled. Where the CPU does not answer
+//! the fence, the slabs in hand are left alone for ever: it may be using them.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -261,8 +261,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.free_chain_remote(cache, self.map.slab(pfn), chain, last);
     }
 
-    /// Gives every slab back that is wholly free and a node's; what CPUs and barns have stays theirs, so nothing is fenced.
-    /// For memory that is to go back in larger pieces, which a single such slab prevents.
+    /// Gives every slab back that is wholly free and a node's; what CPUs and barns have stays theirs, so nothing is
+    /// fenced. For memory that is to go back in larger pieces, which a single such slab prevents.
     pub fn shrink_nodes(&self) {
         for cache in self.each_cache() {
             (0..self.pages.nodes()).for_each(|node| self.shrink_node(NodeId(node), &cache));

@@ -2,8 +2,8 @@
 //! tries; beside it stands what the compiler answers, since a case that fails for another reason shows nothing.
 //!
 //! Cost: one check of the library, and some tenths of a second a case. Answers are written anew by
-//! `TRYBUILD=overwrite cargo test -p freehold --test attackers compile`. No case may lead the compiler to the sources of
-//! the standard library, which it quotes where they are installed.
+//! `TRYBUILD=overwrite cargo test -p freehold --test attackers compile`. No case may lead the compiler to the sources
+//! of the standard library, which it quotes where they are installed.
 
 use freehold::base::lock::{Guard, Rank, Ranked, SpinLock};
 
@@ -13,7 +13,8 @@ impl Ranked for Ours {
     const RANK: Rank = Rank::Zone;
 }
 
-/// Has one `here` for every type, and another for those that may go to another thread: naming it is ambiguous for these.
+/// Has one `here` for every type, and another for those that may go to another thread: naming it is ambiguous for
+/// these.
 trait StaysUnlessSent<A> {
     fn here() {}
 }

@@ -20,7 +20,8 @@ thread_local! {
     pub static UNANSWERED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A machine: the type, its kernel, and how many CPUs it has. What follows the number goes into the implementation of `Cpu`.
+/// A machine: the type, its kernel, and how many CPUs it has. What follows the number goes into the implementation of
+/// `Cpu`.
 macro_rules! machine {
     ($name:ident, $cpus:expr $(, $more:item)*) => {
         struct $name;

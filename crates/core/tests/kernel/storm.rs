@@ -1,5 +1,5 @@
-//! Everybody at once: four CPUs that allocate, free each other's memory, shrink and go offline. No lock of the test's is held
-//! while the kernel is called: a thread that waits for one takes no interrupt, as a CPU would.
+//! Everybody at once: four CPUs that allocate, free each other's memory, shrink and go offline. No lock of the test's
+//! is held while the kernel is called: a thread that waits for one takes no interrupt, as a CPU would.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;

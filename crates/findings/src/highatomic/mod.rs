@@ -1,10 +1,9 @@
 //! The document about the high-atomic reserve: `docs/findings/highatomic.md`.
 //!
 //! What people wrote stands in a template beside this file, and holds no numbers of ours. Its comments name parts that
-//! are made from fleets: tables ([`parts`]), and sentences ([`sentences`]) whose words hang on what came out. First comes
-//! the answer to all of it ([`answer`]), then where the reserve matters ([`region`]). The numbers of the proposal stand
-//! in [`published`]. All [`studies`] are simulated first; then the template is filled in
-//! and written whole.
+//! are made from fleets: tables ([`parts`]), and sentences ([`sentences`]) whose words hang on what came out. First
+//! comes the answer to all of it ([`answer`]), then where the reserve matters ([`region`]). The numbers of the proposal
+//! stand in [`published`]. All [`studies`] are simulated first; then the template is filled in and written whole.
 
 mod answer;
 mod parts;

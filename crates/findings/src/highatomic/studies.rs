@@ -34,9 +34,9 @@ pub const SWITCHES: [&str; 6] = [
 ];
 /// The policies that are set against Linux.
 pub const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
-/// What all hosts have in common, unless a fleet says otherwise: whoever touches memory wants huge pages and nobody waits
-/// for one, atomic requests come as often as the plan's fleets draw them at most, and what is counted begins after ten
-/// minutes.
+/// What all hosts have in common, unless a fleet says otherwise: whoever touches memory wants huge pages and nobody
+/// waits for one, atomic requests come as often as the plan's fleets draw them at most, and what is counted begins
+/// after ten minutes.
 const COMMON: [&str; 6] = [
     "workload.memory.thp.enabled=always",
     "workload.memory.thp.defrag=madvise",

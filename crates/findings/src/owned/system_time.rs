@@ -1,6 +1,6 @@
 //! The author's own case beside ours: a kernel build on as many CPUs with as much memory as he had. He told the saving
-//! in system time, and a simulation knows the page allocator's time alone. What the one is of the other is measured on a
-//! real build, carried to more CPUs by the simulation, and told beside what it would have to be.
+//! in system time, and a simulation knows the page allocator's time alone. What the one is of the other is measured on
+//! a real build, carried to more CPUs by the simulation, and told beside what it would have to be.
 //!
 //! A build is simulated by the plan that has its shape, and by the recording of one: at its own pace, and faster, since
 //! nobody knows how busy the author's CPUs kept their allocator.

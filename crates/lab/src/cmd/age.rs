@@ -1,5 +1,5 @@
-//! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot; or the memory of
-//! this machine made so, by `--apply`.
+//! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot; or the memory
+//! of this machine made so, by `--apply`.
 
 use std::path::PathBuf;
 
@@ -44,8 +44,8 @@ pub struct AgeArgs {
     #[arg(default_value_t = 60, conflicts_with = "like")]
     age: u8,
 
-    /// Draw memory like that of this snapshot, or of a recording's start: with its figures of every kind of pageblock in
-    /// each eighth of memory; if a share is ordered too, with its figures alone
+    /// Draw memory like that of this snapshot, or of a recording's start: with its figures of every kind of pageblock
+    /// in each eighth of memory; if a share is ordered too, with its figures alone
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! `freehold age --apply`: this machine's memory made as an age says, while a command runs or for a time, and then undone.
+//! `freehold age --apply`: this machine's memory made as an age says, while a command runs or for a time, and then
+//! undone.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -26,8 +27,8 @@ pub struct ApplyArgs {
     #[arg(long)]
     apply: bool,
 
-    /// What holds the pages that cannot be moved, in equal parts. `pins` lie page by page as drawn; the kernel places the
-    /// others, and the report says what it came to. `movable` is a control: pages that compaction does move
+    /// What holds the pages that cannot be moved, in equal parts. `pins` lie page by page as drawn; the kernel places
+    /// the others, and the report says what it came to. `movable` is a control: pages that compaction does move
     #[arg(long, value_name = "KIND,...", value_delimiter = ',', requires = "apply",
           default_values_t = Kind::UNMOVABLE, help_heading = "With --apply")]
     with: Vec<Kind>,

@@ -66,7 +66,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Most runs of a comparison, each of which builds both machines anew, twice (320 unless said); or rounds of `malloc` (9)
+    /// Most runs of a comparison, each of which builds both machines anew, twice (320 unless said); or rounds of
+    /// `malloc` (9)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
 
@@ -94,7 +95,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH")]
     mallocs: Vec<PathBuf>,
 
-    /// A malloc that can be preloaded, for `malloc` and `corruption`, beside those that are found; may be given several times
+    /// A malloc that can be preloaded, for `malloc` and `corruption`, beside those that are found; may be given several
+    /// times
     #[arg(long, value_name = "NAME=PATH")]
     library: Vec<String>,
 

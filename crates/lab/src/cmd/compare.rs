@@ -1,9 +1,9 @@
 //! `freehold compare`: recordings through the engine under policy A and under each policy B.
 //!
 //! Every replay is exact, so one run of each is enough where memory is plenty. Where it is short, a few pages decide
-//! what follows: there each policy is replayed with its watermarks nudged as well, and what differs by no more than that
-//! is no difference between policies. The rules of the recorded kernel, as far as the engine has them, are replayed in
-//! any case, because only they can be held against what that kernel did.
+//! what follows: there each policy is replayed with its watermarks nudged as well, and what differs by no more than
+//! that is no difference between policies. The rules of the recorded kernel, as far as the engine has them, are
+//! replayed in any case, because only they can be held against what that kernel did.
 
 use std::iter;
 use std::num::NonZeroU16;

@@ -5,9 +5,9 @@
 //! kinds    ways of misuse, each for some sizes
 //! ```
 //!
-//! A case has some blocks of its size in use, and some that were given back. It does what it should not, once, and lives
-//! on: it allocates, writes and frees as any program does. At its end it says whether memory that it was given twice, or
-//! that another wrote to, did it any harm. A malloc that notices ends it before.
+//! A case has some blocks of its size in use, and some that were given back. It does what it should not, once, and
+//! lives on: it allocates, writes and frees as any program does. At its end it says whether memory that it was given
+//! twice, or that another wrote to, did it any harm. A malloc that notices ends it before.
 
 mod blocks;
 mod kinds;

@@ -1,8 +1,8 @@
 //! What programs ask of a malloc, whichever the process has: loads after the classic shapes.
 //!
 //! Each does a fixed amount of work, which a seed determines, and prints at the end what it took: CPU time, the most
-//! memory that was resident, what was in use at the end and resident then. [`cases()`] says which of them stand in which
-//! table of a report.
+//! memory that was resident, what was in use at the end and resident then. [`cases()`] says which of them stand in
+//! which table of a report.
 
 mod begin;
 mod cases;

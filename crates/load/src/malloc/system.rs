@@ -7,7 +7,8 @@ use rustix::process::Pid;
 
 /// Forks; the child does this and ends at once, after so many seconds by a signal.
 pub(super) fn forked(patience: u32, work: impl FnOnce()) -> io::Result<Pid> {
-    // SAFETY: the child calls the malloc, which is what is tried, and ends without any code of other threads or at exit.
+    // SAFETY: the child calls the malloc, which is what is tried, and ends without any code of other threads or at
+    // exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: it sets a timer of this process, no handler is there, and nothing else uses it.

@@ -83,8 +83,8 @@ pub(super) fn mixed(steps: usize) -> Live {
     Live::of(kept.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Threads free an object of somebody else's, and write to their own, which would share a line with another's if the malloc
-/// put them there.
+/// Threads free an object of somebody else's, and write to their own, which would share a line with another's if the
+/// malloc put them there.
 pub(super) fn scratch(rounds: usize) -> Live {
     let given: Vec<Block> = (0..FEW).map(|_| block(8)).collect();
     let threads: Vec<_> = given

@@ -1,9 +1,9 @@
 //! The engine with everything it needs of a process: a heap.
 //!
-//! One address range is reserved for all objects there may ever be, another for the engine's metadata. Memory comes online
-//! in steps when a request finds nothing, 2 MiB at first, and goes back to the system when it is told to
-//! ([`Heap::give_back`]): see `supply`. A heap takes no memory from anybody but the kernel, so that a program's malloc can
-//! be one.
+//! One address range is reserved for all objects there may ever be, another for the engine's metadata. Memory comes
+//! online in steps when a request finds nothing, 2 MiB at first, and goes back to the system when it is told to
+//! ([`Heap::give_back`]): see `supply`. A heap takes no memory from anybody but the kernel, so that a program's malloc
+//! can be one.
 
 mod supply;
 
@@ -163,15 +163,15 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         };
         let ranges = Ranges::reserve::<P, C>(&engine, config.caches)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: they were reserved for this configuration, and go when the heap goes, which is all that gets them; to a
-        // caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
+        // SAFETY: they were reserved for this configuration, and go when the heap goes, which is all that gets them; to
+        // a caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
         let Metadata { allocator, fixed, slab, mut supply } = unsafe { ranges.parts::<P, C>(&engine, config.caches) };
         let allocator = allocator.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         supply.take(allocator, &ranges.memory)?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
         let seed = seed(memory.base);
-        // SAFETY: the kernel has zeroed it. Frames are those of `memory`, mapped for as long as the heap, and accessible
-        // before they are the engine's; the page allocator is the heap's own.
+        // SAFETY: the kernel has zeroed it. Frames are those of `memory`, mapped for as long as the heap, and
+        // accessible before they are the engine's; the page allocator is the heap's own.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, Storage::zeroed(slab)) };
         let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
         slab.fail_without_slab();
@@ -181,8 +181,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         Ok(heap)
     }
 
-    /// At least `size` bytes, aligned to 8; with the default policy to 16 from 9 bytes on, and to the size where that is
-    /// a power of two up to a page.
+    /// At least `size` bytes, aligned to 8; with the default policy to 16 from 9 bytes on, and to the size where that
+    /// is a power of two up to a page.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -222,8 +222,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         &self.ranges.memory
     }
 
-    /// Gives memory that is free back to the system, whole blocks of 2 MiB, up to so many bytes; returns the bytes. Costs
-    /// a lock and a system call a block, in which no lock is held.
+    /// Gives memory that is free back to the system, whole blocks of 2 MiB, up to so many bytes; returns the bytes.
+    /// Costs a lock and a system call a block, in which no lock is held.
     pub fn give_back(&self, bytes: usize) -> usize {
         let mut given = 0;
         while given < bytes {

@@ -6,8 +6,8 @@
 //!                                      +---------- take -----------+
 //! ```
 //!
-//! *Returned* blocks of 2 MiB take no memory. To the engine they are allocated, so that it cannot hand them out; when it
-//! has nothing left, it gets the last one of them again before any memory that was never used.
+//! *Returned* blocks of 2 MiB take no memory. To the engine they are allocated, so that it cannot hand them out; when
+//! it has nothing left, it gets the last one of them again before any memory that was never used.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

@@ -123,7 +123,8 @@ impl Reservation {
     /// zeros then. linux: MREMAP_DONTUNMAP
     ///
     /// # Errors
-    /// If these are not parts of this reservation, or overlap, or the kernel is older than 5.7, or has too many mappings.
+    /// If these are not parts of this reservation, or overlap, or the kernel is older than 5.7, or has too many
+    /// mappings.
     ///
     /// # Safety
     /// Nobody else uses either part meanwhile, and nobody relies on what was at the place that it goes to.

@@ -1,8 +1,8 @@
 //! A few words of each thread: found without a call, without memory, and from a signal handler.
 //!
 //! They lie in the thread's static block, at a distance from its pointer that the loader writes down once ("initial
-//! exec"): reading one is two instructions. What compilers and libraries offer for this may ask for memory when a thread
-//! first comes by, which a malloc cannot. The words of a new thread are zero.
+//! exec"): reading one is two instructions. What compilers and libraries offer for this may ask for memory when a
+//! thread first comes by, which a malloc cannot. The words of a new thread are zero.
 
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 

@@ -36,8 +36,8 @@ const STOP: u32 = 3;
 /// Its name for the C library.
 static THREAD: AtomicU64 = AtomicU64::new(0);
 
-/// Starts it, unless it is there, or the system has no thread for it. Within a slow path: what the C library allocates for
-/// it is of the piece set aside.
+/// Starts it, unless it is there, or the system has no thread for it. Within a slow path: what the C library allocates
+/// for it is of the piece set aside.
 pub(super) fn start() {
     if ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
         return;
@@ -109,8 +109,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Gives this thread a table of files of its own, without any: what it opens has no number of the program's, and what the
-/// program closes is closed. linux: CLOSE_RANGE_UNSHARE
+/// Gives this thread a table of files of its own, without any: what it opens has no number of the program's, and what
+/// the program closes is closed. linux: CLOSE_RANGE_UNSHARE
 fn has_own_files() -> bool {
     const UNSHARE: libc::c_uint = 1 << 1;
     // SAFETY: closes files of no other thread's table.

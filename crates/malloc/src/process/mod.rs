@@ -100,8 +100,8 @@ macro_rules! with_heap {
 }
 use with_heap;
 
-/// Memory as C's malloc gives it: null and `errno` if there is none, an address of its own for no bytes. Costs a section
-/// if this CPU has such an object.
+/// Memory as C's malloc gives it: null and `errno` if there is none, an address of its own for no bytes. Costs a
+/// section if this CPU has such an object.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
     // SAFETY: asks for memory alone.

@@ -1,9 +1,9 @@
-//! What a call may use that finds its own thread within a slow path: a handler of a signal that came just then, what the
-//! loader asks for while the heap is being made, and the thread that this library starts itself.
+//! What a call may use that finds its own thread within a slow path: a handler of a signal that came just then, what
+//! the loader asks for while the heap is being made, and the thread that this library starts itself.
 //!
 //! Memory comes from a piece set aside, by one atomic step, and is used once: a handler rarely comes at such a moment,
-//! and what it takes then is little. When the piece is used up, such a call finds no memory. What is freed goes to a list
-//! that takes no lock either; whoever leaves a slow path next frees it.
+//! and what it takes then is little. When the piece is used up, such a call finds no memory. What is freed goes to a
+//! list that takes no lock either; whoever leaves a slow path next frees it.
 
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};

@@ -1,7 +1,7 @@
 //! `FREEHOLD_OPTIONS=key=value,...`: what a program's user may choose.
 //!
-//! What is not understood is said once, on standard error, and changes nothing. A program that runs with more rights than
-//! its user is not told anything.
+//! What is not understood is said once, on standard error, and changes nothing. A program that runs with more rights
+//! than its user is not told anything.
 
 use core::ffi::CStr;
 use core::fmt::Write;

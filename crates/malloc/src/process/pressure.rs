@@ -1,8 +1,8 @@
 //! Whether memory is short where this process runs: near the limit of its control group, or stalled for it.
 //!
-//! The kernel's files are opened, read and closed at each look: a program that closes all files it did not open, and opens
-//! others, would have us read from those. The helper does so in a table of files of its own. Where there are no such files,
-//! memory is never short.
+//! The kernel's files are opened, read and closed at each look: a program that closes all files it did not open, and
+//! opens others, would have us read from those. The helper does so in a table of files of its own. Where there are no
+//! such files, memory is never short.
 //!
 //! linux: Documentation/admin-guide/cgroup-v2.rst, Documentation/accounting/psi.rst
 

@@ -5,9 +5,9 @@
 //! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
 //! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
-//! When the limit of the control group is near, or the helper sees that memory is short ([`pressure`](super::pressure)),
-//! all that is free goes back. What CPUs have at hand is given back by those on which nobody asks
-//! ([`spread`](super::spread)).
+//! When the limit of the control group is near, or the helper sees that memory is short
+//! ([`pressure`](super::pressure)), all that is free goes back. What CPUs have at hand is given back by those on which
+//! nobody asks ([`spread`](super::spread)).
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
 //! and no huge page.
@@ -46,8 +46,8 @@ pub(super) const TICK: u32 = 250;
 pub(super) struct Returns {
     /// The moment of the last look at what is old, or for a helper.
     last: AtomicU32,
-    /// Bytes that must be free in the heap before it is asked again, after it had no whole block to give; forgotten with
-    /// the moment.
+    /// Bytes that must be free in the heap before it is asked again, after it had no whole block to give; forgotten
+    /// with the moment.
     ask_heap_at: AtomicUsize,
     /// Bytes in use at the last look whether a limit is near.
     looked_at: AtomicUsize,

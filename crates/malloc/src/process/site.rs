@@ -1,8 +1,8 @@
 //! Who asked: the address that a call of the C library's functions returns to.
 //!
-//! Fast paths do not look. A slow path that ends a function begins with the stack as that function found it, and so with
-//! the return address on top of it, or in the register that holds it: there it is taken, in a step that does no more
-//! ([`hand_on_site`]).
+//! Fast paths do not look. A slow path that ends a function begins with the stack as that function found it, and so
+//! with the return address on top of it, or in the register that holds it: there it is taken, in a step that does no
+//! more ([`hand_on_site`]).
 
 use core::fmt;
 

@@ -1,11 +1,12 @@
 //! Which CPUs have objects at hand, and since when nobody asked on them for more.
 //!
 //! What a CPU has is its own, so a program has as much idle memory as CPUs that it has ever run on. In a container on a
-//! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have objects,
-//! and those on which somebody asks at this moment: one more takes those of another on which nobody does. And a CPU on
-//! which nobody has asked for a while gives its own back.
+//! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have
+//! objects, and those on which somebody asks at this moment: one more takes those of another on which nobody does. And
+//! a CPU on which nobody has asked for a while gives its own back.
 //!
-//! A slow path says where it runs and when, in a byte of that CPU: nothing is written as long as the byte says this moment.
+//! A slow path says where it runs and when, in a byte of that CPU: nothing is written as long as the byte says this
+//! moment.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU32};
@@ -40,8 +41,8 @@ impl Spread {
         Spread { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
     }
 
-    /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than may
-    /// and it has not asked at this moment.
+    /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than
+    /// may and it has not asked at this moment.
     #[inline]
     pub fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
         let last = &self.last[usize::from(cpu.0) % CPUS];

@@ -171,8 +171,8 @@ impl Malloc {
         let options = Options::of_environment();
         let memory = memory_bytes().next_power_of_two();
         let limit = address_space_limit();
-        // Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where they are counted,
-        // most is left to the program.
+        // Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where they are
+        // counted, most is left to the program.
         let [objects, runs] = match limit {
             None => [memory.saturating_mul(2), memory.saturating_mul(8)],
             Some(limit) => [limit / 8, limit / 3],

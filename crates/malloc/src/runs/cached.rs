@@ -1,7 +1,7 @@
 //! A few runs that a CPU has at hand.
 //!
-//! A CPU has eight places. A run of up to 32 pages goes into one of the first six, one of up to 256 into one of the last
-//! two. A place is one word, which says where a run begins and how long it is, and which is taken and left by one
+//! A CPU has eight places. A run of up to 32 pages goes into one of the first six, one of up to 256 into one of the
+//! last two. A place is one word, which says where a run begins and how long it is, and which is taken and left by one
 //! atomic step. So no lock is held that a signal could find, and it does not matter if a thread is moved to another CPU
 //! meanwhile. A step on a word that was another in between and is the same again is right: the same word is the same
 //! run.

@@ -1,8 +1,8 @@
-//! Runs for a process that wants to notice: each ends before pages that nobody can access, and one that is given back is
-//! held for a while, without memory and inaccessible. So what goes beyond its end, or comes too late, ends at once.
+//! Runs for a process that wants to notice: each ends before pages that nobody can access, and one that is given back
+//! is held for a while, without memory and inaccessible. So what goes beyond its end, or comes too late, ends at once.
 //!
-//! Each change of what can be accessed splits a mapping, of which a process may have some 65,000, for all that it does. So
-//! where very many runs are in use, no more of them have guards, and those that are given back can be accessed.
+//! Each change of what can be accessed splits a mapping, of which a process may have some 65,000, for all that it does.
+//! So where very many runs are in use, no more of them have guards, and those that are given back can be accessed.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -15,8 +15,8 @@ use super::{Claimed, PAGE, Run, RunError, Runs, refused};
 /// Pages behind a run that nobody can access: addresses alone.
 const GUARD: u32 = 4;
 
-/// Runs in use or held, from which on no more are guarded or made inaccessible: a quarter of the mappings that a process
-/// may have are two for each. linux: DEFAULT_MAX_MAP_COUNT
+/// Runs in use or held, from which on no more are guarded or made inaccessible: a quarter of the mappings that a
+/// process may have are two for each. linux: DEFAULT_MAX_MAP_COUNT
 const GUARDED_MAX: u32 = 8 << 10;
 
 /// A run that was given back, without memory most often, and that nobody has.

@@ -121,8 +121,8 @@ impl Runs {
         Some(Run { start: self.address(first), is_zero: false })
     }
 
-    /// A run of so many pages, from an address on that is a multiple of `align` of them. Takes a lock; a system call for
-    /// each 32 MiB that the range has never used.
+    /// A run of so many pages, from an address on that is a multiple of `align` of them. Takes a lock; a system call
+    /// for each 32 MiB that the range has never used.
     ///
     /// # Errors
     /// If the range has no room, or the system refuses it memory.
@@ -200,9 +200,9 @@ impl Runs {
         self.cached.drain(|first, pages| self.locked(|space| space.put(&self.table, first, pages, now)));
     }
 
-    /// Gives the memory of backed runs back to the system, the largest first, up to so many bytes; those that were freed
-    /// after the moment `until` keep theirs. Returns the bytes. At most 2 MiB a system call, during which no lock is
-    /// held.
+    /// Gives the memory of backed runs back to the system, the largest first, up to so many bytes; those that were
+    /// freed after the moment `until` keep theirs. Returns the bytes. At most 2 MiB a system call, during which no lock
+    /// is held.
     pub fn give_back(&self, bytes: usize, until: u32) -> usize {
         let mut given = 0;
         while given < bytes {

@@ -85,8 +85,8 @@ impl Space {
         Ok(Taken { first, is_empty: kind == Kind::Empty })
     }
 
-    /// Takes a backed run that is too short, and as much of the empty one beside it as is missing. Else memory that is free
-    /// in pieces would stay so, and what is asked for would take more.
+    /// Takes a backed run that is too short, and as much of the empty one beside it as is missing. Else memory that is
+    /// free in pieces would stay so, and what is asked for would take more.
     fn stretch(&mut self, table: &Table, pages: u32) -> Option<u32> {
         let is_empty = |run: u32, missing: u32| matches!(table.at(run), (Kind::Empty, size) if size >= missing);
         let mut beside = None;

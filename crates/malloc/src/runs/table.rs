@@ -49,8 +49,8 @@ struct Edge {
     next: AtomicU32,
 }
 
-/// The edges of a range. Who holds the lock of its space writes them; but for the kind of a run in use or claimed, which
-/// its owner writes.
+/// The edges of a range. Who holds the lock of its space writes them; but for the kind of a run in use or claimed,
+/// which its owner writes.
 #[derive(Debug)]
 pub(super) struct Table {
     edges: Reservation,

@@ -23,8 +23,8 @@ pub fn instructions(roots: &[usize]) -> Vec<usize> {
             FlowControl::UnconditionalBranch => ahead.push(target),
             // What follows a function, or a call that does not return.
             FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => {}
-            // A call at the end, through the linker's table; or a table of another function's, which begins where a call
-            // stands that does not return.
+            // A call at the end, through the linker's table; or a table of another function's, which begins where a
+            // call stands that does not return.
             FlowControl::IndirectBranch => {}
             other => panic!("{instruction} at {address:#x} is {other:?}: no part of a section"),
         }

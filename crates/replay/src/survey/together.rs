@@ -5,9 +5,9 @@
 //! those that one task makes on one CPU, one after the other, of frames that follow each other in memory, if
 //!
 //! - all frames are parts of blocks, which are now given back in single pages; or
-//! - no frame was allocated by itself, or was page cache when the recording started, and there are more than the kernel frees
-//!   of folios in one go. Where some may be targets of migrations, which are allocated without an event too, there must be
-//!   more than a pageblock holds.
+//! - no frame was allocated by itself, or was page cache when the recording started, and there are more than the kernel
+//!   frees of folios in one go. Where some may be targets of migrations, which are allocated without an event too,
+//!   there must be more than a pageblock holds.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
 

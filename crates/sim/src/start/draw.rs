@@ -3,8 +3,8 @@
 //! Free pages, those that cannot move, and those of shrinkers come out as many as were asked for, as far as there is
 //! room; the rest is of files and tasks in the mix that was asked for. What chance decides is where they lie:
 //!
-//! - How many pages that cannot move a pageblock holds, of those that hold some, is drawn evenly over doublings: a few in
-//!   most, many in some. Free pages, or those that can be moved where these are fewer, are drawn likewise for all
+//! - How many pages that cannot move a pageblock holds, of those that hold some, is drawn evenly over doublings: a few
+//!   in most, many in some. Free pages, or those that can be moved where these are fewer, are drawn likewise for all
 //!   pageblocks of a kind.
 //! - Within a part of memory, pageblocks of one kind lie together, 1 to 7 in a row.
 //! - Of free pages and those that can be moved, the fewer come in runs of 1 to 7, the others in runs of 1 to 31.

@@ -1,11 +1,11 @@
 //! What lies where: the figures of each kind of pageblock, in each part of memory.
 //!
 //! How far compaction gets, and how soon the kernel has to put its pages among those that can be moved, depends less on
-//! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is free,
-//! and nobody's memory has to be moved out of there. Where these lie matters too, if less: compaction moves what lies low
-//! to where memory is free high up. So a machine that is drawn like another has the figures of each kind from there, in
-//! each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::assumed`] says what is taken
-//! for granted.
+//! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is
+//! free, and nobody's memory has to be moved out of there. Where these lie matters too, if less: compaction moves what
+//! lies low to where memory is free high up. So a machine that is drawn like another has the figures of each kind from
+//! there, in each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::assumed`] says
+//! what is taken for granted.
 
 use std::collections::BTreeMap;
 
@@ -129,8 +129,8 @@ impl Layout {
     /// What is taken for granted of a machine of which only this is known:
     ///
     /// - Four fifths of what cannot move lie in pageblocks that are three quarters full of it.
-    /// - What is left there, and beside the shrinkers' objects, is free, but for no more than half of all free pages that
-    ///   lie scattered.
+    /// - What is left there, and beside the shrinkers' objects, is free, but for no more than half of all free pages
+    ///   that lie scattered.
     /// - The rest of memory is alike everywhere.
     /// - Each kind of pageblock lies where it lies in three machines that were looked at.
     pub fn assumed(all: &Figures) -> Layout {

@@ -4,8 +4,8 @@
 //! offline, or not there) makes no pageblock, unless it shares one with other pages. Page flags do not tell everything:
 //!
 //! - Pages without flags are free pages on per-CPU lists, and kernel pages. The kernel says how many lie on lists. They
-//!   are taken to be those in pageblocks where nothing else is fixed, since the kernel keeps its pages together; of more
-//!   than that, or fewer, chance decides, run by run.
+//!   are taken to be those in pageblocks where nothing else is fixed, since the kernel keeps its pages together; of
+//!   more than that, or fewer, chance decides, run by run.
 //! - A slab in a Reclaimable pageblock is taken to be full of objects that shrinkers give up; one elsewhere is fixed.
 //! - Pages of tasks and files can be moved. Pinned ones cannot, and flags do not show that.
 

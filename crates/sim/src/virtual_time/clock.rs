@@ -1,8 +1,8 @@
 //! The clocks of all CPUs, and who is next.
 //!
-//! A CPU that does not run has a key among its [`turns`](super::turns), its time and its number in one word. The CPU that
-//! runs has none, so the first key says at any time whether somebody else should run. A CPU that waits for a lock has no
-//! key either: whoever gives it the lock gives it one.
+//! A CPU that does not run has a key among its [`turns`](super::turns), its time and its number in one word. The CPU
+//! that runs has none, so the first key says at any time whether somebody else should run. A CPU that waits for a lock
+//! has no key either: whoever gives it the lock gives it one.
 //!
 //! Every field is a cell of the thread's own, so nothing here allocates, borrows or locks. While no CPU runs, between
 //! two turns, the machine's observer does: it costs no time and never waits.

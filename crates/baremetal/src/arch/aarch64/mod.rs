@@ -1,4 +1,5 @@
-//! The emulator's ARM board, at exception level 1: its interrupt controller (GICv2), timers, a serial port, and the way out.
+//! The emulator's ARM board, at exception level 1: its interrupt controller (GICv2), timers, a serial port, and the way
+//! out.
 
 use core::arch::{asm, global_asm};
 use core::ops::Range;

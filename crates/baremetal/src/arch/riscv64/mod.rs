@@ -1,4 +1,5 @@
-//! The emulator's RISC-V board, in machine mode: timer and calls by the CPUs' own registers, a serial port, the way out.
+//! The emulator's RISC-V board, in machine mode: timer and calls by the CPUs' own registers, a serial port, the way
+//! out.
 
 use core::arch::{asm, global_asm};
 use core::ops::Range;

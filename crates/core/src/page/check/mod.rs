@@ -4,12 +4,12 @@
 //! may differ by what is under way: call it when nothing runs. It proves that
 //!
 //! - every word is that of a state, and every frame in exactly one: a head, inside the block of the head before it,
-//!   reserved, withheld or absent; every block begins where one of its order may, lies in one zone, and in that one's span
-//!   ([`frames`]);
-//! - every pageblock has a type, a zone that there is and an owner that there is, or none; it is for Isolate while somebody
-//!   isolates it, and only then ([`blocks`]);
-//! - every list holds what its length says, each block once, linked both ways, with a word that names this list; what is said
-//!   of free lists without a lock is so ([`lists`], [`cpus`]);
+//!   reserved, withheld or absent; every block begins where one of its order may, lies in one zone, and in that one's
+//!   span ([`frames`]);
+//! - every pageblock has a type, a zone that there is and an owner that there is, or none; it is for Isolate while
+//!   somebody isolates it, and only then ([`blocks`]);
+//! - every list holds what its length says, each block once, linked both ways, with a word that names this list; what
+//!   is said of free lists without a lock is so ([`lists`], [`cpus`]);
 //! - the zones' counters equal the sums over their lists, the lists' counts theirs; limits and watermarks are in order;
 //! - no two free buddies of one type are left unmerged below pageblock order;
 //! - every block's free list is that of its pageblocks' type;

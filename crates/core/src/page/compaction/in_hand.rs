@@ -1,4 +1,5 @@
-//! What a run of compaction has in its hands: free blocks that it took off the lists, linked through their own metadata.
+//! What a run of compaction has in its hands: free blocks that it took off the lists, linked through their own
+//! metadata.
 
 use crate::base::chain::Chain;
 use crate::base::memmap::MemMap;

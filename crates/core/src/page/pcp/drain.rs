@@ -23,8 +23,8 @@ use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 use crate::policy::{PcpPolicy, kswapd};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Puts a claimed block on the list where it belongs: the calling CPU's, or that of the CPU that owns its pageblock,
-    /// as `home` says; `false` if it must go to the zone. Always inline: it is most of a free.
+    /// Puts a claimed block on the list where it belongs: the calling CPU's, or that of the CPU that owns its
+    /// pageblock, as `home` says; `false` if it must go to the zone. Always inline: it is most of a free.
     #[inline(always)]
     pub(in crate::page) fn free_to_pcp(
         &self,
@@ -35,8 +35,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
-        // Where memory is short, or whole pageblocks are few, a page is of more use where it is freed than at home. What
-        // no request asks for meets its buddies at home.
+        // Where memory is short, or whole pageblocks are few, a page is of more use where it is freed than at home.
+        // What no request asks for meets its buddies at home.
         if let Some(owner) = owner
             && (order > Order::COSTLY || (owner != cpu && zone.has_plenty()))
         {

@@ -7,10 +7,10 @@
 //!
 //! Where memory is short, or fewer pageblocks are whole than CPUs are near the zone, a free up to order 3 goes the
 //! ordinary way, to the list of the CPU that frees. Where memory is short, a page that waits for its owner is one that
-//! somebody reclaims for. Where whole pageblocks are few, its owner would give it out again before its buddies come, while
-//! on its way through the zone it is merged and taken last. If that list is locked, it goes home all the same. A larger
-//! block always goes home, where it is cut or merged; one that nobody owns stays on the lists of the CPU that frees it,
-//! unless memory is short.
+//! somebody reclaims for. Where whole pageblocks are few, its owner would give it out again before its buddies come,
+//! while on its way through the zone it is merged and taken last. If that list is locked, it goes home all the same. A
+//! larger block always goes home, where it is cut or merged; one that nobody owns stays on the lists of the CPU that
+//! frees it, unless memory is short.
 //!
 //! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: the
 //! CPU that pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before

@@ -275,8 +275,8 @@ impl PcpLists {
         })
     }
 
-    /// Puts all of a block but its lowest part of `order` on the lists: halves of it, and if it is larger than Linux has
-    /// lists for, so many of `order` that the next requests need no cut. Says how many blocks joined the lists.
+    /// Puts all of a block but its lowest part of `order` on the lists: halves of it, and if it is larger than Linux
+    /// has lists for, so many of `order` that the next requests need no cut. Says how many blocks joined the lists.
     pub(super) fn cut(
         &mut self,
         map: &MemMap<'_>,

@@ -6,8 +6,8 @@
 //! (`drain`), an idle one shrinks with time (`decay` in `drain`). Lists hold pages, not zones: a block on a list
 //! is not free in the eyes of the zone.
 //!
-//! Under the policies that own pageblocks, a list takes large parts and its CPU owns the pageblocks (`owned`): a free of
-//! one of their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a
+//! Under the policies that own pageblocks, a list takes large parts and its CPU owns the pageblocks (`owned`): a free
+//! of one of their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a
 //! whole pageblock goes back as one. Then there are lists for the orders between as well.
 //!
 //! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever

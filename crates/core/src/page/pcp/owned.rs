@@ -36,9 +36,10 @@ use crate::platform::{Event, Platform};
 /// Pageblocks that one refill calls back at most: each is a walk over its frames.
 const RECALLS: u32 = 8;
 /// Blocks of each order from 1 to 3, of a type that cannot move, that smaller requests leave where whole pageblocks are
-/// few or memory is short: for the next request of that order and the one after it. There what replaces them may have to
-/// come out of other types' pageblocks. Larger parts are cut all the same. At most 28 pages of a type stay on a CPU's
-/// lists that way, where Linux cuts none; under `owned-remote` a request that is about to fail gives them back first.
+/// few or memory is short: for the next request of that order and the one after it. There what replaces them may have
+/// to come out of other types' pageblocks. Larger parts are cut all the same. At most 28 pages of a type stay on a
+/// CPU's lists that way, where Linux cuts none; under `owned-remote` a request that is about to fail gives them back
+/// first.
 const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {

@@ -1,9 +1,9 @@
 //! Which pageblocks a CPU owns in part: some of their pages went to the zone, and it may want them back.
 //!
 //! A CPU owns what it took whole, and what was nobody's when it took a part. A block joins its owner's list when one of
-//! its pages becomes free in the zone, or when a part of it made it the CPU's, since others of its pages may be. It leaves the list when
-//! the owner calls it back, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
-//! happens under the zone lock.
+//! its pages becomes free in the zone, or when a part of it made it the CPU's, since others of its pages may be. It
+//! leaves the list when the owner calls it back, or when ownership ends: the block is whole, its type changes, or its
+//! CPU goes offline. All of this happens under the zone lock.
 
 use super::fallback::Wanted;
 use super::locked::LockedZone;

@@ -47,8 +47,9 @@ pub const PAIRED_OFFSET: usize = core::mem::offset_of!(OfCaches, paired);
 #[cfg(not(loom))]
 const _: () = assert!(STRIDE == 4096, "a CPU's words fill a page");
 
-/// One CPU's words, cache by cache: the first ones of all slots, and then the second ones. So what the fast path of most
-/// policies uses lies close, eight caches to a line, and the second words, of which it needs none, are in nobody's way.
+/// One CPU's words, cache by cache: the first ones of all slots, and then the second ones. So what the fast path of
+/// most policies uses lies close, eight caches to a line, and the second words, of which it needs none, are in nobody's
+/// way.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct OfCaches {
@@ -81,8 +82,8 @@ impl OfCaches {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<'m> {
-    /// What the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the address
-    /// of a slab's metadata.
+    /// What the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the
+    /// address of a slab's metadata.
     pub main: &'m AtomicU64,
     /// The word paired with it: the address of a slab or of a sheaf; 0 for none.
     pub paired: &'m AtomicU64,
@@ -263,9 +264,9 @@ pub enum Fenced {
 /// section: it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that
 /// it owns), and between its first read and its one committing store nothing else that runs on that CPU executes any
 /// part of a section; or none of it happened. What [`portable`](section) does in a section says what each must do.
-/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says [`Fenced::Ended`], each
-/// section on that CPU that had begun before the call has ended, its store is visible to the caller, and what the caller
-/// stored before is visible to all later ones.
+/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says [`Fenced::Ended`],
+/// each section on that CPU that had begun before the call has ended, its store is visible to the caller, and what the
+/// caller stored before is visible to all later ones.
 pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;

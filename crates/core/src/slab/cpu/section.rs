@@ -19,8 +19,8 @@ use crate::slab::word::{first_of, is_mark};
 ///
 /// # Safety
 /// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote
-/// there is visible; `fence` says [`Fenced::Ended`] when the section that was between the two on that CPU at the call has
-/// ended, with what it wrote visible. All CPUs that are named are below `cpus`.
+/// there is visible; `fence` says [`Fenced::Ended`] when the section that was between the two on that CPU at the call
+/// has ended, with what it wrote visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
     type Section<'a>

@@ -103,8 +103,8 @@ impl Top {
     }
 }
 
-/// What stands in a slot for a sheaf that is not there: the mark below nothing, and the mark above it, so that a section
-/// finds no object, and no room.
+/// What stands in a slot for a sheaf that is not there: the mark below nothing, and the mark above it, so that a
+/// section finds no object, and no room.
 #[derive(Debug)]
 #[repr(C)]
 pub struct NoSheaf {

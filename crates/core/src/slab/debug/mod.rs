@@ -1,12 +1,13 @@
 //! Debugging: a cache made with any of [`CacheFlags::DEBUG`] has each allocation and each free checked.
 //!
-//! 1. CPUs hold no objects of such a cache, so that each request and each free comes here: fast paths find an empty list,
-//!    and no address that is an object's ([`Hot`](super::hot::Hot)). Other caches pay nothing.
-//! 2. Both are done under the lock of the slab's node, on the list that the slab keeps itself; pages are asked for and given back
-//!    with no lock held. Costs the check of every byte around the object, and with poison of every byte in it.
+//! 1. CPUs hold no objects of such a cache, so that each request and each free comes here: fast paths find an empty
+//!    list, and no address that is an object's ([`Hot`](super::hot::Hot)). Other caches pay nothing.
+//! 2. Both are done under the lock of the slab's node, on the list that the slab keeps itself; pages are asked for and
+//!    given back with no lock held. Costs the check of every byte around the object, and with poison of every byte in
+//!    it.
 //! 3. What is found damaged is reported ([`Platform::slab_error`]) once the lock is free, and is not used again: a free
-//!    object is taken off its list for good, one in use is not freed. What lies around it is written anew, so that it is
-//!    reported once.
+//!    object is taken off its list for good, one in use is not freed. What lies around it is written anew, so that it
+//!    is reported once.
 //!
 //! What an object looks like is in [`object`], who had it in [`track`], walks over whole caches in [`validate`].
 

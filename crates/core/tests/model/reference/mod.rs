@@ -4,9 +4,9 @@
 //! of the rule, and looks things up by searching. It predicts the exact frame of every allocation and the exact order
 //! of every list; where engine and reference part, one of them has misread the rules.
 //!
-//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that CPUs own,
-//! `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners` and
-//! `memory` what moves, `background` kswapd and kcompactd, `reserve` what is given back.
+//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that CPUs
+//! own, `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners`
+//! and `memory` what moves, `background` kswapd and kcompactd, `reserve` what is given back.
 
 pub mod background;
 pub mod compaction;

@@ -12,7 +12,8 @@
 //! not noticed           a read of a small block that is free (it reads a pattern, which is no address); a write far away
 //! ```
 //!
-//! Requests find objects with their CPU as in any process, if by a longer way. New slabs hand out theirs in random order.
+//! Requests find objects with their CPU as in any process, if by a longer way. New slabs hand out theirs in random
+//! order.
 
 mod faults;
 mod held;

@@ -9,13 +9,13 @@
 //! dump      a profile as a file
 //! ```
 //!
-//! Each request of a process that is profiled counts down a word of its thread before it takes what is at hand, on a way
-//! beside that of other processes. A request that is sampled gets a run of pages of its own, so that frees of objects
-//! are what they are without: only a free of a run looks whether it was a sample. Where no profile is asked for, nothing
-//! is counted; who has no hand looks at one word more.
+//! Each request of a process that is profiled counts down a word of its thread before it takes what is at hand, on a
+//! way beside that of other processes. A request that is sampled gets a run of pages of its own, so that frees of
+//! objects are what they are without: only a free of a run looks whether it was a sample. Where no profile is asked
+//! for, nothing is counted; who has no hand looks at one word more.
 //!
-//! A profile is written at exit ([`at_exit`]), when it is asked for ([`write()`]), and by a signal, whose handler writes it
-//! at once unless it has interrupted the allocator: then the thread's next request does, or the helper.
+//! A profile is written at exit ([`at_exit`]), when it is asked for ([`write()`]), and by a signal, whose handler
+//! writes it at once unless it has interrupted the allocator: then the thread's next request does, or the helper.
 
 mod dump;
 mod path;

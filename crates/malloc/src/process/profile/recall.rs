@@ -1,10 +1,10 @@
 //! Stacks that were taken before, and how to see that one is still there.
 //!
-//! To walk a stack takes a third of a microsecond a call; to look whether each return address of a walk is where it was,
-//! a few steps. If a function is at the same place of the stack with the same return address, its caller goes on at the
-//! same place with the same stack pointer; so its frame has the same size, and the next address is the one to look at.
-//! Only a frame that takes room as it goes could have another size; then what lies there would have to be that very
-//! address. Processors that return by a register leave no such trail, and recall nothing.
+//! To walk a stack takes a third of a microsecond a call; to look whether each return address of a walk is where it
+//! was, a few steps. If a function is at the same place of the stack with the same return address, its caller goes on
+//! at the same place with the same stack pointer; so its frame has the same size, and the next address is the one to
+//! look at. Only a frame that takes room as it goes could have another size; then what lies there would have to be that
+//! very address. Processors that return by a register leave no such trail, and recall nothing.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicBool;

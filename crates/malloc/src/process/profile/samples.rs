@@ -1,8 +1,8 @@
 //! The samples that are in use: where each block is, what was asked for it, and who did.
 //!
-//! A sampled block has a run of pages of its own. So a free of an ordinary object has nothing to look up, and a free of a
-//! run looks into one word of its first page: the place of its sample, or 0. Those words and the samples lie in address
-//! ranges of their own, accessible as far as they were needed; they take no memory from anybody but the kernel.
+//! A sampled block has a run of pages of its own. So a free of an ordinary object has nothing to look up, and a free of
+//! a run looks into one word of its first page: the place of its sample, or 0. Those words and the samples lie in
+//! address ranges of their own, accessible as far as they were needed; they take no memory from anybody but the kernel.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -1,9 +1,9 @@
 //! The calls that led to a request: return addresses, the latest first.
 //!
 //! They are found by `_Unwind_Backtrace` of `libgcc_s`, which C++ programs have loaded already, and which needs no more
-//! than the tables that exceptions need. It is looked for once, when profiling starts, so that nothing is linked for it;
-//! without it stacks are empty. It may allocate and take the loader's lock: so stacks are taken outside of slow paths, and
-//! a word of the thread says that what is asked for meanwhile is not sampled.
+//! than the tables that exceptions need. It is looked for once, when profiling starts, so that nothing is linked for
+//! it; without it stacks are empty. It may allocate and take the loader's lock: so stacks are taken outside of slow
+//! paths, and a word of the thread says that what is asked for meanwhile is not sampled.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::{MaybeUninit, transmute};

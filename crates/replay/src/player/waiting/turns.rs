@@ -1,9 +1,9 @@
 //! Whose turn it is: requests that take time are asked, wait, and are served; their tasks catch up.
 //!
-//! A request that stalled in the recording is asked when it began to stall there, and its event, which came when it had its
-//! page, finds it answered or under way. A task whose request is under way does nothing else: what it does next waits in
-//! its queue. Afterwards it catches up as fast as it can: what it did between two events it is taken to do while it is
-//! late.
+//! A request that stalled in the recording is asked when it began to stall there, and its event, which came when it had
+//! its page, finds it answered or under way. A task whose request is under way does nothing else: what it does next
+//! waits in its queue. Afterwards it catches up as fast as it can: what it did between two events it is taken to do
+//! while it is late.
 
 use std::cmp::Reverse;
 
