@@ -7,10 +7,28 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
 
+/// What is known of the code at an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// It is the function's.
+    Function,
+    /// It is, if the call before it returns; else another function may begin there.
+    BehindCall,
+}
+
 /// Addresses of all instructions that can be reached from `roots`. Calls are stepped over.
 pub fn instructions(roots: &[usize]) -> Vec<usize> {
     let mut found = BTreeSet::new();
-    let mut ahead = roots.to_vec();
+    let mut ahead = walk(roots.to_vec(), Known::Function, &mut found);
+    while !ahead.is_empty() {
+        ahead = walk(ahead, Known::BehindCall, &mut found);
+    }
+    found.into_iter().collect()
+}
+
+/// Finds what can be reached from there without a call; returns what lies behind calls.
+fn walk(mut ahead: Vec<usize>, known: Known, found: &mut BTreeSet<usize>) -> Vec<usize> {
+    let mut behind_calls = Vec::new();
     while let Some(address) = ahead.pop() {
         if !found.insert(address) {
             continue;
@@ -18,18 +36,20 @@ pub fn instructions(roots: &[usize]) -> Vec<usize> {
         let instruction = decode(address);
         let (next, target) = (instruction.next_ip() as usize, instruction.near_branch_target() as usize);
         match instruction.flow_control() {
-            FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => ahead.push(next),
+            FlowControl::Next => ahead.push(next),
+            FlowControl::Call | FlowControl::IndirectCall => behind_calls.push(next),
             FlowControl::ConditionalBranch => ahead.extend([next, target]),
             FlowControl::UnconditionalBranch => ahead.push(target),
             // What follows a function, or a call that does not return.
             FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => {}
-            // A call at the end, through the linker's table; or a table of another function's, which begins where a
-            // call stands that does not return.
-            FlowControl::IndirectBranch => {}
+            // A call at the end, through the linker's table.
+            FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
+            // By a table of another function's, which begins behind a call that does not return.
+            FlowControl::IndirectBranch if known == Known::BehindCall => {}
             other => panic!("{instruction} at {address:#x} is {other:?}: no part of a section"),
         }
     }
-    found.into_iter().collect()
+    behind_calls
 }
 
 /// The instruction at an address of code.
