@@ -91,7 +91,7 @@ impl OfCpu {
                 .map(|object| self.leave(object.as_ptr()))
                 .is_ok(),
             1 => KERNEL.alloc_pages(Gfp::ATOMIC, Order::new((tick / 4 % 3) as u8)).is_ok(),
-            2 => Box::try_new_or(tick),
+            2 => can_box(tick),
             _ => {
                 self.leave(null_mut());
                 true
@@ -111,25 +111,18 @@ impl OfCpu {
     }
 }
 
-/// What the stable `Box` has no word for.
-trait TryNew {
-    /// Whether a box of this could be had; it is dropped.
-    fn try_new_or(value: u64) -> bool;
-}
-
-impl TryNew for Box<u64> {
-    fn try_new_or(value: u64) -> bool {
-        let layout = core::alloc::Layout::new::<u64>();
-        // SAFETY: the layout has bytes, and the memory is given back at once.
-        unsafe {
-            let memory = alloc::alloc::alloc(layout).cast::<u64>();
-            if memory.is_null() {
-                return false;
-            }
-            memory.write(value);
-            let boxed = Box::from_raw(memory);
-            *boxed == value
+/// Whether a box of this could be had, for which the stable `Box` has no word; it is dropped.
+fn can_box(value: u64) -> bool {
+    let layout = core::alloc::Layout::new::<u64>();
+    // SAFETY: the layout has bytes, and the memory is given back at once.
+    unsafe {
+        let memory = alloc::alloc::alloc(layout).cast::<u64>();
+        if memory.is_null() {
+            return false;
         }
+        memory.write(value);
+        let boxed = Box::from_raw(memory);
+        *boxed == value
     }
 }
 

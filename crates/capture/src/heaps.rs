@@ -27,23 +27,25 @@ pub struct SeenHeap {
 
 /// Heaps that were seen, with times of the clock. A program that a process becomes has another heap.
 #[derive(Debug, Default)]
-pub struct Heaps {
-    /// When each process began.
-    started: Vec<u64>,
-    seen: Vec<HeapFacts>,
+pub struct Heaps(Vec<Heap>);
+
+/// One of them, and when its process began.
+#[derive(Debug)]
+struct Heap {
+    started: u64,
+    facts: HeapFacts,
 }
 
 impl Heaps {
     /// Adds what was seen before `now`.
     pub fn note(&mut self, now: u64, seen: Vec<SeenHeap>) {
         for SeenHeap { age, pid, started, name, threads, moment } in seen {
-            let is_same = |(&began, heap): (&u64, &HeapFacts)| (began, heap.pid, &heap.name) == (started, pid, &name);
-            let at = self.started.iter().zip(&self.seen).position(is_same).unwrap_or_else(|| {
-                self.started.push(started);
-                self.seen.push(HeapFacts { pid, name, ..HeapFacts::default() });
-                self.seen.len() - 1
+            let is_same = |heap: &Heap| (heap.started, heap.facts.pid, &heap.facts.name) == (started, pid, &name);
+            let at = self.0.iter().position(is_same).unwrap_or_else(|| {
+                self.0.push(Heap { started, facts: HeapFacts { pid, name, ..HeapFacts::default() } });
+                self.0.len() - 1
             });
-            let heap = &mut self.seen[at];
+            let heap = &mut self.0[at].facts;
             heap.threads.extend(threads);
             heap.threads.sort_unstable();
             heap.threads.dedup();
@@ -61,7 +63,7 @@ impl Heaps {
 
     /// All of them, with times since `start`.
     pub fn since(&self, start: u64) -> Vec<HeapFacts> {
-        let mut heaps = self.seen.clone();
+        let mut heaps: Vec<_> = self.0.iter().map(|heap| heap.facts.clone()).collect();
         for moment in heaps.iter_mut().flat_map(|heap| &mut heap.moments) {
             moment.time = moment.time.saturating_sub(start);
         }

@@ -1,5 +1,8 @@
 //! The heap as a whole: what is in use, by size; how full blocks are; and what pins those that are nearly empty.
 
+use std::collections::BTreeMap;
+
+use freehold::slab::Cache;
 use freehold_malloc::runs::PAGE;
 use serde::Serialize;
 
@@ -237,22 +240,37 @@ impl Block {
 }
 
 fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
-    let row = |cache: &freehold::slab::Cache| {
-        let parts = || blocks.iter().flat_map(|block| &block.parts).filter(|part| part.cache == cache.id.get());
-        let sum = |of: fn(&Part) -> u32| parts().map(|part| u64::from(of(part))).sum::<u64>();
-        let slabs = sum(|part| part.slabs);
-        SizeRow {
-            name: cache.name.as_str().to_owned(),
-            size: cache.object_size(),
-            objects: sum(|part| part.objects),
-            at_hand: sum(|part| part.at_hand),
-            room: slabs * u64::from(cache.layout.objects),
-            slabs,
-            bytes: slabs * u64::from(cache.layout.order.pages()) * PAGE_BYTES,
-            blocks: parts().count() as u64,
-        }
+    let row = |cache: &Cache| SizeRow {
+        name: cache.name.as_str().to_owned(),
+        size: cache.object_size(),
+        ..SizeRow::default()
     };
-    caches.iter().map(row).filter(|row| row.slabs > 0).collect()
+    let add = |row: &mut SizeRow, cache: &Cache, _: &Block, part: &Part| {
+        let slabs = u64::from(part.slabs);
+        row.objects += u64::from(part.objects);
+        row.at_hand += u64::from(part.at_hand);
+        row.room += slabs * u64::from(cache.layout.objects);
+        row.slabs += slabs;
+        row.bytes += slabs * u64::from(cache.layout.order.pages()) * PAGE_BYTES;
+        row.blocks += 1;
+    };
+    by_cache(blocks.iter(), caches, row, add)
+}
+
+/// A row for each cache that has slabs in some of these blocks, to which each part that it has of one is added.
+fn by_cache<'b, R>(
+    blocks: impl Iterator<Item = &'b Block>,
+    caches: &Caches,
+    row: impl Fn(&Cache) -> R,
+    add: impl Fn(&mut R, &Cache, &Block, &Part),
+) -> Vec<R> {
+    let mut rows: BTreeMap<u8, R> = BTreeMap::new();
+    for (block, part) in blocks.flat_map(|block| block.parts.iter().map(move |part| (block, part))) {
+        if let Some(cache) = caches.get(part.cache) {
+            add(rows.entry(part.cache).or_insert_with(|| row(cache)), cache, block, part);
+        }
+    }
+    rows.into_values().collect()
 }
 
 fn memory(blocks: &[Block], sizes: &[SizeRow], runs: &Runs) -> MemoryRow {
@@ -284,22 +302,16 @@ fn fullness(blocks: &[Block]) -> Vec<FullnessRow> {
 }
 
 fn pins(blocks: &[Block], caches: &Caches) -> Vec<PinRow> {
-    let sparse = || blocks.iter().filter(|block| block.is_sparse());
-    let row = |cache: &freehold::slab::Cache| {
-        let mut row = PinRow { name: cache.name.as_str().to_owned(), ..PinRow::default() };
-        for (block, part) in sparse().flat_map(|block| block.parts.iter().map(move |part| (block, part))) {
-            if part.cache == cache.id.get() {
-                row.blocks += 1;
-                row.alone += u64::from(block.parts.len() == 1);
-                row.unused += u64::from(part.objects == 0);
-                row.slabs += u64::from(part.slabs);
-                row.objects += u64::from(part.objects);
-                row.at_hand += u64::from(part.at_hand);
-            }
-        }
-        row
+    let row = |cache: &Cache| PinRow { name: cache.name.as_str().to_owned(), ..PinRow::default() };
+    let add = |row: &mut PinRow, _: &Cache, block: &Block, part: &Part| {
+        row.blocks += 1;
+        row.alone += u64::from(block.parts.len() == 1);
+        row.unused += u64::from(part.objects == 0);
+        row.slabs += u64::from(part.slabs);
+        row.objects += u64::from(part.objects);
+        row.at_hand += u64::from(part.at_hand);
     };
-    let mut rows: Vec<_> = caches.iter().map(row).filter(|row| row.blocks > 0).collect();
+    let mut rows = by_cache(blocks.iter().filter(|block| block.is_sparse()), caches, row, add);
     rows.sort_by_key(|row| std::cmp::Reverse((row.blocks, row.alone)));
     rows
 }

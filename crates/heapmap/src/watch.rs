@@ -26,10 +26,7 @@ const PROCESSES: usize = 256;
 
 /// A thread that looks at heaps. It ends after the value.
 #[derive(Debug)]
-pub struct Watcher {
-    roots: Sender<u32>,
-    seen: Receiver<Seen>,
-}
+pub struct Watcher(Receiver<Seen>);
 
 /// A heap that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,27 +48,22 @@ pub struct Seen {
 }
 
 impl Watcher {
-    /// Starts the thread, which waits for a process. If there can be none, nothing will be seen.
-    pub fn start() -> Watcher {
-        let (roots, root) = mpsc::channel();
+    /// Looks at this process and at those below it from now on, as far as they have Freehold's malloc and may be read.
+    /// If there can be no such thread, nothing will be seen.
+    pub fn of(root: u32) -> Watcher {
         let (tell, seen) = mpsc::channel();
         let look = move || {
-            if let (Ok(caches), Ok(root)) = (Caches::of_this_version(), root.recv()) {
+            if let Ok(caches) = Caches::of_this_version() {
                 look_again_and_again(&caches, root, &tell);
             }
         };
         let _started = thread::Builder::new().name("heaps".to_owned()).spawn(look);
-        Watcher { roots, seen }
-    }
-
-    /// Looks at this process and at those below it from now on, as far as they have Freehold's malloc and may be read.
-    pub fn watch(&self, root: u32) {
-        let _ended = self.roots.send(root);
+        Watcher(seen)
     }
 
     /// What was seen since the last call.
     pub fn seen(&self) -> impl Iterator<Item = Seen> + '_ {
-        self.seen.try_iter()
+        self.0.try_iter()
     }
 }
 

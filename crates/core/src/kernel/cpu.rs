@@ -21,12 +21,12 @@ use crate::slab::cpu::CACHES_MAX;
 ///   compiler move an access to memory across it (an `asm!` without `nomem` does not).
 /// - A CPU answers a [`call`](Self::call) in an interrupt handler, by [`Kernel::answer`], and nowhere else.
 pub unsafe trait Cpu: Promises + Sized + 'static {
-    /// How many CPUs there may be, from 1 up: their numbers are below it. Each costs some 100 KiB of metadata.
+    /// How many CPUs there may be, from 1 up: their numbers are below it. Each costs some 22 KiB of metadata.
     const CPUS: u16;
     /// The rules that the engine follows; what only others need is not in the program.
     const POLICY: Policy = Policy::FREEHOLD;
-    /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 500
-    /// bytes and 80 a CPU, be there a cache of it or not.
+    /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 400
+    /// bytes, and 64 a CPU, be there a cache of it or not.
     const CACHES: u16 = CACHES_MAX as u16;
     /// Bytes of a page: a power of two, 4 KiB or more.
     const PAGE_SIZE: u32 = 4096;

@@ -44,9 +44,10 @@
 //!
 //! [`SlabAllocator::shrink`] gives back all of it.
 //!
-//! Beside them stand `address` and `bits` (objects, slabs and sets of objects, as values), `config` (what is asked for
-//! when a cache is made), `layout` (sizes), `cache` (what was decided), `freelist` (links inside free objects), `check`
-//! (the proof that nothing is lost), `debug` (caches whose objects are checked, each time).
+//! Beside them stand `memory` (what an allocator is given), `address` and `bits` (objects, slabs and sets of objects, as
+//! values), `config` (what is asked for when a cache is made), `layout` (sizes), `cache` (what was decided), `freelist`
+//! (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are checked, each
+//! time).
 
 pub mod address;
 pub mod bitmap;
@@ -72,6 +73,7 @@ mod free;
 mod id;
 mod kmalloc;
 mod map;
+mod memory;
 mod mix;
 mod node;
 mod pages;
@@ -85,7 +87,6 @@ mod usage;
 
 use core::alloc::Layout;
 use core::fmt;
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
 pub use cache::{Cache, Name};
@@ -98,13 +99,14 @@ pub use error::{CreateError, ObjectError, ObjectFreeError};
 pub use id::CacheId;
 pub use kmalloc::{KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
+pub use memory::{Memory, own_caches};
 pub use usage::{CacheUsage, Tables};
 
 use crate::base::atomic::AtomicU64;
 use crate::base::carve::{Carver, Plan, Storage};
 use crate::base::lock::Locked;
 use crate::base::published::Published;
-use crate::base::{CpuId, NodeId, Order, Pfn};
+use crate::base::{CpuId, NodeId, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
 use crate::policy::Policy;
@@ -117,49 +119,6 @@ use partial::{OfCpu, OfNode, Partial};
 use sheaves::Barn;
 use sizes::SizeTable;
 use slab::{Owner, Slab};
-
-/// The memory whose frames the page allocator under the slab manages, and the number of caches that it is for.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// The first frame that objects may be in: not one at address 0, as frame 0 is where addresses are frames.
-    pub first: Pfn,
-    /// Its address; as far from a multiple of the largest block as the frame is.
-    pub base: NonNull<u8>,
-    /// Frames, from that one on, that objects may be in.
-    pub pages: u32,
-    /// Numbers for caches: those that the allocator [makes itself](own_caches), and those that are made later.
-    pub caches: u16,
-}
-
-/// Numbers for caches that the allocator itself takes under a policy: for kmalloc's sizes and sheaves, and two that no
-/// cache has.
-pub const fn own_caches(policy: &Policy) -> u16 {
-    // Loom's world has none of them.
-    if cfg!(loom) { CACHES_MAX as u16 } else { (2 + sizes::sizes(policy.slab.sizes).len() + sheaves::KINDS) as u16 }
-}
-
-impl Memory {
-    /// Refuses memory at which packed words or masks could not point, and numbers of caches that are none.
-    fn expect_usable(&self, page_size: u32, own: u16) -> Result<(), SlabError> {
-        if !(own.into()..=CACHES_MAX).contains(&self.caches.into()) {
-            return Err(SlabError::Caches);
-        }
-        let largest = u64::from(page_size) << Order::MAX.get();
-        let first = u64::from(self.first.raw()) * u64::from(page_size);
-        if !(self.base.as_ptr().addr() as u64).wrapping_sub(first).is_multiple_of(largest) {
-            return Err(SlabError::Base);
-        }
-        if self.first.checked_offset(self.pages).is_none() {
-            return Err(SlabError::Frames);
-        }
-        let base = self.base.as_ptr().addr() as u64;
-        let bytes = u64::from(self.pages) * u64::from(page_size);
-        if !(has_48_bits(base) && base.checked_add(bytes.saturating_sub(1)).is_some_and(has_48_bits)) {
-            return Err(SlabError::Address);
-        }
-        Ok(())
-    }
-}
 
 /// Slabs over a page allocator, for CPUs whose primitive is `C`.
 ///
@@ -238,14 +197,10 @@ impl fmt::Display for SlabError {
 
 impl core::error::Error for SlabError {}
 
-/// Whether an address is what its lower 48 bits say: packed words keep those ([`word`]).
-fn has_48_bits(address: u64) -> bool {
-    ((address << 16) as i64 >> 16) as u64 == address
-}
-
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, 20 KiB to 36 KiB a CPU
-    /// by how large a lock is, some 64 KiB a node, and some 58 KiB besides.
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs, nodes and numbers for caches: 33 for each 4 KiB; and
+    /// for 256 numbers 20 KiB to 36 KiB a CPU by how large a lock is, some 64 KiB a node, and some 58 KiB besides. Of
+    /// these, each number takes 64 or 128 bytes a CPU, and some 400 with one node.
     ///
     /// # Panics
     /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
@@ -432,59 +387,5 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// The node that a slab's memory is on.
     fn node_of(&self, pfn: Pfn) -> NodeId {
         self.pages.zone_of(pfn).node()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Frames of the largest block.
-    const BLOCK: u32 = Order::MAX.pages();
-
-    #[test]
-    fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
-        let bytes = 4096 << Order::MAX.get();
-        let memory = |first, base| Memory {
-            first: Pfn::new(first),
-            base: NonNull::without_provenance(base),
-            pages: 1,
-            caches: 1,
-        };
-        let at = |base| core::num::NonZero::new(base).expect("it is not 0");
-        for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
-            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Ok(()), "{first} {base:#x}");
-        }
-        for (first, base) in [(0, bytes / 2), (0, bytes + 4096), (1, bytes), (3, bytes + 2 * 4096)] {
-            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Err(SlabError::Base), "{first} {base:#x}");
-        }
-    }
-
-    #[test]
-    fn memory_ends_where_frames_and_addresses_do() {
-        let whole = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
-        let last = u32::MAX - (u32::MAX % BLOCK);
-        let memory = |first, base, pages| Memory {
-            first: Pfn::new(first),
-            base: NonNull::without_provenance(base),
-            pages,
-            caches: 1,
-        };
-        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096, 1), Ok(()));
-        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096, 1), Err(SlabError::Frames));
-        let end = 1_usize << 47;
-        let below = core::num::NonZero::new(end - whole.get()).expect("it is not 0");
-        assert_eq!(memory(0, below, BLOCK).expect_usable(4096, 1), Ok(()), "its last byte has an address of 47 bits");
-        assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096, 1), Err(SlabError::Address));
-    }
-
-    #[test]
-    fn addresses_beyond_48_bits_are_seen() {
-        for address in [0, 1 << 46, (1 << 47) - 1, !0 << 47, !0] {
-            assert!(has_48_bits(address), "{address:#x}");
-        }
-        for address in [1 << 47, 1 << 48, 1 << 51, (!0 << 47) - 1] {
-            assert!(!has_48_bits(address), "{address:#x}");
-        }
     }
 }

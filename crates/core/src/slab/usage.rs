@@ -11,14 +11,11 @@ use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, STRIDE};
 use super::entry::CacheRef;
 use super::layout::Layout;
+use super::mix::mixed;
 use super::slab::Slab;
 use super::{SlabAllocator, map};
 use crate::base::Pfn;
 use crate::platform::Platform;
-
-/// FNV-1a's numbers.
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// How many slabs and objects a cache has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +62,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                         held = self.find_cache(kind);
                     }
                     held.as_ref().map_or(1, |cache| {
-                        active[kind.index()] += u64::from(self.active_in(cache, pfn));
+                        active[kind.index()] += u64::from(self.map.slab(pfn).active(cache));
                         cache.layout.order.pages()
                     })
                 }
@@ -75,15 +72,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         active
     }
 
-    fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
-        self.map.slab(pfn).active(cache)
-    }
-
     /// A number for what the caches are like: allocators that say the same lay their slabs and sheaves out alike. What
     /// mangles links is not looked at.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = FNV_BASIS;
-        let mut add = |number: u64| hash = (hash ^ number).wrapping_mul(FNV_PRIME);
+        let mut hash = 0;
+        let mut add = |number: u64| hash = mixed(hash ^ number);
         [Slab::SIZE as u64, STRIDE as u64].into_iter().for_each(&mut add);
         for cache in self.each_cache() {
             let Layout { first, size, link, objects, order, .. } = cache.layout;

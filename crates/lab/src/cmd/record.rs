@@ -130,8 +130,8 @@ fn lost(events: u64) -> String {
 struct Line {
     bar: ProgressBar,
     before: (Instant, u64),
-    heaps: Watcher,
-    is_watching: bool,
+    /// Looks at the heaps of the command, once there is one.
+    heaps: Option<Watcher>,
 }
 
 impl Line {
@@ -139,7 +139,7 @@ impl Line {
         let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
-        Line { bar, before: (Instant::now(), 0), heaps: Watcher::start(), is_watching: false }
+        Line { bar, before: (Instant::now(), 0), heaps: None }
     }
 
     fn say(&self, words: String) {
@@ -174,10 +174,7 @@ impl Watch for Line {
     }
 
     fn heaps(&mut self, command: u32) -> Vec<SeenHeap> {
-        if !std::mem::replace(&mut self.is_watching, true) {
-            self.heaps.watch(command);
-        }
-        self.heaps.seen().map(seen_heap).collect()
+        self.heaps.get_or_insert_with(|| Watcher::of(command)).seen().map(seen_heap).collect()
     }
 
     fn writing(&mut self, decoded: u64) {

@@ -51,8 +51,8 @@ pub struct HeapConfig {
     pub policy: Policy,
     /// What the kernel should back it with.
     pub huge_pages: HugePages,
-    /// Numbers for caches, from what the policy [takes itself](freehold::slab::own_caches) to 256. Each costs some 500
-    /// bytes, and 80 a CPU, be there a cache of it or not.
+    /// Numbers for caches, from what the policy [takes itself](freehold::slab::own_caches) to 256. Each costs some 400
+    /// bytes, and 64 a CPU, be there a cache of it or not.
     pub caches: u16,
 }
 

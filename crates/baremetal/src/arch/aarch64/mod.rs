@@ -6,20 +6,16 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::Outcome;
 use super::fdt::DeviceTree;
+use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::memory::KERNEL;
 use crate::{interrupts, together};
 
-/// The most CPUs.
-pub const CPUS_MAX: u16 = 8;
 /// Between two ticks at least, and how much more it may be: units of 16 ns.
 pub const TICK_MIN: u32 = 200;
 /// See [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 1_300;
 
-/// Bytes of each CPU's stack.
-const STACK_BYTES: usize = 64 << 10;
 /// Where the emulator leaves the device tree: where memory begins.
 const TREE: usize = 0x4000_0000;
 const SERIAL: usize = 0x900_0000;
@@ -56,10 +52,6 @@ global_asm!(include_str!("boot.s"));
 // SAFETY: only the addresses are used.
 unsafe extern "C" {
     static start: u8;
-    static kernel_start: u8;
-    static kernel_end: u8;
-    static text_start: u8;
-    static text_end: u8;
 }
 
 /// CPUs that the device tree has.
@@ -209,16 +201,6 @@ pub fn start_cpus(running: &AtomicU32) {
     while running.load(Acquire) < all {
         core::hint::spin_loop();
     }
-}
-
-/// Where the kernel lies.
-pub fn image() -> Range<u64> {
-    (&raw const kernel_start) as u64..(&raw const kernel_end) as u64
-}
-
-/// Its code.
-pub fn text() -> Range<usize> {
-    (&raw const text_start).addr()..(&raw const text_end).addr()
 }
 
 /// What further CPUs start from: the kernel itself.

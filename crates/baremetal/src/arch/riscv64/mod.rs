@@ -6,20 +6,16 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::Outcome;
 use super::fdt::DeviceTree;
+use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::memory::KERNEL;
 use crate::{interrupts, together};
 
-/// The most CPUs.
-pub const CPUS_MAX: u16 = 8;
 /// Between two ticks at least, and how much more it may be: units of 100 ns.
 pub const TICK_MIN: u32 = 30;
 /// See [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 200;
 
-/// Bytes of each CPU's stack.
-const STACK_BYTES: usize = 64 << 10;
 /// A word for each CPU: 1 interrupts it.
 const CALLS: usize = 0x200_0000;
 /// Eight bytes for each CPU: when its timer interrupts it.
@@ -44,13 +40,9 @@ global_asm!(
 );
 global_asm!(include_str!("boot.s"));
 
-// SAFETY: the first is a word that CPUs wait for; of the others only the addresses are used.
+// SAFETY: it is a word that CPUs wait for.
 unsafe extern "C" {
     static may_start: AtomicU32;
-    static kernel_start: u8;
-    static kernel_end: u8;
-    static text_start: u8;
-    static text_end: u8;
 }
 
 /// CPUs that the device tree has.
@@ -173,16 +165,6 @@ pub fn start_cpus(running: &AtomicU32) {
     while running.load(Acquire) < CPUS.load(Relaxed) {
         core::hint::spin_loop();
     }
-}
-
-/// Where the kernel lies.
-pub fn image() -> Range<u64> {
-    (&raw const kernel_start) as u64..(&raw const kernel_end) as u64
-}
-
-/// Its code.
-pub fn text() -> Range<usize> {
-    (&raw const text_start).addr()..(&raw const text_end).addr()
 }
 
 /// What further CPUs start from: the kernel itself.

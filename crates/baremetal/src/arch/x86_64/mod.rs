@@ -9,15 +9,11 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
-use super::Outcome;
+use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::together;
 
 pub use apic::{TICK_MIN, TICK_SPREAD, call};
 
-/// The most CPUs.
-pub const CPUS_MAX: u16 = 8;
-/// Bytes of each CPU's stack.
-const STACK_BYTES: usize = 64 << 10;
 /// Where a further CPU starts, in real mode.
 const TRAMPOLINE: usize = 0x8000;
 
@@ -33,10 +29,6 @@ global_asm!(
 
 // SAFETY: they are places of the linker's and the assembler's, of which only the addresses are used.
 unsafe extern "C" {
-    static kernel_start: u8;
-    static kernel_end: u8;
-    static text_start: u8;
-    static text_end: u8;
     static trampoline_start: u8;
     static trampoline_end: u8;
 }
@@ -166,16 +158,6 @@ const LEVEL_PACKAGE: u32 = 1;
 /// The name of a CPU to the interrupt controller.
 fn name_of(cpu: u16) -> usize {
     NAMES[usize::from(cpu)].load(Relaxed)
-}
-
-/// Where the kernel lies.
-pub fn image() -> Range<u64> {
-    (&raw const kernel_start) as u64..(&raw const kernel_end) as u64
-}
-
-/// Its code.
-pub fn text() -> Range<usize> {
-    (&raw const text_start).addr()..(&raw const text_end).addr()
 }
 
 /// What further CPUs start from.

@@ -1,0 +1,123 @@
+//! What an allocator of objects is given: memory, and numbers for caches.
+
+use core::ptr::NonNull;
+
+use super::cpu::CACHES_MAX;
+use super::{SlabError, sheaves, sizes};
+use crate::base::{Order, Pfn};
+use crate::policy::Policy;
+
+/// The memory whose frames the page allocator under the slab manages, and the number of caches that it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// The first frame that objects may be in: not one at address 0, as frame 0 is where addresses are frames.
+    pub first: Pfn,
+    /// Its address; as far from a multiple of the largest block as the frame is.
+    pub base: NonNull<u8>,
+    /// Frames, from that one on, that objects may be in.
+    pub pages: u32,
+    /// Numbers for caches: those that the allocator [makes itself](own_caches), and those that are made later.
+    pub caches: u16,
+}
+
+/// Numbers for caches that the allocator itself takes under a policy: for kmalloc's sizes and sheaves, and two that no
+/// cache has.
+pub const fn own_caches(policy: &Policy) -> u16 {
+    // Loom's world has none of them.
+    if cfg!(loom) { CACHES_MAX as u16 } else { (2 + sizes::sizes(policy.slab.sizes).len() + sheaves::KINDS) as u16 }
+}
+
+impl Memory {
+    /// Refuses memory at which packed words or masks could not point, and numbers of caches that are none.
+    pub(super) fn expect_usable(&self, page_size: u32, own: u16) -> Result<(), SlabError> {
+        if !(own.into()..=CACHES_MAX).contains(&self.caches.into()) {
+            return Err(SlabError::Caches);
+        }
+        let largest = u64::from(page_size) << Order::MAX.get();
+        let first = u64::from(self.first.raw()) * u64::from(page_size);
+        if !(self.base.as_ptr().addr() as u64).wrapping_sub(first).is_multiple_of(largest) {
+            return Err(SlabError::Base);
+        }
+        if self.first.checked_offset(self.pages).is_none() {
+            return Err(SlabError::Frames);
+        }
+        let base = self.base.as_ptr().addr() as u64;
+        let bytes = u64::from(self.pages) * u64::from(page_size);
+        if !(has_48_bits(base) && base.checked_add(bytes.saturating_sub(1)).is_some_and(has_48_bits)) {
+            return Err(SlabError::Address);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an address is what its lower 48 bits say: packed words keep those ([`word`]).
+fn has_48_bits(address: u64) -> bool {
+    ((address << 16) as i64 >> 16) as u64 == address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of the largest block.
+    const BLOCK: u32 = Order::MAX.pages();
+
+    #[test]
+    fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
+        let bytes = 4096 << Order::MAX.get();
+        let memory = |first, base| Memory {
+            first: Pfn::new(first),
+            base: NonNull::without_provenance(base),
+            pages: 1,
+            caches: 1,
+        };
+        let at = |base| core::num::NonZero::new(base).expect("it is not 0");
+        for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
+            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Ok(()), "{first} {base:#x}");
+        }
+        for (first, base) in [(0, bytes / 2), (0, bytes + 4096), (1, bytes), (3, bytes + 2 * 4096)] {
+            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Err(SlabError::Base), "{first} {base:#x}");
+        }
+    }
+
+    #[test]
+    fn there_are_numbers_for_the_allocators_own_caches_and_not_more_than_a_byte_says() {
+        let base = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
+        let memory = |caches| Memory { first: Pfn::new(0), base: NonNull::without_provenance(base), pages: 1, caches };
+        for (caches, own, expected) in [(5, 5, Ok(())), (4, 5, Err(SlabError::Caches)), (0, 1, Err(SlabError::Caches))]
+        {
+            assert_eq!(memory(caches).expect_usable(4096, own), expected, "{caches} of {own}");
+        }
+        let all = CACHES_MAX as u16;
+        assert_eq!(memory(all).expect_usable(4096, 1), Ok(()));
+        assert_eq!(memory(all + 1).expect_usable(4096, 1), Err(SlabError::Caches));
+    }
+
+    #[test]
+    fn memory_ends_where_frames_and_addresses_do() {
+        let whole = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
+        let last = u32::MAX - (u32::MAX % BLOCK);
+        let memory = |first, base, pages| Memory {
+            first: Pfn::new(first),
+            base: NonNull::without_provenance(base),
+            pages,
+            caches: 1,
+        };
+        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096, 1), Ok(()));
+        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096, 1), Err(SlabError::Frames));
+        let end = 1_usize << 47;
+        let below = core::num::NonZero::new(end - whole.get()).expect("it is not 0");
+        assert_eq!(memory(0, below, BLOCK).expect_usable(4096, 1), Ok(()), "its last byte has an address of 47 bits");
+        assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096, 1), Err(SlabError::Address));
+    }
+
+    #[test]
+    fn addresses_beyond_48_bits_are_seen() {
+        for address in [0, 1 << 46, (1 << 47) - 1, !0 << 47, !0] {
+            assert!(has_48_bits(address), "{address:#x}");
+        }
+        for address in [1 << 47, 1 << 48, 1 << 51, (!0 << 47) - 1] {
+            assert!(!has_48_bits(address), "{address:#x}");
+        }
+    }
+}
