@@ -2,8 +2,9 @@
 //!
 //! It is a workspace of its own, for a processor without an operating system, so the gate's lints and formatter do not
 //! see it: both are run here. A boot prints what the kernel finds, and ends with the code that the kernel gives. Each
-//! processor boots with the checks of debug builds, and as shipped, with more CPUs; and a PC with interrupts between
-//! any two instructions, which an emulator else takes between blocks of them.
+//! processor boots with the checks of debug builds; as shipped, with more CPUs; and on a clock that counts instructions,
+//! so that the kernel can count them, and be interrupted after each. A PC boots once more with interrupts between any
+//! two instructions, which an emulator else takes between blocks of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,15 +68,27 @@ impl Arch {
     fn boots(self) -> &'static [Boot] {
         match self {
             Arch::X86_64 => &BOOTS,
-            Arch::Aarch64 | Arch::Riscv64 => &BOOTS[..2],
+            Arch::Aarch64 | Arch::Riscv64 => &BOOTS[..3],
         }
     }
 
-    /// What of this the gate has time for: a boot with the checks of debug builds, and of the first one as shipped.
+    /// What of this the gate has time for: a boot with the checks of debug builds, and of the first one as shipped, and
+    /// counted.
     fn gate_boots(self) -> &'static [Boot] {
         match self {
-            Arch::X86_64 => &BOOTS[..2],
+            Arch::X86_64 => &BOOTS[..3],
             Arch::Aarch64 | Arch::Riscv64 => &BOOTS[..1],
+        }
+    }
+
+    /// The power of two of nanoseconds that an instruction takes on a clock that counts them: as many as the timer's
+    /// smallest delay lasts, or a little more. And the CPUs: where a CPU that waits for another does nothing that an
+    /// emulator notices, there is one.
+    fn counted(self) -> (&'static str, &'static str) {
+        match self {
+            Arch::X86_64 => ("shift=0", "2"),
+            Arch::Aarch64 => ("shift=4", "1"),
+            Arch::Riscv64 => ("shift=7", "1"),
         }
     }
 }
@@ -92,13 +105,16 @@ struct Boot {
 enum Steps {
     /// Between blocks of them, as they are translated.
     Blocks,
+    /// After as many of them as the timer is told: they are what time consists of.
+    Counted,
     /// Between any two.
     Single,
 }
 
-const BOOTS: [Boot; 3] = [
+const BOOTS: [Boot; 4] = [
     Boot { profile: "checked", cpus: "2", steps: Steps::Blocks },
     Boot { profile: "release", cpus: "4", steps: Steps::Blocks },
+    Boot { profile: "release", cpus: "2", steps: Steps::Counted },
     Boot { profile: "release", cpus: "2", steps: Steps::Single },
 ];
 
@@ -176,7 +192,7 @@ fn cannot_boot(arch: Arch) -> Option<String> {
 }
 
 /// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
-fn own_cargo() -> Command {
+pub fn own_cargo() -> Command {
     let mut command = cargo();
     command.current_dir(root().join("crates/baremetal"));
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env("CARGO_TARGET_DIR", target());
@@ -185,7 +201,12 @@ fn own_cargo() -> Command {
 
 fn build(arch: Arch, profile: &str) -> Result<PathBuf, Error> {
     command::run(own_cargo().args(["build", "--quiet", "--profile", profile, "--target", arch.target()]))?;
-    Ok(target().join(arch.target()).join(profile).join("baremetal"))
+    Ok(built(arch.target(), profile).join("baremetal"))
+}
+
+/// Where what is built for a processor lies.
+pub fn built(target_name: &str, profile: &str) -> PathBuf {
+    target().join(target_name).join(profile)
 }
 
 fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
@@ -193,10 +214,15 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
     let mut emulator = Command::new("timeout");
     emulator.args(["--kill-after", "5", SECONDS_MAX, program]).args(machine);
     emulator.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio", "-m", "256M"]);
-    emulator.args(["-smp", boot.cpus]).arg("-kernel").arg(kernel);
-    if boot.steps == Steps::Single {
-        emulator.args(single_steps(program)?);
-    }
+    match boot.steps {
+        Steps::Blocks => emulator.args(["-smp", boot.cpus]),
+        Steps::Counted => {
+            let (instruction, cpus) = arch.counted();
+            emulator.args(["-smp", cpus, "-icount", instruction])
+        }
+        Steps::Single => emulator.args(["-smp", boot.cpus]).args(single_steps(program)?),
+    };
+    emulator.arg("-kernel").arg(kernel);
     println!("$ {}", command::line(&emulator));
     let ended =
         emulator.status().map_err(|error| Error::Failed(format!("`{program}` could not be started: {error}")))?;

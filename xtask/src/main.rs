@@ -1,10 +1,10 @@
-//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `findings`, `oracle`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `weigh`, `findings`, `oracle`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product depends on
 //! this package. Start reading at the task you care about: [`tidy`] holds the rules about how the sources look, [`ci`]
 //! runs every check that a change must pass and [`nightly`] those that take too long for that, both [`stage`] by stage,
 //! [`mutants`] edits the core by mistake and sees whether a test notices, [`baremetal`] boots the kernel in the tree,
-//! [`programs`] writes pages that stand on measurements.
+//! [`weigh`] says what a kernel pays in code, [`programs`] writes pages that stand on measurements.
 
 mod baremetal;
 mod ci;
@@ -15,6 +15,7 @@ mod nightly;
 mod programs;
 mod stage;
 mod tidy;
+mod weigh;
 mod workspace;
 
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Boot the small kernel of crates/baremetal in an emulator.
     Boot(baremetal::Args),
+    /// Say how much of the engine's code is in a kernel that uses it.
+    Weigh,
     /// Write the pages of docs/findings: simulate or time what each stands on.
     Findings(programs::Args),
     /// Hold the engine against real kernels, booted in QEMU: the suite, predictions, and their page.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Boot(args) => baremetal::run(&args),
+        Task::Weigh => weigh::run(),
         Task::Findings(args) => programs::findings(&args),
         Task::Oracle(args) => programs::oracle(&args),
     };

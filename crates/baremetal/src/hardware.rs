@@ -34,8 +34,8 @@ unsafe impl Cpu for Hardware {
         arch::call(cpu);
     }
 
-    fn irqs_disabled() -> bool {
-        arch::irqs_disabled()
+    fn irqs_disabled() -> Option<bool> {
+        Some(arch::irqs_disabled())
     }
 }
 

@@ -3,12 +3,14 @@
 use alloc::boxed::Box;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64};
 
 use freehold::base::{Gfp, Order};
 
 use crate::arch::{self, CPUS_MAX};
 use crate::memory::KERNEL;
+use crate::paths::PATHS;
+use crate::places::Places;
 
 /// What handlers of one CPU have.
 pub struct OfCpu {
@@ -33,13 +35,18 @@ pub static CPUS: [OfCpu; CPUS_MAX as usize] = [const {
     }
 }; CPUS_MAX as usize];
 
-/// Whether handlers allocate.
-static ARE_BUSY: AtomicBool = AtomicBool::new(false);
+/// What handlers do: a [`Busy`].
+static BUSY: AtomicU8 = AtomicU8::new(Busy::No as u8);
 
-/// Bytes of code of which it is noted whether an interrupt came there.
-const CODE_MAX: usize = 1 << 20;
-/// A bit a byte of code.
-static CAME_AT: [AtomicU32; CODE_MAX / 32] = [const { AtomicU32::new(0) }; CODE_MAX / 32];
+/// Where ticks came.
+pub static CAME_AT: Places = Places::new();
+/// Where those came that were to come in fast paths.
+pub static CAME_AT_PATHS: Places = Places::new();
+/// Where interrupts can come in fast paths.
+pub static CAN_COME_AT: Places = Places::new();
+
+/// So long until a tick, in any timer's units, that it does not disturb what is done meanwhile.
+pub const FAR: u32 = 1 << 30;
 
 /// Whether this CPU is in a handler.
 pub fn is_in_handler() -> bool {
@@ -48,16 +55,19 @@ pub fn is_in_handler() -> bool {
 
 /// Has handlers allocate from now on, or no more.
 pub fn keep_busy(busy: Busy) {
-    ARE_BUSY.store(busy == Busy::Yes, Relaxed);
+    BUSY.store(busy as u8, Relaxed);
 }
 
-/// Whether handlers allocate.
+/// What handlers do at each tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Busy {
-    /// At each tick.
-    Yes,
     /// They only count.
     No,
+    /// They allocate or free, one thing in turn.
+    Yes,
+    /// They go through the fast paths themselves; and no tick comes before it is asked for.
+    AtPaths,
 }
 
 /// A tick came at this address. Returns how long until the next, in the timer's units.
@@ -66,14 +76,15 @@ pub fn tick(address: usize) -> u32 {
     let here = &CPUS[usize::from(arch::cpu())];
     let tick = here.ticks.load(Relaxed);
     here.ticks.store(tick + 1, Relaxed);
-    let place = address.wrapping_sub(arch::text().start);
-    if let Some(word) = CAME_AT.get(place / 32) {
-        word.fetch_or(1 << (place % 32), Relaxed);
+    CAME_AT.note(address);
+    let busy = BUSY.load(Relaxed);
+    if busy == Busy::AtPaths as u8 && arch::cpu() == 0 {
+        CAME_AT_PATHS.note(address);
+        here.handle(|| here.walk_paths(tick));
+        return FAR;
     }
-    if ARE_BUSY.load(Relaxed) {
-        here.is_in_handler.store(true, Relaxed);
-        here.work(tick);
-        here.is_in_handler.store(false, Relaxed);
+    if busy == Busy::Yes as u8 {
+        here.handle(|| here.work(tick));
     }
     // Not in step with anything; and what is interrupted has as long as what interrupts it, however slow the machine
     // is.
@@ -81,7 +92,29 @@ pub fn tick(address: usize) -> u32 {
     arch::TICK_MIN + spread + arch::clock().wrapping_sub(began) as u32
 }
 
+/// The processor stops before an instruction, and an interrupt could come there or not.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub fn stopped(address: usize, irqs_on: bool) {
+    if irqs_on {
+        CAN_COME_AT.note(address);
+    }
+}
+
 impl OfCpu {
+    fn handle(&self, work: impl FnOnce()) {
+        self.is_in_handler.store(true, Relaxed);
+        work();
+        self.is_in_handler.store(false, Relaxed);
+    }
+
+    /// Takes what the interrupted path may be about to take, and leaves it, or what it is about to give back.
+    fn walk_paths(&self, tick: u64) {
+        self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
+        PATHS.iter().for_each(|path| (path.walk)());
+        let object = if tick.is_multiple_of(2) { KERNEL.kmalloc(64, Gfp::ATOMIC).ok() } else { None };
+        self.leave(object.map_or(null_mut(), NonNull::as_ptr));
+    }
+
     /// One request of each kind, in turn; an object stays until the next tick.
     fn work(&self, tick: u64) {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
@@ -129,9 +162,4 @@ fn can_box(value: u64) -> bool {
 /// Frees what handlers have left, once they are not busy any more.
 pub fn clear() {
     CPUS.iter().for_each(|cpu| cpu.leave(null_mut()));
-}
-
-/// How many addresses of the code interrupts came at.
-pub fn places() -> u32 {
-    CAME_AT.iter().map(|word| word.load(Relaxed).count_ones()).sum()
 }

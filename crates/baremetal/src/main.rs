@@ -17,10 +17,13 @@
 extern crate alloc;
 
 mod arch;
+mod clock;
 mod console;
 mod hardware;
 mod interrupts;
 mod memory;
+mod paths;
+mod places;
 mod scenes;
 mod together;
 

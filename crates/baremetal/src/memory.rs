@@ -45,16 +45,15 @@ pub fn set_up(map: impl Iterator<Item = Region> + Clone) {
     let end = usable.map(|region| region.end).max().expect("there is memory") >> 21 << 21;
     END.store((end >> 20) as u32, Relaxed);
     let later = Region::reserved(end - PLUGGED_LATER, PLUGGED_LATER * 2);
-    let boot = Boot { reserved: &[arch::image(), arch::trampoline(), cma()], end_max: end, ..Boot::default() };
-    // SAFETY: the loader's map is true, and memory is mapped where it is; what is in use of it is reserved. No other
-    // CPU runs.
+    let reserved = &[arch::image(), arch::trampoline(), cma()];
+    let boot = Boot { direct_map: arch::DIRECT_MAP, reserved, end_max: end, ..Boot::default() };
+    // SAFETY: the loader's map is true, and memory is mapped there; what is in use of it is reserved. No other CPU
+    // runs.
     unsafe { KERNEL.init(map.chain(core::iter::once(later)), &boot) }.expect("the map has room for it");
     say!("{} MiB of memory up to {end:#x}, the kernel at {:#x?}", free_pages() >> 8, arch::image());
 }
 
 /// Pages that are free.
 pub fn free_pages() -> u64 {
-    // SAFETY: zones are only looked at.
-    let pages = unsafe { KERNEL.pages() }.expect("it is set up");
-    pages.zones().iter().map(|zone| zone.free_pages()).sum()
+    KERNEL.stats().free
 }

@@ -6,6 +6,7 @@
 mod boot;
 mod conformance;
 mod group;
+pub mod loom;
 mod malloc;
 pub mod planted;
 mod profile;
@@ -14,6 +15,6 @@ pub mod sanitizer;
 mod smoke;
 pub mod soak;
 mod stages;
-mod uncoupled;
+pub mod uncoupled;
 
 pub use stages::STAGES;

@@ -35,7 +35,6 @@ impl Subject {
             // What the heap is tried with comes along.
             members: &["crates/core", "crates/malloc", "crates/load"],
             left_out: &[
-                "crates/core/tests/loom",
                 "crates/core/tests/planted_race.rs",
                 "crates/malloc/tests/budget/",
                 "crates/malloc/tests/injection/",

@@ -9,7 +9,7 @@ mod interpreter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::baremetal;
-use crate::ci::{sanitizer, soak};
+use crate::ci::{loom, sanitizer, soak, uncoupled};
 use crate::error::Error;
 use crate::mutants;
 use crate::stage::{Outcome, Stage};
@@ -22,7 +22,7 @@ const DAY: u64 = 24 * 60 * 60;
 const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the night.
-pub static STAGES: [Stage; 6] = [
+pub static STAGES: [Stage; 8] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
         name: "address",
@@ -31,6 +31,18 @@ pub static STAGES: [Stage; 6] = [
         run: sanitizer::address,
     },
     Stage { name: "sanitizer", summary: "no race in any test with threads", budget: 900, run: sanitizer::full },
+    Stage {
+        name: "loom",
+        summary: "pages and objects come home in every order of steps",
+        budget: 900,
+        run: loom::full,
+    },
+    Stage {
+        name: "uncoupled",
+        summary: "all tests of what pages do, where no flag values coincide",
+        budget: 900,
+        run: uncoupled::full,
+    },
     Stage { name: "soak", summary: "threads, signals and moves lose nothing for minutes", budget: 900, run: long_soak },
     Stage {
         name: "baremetal",

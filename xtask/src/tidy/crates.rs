@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 25] = [
+const FLOORS: [(&str, &[&str]); 26] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -22,6 +22,7 @@ const FLOORS: [(&str, &[&str]); 25] = [
     ("freehold-pprof", &[]),
     ("freehold-preload", &["freehold-malloc"]),
     ("freehold-baremetal", &["freehold"]),
+    ("freehold-loom", &[]),
     ("freehold-objects", &[]),
     ("freehold-registry", &["freehold"]),
     ("freehold-capture", &["freehold-trace"]),

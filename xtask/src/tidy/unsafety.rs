@@ -11,15 +11,16 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 21] = [
+const PLACES: [(&str, &str); 22] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("crates/core/src/kernel/", "takes a machine's memory at its word, and hands it out"),
     ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/examples/kernel.rs", "shows what a kernel says of its machine, and hands memory over"),
-    ("crates/core/tests/", "implements locks that loom knows, or that preempt; frees objects, and damages them"),
-    ("crates/baremetal/src/", "is a kernel: there is nothing below it"),
+    ("crates/core/tests/", "implements locks that preempt; frees objects, and damages them"),
+    ("crates/loom/tests/", "implements locks that loom knows, and frees objects"),
+    ("crates/baremetal/", "is a kernel: there is nothing below it"),
     ("crates/malloc/", "is handed and hands out raw memory"),
     ("crates/preload/", "has the C library's functions"),
     ("crates/fiber/src/", "suspends code in the middle of a call"),

@@ -65,7 +65,7 @@ fn give_back() -> bool {
     while let Some(page) = next {
         // SAFETY: the list was taken out whole, so its pages are ours; each was one.
         next = NonNull::new(unsafe { page.cast::<*mut u8>().read() });
-        let pfn = Pfn::new((page.as_ptr().addr() >> 12) as u32);
+        let pfn = Pfn::new((KERNEL.virt_to_phys(page.as_ptr()) >> 12) as u32);
         // SAFETY: it was taken apart once, by `take`.
         drop(unsafe { Pages::<Hardware>::from_raw(pfn, Order::ZERO) });
     }

@@ -1,5 +1,7 @@
 //! What is tried, one after the other; after each, nothing may be lost.
 
+mod counts;
+mod everywhere;
 mod exhaustion;
 mod heap;
 mod misuse;
@@ -28,7 +30,7 @@ struct Scene {
     play: fn(),
 }
 
-const SCENES: [Scene; 9] = [
+const SCENES: [Scene; 11] = [
     Scene { name: "heap: boxes, vectors, maps, any alignment", ticks: Busy::Yes, play: heap::play },
     Scene { name: "misuse: double frees and strangers are refused", ticks: Busy::No, play: misuse::play },
     Scene { name: "storm: all CPUs, each other's objects and pages", ticks: Busy::Yes, play: storm::play },
@@ -37,6 +39,8 @@ const SCENES: [Scene; 9] = [
     Scene { name: "ranges: neighbours and a CMA area", ticks: Busy::Yes, play: ranges::play },
     Scene { name: "plugged: memory comes and goes", ticks: Busy::Yes, play: plugged::play },
     Scene { name: "offline: a CPU goes, and comes back", ticks: Busy::Yes, play: offline::play },
+    Scene { name: "everywhere: a tick at each instruction of the fast paths", ticks: Busy::No, play: everywhere::play },
+    Scene { name: "counts: fast paths in instructions", ticks: Busy::No, play: counts::play },
     Scene { name: "policies: every other set of rules", ticks: Busy::No, play: policies::play },
 ];
 
@@ -58,7 +62,7 @@ pub fn play() {
         say!("CPU {cpu}: {ticks} ticks, {requests} of them with requests, {refused} found no memory");
         assert!(requests > 0, "no tick of CPU {cpu} allocated");
     }
-    say!("interrupts came at {} addresses", interrupts::places());
+    say!("interrupts came at {} addresses", interrupts::CAME_AT.count());
 }
 
 /// The proof that nothing is lost, when nobody else runs.

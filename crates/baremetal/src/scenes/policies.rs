@@ -51,8 +51,8 @@ macro_rules! rules {
                     arch::call(cpu);
                 }
 
-                fn irqs_disabled() -> bool {
-                    arch::irqs_disabled()
+                fn irqs_disabled() -> Option<bool> {
+                    Some(arch::irqs_disabled())
                 }
             }
         )*
@@ -89,8 +89,9 @@ fn set_up<H: Cpu>() {
     // The kernel on it has it for ever.
     core::mem::forget(range);
     let map = [Region::usable(start, u64::from(PAGES) << 12)];
-    // SAFETY: the range is nobody else's, and mapped where it is.
-    unsafe { H::kernel().init(map.into_iter(), &Boot::default()) }.expect("there is room");
+    let boot = Boot { direct_map: arch::DIRECT_MAP, ..Boot::default() };
+    // SAFETY: the range is nobody else's, and mapped there.
+    unsafe { H::kernel().init(map, &boot) }.expect("there is room");
 }
 
 fn work<H: Cpu>(cpu: u32) {

@@ -90,6 +90,7 @@ bitflags::bitflags! {
 impl Gfp {
     /// The migratetype the request asks for; `None` where both mobility bits are set, which is illegal.
     /// linux: include/linux/gfp.h:gfp_migratetype
+    #[inline]
     pub const fn migratetype(self) -> Option<MigrateType> {
         let mobility = (self.bits() >> 3 & 3) as usize;
         if mobility < MigrateType::PCP_COUNT { Some(MigrateType::from_index(mobility)) } else { None }
@@ -97,6 +98,7 @@ impl Gfp {
 
     /// The highest zone the request may use; `None` where the zone modifiers contradict each other.
     /// linux: include/linux/gfp.h:gfp_zone
+    #[inline]
     pub const fn highest_zone(self) -> Option<ZoneKind> {
         match self.bits() & 0xf {
             0x0 | 0x2 | 0x8 => Some(ZoneKind::Normal),

@@ -46,6 +46,7 @@ impl MigrateType {
     ///
     /// # Panics
     /// If there is none.
+    #[inline]
     pub const fn from_index(index: usize) -> MigrateType {
         // Spelled out, so that it compiles to a comparison and no load: every free comes by here.
         match index {

@@ -1,58 +1,41 @@
 //! Zeroed memory of the host's (feature `host`): tables of which only what is used costs memory.
 //!
-//! The system hands out zeros, and a page of them for each that is touched. A table that begins as zeros is therefore
-//! not written at first, and what nobody comes to costs nothing. Metadata is all written, so it comes in huge pages,
+//! The system hands out zeros, and a page of them for each that is touched; whoever asks the global allocator for much
+//! that is zero gets such pages. A table that begins as zeros is therefore not written at first, and what nobody comes
+//! to costs nothing. Metadata is all written, so it comes in huge pages,
 //! where the system has them for who asks: that of a machine of 24 GiB has 100 MB, 26,000 small pages, and each costs a
 //! page fault.
 
 extern crate std;
 
-use core::alloc::Layout;
-use core::marker::PhantomData;
 use core::mem::{self, MaybeUninit};
 use core::ops::{Deref, DerefMut};
-use std::alloc::handle_alloc_error;
+use std::vec;
 use std::vec::Vec;
 
-use memmap2::MmapMut;
-
 use super::carve::Storage;
-
-/// Bytes from which memory is mapped on its own: a huge page.
-const MAPPED_MIN: usize = 2 << 20;
 
 /// Memory that is zeros until it is first handed on as [`Storage`].
 #[derive(Debug)]
 pub struct ZeroedBytes {
-    place: Place,
+    bytes: Vec<u8>,
     is_zeroed: bool,
-}
-
-#[derive(Debug)]
-enum Place {
-    Heap(Vec<MaybeUninit<u8>>),
-    Mapped(MmapMut),
 }
 
 impl ZeroedBytes {
     /// So many bytes, of any alignment. Aborts if there is no memory, as a `Vec` does.
     pub fn new(len: usize) -> ZeroedBytes {
-        let place = match len {
-            0..MAPPED_MIN => Place::Heap(std::vec![MaybeUninit::new(0); len]),
-            _ => Place::Mapped(huge(map(len))),
-        };
-        ZeroedBytes { place, is_zeroed: true }
+        ZeroedBytes { bytes: in_huge_pages(vec![0; len]), is_zeroed: true }
     }
 
     /// The memory, to carve from: known to be zeros the first time.
     pub fn storage(&mut self) -> Storage<'_> {
-        let bytes = match &mut self.place {
-            Place::Heap(bytes) => &mut bytes[..],
-            // SAFETY: bytes are bytes, initialized or not. Nobody reads them as such ever after, but through a storage.
-            Place::Mapped(map) => unsafe { core::slice::from_raw_parts_mut(map.as_mut_ptr().cast(), map.len()) },
-        };
+        let len = self.bytes.len();
+        // SAFETY: bytes are bytes, initialized or not. Nobody reads them as such ever after, but through a storage.
+        let bytes: &mut [MaybeUninit<u8>] =
+            unsafe { core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr().cast(), len) };
         match mem::replace(&mut self.is_zeroed, false) {
-            // SAFETY: both places begin as zeros, and only a storage writes to them, of which this is the first.
+            // SAFETY: they begin as zeros, and only a storage writes to them, of which this is the first.
             true => unsafe { Storage::zeroed(bytes) },
             false => bytes.into(),
         }
@@ -60,7 +43,7 @@ impl ZeroedBytes {
 }
 
 /// A number of which zero bytes make a zero.
-pub trait Number: Copy + sealed::Sealed {}
+pub trait Number: Copy + Default + sealed::Sealed {}
 
 mod sealed {
     pub trait Sealed {}
@@ -71,25 +54,21 @@ macro_rules! numbers {
 }
 numbers!(u8, u32, u64);
 
-/// An array of numbers, all of them 0 at first. Costs no time before it is used.
+/// An array of numbers, all of them 0 at first. Costs little time before it is used.
 #[derive(Debug)]
 pub struct Zeroed<T: Number> {
-    map: MmapMut,
-    len: usize,
-    numbers: PhantomData<T>,
+    numbers: Vec<T>,
 }
 
 impl<T: Number> Zeroed<T> {
     /// So many zeros, of which few places will be used. Aborts if there is no memory, as a `Vec` does.
     pub fn sparse(len: usize) -> Zeroed<T> {
-        let bytes = len.checked_mul(size_of::<T>()).expect("no table is larger than the address space");
-        Zeroed { map: map(bytes.max(1)), len, numbers: PhantomData }
+        Zeroed { numbers: vec![T::default(); len] }
     }
 
     /// The same, of which most will be used: in huge pages, if they are to be had.
     pub fn dense(len: usize) -> Zeroed<T> {
-        let Zeroed { map, .. } = Zeroed::<T>::sparse(len);
-        Zeroed { map: huge(map), len, numbers: PhantomData }
+        Zeroed { numbers: in_huge_pages(vec![T::default(); len]) }
     }
 }
 
@@ -98,34 +77,47 @@ impl<T: Number> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: a mapping begins at a page, so it is aligned for T, and `new` made it of `len` of them; any bytes are
-        // numbers, and they are borrowed like this table.
-        unsafe { core::slice::from_raw_parts(self.map.as_ptr().cast(), self.len) }
+        &self.numbers
     }
 }
 
 impl<T: Number> DerefMut for Zeroed<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`, and this table is borrowed exclusively.
-        unsafe { core::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast(), self.len) }
+        &mut self.numbers
     }
 }
 
-/// Fresh memory of at least one byte.
-fn map(len: usize) -> MmapMut {
-    let Ok(map) = MmapMut::map_anon(len) else {
-        handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>()))
-    };
-    map
+/// The same numbers, in huge pages if these are to be had: small ones do as well, only slower.
+fn in_huge_pages<T: Number>(numbers: Vec<T>) -> Vec<T> {
+    #[cfg(target_os = "linux")]
+    linux::advise_huge_pages(&numbers);
+    numbers
 }
 
-/// The same memory, in huge pages if they are to be had.
-fn huge(map: MmapMut) -> MmapMut {
-    // Small pages do as well, only slower.
-    #[cfg(target_os = "linux")]
-    let _ = map.advise(memmap2::Advice::HugePage);
-    map
+#[cfg(target_os = "linux")]
+mod linux {
+    use core::ffi::{c_int, c_void};
+
+    /// Bytes of a huge page, where there is one size that programs get.
+    const HUGE: usize = 2 << 20;
+    const MADV_HUGEPAGE: c_int = 14;
+
+    // SAFETY: this is how the C library says it, which the standard library is linked with.
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int;
+    }
+
+    /// Asks for huge pages in as much of some memory as whole ones lie in.
+    pub fn advise_huge_pages<T>(memory: &[T]) {
+        let bytes = memory.as_ptr_range();
+        let (start, end) = (bytes.start.addr().next_multiple_of(HUGE), bytes.end.addr() & !(HUGE - 1));
+        if start < end {
+            let start = bytes.start.cast::<c_void>().with_addr(start).cast_mut();
+            // SAFETY: the advice changes no byte of memory, and all of this is the caller's.
+            let _ = unsafe { madvise(start, end - start.addr(), MADV_HUGEPAGE) };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -144,7 +136,7 @@ mod tests {
 
     #[test]
     fn memory_is_known_to_be_zeros_once() {
-        for len in [16, MAPPED_MIN] {
+        for len in [16, 5 << 20] {
             let mut bytes = ZeroedBytes::new(len);
             let first = Carver::new(bytes.storage()).array(len, |at| at as u8).unwrap();
             assert_eq!(first[9], 9);

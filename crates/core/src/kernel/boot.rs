@@ -13,14 +13,13 @@
 //! linux: mm/mm_init.c, mm/memblock.c, mm/memory_hotplug.c:add_memory_resource
 
 use core::alloc::Layout;
-use core::iter::{empty, once};
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::calls::Part;
-use super::ram::{MemoryMap, Region};
+use super::ram::{MemoryMap, Region, Taken};
 use super::{BEGUN, Cpu, FRESH, IrqsOff, Kernel, KernelPlatform, PagesOf, READY, SetupError, SlabOf};
 use crate::base::carve::Carver;
 use crate::base::{NodeId, Pfn, ZoneKind};
@@ -43,7 +42,7 @@ pub struct Boot<'a> {
     pub dma32_end: u64,
     /// What secrets in free objects are made of: a number that is hard to guess.
     pub seed: u64,
-    /// Checks that every cache makes. linux: slab_debug=
+    /// Checks that every cache makes, for a kernel with [`Cpu::SLAB_DEBUG`]. linux: slab_debug=
     pub slab_debug: CacheFlags,
 }
 
@@ -72,16 +71,30 @@ pub(super) struct DirectMap {
 impl DirectMap {
     /// The address of a frame. Frame 0 is nobody's, so it is not null.
     pub(super) fn address(self, pfn: Pfn) -> NonNull<u8> {
-        let physical = pfn.index() * self.page_size as usize;
-        let address = core::ptr::with_exposed_provenance_mut(physical.wrapping_add(self.offset));
+        let address = self.at(pfn.raw() as u64 * u64::from(self.page_size));
         NonNull::new(address).expect("no frame but frame 0 is mapped at address 0")
+    }
+
+    /// Where a physical address is mapped.
+    pub(super) fn at(self, physical: u64) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut((physical as usize).wrapping_add(self.offset))
+    }
+
+    /// The physical address of what is mapped there.
+    pub(super) fn physical(self, address: *const u8) -> u64 {
+        address.addr().wrapping_sub(self.offset) as u64
+    }
+
+    /// The frame at an address of its memory.
+    pub(super) fn pfn(self, address: NonNull<u8>) -> Pfn {
+        Pfn::new((address.addr().get().wrapping_sub(self.offset) / self.page_size as usize) as u32)
     }
 
     /// So many bytes from a frame on.
     ///
     /// # Safety
-    /// They are mapped, and nobody else's, for ever.
-    unsafe fn bytes(self, pfn: Pfn, len: usize) -> &'static mut [MaybeUninit<u8>] {
+    /// They are mapped, and nobody else's, for as long as they are borrowed.
+    pub(super) unsafe fn bytes<'a>(self, pfn: Pfn, len: usize) -> &'a mut [MaybeUninit<u8>] {
         // SAFETY: the caller's promise; bytes that were never written are such values.
         unsafe { core::slice::from_raw_parts_mut(self.address(pfn).as_ptr().cast(), len) }
     }
@@ -148,9 +161,12 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         if let Some(&Range { start, end }) = boot.reserved.iter().find(|range| range.start > range.end) {
             return Err(SetupError::Backwards { start, end });
         }
-        let largest = map.pieces(boot.reserved.iter().cloned()).max_by_key(pages).ok_or(SetupError::NoMemory)?;
+        let largest = map
+            .pieces(Taken { reserved: boot.reserved, ..Taken::default() })
+            .max_by_key(pages)
+            .ok_or(SetupError::NoMemory)?;
         let (mut first, mut last) = (largest.start, largest.end);
-        for piece in map.pieces(empty()) {
+        for piece in map.pieces(Taken::default()) {
             (first, last) = (first.min(piece.start), last.max(piece.end));
         }
         let later = Pfn::from_u64(boot.end_max / u64::from(page_size)).unwrap_or(Pfn::END_MAX).min(Pfn::END_MAX);
@@ -160,12 +176,12 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
 
     /// All memory, cut at the borders of zones.
     fn memory(&self) -> impl Iterator<Item = page::Range> + use<'_, I> {
-        self.map.pieces(empty()).flat_map(|piece| self.zones.cut(piece))
+        self.map.pieces(Taken::default()).flat_map(|piece| self.zones.cut(piece))
     }
 
     /// Free frames, once metadata has its place.
     fn free(&self, metadata: Range<u64>) -> impl Iterator<Item = Range<Pfn>> + use<'_, I> {
-        self.map.pieces(self.boot.reserved.iter().cloned().chain(once(metadata)))
+        self.map.pieces(Taken { reserved: self.boot.reserved, metadata })
     }
 
     /// Bytes of all metadata.
@@ -226,6 +242,9 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
 
     /// Metadata of objects.
     fn objects<H: Cpu>(&self) -> Layout {
+        if H::CACHES == 0 {
+            return Layout::new::<()>();
+        }
         SlabOf::<H>::layout(self.end.raw() - self.first.raw(), H::PAGE_SIZE, H::CPUS, 1, H::CACHES)
     }
 }
@@ -253,16 +272,19 @@ impl<H: Cpu> Kernel<H> {
     /// other CPU, and no interrupt handler, uses the allocator.
     pub unsafe fn init(
         &'static self,
-        map: impl Iterator<Item = Region> + Clone,
+        map: impl IntoIterator<Item = Region, IntoIter: Clone>,
         boot: &Boot<'_>,
     ) -> Result<(), SetupError> {
         const {
             assert!(H::CPUS > 0, "a machine has a CPU");
             assert!(H::PAGE_SIZE.is_power_of_two() && H::PAGE_SIZE >= 4096, "a page is a power of two from 4 KiB up");
         }
+        if !H::SLAB_DEBUG && !boot.slab_debug.is_empty() {
+            return Err(SetupError::NoSlabDebug);
+        }
         self.state.compare_exchange(FRESH, BEGUN, Acquire, Relaxed).map_err(|_| SetupError::Twice)?;
         // SAFETY: the caller promises the same, and the state is this call's.
-        let done = Plan::new(map, boot, H::PAGE_SIZE).and_then(|plan| unsafe { self.carry_out(&plan) });
+        let done = Plan::new(map.into_iter(), boot, H::PAGE_SIZE).and_then(|plan| unsafe { self.carry_out(&plan) });
         if done.is_err() {
             self.parts.store(null_mut(), Release);
         }
@@ -306,21 +328,24 @@ impl<H: Cpu> Kernel<H> {
             &(*engine).pages
         };
         plan.hand_over(pages, &mut metadata, &place)?;
-        let storage = metadata.cut(plan.objects::<H>());
-        let objects = Memory {
-            first: plan.first,
-            base: memory.address(plan.first),
-            pages: plan.end.raw() - plan.first.raw(),
-            caches: H::CACHES,
-        };
-        let Boot { seed, slab_debug, .. } = *plan.boot;
-        // SAFETY: frames that are released, now or later, are mapped at that place, and nobody else's, as the callers
-        // of `init` and `add_memory` promise; who gets at the page allocator promises to free nothing else than its
-        // own.
-        let slab = unsafe { SlabAllocator::with_debug(pages, IrqsOff::new(), objects, seed, slab_debug, storage) }?;
+        if H::CACHES > 0 {
+            let storage = metadata.cut(plan.objects::<H>());
+            let objects = Memory {
+                first: plan.first,
+                base: memory.address(plan.first),
+                pages: plan.end.raw() - plan.first.raw(),
+                caches: H::CACHES,
+            };
+            let Boot { seed, slab_debug, .. } = *plan.boot;
+            // SAFETY: frames that are released, now or later, are mapped at that place, and nobody else's, as the
+            // callers of `init` and `add_memory` promise; who gets at the page allocator promises to free nothing else
+            // than its own.
+            let slab = unsafe { SlabAllocator::with_debug(pages, IrqsOff::new(), objects, seed, slab_debug, storage) }?;
+            // SAFETY: the engine is ours to write.
+            unsafe { (&raw mut (*engine).slab).write(MaybeUninit::new(slab)) };
+        }
         // SAFETY: as above; the page allocator was written before, and is only read.
         unsafe {
-            (&raw mut (*engine).slab).write(slab);
             (&raw mut (*engine).memory).write(memory);
             (&raw mut (*engine).zones).write(plan.zones);
         }

@@ -31,7 +31,8 @@ impl<H: Cpu> Kernel<H> {
     pub fn cache<T>(&'static self, name: &str) -> Result<Cache<T, H>, Error> {
         let size = u32::try_from(size_of::<T>().max(1)).map_err(|_| CreateError::Size { size: u32::MAX })?;
         let align = u32::try_from(align_of::<T>()).map_err(|_| CreateError::Align { align: u32::MAX })?;
-        let slabs = self.ready()?.slab.create(&CacheConfig::new(name, size).with_align(align))?;
+        let slab = self.ready()?.slab().ok_or(Error::NoCaches)?;
+        let slabs = slab.create(&CacheConfig::new(name, size).with_align(align))?;
         Ok(Cache { slabs: Some(slabs), objects: PhantomData })
     }
 }

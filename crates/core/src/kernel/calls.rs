@@ -21,6 +21,8 @@ pub(super) struct Part {
     /// Number of the last call of this CPU, and of the last one that it answered.
     asked: AtomicU64,
     answered: AtomicU64,
+    /// The last call of it that was given up, or 0: before that is answered, no other is waited for.
+    given_up: AtomicU64,
     /// It has used the allocator, so sections may run on it.
     is_up: AtomicBool,
     /// Locks that it holds. This and what follows is its own, and touched with interrupts off only.
@@ -52,6 +54,7 @@ impl Part {
     }
 
     /// It takes one more lock, having turned interrupts off.
+    #[inline]
     pub(super) fn hold(&self, rank: Rank, flags: usize) {
         let locks = self.locks.load(Relaxed);
         if locks == 0 {
@@ -67,6 +70,7 @@ impl Part {
     }
 
     /// It has opened one; what its interrupts were before the first, if that was the last.
+    #[inline]
     pub(super) fn leave(&self, rank: Rank) -> Option<usize> {
         let locks = self.locks.load(Relaxed) - 1;
         self.locks.store(locks, Relaxed);
@@ -78,6 +82,7 @@ impl Part {
 
     /// Refuses to wait for a lock against the order of ranks, in debug builds: an interrupt handler that runs while
     /// this CPU holds one is found out by that.
+    #[inline]
     pub(super) fn expect_order(&self, rank: Rank) {
         if cfg!(debug_assertions) {
             let ranks = self.ranks.load(Relaxed);
@@ -145,14 +150,18 @@ impl<H: Cpu> Kernel<H> {
     /// Waits until each section that had begun on a CPU is over.
     pub(super) fn fence(&self, cpu: CpuId) -> Fenced {
         let Some(part) = self.part(cpu) else { return Fenced::Ended };
-        if !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
+        if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
             return Fenced::Ended;
+        }
+        if !part.has_answered(part.given_up.load(Relaxed)) {
+            return Fenced::Unanswered;
         }
         let call = part.ask();
         H::call(cpu.0);
         let mut bound = Bound::new::<H>();
         while !part.has_answered(call) {
             if !bound.lasts::<H>() {
+                part.given_up.store(call, Relaxed);
                 H::unanswered(cpu);
                 return Fenced::Unanswered;
             }

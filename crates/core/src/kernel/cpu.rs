@@ -26,8 +26,11 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     /// The rules that the engine follows; what only others need is not in the program.
     const POLICY: Policy = Policy::FREEHOLD;
     /// Numbers for caches, from what the policy [takes itself](crate::slab::own_caches) to 256. Each costs some 400
-    /// bytes, and 64 a CPU, be there a cache of it or not.
+    /// bytes, and 64 a CPU, be there a cache of it or not. With 0 there are pages alone: no slab, no heap, and nothing
+    /// of them in the program.
     const CACHES: u16 = CACHES_MAX as u16;
+    /// Whether caches may be checked ([`Boot::slab_debug`](super::Boot::slab_debug)): some 9 KiB of code.
+    const SLAB_DEBUG: bool = false;
     /// Bytes of a page: a power of two, 4 KiB or more.
     const PAGE_SIZE: u32 = 4096;
     /// Rounds of [`wait`](Self::wait) after which a call counts as never answered, where there is no
@@ -40,7 +43,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     fn kernel() -> &'static Kernel<Self>;
 
     /// The CPU that runs the caller, below [`CPUS`](Self::CPUS): a section that is told another number panics before it
-    /// changes anything. With interrupts on the caller may be moved at once; then any CPU's number will do.
+    /// changes anything. With interrupts on the caller may be moved at once; then any CPU's number will do. Takes no
+    /// lock, and does not turn preemption off and on: it is asked for in the middle of sections.
     fn id() -> u16;
 
     /// Turns this CPU's interrupts off; returns what brings them back to what they were. linux: local_irq_save
@@ -50,7 +54,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     fn irq_restore(flags: usize);
 
     /// Interrupts another CPU, whose handler calls [`Kernel::answer`]; does not wait for it. Not called on a machine of
-    /// one CPU, nor for one that never used the allocator. linux: arch_send_call_function_single_ipi
+    /// one CPU, nor for one that never used the allocator. Where CPUs cannot interrupt each other it does nothing, and
+    /// the timer's handler answers: whoever waits then waits for a tick. linux: arch_send_call_function_single_ipi
     fn call(cpu: u16);
 
     /// Passes a moment, while this CPU waits for another. linux: cpu_relax
@@ -63,9 +68,10 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
         None
     }
 
-    /// Whether this CPU's interrupts are off. Debug builds ask where they must be. linux: irqs_disabled
-    fn irqs_disabled() -> bool {
-        true
+    /// Whether this CPU's interrupts are off; nothing where that cannot be told. Debug builds ask where they must be;
+    /// and a request that comes with interrupts off waits for no other CPU, even before it fails. linux: irqs_disabled
+    fn irqs_disabled() -> Option<bool> {
+        None
     }
 }
 

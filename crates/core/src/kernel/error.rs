@@ -13,6 +13,8 @@ pub enum SetupError {
     Twice,
     /// Memory was to be added to an allocator that is not set up.
     NotSetUp,
+    /// Caches were to be checked, and the kernel was built without: [`Cpu::SLAB_DEBUG`](super::Cpu::SLAB_DEBUG).
+    NoSlabDebug,
     /// No whole frame of the map is usable and not reserved.
     NoMemory,
     /// A region or a reserved range ends before it starts.
@@ -51,6 +53,9 @@ impl fmt::Display for SetupError {
                 f.write_str("the allocator is set up already, or another CPU is at it; do so once, at boot")
             }
             SetupError::NotSetUp => f.write_str("the allocator is not set up; call init() first"),
+            SetupError::NoSlabDebug => {
+                f.write_str("the kernel is built without checks of objects; `Cpu::SLAB_DEBUG` has them built in")
+            }
             SetupError::NoMemory => f.write_str("the memory map has no whole frame that is usable and not reserved"),
             SetupError::Backwards { start, end } => {
                 write!(
@@ -96,6 +101,8 @@ impl From<SlabError> for SetupError {
 pub enum Error {
     /// The allocator is not set up yet.
     NotSetUp,
+    /// The kernel has no slab: [`Cpu::CACHES`](super::Cpu::CACHES) is 0.
+    NoCaches,
     /// There is no such block of pages.
     Pages(AllocError),
     /// There is no such object.
@@ -112,6 +119,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NotSetUp => f.write_str("the allocator is not set up; call init() first"),
+            Error::NoCaches => f.write_str("the kernel has no slab: give it numbers for caches, `Cpu::CACHES`"),
             Error::Pages(error) => error.fmt(f),
             Error::Object(error) => error.fmt(f),
             Error::Contig(error) => error.fmt(f),

@@ -5,29 +5,33 @@
 //! still. Interrupts go back to what they were when the last lock that the CPU holds is opened, in whatever order these
 //! are.
 
+use core::fmt;
 use core::marker::PhantomData;
-use core::sync::atomic::AtomicU32;
+use core::ptr::{from_ref, null_mut};
+use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::Cpu;
 use super::calls::{Part, this_cpu};
 use crate::base::{CpuId, Rank, RawLock};
 
-/// Nobody holds it.
-const OPEN: u32 = 0;
-
-/// A spin lock for a kernel: four bytes, not fair. linux: spin_lock_irqsave
-#[derive(Debug)]
+/// A spin lock for a kernel: a word, not fair. linux: spin_lock_irqsave
 pub struct SpinLock<H> {
-    /// The holder's number, and one.
-    holder: AtomicU32,
+    /// The part of the CPU that holds it, or null.
+    holder: AtomicPtr<Part>,
     hardware: PhantomData<fn() -> H>,
+}
+
+impl<H> fmt::Debug for SpinLock<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpinLock").field("is_open", &self.holder.load(Relaxed).is_null()).finish()
+    }
 }
 
 impl<H: Cpu> SpinLock<H> {
     #[inline(always)]
-    fn take(&self, cpu: CpuId) -> bool {
-        self.holder.compare_exchange(OPEN, mark(cpu), Acquire, Relaxed).is_ok()
+    fn take(&self, part: &'static Part) -> bool {
+        self.holder.compare_exchange(null_mut(), from_ref(part).cast_mut(), Acquire, Relaxed).is_ok()
     }
 
     /// Waits until it is open, and answers calls.
@@ -35,11 +39,11 @@ impl<H: Cpu> SpinLock<H> {
     fn wait(&self, cpu: CpuId, part: &Part) {
         loop {
             let holder = self.holder.load(Relaxed);
-            if holder == OPEN {
+            if holder.is_null() {
                 return;
             }
             assert!(
-                holder != mark(cpu),
+                !core::ptr::eq(holder, part),
                 "CPU {} waits for a lock that it holds: an NMI or an interrupt that should have been off came in between",
                 cpu.0
             );
@@ -49,15 +53,11 @@ impl<H: Cpu> SpinLock<H> {
     }
 }
 
-fn mark(cpu: CpuId) -> u32 {
-    u32::from(cpu.0) + 1
-}
-
 /// Interrupts off, in a debug build seen to be so; and the CPU whose they are.
 #[inline(always)]
 pub(super) fn irq_save<H: Cpu>() -> (usize, CpuId) {
     let flags = H::irq_save();
-    debug_assert!(H::irqs_disabled(), "`Cpu::irq_save` has left interrupts on");
+    debug_assert!(H::irqs_disabled() != Some(false), "`Cpu::irq_save` has left interrupts on");
     (flags, this_cpu::<H>())
 }
 
@@ -65,15 +65,16 @@ pub(super) fn irq_save<H: Cpu>() -> (usize, CpuId) {
 // so nothing else on that CPU gets there.
 unsafe impl<H: Cpu> RawLock for SpinLock<H> {
     fn new() -> SpinLock<H> {
-        SpinLock { holder: AtomicU32::new(OPEN), hardware: PhantomData }
+        SpinLock { holder: AtomicPtr::new(null_mut()), hardware: PhantomData }
     }
 
-    #[inline]
+    /// In a function of its own, as Linux's are: what waits for a lock is no fast path.
+    #[inline(never)]
     fn lock(&self, rank: Rank) {
         let (flags, cpu) = irq_save::<H>();
         let part = H::kernel().expect_part(cpu);
         part.expect_order(rank);
-        while !self.take(cpu) {
+        while !self.take(part) {
             self.wait(cpu, part);
         }
         part.hold(rank, flags);
@@ -82,9 +83,10 @@ unsafe impl<H: Cpu> RawLock for SpinLock<H> {
     #[inline]
     fn try_lock(&self, rank: Rank) -> bool {
         let (flags, cpu) = irq_save::<H>();
-        let is_taken = self.take(cpu);
+        let part = H::kernel().expect_part(cpu);
+        let is_taken = self.take(part);
         if is_taken {
-            H::kernel().expect_part(cpu).hold(rank, flags);
+            part.hold(rank, flags);
         } else {
             H::irq_restore(flags);
         }
@@ -93,11 +95,15 @@ unsafe impl<H: Cpu> RawLock for SpinLock<H> {
 
     #[inline]
     unsafe fn unlock(&self, rank: Rank) {
-        debug_assert!(H::irqs_disabled(), "interrupts are on under a lock of rank {rank:?}");
-        let cpu = this_cpu::<H>();
-        debug_assert_eq!(self.holder.load(Relaxed), mark(cpu), "a lock of rank {rank:?} is opened by who holds it");
-        self.holder.store(OPEN, Release);
-        if let Some(flags) = H::kernel().expect_part(cpu).leave(rank) {
+        debug_assert!(H::irqs_disabled() != Some(false), "interrupts are on under a lock of rank {rank:?}");
+        // SAFETY: the caller holds it, so it is held; and a CPU's part is there for ever.
+        let part = unsafe { &*self.holder.load(Relaxed) };
+        debug_assert!(
+            core::ptr::eq(part, H::kernel().expect_part(this_cpu::<H>())),
+            "a lock of rank {rank:?} is opened by who holds it"
+        );
+        self.holder.store(null_mut(), Release);
+        if let Some(flags) = part.leave(rank) {
             H::irq_restore(flags);
         }
     }

@@ -24,7 +24,7 @@
 //! let map = [Region::usable(0, 32 << 20), Region::reserved(0xa_0000, 0x6_0000)];
 //! let boot = Boot { direct_map: memory, reserved: &[0x10_0000..0x18_0000], ..Boot::default() };
 //! // SAFETY: the memory is there, at that distance, and nobody else's; what is in use of it is reserved.
-//! unsafe { KERNEL.init(map.into_iter(), &boot) }?;
+//! unsafe { KERNEL.init(map, &boot) }?;
 //! let mut page = KERNEL.alloc_pages(Gfp::KERNEL | Gfp::ZERO, Order::ZERO).expect("there is memory");
 //! page.as_uninit()[0].write(1);
 //! # Ok::<(), freehold::kernel::SetupError>(())
@@ -39,6 +39,7 @@
 //! calls     CPUs wait for each other's sections, and answer while they wait
 //! lock      a spin lock that does so; section: a CPU to oneself for a few instructions
 //! heap      Rust's allocator; `cache` objects of a type, `pages` blocks, `contig` ranges and CMA: each owned, freed by drop
+//! stats     how much is free
 //! ```
 //!
 //! Before [`Kernel::init`], and on a kernel that was never set up, requests fail with [`Error::NotSetUp`], and the heap
@@ -57,6 +58,7 @@ mod platform;
 mod ram;
 pub mod rules;
 mod section;
+mod stats;
 
 pub use boot::Boot;
 pub use cache::{Cache, Object};
@@ -69,6 +71,7 @@ pub use pages::Pages;
 pub use platform::KernelPlatform;
 pub use ram::{Region, RegionKind};
 pub use section::{IrqsOff, Section};
+pub use stats::Stats;
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -110,7 +113,8 @@ pub struct Kernel<H: Cpu> {
 /// What a kernel is once it is set up.
 struct Engine<H: Cpu> {
     pages: PagesOf<H>,
-    slab: SlabOf<H>,
+    /// Written where there are numbers for caches.
+    slab: MaybeUninit<SlabOf<H>>,
     memory: DirectMap,
     zones: ZoneLimits,
 }
@@ -124,6 +128,18 @@ impl<H: Cpu> fmt::Debug for Kernel<H> {
         f.debug_struct("Kernel").field("state", &self.state).finish_non_exhaustive()
     }
 }
+
+/// A type that says nothing of its own, whatever its hardware can say.
+macro_rules! debug_by_name {
+    ($($name:ident)*) => { $(
+        impl<H: Cpu> fmt::Debug for $name<H> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    )* };
+}
+debug_by_name!(Heap IrqsOff KernelPlatform Section);
 
 impl<H: Cpu> Default for Kernel<H> {
     fn default() -> Kernel<H> {
@@ -175,9 +191,9 @@ impl<H: Cpu> Kernel<H> {
         self.engine().map(|engine| &engine.pages)
     }
 
-    /// The slab, likewise.
+    /// The slab, likewise; nothing where [`Cpu::CACHES`] is 0.
     pub fn slab(&'static self) -> Option<&'static SlabOf<H>> {
-        self.engine().map(|engine| &engine.slab)
+        self.engine().and_then(Engine::slab)
     }
 
     /// A block of pages, which frees itself: near this CPU, from the zones that the flags allow ([`Gfp::DMA`],
@@ -187,9 +203,11 @@ impl<H: Cpu> Kernel<H> {
     ///
     /// # Errors
     /// [`Error::Pages`] if there is no such block, or the flags contradict each other.
+    #[inline]
     pub fn alloc_pages(&'static self, gfp: Gfp, order: Order) -> Result<Pages<H>, Error> {
         let engine = self.ready()?;
-        let pfn = engine.insist(gfp, || engine.pages.alloc_pages(gfp, order))?;
+        let pfn = engine.pages.alloc_pages(gfp, order);
+        let pfn = pfn.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_pages(gfp, order)))?;
         let mut pages = Pages::new(pfn, order);
         if gfp.contains(Gfp::ZERO) {
             pages.as_uninit().fill(MaybeUninit::new(0));
@@ -201,12 +219,15 @@ impl<H: Cpu> Kernel<H> {
     /// whole pages of such a zone.
     ///
     /// # Errors
-    /// [`Error::Object`] if there is no memory, or no block of pages is that large.
+    /// [`Error::Object`] if there is no memory, or no block of pages is that large; [`Error::NoCaches`] where
+    /// [`Cpu::CACHES`] is 0.
     #[inline]
     #[track_caller]
     pub fn kmalloc(&'static self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, Error> {
         let engine = self.ready()?;
-        Ok(engine.insist(gfp, || engine.slab.kmalloc(size, gfp))?)
+        let slab = engine.slab().ok_or(Error::NoCaches)?;
+        let object = slab.kmalloc(size, gfp);
+        Ok(object.or_else(|error| engine.again(gfp, error, &|| slab.kmalloc(size, gfp)))?)
     }
 
     /// Gives back what [`kmalloc`](Self::kmalloc) gave.
@@ -219,11 +240,21 @@ impl<H: Cpu> Kernel<H> {
     #[inline]
     #[track_caller]
     pub unsafe fn kfree(&'static self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        let Some(engine) = self.engine() else {
+        let Some(slab) = self.slab() else {
             return Err(ObjectFreeError::Foreign { address: object.as_ptr().addr() as u64 });
         };
         // SAFETY: the caller promises the same of the object.
-        unsafe { engine.slab.kfree(object) }
+        unsafe { slab.kfree(object) }
+    }
+
+    /// Where a physical address is mapped: [`Boot::direct_map`] from it. Null before [`init`](Self::init).
+    pub fn phys_to_virt(&'static self, physical: u64) -> *mut u8 {
+        self.engine().map_or(null_mut(), |engine| engine.memory.at(physical))
+    }
+
+    /// The physical address of what is mapped there; 0 before [`init`](Self::init).
+    pub fn virt_to_phys(&'static self, address: *const u8) -> u64 {
+        self.engine().map_or(0, |engine| engine.memory.physical(address))
     }
 
     /// Gives back what lies idle: slabs without objects in use, what CPUs have of them, and CPUs' page lists. Waits for
@@ -246,7 +277,7 @@ impl<H: Cpu> Kernel<H> {
         let Some(engine) = self.engine() else { return };
         engine.pages.expect_cpu(cpu);
         self.expect_part(cpu).go_down();
-        engine.slab.cpu_dead(cpu);
+        engine.slab().inspect(|slab| slab.cpu_dead(cpu));
         engine.pages.cpu_dead(cpu);
     }
 
@@ -256,29 +287,42 @@ impl<H: Cpu> Kernel<H> {
     /// If there is no such CPU.
     pub fn cpu_online(&'static self, cpu: CpuId) {
         if let Some(engine) = self.engine() {
-            engine.slab.cpu_online(cpu);
+            engine.slab().inspect(|slab| slab.cpu_online(cpu));
             engine.pages.cpu_online(cpu);
         }
     }
 }
 
 impl<H: Cpu> Engine<H> {
-    /// Asks again, once idle objects have been given back, if the flags allow that.
+    /// Where there is none, no code of it is in the program.
     #[inline(always)]
-    fn insist<T, E>(&self, gfp: Gfp, ask: impl Fn() -> Result<T, E>) -> Result<T, E> {
-        match ask() {
-            Err(_) if gfp.contains(Gfp::DIRECT_RECLAIM) => {
-                self.shrink();
-                ask()
-            }
-            answer => answer,
+    fn slab(&self) -> Option<&SlabOf<H>> {
+        // SAFETY: an engine is only seen once it is set up, and then its slab is, where there are numbers for caches.
+        (H::CACHES > 0).then(|| unsafe { self.slab.assume_init_ref() })
+    }
+
+    /// Asks once more, after idle objects have been given back, if the flags allow that; else what was in vain stays
+    /// so. With interrupts off no CPU is waited for: it may be waiting for this one, in a way that the engine does not
+    /// know.
+    #[cold]
+    #[inline(never)]
+    fn again<T, E>(&self, gfp: Gfp, error: E, ask: &dyn Fn() -> Result<T, E>) -> Result<T, E> {
+        if !gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return Err(error);
         }
+        if H::irqs_disabled() == Some(true) {
+            self.slab().inspect(|slab| slab.shrink_nodes());
+            self.pages.drain_all();
+        } else {
+            self.shrink();
+        }
+        ask()
     }
 
     #[cold]
     #[inline(never)]
     fn shrink(&self) {
-        self.slab.shrink();
+        self.slab().inspect(|slab| slab.shrink());
         self.pages.drain_all();
     }
 }

@@ -35,7 +35,7 @@ impl<H: Cpu> Pages<H> {
 
     /// Its physical address: what a device is told.
     pub fn physical(&self) -> u64 {
-        u64::from(self.pfn.raw()) * u64::from(H::PAGE_SIZE)
+        physical::<H>(self.pfn)
     }
 
     /// Where it is mapped.
@@ -45,9 +45,9 @@ impl<H: Cpu> Pages<H> {
 
     /// Its bytes.
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
-        let len = (self.order.pages() * H::PAGE_SIZE) as usize;
-        // SAFETY: the block is mapped there, and this value's alone; bytes that were never written are such values.
-        unsafe { core::slice::from_raw_parts_mut(self.as_ptr().as_ptr().cast(), len) }
+        let len = self.order.pages() as usize * H::PAGE_SIZE as usize;
+        // SAFETY: the block is mapped there, and this value's alone.
+        unsafe { engine::<H>().memory.bytes(self.pfn, len) }
     }
 
     /// Its frame and order, for one who keeps the block in another way: in a page table, say. It stays allocated.
@@ -64,6 +64,11 @@ impl<H: Cpu> Pages<H> {
     pub unsafe fn from_raw(pfn: Pfn, order: Order) -> Pages<H> {
         Pages::new(pfn, order)
     }
+}
+
+/// The physical address of a frame.
+pub(super) fn physical<H: Cpu>(pfn: Pfn) -> u64 {
+    u64::from(pfn.raw()) * u64::from(H::PAGE_SIZE)
 }
 
 /// The engine of a kernel that has handed something out.

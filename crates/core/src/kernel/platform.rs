@@ -12,7 +12,6 @@ use crate::platform::{
 use crate::policy::Policy;
 
 /// The platform of a kernel's allocator: each call goes on to [`Cpu`] or [`Promises`](super::Promises).
-#[derive(Debug)]
 pub struct KernelPlatform<H>(PhantomData<fn() -> H>);
 
 impl<H> KernelPlatform<H> {
@@ -26,6 +25,8 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
     type Probe = NoProbe;
 
     const POLICY: Option<Policy> = Some(H::POLICY);
+    const ONE_NODE: bool = true;
+    const SLAB_DEBUG: bool = H::SLAB_DEBUG;
 
     #[inline(always)]
     fn probe(&self) -> &NoProbe {

@@ -7,6 +7,7 @@
 //!
 //! linux: arch/x86/kernel/e820.c:e820__update_table, mm/memblock.c
 
+use core::iter::once;
 use core::ops::Range;
 
 use crate::base::Pfn;
@@ -50,6 +51,15 @@ pub(super) struct MemoryMap<I> {
     page_size: u64,
 }
 
+/// What else is not to be used, in bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taken<'a> {
+    /// What the kernel said to be in use.
+    pub reserved: &'a [Range<u64>],
+    /// Where metadata lies, once it has its place.
+    pub metadata: Range<u64>,
+}
+
 impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
     pub(super) fn new(regions: I, page_size: u32) -> MemoryMap<I> {
         MemoryMap { regions, page_size: page_size.into() }
@@ -62,21 +72,19 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
 
     /// Usable frames as the longest pieces that no taken range touches, from the lowest up. Frame 0 is none: its
     /// address may be null. Costs a walk over the map for each piece and for each range between two.
-    pub(super) fn pieces<T: Iterator<Item = Range<u64>> + Clone>(
-        &self,
-        taken: T,
-    ) -> impl Iterator<Item = Range<Pfn>> + Clone + use<I, T> {
-        let map = self.clone();
+    pub(super) fn pieces<'t>(&self, taken: Taken<'t>) -> impl Iterator<Item = Range<Pfn>> + use<'_, 't, I> {
         let mut at = 1;
         core::iter::from_fn(move || {
-            let piece = map.next_piece(at, taken.clone())?;
+            let piece = self.next_piece(at, &taken)?;
             at = piece.end;
             Some(Pfn::new(piece.start as u32)..Pfn::new(piece.end as u32))
         })
     }
 
     /// The first piece that begins at a frame or above it.
-    fn next_piece(&self, at: u64, taken: impl Iterator<Item = Range<u64>> + Clone) -> Option<Range<u64>> {
+    #[inline(never)]
+    fn next_piece(&self, at: u64, taken: &Taken<'_>) -> Option<Range<u64>> {
+        let taken = taken.reserved.iter().chain(once(&taken.metadata)).cloned();
         let reserved = self.of_kind(RegionKind::Reserved).chain(taken);
         let reserved = reserved.filter(|bytes| !bytes.is_empty()).map(|bytes| self.around(&bytes));
         let mut start = at;
@@ -137,7 +145,9 @@ mod tests {
 
     fn pieces(regions: &[Region], taken: &[Range<u64>]) -> Vec<(u32, u32)> {
         let map = MemoryMap::new(regions.iter().copied(), PAGE as u32);
-        map.pieces(taken.iter().cloned()).map(|piece| (piece.start.raw(), piece.end.raw())).collect()
+        map.pieces(Taken { reserved: taken, ..Taken::default() })
+            .map(|piece| (piece.start.raw(), piece.end.raw()))
+            .collect()
     }
 
     /// Of so many frames, in frames.

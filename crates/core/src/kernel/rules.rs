@@ -7,10 +7,21 @@
 //! others. A handler asks with flags that do not reclaim ([`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC)). The heap, which
 //! has no flags, asks [`Promises::task`](super::Promises::task) whether it is in one.
 //!
-//! A free may have to wait for another CPU's sections, in a handler too. So a CPU answers calls wherever it waits with
-//! interrupts off. The kernel module's locks do. A lock of the kernel's own does, if a CPU ever calls the allocator
-//! while it holds it, and others wait for it with interrupts off: in that loop call
-//! [`Kernel::answer`](super::Kernel::answer).
+//! # Waiting for other CPUs
+//!
+//! What gives slabs back, or takes something from another CPU, waits for that CPU's sections: [`Kernel::shrink`], a
+//! request that would fail otherwise and may reclaim, [`Kernel::cpu_dead`], the end of a cache; and, where the policy
+//! has CPUs own slabs, a free that leaves a CPU one too many. It waits for an interrupt on that CPU, no longer; so a
+//! CPU must answer wherever it waits with interrupts off. The kernel module's locks do. Whatever else a CPU may spin on
+//! with interrupts off, while another may be in the allocator before it lets go, calls [`Kernel::answer`] in its loop:
+//! the kernel's own spin locks, those of libraries, the barrier at which CPUs meet at boot. Where one does not, whoever
+//! waits gives that CPU up after the bound below, once, and what it may be using is lost.
+//!
+//! A request that comes with interrupts off ([`Cpu::irqs_disabled`](super::Cpu::irqs_disabled)) waits for nobody.
+//!
+//! [`Kernel::answer`]: super::Kernel::answer
+//! [`Kernel::shrink`]: super::Kernel::shrink
+//! [`Kernel::cpu_dead`]: super::Kernel::cpu_dead
 //!
 //! # NMIs
 //!
@@ -31,13 +42,14 @@
 //! answers. One that does not answer for [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or as many rounds where
 //! there is no clock as [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) says, is reported to
 //! [`Promises::unanswered`](super::Promises::unanswered); the objects and slabs that it may be using are lost, and
-//! nothing else.
+//! nothing else. Until it answers, it is not waited for again.
 //!
 //! # Stack
 //!
-//! The deepest call, a request for an object whose cache gets a new slab, takes 3.4 KiB of stack beside what the
-//! kernel's own promises take; pages take 0.7 KiB, a range 1.6, an object at hand less than 0.5 (`cargo xtask boot`
-//! prints it). A handler's requests come on top of those that it interrupts.
+//! The deepest calls are for ranges: 1.6 KiB of stack beside what the kernel's own promises take. A request for an
+//! object whose cache gets a new slab takes 1.2 KiB, pages 0.8, an object at hand less than 0.5; with the checks of
+//! debug builds half as much more (`cargo xtask boot` prints it). A handler's requests come on top of those that it
+//! interrupts.
 //!
 //! # Panics
 //!
@@ -64,6 +76,6 @@
 //! # let memory = std::alloc::Layout::from_size_align(32 << 20, 4 << 20).unwrap();
 //! # let memory = unsafe { std::alloc::alloc(memory) } as usize;
 //! # let boot = Boot { direct_map: memory, ..Boot::default() };
-//! # let _ = unsafe { KERNEL.init([Region::usable(0, 32 << 20)].into_iter(), &boot) };
+//! # let _ = unsafe { KERNEL.init([Region::usable(0, 32 << 20)], &boot) };
 //! # let _ = KERNEL.alloc_pages(Gfp::KERNEL, Order::ZERO);
 //! ```

@@ -10,7 +10,6 @@ use crate::slab::cpu::Fenced;
 use crate::slab::cpu::section::Sections;
 
 /// The CPU-local primitive by interrupts that are off.
-#[derive(Debug)]
 pub struct IrqsOff<H>(PhantomData<fn() -> H>);
 
 impl<H> IrqsOff<H> {
@@ -50,7 +49,6 @@ unsafe impl<H: Cpu> Sections for IrqsOff<H> {
 }
 
 /// A section under way: restores interrupts when dropped. It stays on its CPU.
-#[derive(Debug)]
 pub struct Section<H: Cpu> {
     flags: usize,
     hardware: PhantomData<*mut H>,
@@ -60,7 +58,7 @@ impl<H: Cpu> Drop for Section<H> {
     #[inline(always)]
     fn drop(&mut self) {
         if cfg!(debug_assertions) {
-            assert!(H::irqs_disabled(), "interrupts are on in a section");
+            assert!(H::irqs_disabled() != Some(false), "interrupts are on in a section");
             H::kernel().expect_part(this_cpu::<H>()).leave_section();
         }
         H::irq_restore(self.flags);

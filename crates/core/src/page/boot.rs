@@ -136,7 +136,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         self.add_sections(&frames, metadata)?;
         let zone = self.zone(range.node, range.kind);
-        self.take_in(&frames, |part| self.make_known(part, zone), |part| self.make_absent(part))?;
+        self.take_in(&frames, &|part| self.make_known(part, zone), &|part| self.make_absent(part))?;
         let hotplug = self.hotplug.lock();
         zone.grow_span(range.start, range.end);
         self.note_nearest(range.node);
@@ -160,8 +160,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     fn take_in(
         &self,
         frames: &ops::Range<Pfn>,
-        take: impl Fn(&ops::Range<Pfn>) -> Result<(), OnlineError>,
-        put_back: impl Fn(&ops::Range<Pfn>),
+        take: &dyn Fn(&ops::Range<Pfn>) -> Result<(), OnlineError>,
+        put_back: &dyn Fn(&ops::Range<Pfn>),
     ) -> Result<(), OnlineError> {
         for part in self.parts_of(frames) {
             let _hotplug = self.hotplug.lock();
@@ -271,12 +271,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.take_part(part);
             Ok(())
         };
-        self.take_in(frames, take, |part| {
+        self.take_in(frames, &take, &|part| {
             self.fill(part, Word::RESERVED);
             self.zone_of(part.start).drop_managed(pages_in(part));
         })
     }
 
+    #[inline(never)]
     fn take_part(&self, part: &ops::Range<Pfn>) {
         self.fill(part, Word::INTERIOR);
         self.zone_of(part.start).add_managed(pages_in(part));
@@ -346,6 +347,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
+    #[inline(never)]
     pub(super) fn fill(&self, frames: &ops::Range<Pfn>, word: Word) {
         self.map.frames(frames).flatten().for_each(|frame| frame.set(word));
     }

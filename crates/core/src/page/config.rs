@@ -191,6 +191,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`ConfigError`].
     pub fn new(platform: P, config: &Config<'_>, metadata: &'m mut [MaybeUninit<u8>]) -> Result<Self, ConfigError> {
         config.validate()?;
+        if P::ONE_NODE && config.nodes != 1 {
+            return Err(ConfigError::Nodes);
+        }
         if P::POLICY.is_some_and(|fixed| !fixed.has_rules_of(&config.policy)) {
             return Err(ConfigError::Policy);
         }

@@ -131,7 +131,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Number of nodes; node numbers are below it.
+    #[inline]
     pub fn nodes(&self) -> u8 {
+        if P::ONE_NODE {
+            return 1;
+        }
         (self.zones.len() / ZoneKind::COUNT) as u8
     }
 
@@ -139,7 +143,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ///
     /// # Panics
     /// If there is no such CPU. So does every call that the platform answers with such a CPU ([`Platform::cpu`]).
+    #[inline]
     pub fn node_of(&self, cpu: CpuId) -> NodeId {
+        if P::ONE_NODE {
+            self.expect_cpu(cpu);
+            return NodeId(0);
+        }
         self.cpu_nodes[cpu.index()]
     }
 
@@ -225,7 +234,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     fn zonelist(&self, node: NodeId, highest: ZoneKind) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
         let zones = self.zones;
-        let start = node.index() * zones.len();
+        let start = if P::ONE_NODE { 0 } else { node.index() * zones.len() };
         // A list begins with the node's own zones, the highest kind first.
         let list = &self.zonelists[start + (ZoneKind::COUNT - 1 - highest.index())..start + zones.len()];
         list.iter().map(|&zone| &zones[usize::from(zone)])

@@ -35,6 +35,13 @@ pub trait Platform {
     /// chooses.
     const POLICY: Option<Policy> = None;
 
+    /// Whether no allocator has more than one node: what only others need is not in the program.
+    const ONE_NODE: bool = false;
+
+    /// Whether a slab's caches may be checked ([`CacheFlags::DEBUG`](crate::slab::CacheFlags::DEBUG)). Else the checks
+    /// are not in the program, and a cache that asks for them goes without. linux: CONFIG_SLUB_DEBUG
+    const SLAB_DEBUG: bool = true;
+
     /// The probe that hears of events.
     fn probe(&self) -> &Self::Probe;
 

@@ -191,9 +191,10 @@ const SHEAF_CAPACITY_MIN: u16 = 4;
 ///
 /// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
 ///
-/// Where so many KiB are wanted, it is the largest of these numbers that they hold.
+/// Where so many KiB are wanted, it is the largest of these numbers that they hold; with 0 there are no sheaves.
 pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
     match (kib, object_size) {
+        (Some(0), _) => 0,
         (Some(kib), _) => {
             let objects = u64::from(kib) * 1024 / u64::from(object_size);
             SHEAF_CAPACITIES.into_iter().find(|&few| u64::from(few) <= objects).unwrap_or(SHEAF_CAPACITY_MIN)

@@ -23,7 +23,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn alloc_object<W: Way>(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let object = match W::pop(&self.local, self.slots(id), self.hot(id)) {
+        let object = match W::pop::<P, C>(&self.local, self.slots(id), self.hot(id)) {
             Some(object) => object,
             None => return self.alloc_slow(id, asked, gfp),
         };
@@ -73,15 +73,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Refills this CPU until it has an object.
     #[track_caller]
     fn alloc_from_slabs(&self, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        if cache.is_checked() {
+        if self.is_checked(cache) {
             return self.alloc_checked(cache, gfp, Call { asked, place: Location::caller() });
         }
-        if cache.path == Path::Sheaves {
+        if self.path(cache) == Path::Sheaves {
             return Ok(self.handed_out(cache.id, self.alloc_by_exchange(cache, gfp)?, gfp));
         }
         loop {
             // Other code on this CPU may have refilled it, or have taken what we refilled it with.
-            if let Some(object) = AnyWay::pop(&self.local, self.slots(cache.id), self.hot(cache.id)) {
+            if let Some(object) = AnyWay::pop::<P, C>(&self.local, self.slots(cache.id), self.hot(cache.id)) {
                 return Ok(self.handed_out(cache.id, object, gfp));
             }
             if self.refill(cache) == Refilled::Nothing {
@@ -97,7 +97,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) fn alloc_objects(&self, id: CacheId, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         if let Some(cache) = self.cache(id)
-            && cache.path == Path::Sheaves
+            && self.path(cache) == Path::Sheaves
         {
             return self.alloc_stretches(cache, gfp, objects);
         }

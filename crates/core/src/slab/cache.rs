@@ -2,11 +2,14 @@
 
 use core::ops::Range;
 
+use super::SlabAllocator;
+use super::cpu::CpuLocal;
 use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
 use super::layout::{BITMAP_OBJECTS_MAX, Layout, Spread, WORD, is_for_bits};
 use super::word::OBJECTS_MAX;
 use crate::base::{Gfp, Order, Pfn};
+use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::{
     BARN_SHEAVES_MAX, Pinned, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
@@ -196,8 +199,29 @@ impl Cache {
     }
 }
 
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
+    /// [`Cache::is_checked`], which nobody asks where no cache can be.
+    #[inline(always)]
+    pub(super) fn is_checked(&self, cache: &Cache) -> bool {
+        P::SLAB_DEBUG && cache.is_checked()
+    }
+
+    /// [`Cache::path`], of which those are not in the program that the rules never choose.
+    #[inline(always)]
+    pub(super) fn path(&self, cache: &Cache) -> Path {
+        if self.is_checked(cache) {
+            return Path::Checked;
+        }
+        match const { P::POLICY } {
+            Some(policy) => path(&policy, cache.has_bits),
+            None => cache.path,
+        }
+    }
+}
+
 /// Where CPUs have the objects of a cache that is not checked.
-fn path(policy: &Policy, has_bits: bool) -> Path {
+#[inline(always)]
+const fn path(policy: &Policy, has_bits: bool) -> Path {
     match (policy.slab.objects, policy.slab.guard) {
         (SlabPolicy::Bitmap, _) if has_bits => Path::Bitmap,
         (SlabPolicy::Tagged | SlabPolicy::Bitmap, _) => Path::Tagged,

@@ -137,7 +137,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut sheaves_found = 0;
         for cache in self.each_cache() {
             let cache = &*cache;
-            if cache.path == Path::Sheaves {
+            if self.path(cache) == Path::Sheaves {
                 sheaves_found += self.check_sheaves(cache)?;
             }
             let mut found = 0;
@@ -170,8 +170,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let slab = self.map.slab(pfn);
         let (local, remote) = (slab.local(), slab.remote());
-        let own = self.expect_list(cache, pfn, local.list(), Some(cache.layout.objects - local.used()))?;
-        let others = self.expect_list(cache, pfn, remote.list(), Some(remote.len()))?;
+        let base = self.map.slab_address(pfn).get();
+        let own = self.expect_list(cache, pfn, local.list(base), Some(cache.layout.objects - local.used()))?;
+        let others = self.expect_list(cache, pfn, remote.list(base), Some(remote.len()))?;
         let mut current = 0;
         let mut users = 0;
         for cpu in self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu) == Some(pfn)) {
@@ -184,7 +185,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if own + others > 0 && users == 0 && !remote.is_queued() {
             return Err(SlabViolation::Lost { slab: pfn });
         }
-        if cache.path == Path::Sheaves {
+        if self.path(cache) == Path::Sheaves {
             current += self.check_in_sheaves(cache, pfn)?;
         }
         Ok(own + others + current)
@@ -204,7 +205,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !own.with(others).is_empty() && users == 0 && !slab.remote().is_queued() {
             return Err(SlabViolation::Lost { slab: pfn });
         }
-        let in_sheaves = if cache.path == Path::Sheaves { self.check_in_sheaves(cache, pfn)? } else { 0 };
+        let in_sheaves = if self.path(cache) == Path::Sheaves { self.check_in_sheaves(cache, pfn)? } else { 0 };
         Ok(self.free_objects(cache, pfn) + in_sheaves)
     }
 
@@ -226,7 +227,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         match said {
             // Under `page-field` a CPU's list has the mark that was there when the CPU turned to the slab.
-            _ if at != end_mark(base) && (said.is_some() || cache.path == Path::Tagged) => {
+            _ if at != end_mark(base) && (said.is_some() || self.path(cache) == Path::Tagged) => {
                 Err(SlabViolation::List { slab: pfn })
             }
             Some(said) if said != found => Err(SlabViolation::Count { slab: pfn, said, found }),

@@ -18,7 +18,6 @@ use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabA
 use crate::base::{CpuId, Gfp, NodeId};
 use crate::platform::Platform;
 use crate::policy::Policy;
-use crate::policy::slab::SlabPolicy;
 
 /// A cache of objects of one size. linux: struct kmem_cache
 ///
@@ -74,17 +73,18 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// See [`CreateError`].
     pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let id = self.ids().skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
-        self.make(id, &self.debugging.applied(config), self.pages.policy())
+        self.make(id, &self.applied(config), self.pages.policy())
     }
 
-    /// Makes a cache of a certain number, for the allocator itself: always `tagged`.
+    /// Makes a cache of a certain number, for the sheaves of all others: its own objects go to their slabs and come from
+    /// there one by one, so that nothing calls itself.
     pub(super) fn create_at(
         &self,
         id: CacheId,
         config: &CacheConfig<'_>,
     ) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let mut policy = *self.pages.policy();
-        policy.slab.objects = SlabPolicy::Tagged;
+        policy.numbers.slab_sheaf = Some(0);
         // They must be had where memory is in pieces, too.
         (policy.numbers.slab_min_objects, policy.numbers.slab_max_order) = (Some(1), Some(0));
         if !self.entry(id).claim() {
@@ -106,7 +106,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let cache = made.inspect_err(|_| self.entry(id).vacate())?;
         let links = self.pages.policy().slab.links;
         let hot = Hot::new(&cache, links, self.map.origin(), self.pages.nodes());
-        self.clear_slots(id, cache.path);
+        self.clear_slots(id, self.path(&cache));
         self.set_up_barns(&cache);
         // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
         unsafe { self.entry(id).set(Some(cache)) };
@@ -156,7 +156,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
         // Barns first, all of them: they may have objects of other nodes' slabs.
         let nodes = || (0..self.pages.nodes()).map(NodeId);
-        if cache.path == Path::Sheaves {
+        if self.path(cache) == Path::Sheaves {
             nodes().for_each(|node| self.empty_barn(node, cache));
         }
         nodes().for_each(|node| self.shrink_node(node, cache));
@@ -260,7 +260,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             if cache.has_bits {
                 return slab.free_bits().has_any(self.bit_of(cache.id, object));
             }
-            let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
+            let mut lists = [slab.local().list(object.get()), slab.remote().list(object.get())].into_iter();
             lists.any(|list| super::check::on_list(list, object, cache))
         };
         let object = cache.layout.objects_of(self.map.slab_address(pfn)).find(|&object| !is_free(object))?;
@@ -338,7 +338,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// As for [`free`](Self::free), for each.
     #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
-        if self.info().path == Path::Sheaves {
+        if self.slab.path(self.info()) == Path::Sheaves {
             // SAFETY: the caller promises for each object what `free` demands, as `free_stretches` does.
             return unsafe { self.free_stretches(objects) };
         }
@@ -393,7 +393,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
                 objects += 1;
                 first = first.or(NonNull::new(object.address as *mut u8));
             });
-            return Err(if self.info().is_checked() {
+            return Err(if self.slab.is_checked(self.info()) {
                 Leak { cache: self, objects, taken_out: all - objects, example: first }
             } else {
                 Leak { cache: self, objects: all, taken_out: 0, example }

@@ -18,7 +18,6 @@ use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
-use super::word::is_mark;
 use super::{ObjectFreeError, SlabAllocator};
 use crate::base::CpuId;
 use crate::base::fault::{Fault, is_planted};
@@ -42,7 +41,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        match W::push(&self.local, self.slots(id), hot, freed) {
+        match W::push::<P, C>(&self.local, self.slots(id), hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
         }
@@ -55,7 +54,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn free_other(&self, id: CacheId, address: ObjectAddress) -> Result<(), ObjectFreeError> {
         match self.cache(id) {
             _ if self.hot(id).is_object(address) => self.free_slow(id, address),
-            Some(cache) if cache.is_checked() => {
+            Some(cache) if self.is_checked(cache) => {
                 self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
             }
             _ => Err(ObjectFreeError::Interior { address: address.get() }),
@@ -71,7 +70,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
         // object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        if cache.path == Path::Sheaves {
+        if self.path(cache) == Path::Sheaves {
             return self.free_by_exchange(cache, freed);
         }
         if self.is_free_already(cache, freed) {
@@ -82,7 +81,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
                     if self.free_to_own(cpu, cache, freed)
-                        || AnyWay::push(&self.local, self.slots(id), hot, freed) == Pushed::Done
+                        || AnyWay::push::<P, C>(&self.local, self.slots(id), hot, freed) == Pushed::Done
                     {
                         return Ok(());
                     }
@@ -102,10 +101,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if cache.has_bits {
             return slab.free_bits().has_any(self.bit_of(cache.id, object));
         }
-        let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object.get());
+        let is_in_slab = [slab.local().list(object.get()), slab.remote().list(object.get())].contains(&object.get());
         // The word is a list only where CPUs have lists.
         is_in_slab
-            || cache.path != Path::Sheaves && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
+            || self.path(cache) != Path::Sheaves
+                && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
     }
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
@@ -120,7 +120,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if slab.owner() != Owner::Cpu(cpu) {
             return false;
         }
-        let (before, after, is_first, is_last) = match cache.path {
+        let (before, after, is_first, is_last) = match self.path(cache) {
             Path::Bitmap => self.with_bit(cache, freed),
             _ => with_linked(cache, freed),
         };
@@ -230,7 +230,7 @@ pub(super) struct Remotely {
 fn with_linked(cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
     let local = freed.slab().local();
     // SAFETY: `Freed` owns the object.
-    unsafe { set_link(freed.object(), local.list(), cache.links) };
+    unsafe { set_link(freed.object(), local.list(freed.object().get()), cache.links) };
     let after = local.with_freed(freed.object());
-    (local.raw(), after.raw(), is_mark(local.list()), after.used() == 0)
+    (local.raw(), after.raw(), local.is_mark(), after.used() == 0)
 }

@@ -140,7 +140,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return None;
         }
         let id = self.sizes.cache_for(size);
-        W::pop(&self.local, self.slots(id), self.hot(id))
+        W::pop::<P, C>(&self.local, self.slots(id), self.hot(id))
     }
 
     /// Frees an object if a section can.
@@ -157,7 +157,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
         // caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        W::push(&self.local, self.slots(kind), hot, freed)
+        W::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 
     /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap
@@ -215,7 +215,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn large_order(&self, pfn: Pfn) -> Order {
-        Order::new(self.map.slab(pfn).local().list() as u8)
+        Order::new(self.map.slab(pfn).local().list(0) as u8)
     }
 
     /// Bytes that the owner of an object may use. linux: ksize
@@ -254,7 +254,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         match cache {
             _ if object == ZERO_SIZE => Ok(0),
             Some(cache) if !cache.layout.is_object(at) => Err(ObjectFreeError::Interior { address }),
-            Some(cache) if cache.is_checked() => self.asked(cache, at).ok_or(ObjectFreeError::Foreign { address }),
+            Some(cache) if self.is_checked(cache) => self.asked(cache, at).ok_or(ObjectFreeError::Foreign { address }),
             Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
                 let order = self.large_order(self.large(object)?);

@@ -164,7 +164,7 @@ pub enum SlabError {
     Base,
     /// There are more frames than have numbers.
     Frames,
-    /// Some address of the memory has more than 48 bits, those that the sign repeats left aside.
+    /// The memory crosses a multiple of 256 TiB: its addresses differ in more than 48 bits.
     Address,
     /// The primitive has more CPUs than the page allocator.
     Cpus,
@@ -186,7 +186,9 @@ impl fmt::Display for SlabError {
             SlabError::Storage => "the storage is smaller than layout() asks for; give as much",
             SlabError::Base => "the memory's base is not aligned to the largest block as its first frame is; align it",
             SlabError::Frames => "the memory has more frames above its first than there are numbers; take fewer",
-            SlabError::Address => "the memory has addresses of more than 48 bits; map it where 48 are enough",
+            SlabError::Address => {
+                "the memory crosses a multiple of 256 TiB; map it where the upper 16 bits of all addresses are the same"
+            }
             SlabError::PageSize => "slabs are made of pages of 4 KiB or a larger power of two; configure such pages",
             SlabError::Cpus => {
                 "the CPU-local primitive has more CPUs than the page allocator; configure both for the same"
@@ -386,6 +388,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// The node that a slab's memory is on.
     fn node_of(&self, pfn: Pfn) -> NodeId {
+        if P::ONE_NODE {
+            return NodeId(0);
+        }
         self.pages.zone_of(pfn).node()
     }
 }

@@ -71,6 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Whether all objects of a slab that nobody owns are free. The caller holds it.
+    #[inline(never)]
     pub(super) fn is_wholly_free(&self, cache: &Cache, pfn: Pfn) -> bool {
         self.free_objects(cache, pfn) == cache.layout.objects
     }
@@ -119,7 +120,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What a slab that the caller holds, and that nobody owns, has on its own list.
     pub(super) fn own_chain(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let local = self.map.slab(pfn).local();
-        Chain { head: local.list(), len: cache.layout.objects - local.used() }
+        Chain { head: local.list(self.map.slab_address(pfn).get()), len: cache.layout.objects - local.used() }
     }
 
     /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the

@@ -35,10 +35,10 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 ///     fn serves(_: &Policy) -> bool {
 ///         true
 ///     }
-///     fn pop<C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
+///     fn pop<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
 ///         Some(ObjectAddress::new(0xdead_0000))
 ///     }
-///     fn push<C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot, _: Freed<'_>) -> Pushed {
+///     fn push<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot, _: Freed<'_>) -> Pushed {
 ///         Pushed::Refused
 ///     }
 /// }
@@ -48,10 +48,10 @@ pub trait Way: Copy + Sealed {
     fn serves(policy: &Policy) -> bool;
 
     /// Takes an object from the CPU's slot; `None` if it has none.
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress>;
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress>;
 
     /// Leaves an object with the CPU.
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed;
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed;
 }
 
 fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
@@ -70,12 +70,12 @@ impl<L: FixedLinks> Way for Tagged<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         local.pop(slots, hot.links::<L>())
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         local.push(slots, freed, hot.links::<L>())
     }
 }
@@ -93,12 +93,12 @@ impl<L: FixedLinks> Way for PageField<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         local.pop(slots, hot.links::<L>())
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         local.push_paired(slots, freed, hot.links::<L>())
     }
 }
@@ -116,17 +116,17 @@ impl<L: FixedLinks> Way for Guarded<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         local.preempt_disable();
-        let object = PageField::<L>::pop(local, slots, hot);
+        let object = PageField::<L>::pop::<P, C>(local, slots, hot);
         local.preempt_enable();
         object
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         local.preempt_disable();
-        let pushed = PageField::<L>::push(local, slots, hot, freed);
+        let pushed = PageField::<L>::push::<P, C>(local, slots, hot, freed);
         local.preempt_enable();
         pushed
     }
@@ -144,12 +144,12 @@ impl Way for Sheaves {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
         local.pop_sheaf(slots)
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot, freed: Freed<'_>) -> Pushed {
         // SAFETY: `Freed` owns the object, which is of this cache.
         unsafe { local.push_sheaf(slots, freed.object()) }
     }
@@ -167,17 +167,17 @@ impl<L: FixedLinks> Way for Bitmap<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         if !hot.has_bits() {
-            return Tagged::<L>::pop(local, slots, hot);
+            return Tagged::<L>::pop::<P, C>(local, slots, hot);
         }
         local.pop_bits(slots).map(|(slab, index)| hot.object_at(slab, index))
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         if !hot.has_bits() {
-            return Tagged::<L>::push(local, slots, hot, freed);
+            return Tagged::<L>::push::<P, C>(local, slots, hot, freed);
         }
         local.push_bits(slots, freed, Bits::one(hot.index_of(freed.object())), hot.all_bits())
     }
@@ -189,40 +189,50 @@ pub struct AnyWay;
 
 impl AnyWay {
     #[inline(never)]
-    fn pop_other<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+    fn pop_other<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         match hot.written {
-            SlabLinks::Plain => pop_by::<C, Plain>(local, slots, hot),
-            SlabLinks::Mangled => pop_by::<C, Mangled>(local, slots, hot),
+            SlabLinks::Plain => pop_by::<P, C, Plain>(local, slots, hot),
+            SlabLinks::Mangled => pop_by::<P, C, Mangled>(local, slots, hot),
         }
     }
 
     #[inline(never)]
-    fn push_other<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push_other<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         match hot.written {
-            SlabLinks::Plain => push_by::<C, Plain>(local, slots, hot, freed),
-            SlabLinks::Mangled => push_by::<C, Mangled>(local, slots, hot, freed),
+            SlabLinks::Plain => push_by::<P, C, Plain>(local, slots, hot, freed),
+            SlabLinks::Mangled => push_by::<P, C, Mangled>(local, slots, hot, freed),
         }
     }
 }
 
-fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+/// Whether no cache goes any other way: one that is checked finds nothing this way, and is refused.
+const fn only_sheaves<P: Platform>() -> bool {
+    matches!(P::POLICY, Some(policy) if policy.slab.objects.has_sheaves())
+}
+
+fn pop_by<P: Platform, C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
     match hot.path {
-        Path::Tagged => Tagged::<L>::pop(local, slots, hot),
-        Path::PageField => PageField::<L>::pop(local, slots, hot),
-        Path::PageFieldGuarded => Guarded::<L>::pop(local, slots, hot),
-        Path::Sheaves => Sheaves::pop(local, slots, hot),
-        Path::Bitmap => Bitmap::<L>::pop(local, slots, hot),
+        Path::Tagged => Tagged::<L>::pop::<P, C>(local, slots, hot),
+        Path::PageField => PageField::<L>::pop::<P, C>(local, slots, hot),
+        Path::PageFieldGuarded => Guarded::<L>::pop::<P, C>(local, slots, hot),
+        Path::Sheaves => Sheaves::pop::<P, C>(local, slots, hot),
+        Path::Bitmap => Bitmap::<L>::pop::<P, C>(local, slots, hot),
         Path::Checked => None,
     }
 }
 
-fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+fn push_by<P: Platform, C: CpuLocal, L: FixedLinks>(
+    local: &C,
+    slots: Slots<'_>,
+    hot: &Hot,
+    freed: Freed<'_>,
+) -> Pushed {
     match hot.path {
-        Path::Tagged => Tagged::<L>::push(local, slots, hot, freed),
-        Path::PageField => PageField::<L>::push(local, slots, hot, freed),
-        Path::PageFieldGuarded => Guarded::<L>::push(local, slots, hot, freed),
-        Path::Sheaves => Sheaves::push(local, slots, hot, freed),
-        Path::Bitmap => Bitmap::<L>::push(local, slots, hot, freed),
+        Path::Tagged => Tagged::<L>::push::<P, C>(local, slots, hot, freed),
+        Path::PageField => PageField::<L>::push::<P, C>(local, slots, hot, freed),
+        Path::PageFieldGuarded => Guarded::<L>::push::<P, C>(local, slots, hot, freed),
+        Path::Sheaves => Sheaves::push::<P, C>(local, slots, hot, freed),
+        Path::Bitmap => Bitmap::<L>::push::<P, C>(local, slots, hot, freed),
         Path::Checked => Pushed::Refused,
     }
 }
@@ -235,16 +245,20 @@ impl Way for AnyWay {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
-        if hot.is_common { Sheaves::pop(local, slots, hot) } else { AnyWay::pop_other(local, slots, hot) }
+    fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+        if only_sheaves::<P>() || hot.is_common {
+            Sheaves::pop::<P, C>(local, slots, hot)
+        } else {
+            AnyWay::pop_other::<P, C>(local, slots, hot)
+        }
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
-        if hot.is_common {
-            Sheaves::push(local, slots, hot, freed)
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+        if only_sheaves::<P>() || hot.is_common {
+            Sheaves::push::<P, C>(local, slots, hot, freed)
         } else {
-            AnyWay::push_other(local, slots, hot, freed)
+            AnyWay::push_other::<P, C>(local, slots, hot, freed)
         }
     }
 }

@@ -89,7 +89,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The slab that a CPU's list is of. The caller has the lock of the CPU's slabs.
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId) -> Option<Pfn> {
         let slot = self.slot(cpu, cache.id);
-        let address = match cache.path {
+        let address = match self.path(cache) {
             Path::Tagged => cache.layout.mask.slab_around(slot.main.load(Acquire)).get(),
             Path::PageField | Path::PageFieldGuarded => slot.paired.load(Acquire),
             Path::Bitmap => {
@@ -103,7 +103,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Whether the word of a CPU's slot says that there are objects.
     fn has_objects(&self, cache: &Cache, seen: u64) -> bool {
-        match cache.path {
+        match self.path(cache) {
             Path::Bitmap => !self.map.slab_by_word(seen).bits().is_empty(),
             _ => !is_mark(seen),
         }
@@ -112,7 +112,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What was freed into the slab that has just been used up, without letting go of it.
     fn use_current(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let Place { cpu, cache, .. } = at;
-        if cache.path == Path::Bitmap {
+        if self.path(cache) == Path::Bitmap {
             return self.use_current_bits(at, pfn, list);
         }
         let slab = self.map.slab(pfn);
@@ -125,7 +125,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// A slab of this CPU that was taken off its list.
     fn use_own(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let Place { cpu, cache, .. } = at;
-        if cache.path == Path::Bitmap {
+        if self.path(cache) == Path::Bitmap {
             return self.use_own_bits(at, pfn, list);
         }
         let slab = self.map.slab(pfn);
@@ -180,7 +180,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             }
             match self.local.replace_if(cpu, Exchange::new(&slab.local, local.raw(), nothing.raw())) {
                 Replaced::Done => {
-                    return Ok(Chain { head: local.list(), len: cache.layout.objects - local.used() });
+                    let head = local.list(self.map.base_of(slab).get());
+                    return Ok(Chain { head, len: cache.layout.objects - local.used() });
                 }
                 Replaced::Changed => {}
                 Replaced::Moved => return Err(Replaced::Moved),
@@ -196,7 +197,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let slot = self.slot(cpu, cache.id);
         let mut exchange = Exchange::new(slot.main, seen, chain.head);
-        if cache.path != Path::Tagged {
+        if self.path(cache) != Path::Tagged {
             // Two words: the list stays a mark until the other one says which slab it is of.
             let (of, now) = (slot.paired.load(Acquire), self.map.address(pfn));
             if of != now {
@@ -246,7 +247,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let pfn = self.new_slab(cache, gfp, self.pages.node_of(cpu))?;
         let mut list = self.of_cpu(cpu, cache.id).lock();
         let seen = self.slot(cpu, cache.id).main.load(Acquire);
-        if self.has_objects(cache, seen) || cache.path == Path::Checked {
+        if self.has_objects(cache, seen) || self.path(cache) == Path::Checked {
             self.give_to_node(cache, pfn);
             return Ok(());
         }

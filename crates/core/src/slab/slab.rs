@@ -101,7 +101,7 @@ impl Slab {
         loop {
             let before = Remote::from_raw(seen);
             // SAFETY: the last object of a chain that the caller holds.
-            unsafe { set_link(last, before.list(), links) };
+            unsafe { set_link(last, before.list(last.get()), links) };
             let after = before.with_freed(chain.head, chain.len).queued();
             let order = ordered(Fault::PushUnreleased, AcqRel);
             match self.remote.compare_exchange_weak(seen, after.raw(), order, Relaxed) {
@@ -129,7 +129,7 @@ impl Slab {
             let emptied = if is_planted(Fault::TakesQueue) { Remote::none(base) } else { before.emptied(base) };
             let order = ordered(Fault::TakeUnacquired, AcqRel);
             match self.remote.compare_exchange_weak(seen, emptied.raw(), order, Acquire) {
-                Ok(_) => return Chain { head: before.list(), len: before.len() },
+                Ok(_) => return Chain { head: before.list(base.get()), len: before.len() },
                 Err(now) => seen = now,
             }
         }
@@ -140,7 +140,7 @@ impl Slab {
     pub fn take_remote_unqueued(&self, base: SlabAddress) -> Chain {
         let before =
             Remote::from_raw(self.remote.swap(Remote::none(base).raw(), ordered(Fault::TakeUnacquired, AcqRel)));
-        Chain { head: before.list(), len: before.len() }
+        Chain { head: before.list(base.get()), len: before.len() }
     }
 
     /// Takes a turn among the CPUs that free from elsewhere, and changes nothing: what was freed before is seen from

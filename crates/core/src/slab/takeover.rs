@@ -61,7 +61,7 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         let pages = self.cache.layout.order.pages();
         let first = self.pop()?;
         let mut slabs = first..first.offset(pages);
-        while self.first != NIL && !self.cache.is_checked() {
+        while self.first != NIL && !self.allocator.is_checked(self.cache) {
             let next = Pfn::new(self.first);
             if next.offset(pages) == slabs.start {
                 slabs.start = next;
@@ -178,7 +178,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if cpu.0 >= self.local.cpus() {
             return;
         }
-        if cache.path == Path::Sheaves {
+        if self.path(cache) == Path::Sheaves {
             return self.take_sheaves(cpu, cache);
         }
         let mut hand = self.disowned(cache);
@@ -213,7 +213,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         cache: &Cache,
         hand: &mut Disowned<'_, '_, '_, P, C>,
     ) -> Result<Option<(Pfn, u64)>, Unanswered> {
-        if cache.path == Path::Checked {
+        if self.path(cache) == Path::Checked {
             return Ok(None);
         }
         let slot = self.slot(cpu, cache.id);
@@ -237,15 +237,15 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Empties a CPU's slot: the list that was in it.
     fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, Unanswered> {
-        match cache.path {
+        match self.path(cache) {
             // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
-            Path::Bitmap => slot.main.store(self.no_list(cache.path), Release),
+            Path::Bitmap => slot.main.store(self.no_list(self.path(cache)), Release),
             Path::Tagged => {}
             _ => slot.paired.store(0, Release),
         }
         match self.fence(cpu) {
             Fenced::Unanswered => Err(Unanswered),
-            Fenced::Ended if cache.path == Path::Bitmap => Ok(EMPTY),
+            Fenced::Ended if self.path(cache) == Path::Bitmap => Ok(EMPTY),
             Fenced::Ended => Ok(self.local.drain(cpu, slot, EMPTY)),
         }
     }

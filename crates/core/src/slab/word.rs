@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A list ends not in null but in a pointer into its own slab with the lowest bit set. So a list always says which slab
-//! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. Addresses have 48
-//! significant bits: user space, and kernels with four levels of page tables.
+//! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. A packed word has the lower
+//! 48 bits of an address; the upper ones are those of any address nearby: the memory crosses no multiple of 256 TiB.
 
 use super::address::{ObjectAddress, SlabAddress};
 
@@ -43,10 +43,10 @@ pub const fn first_of(list: u64) -> Option<ObjectAddress> {
     if is_mark(list) { None } else { Some(ObjectAddress::new(list)) }
 }
 
-/// The address in the lower part of a packed word, with its sign.
+/// The address in the lower part of a packed word, the upper bits being those of another one.
 #[inline]
-const fn address(word: u64) -> u64 {
-    ((word << (64 - UPPER)) as i64 >> (64 - UPPER)) as u64
+const fn address(word: u64, near: u64) -> u64 {
+    near & !(ONE - 1) | lower(word)
 }
 
 #[inline]
@@ -78,10 +78,16 @@ impl Local {
         self.0
     }
 
-    /// First object of the list, or the mark that ends it.
+    /// First object of the list, or the mark that ends it, in memory around an address.
     #[inline]
-    pub const fn list(self) -> u64 {
-        address(self.0)
+    pub const fn list(self, near: u64) -> u64 {
+        address(self.0, near)
+    }
+
+    /// Whether there is no object on the list.
+    #[inline]
+    pub const fn is_mark(self) -> bool {
+        is_mark(self.0)
     }
 
     /// Number of the slab's objects that are not on the list.
@@ -120,10 +126,16 @@ impl Remote {
         Remote(lower(end_mark(slab)))
     }
 
-    /// First object of the list, or the mark that ends it.
+    /// First object of the list, or the mark that ends it, in memory around an address.
     #[inline]
-    pub const fn list(self) -> u64 {
-        address(self.0)
+    pub const fn list(self, near: u64) -> u64 {
+        address(self.0, near)
+    }
+
+    /// Whether there is no object on the list.
+    #[inline]
+    pub const fn is_mark(self) -> bool {
+        is_mark(self.0)
     }
 
     /// Number of objects on the list.
@@ -168,24 +180,29 @@ mod tests {
     use super::*;
 
     const SLAB: SlabAddress = SlabAddress::new(0x7f12_3456_8000);
-    const KERNEL_SLAB: SlabAddress = SlabAddress::new(0xffff_8881_2345_8000);
+    /// In the upper half of addresses on a PC, and in that of an ARM, whose lower 48 bits begin with any.
+    const KERNEL_SLABS: [SlabAddress; 3] = [
+        SlabAddress::new(0xffff_8881_2345_8000),
+        SlabAddress::new(0xffff_0000_4000_8000),
+        SlabAddress::new(0xff11_0001_2345_8000),
+    ];
 
     #[test]
-    fn addresses_keep_their_sign() {
-        for slab in [SLAB, KERNEL_SLAB] {
+    fn addresses_keep_their_upper_bits() {
+        for slab in KERNEL_SLABS.into_iter().chain([SLAB]) {
             let local = Local::new(end_mark(slab), 512);
-            assert_eq!((local.list(), local.used()), (end_mark(slab), 512));
+            assert_eq!((local.list(slab.get()), local.used()), (end_mark(slab), 512));
             let freed = local.with_freed(ObjectAddress::new(slab.get() + 64));
-            assert_eq!((freed.list(), freed.used()), (slab.get() + 64, 511));
+            assert_eq!((freed.list(slab.get() + 64), freed.used()), (slab.get() + 64, 511));
         }
     }
 
     #[test]
     fn a_remote_word_counts_and_keeps_its_bit() {
         let none = Remote::none(SLAB);
-        assert!(is_mark(none.list()) && none.is_empty() && !none.is_queued());
+        assert!(none.is_mark() && none.is_empty() && !none.is_queued());
         let some = none.queued().with_freed(SLAB.get() + 8, 3).with_freed(SLAB.get() + 16, 1);
-        assert_eq!((some.list(), some.len(), some.is_queued()), (SLAB.get() + 16, 4, true));
+        assert_eq!((some.list(SLAB.get()), some.len(), some.is_queued()), (SLAB.get() + 16, 4, true));
         assert_eq!(some.emptied(SLAB), none.queued());
         let most = none.queued().with_freed(SLAB.get() + 8, OBJECTS_MAX);
         assert_eq!((most.len(), most.is_queued()), (OBJECTS_MAX, true), "as many as a slab can have");

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use freehold::base::{Gfp, Order, Pfn};
-use freehold::kernel::{Boot, Cpu, Error, Pages, Region};
+use freehold::kernel::{Boot, Contig, Cpu, Error, Pages, Region};
 use freehold::page::{AllocError, CmaError, ContigError};
 use freehold::slab::CreateError;
 
@@ -41,6 +41,31 @@ fn pages_may_be_kept_in_another_way() {
     // SAFETY: it was taken apart above, once.
     drop(unsafe { Pages::<Kept>::from_raw(pfn, order) });
     assert_eq!(audit::<Kept>().0, before);
+}
+
+#[test]
+fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
+    machine!(Raw, 1);
+    let kernel = boot::<Raw>(64);
+    let (before, _) = audit::<Raw>();
+    let mut dirty = kernel.alloc_contig_pages(Gfp::KERNEL, 100).unwrap();
+    dirty.as_uninit().fill(core::mem::MaybeUninit::new(0x55));
+    let frames = dirty.range();
+    drop(dirty);
+    let mut clean = kernel.alloc_contig_range(frames.clone(), Gfp::KERNEL | Gfp::ZERO).unwrap();
+    assert_eq!((clean.physical(), clean.as_uninit().len()), (u64::from(frames.start.raw()) << 12, 100 << 12));
+    // SAFETY: all of them were written: zeros were asked for.
+    assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0));
+    let place = clean.as_ptr().as_ptr();
+    assert_eq!(kernel.phys_to_virt(clean.physical()), place);
+    assert_eq!(kernel.virt_to_phys(place), clean.physical());
+    let kept = clean.into_raw();
+    let stats = kernel.stats();
+    assert_eq!(stats.used(), before.allocated + 100, "{stats:?}");
+    // SAFETY: it was taken apart above, once.
+    drop(unsafe { Contig::<Raw>::from_raw(kept) });
+    assert_eq!(audit::<Raw>().0, before);
+    assert_eq!(kernel.stats().managed, before.free + before.cached + before.allocated);
 }
 
 #[test]

@@ -38,13 +38,44 @@ fn any_size_has_any_alignment_up_to_the_largest_block() {
     assert_eq!(audit::<Aligned>().1.objects, 0);
 }
 
+/// Above the largest block it is a range.
 #[test]
-fn what_no_block_holds_is_null() {
+fn what_no_block_holds_is_a_range() {
+    machine!(Vast, 1);
+    let kernel = boot::<Vast>(64);
+    let (heap, before) = (Heap::<Vast>::new(), audit::<Vast>().0);
+    let layout = Layout::from_size_align((12 << 20) + 5, 4096).unwrap();
+    // SAFETY: the layout has bytes, and is that of the memory until it has grown.
+    unsafe {
+        let dirty = heap.alloc(layout);
+        dirty.write_bytes(0xa5, layout.size());
+        heap.dealloc(dirty, layout);
+        let memory = heap.alloc_zeroed(layout);
+        assert!(!memory.is_null() && memory.addr().is_multiple_of(4 << 20));
+        assert!((0..layout.size()).all(|at| memory.add(at).read() == 0), "zeros were asked for");
+        memory.add(layout.size() - 1).write(7);
+        let grown = heap.realloc(memory, layout, 20 << 20);
+        assert_eq!(grown.add(layout.size() - 1).read(), 7);
+        let shrunk = heap.realloc(grown, Layout::from_size_align(20 << 20, 4096).unwrap(), 100);
+        heap.dealloc(shrunk, Layout::from_size_align(100, 4096).unwrap());
+    }
+    assert_eq!(audit::<Vast>().0, before);
+    assert_eq!(kernel.stats().used(), before.allocated);
+}
+
+#[test]
+fn what_nothing_holds_is_null() {
     machine!(Modest, 1);
     boot::<Modest>(32);
     let heap = Heap::<Modest>::new();
-    for (size, align) in [(5 << 20, 8), (1 << 40, 1), (isize::MAX as usize - (1 << 30), 64), (1, 8 << 20), (1, 1 << 40)]
-    {
+    for (size, align) in [
+        (33 << 20, 8),
+        (5 << 20, 8 << 20),
+        (1 << 40, 1),
+        (isize::MAX as usize - (1 << 30), 64),
+        (1, 8 << 20),
+        (1, 1 << 40),
+    ] {
         // SAFETY: the layout has bytes.
         assert!(unsafe { heap.alloc(Layout::from_size_align(size, align).unwrap()) }.is_null(), "{size} {align}");
     }

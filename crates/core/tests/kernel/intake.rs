@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
 use freehold::kernel::{Boot, Cpu, Error, Heap, Kernel, Pages, Region, RegionKind, SetupError};
 use freehold::page::{OnlineError, Zone};
-use freehold::slab::SlabError;
+use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError, SlabError};
 
 use crate::machine::{MIB, audit, boot, init, machine};
 
@@ -31,6 +31,48 @@ fn nothing_is_to_be_had_before_a_machine_is_set_up() {
         core::alloc::GlobalAlloc::dealloc(&heap, core::ptr::dangling_mut(), layout);
         assert!(kernel.kfree(core::ptr::NonNull::dangling()).is_err());
         assert_eq!(kernel.add_memory(0..MIB), Err(SetupError::NotSetUp));
+    }
+}
+
+#[test]
+fn a_kernel_may_have_pages_alone() {
+    machine!(Bare, 2, const CACHES: u16 = 0;);
+    let kernel = boot::<Bare>(32);
+    let page = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap();
+    assert!(kernel.slab().is_none());
+    assert_eq!(kernel.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NoCaches);
+    assert_eq!(kernel.cache::<u64>("bare").unwrap_err(), Error::NoCaches);
+    let frames = Pfn::new(1 << 9)..Pfn::new(2 << 9);
+    // SAFETY: it is refused, whatever lies there.
+    assert_eq!(unsafe { kernel.reserve_cma(frames, Order::ZERO) }.unwrap_err(), Error::NoCaches);
+    drop(page);
+    kernel.shrink();
+    // SAFETY: nobody else uses the kernel, and the pages are only looked at.
+    let census = unsafe { kernel.pages() }.unwrap().check().unwrap();
+    assert_eq!(census.allocated, 0);
+    // SAFETY: CPU 1 was never used.
+    unsafe { kernel.cpu_dead(freehold::base::CpuId(1)) };
+    kernel.cpu_online(freehold::base::CpuId(1));
+}
+
+#[test]
+fn checks_of_objects_are_there_if_they_were_built_in() {
+    machine!(Trusting, 1);
+    let checked = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
+    assert_eq!(init::<Trusting>(&[Region::usable(0, 32 * MIB)], 32, &checked), Err(SetupError::NoSlabDebug));
+    boot::<Trusting>(32);
+    // A cache that asks for them goes without.
+    let slab = Trusting::kernel().slab().unwrap();
+    let cache = slab.create(&CacheConfig::new("trusting", 64).with_flags(CacheFlags::DEBUG)).unwrap();
+    assert!(!cache.info().is_checked() && cache.info().layout.size == 64);
+
+    machine!(Careful, 1, const SLAB_DEBUG: bool = true;);
+    init::<Careful>(&[Region::usable(0, 32 * MIB)], 32, &checked).unwrap();
+    let object = Careful::kernel().kmalloc(60, Gfp::KERNEL).unwrap();
+    // SAFETY: it was just allocated, and the second free is refused.
+    unsafe {
+        object.as_ptr().add(60).write(7);
+        assert!(matches!(Careful::kernel().kfree(object), Err(ObjectFreeError::Damaged { .. })));
     }
 }
 
@@ -77,7 +119,7 @@ fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
     // SAFETY: nothing is written where the offset leads before it is refused: the metadata lies there, and is memory.
     let wrong = unsafe {
         let offset = crate::machine::memory(64 * MIB) + 4096;
-        Tried::kernel().init([Region::usable(0, 32 * MIB)].into_iter(), &Boot { direct_map: offset, ..odd })
+        Tried::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
     };
     assert_eq!(wrong, Err(SetupError::Slab(SlabError::Base)));
     assert_eq!(Tried::kernel().kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);

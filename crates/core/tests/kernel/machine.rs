@@ -83,8 +83,8 @@ macro_rules! machine {
                 std::thread::yield_now();
             }
 
-            fn irqs_disabled() -> bool {
-                $crate::machine::IRQS_OFF.get()
+            fn irqs_disabled() -> Option<bool> {
+                Some($crate::machine::IRQS_OFF.get())
             }
         }
     };

@@ -98,6 +98,7 @@ fn two_interferences_at_any_two_instructions() {
 }
 
 #[test]
+#[ignore = "takes a minute where nothing is optimised; `cargo xtask ci --only soak` runs it"]
 fn the_whole_engine_likewise() {
     with_setting(|setting| {
         let mut report = Report::default();

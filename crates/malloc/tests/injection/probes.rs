@@ -329,7 +329,7 @@ impl<D: Planted, L: FixedLinks> Performance<'_, D, L> {
         let nothing = Local::new(end_mark(stage.world.base(OWNED)), OBJECTS);
         let exchange = Exchange::new(local, from, nothing.raw()).with_witness(owner, owned);
         if replace_if(stage.rseq(), stage.setting.home, exchange) == Replaced::Done {
-            stage.hold_list(Local::from_raw(from).list());
+            stage.hold_list(Local::from_raw(from).list(0));
         }
     }
 }

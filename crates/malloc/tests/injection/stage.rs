@@ -147,7 +147,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     pub fn hold_local(&self, slab: usize, local: u64) {
         match self.kind {
             Kind::Bits => self.held.borrow_mut().extend(self.objects_of_bits(slab, local)),
-            _ => self.hold_list(Local::from_raw(local).list()),
+            _ => self.hold_list(Local::from_raw(local).list(0)),
         }
     }
 
@@ -261,7 +261,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
 
     fn of_local(&self, slab: usize) -> Result<Vec<u64>, String> {
         let local = self.world.slab(slab).local();
-        let (objects, mark) = self.world.list(local.list())?;
+        let (objects, mark) = self.world.list(local.list(0))?;
         let is_whole = mark == end_mark(self.world.base(slab));
         if is_whole && usize::from(local.used()) + objects.len() == usize::from(OBJECTS) {
             return Ok(objects);

@@ -215,7 +215,7 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
         }
     };
     let locals: Vec<Local> = (0..SLABS).map(|slab| world.slab(slab).local()).collect();
-    locals.iter().for_each(|local| follow(local.list()));
+    locals.iter().for_each(|local| follow(local.list(0)));
     if kind == Kind::Lists {
         follow(world.slot(cpu).main.load(Relaxed));
     }

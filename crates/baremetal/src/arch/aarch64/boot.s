@@ -1,5 +1,5 @@
-/* Every CPU comes here, at exception level 1 and without translation, and leaves with memory mapped where it is: the first
- * GiB, which has the devices, as such; the others cached.
+/* Every CPU comes here, at exception level 1 and without translation, and leaves with memory mapped where it is, and once
+ * more from DIRECT_MAP on: the first GiB, which has the devices, as such; the others cached.
  */
 
     .section .text.boot, "ax"
@@ -16,10 +16,12 @@ start:
     msr vbar_el1, x1
     ldr x1, =0xff00             /* kinds of memory: 0 devices, 1 cached */
     msr mair_el1, x1
-    ldr x1, =0x200803519        /* addresses of 39 bits in pages of 4 KiB, tables cached and shared */
+    ldr x1, =0x2b5103519        /* addresses of 39 bits below, of 48 above, in pages of 4 KiB, tables cached and shared */
     msr tcr_el1, x1
     ldr x1, =table
     msr ttbr0_el1, x1
+    ldr x1, =upper_table
+    msr ttbr1_el1, x1
     dsb sy
     isb
     mrs x1, sctlr_el1
@@ -84,6 +86,9 @@ exception_entry:
 table:
     .quad 0x0020000000000401, 0x40000705, 0x80000705, 0xc0000705
     .fill 508, 8, 0
+upper_table:
+    .quad table + 3
+    .fill 511, 8, 0
 
     .section .bss.boot, "aw", @nobits
     .balign 16

@@ -16,6 +16,9 @@ pub const TICK_MIN: u32 = 200;
 /// See [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 1_300;
 
+/// Where memory is mapped once more: as many kernels have it, from the lowest address of the upper half.
+pub const DIRECT_MAP: usize = 0xffff_0000_0000_0000;
+
 /// Where the emulator leaves the device tree: where memory begins.
 const TREE: usize = 0x4000_0000;
 const SERIAL: usize = 0x900_0000;
@@ -154,7 +157,13 @@ pub fn clock() -> u64 {
     time
 }
 
-fn next_tick(count: u32) {
+/// This processor's emulator stops at no instruction.
+pub fn stop_at_each_instruction(_: fn()) -> bool {
+    false
+}
+
+/// The next tick comes after so long.
+pub fn next_tick(count: u32) {
     // SAFETY: the timer's interrupt has a handler.
     unsafe { asm!("msr cntv_tval_el0, {}", "isb", in(reg) u64::from(count), options(nostack)) };
 }

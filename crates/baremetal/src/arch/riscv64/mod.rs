@@ -16,6 +16,9 @@ pub const TICK_MIN: u32 = 30;
 /// See [`TICK_MIN`].
 pub const TICK_SPREAD: u32 = 200;
 
+/// Memory is mapped where it is.
+pub const DIRECT_MAP: usize = 0;
+
 /// A word for each CPU: 1 interrupts it.
 const CALLS: usize = 0x200_0000;
 /// Eight bytes for each CPU: when its timer interrupts it.
@@ -124,7 +127,13 @@ pub fn clock() -> u64 {
     unsafe { core::ptr::with_exposed_provenance::<u64>(TIME).read_volatile() }
 }
 
-fn next_tick(count: u32) {
+/// This processor's emulator stops at no instruction.
+pub fn stop_at_each_instruction(_: fn()) -> bool {
+    false
+}
+
+/// The next tick comes after so long.
+pub fn next_tick(count: u32) {
     let timer = core::ptr::with_exposed_provenance_mut::<u64>(TIMERS).wrapping_add(cpu().into());
     // SAFETY: the device is mapped there; this CPU's timer is this CPU's.
     unsafe { timer.write_volatile(clock() + u64::from(count)) };

@@ -111,7 +111,8 @@ trampoline_end:
     pushq %r9
     pushq %r10
     pushq %r11
-    movq 72(%rsp), %rdi         /* where it came */
+    movq 72(%rsp), %rdi         /* where it came, and the flags there */
+    movq 88(%rsp), %rsi
     cld
     call \handler
     popq %r11
@@ -126,6 +127,7 @@ trampoline_end:
     iretq
     .endm
 
+    interrupt trap_entry, trap_interrupt
     interrupt timer_entry, timer_interrupt
     interrupt call_entry, call_interrupt
     interrupt spurious_entry, spurious_interrupt

@@ -15,6 +15,8 @@ pub const CALL: u8 = 33;
 /// See [`TIMER`].
 pub const SPURIOUS: u8 = 255;
 
+/// The exception before each instruction.
+const TRAP: u8 = 1;
 const EXCEPTIONS: usize = 32;
 /// Bytes from the code of one exception to that of the next.
 const STRIDE: usize = 16;
@@ -24,6 +26,7 @@ const GATE: u128 = 0x8e00 << 32 | 8 << 16;
 // SAFETY: they are places in the assembler's file, of which only the addresses are used.
 unsafe extern "C" {
     static exceptions: u8;
+    static trap_entry: u8;
     static timer_entry: u8;
     static call_entry: u8;
     static spurious_entry: u8;
@@ -60,8 +63,12 @@ fn fill() {
     for (vector, gate) in gates.iter_mut().take(EXCEPTIONS).enumerate() {
         *gate = gate_to(first + vector * STRIDE);
     }
-    let others =
-        [(TIMER, &raw const timer_entry), (CALL, &raw const call_entry), (SPURIOUS, &raw const spurious_entry)];
+    let others = [
+        (TRAP, &raw const trap_entry),
+        (TIMER, &raw const timer_entry),
+        (CALL, &raw const call_entry),
+        (SPURIOUS, &raw const spurious_entry),
+    ];
     for (vector, entry) in others {
         gates[usize::from(vector)] = gate_to(entry.addr());
     }
@@ -77,6 +84,11 @@ extern "C" fn timer_interrupt(address: usize) {
     let next = interrupts::tick(address);
     apic::end_of_interrupt();
     apic::next_tick(next);
+}
+
+#[unsafe(no_mangle)] // SAFETY: nothing else has this name.
+extern "C" fn trap_interrupt(address: usize, flags: usize) {
+    interrupts::stopped(address, flags & super::FLAG_IRQS != 0);
 }
 
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.

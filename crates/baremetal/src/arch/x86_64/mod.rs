@@ -12,7 +12,10 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::together;
 
-pub use apic::{TICK_MIN, TICK_SPREAD, call};
+pub use apic::{TICK_MIN, TICK_SPREAD, call, next_tick};
+
+/// Memory is mapped where it is.
+pub const DIRECT_MAP: usize = 0;
 
 /// Where a further CPU starts, in real mode.
 const TRAMPOLINE: usize = 0x8000;
@@ -84,6 +87,7 @@ pub fn cpu() -> u16 {
     number as u16
 }
 
+const FLAG_TRAP: i32 = 1 << 8;
 const FLAG_IRQS: usize = 1 << 9;
 
 #[inline(always)]
@@ -129,10 +133,22 @@ pub fn idle() {
     unsafe { asm!("hlt", options(nostack)) };
 }
 
+/// Does something, and stops before each instruction of it; `true`, since this processor can.
+pub fn stop_at_each_instruction(call: fn()) -> bool {
+    // SAFETY: what comes before each instruction has a handler, and ends with the flag.
+    unsafe { asm!("pushfq", "or qword ptr [rsp], {}", "popfq", const FLAG_TRAP) };
+    call();
+    // SAFETY: the flag goes off.
+    unsafe { asm!("pushfq", "and qword ptr [rsp], {}", "popfq", const !FLAG_TRAP) };
+    true
+}
+
 /// Time, in units that are not larger than those of the timer.
 pub fn clock() -> u64 {
-    // SAFETY: it is a counter, which may be read.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    let (low, high): (u64, u64);
+    // SAFETY: it is a counter, which may be read. What is before it and after it stays there.
+    unsafe { asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags)) };
+    high << 32 | low
 }
 
 /// Starts the other CPUs, and waits until all that the processor says there are have counted themselves.

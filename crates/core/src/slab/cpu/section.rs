@@ -13,7 +13,7 @@ use crate::slab::address::ObjectAddress;
 use crate::slab::bits::Bits;
 use crate::slab::freelist::{FixedLinks, link, set_link};
 use crate::slab::slab::{Owner, Slab};
-use crate::slab::word::{first_of, is_mark};
+use crate::slab::word::first_of;
 
 /// Something that makes a CPU one's own for a few instructions.
 ///
@@ -173,10 +173,10 @@ fn slot_of(slots: Slots<'_>, cpu: CpuId) -> Slot<'_> {
 fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: Freed<'_>, links: L) -> Pushed {
     let slab = freed.slab();
     let local = slab.local();
-    if slab.owner() != Owner::Cpu(cpu) || is_mark(local.list()) || local.used() == 1 {
+    if slab.owner() != Owner::Cpu(cpu) || local.is_mark() || local.used() == 1 {
         return Pushed::Refused;
     }
-    commit(&slab.local, local.list(), freed.object(), local.with_freed(freed.object()).raw(), links)
+    commit(&slab.local, local.list(freed.object().get()), freed.object(), local.with_freed(freed.object()).raw(), links)
 }
 
 /// Links an object in front of a list, and publishes it. Where links are mangled, an object that is the first one

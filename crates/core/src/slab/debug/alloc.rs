@@ -64,7 +64,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         held.list.push(self.map, pfn);
         let slab = self.map.slab(pfn);
         let local = slab.local();
-        let object = self.object(cache, ObjectAddress::new(local.list()));
+        let object = self.object(cache, ObjectAddress::new(local.list(self.map.slab_address(pfn).get())));
         let next = match inspect_free(&object).and_then(|()| next_of(cache, self.map.slab_address(pfn), &object)) {
             Ok(next) => next,
             Err(fault) => {

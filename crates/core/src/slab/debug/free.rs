@@ -64,7 +64,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let local = slab.local();
         // SAFETY: an object in use of this slab, which its user gave back, and which is on no list.
-        unsafe { set_link(object.address(), local.list(), cache.links) };
+        unsafe { set_link(object.address(), local.list(object.address().get()), cache.links) };
         slab.set_local(local.with_freed(object.address()));
         if slab.queue() == Queue::Push {
             held.list.push(self.map, pfn);

@@ -10,7 +10,7 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::{Chain, link};
 use super::super::partial::{List, OfNode};
-use super::super::word::{Local, end_mark, is_mark};
+use super::super::word::{Local, end_mark};
 use super::Held;
 use super::object::Object;
 use super::state::{Fault, State};
@@ -69,7 +69,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes a slab off its node's list if nothing in it is free; the next free lists it again.
     pub(super) fn unlist_if_exhausted(&self, pfn: Pfn, list: &mut List<OfNode>) {
         let slab = self.map.slab(pfn);
-        if is_mark(slab.local().list()) && list.has(slab) {
+        if slab.local().is_mark() && list.has(slab) {
             list.remove(self.map, pfn);
             let is_unqueued = slab.unqueue(self.map.slab_address(pfn));
             debug_assert!(is_unqueued, "nobody frees past the node's lock");

@@ -57,15 +57,6 @@ impl Debugging {
     pub const fn new(flags: CacheFlags) -> Debugging {
         Debugging { flags, operations: AtomicU64::new(0), taken_out: AtomicU64::new(0) }
     }
-
-    /// What a cache is asked for, with those. linux: mm/slub.c:kmem_cache_flags
-    pub fn applied<'a>(&self, config: &CacheConfig<'a>) -> CacheConfig<'a> {
-        let flags = match config.constructor {
-            Some(_) => self.flags - CacheFlags::POISON,
-            None => self.flags,
-        };
-        config.with_flags(config.flags | flags)
-    }
 }
 
 /// A request for an object, or a free, as its caller made it.
@@ -90,6 +81,19 @@ struct Held<'l, 's, L: RawLock> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
+    /// What a cache is asked for, with the checks that all caches make; without any where none is in the program.
+    /// linux: mm/slub.c:kmem_cache_flags
+    pub(super) fn applied<'a>(&self, config: &CacheConfig<'a>) -> CacheConfig<'a> {
+        if !P::SLAB_DEBUG {
+            return config.with_flags(config.flags - CacheFlags::DEBUG);
+        }
+        let flags = match config.constructor {
+            Some(_) => self.debugging.flags - CacheFlags::POISON,
+            None => self.debugging.flags,
+        };
+        config.with_flags(config.flags | flags)
+    }
+
     /// Objects that were found damaged, and that nobody gets any more.
     pub fn taken_out_of_use(&self) -> u64 {
         self.debugging.taken_out.load(Relaxed)

@@ -89,7 +89,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
         let other = self.find_cache(kind);
         let other = other.as_deref();
-        if called.is_checked() || other.is_some_and(Cache::is_checked) {
+        if self.is_checked(called) || other.is_some_and(|other| self.is_checked(other)) {
             let bug = other.map_or(SlabBug::Foreign, |other| SlabBug::WrongCache(other.name.as_str()));
             let object = other.and_then(|other| self.described(other, address));
             let cache = called.name.as_str();
@@ -130,7 +130,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The object of a checked cache around an address.
     fn described(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
         let pfn = self.map.pfn(cache.layout.mask.slab_around(address).get())?;
-        let object = cache.layout.object_around(address).filter(|_| cache.is_checked())?;
+        let object = cache.layout.object_around(address).filter(|_| self.is_checked(cache))?;
         let _list = self.of_node(self.node_of(pfn), cache.id).lock();
         (self.map.kind(pfn) == cache.id).then(|| self.describe(cache, &self.object(cache, object), None))
     }

@@ -72,7 +72,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab
     /// stays, without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
     pub(in super::super) fn may_go(&self, cache: &Cache, pfn: Pfn) -> bool {
-        if !cache.is_checked() {
+        if !self.is_checked(cache) {
             return true;
         }
         let mut is_sound = true;
@@ -99,7 +99,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn mend_free_list<'s>(&self, cache: &'s Cache, pfn: Pfn, held: &mut Held<'_, 's, P::Lock>) {
         let local = self.map.slab(pfn).local();
         let free = cache.layout.objects - local.used();
-        let mut at = local.list();
+        let mut at = local.list(self.map.slab_address(pfn).get());
         for nth in 1..=free {
             let object = self.object(cache, ObjectAddress::new(at));
             let next = match object.state() {
@@ -143,7 +143,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn is_listed(&self, cache: &Cache, pfn: Pfn, object: ObjectAddress) -> bool {
-        let mut at = self.map.slab(pfn).local().list();
+        let mut at = self.map.slab(pfn).local().list(self.map.slab_address(pfn).get());
         for _ in 0..cache.layout.objects {
             let Some(first) = first_of(at) else { return false };
             if first == object {
@@ -163,7 +163,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         mut look: impl FnMut(Pfn, &Object<'s>, &mut Held<'_, 's, P::Lock>) -> T,
         mut then: impl FnMut(T),
     ) {
-        for pfn in self.map.of_cache(cache.id, cache.layout.order).filter(|_| cache.is_checked()) {
+        for pfn in self.map.of_cache(cache.id, cache.layout.order).filter(|_| self.is_checked(cache)) {
             for object in cache.layout.objects_of(self.map.slab_address(pfn)) {
                 let mut held = self.hold(self.node_of(pfn), cache.id);
                 // It may have gone meanwhile, or be about to.

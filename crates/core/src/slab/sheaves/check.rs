@@ -15,7 +15,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(in crate::slab) fn check_in_sheaves(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let is_free = |object| {
-            let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
+            let mut lists = [slab.local().list(base.get()), slab.remote().list(base.get())].into_iter();
             match cache.has_bits {
                 true => slab.free_bits().has_any(self.bit_of(cache.id, object)),
                 false => lists.any(|list| on_list(list, object, cache)),

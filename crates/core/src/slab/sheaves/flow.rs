@@ -265,7 +265,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have
     /// it. linux: mm/slub.c:__alloc_empty_sheaf
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
-        let capacity = u64::from(cache.sheaf);
+        let capacity = Some(u64::from(cache.sheaf)).filter(|&objects| objects > 0)?;
         let of = self.cache_of_sheaves(size_class(capacity));
         let memory = self.alloc_object::<AnyWay>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
         // SAFETY: new memory of that class, aligned to its size.

@@ -21,7 +21,7 @@
 //! and so is one that a request to free many names twice in a row. One freed again later is noticed only where slabs
 //! have bitmaps, when it is flushed.
 //!
-//! Sheaves are memory, and come from caches of their own, which are `tagged`. Without memory for a sheaf objects go to
+//! Sheaves are memory, and come from caches of their own, which have none. Without memory for a sheaf objects go to
 //! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to
 //! its slab at once: a CPU's sheaves have objects of another node only where its own had none left, or one that had
 //! more slabs than it keeps.

@@ -71,7 +71,7 @@ fn free_meanwhile(objects: SlabPolicy) {
             metadata.bits().with(slab.bit_of(cache.id, last)).raw()
         } else {
             // SAFETY: allocated above, and freed here alone.
-            unsafe { set_link(last, metadata.local().list(), cache.info().links) };
+            unsafe { set_link(last, metadata.local().list(last.get()), cache.info().links) };
             metadata.local().with_freed(last).raw()
         };
         begun.set(Some((core::ptr::from_ref(metadata), word)));

@@ -5,11 +5,11 @@
 //! was tried. Afterwards nothing is lost, and nobody owns what is whole.
 //!
 //! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path crates/loom/Cargo.toml --test pages
 //! ```
 #![cfg(loom)]
 
-#[path = "common/loom.rs"]
+#[path = "common/world.rs"]
 mod world;
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -196,7 +196,7 @@ fn machine(objects: SlabPolicy) -> &'static Slab {
         slab_min_objects: Some(1),
         slab_max_order: Some(0),
         slab_cpu_free: Some(0),
-        slab_sheaf: Some(0),
+        slab_sheaf: Some(1),
         ..Numbers::default()
     };
     let mut policy = Policy { pcp: PcpPolicy::Off, numbers, ..Policy::FREEHOLD };

@@ -6,13 +6,13 @@
 //! its length: whoever replaces it from outside of sections, or does not wait for those that run, has an object twice.
 //!
 //! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom_sheaves
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path crates/loom/Cargo.toml --test sheaves
 //! ```
 #![cfg(loom)]
 
-#[path = "common/loom_objects.rs"]
+#[path = "common/objects.rs"]
 mod objects;
-#[path = "common/loom.rs"]
+#[path = "common/world.rs"]
 mod world;
 
 use freehold::base::CpuId;

@@ -7,13 +7,13 @@
 //! objects are back, so is all memory.
 //!
 //! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom_slab
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path crates/loom/Cargo.toml --test slab
 //! ```
 #![cfg(loom)]
 
-#[path = "common/loom_objects.rs"]
+#[path = "common/objects.rs"]
 mod objects;
-#[path = "common/loom.rs"]
+#[path = "common/world.rs"]
 mod world;
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,11 +4,11 @@
 //! the caller's, or one is: the engine must not believe both. Afterwards nothing is lost, and nothing is there twice.
 //!
 //! ```text
-//! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom_claim
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path crates/loom/Cargo.toml --test claim
 //! ```
 #![cfg(loom)]
 
-#[path = "common/loom.rs"]
+#[path = "common/world.rs"]
 mod world;
 
 use std::sync::Arc;

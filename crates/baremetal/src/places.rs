@@ -1,0 +1,41 @@
+//! Addresses of the kernel's code, as a set: where an interrupt came, or could have come.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::arch;
+
+/// Bytes of code that may be in a set.
+const CODE_MAX: usize = 1 << 20;
+
+/// A set of addresses: a bit a byte of code.
+pub struct Places([AtomicU32; CODE_MAX / 32]);
+
+impl Places {
+    /// None.
+    pub const fn new() -> Places {
+        Places([const { AtomicU32::new(0) }; CODE_MAX / 32])
+    }
+
+    /// Adds an address; what is no code of the kernel is left out.
+    pub fn note(&self, address: usize) {
+        let place = address.wrapping_sub(arch::text().start);
+        if let Some(word) = self.0.get(place / 32) {
+            word.fetch_or(1 << (place % 32), Relaxed);
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.words().map(u32::count_ones).sum()
+    }
+
+    /// How many of these are in another set, too.
+    pub fn count_in(&self, others: &Places) -> u32 {
+        self.words().zip(others.words()).map(|(these, others)| (these & others).count_ones()).sum()
+    }
+
+    fn words(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|word| word.load(Relaxed))
+    }
+}

@@ -1,0 +1,68 @@
+//! What fast paths cost, in instructions, beside other allocators that kernels use; where the clock counts them.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::hint::black_box;
+
+use buddy_system_allocator::{LockedFrameAllocator, LockedHeap};
+use talc::TalcLock;
+use talc::source::Manual;
+
+use freehold::base::{Gfp, Order};
+
+use crate::arch;
+use crate::clock::Rate;
+use crate::console::say;
+use crate::interrupts::FAR;
+use crate::memory::KERNEL;
+use crate::paths::{self, PATHS};
+
+/// Two heaps of others, each in a block of its own; their locks leave interrupts on, as a kernel's could not.
+static BUDDY: LockedHeap<32> = LockedHeap::empty();
+static TALC: TalcLock<spin::Mutex<()>, Manual> = TalcLock::new(Manual);
+/// Frames of another's, by number alone.
+static FRAMES: LockedFrameAllocator<32> = LockedFrameAllocator::new();
+
+const LAYOUT: Layout = Layout::new::<[u64; 8]>();
+
+/// On the first CPU.
+pub fn play() {
+    let Some(rate) = Rate::find() else {
+        say!("  the clock does not count instructions");
+        return;
+    };
+    arch::next_tick(FAR);
+    paths::warm_up();
+    for path in &PATHS {
+        say!("  {} and back: {} instructions", path.name, rate.instructions(path.walk));
+    }
+    let order = Order::new(8);
+    let (buddy, talc) = (KERNEL.alloc_pages(Gfp::KERNEL, order), KERNEL.alloc_pages(Gfp::KERNEL, order));
+    let (mut buddy, mut talc) = (buddy.expect("there is memory"), talc.expect("there is memory"));
+    // SAFETY: both blocks stay until the others' heaps are not used any more.
+    unsafe {
+        BUDDY.lock().init(buddy.as_ptr().addr().get(), buddy.as_uninit().len());
+        TALC.lock().claim(talc.as_ptr().as_ptr(), talc.as_uninit().len()).expect("it is large enough");
+    }
+    FRAMES.lock().add_frame(1, 1 << 12);
+    let count = |walk| rate.instructions(walk);
+    say!("  buddy_system_allocator: an object {}, a frame {}", count(|| walk(&BUDDY)), count(frame));
+    say!("  talc: an object {}", count(|| walk(&TALC)));
+    arch::next_tick(arch::TICK_MIN);
+}
+
+/// An object of another's heap, and back.
+#[inline(never)]
+fn walk(heap: &impl GlobalAlloc) {
+    // SAFETY: the layout has bytes, and the memory goes back with it.
+    unsafe {
+        let object = black_box(heap.alloc(black_box(LAYOUT)));
+        heap.dealloc(object, LAYOUT);
+    }
+}
+
+/// A frame of another's, and back.
+#[inline(never)]
+fn frame() {
+    let frame = FRAMES.lock().alloc(black_box(1)).expect("there are frames");
+    FRAMES.lock().dealloc(black_box(frame), 1);
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask weigh`: how much of the engine's code is in a kernel that uses it: the smallest one, with pages alone or
+//! with a heap, under two sets of rules, compiled for speed and for size.
+
+use std::fs;
+
+use object::{Object, ObjectSection};
+
+use crate::baremetal;
+use crate::command;
+use crate::error::{Error, on_file};
+
+const TARGET: &str = "x86_64-unknown-none";
+
+/// Kernels, by their features.
+const KERNELS: [(&str, &str); 4] = [
+    ("pages alone, freehold", ""),
+    ("pages alone, linux-6.12", "linux"),
+    ("pages, slab and heap, freehold", "heap"),
+    ("pages, slab and heap, linux-6.12", "heap,linux"),
+];
+
+/// Prints the size of each kernel's code.
+///
+/// # Errors
+/// If one cannot be built.
+pub fn run() -> Result<(), Error> {
+    println!("| bytes of code | opt-level 2 | opt-level s |\n|---|---|---|");
+    for (name, features) in KERNELS {
+        let [fast, small] = [text(features, "2")?, text(features, "s")?];
+        println!("| {name} | {fast} | {small} |");
+    }
+    Ok(())
+}
+
+/// Bytes of a kernel's section of code.
+fn text(features: &str, opt_level: &str) -> Result<u64, Error> {
+    let mut build = baremetal::own_cargo();
+    build.args(["build", "--quiet", "--example", "smallest", "--profile", "weighed", "--target", TARGET]);
+    build.args(["--features", features]).env("CARGO_PROFILE_WEIGHED_OPT_LEVEL", opt_level);
+    command::run(&mut build)?;
+    let path = baremetal::built(TARGET, "weighed").join("examples/smallest");
+    let bytes = fs::read(&path).map_err(on_file("read", &path))?;
+    let kernel = object::File::parse(&*bytes).map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+    let code = kernel.section_by_name(".text");
+    code.map(|code| code.size()).ok_or_else(|| Error::Failed(format!("{} has no code", path.display())))
+}
