@@ -6,8 +6,9 @@
 //! so that the kernel can count them, and be interrupted after each. A PC boots once more with interrupts between any
 //! two instructions, which an emulator else takes between blocks of them.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
 
@@ -18,6 +19,8 @@ use crate::workspace::{cargo, root, target};
 
 /// Seconds after which a boot counts as one that stands still.
 const SECONDS_MAX: &str = "300";
+/// What a kernel says where it should have counted instructions, and could not.
+const UNCOUNTED: &str = "the clock does not count instructions";
 /// With what an emulator ends when the kernel says that all went well.
 const PASSED: i32 = 33;
 
@@ -81,9 +84,9 @@ impl Arch {
         }
     }
 
-    /// The power of two of nanoseconds that an instruction takes on a clock that counts them: as many as the timer's
-    /// smallest delay lasts, or a little more. And the CPUs: where a CPU that waits for another does nothing that an
-    /// emulator notices, there is one.
+    /// For a clock that counts instructions: how long each of them takes, as a power of two of nanoseconds, which is
+    /// about as long as the timer's smallest delay; and how many CPUs there are. An emulator that counts lets them take
+    /// turns, and those of ARM and RISC-V never end theirs while they wait for another to start.
     fn counted(self) -> (&'static str, &'static str) {
         match self {
             Arch::X86_64 => ("shift=0", "2"),
@@ -163,16 +166,12 @@ fn boot(arch: Arch, boots: &[Boot]) -> Result<Outcome, Error> {
         return Ok(Outcome::Skipped(reason));
     }
     command::run(own_cargo().args(["fmt", "--check"]))?;
-    command::run(own_cargo().args([
-        "clippy",
-        "--profile",
-        "checked",
-        "--target",
-        arch.target(),
-        "--",
-        "--deny",
-        "warnings",
-    ]))?;
+    let lints = ["clippy", "--profile", "checked", "--target", arch.target()];
+    command::run(own_cargo().args(lints).args(["--", "--deny", "warnings"]))?;
+    if arch == Arch::X86_64 {
+        let smallest = ["--example", "smallest", "--features", "heap,linux", "--", "--deny", "warnings"];
+        command::run(own_cargo().args(lints).args(smallest))?;
+    }
     for boot in boots {
         let kernel = build(arch, boot.profile)?;
         start(arch, boot, &kernel)?;
@@ -224,9 +223,15 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
     };
     emulator.arg("-kernel").arg(kernel);
     println!("$ {}", command::line(&emulator));
-    let ended =
-        emulator.status().map_err(|error| Error::Failed(format!("`{program}` could not be started: {error}")))?;
+    let failed = |error| Error::Failed(format!("`{program}` could not be started: {error}"));
+    let mut child = emulator.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+    let counts = lines.inspect(|line| println!("{line}")).filter(|line| line.contains(UNCOUNTED)).count() == 0;
+    let ended = child.wait().map_err(failed)?;
     match ended.code() {
+        Some(PASSED) if boot.steps == Steps::Counted && !counts => {
+            Err(Error::Failed("the clock was to count instructions, and the kernel says that it does not".to_owned()))
+        }
         Some(PASSED) => Ok(()),
         Some(124) => Err(Error::Failed(format!("the kernel did not end within {SECONDS_MAX} seconds"))),
         _ => Err(Error::Failed(format!("the kernel failed; what it said last says how ({ended})"))),
@@ -237,4 +242,34 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
 fn single_steps(program: &str) -> Result<&'static [&'static str], Error> {
     let help = command::text(Command::new(program).arg("-help"))?;
     Ok(if help.contains("-singlestep") { &["-singlestep"] } else { &["-accel", "tcg,one-insn-per-tb=on"] })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::Cli;
+
+    /// What the tutorial has its readers type.
+    fn typed() -> Vec<String> {
+        let page = fs::read_to_string(root().join("docs/kernel.md")).expect("it is there");
+        let is_typed = |line: &&str| ["cargo ", "rustup ", "apt "].iter().any(|tool| line.starts_with(tool));
+        page.lines().filter(is_typed).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_tutorial_types_what_there_is() {
+        let commands = typed();
+        let boot = commands.iter().find_map(|line| line.strip_prefix("cargo xtask ")).expect("a kernel is booted");
+        Cli::try_parse_from(["xtask"].into_iter().chain(boot.split(' '))).expect("it is a command");
+        assert!(boot.contains("--arch x86-64"), "{boot}");
+        let rustup = format!("rustup target add {}", Arch::X86_64.target());
+        assert!(commands.contains(&rustup), "{commands:?}");
+        let gate = fs::read_to_string(root().join(".ci/run")).expect("it is there");
+        let apt = commands.iter().find_map(|line| line.strip_prefix("apt install ")).expect("an emulator is installed");
+        assert!(apt.split(' ').all(|package| gate.contains(package)), "the gate installs the same: {apt}");
+    }
 }

@@ -8,6 +8,7 @@ use object::{Object, ObjectSection};
 use crate::baremetal;
 use crate::command;
 use crate::error::{Error, on_file};
+use crate::stage::Outcome;
 
 const TARGET: &str = "x86_64-unknown-none";
 
@@ -19,17 +20,31 @@ const KERNELS: [(&str, &str); 4] = [
     ("pages, slab and heap, linux-6.12", "heap,linux"),
 ];
 
+/// More code than any of them is to have.
+const BYTES_MAX: u64 = 128 << 10;
+
 /// Prints the size of each kernel's code.
 ///
 /// # Errors
-/// If one cannot be built.
+/// If one cannot be built, or is larger than any is to be.
 pub fn run() -> Result<(), Error> {
     println!("| bytes of code | opt-level 2 | opt-level s |\n|---|---|---|");
     for (name, features) in KERNELS {
         let [fast, small] = [text(features, "2")?, text(features, "s")?];
         println!("| {name} | {fast} | {small} |");
+        if fast.max(small) > BYTES_MAX {
+            return Err(Error::Failed(format!("a kernel is to have {BYTES_MAX} bytes of the engine's code at most")));
+        }
     }
     Ok(())
+}
+
+/// The same by night.
+///
+/// # Errors
+/// As [`run`].
+pub fn nightly() -> Result<Outcome, Error> {
+    run().map(|()| Outcome::Passed)
 }
 
 /// Bytes of a kernel's section of code.

@@ -77,7 +77,7 @@ extern "C" fn call_interrupt() {
 /// Where the linker has a kernel begin: sets the allocator up, takes a page, and where there is a heap a box and a vector.
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.
 extern "C" fn start32(memory: u64, bytes: u64) -> ! {
-    let boot = Boot { reserved: &[0x10_0000..0x20_0000], ..Boot::default() };
+    let boot = Boot { reserved: &[0..0x1000, 0x10_0000..0x20_0000], ..Boot::default() };
     // SAFETY: nobody ever runs this.
     let is_set_up = unsafe { KERNEL.init([Region::usable(memory, bytes)], &boot) };
     assert!(is_set_up.is_ok());

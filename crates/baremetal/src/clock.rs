@@ -4,6 +4,9 @@ use core::arch::asm;
 
 use crate::arch;
 
+/// What is said where it does not count them; whoever boots on a clock that does looks for this.
+pub const OTHER: &str = "the clock does not count instructions";
+
 /// Units of the clock that many instructions take, or nothing where it measures another kind of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {

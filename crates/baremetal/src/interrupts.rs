@@ -9,7 +9,7 @@ use freehold::base::{Gfp, Order};
 
 use crate::arch::{self, CPUS_MAX};
 use crate::memory::KERNEL;
-use crate::paths::PATHS;
+use crate::paths;
 use crate::places::Places;
 
 /// What handlers of one CPU have.
@@ -42,8 +42,8 @@ static BUSY: AtomicU8 = AtomicU8::new(Busy::No as u8);
 pub static CAME_AT: Places = Places::new();
 /// Where those came that were to come in fast paths.
 pub static CAME_AT_PATHS: Places = Places::new();
-/// Where interrupts can come in fast paths.
-pub static CAN_COME_AT: Places = Places::new();
+/// Where an interrupt could have come in what the processor stopped at each instruction of.
+pub static COULD_COME_AT: Places = Places::new();
 
 /// So long until a tick, in any timer's units, that it does not disturb what is done meanwhile.
 pub const FAR: u32 = 1 << 30;
@@ -79,7 +79,9 @@ pub fn tick(address: usize) -> u32 {
     CAME_AT.note(address);
     let busy = BUSY.load(Relaxed);
     if busy == Busy::AtPaths as u8 && arch::cpu() == 0 {
-        CAME_AT_PATHS.note(address);
+        if paths::is_walking() {
+            CAME_AT_PATHS.note(address);
+        }
         here.handle(|| here.walk_paths(tick));
         return FAR;
     }
@@ -92,14 +94,6 @@ pub fn tick(address: usize) -> u32 {
     arch::TICK_MIN + spread + arch::clock().wrapping_sub(began) as u32
 }
 
-/// The processor stops before an instruction, and an interrupt could come there or not.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-pub fn stopped(address: usize, irqs_on: bool) {
-    if irqs_on {
-        CAN_COME_AT.note(address);
-    }
-}
-
 impl OfCpu {
     fn handle(&self, work: impl FnOnce()) {
         self.is_in_handler.store(true, Relaxed);
@@ -110,7 +104,7 @@ impl OfCpu {
     /// Takes what the interrupted path may be about to take, and leaves it, or what it is about to give back.
     fn walk_paths(&self, tick: u64) {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
-        PATHS.iter().for_each(|path| (path.walk)());
+        paths::PATHS.iter().for_each(|path| (path.walk)());
         let object = if tick.is_multiple_of(2) { KERNEL.kmalloc(64, Gfp::ATOMIC).ok() } else { None };
         self.leave(object.map_or(null_mut(), NonNull::as_ptr));
     }

@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 use core::hint::black_box;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::{Gfp, Order};
 
@@ -11,6 +13,23 @@ use crate::memory::KERNEL;
 pub struct Path {
     pub name: &'static str,
     pub walk: fn(),
+}
+
+/// The first CPU is on a path, and not around it.
+static IS_WALKING: AtomicBool = AtomicBool::new(false);
+
+impl Path {
+    /// Once through it, so that a handler knows.
+    pub fn walk_seen(&self) {
+        IS_WALKING.store(true, Relaxed);
+        (self.walk)();
+        IS_WALKING.store(false, Relaxed);
+    }
+}
+
+/// Whether the first CPU is on a path.
+pub fn is_walking() -> bool {
+    IS_WALKING.load(Relaxed)
 }
 
 /// All of them.

@@ -25,6 +25,16 @@ impl Places {
         }
     }
 
+    /// None any more.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Relaxed));
+    }
+
+    /// Adds those of another set.
+    pub fn add(&self, others: &Places) {
+        self.0.iter().zip(others.words()).for_each(|(word, others)| _ = word.fetch_or(others, Relaxed));
+    }
+
     /// How many there are.
     pub fn count(&self) -> u32 {
         self.words().map(u32::count_ones).sum()

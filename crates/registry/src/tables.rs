@@ -417,9 +417,10 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.sheaf",
-        about: "objects that a sheaf has room for, 4 to 124 of them, in KiB; without it by the size of objects, as in Linux",
+        about: "objects that a sheaf has room for, 4 to 124 of them, in KiB, or 0 for none; without it by the size of \
+                objects, as in Linux",
         unit: "KiB",
-        min: 1,
+        min: 0,
         max: 1 << 20,
         place: |policy| &mut policy.numbers.slab_sheaf,
     },

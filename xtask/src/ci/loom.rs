@@ -33,6 +33,7 @@ pub fn full() -> Result<Outcome, Error> {
 }
 
 fn run(left_out: &[&str]) -> Result<Outcome, Error> {
+    command::run(cargo().args(["fmt", "--check", "--manifest-path", "crates/loom/Cargo.toml"]))?;
     let mut command = cargo();
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").env("RUST_BACKTRACE", "0");
     command.args(["test", "--release", "--manifest-path", "crates/loom/Cargo.toml", "--target-dir"]);

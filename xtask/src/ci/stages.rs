@@ -22,13 +22,13 @@ pub static STAGES: [Stage; 18] = [
     Stage { name: "tests", summary: "the README's test command, with doc tests", budget: 1200, run: tests },
     Stage {
         name: "uncoupled",
-        summary: "the core's tests where no flag values coincide",
+        summary: "the core's units and its rules where no flag values coincide, more of its tests by night",
         budget: 600,
         run: uncoupled::sample,
     },
     Stage {
         name: "loom",
-        summary: "pages and objects come home in every order of steps",
+        summary: "pages and objects come home in every order of steps, three long scenes left to the night",
         budget: 300,
         run: loom::sample,
     },

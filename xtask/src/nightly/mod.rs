@@ -13,6 +13,7 @@ use crate::ci::{loom, sanitizer, soak, uncoupled};
 use crate::error::Error;
 use crate::mutants;
 use crate::stage::{Outcome, Stage};
+use crate::weigh;
 
 /// How many mutants a night tries.
 const MUTANTS: u32 = 300;
@@ -22,7 +23,7 @@ const DAY: u64 = 24 * 60 * 60;
 const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the night.
-pub static STAGES: [Stage; 8] = [
+pub static STAGES: [Stage; 9] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
         name: "address",
@@ -49,6 +50,12 @@ pub static STAGES: [Stage; 8] = [
         summary: "a small kernel boots on every processor, as shipped and with an interrupt between any two instructions",
         budget: 600,
         run: baremetal::nightly,
+    },
+    Stage {
+        name: "weigh",
+        summary: "a kernel has no more of the engine's code than it is to have",
+        budget: 600,
+        run: weigh::nightly,
     },
     Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },
 ];

@@ -10,7 +10,7 @@ use talc::source::Manual;
 use freehold::base::{Gfp, Order};
 
 use crate::arch;
-use crate::clock::Rate;
+use crate::clock::{self, Rate};
 use crate::console::say;
 use crate::interrupts::FAR;
 use crate::memory::KERNEL;
@@ -27,7 +27,7 @@ const LAYOUT: Layout = Layout::new::<[u64; 8]>();
 /// On the first CPU.
 pub fn play() {
     let Some(rate) = Rate::find() else {
-        say!("  the clock does not count instructions");
+        say!("  {}", clock::OTHER);
         return;
     };
     arch::next_tick(FAR);

@@ -22,7 +22,7 @@ use super::calls::Part;
 use super::ram::{MemoryMap, Region, Taken};
 use super::{BEGUN, Cpu, FRESH, IrqsOff, Kernel, KernelPlatform, PagesOf, READY, SetupError, SlabOf};
 use crate::base::carve::Carver;
-use crate::base::{NodeId, Pfn, ZoneKind};
+use crate::base::{NodeId, Order, Pfn, ZoneKind};
 use crate::page::{self, Config, MinFree, PageAllocator};
 use crate::slab::{CacheFlags, Memory, SlabAllocator};
 
@@ -34,7 +34,8 @@ pub struct Boot<'a> {
     pub direct_map: usize,
     /// Memory in use, in bytes: the kernel itself, its boot stack, the map. It stays Reserved.
     pub reserved: &'a [Range<u64>],
-    /// The address up to which memory may be [added](Kernel::add_memory) later; 0 for none. Costs 33 bytes a frame.
+    /// The address up to which memory may be [added](Kernel::add_memory) later; 0 for none. Costs 33 bytes a frame, where
+    /// there is a slab.
     pub end_max: u64,
     /// Where zone DMA ends, and DMA32: 16 MiB and 4 GiB, multiples of 4 MiB.
     pub dma_end: u64,
@@ -282,6 +283,10 @@ impl<H: Cpu> Kernel<H> {
         if !H::SLAB_DEBUG && !boot.slab_debug.is_empty() {
             return Err(SetupError::NoSlabDebug);
         }
+        let largest = (H::PAGE_SIZE as usize) << Order::MAX.get();
+        if !boot.direct_map.is_multiple_of(largest) {
+            return Err(SetupError::DirectMap { largest });
+        }
         self.state.compare_exchange(FRESH, BEGUN, Acquire, Relaxed).map_err(|_| SetupError::Twice)?;
         // SAFETY: the caller promises the same, and the state is this call's.
         let done = Plan::new(map.into_iter(), boot, H::PAGE_SIZE).and_then(|plan| unsafe { self.carry_out(&plan) });
@@ -374,6 +379,7 @@ impl<H: Cpu> Kernel<H> {
         let frame = |address: u64| Pfn::from_u64(address / u64::from(H::PAGE_SIZE));
         let frames = frame(range.start).zip(frame(range.end)).map(|(start, end)| start..end);
         let frames = frames.ok_or(SetupError::Online(page::OnlineError::Range))?;
+        engine.expect_absent(&frames)?;
         let mut free = 0;
         for part in engine.zones.cut(frames) {
             // SAFETY: the caller promises the same of all of it.
@@ -385,14 +391,17 @@ impl<H: Cpu> Kernel<H> {
 }
 
 impl<H: Cpu> super::Engine<H> {
+    /// Refuses a range of which something is there: metadata is never taken back, so nothing that is in use may be
+    /// overwritten with it.
+    fn expect_absent(&self, frames: &Range<Pfn>) -> Result<(), SetupError> {
+        let is_known = |pfn: &Pfn| self.pages.map().try_frame(*pfn).is_some_and(|frame| !frame.word().is_absent());
+        let known = frames.start.up_to(frames.end).find(is_known);
+        known.map_or(Ok(()), |pfn| Err(page::OnlineError::Overlap { pfn }.into()))
+    }
+
     /// # Safety
     /// As for [`Kernel::add_memory`].
     unsafe fn add(&'static self, range: &page::Range) -> Result<u32, SetupError> {
-        // Metadata is never taken back, so nothing that is in use may be overwritten with it.
-        let is_known = |pfn: &Pfn| self.pages.map().try_frame(*pfn).is_some_and(|frame| !frame.word().is_absent());
-        if let Some(pfn) = range.start.up_to(range.end).find(is_known) {
-            return Err(page::OnlineError::Overlap { pfn }.into());
-        }
         let (layout, size) = (self.pages.online_layout(range), u64::from(H::PAGE_SIZE));
         let (needed, largest) = (layout.size() as u64, u64::from(range.end.raw() - range.start.raw()) * size);
         if needed > largest {

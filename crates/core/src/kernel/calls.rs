@@ -110,6 +110,7 @@ impl Part {
 
     /// No section runs on it any more, until it takes a lock again.
     pub(super) fn go_down(&self) {
+        self.given_up.store(0, Relaxed);
         self.is_up.store(false, Release);
     }
 }
@@ -147,13 +148,23 @@ impl<H: Cpu> Kernel<H> {
         H::irq_restore(flags);
     }
 
+    /// Whether a call of a CPU was given up, and it has not answered since. It is called once more, so that it may.
+    pub(super) fn is_out_of_reach(&self, cpu: CpuId) -> bool {
+        let Some(part) = self.part(cpu) else { return false };
+        let is_silent = !part.has_answered(part.given_up.load(Relaxed));
+        if is_silent {
+            H::call(cpu.0);
+        }
+        is_silent
+    }
+
     /// Waits until each section that had begun on a CPU is over.
     pub(super) fn fence(&self, cpu: CpuId) -> Fenced {
         let Some(part) = self.part(cpu) else { return Fenced::Ended };
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
             return Fenced::Ended;
         }
-        if !part.has_answered(part.given_up.load(Relaxed)) {
+        if self.is_out_of_reach(cpu) {
             return Fenced::Unanswered;
         }
         let call = part.ask();

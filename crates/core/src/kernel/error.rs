@@ -15,6 +15,11 @@ pub enum SetupError {
     NotSetUp,
     /// Caches were to be checked, and the kernel was built without: [`Cpu::SLAB_DEBUG`](super::Cpu::SLAB_DEBUG).
     NoSlabDebug,
+    /// The direct map lies at no multiple of the largest block.
+    DirectMap {
+        /// Bytes of that block.
+        largest: usize,
+    },
     /// No whole frame of the map is usable and not reserved.
     NoMemory,
     /// A region or a reserved range ends before it starts.
@@ -55,6 +60,9 @@ impl fmt::Display for SetupError {
             SetupError::NotSetUp => f.write_str("the allocator is not set up; call init() first"),
             SetupError::NoSlabDebug => {
                 f.write_str("the kernel is built without checks of objects; `Cpu::SLAB_DEBUG` has them built in")
+            }
+            SetupError::DirectMap { largest } => {
+                write!(f, "the direct map must lie at a multiple of {largest:#x} bytes, so that blocks are aligned")
             }
             SetupError::NoMemory => f.write_str("the memory map has no whole frame that is usable and not reserved"),
             SetupError::Backwards { start, end } => {

@@ -20,7 +20,8 @@ use crate::slab::ObjectError;
 /// if [`Promises::task`](super::Promises::task) tells it, nothing is reclaimed, and nothing above 4 MiB is to be had.
 /// Memory that shrinks stays in its place, and so does memory that grows within what it has
 /// ([`ksize`](crate::slab::SlabAllocator::ksize)). An address that is not its own, or free already as far as a look
-/// tells, is reported to [`Promises::slab_error`](super::Promises::slab_error), and left alone.
+/// tells, is reported to [`Promises::slab_error`](super::Promises::slab_error), and left alone; above 4 MiB only debug
+/// builds notice.
 pub struct Heap<H: Cpu>(PhantomData<fn() -> H>);
 
 impl<H: Cpu> Heap<H> {
@@ -87,6 +88,24 @@ impl<H: Cpu> Heap<H> {
     }
 }
 
+impl<H: Cpu> Heap<H> {
+    /// Frees the pages behind those that are still wanted.
+    ///
+    /// # Safety
+    /// It is a range of the first layout, of which nobody uses what the second does not have.
+    unsafe fn shrink_range(&self, memory: *mut u8, layout: Layout, wanted: Layout) {
+        let kept = wanted.size().next_multiple_of(H::PAGE_SIZE as usize);
+        let rest = layout.size().saturating_sub(kept);
+        if let (Some(rest), Some(tail)) =
+            (Layout::from_size_align(rest, 1).ok(), NonNull::new(memory.wrapping_add(kept)))
+            && rest.size() > 0
+        {
+            // SAFETY: the caller's promise: these are the last pages of a range.
+            unsafe { self.free_range(tail, rest) };
+        }
+    }
+}
+
 impl<H: Cpu> Default for Heap<H> {
     fn default() -> Heap<H> {
         Heap::new()
@@ -148,12 +167,19 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     }
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller promises that the size, rounded up to the alignment, fits.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        if is_range::<H>(layout) && is_range::<H>(wanted) && pages_of::<H>(wanted) <= pages_of::<H>(layout) {
+            // SAFETY: the caller gives up what lies behind the wanted size.
+            unsafe { self.shrink_range(object, layout, wanted) };
+            return object;
+        }
         let bytes = NonNull::new(object).zip(self.kernel().slab()).and_then(|(object, slab)| bytes_of(slab, object));
         if bytes.is_some_and(|bytes| size <= bytes) {
             return object;
         }
-        // SAFETY: the caller promises that the size, rounded up to the alignment, fits.
-        let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
+        // SAFETY: the caller promises that the layout has bytes.
+        let new = unsafe { self.alloc(wanted) };
         if !new.is_null() {
             // SAFETY: both have as many bytes, and are not the same.
             unsafe { new.copy_from_nonoverlapping(object, layout.size().min(size)) };

@@ -310,7 +310,7 @@ impl<H: Cpu> Engine<H> {
         if !gfp.contains(Gfp::DIRECT_RECLAIM) {
             return Err(error);
         }
-        if H::irqs_disabled() == Some(true) {
+        if H::CPUS > 1 && H::irqs_disabled() == Some(true) {
             self.slab().inspect(|slab| slab.shrink_nodes());
             self.pages.drain_all();
         } else {

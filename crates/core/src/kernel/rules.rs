@@ -17,7 +17,35 @@
 //! the kernel's own spin locks, those of libraries, the barrier at which CPUs meet at boot. Where one does not, whoever
 //! waits gives that CPU up after the bound below, once, and what it may be using is lost.
 //!
-//! A request that comes with interrupts off ([`Cpu::irqs_disabled`](super::Cpu::irqs_disabled)) waits for nobody.
+//! ```
+//! # use core::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
+//! # use freehold::kernel::{Cpu, Kernel, Promises};
+//! # struct Hw;
+//! # impl Promises for Hw {}
+//! # // SAFETY: there is one CPU, and no interrupt.
+//! # unsafe impl Cpu for Hw {
+//! #     const CPUS: u16 = 1;
+//! #     fn kernel() -> &'static Kernel<Hw> { &KERNEL }
+//! #     fn id() -> u16 { 0 }
+//! #     fn irq_save() -> usize { 0 }
+//! #     fn irq_restore(_: usize) {}
+//! #     fn call(_: u16) {}
+//! # }
+//! # static KERNEL: Kernel<Hw> = Kernel::new();
+//! static RUN_QUEUE: AtomicBool = AtomicBool::new(false);
+//!
+//! fn lock_run_queue() {
+//!     while RUN_QUEUE.swap(true, Acquire) {
+//!         KERNEL.answer(); // interrupts are off, and the holder may be pushing into a `Vec`
+//!         core::hint::spin_loop();
+//!     }
+//! }
+//! # lock_run_queue();
+//! # RUN_QUEUE.store(false, Release);
+//! ```
+//!
+//! A request that comes with interrupts off and finds no memory fails without waiting for other CPUs' sections, if
+//! [`Cpu::irqs_disabled`](super::Cpu::irqs_disabled) can tell: write that function.
 //!
 //! [`Kernel::answer`]: super::Kernel::answer
 //! [`Kernel::shrink`]: super::Kernel::shrink
@@ -42,7 +70,7 @@
 //! answers. One that does not answer for [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or as many rounds where
 //! there is no clock as [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) says, is reported to
 //! [`Promises::unanswered`](super::Promises::unanswered); the objects and slabs that it may be using are lost, and
-//! nothing else. Until it answers, it is not waited for again.
+//! nothing else. Until it answers, it is not waited for again, and keeps what it has.
 //!
 //! # Stack
 //!

@@ -46,6 +46,10 @@ unsafe impl<H: Cpu> Sections for IrqsOff<H> {
     fn fence(&self, cpu: CpuId) -> Fenced {
         H::kernel().fence(cpu)
     }
+
+    fn is_out_of_reach(&self, cpu: CpuId) -> bool {
+        H::kernel().is_out_of_reach(cpu)
+    }
 }
 
 /// A section under way: restores interrupts when dropped. It stays on its CPU.

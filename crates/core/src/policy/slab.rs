@@ -171,12 +171,12 @@ impl Pinned {
     /// four at least, as in Linux, however large their slabs are.
     pub fn sheaf_capacity(self, most: u16, slab_bytes: u64) -> u16 {
         let fits = |few: &u16| *few <= most && u64::from(*few) * slab_bytes <= self.bytes;
-        SHEAF_CAPACITIES.into_iter().find(fits).unwrap_or(SHEAF_CAPACITY_MIN)
+        SHEAF_CAPACITIES.into_iter().find(fits).unwrap_or(SHEAF_CAPACITY_MIN.min(most))
     }
 
     /// Full sheaves of so many objects that a barn has room for; one at least, or CPUs could not exchange any.
     pub fn full_sheaves(self, capacity: u16, slab_bytes: u64) -> usize {
-        ((self.bytes / (u64::from(capacity) * slab_bytes)) as usize).clamp(1, BARN_SHEAVES_MAX)
+        ((self.bytes / (u64::from(capacity.max(1)) * slab_bytes)) as usize).clamp(1, BARN_SHEAVES_MAX)
     }
 }
 

@@ -74,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Has the objects of a new slab prepared.
     fn prepare(&self, cache: &Cache, base: SlabAddress) {
-        if cache.is_checked() {
+        if self.is_checked(cache) {
             self.prepare_checked(cache, base);
         }
         let Some(prepare) = cache.constructor else { return };

@@ -143,6 +143,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// more than may; all, if it is offline, since nobody would look at them.
     pub(super) fn leave(&self, cpu: CpuId, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
         let surplus = match self.of_cpu(cpu, cache.id).stack.is_closed() {
+            _ if self.local.is_out_of_reach(cpu) => return,
             true => list.len(),
             false if list.waiting() > cache.limits.cpu_waiting => list.waiting(),
             false => return,
@@ -173,9 +174,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for
-    /// there.
+    /// there; one that is out of reach keeps what it has.
     pub(super) fn take_all(&self, cpu: CpuId, cache: &Cache) {
-        if cpu.0 >= self.local.cpus() {
+        if cpu.0 >= self.local.cpus() || self.local.is_out_of_reach(cpu) {
             return;
         }
         if self.path(cache) == Path::Sheaves {

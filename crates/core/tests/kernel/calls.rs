@@ -115,11 +115,12 @@ fn a_clock_says_when_a_call_was_not_answered() {
 fn a_cpu_that_does_not_answer_is_waited_for_once() {
     machine!(Waited, 2, const CALL_ROUNDS_MAX: u64 = 50;);
     let kernel = boot::<Waited>(32);
-    let up = || {
+    std::thread::spawn(|| {
         CPU.set(1);
-        touch::<Waited>();
-    };
-    std::thread::spawn(up).join().unwrap();
+        use_many_sizes::<Waited>();
+    })
+    .join()
+    .unwrap();
     UNANSWERED.set(0);
     let flags = Waited::irq_save();
     assert!(kernel.alloc_pages(Gfp::KERNEL, Order::MAX).is_ok());
@@ -129,7 +130,57 @@ fn a_cpu_that_does_not_answer_is_waited_for_once() {
     assert_eq!(UNANSWERED.get(), 0, "interrupts were off");
     kernel.shrink();
     kernel.shrink();
+    assert_eq!(UNANSWERED.get(), 1, "of all its caches, one was waited for");
+    // It takes the call that waits when its interrupts come on, and then it is waited for again, and loses nothing more.
+    std::thread::spawn(|| {
+        CPU.set(1);
+        Waited::deliver();
+    })
+    .join()
+    .unwrap();
+    assert!(!CpuLocal::is_out_of_reach(kernel.slab().unwrap().local(), CpuId(1)));
+    kernel.shrink();
+    assert_eq!(UNANSWERED.get(), 2, "it does not answer any more");
+}
+
+/// What a CPU that was given up has stays with it, but for what was being taken; and one that went down and came back
+/// is called again, whatever it owed.
+#[test]
+fn a_cpu_that_was_given_up_keeps_what_it_has() {
+    machine!(Kept, 2, const CALL_ROUNDS_MAX: u64 = 50;);
+    let kernel = boot::<Kept>(32);
+    let as_other = |run: fn()| {
+        std::thread::spawn(move || {
+            CPU.set(1);
+            run();
+        })
+        .join()
+        .unwrap();
+    };
+    as_other(use_many_sizes::<Kept>);
+    UNANSWERED.set(0);
+    kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1);
+    // SAFETY: it does not run, and does not come back before it is said to be online.
+    unsafe { kernel.cpu_dead(CpuId(1)) };
+    kernel.cpu_online(CpuId(1));
+    kernel.shrink();
+    // SAFETY: nothing else runs, and the pages are only looked at.
+    let objects = unsafe { kernel.slab().unwrap().check() };
+    let few = matches!(objects, Ok(_) | Err(SlabViolation::Sheaves { said: 0..=2, found: 0 }));
+    assert!(few, "the main sheaf of a cache was lost, and its spare: {objects:?}");
+    as_other(|| _ = touch::<Kept>());
+    kernel.shrink();
+    assert_eq!(UNANSWERED.get(), 2, "it is up again, and was waited for");
+}
+
+/// Has this CPU have objects of many caches at hand.
+fn use_many_sizes<H: Cpu>() {
+    for size in [16, 64, 200, 500, 1000, 3000] {
+        let object = H::kernel().kmalloc(size, Gfp::KERNEL).unwrap();
+        // SAFETY: it was just allocated.
+        unsafe { H::kernel().kfree(object) }.unwrap();
+    }
 }
 
 fn lose<H: Cpu>() {

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
 use freehold::kernel::{Boot, Cpu, Error, Heap, Kernel, Pages, Region, RegionKind, SetupError};
 use freehold::page::{OnlineError, Zone};
-use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError, SlabError};
+use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
 use crate::machine::{MIB, audit, boot, init, machine};
 
@@ -121,7 +121,7 @@ fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
         let offset = crate::machine::memory(64 * MIB) + 4096;
         Tried::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
     };
-    assert_eq!(wrong, Err(SetupError::Slab(SlabError::Base)));
+    assert_eq!(wrong, Err(SetupError::DirectMap { largest: 4 << 20 }));
     assert_eq!(Tried::kernel().kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
     boot::<Tried>(32);
     audit::<Tried>();

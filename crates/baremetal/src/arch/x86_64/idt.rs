@@ -88,7 +88,9 @@ extern "C" fn timer_interrupt(address: usize) {
 
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.
 extern "C" fn trap_interrupt(address: usize, flags: usize) {
-    interrupts::stopped(address, flags & super::FLAG_IRQS != 0);
+    if flags & super::FLAG_IRQS != 0 {
+        interrupts::COULD_COME_AT.note(address);
+    }
 }
 
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.

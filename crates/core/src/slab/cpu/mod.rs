@@ -308,6 +308,13 @@ pub unsafe trait CpuLocal {
     /// Waits until no section on `cpu` runs that began before, if that CPU answers.
     fn fence(&self, cpu: CpuId) -> Fenced;
 
+    /// Whether a CPU did not answer its last fence, and has not since: what it has is left to it, since another fence
+    /// would not be answered either, and what was taken before it would be lost.
+    fn is_out_of_reach(&self, cpu: CpuId) -> bool {
+        let _ = cpu;
+        false
+    }
+
     /// Enters a region in which the caller cannot be moved to another CPU, as a preemptible kernel does around the
     /// two words of `page-field`: what that costs, for the comparison. Sections do not need it.
     fn preempt_disable(&self) {}

@@ -38,6 +38,12 @@ pub unsafe trait Sections {
 
     /// Waits for the section that runs on a CPU, if any, and if the CPU answers.
     fn fence(&self, cpu: CpuId) -> Fenced;
+
+    /// Whether a CPU did not answer its last fence, and has not since ([`CpuLocal::is_out_of_reach`]).
+    fn is_out_of_reach(&self, cpu: CpuId) -> bool {
+        let _ = cpu;
+        false
+    }
 }
 
 // SAFETY: each operation reads its CPU's words after `enter` and ends in one store before it leaves; `Sections` keeps
@@ -158,6 +164,10 @@ unsafe impl<S: Sections> CpuLocal for S {
 
     fn fence(&self, cpu: CpuId) -> Fenced {
         Sections::fence(self, cpu)
+    }
+
+    fn is_out_of_reach(&self, cpu: CpuId) -> bool {
+        Sections::is_out_of_reach(self, cpu)
     }
 }
 

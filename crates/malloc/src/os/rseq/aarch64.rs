@@ -109,7 +109,7 @@ macro_rules! own_slab {
         subs {value}, {value}, #1
         b.lo {refused}
         orr {value}, {object}, {value}, lsl #{upper}
-        sbfx {list}, {list}, #0, #{upper}
+        ubfx {list}, {list}, #0, #{upper}
         "
     };
 }
