@@ -29,6 +29,10 @@ mod arch {
         IRQS_OFF.set(flags);
     }
 
+    pub fn irqs_disabled() -> bool {
+        IRQS_OFF.get() != 0
+    }
+
     pub fn interrupt(_cpu: u16) {}
 
     /// Bytes of memory, from physical address 0.
@@ -63,6 +67,9 @@ unsafe impl Cpu for Hw {
     }
     fn call(cpu: u16) {
         arch::interrupt(cpu)
+    }
+    fn irqs_disabled() -> Option<bool> {
+        Some(arch::irqs_disabled())
     }
 }
 

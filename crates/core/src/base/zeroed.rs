@@ -1,10 +1,9 @@
 //! Zeroed memory of the host's (feature `host`): tables of which only what is used costs memory.
 //!
-//! The system hands out zeros, and a page of them for each that is touched; whoever asks the global allocator for much
-//! that is zero gets such pages. A table that begins as zeros is therefore not written at first, and what nobody comes
-//! to costs nothing. Metadata is all written, so it comes in huge pages,
-//! where the system has them for who asks: that of a machine of 24 GiB has 100 MB, 26,000 small pages, and each costs a
-//! page fault.
+//! Whoever asks the global allocator for much that is zero gets fresh pages of the system's, one for each that is
+//! touched. So a large table that begins as zeros is not written at first, and what nobody comes to costs nothing.
+//! Metadata is all written, so it comes in huge pages, where the system has them for who asks: that of a machine of 24
+//! GiB has 100 MB, 26,000 small pages, and each costs a page fault.
 
 extern crate std;
 
