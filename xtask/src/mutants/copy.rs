@@ -42,7 +42,8 @@ pub fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Sit
     let count = mutants.keys().max().map_or(1, |most| *most as usize + 1);
     wanted.insert(subject.sources().join("mutant.rs"), runtime::module(count).into_bytes());
     wanted.insert(PathBuf::from("Cargo.toml"), manifest(subject)?.into_bytes());
-    for file in ["Cargo.lock", "rust-toolchain.toml"] {
+    // The last is what a test holds an example against.
+    for file in ["Cargo.lock", "rust-toolchain.toml", "docs/kernel.md"] {
         let path = subject.root.join(file);
         if path.is_file() {
             wanted.insert(PathBuf::from(file), fs::read(&path).map_err(on_file("read", &path))?);
