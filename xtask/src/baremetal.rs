@@ -261,6 +261,12 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_cannot_count_says_what_is_looked_for() {
+        let clock = fs::read_to_string(root().join("crates/baremetal/src/clock.rs")).expect("it is there");
+        assert!(clock.contains(&format!("\"{UNCOUNTED}\"")));
+    }
+
+    #[test]
     fn the_tutorial_types_what_there_is() {
         let commands = typed();
         let boot = commands.iter().find_map(|line| line.strip_prefix("cargo xtask ")).expect("a kernel is booted");

@@ -1,4 +1,5 @@
-//! The smallest kernel that uses pages, or pages and objects: what of the engine is in it is what a kernel pays in code.
+//! The smallest kernel that uses pages, or pages and objects: what of the engine is in it is what a kernel pays in
+//! code.
 //!
 //! It is built and weighed, and boots nowhere: `cargo xtask weigh`.
 
@@ -74,7 +75,8 @@ extern "C" fn call_interrupt() {
     KERNEL.answer();
 }
 
-/// Where the linker has a kernel begin: sets the allocator up, takes a page, and where there is a heap a box and a vector.
+/// Where the linker has a kernel begin: sets the allocator up, takes a page, and where there is a heap a box and a
+/// vector.
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.
 extern "C" fn start32(memory: u64, bytes: u64) -> ! {
     let boot = Boot { reserved: &[0..0x1000, 0x10_0000..0x20_0000], ..Boot::default() };

@@ -1,4 +1,5 @@
-//! Instructions by the clock, where that counts them: an emulator may let time pass by instructions, and by nothing else.
+//! Instructions by the clock, where that counts them: an emulator may let time pass by instructions, and by nothing
+//! else.
 
 use core::arch::asm;
 

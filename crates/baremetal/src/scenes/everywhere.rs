@@ -12,8 +12,9 @@ use crate::interrupts::{self, Busy};
 use crate::paths::{self, PATHS, Path};
 use crate::places::Places;
 
-/// Where interrupts can come in fast paths.
+/// Where interrupts can come in fast paths, and where they could in the shortest walk through the present one.
 static CAN_COME_AT: Places = Places::new();
+static SHORTEST: Places = Places::new();
 /// Walks of which the shortest counts.
 const WALKS: u32 = 16;
 /// Of the places where an interrupt can come, so many in a hundred must be hit.
@@ -52,14 +53,20 @@ pub fn play() {
 /// Learns where interrupts can come in a path, by the shortest of some walks: now and then one does more than a path
 /// does. `false` where this processor cannot stop at each instruction.
 fn learn(path: &Path) -> bool {
-    let walked = || {
-        interrupts::COULD_COME_AT.clear();
-        arch::stop_at_each_instruction(path.walk).then(|| interrupts::COULD_COME_AT.count())
-    };
-    let shortest = (0..WALKS).filter_map(|_| walked()).min();
-    let Some(shortest) = shortest else { return false };
-    while walked() != Some(shortest) {}
-    CAN_COME_AT.add(&interrupts::COULD_COME_AT);
+    let mut shortest = u32::MAX;
+    for _ in 0..WALKS {
+        let walked = &interrupts::COULD_COME_AT;
+        walked.clear();
+        if !arch::stop_at_each_instruction(path.walk) {
+            return false;
+        }
+        if walked.count() < shortest {
+            shortest = walked.count();
+            SHORTEST.clear();
+            SHORTEST.add(walked);
+        }
+    }
+    CAN_COME_AT.add(&SHORTEST);
     true
 }
 

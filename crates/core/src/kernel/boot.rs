@@ -19,10 +19,11 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::calls::Part;
+use super::pages::largest_block;
 use super::ram::{MemoryMap, Region, Taken};
 use super::{BEGUN, Cpu, FRESH, IrqsOff, Kernel, KernelPlatform, PagesOf, READY, SetupError, SlabOf};
 use crate::base::carve::Carver;
-use crate::base::{NodeId, Order, Pfn, ZoneKind};
+use crate::base::{NodeId, Pfn, ZoneKind};
 use crate::page::{self, Config, MinFree, PageAllocator};
 use crate::slab::{CacheFlags, Memory, SlabAllocator};
 
@@ -34,8 +35,8 @@ pub struct Boot<'a> {
     pub direct_map: usize,
     /// Memory in use, in bytes: the kernel itself, its boot stack, the map. It stays Reserved.
     pub reserved: &'a [Range<u64>],
-    /// The address up to which memory may be [added](Kernel::add_memory) later; 0 for none. Costs 33 bytes a frame, where
-    /// there is a slab.
+    /// The address up to which memory may be [added](Kernel::add_memory) later; 0 for none. Costs 33 bytes a frame,
+    /// where there is a slab.
     pub end_max: u64,
     /// Where zone DMA ends, and DMA32: 16 MiB and 4 GiB, multiples of 4 MiB.
     pub dma_end: u64,
@@ -72,7 +73,7 @@ pub(super) struct DirectMap {
 impl DirectMap {
     /// The address of a frame. Frame 0 is nobody's, so it is not null.
     pub(super) fn address(self, pfn: Pfn) -> NonNull<u8> {
-        let address = self.at(pfn.raw() as u64 * u64::from(self.page_size));
+        let address = self.at(u64::from(pfn.raw()) * u64::from(self.page_size));
         NonNull::new(address).expect("no frame but frame 0 is mapped at address 0")
     }
 
@@ -87,8 +88,8 @@ impl DirectMap {
     }
 
     /// The frame at an address of its memory.
-    pub(super) fn pfn(self, address: NonNull<u8>) -> Pfn {
-        Pfn::new((address.addr().get().wrapping_sub(self.offset) / self.page_size as usize) as u32)
+    pub(super) fn pfn(self, address: *const u8) -> Pfn {
+        Pfn::new((self.physical(address) / u64::from(self.page_size)) as u32)
     }
 
     /// So many bytes from a frame on.
@@ -283,7 +284,7 @@ impl<H: Cpu> Kernel<H> {
         if !H::SLAB_DEBUG && !boot.slab_debug.is_empty() {
             return Err(SetupError::NoSlabDebug);
         }
-        let largest = (H::PAGE_SIZE as usize) << Order::MAX.get();
+        let largest = largest_block::<H>();
         if !boot.direct_map.is_multiple_of(largest) {
             return Err(SetupError::DirectMap { largest });
         }

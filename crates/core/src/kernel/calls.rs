@@ -148,10 +148,11 @@ impl<H: Cpu> Kernel<H> {
         H::irq_restore(flags);
     }
 
-    /// Whether a call of a CPU was given up, and it has not answered since. It is called once more, so that it may.
+    /// Whether a call of another CPU was given up, and it has not answered since. It is called once more, so that it
+    /// may.
     pub(super) fn is_out_of_reach(&self, cpu: CpuId) -> bool {
         let Some(part) = self.part(cpu) else { return false };
-        let is_silent = !part.has_answered(part.given_up.load(Relaxed));
+        let is_silent = !part.has_answered(part.given_up.load(Relaxed)) && cpu != this_cpu::<H>();
         if is_silent {
             H::call(cpu.0);
         }

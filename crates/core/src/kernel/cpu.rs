@@ -19,8 +19,8 @@ use crate::slab::cpu::CACHES_MAX;
 /// - Between [`irq_save`](Self::irq_save) and the [`irq_restore`](Self::irq_restore) of what it returned, the caller
 ///   stays on its CPU, and nothing else runs there that allocates, frees or [answers](Kernel::answer). Neither lets the
 ///   compiler move an access to memory across it (an `asm!` without `nomem` does not).
-/// - A CPU answers a [`call`](Self::call), by [`Kernel::answer`], in an interrupt handler or in a loop in which it waits,
-///   never in a function of this trait.
+/// - A CPU answers a [`call`](Self::call), by [`Kernel::answer`], in an interrupt handler or in a loop in which it
+///   waits, never in a function of this trait.
 pub unsafe trait Cpu: Promises + Sized + 'static {
     /// How many CPUs there may be, from 1 up: their numbers are below it. Each costs some 22 KiB of metadata.
     const CPUS: u16;
@@ -69,8 +69,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
         None
     }
 
-    /// Whether this CPU's interrupts are off; nothing where that cannot be told. Debug builds ask where they must be. And
-    /// a request that comes with interrupts off and finds no memory fails without waiting for other CPUs' sections.
+    /// Whether this CPU's interrupts are off; nothing where that cannot be told. Debug builds ask where they must be.
+    /// And a request that comes with interrupts off and finds no memory fails without waiting for other CPUs' sections.
     /// linux: irqs_disabled
     fn irqs_disabled() -> Option<bool> {
         None

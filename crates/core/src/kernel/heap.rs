@@ -9,8 +9,9 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
+use super::pages::largest_block;
 use super::{Contig, Cpu, Kernel, SlabOf};
-use crate::base::{Gfp, Order, Pfn};
+use crate::base::Gfp;
 use crate::platform::Context;
 use crate::slab::ObjectError;
 
@@ -53,10 +54,6 @@ fn is_range<H: Cpu>(layout: Layout) -> bool {
     layout.size() > largest_block::<H>()
 }
 
-const fn largest_block<H: Cpu>() -> usize {
-    (H::PAGE_SIZE as usize) << Order::MAX.get()
-}
-
 fn pages_of<H: Cpu>(layout: Layout) -> Option<u32> {
     layout.size().div_ceil(H::PAGE_SIZE as usize).try_into().ok()
 }
@@ -65,10 +62,8 @@ impl<H: Cpu> Heap<H> {
     /// A range starts at a multiple of the largest block at least, and so does the direct map.
     #[cold]
     fn take_range(&self, layout: Layout, gfp: Gfp) -> *mut u8 {
-        let pages = pages_of::<H>(layout).filter(|_| {
-            let may_wait = gfp.contains(Gfp::DIRECT_RECLAIM);
-            may_wait && layout.align() <= largest_block::<H>()
-        });
+        let can_be_had = gfp.contains(Gfp::DIRECT_RECLAIM) && layout.align() <= largest_block::<H>();
+        let pages = pages_of::<H>(layout).filter(|_| can_be_had);
         let range = pages.and_then(|pages| self.kernel().alloc_contig_pages(gfp, pages).ok());
         range.map_or(null_mut(), |range| {
             let memory = range.as_ptr().as_ptr();
@@ -77,31 +72,17 @@ impl<H: Cpu> Heap<H> {
         })
     }
 
-    /// # Safety
-    /// It is what [`take_range`](Self::take_range) gave for this layout, and nobody uses it any more.
-    #[cold]
-    unsafe fn free_range(&self, memory: NonNull<u8>, layout: Layout) {
-        let (Some(engine), Some(pages)) = (self.kernel().engine(), pages_of::<H>(layout)) else { return };
-        let start: Pfn = engine.memory.pfn(memory);
-        // SAFETY: the caller's promise: a range of as many pages begins there.
-        drop(unsafe { Contig::<H>::from_raw(start..start.offset(pages)) });
-    }
-}
-
-impl<H: Cpu> Heap<H> {
-    /// Frees the pages behind those that are still wanted.
+    /// Frees the pages of a range behind the first so many.
     ///
     /// # Safety
-    /// It is a range of the first layout, of which nobody uses what the second does not have.
-    unsafe fn shrink_range(&self, memory: *mut u8, layout: Layout, wanted: Layout) {
-        let kept = wanted.size().next_multiple_of(H::PAGE_SIZE as usize);
-        let rest = layout.size().saturating_sub(kept);
-        if let (Some(rest), Some(tail)) =
-            (Layout::from_size_align(rest, 1).ok(), NonNull::new(memory.wrapping_add(kept)))
-            && rest.size() > 0
-        {
-            // SAFETY: the caller's promise: these are the last pages of a range.
-            unsafe { self.free_range(tail, rest) };
+    /// It is what [`take_range`](Self::take_range) gave for this layout, and nobody uses these pages any more.
+    #[cold]
+    unsafe fn free_range(&self, memory: *mut u8, layout: Layout, kept: u32) {
+        let Some((engine, pages)) = self.kernel().engine().zip(pages_of::<H>(layout)) else { return };
+        let start = engine.memory.pfn(memory);
+        if kept < pages {
+            // SAFETY: the caller's promise: they are the last pages of a range, or all.
+            drop(unsafe { Contig::<H>::from_raw(start.offset(kept)..start.offset(pages)) });
         }
     }
 }
@@ -157,7 +138,7 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         if is_range::<H>(layout) {
             // SAFETY: the caller gives up what `alloc` gave it, for the same layout.
-            return NonNull::new(object).map_or((), |memory| unsafe { self.free_range(memory, layout) });
+            return unsafe { self.free_range(object, layout, 0) };
         }
         if let (Some(object), Some(slab)) = (NonNull::new(object), self.kernel().slab()) {
             // SAFETY: the caller gives up what `alloc` gave it.
@@ -169,9 +150,12 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller promises that the size, rounded up to the alignment, fits.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        if is_range::<H>(layout) && is_range::<H>(wanted) && pages_of::<H>(wanted) <= pages_of::<H>(layout) {
+        if is_range::<H>(layout)
+            && is_range::<H>(wanted)
+            && let Some(kept) = pages_of::<H>(wanted).filter(|&kept| Some(kept) <= pages_of::<H>(layout))
+        {
             // SAFETY: the caller gives up what lies behind the wanted size.
-            unsafe { self.shrink_range(object, layout, wanted) };
+            unsafe { self.free_range(object, layout, kept) };
             return object;
         }
         let bytes = NonNull::new(object).zip(self.kernel().slab()).and_then(|(object, slab)| bytes_of(slab, object));

@@ -66,6 +66,11 @@ impl<H: Cpu> Pages<H> {
     }
 }
 
+/// Bytes of the largest block, which is what blocks and the direct map are aligned to at most.
+pub(super) const fn largest_block<H: Cpu>() -> usize {
+    (H::PAGE_SIZE as usize) << Order::MAX.get()
+}
+
 /// The physical address of a frame.
 pub(super) fn physical<H: Cpu>(pfn: Pfn) -> u64 {
     u64::from(pfn.raw()) * u64::from(H::PAGE_SIZE)

@@ -76,8 +76,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.make(id, &self.applied(config), self.pages.policy())
     }
 
-    /// Makes a cache of a certain number, for the sheaves of all others: its own objects go to their slabs and come from
-    /// there one by one, so that nothing calls itself.
+    /// Makes a cache of a certain number, for the sheaves of all others: its own objects go to their slabs and come
+    /// from there one by one, so that nothing calls itself.
     pub(super) fn create_at(
         &self,
         id: CacheId,

@@ -143,11 +143,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// more than may; all, if it is offline, since nobody would look at them.
     pub(super) fn leave(&self, cpu: CpuId, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
         let surplus = match self.of_cpu(cpu, cache.id).stack.is_closed() {
-            _ if self.local.is_out_of_reach(cpu) => return,
             true => list.len(),
             false if list.waiting() > cache.limits.cpu_waiting => list.waiting(),
             false => return,
         };
+        if self.local.is_out_of_reach(cpu) {
+            return;
+        }
         let current = self.current(cache, cpu);
         let (mut hand, mut kept) = (self.disowned(cache), None);
         for _ in 0..surplus {

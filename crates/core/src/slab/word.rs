@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A list ends not in null but in a pointer into its own slab with the lowest bit set. So a list always says which slab
-//! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. A packed word has the lower
-//! 48 bits of an address; the upper ones are those of any address nearby: the memory crosses no multiple of 256 TiB.
+//! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. A packed word has the
+//! lower 48 bits of an address; the upper ones are those of any address nearby: the memory crosses no multiple of 256
+//! TiB.
 
 use super::address::{ObjectAddress, SlabAddress};
 

@@ -115,12 +115,7 @@ fn a_clock_says_when_a_call_was_not_answered() {
 fn a_cpu_that_does_not_answer_is_waited_for_once() {
     machine!(Waited, 2, const CALL_ROUNDS_MAX: u64 = 50;);
     let kernel = boot::<Waited>(32);
-    std::thread::spawn(|| {
-        CPU.set(1);
-        use_many_sizes::<Waited>();
-    })
-    .join()
-    .unwrap();
+    as_other(use_many_sizes::<Waited>);
     UNANSWERED.set(0);
     let flags = Waited::irq_save();
     assert!(kernel.alloc_pages(Gfp::KERNEL, Order::MAX).is_ok());
@@ -131,13 +126,9 @@ fn a_cpu_that_does_not_answer_is_waited_for_once() {
     kernel.shrink();
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 1, "of all its caches, one was waited for");
-    // It takes the call that waits when its interrupts come on, and then it is waited for again, and loses nothing more.
-    std::thread::spawn(|| {
-        CPU.set(1);
-        Waited::deliver();
-    })
-    .join()
-    .unwrap();
+    // It takes the call that waits when its interrupts come on, and then it is waited for again, and loses nothing
+    // more.
+    as_other(Waited::deliver);
     assert!(!CpuLocal::is_out_of_reach(kernel.slab().unwrap().local(), CpuId(1)));
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 2, "it does not answer any more");
@@ -149,14 +140,6 @@ fn a_cpu_that_does_not_answer_is_waited_for_once() {
 fn a_cpu_that_was_given_up_keeps_what_it_has() {
     machine!(Kept, 2, const CALL_ROUNDS_MAX: u64 = 50;);
     let kernel = boot::<Kept>(32);
-    let as_other = |run: fn()| {
-        std::thread::spawn(move || {
-            CPU.set(1);
-            run();
-        })
-        .join()
-        .unwrap();
-    };
     as_other(use_many_sizes::<Kept>);
     UNANSWERED.set(0);
     kernel.shrink();
@@ -172,6 +155,31 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
     as_other(|| _ = touch::<Kept>());
     kernel.shrink();
     assert_eq!(UNANSWERED.get(), 2, "it is up again, and was waited for");
+}
+
+/// It may come back in the middle of things, with interrupts off: it reaches itself, and calls nobody for that.
+#[test]
+fn a_cpu_that_was_given_up_reaches_itself() {
+    machine!(Back, 2, const CALL_ROUNDS_MAX: u64 = 50;);
+    let kernel = boot::<Back>(32);
+    as_other(use_many_sizes::<Back>);
+    UNANSWERED.set(0);
+    kernel.shrink();
+    assert_eq!(UNANSWERED.get(), 1);
+    as_other(|| {
+        let flags = Back::irq_save();
+        Back::kernel().shrink();
+        Back::irq_restore(flags);
+    });
+}
+
+/// Runs this as CPU 1, to the end.
+fn as_other(run: fn()) {
+    let on_cpu_1 = move || {
+        CPU.set(1);
+        run();
+    };
+    std::thread::spawn(on_cpu_1).join().unwrap();
 }
 
 /// Has this CPU have objects of many caches at hand.

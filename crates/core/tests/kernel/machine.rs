@@ -76,6 +76,7 @@ macro_rules! machine {
             }
 
             fn call(cpu: u16) {
+                assert_ne!(cpu, $crate::machine::CPU.get(), "no CPU calls itself");
                 Self::calls()[usize::from(cpu)].store(true, std::sync::atomic::Ordering::Release);
             }
 

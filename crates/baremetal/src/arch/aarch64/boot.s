@@ -1,5 +1,5 @@
-/* Every CPU comes here, at exception level 1 and without translation, and leaves with memory mapped where it is, and once
- * more from DIRECT_MAP on: the first GiB, which has the devices, as such; the others cached.
+/* Every CPU comes here, at exception level 1 and without translation, and leaves with memory mapped where it is, and
+ * once more from DIRECT_MAP on: the first GiB, which has the devices, as such; the others cached.
  */
 
     .section .text.boot, "ax"
@@ -16,7 +16,7 @@ start:
     msr vbar_el1, x1
     ldr x1, =0xff00             /* kinds of memory: 0 devices, 1 cached */
     msr mair_el1, x1
-    ldr x1, =0x2b5103519        /* addresses of 39 bits below, of 48 above, in pages of 4 KiB, tables cached and shared */
+    ldr x1, =0x2b5103519        /* addresses of 39 bits, above of 48, in pages of 4 KiB, tables cached and shared */
     msr tcr_el1, x1
     ldr x1, =table
     msr ttbr0_el1, x1
