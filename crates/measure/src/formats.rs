@@ -1,7 +1,7 @@
 //! What a command answers, and the formats in which people and programs ask for it.
 //!
 //! Every answer is a [`Document`]: JSON of its own, whose names are a contract with scripts, and reports of the one
-//! model, from which text, CSV, Markdown and the table of mmtests are made. `--json FILE` writes a file and still
+//! model, from which text, CSV, Markdown, pages for browsers and the table of mmtests are made. `--json FILE` writes a file and still
 //! prints the text; `--json -` prints the JSON alone; the other formats likewise.
 
 use std::borrow::Cow;
@@ -12,8 +12,9 @@ use std::str::FromStr;
 use clap::Args;
 use serde::Serialize;
 
+use crate::origin::Program;
 use crate::output::{OutputError, print, try_file, write_atomically};
-use crate::report::{Report, csv, markdown, mmtests, terminal};
+use crate::report::{self, Report, csv, markdown, mmtests, terminal};
 use crate::terminal::Style;
 
 /// What a command found: one value with several views.
@@ -41,6 +42,10 @@ pub struct Formats {
     /// Write everything as Markdown to FILE as well; `-` prints Markdown instead of text
     #[arg(long, value_name = "FILE|-")]
     markdown: Option<Target>,
+
+    /// Write a page to forward to FILE as well: verdict, plots, memory map and tables in one HTML file; `-` prints it
+    #[arg(long, value_name = "FILE|-")]
+    html: Option<Target>,
 }
 
 /// The formats of a document that judges B by A.
@@ -109,21 +114,36 @@ impl Formats {
         Ok(())
     }
 
+    /// Whether a page is wanted: only then is what it shows, and nothing else does, worth its time.
+    pub fn wants_page(&self) -> bool {
+        self.html.is_some()
+    }
+
     fn targets(&self) -> Vec<&Target> {
-        [&self.json, &self.csv, &self.markdown].into_iter().flatten().collect()
+        [&self.json, &self.csv, &self.markdown, &self.html].into_iter().flatten().collect()
     }
 
     fn renderings<'d>(&'d self, document: &'d impl Document) -> Vec<(&'d Target, Render<'d>)> {
         let json = || to_json(document);
         let csv = || csv::text(&document.reports()).expect("memory takes what is written to it");
         let markdown = || joined(document, markdown::text);
-        let all: [(&Option<Target>, Render<'d>); 3] =
-            [(&self.json, Box::new(json)), (&self.csv, Box::new(csv)), (&self.markdown, Box::new(markdown))];
+        let html = || page(document);
+        let all: [(&Option<Target>, Render<'d>); 4] = [
+            (&self.json, Box::new(json)),
+            (&self.csv, Box::new(csv)),
+            (&self.markdown, Box::new(markdown)),
+            (&self.html, Box::new(html)),
+        ];
         all.into_iter().filter_map(|(target, render)| Some((target.as_ref()?, render))).collect()
     }
 }
 
 impl VerdictFormats {
+    /// As [`Formats::wants_page`].
+    pub fn wants_page(&self) -> bool {
+        self.formats.wants_page()
+    }
+
     /// As [`Formats::try_all`].
     ///
     /// # Errors
@@ -180,6 +200,11 @@ fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: S
 
 fn joined(document: &impl Document, render: fn(&Report) -> String) -> Vec<u8> {
     document.reports().iter().map(render).collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+fn page(document: &impl Document) -> Vec<u8> {
+    let program = Program::this();
+    report::page::text(&document.reports(), &program.command, &program.version()).into_bytes()
 }
 
 /// Pretty JSON, ended by a newline, of a value that cannot fail to serialise: our documents have string keys and plain

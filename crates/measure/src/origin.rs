@@ -68,7 +68,8 @@ impl Machine {
 }
 
 /// Options about where results go and how they look, which take a value.
-const ELSEWHERE: [&str; 7] = ["--json", "--csv", "--markdown", "--mmtests", "--color", "--picture", "--resume"];
+const ELSEWHERE: [&str; 8] =
+    ["--json", "--csv", "--markdown", "--html", "--mmtests", "--color", "--picture", "--resume"];
 /// The same, without a value.
 const LOOKS: [&str; 2] = ["--hosts-table", "--all"];
 

@@ -79,6 +79,21 @@ impl Style {
         Style { colored, width: terminal.then(width_of_stdout) }
     }
 
+    /// Whether colours are shown.
+    pub fn is_colored(self) -> bool {
+        self.colored
+    }
+
+    /// Columns that a picture made of characters may take.
+    pub fn width(self) -> usize {
+        usize::from(self.width.unwrap_or(PROSE_WIDTH))
+    }
+
+    /// Text in one of a terminal's 256 colours, if colours are shown.
+    pub fn colored(self, color: u8, text: &str) -> String {
+        if self.colored { format!("\u{1b}[38;5;{color}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
     /// An empty table with these columns.
     pub fn table(self, columns: &[Column]) -> Table {
         let mut table = Table::new();

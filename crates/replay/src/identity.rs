@@ -11,6 +11,8 @@
 use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};
 
+use super::moments::Touched;
+
 /// What a tenant stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -52,6 +54,8 @@ pub struct Identity {
     /// The tenant of each frame of the engine, as the difference from the frame's own number; it counts only if that
     /// tenant stands for the frame. Empty if nobody asks.
     tenants: Zeroed<u32>,
+    /// Where in the engine's memory anything happened.
+    touched: Touched,
 }
 
 /// Whether the engine's frames must find their tenants.
@@ -113,7 +117,13 @@ impl Identity {
             start: Zeroed::sparse(end.div_ceil(64)),
             above: Vec::new(),
             tenants: Zeroed::sparse(kept),
+            touched: Touched::new(end),
         }
+    }
+
+    /// Where in the engine's memory anything happened.
+    pub fn touched(&mut self) -> &mut Touched {
+        &mut self.touched
     }
 
     /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be
@@ -162,6 +172,7 @@ impl Identity {
 
     /// Says that `pages` recorded frames from `recorded` on stand for those of the engine from `pfn` on.
     pub fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
+        self.touched.touch(pfn.raw(), pages as u32);
         let Some(slots) = self.slots.get_mut(recorded..recorded + pages) else { return };
         let cpu = cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0);
         slots.iter_mut().zip(pfn.raw()..).for_each(|(slot, raw)| *slot = Slot::of(raw, cpu).0);
@@ -237,6 +248,7 @@ impl Identity {
 
     /// Says that one tenant, whatever its number, stands for a frame of the engine.
     pub fn set_one(&mut self, tenant: Tenant, pfn: Pfn, cpu: CpuId) {
+        self.touched.touch(pfn.raw(), 1);
         self.set_slot(tenant, Slot::of(pfn.raw(), cpu.0));
         self.set_tenant(pfn.raw(), tenant);
     }
@@ -262,6 +274,8 @@ impl Identity {
     pub fn move_block(&mut self, from: Pfn, to: Pfn, pages: u32) -> bool {
         let all = (0..pages).all(|page| self.tenant_of(from.offset(page)).is_some());
         if all {
+            self.touched.touch(from.raw(), pages);
+            self.touched.touch(to.raw(), pages);
             for page in 0..pages {
                 let (old, new) = (from.offset(page), to.offset(page));
                 let tenant = self.tenant_of(old).expect("it was just found");

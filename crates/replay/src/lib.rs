@@ -25,6 +25,7 @@ mod identity;
 mod lists;
 mod machine;
 mod memory;
+mod moments;
 mod outcome;
 mod platform;
 mod player;
@@ -92,6 +93,27 @@ pub struct Conditions<'c> {
     pub settings: &'c [Setting],
     /// How time passes.
     pub pacing: Pacing,
+    /// What is kept of the course.
+    pub watch: Watch,
+}
+
+/// What is kept of the course of a replay, besides what it comes to at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What the engine's counters say at evenly spaced moments. Costs nothing to speak of.
+    Sums,
+    /// The same, and every pageblock at each of these, with the frames of those that changed at the last.
+    Map,
+    /// Every pageblock at one moment, in nanoseconds since the recording started, and the frames of one around a frame.
+    Moment {
+        /// The moment.
+        time: u64,
+        /// The frame; without one, frames of all blocks that changed.
+        frame: Option<u64>,
+    },
 }
 
 /// How to replay.
@@ -103,6 +125,8 @@ struct Options {
     reclaim: ReclaimMode,
     /// See [`Conditions::pacing`].
     pacing: Pacing,
+    /// See [`Conditions::watch`].
+    watch: Watch,
 }
 
 /// What a recording's events do not say, found once for all replays of it.
@@ -149,10 +173,10 @@ impl<'r> Prepared<'r> {
         conditions: Conditions<'_>,
         mut advance: impl FnMut(u64),
     ) -> Result<ReplayOutcome, Error> {
-        let Conditions { cpus, settings, pacing } = conditions;
+        let Conditions { cpus, settings, pacing, watch } = conditions;
         let situation = Situation::new(self.facts, settings);
         let facts = &situation.facts;
-        let options = Options { cpus, reclaim: self.reclaim, pacing };
+        let options = Options { cpus, reclaim: self.reclaim, pacing, watch };
         let shape = machine::Shape::of(facts, policy, options);
         let outcome = shape.build(self.stage(&shape), |engine| {
             start::restore(engine, &situation, &self.survey);

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell, RefMut};
 
 use freehold::base::lock::SoloLock;
-use freehold::base::{CpuId, NodeId, ZoneKind};
+use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
 use freehold::platform::host::Solo;
 use freehold::platform::probe::Compactor;
 use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Reclaimed, Reclaimer, SplitBlock, Task};
@@ -184,7 +184,7 @@ impl Stage {
             self.pay();
         }
         for batch in found.blocks.chunks(Reclaim::CLUSTER as usize) {
-            batch.iter().for_each(|&(pfn, order)| pages.free_pages(pfn, order));
+            batch.iter().for_each(|&(pfn, order)| self.give_back(pages, pfn, order));
             self.meter.owe(ns / batches);
             self.pay();
         }
@@ -199,7 +199,7 @@ impl Stage {
         let mut sum = Reclaimed::default();
         loop {
             let found = self.memory().reclaim_some(&Reclaim { goal: Reclaim::GENERATION_BATCH, ..*wanted }, u64::MAX);
-            found.blocks.iter().for_each(|&(pfn, order)| pages.free_pages(pfn, order));
+            found.blocks.iter().for_each(|&(pfn, order)| self.give_back(pages, pfn, order));
             self.meter.owe(found.scanned * self.meter.costs.of_page(wanted.by));
             self.pay();
             sum.pages += found.pages;
@@ -208,6 +208,11 @@ impl Stage {
                 return sum;
             }
         }
+    }
+
+    fn give_back(&self, pages: &dyn FreePages, pfn: Pfn, order: Order) {
+        self.memory().identity.touched().touch(pfn.raw(), order.pages());
+        pages.free_pages(pfn, order);
     }
 
     fn wake(&self, tasks: &Cell<u64>, node: NodeId) {

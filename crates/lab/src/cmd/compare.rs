@@ -19,7 +19,7 @@ use freehold_recordings::{BUNDLED, Bundled};
 use freehold_registry::NamedPolicy;
 use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
 use freehold_replay::report::model::ReplayOutcome;
-use freehold_replay::{Conditions, Prepared, Setting, advice};
+use freehold_replay::{Conditions, Prepared, Setting, Watch, advice};
 use freehold_trace::Reader;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
@@ -123,10 +123,8 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
     let replayed = parallel::run_all(recordings.len(), |number| replay_all(&recordings[number], &policies, args))?;
     for (recording, Outcomes { a, rivals, baseline }) in recordings.iter().zip(&replayed) {
-        report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline });
-        if policies.a.is_none() && !policies.rivals.is_empty() {
-            report.put_on_rules(recording.release);
-        }
+        let rules = (policies.a.is_none() && !policies.rivals.is_empty()).then_some(recording.release);
+        report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline, rules });
     }
     for set in freehold_registry::SETS {
         report.explain(set.name, set.why);
@@ -176,6 +174,7 @@ struct Side<'s> {
     policy: &'s NamedPolicy,
     cpus: Option<NonZeroU16>,
     settings: &'s [Setting],
+    watch: Watch,
 }
 
 /// Replays one recording under every policy.
@@ -187,9 +186,11 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let rivals = policies.rivals_of(a_policy, recording.release)?;
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
-    let a = Side { policy: a_policy, cpus, settings: &[] };
-    let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings: &policies.settings });
-    let baseline = (!is_baseline).then_some(Side { policy: &rules, cpus: None, settings: &[] });
+    let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };
+    let a = Side { policy: a_policy, cpus, settings: &[], watch };
+    let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings: &policies.settings, watch });
+    let baseline = Side { policy: &rules, cpus: None, settings: &[], watch: Watch::Nothing };
+    let baseline = (!is_baseline).then_some(baseline);
     let sides = iter::once(a).chain(of_rivals).chain(baseline);
     let sides: Vec<(Side<'_>, Vec<Vec<Setting>>)> = sides
         .map(|side| {
@@ -204,7 +205,9 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
         let name = name_with(&side.policy.name, side.settings);
         let what = format!("{} under {name}", recording.facts(side.cpus).file);
         let progress = Progress::new(what, recording.reader.row_count());
-        let conditions = Conditions { cpus: side.cpus, settings, pacing: args.reclaim.pacing };
+        // What is nudged is not shown.
+        let watch = if settings.len() > side.settings.len() { Watch::Nothing } else { side.watch };
+        let conditions = Conditions { cpus: side.cpus, settings, pacing: args.reclaim.pacing, watch };
         prepared.replay(&name, side.policy.policy, conditions, |events| progress.advance(events))
     })?
     .into_iter();

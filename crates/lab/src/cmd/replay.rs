@@ -7,7 +7,7 @@ use freehold_measure::formats::Formats;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 use freehold_replay::report::single::ReplayReport;
-use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode};
+use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode, Watch};
 use freehold_trace::recording::Recording;
 
 use super::{SpreadArgs, in_words, parse_settings};
@@ -70,7 +70,8 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let conditions = Conditions { cpus: args.spread.cpus, settings: &settings, pacing: args.reclaim.pacing };
+    let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };
+    let conditions = Conditions { cpus: args.spread.cpus, settings: &settings, pacing: args.reclaim.pacing, watch };
     let mut outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
     drop(progress);
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::output;
-use freehold_measure::report::{self, Detail, Report, Table, Value, html, plot};
+use freehold_measure::report::{self, Detail, Report, Table, Value, plot};
 use freehold_measure::terminal::Style;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::builtin::{BUILTINS, Builtin};
@@ -89,7 +89,7 @@ pub struct SimArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Draw how things scale with CPUs, as FILE.svg; FILE.html is a page with verdict, pictures, tables and command
+    /// Draw how things scale with CPUs, as FILE.svg; for a page to point into, see --html
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 
@@ -110,13 +110,6 @@ const RECORDING: &str = "recording";
 /// Name of the table that is built in.
 const REFERENCE: &str = "reference";
 
-/// The kinds of pictures.
-#[derive(Clone, Copy, Debug)]
-enum PictureKind {
-    Svg,
-    Html,
-}
-
 /// Simulates the plan and prints what came out, or lists the plans.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if args.list {
@@ -124,15 +117,15 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
         return Ok(args.formats.emit(&Listing::new()?, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
-    let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
+    args.picture.as_deref().map_or(Ok(()), check_picture)?;
     let name = args.plan.as_deref().unwrap_or_default();
     let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
     args.formats.try_all(args.recording.as_deref().map(Path::new))?;
-    picture.map_or(Ok(()), |(path, _)| output::try_file(path))?;
+    args.picture.as_deref().map_or(Ok(()), output::try_file)?;
     let detail = if args.all { Detail::All } else { Detail::Tables };
     let report = SimReport::simulate(plan, &costs)?.with_detail(detail);
-    if let Some((path, kind)) = picture {
-        output::write_atomically(path, drawn(&report, kind).as_bytes())?;
+    if let Some(path) = &args.picture {
+        output::write_atomically(path, drawn(&report).as_bytes())?;
     }
     if args.vmstat {
         return Ok(args.formats.emit(&Counters(&report), style)?);
@@ -140,13 +133,10 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&report, style)?)
 }
 
-/// The report as a picture, or as a page around it.
-fn drawn(report: &SimReport, kind: PictureKind) -> String {
+/// The report as a picture.
+fn drawn(report: &SimReport) -> String {
     let plots: Vec<_> = (0..report.plan.points.len()).flat_map(|point| report.plots(point)).collect();
-    match kind {
-        PictureKind::Svg => plot::svg(&format!("{}: {}", report.plan.name, report.plan.title), &plots),
-        PictureKind::Html => html::text(&report.reports()),
-    }
+    plot::svg(&format!("{}: {}", report.plan.name, report.plan.title), &plots)
 }
 
 /// What the command line changes about the plan of this name.
@@ -192,13 +182,12 @@ pub fn costs(name: &str) -> Result<Costs, Error> {
     Ok(plan::read_costs(name, &text)?)
 }
 
-/// What the file's ending asks for.
-fn picture_kind(path: &Path) -> Result<PictureKind, Error> {
+/// Refuses a name that promises something else than a picture is.
+fn check_picture(path: &Path) -> Result<(), Error> {
     match path.extension().and_then(|ending| ending.to_str()) {
-        Some("svg") => Ok(PictureKind::Svg),
-        Some("html") => Ok(PictureKind::Html),
+        Some("svg") => Ok(()),
         _ => Err(Error::Input(format!(
-            "a picture cannot be written as {}; name a file that ends in .svg or .html",
+            "a picture cannot be written as {}; name a file that ends in .svg, or ask for a page with --html",
             path.display()
         ))),
     }

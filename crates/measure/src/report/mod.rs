@@ -2,13 +2,15 @@
 //!
 //! First the verdict in sentences; then the measures that it stands on, those with one cause together; then tables,
 //! what must be known to read all this, and how to make it again. Every reader has a renderer: a person at a terminal
-//! ([`terminal`]), a page ([`markdown`]), a browser ([`html`], with what [`plot`] draws), a spreadsheet ([`csv`]), a
-//! mail to kernel developers ([`mmtests`]), a program (the model itself, as JSON). No renderer decides anything.
+//! ([`terminal`]), a document ([`markdown`]), a browser ([`page`], with what there is to see in [`plot`] and [`map`]), a
+//! spreadsheet ([`csv`]), a mail to kernel developers ([`mmtests`]), a program (the model itself, as JSON). No renderer
+//! decides anything.
 
 pub mod csv;
-pub mod html;
+pub mod map;
 pub mod markdown;
 pub mod mmtests;
+pub mod page;
 pub mod plot;
 pub mod pool;
 pub mod terminal;
@@ -37,6 +39,9 @@ pub struct Report {
     /// What there is to see.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plots: Vec<plot::Plot>,
+    /// Memory, pageblock by pageblock.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<map::MemoryMap>,
     /// What must be known to read it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveats>,

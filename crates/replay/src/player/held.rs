@@ -94,6 +94,7 @@ impl Player<'_, '_> {
     pub(super) fn hold_huge(&mut self, task: u32, pfn: Pfn) -> bool {
         let Some(held) = self.held() else { return false };
         held.by_task.insert(task, Held { pfn, used: 0 });
+        self.memory().identity.touched().touch(pfn.raw(), Order::new(HUGE).pages());
         true
     }
 
@@ -105,6 +106,7 @@ impl Player<'_, '_> {
         if let Some(Kept { pfn, order, .. }) = before {
             self.give_back(pfn, order);
         }
+        self.memory().identity.touched().touch(pfn.raw(), order.pages());
         true
     }
 

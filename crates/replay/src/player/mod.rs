@@ -36,6 +36,7 @@ use played::Played;
 use super::divergence::Line;
 use super::identity::{Entry, Tenant};
 use super::memory::Memory;
+use super::moments::Moments;
 use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Stall, Survey, Work};
 use super::{Engine, Options, Pacing, ProbeCounts, ReclaimMode};
@@ -69,6 +70,7 @@ pub struct Player<'e, 'm> {
     now: u64,
     next_tick: u64,
     line: Line<'e>,
+    moments: Moments,
     explained: Explained,
     failures: Failures,
     /// When nothing was left for the first time, and for which task.
@@ -105,6 +107,7 @@ impl<'e, 'm> Player<'e, 'm> {
             row: survey.start_rows,
             now: 0,
             line: Line::new(situation.recorded),
+            moments: Moments::new(engine, options.watch, facts.duration),
             explained: Explained::new(&survey.stalls),
             failures: Failures::default(),
             out_of_memory: None,
@@ -146,6 +149,9 @@ impl<'e, 'm> Player<'e, 'm> {
         while let Some(&silent) = self.silent.next() {
             self.allocate_silently(silent);
         }
+        while self.moments.next_time() != u64::MAX {
+            self.look();
+        }
     }
 
     /// Reads what stands on the frames of the next events, so that the waits for memory are one wait: each event by
@@ -171,9 +177,20 @@ impl<'e, 'm> Player<'e, 'm> {
         self.line.take(self.engine, &counts);
     }
 
+    /// Takes down what memory is like.
+    #[cold]
+    fn look(&mut self) {
+        let counts = self.engine.platform().probe_counts().since(&self.at_start);
+        let tally = self.tally;
+        self.moments.take(self.engine, &counts, &tally);
+    }
+
     /// When, and who.
     pub fn course(&mut self, facts: &Facts) -> Course {
+        let (moments, watched) = self.moments.finish();
         Course {
+            moments,
+            watched,
             divergence: self.line.take_all(),
             stalls: self.stalls(),
             decisions: self.explained.finish(facts),
@@ -214,6 +231,9 @@ impl<'e, 'm> Player<'e, 'm> {
         }
         while self.line.next_time() <= row.time {
             self.sample();
+        }
+        while self.moments.next_time() <= row.time {
+            self.look();
         }
         self.work_until(row.time);
         match row.kind {
@@ -399,6 +419,7 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     fn give_back(&mut self, pfn: Pfn, order: Order) {
+        self.memory().identity.touched().touch(pfn.raw(), order.pages());
         if self.engine.free_pages(pfn, order).is_err() {
             self.tally.refused_frees += 1;
         }

@@ -94,7 +94,9 @@ impl Player<'_, '_> {
         if let Some((head, found)) = block {
             self.cut(head, found, Order::ZERO);
         }
-        self.memory().clear(recorded, 1);
+        let mut memory = self.memory();
+        memory.clear(recorded, 1);
+        memory.identity.touched().touch(entry.pfn.raw(), 1);
         block.map(|_| entry.pfn)
     }
 }

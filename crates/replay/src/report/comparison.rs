@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use freehold_measure::formats::Document;
 use freehold_measure::number::{self, change};
 use freehold_measure::origin::version_in;
+use freehold_measure::report::map::MemoryMap;
+use freehold_measure::report::plot::Plot;
 use freehold_measure::report::{self, Caveats, Column, Detail, Table, Value};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
@@ -16,6 +18,7 @@ use serde::Serialize;
 use super::course::OutOfMemory;
 use super::model::{FidelityRow, ReplayOutcome};
 use super::rows::{self, MetricRow};
+use super::seen::{Seen, Watching};
 use super::tables;
 use super::verdict::{self, Case};
 
@@ -90,6 +93,9 @@ pub struct ComparisonReport {
     /// The recorded kernels on whose rules B was replayed.
     #[serde(skip)]
     kernels: Vec<Release>,
+    /// What there is to see of each comparison, in their order.
+    #[serde(skip)]
+    seen: Vec<(Vec<Plot>, Option<MemoryMap>)>,
     /// Recordings whose machine runs out of memory under a policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     out_of_memory: Vec<OutOfMemoryEntry>,
@@ -105,6 +111,8 @@ pub struct Replays<'r> {
     pub rivals: &'r [ReplayOutcome],
     /// Under the rules of the recorded kernel, on its CPUs.
     pub baseline: &'r ReplayOutcome,
+    /// The recorded kernel, if B was put on its rules ([`Release::on_rules`]).
+    pub rules: Option<Release>,
 }
 
 impl ComparisonReport {
@@ -121,6 +129,7 @@ impl ComparisonReport {
             assumptions: Vec::new(),
             reading: Vec::new(),
             kernels: Vec::new(),
+            seen: Vec::new(),
             out_of_memory: Vec::new(),
             detail,
         }
@@ -128,8 +137,10 @@ impl ComparisonReport {
 
     /// Adds one recording.
     pub fn add(&mut self, facts: RecordingFacts, replays: &Replays<'_>) {
-        let Replays { a, rivals, baseline } = replays;
+        let Replays { a, rivals, baseline, rules } = replays;
+        self.kernels.extend(rules);
         for b in *rivals {
+            self.seen.push(seen(&facts.file, a, b, *rules));
             self.comparisons.push(Comparison {
                 recording: facts.file.clone(),
                 a: a.policy.clone(),
@@ -170,11 +181,6 @@ impl ComparisonReport {
         }
     }
 
-    /// Says that B was replayed on the rules of this recorded kernel ([`Release::on_rules`]).
-    pub fn put_on_rules(&mut self, kernel: Release) {
-        self.kernels.push(kernel);
-    }
-
     /// B as it was replayed.
     fn whole_name(&self, b: &str) -> String {
         let (policy, settings) = b.split_at(policy_of(b).len());
@@ -196,7 +202,9 @@ impl ComparisonReport {
     }
 
     fn verdict_on(&self, b: &str) -> report::Report {
-        let comparisons: Vec<&Comparison> = self.comparisons.iter().filter(|comparison| comparison.b == b).collect();
+        let of_b = |(comparison, _): &(&Comparison, _)| comparison.b == b;
+        let (comparisons, seen): (Vec<&Comparison>, Vec<_>) =
+            self.comparisons.iter().zip(&self.seen).filter(of_b).unzip();
         let cases: Vec<Case<'_>> = comparisons
             .iter()
             .map(|comparison| Case { of: self.short(&comparison.recording), rows: &comparison.metrics })
@@ -218,6 +226,8 @@ impl ComparisonReport {
             groups,
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() }],
+            plots: seen.iter().flat_map(|(plots, _)| plots).cloned().collect(),
+            maps: seen.iter().filter_map(|(_, map)| map.clone()).collect(),
             detail: self.detail,
             reading: self.reading.iter().filter(|(name, _)| name == policy_of(b)).map(|(_, why)| why.clone()).collect(),
             ..report::Report::default()
@@ -266,6 +276,17 @@ impl ComparisonReport {
         let unreplayed = Table::new(title, columns, entries.map(unreplayed_row));
         [fidelity, unreplayed].into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
+}
+
+/// What there is to see of a recording under A and a B.
+fn seen(file: &str, a: &ReplayOutcome, b: &ReplayOutcome, rules: Option<Release>) -> (Vec<Plot>, Option<MemoryMap>) {
+    let policy = policy_of(&b.policy);
+    let policy = rules.map_or_else(|| policy.to_owned(), |kernel| kernel.on_rules(policy));
+    let command = |policy: &str| format!("freehold map {file} --policy {policy}");
+    let sides = [(a, command(&a.policy)), (b, command(&policy))];
+    let sides = sides.map(|(of, command)| Watching { name: &of.policy, command, course: &of.course });
+    let seen = Seen { of: &stem(file), sides: &sides };
+    (seen.plots(), seen.map())
 }
 
 /// The policy of a B, without the settings in its name.
@@ -355,7 +376,7 @@ mod tests {
         };
         let a = outcome("linux-6.12", 200);
         let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, detail);
-        report.add(facts, &Replays { a: &a, rivals: &[outcome("freehold", 100)], baseline: &a });
+        report.add(facts, &Replays { a: &a, rivals: &[outcome("freehold", 100)], baseline: &a, rules: None });
         report.concluded()
     }
 
@@ -403,7 +424,7 @@ mod tests {
             let (a, b) = (ReplayOutcome { nudged, ..with("linux-6.12", recorded) }, with("freehold", short()));
             let facts = report(Detail::All).recordings[0].clone();
             let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, Detail::Differences);
-            report.add(facts, &Replays { a: &a, rivals: &[b], baseline: &a });
+            report.add(facts, &Replays { a: &a, rivals: &[b], baseline: &a, rules: None });
             let text = report.concluded().text(Style::PLAIN).replace('\n', " ");
             let sentence = "runs out of memory: after 1.500 s nothing is left for `cc1`";
             assert_eq!(text.contains(sentence), told, "{text}");
@@ -414,7 +435,7 @@ mod tests {
     fn b_is_called_what_it_was_replayed_as() {
         let mut report = report(Detail::Differences);
         for kernel in ["6.18.5", "6.12.1", "7.1"] {
-            report.put_on_rules(Release::parse(kernel).unwrap());
+            report.kernels.push(Release::parse(kernel).unwrap());
         }
         let under = report.whole_name("freehold with vm.min_free_kbytes=1");
         assert_eq!(under, "freehold,on=linux-6.18 or freehold with vm.min_free_kbytes=1");

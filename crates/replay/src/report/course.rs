@@ -1,11 +1,18 @@
 //! The course of a replay: where it and the recorded kernel were at each moment, who waited, who was refused, and what
 //! differed first.
 
+use freehold_measure::report::map::{Side, Stretch};
 use serde::Serialize;
 
 /// The whole course.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Course {
+    /// The engine at evenly spaced moments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Moment>,
+    /// Its memory at each of these, if somebody wanted a map.
+    #[serde(skip)]
+    pub watched: Option<Watched>,
     /// The engine and the recorded kernel at the moments of the recorded samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub divergence: Vec<Divergence>,
@@ -24,6 +31,40 @@ pub struct Course {
     /// Whether the machine would run out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_memory: Option<OutOfMemory>,
+}
+
+/// The engine at one moment: what is free, and what it has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Free blocks of each order, in all zones.
+    pub free_blocks: Vec<u64>,
+    /// Holds of zone locks.
+    pub zone_lock_acquisitions: u64,
+    /// Requests that failed.
+    pub failed_allocations: u64,
+    /// Requests for huge pages that were served.
+    pub huge_pages_served: u64,
+    /// Requests that reclaimed for themselves.
+    pub allocstall: u64,
+    /// Requests that compacted for themselves.
+    pub compact_stall: u64,
+    /// Pages that reclaim looked at.
+    pub pgscan: u64,
+    /// Pages that it took.
+    pub pgsteal: u64,
+}
+
+/// A map of the engine's memory at each moment, under one policy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Watched {
+    /// Frames of a pageblock.
+    pub block_pages: u16,
+    /// Where pageblocks lie.
+    pub stretches: Vec<Stretch>,
+    /// What they held; whose it is, nobody has said yet.
+    pub side: Side,
 }
 
 /// When nothing was left, not even below the watermarks and after reclaim, and for whom.

@@ -9,6 +9,7 @@ pub mod comparison;
 pub mod course;
 pub mod model;
 pub mod rows;
+pub mod seen;
 pub mod single;
 pub mod tables;
 pub(crate) mod verdict;

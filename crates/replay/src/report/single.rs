@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::comparison::title;
 use super::course::{StallTimes, Stalls};
 use super::model::ReplayOutcome;
+use super::seen::{Seen, Watching};
 use super::tables;
 
 /// The whole document. Its JSON is that of [`ReplayOutcome`] with the recording in front.
@@ -63,10 +64,15 @@ impl Document for ReplayReport {
                 short.sentence(&outcome.policy)
             )
         });
+        let command = format!("freehold map {} --policy {}", self.recording.file, outcome.policy);
+        let side = [Watching { name: &outcome.policy, command, course: &outcome.course }];
+        let seen = Seen { of: &self.recording.file, sides: &side };
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
             subject: vec![title(&self.recording), self.under()],
             tables,
+            plots: seen.plots(),
+            maps: seen.map().into_iter().collect(),
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
             verdict: short.into_iter().collect(),
             reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(waiting)).collect(),

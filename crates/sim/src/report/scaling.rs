@@ -23,8 +23,8 @@ pub fn plots(report: &SimReport, point: usize) -> impl Iterator<Item = Plot> + '
 fn plot(report: &SimReport, point: usize, measure: &Measure, axis: Axis) -> Plot {
     let plan = &report.plan;
     let of_policy = |policy: usize| {
-        let value = |&cpus: &u16| Some((cpus, report.spread(measure, point, cpus, policy)?.number()?));
-        PlotLine { name: plan.policies[policy].name.clone(), points: plan.cpus.iter().filter_map(value).collect() }
+        let value = |&cpus: &u16| Some((f64::from(cpus), report.spread(measure, point, cpus, policy)?.number()?));
+        PlotLine::new(&plan.policies[policy].name, plan.cpus.iter().filter_map(value).collect())
     };
     let title = if axis == Axis::Percent { measure.about.trim_start_matches("share of ") } else { measure.about };
     Plot {
@@ -33,5 +33,6 @@ fn plot(report: &SimReport, point: usize, measure: &Measure, axis: Axis) -> Plot
         along: "CPUs".into(),
         axis,
         lines: (0..plan.policies.len()).map(of_policy).collect(),
+        ..Plot::default()
     }
 }

@@ -162,10 +162,14 @@ impl Player<'_, '_> {
         let UnderWay { since, end, order, fate } = waiting.under_way.remove(&ticket).expect("it was asked");
         let ns = at.saturating_sub(since);
         waiting.stalled.push(ns);
+        if let Ok(pfn) = answer {
+            self.memory().identity.touched().touch(pfn.raw(), order.pages());
+        }
         let answered = Answered { answer, stalled: Some(ns) };
         let claim = match (fate, answer) {
             (Owner::Claim(claim), _) => claim,
             (Owner::ToCome, _) => {
+                let Some(waiting) = self.waiting() else { return };
                 waiting.begun.remove(&end);
                 waiting.answered.insert(end, answered);
                 return;

@@ -1,11 +1,10 @@
-//! Plots: what changes as a number grows, one line a policy, drawn as one SVG with a panel each.
+//! Plots as one SVG with a panel each, for a page that is printed or a document that is no page.
 //!
-//! The number along the bottom stands on a logarithmic axis, because CPUs are doubled and not counted. Every line has a
+//! Every line has a
 //! colour that people who do not see all colours can still tell apart, and a mark of its own for who prints in grey; it
 //! has both in every panel, and the legend above the panels names them. The drawing is by `plotters`, without fonts:
 //! texts are the reader's to render. Coordinates are whole pixels, so the same numbers give the same bytes.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::ops::Range;
 
@@ -18,7 +17,8 @@ use plotters::element::{Circle, Cross, EmptyElement, PathElement, Rectangle, Tex
 use plotters::prelude::{DrawingBackend, SVGBackend};
 use plotters::series::LineSeries;
 use plotters::style::{BLACK, Color, IntoFont, RGBColor, ShapeStyle, WHITE};
-use serde::Serialize;
+
+use super::{Axis, Plot, Scale};
 
 /// Size of a panel, in pixels.
 const PANEL: (u32, u32) = (460, 300);
@@ -44,42 +44,6 @@ const GREY: RGBColor = RGBColor(130, 130, 130);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<T> = Result<T, Box<dyn Error>>;
-
-/// One measure against a number that varies: a panel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Plot {
-    /// What is measured, with its unit.
-    pub title: String,
-    /// What it was measured on; empty where the report says it.
-    pub of: String,
-    /// What the number along the bottom counts.
-    pub along: Cow<'static, str>,
-    /// How the axis of values runs.
-    pub axis: Axis,
-    /// The lines.
-    pub lines: Vec<PlotLine>,
-}
-
-/// A line of a plot.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlotLine {
-    /// Its name, the same in every plot.
-    pub name: String,
-    /// Its points: where along the bottom, from 1 up, and the value there.
-    pub points: Vec<(u16, f64)>,
-}
-
-/// How an axis of values runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Axis {
-    /// From zero, evenly.
-    Linear,
-    /// By powers of ten. What is not above zero is left out.
-    Logarithmic,
-    /// A share, from 0 to 100 %.
-    Percent,
-}
 
 /// All plots as one SVG under a title, with one legend.
 pub fn svg(title: &str, plots: &[Plot]) -> String {
@@ -159,7 +123,7 @@ impl Plot {
             .bold_line_style(BLACK.mix(0.12))
             .axis_style(GREY)
             .label_style(("sans-serif", 12))
-            .x_label_formatter(&|log| log.exp2().round().to_string())
+            .x_label_formatter(&|place| self.scale.label(*place))
             .y_label_formatter(&|value| self.axis.label(*value))
             .x_desc(self.along.as_ref())
             .draw()?;
@@ -174,17 +138,42 @@ impl Plot {
     }
 
     /// Where points lie, for axes that are both even.
-    fn placed(&self, points: &[(u16, f64)]) -> Vec<(f64, f64)> {
-        let place = |(at, value): &(u16, f64)| Some((f64::from(*at).log2(), self.axis.place(*value)?));
+    fn placed(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let place = |&(at, value): &(f64, f64)| Some((self.scale.place(at), self.axis.place(value)?));
         points.iter().filter_map(place).collect()
     }
 
-    /// The numbers along the bottom that any line has, as powers of two.
+    /// Where numbers stand along the bottom.
     fn places_along(&self) -> Vec<f64> {
-        let mut along: Vec<u16> = self.lines.iter().flat_map(|line| &line.points).map(|point| point.0).collect();
-        along.sort_unstable();
-        along.dedup();
-        along.into_iter().map(|at| f64::from(at).log2()).collect()
+        let along = self.lines.iter().flat_map(|line| &line.points).map(|point| point.0);
+        match &self.scale {
+            Scale::Named(names) => (0..names.len()).map(|number| number as f64).collect(),
+            Scale::Even => Axis::Linear.ticks(along),
+            Scale::Doubling => {
+                let mut places: Vec<f64> = along.map(f64::log2).collect();
+                places.sort_unstable_by(f64::total_cmp);
+                places.dedup();
+                places
+            }
+        }
+    }
+}
+
+impl Scale {
+    /// Where a number lies along the bottom.
+    fn place(&self, at: f64) -> f64 {
+        match self {
+            Scale::Doubling => at.log2(),
+            Scale::Even | Scale::Named(_) => at,
+        }
+    }
+
+    fn label(&self, place: f64) -> String {
+        match self {
+            Scale::Doubling => place.exp2().round().to_string(),
+            Scale::Even => short(place),
+            Scale::Named(names) => names.get(place.round() as usize).cloned().unwrap_or_default(),
+        }
     }
 }
 
@@ -299,18 +288,18 @@ fn draw_legend(area: &Area, line: usize, name: &str, (x, y): (i32, i32)) -> Draw
 }
 
 /// Text that is safe inside a tag.
-pub(super) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::PlotLine;
     use super::*;
 
     fn plots() -> Vec<Plot> {
-        let line = |name: &str, factor: f64| PlotLine {
-            name: name.to_owned(),
-            points: [1u16, 2, 8, 32, 128, 512].map(|cpus| (cpus, f64::from(cpus) * factor)).to_vec(),
+        let line = |name: &str, factor: f64| {
+            PlotLine::new(name, [1.0, 2.0, 8.0, 32.0, 128.0, 512.0].map(|cpus| (cpus, cpus * factor)).to_vec())
         };
         let plot = |title: &str, axis, factor: f64| Plot {
             title: title.to_owned(),
@@ -318,6 +307,7 @@ mod tests {
             along: "CPUs".into(),
             axis,
             lines: vec![line("linux-6.12", factor), line("linux-6.12,pcp=owned", 0.5 * factor)],
+            ..Plot::default()
         };
         vec![
             plot("throughput", Axis::Logarithmic, 1.0),
@@ -344,6 +334,17 @@ mod tests {
         }
         assert_eq!(svg.matches("linux-6.12,pcp=owned").count(), 1);
         assert!(svg.find("linux-6.12,pcp=owned") < svg.find("throughput"));
+    }
+
+    #[test]
+    fn along_the_bottom_there_may_be_time_or_names() {
+        let mut plots = plots();
+        plots[0].scale = Scale::Even;
+        plots[1].scale = Scale::Named(vec!["median".to_owned(), "worst".to_owned()]);
+        let svg = svg(TITLE, &plots);
+        for words in ["600", "worst"] {
+            assert!(svg.contains(words), "{words}");
+        }
     }
 
     #[test]

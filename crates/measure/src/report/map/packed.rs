@@ -1,0 +1,107 @@
+//! A map as a page holds it: what changed from moment to moment, squeezed.
+//!
+//! Of each cell there are seven bytes: its type, then pages in use, movable ones and owner, the lower byte first. Bytes of
+//! one kind lie together, a plane of all cells each, and each plane of a moment is combined with that of the moment
+//! before by exclusive or. Most of memory stays as it was, so nearly all is zero, and 64 moments of 64 GiB fit.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::frames::Run;
+use super::{Cell, FrameState, MemoryMap, Side, Sums, TYPES};
+
+/// Bytes of a cell.
+const PLANES: usize = 7;
+
+/// The map, ready for the page's script.
+pub fn of(map: &MemoryMap) -> Value {
+    let differing = map.differing();
+    json!({
+        "of": map.of,
+        "types": TYPES,
+        "block_pages": map.block_pages,
+        "stretches": map.stretches,
+        "moments": map.moments,
+        "states": FrameState::ALL.map(FrameState::about),
+        "sides": map.sides.iter().map(|side| of_side(side, &differing)).collect::<Vec<_>>(),
+        "differing": differing,
+    })
+}
+
+fn of_side(side: &Side, differing: &[usize]) -> Value {
+    let frames: Vec<Vec<[u16; 3]>> = differing.iter().map(|&block| runs(side, block)).collect();
+    let sums: Vec<Sums> = side.cells.iter().map(|cells| Sums::of(cells)).collect();
+    json!({ "name": side.name, "command": side.command, "cells": BASE64_STANDARD.encode(squeezed(&side.cells)), "sums": sums, "frames": frames })
+}
+
+/// State, order and number of pages of each run.
+fn runs(side: &Side, block: usize) -> Vec<[u16; 3]> {
+    let runs = side.frames.get(block as u32).unwrap_or_default();
+    runs.iter().map(|&Run { state, order, pages }| [state as u16, u16::from(order), pages]).collect()
+}
+
+fn squeezed(moments: &[Vec<Cell>]) -> Vec<u8> {
+    let mut squeezed = GzEncoder::new(Vec::new(), Compression::default());
+    let mut before = Vec::new();
+    for cells in moments {
+        let now = planes(cells);
+        before.resize(now.len(), 0);
+        let changed: Vec<u8> = now.iter().zip(&before).map(|(now, before)| now ^ before).collect();
+        squeezed.write_all(&changed).expect("memory takes what is written to it");
+        before = now;
+    }
+    squeezed.finish().expect("likewise")
+}
+
+fn planes(cells: &[Cell]) -> Vec<u8> {
+    let mut bytes = vec![0; cells.len() * PLANES];
+    for (at, cell) in cells.iter().enumerate() {
+        let numbers = [cell.used, cell.movable, cell.owner].map(u16::to_le_bytes);
+        for (plane, byte) in [cell.migratetype].iter().chain(numbers.as_flattened()).enumerate() {
+            bytes[plane * cells.len() + at] = *byte;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn what_is_unpacked_is_what_was_packed() {
+        let cell = |used| Cell { migratetype: 1, used, movable: 300, owner: 2 };
+        let moments = vec![vec![cell(511), cell(7)], vec![cell(511), cell(258)]];
+        let mut bytes = Vec::new();
+        GzDecoder::new(squeezed(&moments).as_slice()).read_to_end(&mut bytes).unwrap();
+        let (first, second) = bytes.split_at(2 * PLANES);
+        assert_eq!(first, [1, 1, 255, 7, 1, 0, 44, 44, 1, 1, 2, 2, 0, 0], "planes, the lower byte first");
+        assert_eq!(second, [0, 0, 0, 7 ^ 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], "only what changed");
+    }
+
+    #[test]
+    fn a_large_machine_fits_with_all_moments() {
+        // 64 GiB; at each moment one block in eight changes.
+        let cells = |moment: usize| {
+            let of = |block: usize| Cell {
+                migratetype: (block % 3) as u8,
+                used: ((block * 7919 + if block % 8 == moment % 8 { moment * 31 } else { 0 }) % 513) as u16,
+                movable: 0,
+                owner: (block % 5) as u16,
+            };
+            (0..32_768).map(of).collect::<Vec<_>>()
+        };
+        let moments: Vec<_> = (0..super::super::MOMENTS_MAX).map(cells).collect();
+        let size = squeezed(&moments).len() * 4 / 3;
+        assert!(2 * size < 8_000_000, "{size} bytes a side");
+    }
+}

@@ -1,0 +1,158 @@
+//! A map at a terminal: one moment of it, and the frames of one block.
+//!
+//! A character stands for as many blocks as it must so that the map fits. In colour, its colour is the type that most of
+//! these blocks have, and how dense it is says how many pages are in use. Without colour it is that type's letter, small
+//! where less than half is in use, and a dot where nothing is.
+
+use super::frames::{FrameState, Run};
+use super::{ABSENT, Cell, MemoryMap, Side, Sums, TYPES};
+use crate::number::{count, percent};
+use crate::terminal::Style;
+
+/// Rows of one side of a map, at most.
+const ROWS_MAX: usize = 40;
+/// Characters from empty to full.
+const DENSITY: [char; 5] = ['.', '░', '▒', '▓', '█'];
+/// Colours of types, as a terminal numbers its 256, and their letters: capital where half or more is in use.
+const COLORS: [u8; TYPES.len()] = [208, 39, 35, 175, 220, 245];
+const LETTERS: [(char, char); TYPES.len()] = [('U', 'u'), ('M', 'm'), ('R', 'r'), ('H', 'h'), ('C', 'c'), ('I', 'i')];
+/// Frames in a row.
+const FRAMES_ABREAST: usize = 64;
+
+/// The cells of one side at one moment, with a legend.
+pub fn moment(map: &MemoryMap, side: &Side, moment: usize, style: Style) -> String {
+    let Some(cells) = side.cells.get(moment) else { return String::new() };
+    let width = style.width().clamp(20, 160);
+    let per_char = cells.len().div_ceil(width * ROWS_MAX).max(1);
+    let time = map.moments.get(moment).map_or(0.0, |&ns| ns as f64 / 1e9);
+    let mut text = format!("{}: {} at {time:.3} s; a character is {per_char} pageblocks\n", map.of, side.name);
+    let mut at = 0;
+    for stretch in &map.stretches {
+        let blocks = &cells[at..at + stretch.blocks as usize];
+        at += blocks.len();
+        text += &format!("{} from frame {}\n", stretch.zone, count(stretch.first));
+        for row in blocks.chunks(per_char * width) {
+            text.extend(row.chunks(per_char).map(|cells| character(cells, map.block_pages, style)));
+            text.push('\n');
+        }
+    }
+    text + &legend(&Sums::of(cells), map, style)
+}
+
+/// The character for these cells.
+fn character(cells: &[Cell], block_pages: u16, style: Style) -> String {
+    let there: Vec<&Cell> = cells.iter().filter(|cell| cell.migratetype != ABSENT).collect();
+    if there.is_empty() {
+        return " ".to_owned();
+    }
+    let used: u64 = there.iter().map(|cell| u64::from(cell.used)).sum();
+    let room = there.len() as u64 * u64::from(block_pages);
+    let of_type = |number: usize| there.iter().filter(|cell| usize::from(cell.migratetype) == number).count();
+    let most = (0..TYPES.len()).max_by_key(|&number| (of_type(number), std::cmp::Reverse(number))).unwrap_or_default();
+    if style.is_colored() {
+        let density = (used * (DENSITY.len() as u64 - 1)).div_ceil(room) as usize;
+        return style.colored(COLORS[most], &DENSITY[density.min(DENSITY.len() - 1)].to_string());
+    }
+    let (full, sparse) = LETTERS[most];
+    let letter = if used == 0 {
+        DENSITY[0]
+    } else if 2 * used >= room {
+        full
+    } else {
+        sparse
+    };
+    letter.to_string()
+}
+
+fn legend(sums: &Sums, map: &MemoryMap, style: Style) -> String {
+    let types = TYPES.iter().zip(COLORS).zip(sums.by_type).filter(|&(_, blocks)| blocks > 0);
+    let types = types.map(|((name, color), blocks)| format!("{} {}", style.colored(color, name), count(blocks.into())));
+    let blocks: u32 = sums.by_type.iter().sum();
+    let pages = u64::from(blocks) * u64::from(map.block_pages);
+    format!(
+        "{}. Empty {}, mixed {}, owned by a CPU {}. In use {} of {} pages ({}).\n",
+        types.collect::<Vec<_>>().join(", "),
+        count(sums.empty.into()),
+        count(sums.mixed.into()),
+        count(sums.owned.into()),
+        count(sums.used),
+        count(pages),
+        percent(sums.used as f64 / pages.max(1) as f64),
+    )
+}
+
+/// The frames of a block on one side, with what the letters mean; `None` if they are not known.
+pub fn block(map: &MemoryMap, side: &Side, block: usize) -> Option<String> {
+    let runs = side.frames.get(block as u32)?;
+    let cell = side.cells.last()?.get(block)?;
+    let name = TYPES.get(usize::from(cell.migratetype)).copied().unwrap_or("not there");
+    let owner = cell.owner.checked_sub(1).map_or("no CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let mut text = format!(
+        "Pageblock {} (frame {}), {}: {name}, {} of {} pages in use, {} of them movable; owner: {owner}\n",
+        count(block as u64),
+        count(map.first_frame(block)?),
+        side.name,
+        cell.used,
+        map.block_pages,
+        cell.movable,
+    );
+    let letters: Vec<char> = runs.iter().flat_map(letters).collect();
+    for row in letters.chunks(FRAMES_ABREAST) {
+        text.extend(row.iter().chain(&['\n']));
+    }
+    let meaning = FrameState::ALL.map(|state| format!("{} {}", state.letter(), state.about())).join("; ");
+    Some(format!("{text}{meaning}\n"))
+}
+
+fn letters(run: &Run) -> impl Iterator<Item = char> + use<> {
+    std::iter::repeat_n(run.state.letter(), usize::from(run.pages))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Frames, Stretch};
+    use super::*;
+
+    fn map() -> MemoryMap {
+        let cell = |migratetype, used, movable| Cell { migratetype, used, movable, owner: 0 };
+        let mut frames = Frames::default();
+        for (state, pages) in [(FrameState::Fixed, 2), (FrameState::Movable, 60), (FrameState::Free, 450)] {
+            frames.push(2, Run { state, order: 0, pages });
+        }
+        let cells = vec![vec![cell(1, 0, 0), cell(1, 512, 512), cell(0, 62, 60), cell(ABSENT, 0, 0)]];
+        MemoryMap {
+            of: "build".to_owned(),
+            block_pages: 512,
+            stretches: vec![Stretch { zone: "Normal".to_owned(), first: 1 << 20, blocks: 4 }],
+            moments: vec![1_500_000_000],
+            sides: vec![Side { name: "linux-6.12".to_owned(), command: String::new(), cells, frames }],
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_character_a_block_and_what_it_comes_to() {
+        let map = map();
+        let text = moment(&map, &map.sides[0], 0, Style::of_width(80));
+        assert!(text.contains("\n.Mu \n"), "{text}");
+        assert!(
+            text.contains("Unmovable 1, Movable 2. Empty 1, mixed 1, owned by a CPU 0. In use 574 of 1,536"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_block_is_a_letter_a_frame() {
+        let map = map();
+        let text = block(&map, &map.sides[0], 2).unwrap();
+        let first = format!("UU{}..", "M".repeat(60));
+        assert!(text.contains(&first) && text.contains("frame 1,049,600"), "{text}");
+        assert_eq!(block(&map, &map.sides[0], 1), None);
+    }
+
+    #[test]
+    fn blocks_and_frames_find_each_other() {
+        let map = map();
+        assert_eq!((map.first_frame(3), map.first_frame(4)), (Some((1 << 20) + 1536), None));
+        assert_eq!((map.block_of((1 << 20) + 1535), map.block_of(7)), (Some(2), None));
+    }
+}

@@ -1,0 +1,29 @@
+//! The numbers of a page's plots and maps, as JSON that stands in a script element.
+
+use serde_json::{Value, json};
+
+use super::super::map::{MemoryMap, packed};
+use super::super::plot::Plot;
+
+/// Plots as in the document's own JSON; maps packed, since they have millions of cells.
+pub fn json(plots: &[&Plot], maps: &[&MemoryMap]) -> String {
+    let maps: Vec<Value> = maps.iter().map(|map| packed::of(map)).collect();
+    inert(&json!({ "plots": plots, "maps": maps }).to_string())
+}
+
+/// JSON in which no text can end the element that it stands in: `<` occurs in strings only, where it may be written so.
+fn inert(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_the_element_and_all_of_it_is_still_there() {
+        let text = inert(&json!({ "name": "</script><!--" }).to_string());
+        assert!(!text.contains('<'));
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["name"], "</script><!--");
+    }
+}

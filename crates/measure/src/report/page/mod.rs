@@ -1,0 +1,204 @@
+//! Reports as a page for a browser: the verdict, the measures, plots and maps that one can point into, what must be
+//! known to read them, and the command that made them.
+//!
+//! One file with nothing beside it, which asks no network for anything (its security policy forbids it), to be mailed
+//! or put up as it is. Tables and sentences are there without a script, so that it can be printed and searched; what is
+//! drawn is drawn by the reader's browser out of the numbers ([`data`]), by Apache ECharts ([`library`]). Texts come from
+//! recordings of anybody's: all of them are escaped, here by the templates and there by being set as text.
+
+mod data;
+mod library;
+mod tables;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::map::MemoryMap;
+use super::plot::Plot;
+use super::{Caveats, Report};
+
+/// How the page looks, and what it does.
+const LOOK: &str = include_str!("look.css");
+const SCRIPT: &str = concat!(include_str!("plots.js"), include_str!("map.js"), include_str!("page.js"));
+
+/// What the page may do: run what is in it, and nothing else.
+const SECURITY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+
+/// The page about these reports, which have one subject, and how it was made.
+pub fn text(reports: &[Report], command: &str, version: &str) -> String {
+    let title = reports.iter().flat_map(|report| &report.subject).next().map_or("Freehold", String::as_str);
+    let plots: Vec<&Plot> = reports.iter().flat_map(|report| &report.plots).collect();
+    let maps: Vec<&MemoryMap> = reports.iter().flat_map(|report| &report.maps).collect();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(SECURITY);
+                title { (title) }
+                style { (PreEscaped(LOOK)) }
+            }
+            body {
+                header { h1 { (title) } }
+                main {
+                    @for report in reports { (findings(report)) }
+                    @if !maps.is_empty() { (of_maps(&maps)) }
+                    @if !plots.is_empty() { (of_plots(&plots)) }
+                    @for report in reports { (further(report)) }
+                    (recipe(reports, command, version))
+                }
+                @if !(plots.is_empty() && maps.is_empty()) {
+                    script type="application/json" id="data" { (PreEscaped(data::json(&plots, &maps))) }
+                }
+                @if !plots.is_empty() {
+                    script type="text/plain" id="library" { (PreEscaped(library::SQUEEZED)) }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// What was looked at beyond the title, what was found, and the measures that it stands on.
+fn findings(report: &Report) -> Markup {
+    html! {
+        section.findings {
+            @for line in report.subject.iter().skip(1) { p.subject { (line) } }
+            @for (number, sentence) in report.verdict.iter().enumerate() {
+                p.verdict[number == 0] { (sentence) }
+            }
+            (tables::measures(report))
+        }
+    }
+}
+
+/// Tables, what must be known to read them, and where to read on.
+fn further(report: &Report) -> Markup {
+    html! {
+        @if !report.tables.is_empty() {
+            section.tables { @for table in &report.tables { (tables::table(table)) } }
+        }
+        @for caveats in &report.caveats { (of_caveats(caveats)) }
+        @for sentence in &report.reading { p { (sentence) } }
+    }
+}
+
+fn of_caveats(caveats: &Caveats) -> Markup {
+    html! {
+        @if !caveats.sentences.is_empty() {
+            section.caveats {
+                h2 { (caveats.title) }
+                ul { @for sentence in &caveats.sentences { li { (sentence) } } }
+            }
+        }
+    }
+}
+
+/// A figure for each plot: its legend beside it, what one sees below it, and the numbers for who wants them.
+fn of_plots(plots: &[&Plot]) -> Markup {
+    html! {
+        section.plots {
+            @for (number, plot) in plots.iter().enumerate() {
+                figure data-plot=(number) {
+                    figcaption {
+                        strong { (plot.title) }
+                        @if !plot.of.is_empty() { " " span.faint { (plot.of) } }
+                        @if !plot.caption.is_empty() { p { (plot.caption) } }
+                    }
+                    div.drawing {
+                        div.plot tabindex="0" role="img" aria-label=(format!("{} {}", plot.title, plot.of)) {}
+                        ul.legend {}
+                    }
+                    output.readout aria-live="polite" {}
+                    details { summary { "The numbers" } (tables::numbers(plot)) }
+                }
+            }
+        }
+    }
+}
+
+/// A figure for each map; all that is in it the script makes.
+fn of_maps(maps: &[&MemoryMap]) -> Markup {
+    html! {
+        section.maps {
+            h2 { "Memory, pageblock by pageblock" }
+            @for (number, map) in maps.iter().enumerate() {
+                figure data-map=(number) {
+                    figcaption {
+                        strong { (map.title()) }
+                        p { (map.caption()) }
+                    }
+                    noscript { p { "The map is drawn by a script, which this browser does not run." } }
+                }
+            }
+        }
+    }
+}
+
+fn recipe(reports: &[Report], command: &str, version: &str) -> Markup {
+    let rows = reports.iter().flat_map(|report| &report.recipe).filter(|(_, entry)| entry != command);
+    html! {
+        section.recipe {
+            h2 { "How to make it again" }
+            p { code #command { (command) } " " button type="button" data-copy="command" { "Copy" } }
+            table {
+                @for (what, entry) in rows { tr { td { (what) } td { code { (entry) } } } }
+                tr { td { "freehold" } td { (version) } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Column, Table, Value};
+    use super::*;
+    use crate::verdict::Verdict;
+
+    fn report() -> Report {
+        let rows = [vec![Value::text("a<b"), Value::Judged("better".to_owned(), Verdict::Better)]];
+        Report {
+            subject: vec!["A & B".to_owned()],
+            verdict: vec!["B does more.".to_owned()],
+            plots: vec![Plot { title: "throughput".to_owned(), along: "CPUs".into(), ..Plot::default() }],
+            tables: vec![Table::new("Speed", vec![Column::words("policy"), Column::words("verdict")], rows)],
+            recipe: vec![("seeds".to_owned(), "1 to 5".to_owned())],
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_page_has_the_verdict_then_the_plots_then_tables_and_the_command() {
+        let page = text(&[report()], "freehold sim purge", "0.1.0");
+        let parts = [
+            "<title>A &amp; B</title>",
+            "B does more.",
+            "data-plot=\"0\"",
+            "a&lt;b",
+            "class=\"better\"",
+            "freehold sim purge",
+            "1 to 5",
+        ];
+        let places: Vec<Option<usize>> = parts.iter().map(|part| page.find(part)).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {page}");
+    }
+
+    #[test]
+    fn without_plots_there_is_no_library_and_nothing_asks_the_network() {
+        let without = text(&[Report { plots: Vec::new(), ..report() }], "freehold diff", "0.1.0");
+        assert!(!without.contains("id=\"library\"") && text(&[report()], "", "").contains("id=\"library\""));
+        assert!(["src=", "href=", "@import", "url("].iter().all(|outward| !without.contains(outward)));
+    }
+
+    #[test]
+    fn names_that_are_markup_stay_text() {
+        let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
+        let mut report = report();
+        report.subject = vec![hostile.to_owned()];
+        report.plots[0].lines = vec![super::super::plot::PlotLine::new(hostile, vec![(1.0, 2.0)])];
+        let page = text(&[report], hostile, hostile);
+        assert!(!page.contains("<img") && !page.contains("<script>alert"), "{page}");
+    }
+}

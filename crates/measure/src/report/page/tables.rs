@@ -1,0 +1,257 @@
+//! Tables of a page: of measures with a bar for each change, of what a report has in tables, of a plot's numbers.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::super::plot::{Plot, Scale};
+use super::super::{Column, Group, Kind, Line, Measure, Report, Table, Value};
+use crate::number::{change, decimal, quantity};
+use crate::verdict::Verdict;
+
+/// A bar is drawn for changes up to this; what is larger reaches its end.
+const REACH_MAX: f64 = 1.0;
+
+/// Every measure of a report, those that differ first; the rest is folded.
+pub fn measures(report: &Report) -> Markup {
+    let [a, b] = &report.sides;
+    let reach = reach(&report.groups);
+    let (differ, same): (Vec<Group>, Vec<Group>) = split(&report.groups);
+    let count: usize = same.iter().map(|group| group.measures.len()).sum();
+    html! {
+        @if !report.groups.is_empty() {
+            h2 { "Measures" }
+            p.faint { "A is " (a) ", B is " (b) "." }
+            @if !differ.is_empty() { (grid(&differ, reach)) }
+            @if count > 0 {
+                details { summary { (count) " that are the same under both" } (grid(&same, reach)) }
+            }
+        }
+    }
+}
+
+/// Those with something to see, and those that are the same in every case.
+fn split(groups: &[Group]) -> (Vec<Group>, Vec<Group>) {
+    let part = |same: bool| {
+        let of = |group: &Group| {
+            let measures = group.measures.iter().filter(|measure| measure.is_same() == same).cloned().collect();
+            Group { name: group.name, measures }
+        };
+        groups.iter().map(of).filter(|group| !group.measures.is_empty()).collect()
+    };
+    (part(false), part(true))
+}
+
+/// How far the bars of a report reach: to its largest change, but not beyond [`REACH_MAX`].
+fn reach(groups: &[Group]) -> f64 {
+    let measures = groups.iter().flat_map(|group| &group.measures);
+    let sizes = measures.flat_map(|measure| {
+        let pooled = measure.pooled.iter().flat_map(|pooled| {
+            let (low, high) = pooled.interval.unwrap_or_default();
+            [pooled.change.unwrap_or_default(), low, high]
+        });
+        measure.lines.iter().filter_map(|line| line.change).chain(pooled)
+    });
+    let largest = sizes.map(f64::abs).filter(|size| size.is_finite()).fold(0.0, f64::max);
+    largest.clamp(0.01, REACH_MAX)
+}
+
+fn grid(groups: &[Group], reach: f64) -> Markup {
+    let ends = change(Some(reach));
+    html! {
+        div.scroll {
+            table.measures {
+                thead {
+                    tr {
+                        th { "measure" } th { "of" } th.number { "A" } th.number { "B" } th.number { "change" }
+                        th { "from " (change(Some(-reach))) " to " (ends) } th { "verdict" }
+                    }
+                }
+                @for group in groups {
+                    tbody {
+                        tr { th.group colspan="7" scope="rowgroup" { (group.name) } }
+                        @for measure in &group.measures { (rows(measure, reach)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The row of all cases together, if there is one, then one a case.
+fn rows(measure: &Measure, reach: f64) -> Markup {
+    let name = html! { td rowspan=(measure.lines.len() + usize::from(measure.pooled.is_some())) {
+        (measure.name) " " span.faint { (measure.unit) }
+    } };
+    let first = measure.pooled.is_none();
+    html! {
+        @if let Some(pooled) = &measure.pooled {
+            tr.first {
+                (name)
+                td { "all" } td {} td {}
+                td.number {
+                    (change(pooled.change))
+                    @if let Some((low, high)) = pooled.interval {
+                        br; span.faint { (change(Some(low))) " to " (change(Some(high))) }
+                    }
+                }
+                td { (bar(pooled.change, pooled.interval, reach)) }
+                (judged(pooled.verdict))
+            }
+        }
+        @for (number, line) in measure.lines.iter().enumerate() {
+            (case(line, (first && number == 0).then_some(&name), reach))
+        }
+    }
+}
+
+/// A row for one case; with the measure's name if it is the first of that.
+fn case(line: &Line, name: Option<&Markup>, reach: f64) -> Markup {
+    html! {
+        tr.first[name.is_some()] {
+            @if let Some(name) = name { (name) }
+            td { (line.of) }
+            td.number { (quantity(line.a)) }
+            td.number { (quantity(line.b)) }
+            td.number { (change(line.change)) }
+            td { (bar(line.change, None, reach)) }
+            @if line.error.is_some() { td.faint { "not judged: the replay is too far off" } } @else { (judged(line.verdict)) }
+        }
+    }
+}
+
+fn judged(verdict: Option<Verdict>) -> Markup {
+    let word = verdict.map_or("", |verdict| verdict.word());
+    html! { td class=(word.replace(' ', "-")) { @if word.is_empty() { "-" } @else { (word) } } }
+}
+
+/// A change and its interval as a line with a mark on it; the middle is no change.
+fn bar(change: Option<f64>, interval: Option<(f64, f64)>, reach: f64) -> Markup {
+    let place = |change: f64| 50.0 + 50.0 * (change / reach).clamp(-1.0, 1.0);
+    let at = change.filter(|change| change.is_finite());
+    let (low, high) = interval.unwrap_or_else(|| (0.0_f64.min(at.unwrap_or(0.0)), 0.0_f64.max(at.unwrap_or(0.0))));
+    html! {
+        @if let Some(at) = at {
+            span.bar aria-hidden="true" {
+                span.span style=(format!("left:{:.1}%;width:{:.1}%", place(low), place(high) - place(low))) {}
+                span.mark style=(format!("left:{:.1}%", place(at))) {}
+            }
+        }
+    }
+}
+
+/// A table of a report.
+pub fn table(table: &Table) -> Markup {
+    html! {
+        @if !table.title.is_empty() { h2 { (table.title) } }
+        @if !table.about.is_empty() { p { (table.about) } }
+        div.scroll {
+            table {
+                thead { tr { @for column in &table.columns { th class=[class(column)] { (column.title()) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr { @for (column, value) in table.columns.iter().zip(row) { (cell(column, value)) } }
+                    }
+                }
+            }
+        }
+        @for sentence in &table.conclusions { p { (sentence) } }
+    }
+}
+
+fn class(column: &Column) -> Option<&'static str> {
+    (column.kind == Kind::Numbers).then_some("number")
+}
+
+fn cell(column: &Column, value: &Value) -> Markup {
+    let tone = match value {
+        Value::Judged(_, verdict) => verdict.word().replace(' ', "-"),
+        Value::Faint(_) => "faint".to_owned(),
+        _ => String::new(),
+    };
+    let classes: Vec<&str> = class(column).into_iter().chain((!tone.is_empty()).then_some(tone.as_str())).collect();
+    html! { td class=[(!classes.is_empty()).then(|| classes.join(" "))] { (value.shown()) } }
+}
+
+/// The numbers of a plot: a row for each place along the bottom, a column a line.
+pub fn numbers(plot: &Plot) -> Markup {
+    let mut rows: BTreeMap<Along, Vec<Option<f64>>> = BTreeMap::new();
+    for (number, line) in plot.lines.iter().enumerate() {
+        for &(at, value) in &line.points {
+            rows.entry(Along(at)).or_insert_with(|| vec![None; plot.lines.len()])[number] = Some(value);
+        }
+    }
+    let named = |at: f64| match &plot.scale {
+        Scale::Named(names) => names.get(at as usize).cloned().unwrap_or_default(),
+        Scale::Doubling | Scale::Even => at.to_string(),
+    };
+    html! {
+        div.scroll {
+            table {
+                thead { tr { th { (plot.along) } @for line in &plot.lines { th.number { (line.name) } } } }
+                tbody {
+                    @for (Along(at), values) in &rows {
+                        tr {
+                            td { (named(*at)) }
+                            @for value in values { td.number { @if let Some(value) = value { (decimal(*value)) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A place along the bottom, which is never no number.
+#[derive(Clone, Copy, PartialEq)]
+struct Along(f64);
+
+impl Eq for Along {}
+
+impl PartialOrd for Along {
+    fn partial_cmp(&self, other: &Along) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Along {
+    fn cmp(&self, other: &Along) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Pooled;
+    use super::super::super::plot::PlotLine;
+    use super::*;
+    use crate::number::Quantity;
+    use crate::verdict::Direction;
+
+    fn measure(name: &'static str, b: u64) -> Measure {
+        let (a, b) = (Some(Quantity::Count(100)), Some(Quantity::Count(b)));
+        let change = Some(b.unwrap().value() / 100.0 - 1.0);
+        let line = Line { of: "build".to_owned(), a, b, change, verdict: Some(Verdict::Better), error: None };
+        let interval = Some((-0.5, 0.5));
+        let pooled = Some(Pooled { cases: 6, change, interval, verdict: Some(Verdict::Undecided) });
+        Measure { name, unit: "blocks", direction: Direction::Lower, lines: vec![line], pooled }
+    }
+
+    #[test]
+    fn a_change_stands_with_its_interval_and_what_is_the_same_is_folded() {
+        let groups = vec![Group { name: "contention", measures: vec![measure("locks", 75), measure("drains", 100)] }];
+        let text = measures(&Report { groups, ..Report::default() }).into_string();
+        for words in ["-25.0 %", "-50.0 % to +50.0 %", "undecided", "1 that are the same", "left:0.0%;width:100.0%"] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        assert!(text.find("locks") < text.find("<details>") && text.find("<details>") < text.find("drains"));
+    }
+
+    #[test]
+    fn a_plot_is_a_table_too() {
+        let lines = vec![PlotLine::new("a", vec![(2.0, 7.0), (1.0, 5.0)]), PlotLine::new("b", vec![(2.0, 9.0)])];
+        let text = numbers(&Plot { lines, along: "CPUs".into(), ..Plot::default() }).into_string();
+        let row = "<tr><td>2</td><td class=\"number\">7.000</td><td class=\"number\">9.000</td></tr>";
+        assert!(text.contains(row), "{text}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The cells of a map, counted in the engine.
+
+use freehold::base::pageblock::{NO_ZONE, Pageblock};
+use freehold::base::{Order, Pfn, State};
+use freehold_measure::report::map::frames::Run;
+use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stretch};
+
+use super::super::Engine;
+use crate::report::course::Watched;
+
+/// For how many moments a block is counted again after something happened in it: compaction moves a page, and gives its
+/// old place back later.
+const COUNTED_AGAIN: u8 = 8;
+
+/// The pageblocks of a machine, and what they held at each moment so far.
+#[derive(Debug)]
+pub struct Cells {
+    /// First frames, in order.
+    blocks: Vec<Pfn>,
+    stretches: Vec<Stretch>,
+    order: Order,
+    now: Vec<Cell>,
+    taken: Vec<Vec<Cell>>,
+    /// What happened to each block.
+    changes: Vec<Changes>,
+    frames: Frames,
+}
+
+/// What happened to a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    /// Whether anything did since the first moment.
+    any: bool,
+    /// For how many moments it is counted again.
+    counted: u8,
+}
+
+impl Cells {
+    /// Every pageblock that is in a zone; nothing is counted yet.
+    pub fn of(engine: &Engine<'_>) -> Cells {
+        let map = engine.map();
+        let (mut blocks, mut stretches) = (Vec::new(), Vec::<(u8, Stretch)>::new());
+        for pfn in map.pageblocks() {
+            let zone = map.pageblock(pfn).zone();
+            if zone == NO_ZONE {
+                continue;
+            }
+            let pages = map.pageblock_order().pages();
+            let follows = blocks.last().is_some_and(|last: &Pfn| last.offset(pages) == pfn);
+            match stretches.last_mut().filter(|(before, _)| *before == zone && follows) {
+                Some((_, stretch)) => stretch.blocks += 1,
+                None => {
+                    stretches
+                        .push((zone, Stretch { zone: name(engine, zone), first: u64::from(pfn.raw()), blocks: 1 }));
+                }
+            }
+            blocks.push(pfn);
+        }
+        Cells {
+            now: vec![Cell::default(); blocks.len()],
+            changes: vec![Changes::default(); blocks.len()],
+            blocks,
+            stretches: stretches.into_iter().map(|(_, stretch)| stretch).collect(),
+            order: map.pageblock_order(),
+            taken: Vec::new(),
+            frames: Frames::default(),
+        }
+    }
+
+    /// Counts what was touched since the last moment; at the first, everything.
+    pub fn take(&mut self, engine: &Engine<'_>) {
+        let mut memory = engine.platform().memory();
+        let touched = memory.identity.touched();
+        let is_first = self.taken.is_empty();
+        for ((&pfn, cell), changes) in self.blocks.iter().zip(&mut self.now).zip(&mut self.changes) {
+            if touched.is_touched(pfn.raw(), self.order.pages()) {
+                *changes = Changes { any: !is_first, counted: COUNTED_AGAIN };
+            }
+            if is_first || changes.counted > 0 {
+                *cell = counted(engine, pfn, self.order);
+                changes.counted = changes.counted.saturating_sub(1);
+            }
+            let (migratetype, owner) = standing(engine.map().pageblock(pfn));
+            (cell.migratetype, cell.owner) = (migratetype, owner);
+        }
+        touched.forget();
+        self.taken.push(self.now.clone());
+    }
+
+    /// The frames of every block that changed, or of the one around a frame. It is the end: what was counted on the way
+    /// must be what a count of all comes to.
+    pub fn take_frames(&mut self, engine: &Engine<'_>, frame: Option<u64>) {
+        debug_assert_eq!(self.missed(engine), None, "map: the first frame of a block that changed unnoticed");
+        let first = frame.and_then(Pfn::from_u64).map(|pfn| pfn.align_down(self.order));
+        for (number, &pfn) in self.blocks.iter().enumerate() {
+            let is_wanted = first.map_or(self.changes[number].any, |first| first == pfn);
+            if is_wanted {
+                walk(engine, pfn, self.order, |run| self.frames.push(number as u32, run));
+            }
+        }
+    }
+
+    /// The first frame of a block of which a change was missed.
+    fn missed(&self, engine: &Engine<'_>) -> Option<Pfn> {
+        let is_missed = |(&pfn, cell): (&Pfn, &Cell)| {
+            let now = counted(engine, pfn, self.order);
+            (now.used, now.movable) != (cell.used, cell.movable)
+        };
+        self.blocks.iter().zip(&self.now).find(|&of| is_missed(of)).map(|(&pfn, _)| pfn)
+    }
+
+    /// All of it.
+    pub fn into_watched(self) -> Watched {
+        Watched {
+            block_pages: self.order.pages() as u16,
+            stretches: self.stretches,
+            side: Side { cells: self.taken, frames: self.frames, ..Side::default() },
+        }
+    }
+}
+
+/// A zone's name, with its node if there are several.
+fn name(engine: &Engine<'_>, zone: u8) -> String {
+    let Some(zone) = engine.zones().get(usize::from(zone)) else { return String::new() };
+    if engine.nodes() > 1 {
+        format!("{} of node {}", zone.kind().name(), zone.node().0)
+    } else {
+        zone.kind().name().to_owned()
+    }
+}
+
+/// What a pageblock is without its frames: number of its type, and of its owner.
+fn standing(pageblock: &Pageblock) -> (u8, u16) {
+    let migratetype = if pageblock.zone() == NO_ZONE { ABSENT } else { pageblock.migratetype() as u8 };
+    (migratetype, pageblock.owner().map_or(0, |cpu| cpu.0 + 1))
+}
+
+/// Counts the frames of a block.
+fn counted(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
+    let mut cell = Cell::default();
+    walk(engine, first, order, |run| match run.state {
+        FrameState::Movable => {
+            cell.used += run.pages;
+            cell.movable += run.pages;
+        }
+        FrameState::Fixed | FrameState::Reserved => cell.used += run.pages,
+        FrameState::Free | FrameState::Listed | FrameState::Absent => {}
+    });
+    cell
+}
+
+/// Goes over a block's frames, a block of the allocator's at a time.
+fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)) {
+    let map = engine.map();
+    let end = first.raw() + order.pages();
+    // What begins before this pageblock, and reaches into it.
+    let around = map.block_around(first).map_or(first, |(head, _)| head);
+    let mut at = around.raw();
+    while at < end {
+        let (state, order) = known(map.frame(Pfn::new(at)).word().state());
+        let pages = order.pages();
+        let within = (at + pages).min(end) - at.max(first.raw());
+        each(Run { state, order: order.get(), pages: within as u16 });
+        at += pages;
+    }
+}
+
+/// What a frame's state is to a map, and the order of the block that it begins.
+fn known(state: State) -> (FrameState, Order) {
+    match state {
+        State::ZoneFree { order, .. } => (FrameState::Free, order),
+        // What a call has in hand, such as the free pages that compaction moves others to, is nobody's yet.
+        State::PcpCached { order, .. } | State::RemotePending { order } | State::Claimed { order } => {
+            (FrameState::Listed, order)
+        }
+        State::Allocated { order, movable: true, .. } => (FrameState::Movable, order),
+        State::Allocated { order, movable: false, .. } => (FrameState::Fixed, order),
+        State::Reserved | State::Interior | State::Withheld => (FrameState::Reserved, Order::ZERO),
+        State::Absent => (FrameState::Absent, Order::ZERO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold::base::MigrateType;
+    use freehold_measure::report::map::TYPES;
+
+    #[test]
+    fn types_have_the_same_numbers_in_a_map() {
+        assert_eq!(MigrateType::ALL.map(MigrateType::name), TYPES);
+    }
+}

@@ -1,0 +1,81 @@
+//! The course of a replay: what the engine's memory is like at moments on the way, for whoever wants to see it.
+//!
+//! Sums are cheap: free blocks by order, and what the counters say. A map has every pageblock. It is counted once, frame
+//! by frame; from then on only blocks that were touched since the last moment are counted again ([`Touched`]), and all
+//! others stay as they were but for their type and their owner, which can change without them.
+
+mod cells;
+mod touched;
+
+use freehold::base::Order;
+use freehold::stats::Counts;
+use freehold_measure::report::map::MOMENTS_MAX;
+
+use super::counts::{free_blocks, stalls};
+use super::player::Tally;
+use super::{Engine, Watch};
+use crate::report::course::{Moment, Watched};
+use cells::Cells;
+pub use touched::Touched;
+
+/// Keeps what is wanted while a replay runs.
+#[derive(Debug)]
+pub struct Moments {
+    times: Vec<u64>,
+    next: usize,
+    taken: Vec<Moment>,
+    cells: Option<Cells>,
+    /// A frame of the one block whose frames are wanted; without it they are of all blocks that were touched.
+    frame: Option<u64>,
+}
+
+impl Moments {
+    /// Before the first event of a recording that is so many nanoseconds long.
+    pub fn new(engine: &Engine<'_>, watch: Watch, duration: u64) -> Moments {
+        let evenly = || {
+            let last = MOMENTS_MAX as u64 - 1;
+            (0..=last).map(|number| (u128::from(duration) * u128::from(number) / u128::from(last)) as u64).collect()
+        };
+        let (times, frame) = match watch {
+            Watch::Nothing => (Vec::new(), None),
+            Watch::Sums | Watch::Map => (evenly(), None),
+            Watch::Moment { time, frame } => (vec![time.min(duration)], frame),
+        };
+        let is_mapped = matches!(watch, Watch::Map | Watch::Moment { .. });
+        Moments { times, next: 0, taken: Vec::new(), cells: is_mapped.then(|| Cells::of(engine)), frame }
+    }
+
+    /// When the next moment is; never, after the last.
+    #[inline]
+    pub fn next_time(&self) -> u64 {
+        self.times.get(self.next).copied().unwrap_or(u64::MAX)
+    }
+
+    /// That moment is now.
+    pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts, tally: &Tally) {
+        let time = self.next_time();
+        self.next += 1;
+        self.taken.push(Moment {
+            time,
+            free_blocks: Order::all().map(|order| free_blocks(engine, order)).collect(),
+            zone_lock_acquisitions: counts.zone_lock_acquisitions,
+            failed_allocations: tally.failed,
+            huge_pages_served: tally.huge_served,
+            allocstall: stalls(counts),
+            compact_stall: counts.compact_stall,
+            pgscan: counts.pgscan_kswapd + counts.pgscan_direct,
+            pgsteal: counts.pgsteal_kswapd + counts.pgsteal_direct,
+        });
+        if let Some(cells) = &mut self.cells {
+            cells.take(engine);
+            if self.next == self.times.len() {
+                cells.take_frames(engine, self.frame);
+            }
+        }
+    }
+
+    /// All that was taken; it is forgotten here.
+    pub fn finish(&mut self) -> (Vec<Moment>, Option<Watched>) {
+        (std::mem::take(&mut self.taken), self.cells.take().map(Cells::into_watched))
+    }
+}

@@ -1,0 +1,56 @@
+//! Pageblocks in which something was allocated, freed or moved: a bit each.
+
+use freehold::base::zeroed::Zeroed;
+
+/// Frames that share a bit: a pageblock of x86-64. Where pageblocks are of another size, several share a bit, or a block
+/// has several.
+const SHIFT: u32 = 9;
+
+/// The bits.
+#[derive(Debug)]
+pub struct Touched(Zeroed<u64>);
+
+impl Touched {
+    /// Of frames below `end`, none touched.
+    pub fn new(end: usize) -> Touched {
+        Touched(Zeroed::sparse((end >> SHIFT) / 64 + 1))
+    }
+
+    /// Says that something happened to `pages` frames from this one on.
+    #[inline]
+    pub fn touch(&mut self, pfn: u32, pages: u32) {
+        let last = pfn + pages.saturating_sub(1);
+        for bit in pfn >> SHIFT..=last >> SHIFT {
+            if let Some(word) = self.0.get_mut(bit as usize / 64) {
+                *word |= 1 << (bit % 64);
+            }
+        }
+    }
+
+    /// Whether anything happened to `pages` frames from this one on.
+    pub fn is_touched(&self, pfn: u32, pages: u32) -> bool {
+        let last = pfn + pages.saturating_sub(1);
+        (pfn >> SHIFT..=last >> SHIFT)
+            .any(|bit| self.0.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1))
+    }
+
+    /// Nothing happened since.
+    pub fn forget(&mut self) {
+        self.0.iter_mut().filter(|word| **word != 0).for_each(|word| *word = 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_to_a_block_marks_every_pageblock_that_it_reaches() {
+        let mut touched = Touched::new(1 << 20);
+        touched.touch(1023, 2);
+        assert_eq!([511, 512, 1024, 1536].map(|pfn| touched.is_touched(pfn, 1)), [false, true, true, false]);
+        touched.touch(u32::MAX - 1, 1);
+        touched.forget();
+        assert!(!touched.is_touched(0, 1 << 20));
+    }
+}

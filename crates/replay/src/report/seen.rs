@@ -1,0 +1,211 @@
+//! What there is to see of replays: their course as plots, and memory as a map.
+//!
+//! Lines of the recorded kernel come from its samples, where a recording has them; those of policies from evenly spaced
+//! moments. A plot in which nothing ever happens is left out.
+
+use freehold_measure::report::map::{MemoryMap, Side};
+use freehold_measure::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
+
+use super::course::{Course, Divergence, Moment, StallTimes};
+
+/// The name of what was recorded, in legends.
+const RECORDED: &str = "recorded kernel";
+
+/// One recording under some policies.
+pub struct Seen<'s> {
+    /// The recording, in short.
+    pub of: &'s str,
+    /// Under each policy: its name, and what became of it.
+    pub sides: &'s [Watching<'s>],
+}
+
+/// One replay.
+pub struct Watching<'s> {
+    /// The policy.
+    pub name: &'s str,
+    /// The command that prints more of its map.
+    pub command: String,
+    /// What became of it.
+    pub course: &'s Course,
+}
+
+impl Seen<'_> {
+    /// The plots in which anything happens.
+    pub fn plots(&self) -> Vec<Plot> {
+        let mut plots: Vec<Plot> = self.sides.iter().map(|side| self.free_by_order(side)).collect();
+        plots.extend([
+            self.over_time(
+                "free pageblocks",
+                "Whole pageblocks that are free: what huge pages can be made of without moving anything.",
+                |moment| whole(moment, 9),
+                Some(|moment| moment.free_pageblocks.recorded),
+            ),
+            self.over_time(
+                "free pages",
+                "How far each replay is from the recorded kernel: under that kernel's own rules the lines should be one.",
+                |moment| whole(moment, 0),
+                Some(|moment| moment.free_pages.recorded),
+            ),
+            self.over_time(
+                "zone lock acquisitions so far",
+                "The steeper a line, the more often CPUs go to the zone lock at that moment.",
+                |moment| moment.zone_lock_acquisitions,
+                None,
+            ),
+            self.over_time(
+                "huge pages served so far",
+                "Requests for huge pages that got one.",
+                |moment| moment.huge_pages_served,
+                None,
+            ),
+            self.over_time(
+                "pages that reclaim looked at so far",
+                "By kswapd and by requests together. Where a line is flat, nothing is reclaimed.",
+                |moment| moment.pgscan,
+                Some(|moment| moment.scanned_by_kswapd.recorded + moment.scanned_by_requests.recorded),
+            ),
+            self.over_time(
+                "requests that reclaimed for themselves so far",
+                "Each of them waited for memory that was not free when it was asked for.",
+                |moment| moment.allocstall,
+                Some(|moment| moment.stalls.recorded),
+            ),
+            self.stalls(),
+        ]);
+        plots.retain(|plot| plot.lines.iter().flat_map(|line| &line.points).any(|point| point.1 != 0.0));
+        plots
+    }
+
+    /// The map, if memory was watched on all sides.
+    pub fn map(&self) -> Option<MemoryMap> {
+        let first = self.sides.first()?;
+        let frame = first.course.watched.as_ref()?;
+        let side = |side: &Watching<'_>| {
+            let watched = side.course.watched.as_ref()?;
+            Some(Side { name: side.name.to_owned(), command: side.command.clone(), ..watched.side.clone() })
+        };
+        Some(MemoryMap {
+            of: self.of.to_owned(),
+            block_pages: frame.block_pages,
+            stretches: frame.stretches.clone(),
+            moments: first.course.moments.iter().map(|moment| moment.time).collect(),
+            sides: self.sides.iter().map(side).collect::<Option<_>>()?,
+        })
+    }
+
+    fn free_by_order(&self, side: &Watching<'_>) -> Plot {
+        let orders = side.course.moments.first().map_or(0, |moment| moment.free_blocks.len());
+        let of_order = |order: usize| {
+            let point = |moment: &Moment| (seconds(moment.time), (moment.free_blocks[order] << order) as f64);
+            PlotLine::new(format!("order {order}"), side.course.moments.iter().map(point).collect())
+        };
+        Plot {
+            caption:
+                "All free pages of the zones, by the order of the block that they lie in: the brighter, the larger."
+                    .to_owned(),
+            shape: Shape::Stacked,
+            lines: (0..orders).map(of_order).collect(),
+            ..self.in_time(format!("free pages by order, {}", side.name))
+        }
+    }
+
+    fn over_time(
+        &self,
+        title: &str,
+        caption: &str,
+        value: fn(&Moment) -> u64,
+        recorded: Option<fn(&Divergence) -> u64>,
+    ) -> Plot {
+        let kernel = self.sides.first().zip(recorded).map(|(side, recorded)| {
+            let moments = side.course.divergence.iter();
+            PlotLine::new(RECORDED, moments.map(|moment| (seconds(moment.time), recorded(moment) as f64)).collect())
+        });
+        let of = |side: &Watching<'_>| {
+            let moments = side.course.moments.iter();
+            PlotLine::new(side.name, moments.map(|moment| (seconds(moment.time), value(moment) as f64)).collect())
+        };
+        Plot {
+            caption: caption.to_owned(),
+            lines: kernel.into_iter().chain(self.sides.iter().map(of)).collect(),
+            ..self.in_time(title.to_owned())
+        }
+    }
+
+    fn in_time(&self, title: String) -> Plot {
+        Plot { title, of: self.of.to_owned(), along: "seconds".into(), scale: Scale::Even, ..Plot::default() }
+    }
+
+    /// How long requests stalled: a bar for each quantile.
+    fn stalls(&self) -> Plot {
+        let known: Vec<_> =
+            self.sides.iter().filter_map(|side| Some((side.name, side.course.stalls.as_ref()?))).collect();
+        let line = |name: &str, times: &StallTimes| {
+            let quantiles = [times.median, times.p90, times.p99, times.max];
+            let points = (0..).zip(quantiles).map(|(at, ns): (u32, u64)| (f64::from(at), ns as f64 / 1e6));
+            PlotLine::new(name, points.collect())
+        };
+        let recorded = known.first().map(|(_, stalls)| line(RECORDED, &stalls.recorded));
+        Plot {
+            title: "how long requests stalled, in ms".to_owned(),
+            caption:
+                "Requests that reclaimed or compacted for themselves: half of them took no longer than the median, \
+                      nine of ten no longer than p90."
+                    .to_owned(),
+            along: "requests".into(),
+            scale: Scale::Named(["median", "p90", "p99", "longest"].map(str::to_owned).to_vec()),
+            axis: Axis::Logarithmic,
+            shape: Shape::Bars,
+            lines: recorded
+                .into_iter()
+                .chain(known.iter().map(|(name, stalls)| line(name, &stalls.replayed)))
+                .collect(),
+            ..self.in_time(String::new())
+        }
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Free memory in blocks of this order or more, in blocks of this order.
+fn whole(moment: &Moment, order: usize) -> u64 {
+    let blocks = moment.free_blocks.iter().enumerate().skip(order);
+    blocks.map(|(of, blocks)| blocks << (of - order)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::{Pair, Stalls};
+    use super::*;
+
+    fn course(pgscan: u64) -> Course {
+        let moment = |time| Moment { time, free_blocks: vec![1; 11], pgscan, ..Moment::default() };
+        let recorded = Divergence { time: 5, free_pageblocks: Pair::new(7, 3), ..Divergence::default() };
+        Course { moments: vec![moment(0), moment(1_500_000_000)], divergence: vec![recorded], ..Course::default() }
+    }
+
+    fn plots(course: &Course) -> Vec<Plot> {
+        let side = Watching { name: "linux-6.12", command: String::new(), course };
+        Seen { of: "build", sides: &[side] }.plots()
+    }
+
+    #[test]
+    fn each_order_is_a_part_of_what_is_free() {
+        let plots = plots(&course(0));
+        assert_eq!((plots[0].shape, plots[0].lines.len()), (Shape::Stacked, 11));
+        assert_eq!(plots[0].lines[10].points[1], (1.5, 1024.0));
+        let blocks = &plots[1].lines;
+        assert_eq!((blocks[0].name.as_str(), blocks[0].points[0].1, blocks[1].points[0].1), (RECORDED, 7.0, 3.0));
+    }
+
+    #[test]
+    fn where_nothing_happens_there_is_no_plot() {
+        let titles = |course: &Course| plots(course).into_iter().map(|plot| plot.title).collect::<Vec<_>>();
+        assert!(!titles(&course(0)).iter().any(|title| title.contains("reclaim")));
+        assert!(titles(&course(9)).iter().any(|title| title.contains("reclaim looked at")));
+        let stalls = Stalls { recorded: StallTimes::of(vec![1_000_000]), ..Stalls::default() };
+        let with = Course { stalls: Some(stalls), ..course(0) };
+        assert!(titles(&with).iter().any(|title| title.contains("stalled")));
+    }
+}
