@@ -2,16 +2,18 @@
 //!
 //! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction. The [`machine`] comes from the facts alone; [`heaps`] from these and the census. Memory grows with
+//! and compaction, [`map`] fills pageblocks if somebody wants to see them. The [`machine`] and the [`course`] come from the facts alone; [`heaps`] from these and the census. Memory grows with
 //! the frames that the recording names (16 bytes each), not with its length.
 
 mod census;
+mod course;
 pub mod diff;
 mod frames;
 mod gfp;
 mod heaps;
 mod lifetimes;
 mod machine;
+mod map;
 mod memory;
 mod oddity;
 mod pairing;
@@ -24,14 +26,18 @@ mod start;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use map::Look;
+
 use census::{Census, GfpRow, KindRow, MigratetypeRow, OrderRow, TaskRow};
 use freehold_measure::progress::Progress;
+use freehold_measure::report::map::MemoryMap;
 use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::recording::{OpenError, Recording};
 use freehold_trace::{Facts, Kind, Row};
 use heaps::HeapRow;
 use lifetimes::LifetimeRow;
 use machine::{FragmentationRow, MachineReport, StallRow, VmstatRow, ZoneRow};
+use map::Mapping;
 use memory::{Memory, MemoryRow};
 use pairing::{Pairing, PairingReport};
 use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
@@ -89,17 +95,22 @@ pub struct Inspection {
     pub heaps: Vec<HeapRow>,
     /// The busiest tasks.
     pub tasks: Vec<TaskRow>,
+    /// What samples show of the way.
+    pub course: Vec<course::Moment>,
+    /// Memory, pageblock by pageblock, if somebody wanted to see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<MemoryMap>,
 }
 
-/// Reads the recording or snapshot at `path` once.
+/// Reads the recording or snapshot at `path` once; with a map of its memory, if one is wanted.
 ///
 /// # Errors
 /// When the file is no readable recording; nothing is concluded from a part of it.
-pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
+pub fn inspect(path: &Path, look: Option<Look>) -> Result<Inspection, OpenError> {
     let recording = Recording::open_any(path)?;
     let (name, reader) = (recording.facts(None).file, recording.reader);
     let progress = Progress::new(format!("reading {name}"), reader.row_count());
-    let mut inspector = Inspector::new(reader.facts());
+    let mut inspector = Inspector::new(reader.facts(), look);
     for batch in reader.batches() {
         let batch = batch?;
         batch.rows().for_each(|row| inspector.observe(&row));
@@ -116,16 +127,18 @@ struct Inspector {
     pairing: Pairing,
     sections: Sections,
     pressure: Pressure,
+    mapping: Option<Mapping>,
 }
 
 impl Inspector {
-    fn new(facts: &Facts) -> Inspector {
+    fn new(facts: &Facts, look: Option<Look>) -> Inspector {
         Inspector {
             census: Census::new(),
             memory: Memory::default(),
             pairing: Pairing::new(),
             sections: Sections::new(machine::zone_ranges(facts)),
             pressure: Pressure::default(),
+            mapping: look.map(|look| Mapping::new(facts, look)),
         }
     }
 
@@ -133,6 +146,9 @@ impl Inspector {
     fn observe(&mut self, row: &Row) {
         self.census.observe(row);
         self.memory.observe(row);
+        if let Some(mapping) = &mut self.mapping {
+            mapping.observe(row);
+        }
         match row.kind {
             Kind::Alloc => {
                 self.sections.operation(row);
@@ -159,6 +175,7 @@ impl Inspector {
 
     fn finish(self, file: String, facts: &Facts) -> Inspection {
         let (pairing, lifetimes) = self.pairing.report();
+        let map = self.mapping.map(|mapping| mapping.finish(&file, facts));
         Inspection {
             file,
             machine: machine::machine(facts),
@@ -183,6 +200,8 @@ impl Inspector {
             vmstat_names: facts.vmstat_names.clone(),
             heaps: heaps::rows(facts, &self.census),
             tasks: self.census.tasks(facts),
+            course: course::of(facts),
+            map,
         }
     }
 }
@@ -208,7 +227,7 @@ mod tests {
 
     fn inspected(rows: impl IntoIterator<Item = Row>) -> Inspection {
         let facts = Facts::default();
-        let mut inspector = Inspector::new(&facts);
+        let mut inspector = Inspector::new(&facts, None);
         rows.into_iter().for_each(|row| inspector.observe(&row));
         inspector.finish("test".to_owned(), &facts)
     }

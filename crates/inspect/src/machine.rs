@@ -233,14 +233,14 @@ fn fragmentation_row(moment: &'static str, sample: &Sample) -> FragmentationRow 
 }
 
 /// Free blocks by order, all zones together.
-fn free_blocks(sample: &Sample) -> Vec<u64> {
+pub fn free_blocks(sample: &Sample) -> Vec<u64> {
     let orders = sample.buddyinfo.iter().map(Vec::len).max().unwrap_or(0);
     let sum = |order: usize| sample.buddyinfo.iter().filter_map(|zone| zone.get(order)).sum();
     (0..orders).map(sum).collect()
 }
 
 /// Pages in free blocks of `order` and above.
-fn pages(free_blocks: &[u64], order: usize) -> u64 {
+pub fn pages(free_blocks: &[u64], order: usize) -> u64 {
     let size = |(order, &blocks): (usize, &u64)| blocks.saturating_mul(1u64 << order.min(63));
     free_blocks.iter().enumerate().skip(order).map(size).fold(0, u64::saturating_add)
 }

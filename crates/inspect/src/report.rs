@@ -9,9 +9,9 @@ use freehold_measure::formats::Document;
 use freehold_measure::number::{ABSENT, count, decimal, duration, percent};
 use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 
-use super::Inspection;
 use super::machine::{FragmentationRow, StallRow, ZoneRow};
 use super::memory::MemoryRow;
+use super::{Inspection, course};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -66,6 +66,8 @@ impl Document for Inspection {
             subject: self.subject(),
             verdict: self.in_short(),
             tables,
+            plots: course::plots(&[(&self.file, &self.course)]),
+            maps: self.map.iter().cloned().collect(),
             caveats: vec![Caveats { title: "Notes of the recorder".into(), sentences: self.machine.notes.clone() }],
             ..Report::default()
         }])

@@ -53,6 +53,8 @@ pub enum Command {
     Inspect(cmd::inspect::InspectArgs),
     /// Replay a recording under one policy
     Replay(cmd::replay::ReplayArgs),
+    /// Show memory under a policy, pageblock by pageblock, or the frames of one pageblock
+    Map(cmd::map::MapArgs),
     /// Set two recordings of real machines side by side
     Diff(cmd::diff::DiffArgs),
     /// Simulate policies on one to hundreds of CPUs

@@ -51,6 +51,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Inspect(args)) => cmd::inspect::run(&args, style),
         Some(Command::Replay(args)) => cmd::replay::run(&args, style),
         Some(Command::Compare(args)) => cmd::compare::run(&args, style),
+        Some(Command::Map(args)) => cmd::map::run(&args, style),
         Some(Command::Diff(args)) => cmd::diff::run(&args, style),
         Some(Command::Sim(args)) => cmd::sim::run(&args, style),
         Some(Command::Fleet(args)) => cmd::fleet::run(&args, style),

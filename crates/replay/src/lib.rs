@@ -107,12 +107,12 @@ pub enum Watch {
     Sums,
     /// The same, and every pageblock at each of these, with the frames of those that changed at the last.
     Map,
-    /// Every pageblock at one moment, in nanoseconds since the recording started, and the frames of one around a frame.
+    /// Every pageblock at one moment, and the frames of one of them.
     Moment {
-        /// The moment.
+        /// The moment, in nanoseconds since the recording started.
         time: u64,
-        /// The frame; without one, frames of all blocks that changed.
-        frame: Option<u64>,
+        /// The pageblock, by its number in the map; without one, frames of all that changed.
+        block: Option<usize>,
     },
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use freehold_measure::formats::Document;
 use freehold_measure::number::Quantity;
+use freehold_measure::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 use freehold_measure::report::{Caveats, Column, Detail, Group, Line, Measure, Report, Table, Value};
 use freehold_measure::verdict::Direction;
 
@@ -53,8 +54,28 @@ fn of_sides(sides: [&str; 2], rows: &[&Compared], recipe: &Recipe) -> Report {
         verdict: vec![summary(rows, recipe)],
         groups: vec![Group { name: "time", measures }],
         tables: vec![comparisons(rows, recipe)],
+        plots: vec![times(sides, rows)],
         detail: Detail::Tables,
         ..Report::default()
+    }
+}
+
+/// What an operation takes in each case.
+fn times(sides: [&str; 2], rows: &[&Compared]) -> Plot {
+    let line = |name: &str, ns: fn(&Compared) -> f64| {
+        let points = rows.iter().enumerate().map(|(at, compared)| (at as f64, ns(compared)));
+        PlotLine::new(name, points.collect())
+    };
+    Plot {
+        title: "ns an operation takes".to_owned(),
+        caption: "The lower, the faster. Bars of different cases are not to be compared: their operations differ."
+            .to_owned(),
+        along: "case".into(),
+        scale: Scale::Named(rows.iter().map(|compared| compared.case.to_owned()).collect()),
+        axis: Axis::Logarithmic,
+        shape: Shape::Bars,
+        lines: vec![line(sides[0], |of| of.outcome.a_ns), line(sides[1], |of| of.outcome.b_ns)],
+        ..Plot::default()
     }
 }
 
@@ -66,8 +87,9 @@ fn measure(compared: &Compared) -> Measure {
         a: Some(Quantity::Ratio(outcome.a_ns)),
         b: Some(Quantity::Ratio(outcome.b_ns)),
         change: Some(outcome.estimate.ratio - 1.0),
+        interval: Some((outcome.estimate.low - 1.0, outcome.estimate.high - 1.0)),
         verdict: Some(outcome.verdict),
-        error: None,
+        ..Line::default()
     };
     Measure { name: compared.case, unit: "ns", direction: Direction::Lower, lines: vec![line], pooled: None }
 }

@@ -13,6 +13,7 @@ use freehold_measure::verdict::relative_change;
 use serde::Serialize;
 
 use crate::Inspection;
+use crate::course::Moment;
 
 /// Both recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +26,8 @@ pub struct Difference {
     pub counters: Vec<CounterRow>,
     /// What was measured.
     pub measures: Vec<MeasureRow>,
+    /// What samples show of the way.
+    pub courses: [Vec<Moment>; 2],
 }
 
 /// One recording in short.
@@ -107,6 +110,7 @@ pub fn differ(first: &Inspection, second: &Inspection) -> Difference {
         settings: setting_rows(&first.settings, &second.settings),
         counters: counter_rows(first, second),
         measures: measure_rows(first, second),
+        courses: [first.course.clone(), second.course.clone()],
     }
 }
 

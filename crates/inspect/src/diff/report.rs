@@ -6,6 +6,8 @@ use freehold_measure::formats::Document;
 use freehold_measure::number::{count, duration};
 use freehold_measure::report::{Column, Report, Table, Value};
 
+use crate::course;
+
 use super::{Counter, CounterRow, Difference, MeasureRow, Recorded};
 
 /// Counters of `/proc/vmstat` in the table; the JSON has all.
@@ -19,7 +21,10 @@ impl Document for Difference {
         tables.retain(|table| !table.rows.is_empty());
         tables.insert(0, self.recordings_table());
         let sides = self.recordings.each_ref().map(|recorded| recorded.file.clone());
-        Cow::Owned(vec![Report { sides, verdict: self.in_short(), tables, ..Report::default() }])
+        let [first, second] = &self.courses;
+        let plots = course::plots(&[(&sides[0], first), (&sides[1], second)]);
+        let subject = vec![format!("{} and {}", sides[0], sides[1])];
+        Cow::Owned(vec![Report { sides, subject, verdict: self.in_short(), tables, plots, ..Report::default() }])
     }
 }
 

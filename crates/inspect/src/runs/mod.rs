@@ -144,7 +144,7 @@ mod tests {
     /// A run with so many drained blocks and failed requests.
     fn run(drains: u64, failures: u64) -> Inspection {
         let facts = Facts::default();
-        let mut inspector = Inspector::new(&facts);
+        let mut inspector = Inspector::new(&facts, None);
         (0..drains).for_each(|pfn| inspector.observe(&Event { pfn, ..Event::new(Kind::PcpuDrain) }));
         (0..failures).for_each(|_| inspector.observe(&Event { pfn: NO_PFN, ..Event::new(Kind::Alloc) }));
         inspector.finish("run".to_owned(), &facts)

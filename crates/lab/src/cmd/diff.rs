@@ -89,8 +89,8 @@ pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
         _ => return Err(Error::Input("name two recordings, or two kernels with --kernels".to_owned())),
     };
     args.formats.try_all([first, second].map(PathBuf::as_path))?;
-    let first = inspect(first)?;
-    let second = inspect(second)?;
+    let first = inspect(first, None)?;
+    let second = inspect(second, None)?;
     Ok(args.formats.emit(&diff::differ(&first, &second), style)?)
 }
 
@@ -107,7 +107,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     let sides = sides(args, kernels)?;
     let names = [0, 1].map(|at: usize| sides[at].1.described());
     let (recordings, died) = record(args, &sides)?;
-    let group = |files: &Vec<PathBuf>| files.iter().map(|file| inspect(file)).collect::<Result<Vec<_>, _>>();
+    let group = |files: &Vec<PathBuf>| files.iter().map(|file| inspect(file, None)).collect::<Result<Vec<_>, _>>();
     let groups = recordings.iter().map(group).collect::<Result<Vec<_>, _>>()?;
     let mut runs = Runs::compare(names, [&groups[0], &groups[1]], margin);
     runs.is_whole = args.kernels.all;

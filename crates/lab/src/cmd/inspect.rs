@@ -3,19 +3,31 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_inspect::Look;
 use freehold_measure::formats::Formats;
 use freehold_measure::terminal::Style;
 
+use super::map;
 use crate::error::Error;
 
 /// Arguments of `freehold inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  freehold inspect recording.parquet\n  \
-                        freehold inspect recording.parquet --csv tables.csv")]
+                        freehold inspect recording.parquet --csv tables.csv\n  \
+                        freehold inspect recording.parquet --html page.html\n  \
+                        freehold inspect recording.parquet --map")]
 pub struct InspectArgs {
     /// The recording
     #[arg(value_name = "FILE")]
     recording: PathBuf,
+
+    /// Print memory instead, pageblock by pageblock, at the start and at the end
+    #[arg(long)]
+    map: bool,
+
+    /// Print the frames of this pageblock of the map
+    #[arg(long, value_name = "N", requires = "map")]
+    block: Option<usize>,
 
     #[command(flatten)]
     formats: Formats,
@@ -24,6 +36,11 @@ pub struct InspectArgs {
 /// Reads the recording once and prints what it contains.
 pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([args.recording.as_path()])?;
-    let inspection = freehold_inspect::inspect(&args.recording)?;
-    Ok(args.formats.emit(&inspection, style)?)
+    let wants_map = args.map || args.formats.wants_page();
+    let look = wants_map.then(|| args.block.map_or(Look::Cells, Look::Block));
+    let inspection = freehold_inspect::inspect(&args.recording, look)?;
+    match inspection.map.as_ref().filter(|_| args.map) {
+        Some(map) => Ok(args.formats.emit(&map::Printed::new(map, args.block)?, style)?),
+        None => Ok(args.formats.emit(&inspection, style)?),
+    }
 }

@@ -17,6 +17,7 @@ pub mod guest;
 pub mod heap;
 pub mod inspect;
 pub mod man;
+pub mod map;
 pub mod policies;
 pub mod record;
 pub mod replay;

@@ -96,7 +96,7 @@ mod tests {
             b: None,
             change: None,
             verdict: Some(Verdict::Neither),
-            error: None,
+            ..Line::default()
         };
         let measure = Measure { name: "m", unit: "u", direction: Direction::Lower, lines: vec![line], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];

@@ -55,7 +55,7 @@ mod tests {
 
     fn gains(direction: Direction, a: u64, b: u64) -> String {
         let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
-        let line = Line { of: "x".to_owned(), a, b, change: None, verdict: Some(Verdict::Better), error: None };
+        let line = Line { of: "x".to_owned(), a, b, change: None, verdict: Some(Verdict::Better), ..Line::default() };
         let measure = Measure { name: "m", unit: "u", direction, lines: vec![line], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         text(&Report { sides: ["A".to_owned(), "B".to_owned()], groups, ..Report::default() })

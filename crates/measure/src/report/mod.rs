@@ -94,7 +94,7 @@ pub struct Measure {
 }
 
 /// A measure in one case: a recording, a host.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Line {
     /// The case.
     pub of: String,
@@ -104,6 +104,9 @@ pub struct Line {
     pub b: Option<Quantity>,
     /// `(b - a) / |a|`; `None` when A has none but B has some, or one was not measured.
     pub change: Option<f64>,
+    /// The interval of the change, where the case was measured often enough to have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<(f64, f64)>,
     /// What that means; `None` where nothing may be said, since the case is not reproduced in this measure.
     pub verdict: Option<Verdict>,
     /// How far the replay under the recorded kernel's rules is from what was recorded, where that is too far for a

@@ -78,7 +78,7 @@ mod tests {
             let change = relative_change(a as f64, b as f64);
             let verdict = change.map_or(Verdict::Worse, |change| verdict_of(change, Direction::Lower, 0.02));
             let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
-            Line { of: "x".to_owned(), a, b, change, verdict: Some(verdict), error: None }
+            Line { of: "x".to_owned(), a, b, change, verdict: Some(verdict), ..Line::default() }
         };
         pairs.iter().map(line).collect()
     }

@@ -211,7 +211,7 @@ mod tests {
             b: Some(Quantity::Count(100)),
             change: Some(-0.5),
             verdict: Some(Verdict::Better),
-            error: None,
+            ..Line::default()
         };
         let measure =
             Measure { name: "locks", unit: "holds", direction: Direction::Lower, lines: vec![line], pooled: None };

@@ -87,13 +87,12 @@ impl Cells {
         self.taken.push(self.now.clone());
     }
 
-    /// The frames of every block that changed, or of the one around a frame. It is the end: what was counted on the way
+    /// The frames of every block that changed, or of one. It is the end: what was counted on the way
     /// must be what a count of all comes to.
-    pub fn take_frames(&mut self, engine: &Engine<'_>, frame: Option<u64>) {
+    pub fn take_frames(&mut self, engine: &Engine<'_>, only: Option<usize>) {
         debug_assert_eq!(self.missed(engine), None, "map: the first frame of a block that changed unnoticed");
-        let first = frame.and_then(Pfn::from_u64).map(|pfn| pfn.align_down(self.order));
         for (number, &pfn) in self.blocks.iter().enumerate() {
-            let is_wanted = first.map_or(self.changes[number].any, |first| first == pfn);
+            let is_wanted = only.map_or(self.changes[number].any, |only| only == number);
             if is_wanted {
                 walk(engine, pfn, self.order, |run| self.frames.push(number as u32, run));
             }

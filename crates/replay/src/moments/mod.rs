@@ -25,8 +25,8 @@ pub struct Moments {
     next: usize,
     taken: Vec<Moment>,
     cells: Option<Cells>,
-    /// A frame of the one block whose frames are wanted; without it they are of all blocks that were touched.
-    frame: Option<u64>,
+    /// The one block whose frames are wanted; without it they are of all that changed.
+    block: Option<usize>,
 }
 
 impl Moments {
@@ -36,13 +36,13 @@ impl Moments {
             let last = MOMENTS_MAX as u64 - 1;
             (0..=last).map(|number| (u128::from(duration) * u128::from(number) / u128::from(last)) as u64).collect()
         };
-        let (times, frame) = match watch {
+        let (times, block) = match watch {
             Watch::Nothing => (Vec::new(), None),
             Watch::Sums | Watch::Map => (evenly(), None),
-            Watch::Moment { time, frame } => (vec![time.min(duration)], frame),
+            Watch::Moment { time, block } => (vec![time.min(duration)], block),
         };
         let is_mapped = matches!(watch, Watch::Map | Watch::Moment { .. });
-        Moments { times, next: 0, taken: Vec::new(), cells: is_mapped.then(|| Cells::of(engine)), frame }
+        Moments { times, next: 0, taken: Vec::new(), cells: is_mapped.then(|| Cells::of(engine)), block }
     }
 
     /// When the next moment is; never, after the last.
@@ -69,7 +69,7 @@ impl Moments {
         if let Some(cells) = &mut self.cells {
             cells.take(engine);
             if self.next == self.times.len() {
-                cells.take_frames(engine, self.frame);
+                cells.take_frames(engine, self.block);
             }
         }
     }

@@ -31,7 +31,7 @@ pub fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
     let line = |case: &Case<'_>| {
         let row = case.rows.iter().find(|row| row.metric == metric)?;
         let &MetricRow { a, b, change, verdict, replay_error: error, .. } = row;
-        Some(Line { of: case.of.clone(), a, b, change, verdict, error })
+        Some(Line { of: case.of.clone(), a, b, change, verdict, error, ..Line::default() })
     };
     let lines: Vec<Line> = cases.iter().filter_map(line).collect();
     let direction = metric.direction();

@@ -11,6 +11,7 @@ pub mod host;
 pub mod judge;
 pub mod measures;
 pub mod report;
+mod spread;
 pub mod state;
 mod tables;
 mod verdict;

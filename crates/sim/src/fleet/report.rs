@@ -14,7 +14,7 @@ use super::Fleet;
 use super::host::{Host, HostResult};
 use super::judge::{self, Estimate, Judged};
 use super::measures::{self, Measure};
-use super::{tables, verdict};
+use super::{spread, tables, verdict};
 use crate::report::assembled;
 use crate::report::recipe::Recipe;
 use crate::workload::WorkPace;
@@ -137,6 +137,7 @@ impl Document for FleetReport {
             subject: vec![format!("{}: {}", plan.name, plan.title), self.size_text() + "."],
             verdict: verdict::belief(self),
             tables,
+            plots: spread::plots(self),
             recipe: self.recipe.rows(),
             detail: self.detail,
             ..Report::default()

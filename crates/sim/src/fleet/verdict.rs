@@ -21,12 +21,20 @@ pub fn groups(report: &FleetReport, policy: usize) -> Vec<Group> {
             b: b.map(quantity),
             change: a.zip(b).and_then(|(a, b)| relative_change(a, b)),
             verdict: report.judged(measure, policy).map(|judged| judged.verdict),
+            interval: interval(report, measure, policy, a),
             error: None,
         };
         let lines = if line.verdict.is_some() { vec![line] } else { Vec::new() };
         Measure { name: measure.name, unit: measure.unit.name(), direction: measure.direction, lines, pooled: None }
     };
     measures::GROUPS.iter().map(|(name, all)| Group { name, measures: all.iter().map(of).collect() }).collect()
+}
+
+/// The interval of the relative change, of hosts' differences; nothing with too few hosts, or where A has none.
+fn interval(report: &FleetReport, measure: &OfHost, policy: usize, a: Option<f64>) -> Option<(f64, f64)> {
+    let whole = a.filter(|a| *a != 0.0)?.abs();
+    let (low, high) = report.judged(measure, policy)?.difference.interval?;
+    Some((low / whole, high / whole))
 }
 
 /// What B changes, by how much.

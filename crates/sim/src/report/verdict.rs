@@ -53,7 +53,7 @@ pub fn groups(report: &SimReport, policy: usize) -> Vec<Group> {
 fn line(case: Case) -> Line {
     let quantity = |side: Option<f64>| side.map(crate::measures::quantity);
     let (a, b) = (quantity(case.a), quantity(case.b));
-    Line { of: case.of, a, b, change: case.change, verdict: Some(case.verdict), error: None }
+    Line { of: case.of, a, b, change: case.change, verdict: Some(case.verdict), ..Line::default() }
 }
 
 /// What B changes and by how much; where throughput and latency disagree; what else.

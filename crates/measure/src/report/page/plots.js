@@ -7,7 +7,7 @@ const plots = (() => {
     dark: ["#e6e6e6", "#56b4e9", "#ff8c42", "#3fd0a0", "#e79fc8", "#f0c94a"],
   };
   // From dark to bright, for parts of a whole that have an order.
-  const STEPS = ["#00204d", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fdea45", "#fff8c0"];
+  const STEPS = ["#00204d", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#f5dd48"];
   const DASHES = ["solid", "dashed", "dotted", [9, 3, 2, 3], [2, 2], [12, 4]];
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "arrow", "pin"];
 

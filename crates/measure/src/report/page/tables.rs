@@ -46,11 +46,12 @@ fn split(groups: &[Group]) -> (Vec<Group>, Vec<Group>) {
 fn reach(groups: &[Group]) -> f64 {
     let measures = groups.iter().flat_map(|group| &group.measures);
     let sizes = measures.flat_map(|measure| {
-        let pooled = measure.pooled.iter().flat_map(|pooled| {
-            let (low, high) = pooled.interval.unwrap_or_default();
-            [pooled.change.unwrap_or_default(), low, high]
-        });
-        measure.lines.iter().filter_map(|line| line.change).chain(pooled)
+        let pooled = measure.pooled.iter().map(|pooled| (pooled.change, pooled.interval));
+        let all = measure.lines.iter().map(|line| (line.change, line.interval)).chain(pooled);
+        all.flat_map(|(change, interval)| {
+            let (low, high) = interval.unwrap_or_default();
+            [change.unwrap_or_default(), low, high]
+        })
     });
     let largest = sizes.map(f64::abs).filter(|size| size.is_finite()).fold(0.0, f64::max);
     largest.clamp(0.01, REACH_MAX)
@@ -80,21 +81,17 @@ fn grid(groups: &[Group], reach: f64) -> Markup {
 
 /// The row of all cases together, if there is one, then one a case.
 fn rows(measure: &Measure, reach: f64) -> Markup {
-    let name = html! { td rowspan=(measure.lines.len() + usize::from(measure.pooled.is_some())) {
+    let pooled = measure.pooled.as_ref().filter(|pooled| pooled.change.is_some());
+    let name = html! { td rowspan=(measure.lines.len() + usize::from(pooled.is_some())) {
         (measure.name) " " span.faint { (measure.unit) }
     } };
-    let first = measure.pooled.is_none();
+    let first = pooled.is_none();
     html! {
-        @if let Some(pooled) = &measure.pooled {
+        @if let Some(pooled) = pooled {
             tr.first {
                 (name)
                 td { "all" } td {} td {}
-                td.number {
-                    (change(pooled.change))
-                    @if let Some((low, high)) = pooled.interval {
-                        br; span.faint { (change(Some(low))) " to " (change(Some(high))) }
-                    }
-                }
+                td.number { (with_interval(pooled.change, pooled.interval)) }
                 td { (bar(pooled.change, pooled.interval, reach)) }
                 (judged(pooled.verdict))
             }
@@ -113,10 +110,17 @@ fn case(line: &Line, name: Option<&Markup>, reach: f64) -> Markup {
             td { (line.of) }
             td.number { (quantity(line.a)) }
             td.number { (quantity(line.b)) }
-            td.number { (change(line.change)) }
-            td { (bar(line.change, None, reach)) }
+            td.number { (with_interval(line.change, line.interval)) }
+            td { (bar(line.change, line.interval, reach)) }
             @if line.error.is_some() { td.faint { "not judged: the replay is too far off" } } @else { (judged(line.verdict)) }
         }
+    }
+}
+
+fn with_interval(relative: Option<f64>, interval: Option<(f64, f64)>) -> Markup {
+    html! {
+        (change(relative))
+        @if let Some((low, high)) = interval { br; span.faint { (change(Some(low))) " to " (change(Some(high))) } }
     }
 }
 
@@ -231,7 +235,7 @@ mod tests {
     fn measure(name: &'static str, b: u64) -> Measure {
         let (a, b) = (Some(Quantity::Count(100)), Some(Quantity::Count(b)));
         let change = Some(b.unwrap().value() / 100.0 - 1.0);
-        let line = Line { of: "build".to_owned(), a, b, change, verdict: Some(Verdict::Better), error: None };
+        let line = Line { of: "build".to_owned(), a, b, change, verdict: Some(Verdict::Better), ..Line::default() };
         let interval = Some((-0.5, 0.5));
         let pooled = Some(Pooled { cases: 6, change, interval, verdict: Some(Verdict::Undecided) });
         Measure { name, unit: "blocks", direction: Direction::Lower, lines: vec![line], pooled }

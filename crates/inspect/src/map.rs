@@ -1,0 +1,222 @@
+//! The recorded machine's memory as a map: at the start and, where the recording has it, at the end.
+//!
+//! Rows of state name every frame of memory, in runs. What lies on an LRU list can be moved, and what is free or on a
+//! CPU's list is not in use. Of pages without flags nothing is known: they count as in use, and not movable. The types
+//! of pageblocks are those of the start, as events and contents tell them.
+
+use freehold_measure::report::map::frames::Run;
+use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch};
+use freehold_trace::event::{Section, class};
+use freehold_trace::facts::ZoneFacts;
+use freehold_trace::{Facts, Kind, Row};
+
+/// What a side is called.
+const RECORDED: &str = "recorded kernel";
+/// `args[1]` of unknown pages that a later event found on a per-CPU list.
+const ON_PERCPU_LIST: i64 = 1;
+/// `args[1]` of unknown pages that the kernel had not given to the allocator yet.
+const NOT_YET_MEMORY: i64 = 2;
+/// Largest order of a block of the allocator.
+const ORDER_MAX: u8 = 10;
+
+/// What of it is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Cells alone.
+    Cells,
+    /// The same, and the frames of the pageblock of this number.
+    Block(usize),
+}
+
+/// Fills a map while rows come by.
+#[derive(Debug)]
+pub struct Mapping {
+    look: Look,
+    block_pages: u64,
+    stretches: Vec<Stretch>,
+    /// By section: the start, the end.
+    cells: [Vec<Cell>; 2],
+    /// Whether the recording has an end.
+    has_end: bool,
+    frames: Frames,
+}
+
+impl Mapping {
+    /// An empty map of the recorded zones.
+    pub fn new(facts: &Facts, look: Look) -> Mapping {
+        let block_pages = 1 << facts.pageblock_order.min(ORDER_MAX);
+        let several = facts.zones_start.iter().any(|zone| zone.node > 0);
+        let stretch = |zone: &ZoneFacts| {
+            let first = zone.start_pfn / block_pages * block_pages;
+            let end = zone.start_pfn.saturating_add(zone.spanned);
+            let blocks = u32::try_from((end - first).div_ceil(block_pages)).unwrap_or(u32::MAX);
+            let zone = if several { format!("{} of node {}", zone.name, zone.node) } else { zone.name.clone() };
+            Stretch { zone, first, blocks }
+        };
+        let zones = facts.zones_start.iter().filter(|zone| zone.managed > 0);
+        let stretches: Vec<Stretch> = zones.map(stretch).collect();
+        let count = stretches.iter().map(|stretch| stretch.blocks as usize).sum();
+        let absent = || vec![Cell { migratetype: ABSENT, ..Cell::default() }; count];
+        Mapping { look, block_pages, stretches, cells: [absent(), absent()], has_end: false, frames: Frames::default() }
+    }
+
+    /// Notes a row of state; others are ignored.
+    pub fn observe(&mut self, row: &Row) {
+        let end = match row.kind.section() {
+            Section::Events => return,
+            Section::Start => 0,
+            Section::End => 1,
+        };
+        self.has_end |= end == 1;
+        if row.kind == Kind::StartPageblock {
+            return self.type_blocks(row);
+        }
+        let Some((state, pages)) = known(row) else { return };
+        self.add(end, row.pfn, pages, state, row.order);
+    }
+
+    fn type_blocks(&mut self, row: &Row) {
+        let count = u64::try_from(row.args[1]).unwrap_or(0).max(1);
+        let Some(first) = self.block_of(row.pfn) else { return };
+        let migratetype = u8::try_from(row.migratetype).unwrap_or(ABSENT).min(ABSENT);
+        let cells = self.cells[0].iter_mut().skip(first).take(count as usize);
+        cells.for_each(|cell| cell.migratetype = migratetype);
+    }
+
+    /// Adds a run of pages to the blocks that it lies in.
+    fn add(&mut self, end: usize, pfn: u64, pages: u64, state: FrameState, order: u8) {
+        let (mut at, last) = (pfn, pfn.saturating_add(pages));
+        while at < last {
+            let next = (at / self.block_pages + 1) * self.block_pages;
+            let here = (next.min(last) - at) as u16;
+            if let Some(block) = self.block_of(at) {
+                let cell = &mut self.cells[end][block];
+                count(cell, state, here);
+                // Both ends are looked at by the same reader: the later one, where there is one.
+                if self.look == Look::Block(block) {
+                    if end == 1 && !self.cells[1].is_empty() && at % self.block_pages == 0 {
+                        self.frames = Frames::default();
+                    }
+                    self.frames.push(block as u32, Run { state, order, pages: here });
+                }
+            }
+            at = next;
+        }
+    }
+
+    fn block_of(&self, pfn: u64) -> Option<usize> {
+        let mut before = 0;
+        self.stretches.iter().find_map(|stretch| {
+            let within = pfn.checked_sub(stretch.first).map(|frames| frames / self.block_pages);
+            let within = within.filter(|&within| within < u64::from(stretch.blocks));
+            let block = within.map(|within| before + within as usize);
+            before += stretch.blocks as usize;
+            block
+        })
+    }
+
+    /// The map.
+    pub fn finish(self, file: &str, facts: &Facts) -> MemoryMap {
+        let [start, mut end] = self.cells;
+        let blocks = end.iter_mut().zip(&start);
+        blocks.for_each(|(cell, before)| cell.migratetype = before.migratetype);
+        let (moments, cells) = match self.has_end {
+            true => (vec![0, facts.duration], vec![start, end]),
+            false => (vec![0], vec![start]),
+        };
+        MemoryMap {
+            of: file.to_owned(),
+            block_pages: self.block_pages as u16,
+            stretches: self.stretches,
+            moments,
+            sides: vec![Side {
+                name: RECORDED.to_owned(),
+                command: format!("freehold inspect {file} --map"),
+                cells,
+                frames: self.frames,
+            }],
+        }
+    }
+}
+
+fn count(cell: &mut Cell, state: FrameState, pages: u16) {
+    match state {
+        FrameState::Movable => {
+            cell.used = cell.used.saturating_add(pages);
+            cell.movable = cell.movable.saturating_add(pages);
+        }
+        FrameState::Fixed | FrameState::Reserved => cell.used = cell.used.saturating_add(pages),
+        FrameState::Free | FrameState::Listed | FrameState::Absent => {}
+    }
+}
+
+/// What a row of state says of how many frames.
+fn known(row: &Row) -> Option<(FrameState, u64)> {
+    let size = 1_u64 << row.order.min(63);
+    let run = u64::try_from(row.args[0]).unwrap_or(0);
+    Some(match row.kind {
+        Kind::StartFree | Kind::EndFree => (FrameState::Free, size),
+        Kind::StartAllocated | Kind::EndAllocated => {
+            let state = match row.args[1] {
+                of if of & class::OFFLINE != 0 => FrameState::Absent,
+                of if of & class::RESERVED != 0 => FrameState::Reserved,
+                of if of & class::LRU != 0 => FrameState::Movable,
+                _ => FrameState::Fixed,
+            };
+            (state, run.saturating_mul(size))
+        }
+        Kind::StartUnknown | Kind::EndUnknown => match row.args[1] {
+            ON_PERCPU_LIST => (FrameState::Listed, run),
+            NOT_YET_MEMORY => (FrameState::Absent, run),
+            _ => (FrameState::Fixed, run),
+        },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(look: Look, rows: &[Row]) -> MemoryMap {
+        let zone = |name: &str, start_pfn, spanned| ZoneFacts {
+            name: name.to_owned(),
+            start_pfn,
+            spanned,
+            managed: spanned,
+            ..ZoneFacts::default()
+        };
+        let zones_start = vec![zone("DMA", 1, 1023), zone("Normal", 4096, 512)];
+        let facts = Facts { pageblock_order: 9, duration: 7, zones_start, ..Facts::default() };
+        let mut mapping = Mapping::new(&facts, look);
+        rows.iter().for_each(|row| mapping.observe(row));
+        mapping.finish("a.parquet", &facts)
+    }
+
+    fn row(kind: Kind, pfn: u64, order: u8, args: [i64; 3]) -> Row {
+        Row { pfn, order, args, ..Row::new(kind) }
+    }
+
+    #[test]
+    fn runs_fall_into_the_blocks_that_they_reach() {
+        let rows = [
+            row(Kind::StartAllocated, 510, 0, [4, class::LRU, 0]),
+            row(Kind::StartAllocated, 514, 1, [2, 0, 0]),
+            row(Kind::StartFree, 4096, 9, [0; 3]),
+            Row { migratetype: 1, ..row(Kind::StartPageblock, 512, 0, [1, 1, 0]) },
+        ];
+        let map = map(Look::Cells, &rows);
+        let cell = |migratetype, used, movable| Cell { migratetype, used, movable, owner: 0 };
+        assert_eq!(map.sides[0].cells, [[cell(ABSENT, 2, 2), cell(1, 6, 2), cell(ABSENT, 0, 0)]]);
+        assert_eq!((map.len(), map.moments.len()), (3, 1));
+    }
+
+    #[test]
+    fn the_frames_of_a_block_are_those_of_the_last_moment() {
+        let state = |kind, of| row(kind, 512, 9, [1, of, 0]);
+        let rows = [state(Kind::StartAllocated, class::LRU), state(Kind::EndAllocated, 0)];
+        let map = map(Look::Block(1), &rows);
+        let run = Run { state: FrameState::Fixed, order: 9, pages: 512 };
+        assert_eq!((map.sides[0].frames.get(1), map.moments.as_slice()), (Some([run].as_slice()), [0, 7].as_slice()));
+    }
+}

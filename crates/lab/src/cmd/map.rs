@@ -1,0 +1,139 @@
+//! `freehold map FILE`: memory under a policy at one moment, pageblock by pageblock, or the frames of one pageblock.
+//!
+//! The terminal's side of the map in a page: the page has the frames of the blocks that differ most, this has those of
+//! any block at any moment. `freehold inspect --map` prints what the recorded kernel's memory was like.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use clap::Args;
+use freehold_measure::formats::{Document, Formats};
+use freehold_measure::progress::Progress;
+use freehold_measure::report::Report;
+use freehold_measure::report::map::{MemoryMap, terminal};
+use freehold_measure::terminal::Style;
+use freehold_replay::report::seen::{Seen, Watching};
+use freehold_replay::{Conditions, Prepared, Watch};
+use freehold_trace::recording::Recording;
+use serde::{Serialize, Serializer};
+
+use super::SpreadArgs;
+use super::replay::ReclaimArgs;
+use crate::error::Error;
+
+/// Arguments of `freehold map`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold map recording.parquet --policy freehold\n  \
+                        freehold map recording.parquet --at 1.5s --block 2377\n  \
+                        freehold map recording.parquet --html map.html")]
+pub struct MapArgs {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    recording: PathBuf,
+
+    /// The policy, as SET[,field=value...]; without it, what the engine has of the recorded kernel's rules
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+
+    /// The moment, since the recording began, as in 1.5s or 300ms; the end, if nobody says so
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    at: Option<u64>,
+
+    /// Print the frames of this pageblock of the map
+    #[arg(long, value_name = "N")]
+    block: Option<usize>,
+
+    #[command(flatten)]
+    spread: SpreadArgs,
+
+    #[command(flatten)]
+    reclaim: ReclaimArgs,
+
+    #[command(flatten)]
+    formats: Formats,
+}
+
+/// Replays the recording until that moment, and prints what memory is like then.
+pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
+    args.formats.try_all([args.recording.as_path()])?;
+    let recording = Recording::open(&args.recording)?;
+    let rules = args.policy.as_deref().unwrap_or(recording.release.rules());
+    let policy = freehold_registry::parse(rules)?;
+    let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
+    let watch = Watch::Moment { time: args.at.unwrap_or(u64::MAX), block: args.block };
+    let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
+    let conditions = Conditions { cpus: args.spread.cpus, pacing: args.reclaim.pacing, watch, settings: &[] };
+    let outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
+    drop(progress);
+    let facts = recording.facts(args.spread.cpus);
+    let command = format!("freehold map {} --policy {}", facts.file, policy.name);
+    let sides = [Watching { name: &policy.name, command, course: &outcome.course }];
+    let map = Seen { of: &facts.file, sides: &sides }.map().expect("memory was watched");
+    Ok(args.formats.emit(&Printed::new(&map, args.block)?, style)?)
+}
+
+/// A map on its way to a terminal: all of it, or one block.
+#[derive(Debug)]
+pub struct Printed<'m> {
+    map: &'m MemoryMap,
+    block: Option<usize>,
+}
+
+impl Printed<'_> {
+    /// The whole map, or its frames of one block.
+    ///
+    /// # Errors
+    /// If there is no such block.
+    pub fn new(map: &MemoryMap, block: Option<usize>) -> Result<Printed<'_>, Error> {
+        match block.filter(|&block| map.first_frame(block).is_none()) {
+            None => Ok(Printed { map, block }),
+            Some(block) => Err(Error::Input(format!(
+                "there is no pageblock {block} in {}; give one from 0 to {}",
+                map.of,
+                map.len().saturating_sub(1)
+            ))),
+        }
+    }
+}
+
+impl Serialize for Printed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Block<'m> {
+            #[serde(flatten)]
+            map: &'m MemoryMap,
+            block: usize,
+            first_frame: Option<u64>,
+            frames: Vec<&'m [freehold_measure::report::map::frames::Run]>,
+        }
+        let Some(block) = self.block else { return self.map.serialize(serializer) };
+        let frames = self.map.sides.iter().map(|side| side.frames.get(block as u32).unwrap_or_default());
+        let first_frame = self.map.first_frame(block);
+        Block { map: self.map, block, first_frame, frames: frames.collect() }.serialize(serializer)
+    }
+}
+
+impl Document for Printed<'_> {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let subject = vec![self.map.title()];
+        Cow::Owned(vec![Report { subject, maps: vec![self.map.clone()], ..Report::default() }])
+    }
+
+    fn text(&self, style: Style) -> String {
+        let moments =
+            |side| (0..self.map.moments.len()).map(move |moment| terminal::moment(self.map, side, moment, style));
+        let of_side = |side| match self.block {
+            Some(block) => terminal::block(self.map, side, block).into_iter().collect(),
+            None => moments(side).collect::<Vec<_>>(),
+        };
+        self.map.sides.iter().flat_map(of_side).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A time since the recording began, in nanoseconds.
+fn parse_time(text: &str) -> Result<u64, String> {
+    let units = [("ms", 1e6), ("us", 1e3), ("ns", 1.0), ("s", 1e9), ("", 1e9)];
+    let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * ns));
+    let valid = parsed.filter(|ns| ns.is_finite() && *ns >= 0.0);
+    valid.map(|ns| ns as u64).ok_or_else(|| format!("`{text}` is no time; write it as in 1.5s or 300ms"))
+}

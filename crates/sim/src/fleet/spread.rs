@@ -1,0 +1,43 @@
+//! How hosts of a fleet differ, as plots: all of them in a row, from the one with the least to the one with the most.
+
+use freehold_measure::report::plot::{Axis, Plot, PlotLine, Scale};
+
+use super::measures::{self, Measure};
+use super::report::FleetReport;
+use crate::measures::Unit;
+
+/// What is drawn.
+const DRAWN: [Measure; 6] = [
+    measures::THP_SUCCESS,
+    measures::FREE_BLOCKS,
+    measures::RESERVED,
+    measures::COMPACT_STALLS,
+    measures::RECLAIM_STALLS,
+    measures::KSWAPD_SCANNED,
+];
+
+/// A plot a measure, of those that any host has.
+pub fn plots(report: &FleetReport) -> Vec<Plot> {
+    let plots = DRAWN.iter().map(|measure| plot(report, measure));
+    plots.filter(|plot| plot.lines.iter().flat_map(|line| &line.points).any(|point| point.1 != 0.0)).collect()
+}
+
+fn plot(report: &FleetReport, measure: &Measure) -> Plot {
+    let of_policy = |policy: usize| {
+        let mut values: Vec<f64> = report.values(measure, policy).into_iter().flatten().collect();
+        values.sort_by(f64::total_cmp);
+        let hosts = values.len() as f64;
+        let points = values.into_iter().enumerate().map(|(at, value)| ((at + 1) as f64 / hosts * 100.0, value));
+        PlotLine::new(&report.fleet.plan.policies[policy].name, points.collect())
+    };
+    Plot {
+        title: measure.about.trim_end_matches(", a minute").replace(", all hosts", ", a host"),
+        caption: "All hosts, from the one with the least to the one with the most: at 50 stands the median host."
+            .to_owned(),
+        along: "% of the hosts".into(),
+        scale: Scale::Even,
+        axis: if measure.unit == Unit::Share { Axis::Percent } else { Axis::Linear },
+        lines: (0..report.policies()).map(of_policy).collect(),
+        ..Plot::default()
+    }
+}
