@@ -1,9 +1,10 @@
 //! Inspect: what a recording contains, in one pass over its rows.
 //!
-//! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
+//! Rows go to six observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction, [`map`] fills pageblocks if somebody wants to see them. The [`machine`] and the [`course`] come from the facts alone; [`heaps`] from these and the census. Memory grows with
-//! the frames that the recording names (16 bytes each), not with its length.
+//! and compaction, [`map`] fills pageblocks if somebody wants to see them. The [`machine`] and the [`course`] come from
+//! the facts alone; [`heaps`] from these and the census. Memory grows with the frames that the recording names (16 bytes
+//! each), not with its length.
 
 mod census;
 mod course;

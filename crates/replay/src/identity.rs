@@ -11,7 +11,7 @@
 use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};
 
-use super::moments::Touched;
+use super::touched::Touched;
 
 /// What a tenant stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

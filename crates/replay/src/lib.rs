@@ -34,6 +34,7 @@ mod schedule;
 mod settings;
 mod start;
 mod survey;
+mod touched;
 
 pub use counts::was_short;
 pub use error::Error;

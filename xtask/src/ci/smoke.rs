@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 58] = [
+const CASES: [Case; 64] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -52,11 +52,17 @@ const CASES: [Case; 58] = [
     refused("boot", &["--kernel", "README.md"]),
     good("inspect", &[CALM]),
     good("inspect", &[PRESSURE, "--json", "-"]),
+    good("inspect", &[PRESSURE, "--map", "--html", "{scratch}/inspect.html"]),
+    good("map", &[CALM, "--policy", "freehold", "--at", "1s"]),
+    good("map", &[CALM, "--block", "17", "--json", "-"]),
+    refused("map", &[CALM, "--block", "1000000"]),
     good("replay", &[CALM, "--policy", "linux-6.12"]),
     good("replay", &[PRESSURE, "--policy", "linux-6.12,pcp=merge,pcp.batch=31", "--cpus", "16", "--json", "-"]),
     refused("replay", &[CALM, "--policy", "linux-6.21"]),
     good("compare", &[CALM, PRESSURE, "--b", "linux-6.12,pcp=merge", "--b", "linux-6.12,pcp.batch=31"]),
     good("compare", &[CALM, "--json", "-"]),
+    good("compare", &[CALM, "--html", "{scratch}/compare.html"]),
+    refused("compare", &[CALM, "--html", "{scratch}/no/such/folder.html"]),
     refused("compare", &["README.md"]),
     good("advise", &[CALM]),
     good("advise", &[PRESSURE, "--all", "--json", "-"]),

@@ -68,7 +68,7 @@ pub const HOUSES: [House; 14] = [
     House::flat("crates/inspect/src/", &["Inspection"], INSPECT),
     House::flat(
         "crates/replay/src/",
-        &["error", "Engine", "HUGE", "Options", "Pacing", "Probe", "ProbeCounts", "ReclaimMode"],
+        &["error", "Engine", "HUGE", "Options", "Pacing", "Probe", "ProbeCounts", "ReclaimMode", "Watch"],
         REPLAY,
     ),
     House::flat("crates/sim/src/", &["error", "CPUS_MAX", "NODES_MAX"], SIM),
@@ -130,7 +130,7 @@ const MEASURE: &[Floor] = &[
     floor(&["report"], &["markdown", "number", "stats", "terminal", "verdict"]),
     floor(&["output"], &[]),
     floor(&["room"], &["number"]),
-    floor(&["formats"], &["output", "report", "terminal"]),
+    floor(&["formats"], &["origin", "output", "report", "terminal"]),
 ];
 
 const MALLOC: &[Floor] = &[
@@ -155,6 +155,7 @@ const INSPECT: &[Floor] = &[
     floor(&["gfp"], &[]),
     floor(&["lifetimes"], &[]),
     floor(&["machine"], &[]),
+    floor(&["map"], &[]),
     floor(&["memory"], &[]),
     floor(&["oddity"], &[]),
     floor(&["start"], &[]),
@@ -163,9 +164,10 @@ const INSPECT: &[Floor] = &[
     floor(&["pairing"], &["frames", "lifetimes", "oddity", "start"]),
     floor(&["pressure"], &["census", "pairing"]),
     floor(&["sections"], &["pairing"]),
-    floor(&["diff"], &[]),
+    floor(&["course"], &["machine"]),
+    floor(&["diff"], &["course"]),
     floor(&["runs"], &["diff"]),
-    floor(&["report"], &["machine", "memory"]),
+    floor(&["report"], &["course", "machine", "memory"]),
 ];
 
 const FRAGMENT: &[Floor] = &[
@@ -227,17 +229,21 @@ const ORACLE: &[Floor] = &[
 
 const REPLAY: &[Floor] = &[
     floor(&["error"], &[]),
-    floor(&["identity"], &[]),
+    floor(&["touched"], &[]),
+    floor(&["identity"], &["touched"]),
     floor(&["counts", "lists"], &[]),
     floor(&["report"], &[]),
     floor(&["settings"], &[]),
     floor(&["advice"], &["report", "settings"]),
-    floor(&["divergence"], &["counts", "report"]),
+    floor(&["divergence", "moments"], &["counts", "report", "touched"]),
     floor(&["survey", "machine", "platform", "memory"], &["counts", "identity", "lists", "settings"]),
     floor(&["schedule"], &["platform", "survey"]),
     floor(&["cached"], &["machine", "settings", "survey"]),
     floor(&["start"], &["cached", "machine", "settings", "survey"]),
-    floor(&["player"], &["divergence", "identity", "lists", "memory", "report", "schedule", "settings", "survey"]),
+    floor(
+        &["player"],
+        &["divergence", "identity", "lists", "memory", "moments", "report", "schedule", "settings", "survey"],
+    ),
     floor(&["fidelity"], &["counts", "player", "report", "survey"]),
     floor(&["outcome"], &["counts", "fidelity", "player", "report", "survey"]),
 ];

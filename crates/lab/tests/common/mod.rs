@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this module")]
 
+pub mod browser;
 pub mod raw;
 pub mod recorder;
 

@@ -1,22 +1,19 @@
 //! The course of a replay: what the engine's memory is like at moments on the way, for whoever wants to see it.
 //!
 //! Sums are cheap: free blocks by order, and what the counters say. A map has every pageblock. It is counted once, frame
-//! by frame; from then on only blocks that were touched since the last moment are counted again ([`Touched`]), and all
+//! by frame; from then on only blocks that were touched since the last moment are counted again ([`touched`](super::touched)), and all
 //! others stay as they were but for their type and their owner, which can change without them.
 
 mod cells;
-mod touched;
 
 use freehold::base::Order;
 use freehold::stats::Counts;
 use freehold_measure::report::map::MOMENTS_MAX;
 
 use super::counts::{free_blocks, stalls};
-use super::player::Tally;
 use super::{Engine, Watch};
 use crate::report::course::{Moment, Watched};
 use cells::Cells;
-pub use touched::Touched;
 
 /// Keeps what is wanted while a replay runs.
 #[derive(Debug)]
@@ -51,16 +48,16 @@ impl Moments {
         self.times.get(self.next).copied().unwrap_or(u64::MAX)
     }
 
-    /// That moment is now.
-    pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts, tally: &Tally) {
+    /// That moment is now; by now so many requests have failed, and so many got a huge page.
+    pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts, failed: u64, huge_served: u64) {
         let time = self.next_time();
         self.next += 1;
         self.taken.push(Moment {
             time,
             free_blocks: Order::all().map(|order| free_blocks(engine, order)).collect(),
             zone_lock_acquisitions: counts.zone_lock_acquisitions,
-            failed_allocations: tally.failed,
-            huge_pages_served: tally.huge_served,
+            failed_allocations: failed,
+            huge_pages_served: huge_served,
             allocstall: stalls(counts),
             compact_stall: counts.compact_stall,
             pgscan: counts.pgscan_kswapd + counts.pgscan_direct,

@@ -181,8 +181,7 @@ impl<'e, 'm> Player<'e, 'm> {
     #[cold]
     fn look(&mut self) {
         let counts = self.engine.platform().probe_counts().since(&self.at_start);
-        let tally = self.tally;
-        self.moments.take(self.engine, &counts, &tally);
+        self.moments.take(self.engine, &counts, self.tally.failed, self.tally.huge_served);
     }
 
     /// When, and who.

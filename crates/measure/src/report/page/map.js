@@ -6,7 +6,12 @@ const maps = (() => {
   const TYPES = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#808080", "#80808022"];
   const OWNERS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7b4fa3"];
   const STATES = ["#8fbf9f", "#e69f00", "#0072b2", "#d55e00", "#606060", "#80808033"];
-  const MODES = [["type", "type and use"], ["mixed", "mixed blocks"], ["owner", "owning CPU"], ["difference", "where the sides differ"]];
+  const MODES = [
+    ["type", "type and use"],
+    ["mixed", "mixed blocks"],
+    ["owner", "owning CPU"],
+    ["difference", "where the sides differ"],
+  ];
 
   const element = (name, attributes = {}, ...children) => {
     const made = Object.assign(document.createElement(name), attributes);
@@ -28,7 +33,11 @@ const maps = (() => {
     return { type: planes[block], used: wide(1), movable: wide(3), owner: wide(5) };
   };
   const isMixed = (of) => of.movable > 0 && of.movable < of.used;
-  const distance = (a, b, pages) => Math.min(1, (Math.abs(a.used - b.used) + Math.abs(a.movable - b.movable)) / pages + (a.type === b.type ? 0 : 0.5));
+  const distance = (a, b, pages) =>
+    Math.min(
+      1,
+      (Math.abs(a.used - b.used) + Math.abs(a.movable - b.movable)) / pages + (a.type === b.type ? 0 : 0.5),
+    );
 
   // How the cells of a map lie: a new stretch of memory begins a new row.
   const laid = (map, cells, width) => {
@@ -44,7 +53,9 @@ const maps = (() => {
     }
     const stretchOf = (block) => rows.find((row) => block >= row.first && block < row.first + row.blocks);
     return {
-      size, columns, height: top,
+      size,
+      columns,
+      height: top,
       place: (block) => {
         const row = stretchOf(block);
         const within = block - row.first;
@@ -65,10 +76,14 @@ const maps = (() => {
   const fill = (mode, of, other, pages) => {
     if (of.type >= TYPES.length - 1) return [TYPES[TYPES.length - 1], 1];
     switch (mode) {
-      case "mixed": return [isMixed(of) ? "#d55e00" : TYPES[1], isMixed(of) ? 1 : 0.12];
-      case "owner": return of.owner === 0 ? ["#808080", 0.15] : [OWNERS[(of.owner - 1) % OWNERS.length], 1];
-      case "difference": return ["#a33200", other === null ? 0.05 : 0.05 + 0.95 * distance(of, other, pages)];
-      default: return [TYPES[of.type], 0.13 + (0.87 * of.used) / pages];
+      case "mixed":
+        return [isMixed(of) ? "#d55e00" : TYPES[1], isMixed(of) ? 1 : 0.12];
+      case "owner":
+        return of.owner === 0 ? ["#808080", 0.15] : [OWNERS[(of.owner - 1) % OWNERS.length], 1];
+      case "difference":
+        return ["#a33200", other === null ? 0.05 : 0.05 + 0.95 * distance(of, other, pages)];
+      default:
+        return [TYPES[of.type], 0.13 + (0.87 * of.used) / pages];
     }
   };
 
@@ -135,7 +150,9 @@ const maps = (() => {
       swatch.style.background = color;
       return swatch;
     };
-    const types = map.types.map((name, type) => [name, type]).filter(([, type]) => sides.some((_, side) => of(side).by_type[type] > 0));
+    const types = map.types
+      .map((name, type) => [name, type])
+      .filter(([, type]) => sides.some((_, side) => of(side).by_type[type] > 0));
     const rows = [
       ...types.map(([name, type]) => row(colored(TYPES[type]), name, (sum) => sum.by_type[type])),
       row("", "with no page in use", (sum) => sum.empty),
@@ -143,7 +160,12 @@ const maps = (() => {
       row("", "owned by a CPU", (sum) => sum.owned),
       row("", "pages in use", (sum) => sum.used),
     ];
-    const head = element("tr", {}, element("th", {}, "pageblocks"), ...sides.map((side) => element("th", { className: "number" }, side.name)));
+    const head = element(
+      "tr",
+      {},
+      element("th", {}, "pageblocks"),
+      ...sides.map((side) => element("th", { className: "number" }, side.name)),
+    );
     view.sums.replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
   };
 
@@ -154,14 +176,22 @@ const maps = (() => {
     if (at < 0) {
       const known = map.sides.filter((side) => side.command !== "");
       const time = (map.moments[state.moment] / 1e9).toFixed(3);
-      const command = (side) => element("p", { className: "faint" }, `Its frames under ${side.name}: `,
-        element("code", {}, `${side.command} --at ${time}s --block ${state.block}`));
+      const command = (side) =>
+        element(
+          "p",
+          { className: "faint" },
+          `Its frames under ${side.name}: `,
+          element("code", {}, `${side.command} --at ${time}s --block ${state.block}`),
+        );
       return view.frames.replaceChildren(...known.map(command));
     }
     const drawings = map.sides.map((side) => {
       const canvas = element("canvas");
       canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", `${side.name}: ${side.frames[at].map(([state, , pages]) => `${pages} ${map.states[state]}`).join("; ")}`);
+      canvas.setAttribute(
+        "aria-label",
+        `${side.name}: ${side.frames[at].map(([state, , pages]) => `${pages} ${map.states[state]}`).join("; ")}`,
+      );
       const [size, abreast] = [9, 32];
       const pen = sized(canvas, abreast * size, (map.block_pages / abreast) * size);
       let frame = 0;
@@ -228,7 +258,12 @@ const maps = (() => {
     view.slider = slider;
     view.time = element("output");
     const modes = MODES.filter(([mode]) => mode !== "difference" || view.sides.length > 1).map(([mode, about]) => {
-      const radio = element("input", { type: "radio", name: `mode-${view.number}`, value: mode, checked: mode === view.state.mode });
+      const radio = element("input", {
+        type: "radio",
+        name: `mode-${view.number}`,
+        value: mode,
+        checked: mode === view.state.mode,
+      });
       radio.addEventListener("change", () => {
         view.state.mode = mode;
         show(view);
@@ -237,12 +272,17 @@ const maps = (() => {
     });
     const jump = element("select", {}, element("option", { value: "" }, "Blocks that differ most"));
     jump.setAttribute("aria-label", "Blocks that differ most");
-    jump.append(...view.map.differing.map((block) => element("option", { value: String(block) }, `pageblock ${count(block)}`)));
+    jump.append(
+      ...view.map.differing.map((block) => element("option", { value: String(block) }, `pageblock ${count(block)}`)),
+    );
     jump.addEventListener("change", () => jump.value !== "" && move(view, Number(jump.value)));
-    return element("div", { className: "controls" },
+    return element(
+      "div",
+      { className: "controls" },
       element("label", { className: "wide" }, "Moment ", slider, view.time),
       element("fieldset", {}, element("legend", {}, "Show"), ...modes),
-      ...(view.map.differing.length > 0 && view.sides.length > 1 ? [jump] : []));
+      ...(view.map.differing.length > 0 && view.sides.length > 1 ? [jump] : []),
+    );
   };
 
   // Where a link into the page points to.
@@ -264,12 +304,19 @@ const maps = (() => {
     const cells = map.stretches.reduce((sum, stretch) => sum + stretch.blocks, 0);
     const bytes = await Promise.all(map.sides.map((side) => unpacked(side.cells)));
     const sides = map.sides.map((side, at) => ({
-      name: side.name, cells, canvas: element("canvas", { tabIndex: 0 }),
+      name: side.name,
+      cells,
+      canvas: element("canvas", { tabIndex: 0 }),
       moments: moments(new Uint8Array(bytes[at]), cells, map.moments.length),
     }));
     const view = {
-      map, number, sides, state: linked(number, map, cells),
-      sums: element("table"), readout: element("output", { className: "readout" }), frames: element("div", { className: "frames" }),
+      map,
+      number,
+      sides,
+      state: linked(number, map, cells),
+      sums: element("table"),
+      readout: element("output", { className: "readout" }),
+      frames: element("div", { className: "frames" }),
     };
     view.readout.setAttribute("aria-live", "polite");
     sides.forEach((side) => {

@@ -20,7 +20,9 @@ const copy = async (button) => {
 };
 
 const open = async () => {
-  document.querySelectorAll("button[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
+  document
+    .querySelectorAll("button[data-copy]")
+    .forEach((button) => button.addEventListener("click", () => copy(button)));
   const data = document.getElementById("data");
   if (data !== null) {
     freehold.data = JSON.parse(data.textContent);

@@ -7,13 +7,29 @@ const plots = (() => {
     dark: ["#e6e6e6", "#56b4e9", "#ff8c42", "#3fd0a0", "#e79fc8", "#f0c94a"],
   };
   // From dark to bright, for parts of a whole that have an order.
-  const STEPS = ["#00204d", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#f5dd48"];
+  const STEPS = [
+    "#00204d",
+    "#123570",
+    "#3b496c",
+    "#575d6d",
+    "#707173",
+    "#8a8678",
+    "#a59c74",
+    "#c3b369",
+    "#e1cc55",
+    "#f5dd48",
+  ];
   const DASHES = ["solid", "dashed", "dotted", [9, 3, 2, 3], [2, 2], [12, 4]];
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "arrow", "pin"];
 
   const short = (value) => {
     if (value === 0) return "0";
-    const units = [[1e9, " G"], [1e6, " M"], [1e3, " k"], [1, ""]];
+    const units = [
+      [1e9, " G"],
+      [1e6, " M"],
+      [1e3, " k"],
+      [1, ""],
+    ];
     const [size, unit] = units.find(([size]) => Math.abs(value) >= size) ?? [1, ""];
     return `${Number((value / size).toPrecision(4))}${unit}`;
   };
@@ -23,13 +39,20 @@ const plots = (() => {
 
   const color = (plot, number, dark) => {
     const steps = plot.shape === "stacked" ? STEPS : COLORS[dark ? "dark" : "light"];
-    const at = plot.shape === "stacked" ? Math.round((number * (STEPS.length - 1)) / Math.max(1, plot.lines.length - 1)) : number;
+    const at =
+      plot.shape === "stacked"
+        ? Math.round((number * (STEPS.length - 1)) / Math.max(1, plot.lines.length - 1))
+        : number;
     return steps[at % steps.length];
   };
 
   const bottom = (plot, ink) => {
     const common = { name: plot.along, nameLocation: "middle", nameGap: 26, nameTextStyle: { color: ink.faint } };
-    const axis = { axisLabel: { color: ink.faint, hideOverlap: true }, axisLine: { lineStyle: { color: ink.line } }, splitLine: { show: false } };
+    const axis = {
+      axisLabel: { color: ink.faint, hideOverlap: true },
+      axisLine: { lineStyle: { color: ink.line } },
+      splitLine: { show: false },
+    };
     if (names(plot)) return { ...common, ...axis, type: "category", data: names(plot) };
     const points = plot.lines.flatMap((line) => line.points.map((point) => point[0]));
     const ends = points.length ? { min: Math.min(...points), max: Math.max(...points) } : {};
@@ -40,13 +63,26 @@ const plots = (() => {
   const series = (plot, line, number, dark) => {
     const own = color(plot, number, dark);
     const known = plot.axis === "logarithmic" ? line.points.filter((point) => point[1] > 0) : line.points;
-    const data = names(plot) ? names(plot).map((_, at) => known.find((point) => point[0] === at)?.[1] ?? null) : known;
+    const data = names(plot)
+      ? names(plot).map((_, at) => known.find((point) => point[0] === at)?.[1] ?? null)
+      : known;
     const common = { name: line.name, data, itemStyle: { color: own }, animation: false };
     if (plot.shape === "bars") return { ...common, type: "bar" };
     const dots = { symbol: SYMBOLS[number % SYMBOLS.length], symbolSize: 6, showSymbol: known.length <= 16 };
-    const drawn = { ...common, ...dots, type: "line", lineStyle: { color: own, width: 2, type: DASHES[number % DASHES.length] } };
+    const drawn = {
+      ...common,
+      ...dots,
+      type: "line",
+      lineStyle: { color: own, width: 2, type: DASHES[number % DASHES.length] },
+    };
     if (plot.shape !== "stacked") return drawn;
-    return { ...drawn, stack: "all", showSymbol: false, lineStyle: { width: 0.5, color: own }, areaStyle: { color: own, opacity: 1 } };
+    return {
+      ...drawn,
+      stack: "all",
+      showSymbol: false,
+      lineStyle: { width: 0.5, color: own },
+      areaStyle: { color: own, opacity: 1 },
+    };
   };
 
   const option = (plot, dark) => {
@@ -57,7 +93,11 @@ const plots = (() => {
       animation: false,
       grid: { left: 8, right: 18, top: 14, bottom: 34, containLabel: true },
       // As rich text, names stay text.
-      tooltip: { trigger: "axis", renderMode: "richText", valueFormatter: (value) => (value == null ? "-" : label(plot, value)) },
+      tooltip: {
+        trigger: "axis",
+        renderMode: "richText",
+        valueFormatter: (value) => (value == null ? "-" : label(plot, value)),
+      },
       legend: { show: false },
       xAxis: bottom(plot, ink),
       yAxis: {
@@ -85,9 +125,18 @@ const plots = (() => {
       add("rect", { x: 4, y: 1, width: 20, height: 12, fill: own });
       return svg;
     }
-    const dash = { solid: "", dashed: "6 4", dotted: "2 3" }[DASHES[number % DASHES.length]] ?? DASHES[number % DASHES.length].join(" ");
+    const dash =
+      { solid: "", dashed: "6 4", dotted: "2 3" }[DASHES[number % DASHES.length]] ??
+      DASHES[number % DASHES.length].join(" ");
     add("line", { x1: 0, x2: 28, y1: 7, y2: 7, stroke: own, "stroke-width": 2, "stroke-dasharray": dash });
-    const shapes = ["M14 3a4 4 0 1 0 .01 0Z", "M10 3h8v8h-8Z", "M14 2l5 9h-10Z", "M14 2l5 5-5 5-5-5Z", "M14 2l4 9-4-2-4 2Z", "M14 12l-4-6a4 4 0 1 1 8 0Z"];
+    const shapes = [
+      "M14 3a4 4 0 1 0 .01 0Z",
+      "M10 3h8v8h-8Z",
+      "M14 2l5 9h-10Z",
+      "M14 2l5 5-5 5-5-5Z",
+      "M14 2l4 9-4-2-4 2Z",
+      "M14 12l-4-6a4 4 0 1 1 8 0Z",
+    ];
     add("path", { d: shapes[number % shapes.length], fill: own });
     return svg;
   };
@@ -113,7 +162,9 @@ const plots = (() => {
 
   // Arrow keys: the values at one place along the bottom, in words.
   const walk = (figure, plot, chart) => {
-    const places = [...new Set(plot.lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
+    const places = [...new Set(plot.lines.flatMap((line) => line.points.map((point) => point[0])))].sort(
+      (a, b) => a - b,
+    );
     const readout = figure.querySelector(".readout");
     let at = -1;
     figure.querySelector(".plot").addEventListener("keydown", (event) => {
@@ -148,7 +199,9 @@ const plots = (() => {
       return charts;
     };
     redraw(night.matches);
-    figures.forEach((figure, number) => walk(figure, all[figure.dataset.plot], { dispatchAction: (action) => charts[number].dispatchAction(action) }));
+    figures.forEach((figure, number) =>
+      walk(figure, all[figure.dataset.plot], { dispatchAction: (action) => charts[number].dispatchAction(action) }),
+    );
     night.addEventListener("change", () => redraw(night.matches));
     addEventListener("beforeprint", () => redraw(false));
     addEventListener("afterprint", () => redraw(night.matches));

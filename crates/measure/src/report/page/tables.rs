@@ -11,35 +11,49 @@ use crate::verdict::Verdict;
 
 /// A bar is drawn for changes up to this; what is larger reaches its end.
 const REACH_MAX: f64 = 1.0;
+/// So many measures are shown whatever became of them.
+const FEW: usize = 12;
 
-/// Every measure of a report, those that differ first; the rest is folded.
+/// Every measure of a report; of many, only those that are decided, and the others are folded.
 pub fn measures(report: &Report) -> Markup {
     let [a, b] = &report.sides;
-    let reach = reach(&report.groups);
-    let (differ, same): (Vec<Group>, Vec<Group>) = split(&report.groups);
-    let count: usize = same.iter().map(|group| group.measures.len()).sum();
+    let (reach, count) = (reach(&report.groups), count(&report.groups));
+    let (decided, others) = if count > FEW { split(&report.groups) } else { (report.groups.clone(), Vec::new()) };
     html! {
-        @if !report.groups.is_empty() {
+        @if count > 0 {
             h2 { "Measures" }
             p.faint { "A is " (a) ", B is " (b) "." }
-            @if !differ.is_empty() { (grid(&differ, reach)) }
-            @if count > 0 {
-                details { summary { (count) " that are the same under both" } (grid(&same, reach)) }
+            @if !decided.is_empty() { (grid(&decided, reach)) }
+            @if !others.is_empty() {
+                details {
+                    summary { "The other " (self::count(&others)) " of " (count) " measures, in which nothing is decided" }
+                    (grid(&others, reach))
+                }
             }
         }
     }
 }
 
-/// Those with something to see, and those that are the same in every case.
+fn count(groups: &[Group]) -> usize {
+    groups.iter().map(|group| group.measures.len()).sum()
+}
+
+/// Those that are decided in any case or in all, and the others.
 fn split(groups: &[Group]) -> (Vec<Group>, Vec<Group>) {
-    let part = |same: bool| {
+    let part = |decided: bool| {
         let of = |group: &Group| {
-            let measures = group.measures.iter().filter(|measure| measure.is_same() == same).cloned().collect();
+            let measures = group.measures.iter().filter(|measure| is_decided(measure) == decided).cloned().collect();
             Group { name: group.name, measures }
         };
         groups.iter().map(of).filter(|group| !group.measures.is_empty()).collect()
     };
-    (part(false), part(true))
+    (part(true), part(false))
+}
+
+fn is_decided(measure: &Measure) -> bool {
+    let pooled = measure.pooled.iter().filter_map(|pooled| pooled.verdict);
+    let mut verdicts = measure.lines.iter().filter_map(|line| line.verdict).chain(pooled);
+    verdicts.any(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))
 }
 
 /// How far the bars of a report reach: to its largest change, but not beyond [`REACH_MAX`].
@@ -232,22 +246,32 @@ mod tests {
     use crate::number::Quantity;
     use crate::verdict::Direction;
 
-    fn measure(name: &'static str, b: u64) -> Measure {
+    fn measure(name: &'static str, b: u64, verdict: Verdict) -> Measure {
         let (a, b) = (Some(Quantity::Count(100)), Some(Quantity::Count(b)));
         let change = Some(b.unwrap().value() / 100.0 - 1.0);
-        let line = Line { of: "build".to_owned(), a, b, change, verdict: Some(Verdict::Better), ..Line::default() };
+        let line = Line { of: "build".to_owned(), a, b, change, verdict: Some(verdict), ..Line::default() };
         let interval = Some((-0.5, 0.5));
         let pooled = Some(Pooled { cases: 6, change, interval, verdict: Some(Verdict::Undecided) });
         Measure { name, unit: "blocks", direction: Direction::Lower, lines: vec![line], pooled }
     }
 
     #[test]
-    fn a_change_stands_with_its_interval_and_what_is_the_same_is_folded() {
-        let groups = vec![Group { name: "contention", measures: vec![measure("locks", 75), measure("drains", 100)] }];
+    fn a_change_stands_with_its_interval() {
+        let groups = vec![Group { name: "contention", measures: vec![measure("locks", 75, Verdict::Better)] }];
         let text = measures(&Report { groups, ..Report::default() }).into_string();
-        for words in ["-25.0 %", "-50.0 % to +50.0 %", "undecided", "1 that are the same", "left:0.0%;width:100.0%"] {
+        for words in ["-25.0 %", "-50.0 % to +50.0 %", "undecided", "left:25.0%"] {
             assert!(text.contains(words), "{words} in {text}");
         }
+        assert!(!text.contains("<details>"), "{text}");
+    }
+
+    #[test]
+    fn of_many_those_that_are_decided_come_first_and_the_rest_is_folded() {
+        let mut of_one = vec![measure("drains", 100, Verdict::NoDifference); FEW];
+        of_one.push(measure("locks", 75, Verdict::Worse));
+        let groups = vec![Group { name: "contention", measures: of_one }];
+        let text = measures(&Report { groups, ..Report::default() }).into_string();
+        assert!(text.contains("The other 12 of 13 measures"), "{text}");
         assert!(text.find("locks") < text.find("<details>") && text.find("<details>") < text.find("drains"));
     }
 

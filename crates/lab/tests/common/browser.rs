@@ -1,0 +1,132 @@
+//! A page in a real browser: Chromium without a window, spoken to in its own protocol over the loopback interface.
+//!
+//! The browser listens on a port of its choice, and says on stderr which; it ends with the value that started it.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tungstenite::stream::MaybeTlsStream;
+use tungstenite::{Message, WebSocket, connect};
+
+/// Names of the program.
+const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
+/// What it says before where it listens.
+const LISTENS: &str = "DevTools listening on ";
+
+/// A page that is open.
+pub struct Page {
+    browser: Child,
+    _folder: TempDir,
+    socket: WebSocket<MaybeTlsStream<TcpStream>>,
+    session: Value,
+    asked: u64,
+}
+
+/// Where the browser is; nowhere on machines without one, where the caller leaves its test out. A gate has one.
+pub fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let found =
+        std::env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name))).find(|at| at.is_file());
+    assert!(found.is_some() || std::env::var_os("CI").is_none(), "the gate installs Chromium");
+    found
+}
+
+impl Page {
+    /// Opens a file in a window of this many pixels, and waits until the page says that it is ready.
+    pub fn open(program: &Path, file: &str, width: u32, height: u32) -> Page {
+        let folder = TempDir::new().expect("a temporary folder can be made");
+        let mut browser = Command::new(program)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"])
+            .arg(format!("--user-data-dir={}", folder.path().display()))
+            .arg(format!("--window-size={width},{height}"))
+            .arg("about:blank")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the browser starts");
+        let (socket, _) = connect(address(&mut browser)).expect("the browser listens");
+        let mut page = Page { browser, _folder: folder, socket, session: Value::Null, asked: 0 };
+        let target = page.call("Target.createTarget", &json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = page.call("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
+        page.session = attached["sessionId"].clone();
+        page.call("Page.enable", &json!({}));
+        page.call("Page.navigate", &json!({ "url": format!("file://{file}") }));
+        while page.next()["method"] != "Page.loadEventFired" {}
+        page.evaluate(
+            "new Promise((done) => {
+                const look = () => (window.freehold?.ready ? done(true) : setTimeout(look, 10));
+                look();
+            })",
+        );
+        page
+    }
+
+    /// What an expression in the page comes to; promises are waited for.
+    pub fn evaluate(&mut self, expression: &str) -> Value {
+        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let answer = self.call("Runtime.evaluate", &asked);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer:#}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Presses a key of this name and number, as a person would.
+    pub fn press(&mut self, key: &str, code: u32) {
+        for kind in ["keyDown", "keyUp"] {
+            let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            self.call("Input.dispatchKeyEvent", &event);
+        }
+    }
+
+    /// Makes it dark, or light.
+    pub fn color_scheme(&mut self, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// A call in the browser's protocol, and its answer; events that come in between are passed over.
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.asked += 1;
+        let mut request = json!({ "id": self.asked, "method": method, "params": params });
+        if !self.session.is_null() {
+            request["sessionId"] = self.session.clone();
+        }
+        self.socket.send(Message::text(request.to_string())).expect("the browser listens");
+        loop {
+            let answer = self.next();
+            if answer["id"] == self.asked {
+                assert!(answer["error"].is_null(), "{method}: {answer:#}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// The next that the browser says: an answer or an event.
+    fn next(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.socket.read().expect("the browser answers") {
+                return serde_json::from_str(&text).expect("the browser speaks JSON");
+            }
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.browser.kill();
+        let _ = self.browser.wait();
+    }
+}
+
+/// Where the browser listens; what else it says is read and forgotten.
+fn address(browser: &mut Child) -> String {
+    let mut lines = BufReader::new(browser.stderr.take().expect("it was piped")).lines().map_while(Result::ok);
+    let address = lines.find_map(|line| line.strip_prefix(LISTENS).map(str::to_owned));
+    thread::spawn(move || lines.for_each(drop));
+    address.expect("the browser says where it listens")
+}
