@@ -3,8 +3,8 @@
 //! Rows go to six observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
 //! and compaction, [`map`] fills pageblocks if somebody wants to see them. The [`machine`] and the [`course`] come from
-//! the facts alone; [`heaps`] from these and the census. Memory grows with the frames that the recording names (16 bytes
-//! each), not with its length.
+//! the facts alone; [`heaps`] from these and the census. Memory grows with the frames that the recording names (16
+//! bytes each), not with its length.
 
 mod census;
 mod course;

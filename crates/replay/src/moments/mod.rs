@@ -1,8 +1,9 @@
 //! The course of a replay: what the engine's memory is like at moments on the way, for whoever wants to see it.
 //!
-//! Sums are cheap: free blocks by order, and what the counters say. A map has every pageblock. It is counted once, frame
-//! by frame; from then on only blocks that were touched since the last moment are counted again ([`touched`](super::touched)), and all
-//! others stay as they were but for their type and their owner, which can change without them.
+//! Sums are cheap: free blocks by order, and what the counters say. A map has every pageblock. It is counted once,
+//! frame by frame; from then on only blocks that were touched since the last moment are counted again
+//! ([`touched`](super::touched)), and all others stay as they were but for their type and their owner, which can change
+//! without them.
 
 mod cells;
 

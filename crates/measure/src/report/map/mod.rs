@@ -1,9 +1,9 @@
 //! The memory map: every pageblock of a machine, moment by moment, as A left it and as B did.
 //!
 //! A pageblock is a *cell*: its type, how many of its pages are in use, how many of these can be moved, and which CPU
-//! owns it. Cells are in the order of addresses. Below the cells are frames, of those blocks in which A and B end up most
-//! different. A page for browsers draws it ([`packed`]), a terminal prints one moment of it ([`terminal`]), and JSON has
-//! the sums of each moment.
+//! owns it. Cells are in the order of addresses. Below the cells are frames, of those blocks in which A and B end up
+//! most different. A page for browsers draws it ([`packed`]), a terminal prints one moment of it ([`terminal`]), and
+//! JSON has the sums of each moment.
 
 pub mod frames;
 pub mod packed;
@@ -130,9 +130,9 @@ impl MemoryMap {
     /// How to read it.
     pub fn caption(&self) -> String {
         format!(
-            "Each cell is a pageblock of {} pages, in the order of addresses: its colour is its type, how dark it is says how \
-             many of its pages are in use, and a dot marks a block with pages that can be moved and pages that cannot. Move \
-             the slider to see another moment, point at a cell or use the arrow keys to see what it holds.",
+            "Each cell is a pageblock of {} pages, in the order of addresses. Its colour is its type; how strong that is \
+             says how many of its pages are in use; a dot marks a block with pages that can be moved and pages that \
+             cannot. Move the slider to see another moment; click a cell, or use the arrow keys, to see what it holds.",
             self.block_pages
         )
     }

@@ -1,7 +1,7 @@
 //! A map as a page holds it: what changed from moment to moment, squeezed.
 //!
-//! Of each cell there are seven bytes: its type, then pages in use, movable ones and owner, the lower byte first. Bytes of
-//! one kind lie together, a plane of all cells each, and each plane of a moment is combined with that of the moment
+//! Of each cell there are seven bytes: its type, then pages in use, movable ones and owner, the lower byte first. Bytes
+//! of one kind lie together, a plane of all cells each, and each plane of a moment is combined with that of the moment
 //! before by exclusive or. Most of memory stays as it was, so nearly all is zero, and 64 moments of 64 GiB fit.
 
 use std::io::Write;
@@ -36,7 +36,13 @@ pub fn of(map: &MemoryMap) -> Value {
 fn of_side(side: &Side, differing: &[usize]) -> Value {
     let frames: Vec<Vec<[u16; 3]>> = differing.iter().map(|&block| runs(side, block)).collect();
     let sums: Vec<Sums> = side.cells.iter().map(|cells| Sums::of(cells)).collect();
-    json!({ "name": side.name, "command": side.command, "cells": BASE64_STANDARD.encode(squeezed(&side.cells)), "sums": sums, "frames": frames })
+    json!({
+        "name": side.name,
+        "command": side.command,
+        "cells": BASE64_STANDARD.encode(squeezed(&side.cells)),
+        "sums": sums,
+        "frames": frames,
+    })
 }
 
 /// State, order and number of pages of each run.

@@ -1,8 +1,8 @@
 //! A map at a terminal: one moment of it, and the frames of one block.
 //!
-//! A character stands for as many blocks as it must so that the map fits. In colour, its colour is the type that most of
-//! these blocks have, and how dense it is says how many pages are in use. Without colour it is that type's letter, small
-//! where less than half is in use, and a dot where nothing is.
+//! A character stands for as many blocks as it must so that the map fits. In colour, its colour is the type that most
+//! of these blocks have, and how dense it is says how many pages are in use. Without colour it is that type's letter,
+//! small where less than half is in use, and a dot where nothing is.
 
 use super::frames::{FrameState, Run};
 use super::{ABSENT, Cell, MemoryMap, Side, Sums, TYPES};

@@ -127,7 +127,8 @@ const maps = (() => {
     const of = cell(side, state.moment, state.block);
     const owner = of.owner === 0 ? "nobody's" : `owned by CPU ${of.owner - 1}`;
     const type = map.types[of.type] ?? "not there";
-    return `${side.name}: ${type}, ${of.used} of ${map.block_pages} pages in use, ${of.movable} of them movable, ${owner}`;
+    const pages = `${of.used} of ${map.block_pages} pages in use, ${of.movable} of them movable`;
+    return `${side.name}: ${type}, ${pages}, ${owner}`;
   };
 
   const describe = (view) => {

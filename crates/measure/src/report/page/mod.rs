@@ -3,8 +3,8 @@
 //!
 //! One file with nothing beside it, which asks no network for anything (its security policy forbids it), to be mailed
 //! or put up as it is. Tables and sentences are there without a script, so that it can be printed and searched; what is
-//! drawn is drawn by the reader's browser out of the numbers ([`data`]), by Apache ECharts ([`library`]). Texts come from
-//! recordings of anybody's: all of them are escaped, here by the templates and there by being set as text.
+//! drawn is drawn by the reader's browser out of the numbers ([`data`]), by Apache ECharts ([`library`]). Texts come
+//! from recordings of anybody's: all of them are escaped, here by the templates and there by being set as text.
 
 mod data;
 mod library;

@@ -35,6 +35,8 @@ const open = async () => {
     document.head.append(script);
     freehold.charts = plots.start(freehold.data.plots);
   }
+  // In milliseconds since the page began to load.
+  freehold.opened = performance.now();
   freehold.ready = true;
 };
 

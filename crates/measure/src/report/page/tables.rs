@@ -26,7 +26,7 @@ pub fn measures(report: &Report) -> Markup {
             @if !decided.is_empty() { (grid(&decided, reach)) }
             @if !others.is_empty() {
                 details {
-                    summary { "The other " (self::count(&others)) " of " (count) " measures, in which nothing is decided" }
+                    summary { "The other " (self::count(&others)) " of " (count) " measures: nothing is decided in them" }
                     (grid(&others, reach))
                 }
             }
@@ -126,7 +126,10 @@ fn case(line: &Line, name: Option<&Markup>, reach: f64) -> Markup {
             td.number { (quantity(line.b)) }
             td.number { (with_interval(line.change, line.interval)) }
             td { (bar(line.change, line.interval, reach)) }
-            @if line.error.is_some() { td.faint { "not judged: the replay is too far off" } } @else { (judged(line.verdict)) }
+            @match line.error {
+                Some(_) => td.faint { "not judged: the replay is too far off" },
+                None => (judged(line.verdict)),
+            }
         }
     }
 }
