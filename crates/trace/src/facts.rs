@@ -75,6 +75,9 @@ pub struct Facts {
     /// Heaps of the command, and of what it started, whose malloc is Freehold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heaps: Vec<HeapFacts>,
+    /// What made a flight recorder keep this recording; `None` of any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flight: Option<FlightFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
 }
@@ -89,6 +92,36 @@ impl Facts {
     pub fn task_name(&self, task: u32) -> &str {
         self.tasks.get(task as usize).map_or("", |task| task.name.as_str())
     }
+}
+
+/// What made a flight recorder keep a recording, and how its start state was rebuilt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlightFacts {
+    /// What happened, in order of time; the first of them made it keep the recording.
+    pub triggers: Vec<TriggerFacts>,
+    /// Nanoseconds before the end that it was to keep.
+    pub asked: u64,
+    /// Frames whose first event told what they were at the start.
+    pub told: u64,
+    /// Blocks that somebody took without an event.
+    pub taken_silently: u64,
+    /// Blocks that somebody gave back without an event.
+    pub returned_silently: u64,
+    /// Frames that are not at the end what their last event made them.
+    pub ended_otherwise: u64,
+    /// Pages that compaction moved, no event says where to.
+    pub moved: u64,
+}
+
+/// Something that a flight recorder waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TriggerFacts {
+    /// `allocstall`, `failure`, `thp-failure`, `psi`, or `asked`.
+    pub what: String,
+    /// Nanoseconds since the recording started when it was noticed.
+    pub time: u64,
 }
 
 /// A task that fired at least one event.

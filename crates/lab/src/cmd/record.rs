@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use freehold_capture::{Names, Plan, SeenHeap, Summary, Watch};
 use freehold_heapmap::{Seen, Watcher};
 use freehold_measure::terminal::{Style, wrapped};
@@ -14,7 +15,11 @@ use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::events::EventsArgs;
+use super::flight::{Common, FlightArgs};
 use crate::error::Error;
+
+/// The file that is written where nobody names one.
+const RECORDING: &str = "recording.parquet";
 
 /// Arguments of `freehold record`.
 #[derive(Debug, Args)]
@@ -22,17 +27,23 @@ use crate::error::Error;
     sudo freehold record -- make -j8            record a build\n  \
     sudo freehold record --duration 60          record the machine for a minute\n  \
     sudo freehold record --out web.parquet      record until Ctrl-C\n  \
-    sudo freehold record --events compaction -- ./load   and what compaction did\n\n\
+    sudo freehold record --events compaction -- ./load   and what compaction did\n  \
+    sudo freehold record --flight 60s --on allocstall,psi=10% --out /var/lib/freehold\n                                              \
+    keep the last minute, and write it whenever something happens\n\n\
     The recording holds frame numbers, sizes, times, and counters, but no contents of memory. Names of \
     programs outside the command are stored as `other`, so that a recording can be shown around.")]
 pub struct RecordArgs {
-    /// The recording to write; an older one of this name is replaced once the new one is whole
-    #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
+    /// The recording to write; an older one of this name is replaced once the new one is whole. With --flight a folder,
+    /// or a name with {time} in it
+    #[arg(long, short, value_name = "FILE", default_value = RECORDING, default_value_if("flight", ArgPredicate::IsPresent, "."))]
     out: PathBuf,
 
     /// Stop after so many seconds, even if the command still runs (it is then told to end, by SIGTERM)
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
+
+    #[command(flatten)]
+    flight: FlightArgs,
 
     #[command(flatten)]
     events: EventsArgs,
@@ -46,7 +57,7 @@ pub struct RecordArgs {
     quiet: bool,
 
     /// Size of the kernel's ring for each CPU [default: what suits the machine's memory, 1 to 32 MiB]
-    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..=4 << 20))]
+    #[arg(long, value_name = "KIB", conflicts_with = "flight", value_parser = clap::value_parser!(u64).range(64..=4 << 20))]
     ring: Option<u64>,
 
     /// Folder for raw events during the run, about 32 bytes each [default: that of the recording]
@@ -69,6 +80,9 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Records, and says on stderr what came of it: stdout belongs to the command.
 pub fn run(args: RecordArgs) -> Result<(), Error> {
+    if args.flight.is_asked() {
+        return args.fly();
+    }
     let plan = args.plan();
     let mut watch = Line::new(args.quiet || !io::stderr().is_terminal());
     let summary = freehold_capture::record(&plan, &mut watch)?;
@@ -81,6 +95,20 @@ pub fn run(args: RecordArgs) -> Result<(), Error> {
 }
 
 impl RecordArgs {
+    /// Keeps the last minute until something happens.
+    fn fly(self) -> Result<(), Error> {
+        let common = Common {
+            out: self.out,
+            duration: self.duration,
+            command: self.command,
+            events: self.events.sets().collect(),
+            names: if self.all_names { Names::All } else { Names::Command },
+            spool: self.spool,
+            quiet: self.quiet,
+        };
+        self.flight.run(common)
+    }
+
     fn plan(&self) -> Plan {
         Plan {
             out: self.out.clone(),
@@ -119,7 +147,8 @@ fn told(summary: &Summary, out: &Path) -> String {
     text
 }
 
-fn lost(events: u64) -> String {
+/// Whether events were lost.
+pub(super) fn lost(events: u64) -> String {
     match events {
         0 => "no event was lost".to_owned(),
         _ => format!("{} EVENTS WERE LOST; give a larger --ring", HumanCount(events)),
