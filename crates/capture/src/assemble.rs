@@ -27,6 +27,7 @@ use super::rebuild::{Rebuilt, Tally};
 use super::reconcile::Frames;
 use super::reported::{self, Found, Record};
 use super::run::{Opening, Run};
+use super::stacks::Stacks;
 use super::state::StateRows;
 use super::tasks::Names;
 use super::zones::Zones;
@@ -100,7 +101,7 @@ impl<'run> Assembler<'run> {
         let start = start.rows(&cached, &allocated);
         notes.push(self.buddyinfo_note(&start)?);
         push_all(&mut writer, start)?;
-        self.write_events(&mut writer)?;
+        let stacks = self.write_events(&mut writer)?;
         push_all(&mut writer, end.rows(&[], &[]))?;
         let run = &*self.run;
         facts.duration = duration;
@@ -114,6 +115,9 @@ impl<'run> Assembler<'run> {
         facts.heaps = run.heaps.since(moment);
         facts.notes = notes;
         facts.flight = run.flight.clone();
+        if let Some((period, _)) = run.formats.stacks {
+            facts.stacks = Some(stacks.facts(period)?);
+        }
         self.zones.describe(&run.samples, moment, &mut facts)?;
         let summary = Summary {
             events,
@@ -242,16 +246,20 @@ impl<'run> Assembler<'run> {
         Ok(Findings { start, end, cached, allocated, votes, events, irregularities, notes })
     }
 
-    /// The second pass.
-    fn write_events(&mut self, writer: &mut Writer) -> Result<(), CaptureError> {
+    /// The second pass; says what stacks there were.
+    fn write_events(&mut self, writer: &mut Writer) -> Result<Stacks, CaptureError> {
         let Run { spool, start, end, pages, tasks, .. } = &mut *self.run;
         let (start, end) = (start.moment(), end.scan.end);
         let patience = &mut self.patience;
         let merge = Merge::new(spool, &self.decoder, pages, start);
+        let mut stacks = Stacks::default();
         merge.for_each(|time, item| {
             patience.check()?;
             match item {
                 Item::Row(pid, row) if (start + 1..=end).contains(&time) => {
+                    if row.kind == Kind::Alloc {
+                        stacks.allocated(pid, &row);
+                    }
                     let mut row = Row { time: time - start, task: tasks.index(pid), ..row };
                     if row.kind.names_task() {
                         // The kernel's number of another thread; ids fit 32 bits.
@@ -259,13 +267,16 @@ impl<'run> Assembler<'run> {
                     }
                     writer.push(&row)?;
                 }
-                Item::Row(..) => {}
+                Item::Stack { cpu, pid, addresses } if (start + 1..=end).contains(&time) => {
+                    stacks.sampled(cpu, pid, tasks.index(pid), addresses);
+                }
+                Item::Row(..) | Item::Stack { .. } => {}
                 Item::Born { parent, child, name } => tasks.born(parent, child, &name),
                 Item::Renamed { pid, name } => tasks.renamed(pid, &name),
             }
             Ok(())
         })?;
-        Ok(())
+        Ok(stacks)
     }
 }
 
@@ -362,3 +373,7 @@ impl Patience<'_> {
         self.interrupts.check()
     }
 }
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

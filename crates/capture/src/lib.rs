@@ -39,6 +39,7 @@ mod scan;
 mod settings;
 mod snapshot;
 mod spool;
+mod stacks;
 mod state;
 mod tasks;
 mod tracefs;
@@ -76,6 +77,8 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// Events to record besides the usual ones.
     pub events: Vec<EventSet>,
+    /// Take a stack of one frame in so many that are allocated, a power of two.
+    pub stacks: Option<u64>,
     /// Whose names are kept.
     pub names: Names,
     /// KiB of ring for each CPU, if the user wants other than what suits the machine.

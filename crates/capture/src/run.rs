@@ -186,7 +186,7 @@ impl Stage {
         instance.write("trace_clock", "mono")?;
         // The names that ftrace would collect at each context switch come with the task events.
         let _ = instance.write("options/record-cmd", "0");
-        let formats = events::enable(&instance, &plan.events)?;
+        let formats = events::enable(&instance, &plan.events, plan.stacks)?;
         let wanted = plan.ring_kib.unwrap_or_else(|| machine.ring_kib());
         let ring_kib = instance.size_ring(wanted)?;
         let rings = Rings {

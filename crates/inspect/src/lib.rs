@@ -2,7 +2,7 @@
 //!
 //! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction. The [`machine`] comes from the facts alone; [`heaps`] from these and the census. Memory grows with
+//! and compaction. The [`machine`] comes from the facts alone; [`heaps`] from these and the census, [`stacks`] from the facts. Memory grows with
 //! the frames that the recording names (16 bytes each), not with its length.
 
 mod census;
@@ -19,6 +19,7 @@ mod pressure;
 mod report;
 pub mod runs;
 mod sections;
+mod stacks;
 mod start;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ use pairing::{Pairing, PairingReport};
 use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
 use sections::{SectionReport, Sections};
 use serde::Serialize;
+use stacks::StackRow;
 
 /// Everything that `freehold inspect` tells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -87,6 +89,9 @@ pub struct Inspection {
     /// Heaps of the command and of what it started, whose malloc is Freehold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heaps: Vec<HeapRow>,
+    /// Who allocated, by stack, of a sample; empty where none was taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackRow>,
     /// The busiest tasks.
     pub tasks: Vec<TaskRow>,
 }
@@ -182,6 +187,7 @@ impl Inspector {
             vmstat: machine::vmstat(facts),
             vmstat_names: facts.vmstat_names.clone(),
             heaps: heaps::rows(facts, &self.census),
+            stacks: stacks::rows(facts),
             tasks: self.census.tasks(facts),
         }
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stacks::StackFacts;
+
 /// Key of the file metadata under which the facts stand.
 pub const METADATA_KEY: &str = "freehold.facts";
 
@@ -78,6 +80,9 @@ pub struct Facts {
     /// What made a flight recorder keep this recording; `None` of any other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flight: Option<FlightFacts>,
+    /// Who allocated; `None` where nobody asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<StackFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
 }

@@ -61,6 +61,8 @@ pub struct FlightPlan {
     pub command: Vec<OsString>,
     /// Events to record besides the usual ones.
     pub events: Vec<EventSet>,
+    /// Take a stack of one frame in so many that are allocated, a power of two.
+    pub stacks: Option<u64>,
     /// Whose names are kept.
     pub names: Names,
     /// The folder for raw events while a recording is written.

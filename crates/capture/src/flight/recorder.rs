@@ -86,7 +86,7 @@ impl<'a> Recorder<'a> {
         instance.write("trace_clock", "mono")?;
         instance.write("options/overwrite", "1")?;
         let _ = instance.write("options/record-cmd", "0");
-        let formats = events::enable(&instance, &plan.events)?;
+        let formats = events::enable(&instance, &plan.events, plan.stacks)?;
         let ring_kib = instance.size_ring(ring_kib(plan.memory, machine))?;
         let rings = Rings {
             cpus: machine.cpus.clone(),

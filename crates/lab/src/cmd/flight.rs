@@ -55,6 +55,7 @@ pub struct Common {
     pub duration: Option<Duration>,
     pub command: Vec<OsString>,
     pub events: Vec<EventSet>,
+    pub stacks: Option<u64>,
     pub names: Names,
     pub spool: Option<PathBuf>,
     pub quiet: bool,
@@ -91,6 +92,7 @@ impl FlightArgs {
             duration: common.duration,
             command: common.command,
             events: common.events,
+            stacks: common.stacks,
             names: common.names,
         })
     }

@@ -48,6 +48,10 @@ pub struct RecordArgs {
     #[command(flatten)]
     events: EventsArgs,
 
+    /// Take the kernel's stack of one page in N that are allocated, a power of two: who allocates
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256", value_parser = period)]
+    stacks: Option<u64>,
+
     /// Keep the names of all tasks, not only those of the command and its descendants
     #[arg(long)]
     all_names: bool,
@@ -78,6 +82,12 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads of how many pages one is sampled.
+fn period(text: &str) -> Result<u64, String> {
+    let period = text.parse().ok().filter(|period: &u64| period.is_power_of_two() && *period <= 1 << 20);
+    period.ok_or_else(|| format!("`{text}` is no power of two from 1 to 2^20, as in --stacks=256"))
+}
+
 /// Records, and says on stderr what came of it: stdout belongs to the command.
 pub fn run(args: RecordArgs) -> Result<(), Error> {
     if args.flight.is_asked() {
@@ -102,6 +112,7 @@ impl RecordArgs {
             duration: self.duration,
             command: self.command,
             events: self.events.sets().collect(),
+            stacks: self.stacks,
             names: if self.all_names { Names::All } else { Names::Command },
             spool: self.spool,
             quiet: self.quiet,
@@ -115,6 +126,7 @@ impl RecordArgs {
             duration: self.duration,
             command: self.command.clone(),
             events: self.events.sets().collect(),
+            stacks: self.stacks,
             names: if self.all_names { Names::All } else { Names::Command },
             ring_kib: self.ring,
             spool: self.spool.as_deref().unwrap_or(folder_of(&self.out)).to_path_buf(),
