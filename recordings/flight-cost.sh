@@ -1,13 +1,13 @@
 #!/bin/bash
 # What a flight recorder costs a cargo build: CPU time of the same build with and without `freehold record --flight`
 # running beside it, in pairs whose order alternates. As root, from anywhere, with nothing else running. PAIRS says how
-# many (default 8); arguments go to `freehold record --flight`.
+# many (default 40); arguments go to `freehold record --flight`.
 #
-# The CPU time is that of the build, user and system, so it holds what tracing adds to each page event; the recorder's
+# The build is a short one, so that what else the machine does is alike in both builds of a pair. The CPU time is that of the build, user and system, so it holds what tracing adds to each page event; the recorder's
 # own CPU time and memory are shown beside it. The interval is Student's, of the mean of the pairs' changes, at 95 %.
 set -eu
 cd "$(dirname "$0")/.."
-pairs=${PAIRS:-8}
+pairs=${PAIRS:-40}
 
 if [ -z "${FREEHOLD:-}" ]; then
     cargo build --release -p freehold-lab
@@ -23,7 +23,7 @@ export CARGO_TARGET_DIR=$work/target
 build() {
     rm -rf "$CARGO_TARGET_DIR"
     TIMEFORMAT='%U %S'
-    { time cargo build --quiet --offline -p serde_derive -p serde_json --config "$unoptimised" 2>/dev/null; } 2>&1 |
+    { time cargo build --quiet --offline -p quote -p serde_core --config "$unoptimised" 2>/dev/null; } 2>&1 |
         awk '{ print $1 + $2 }'
 }
 
@@ -44,8 +44,9 @@ echo "pair  without (s)  with (s)  change (%)  recorder (s)  recorder (MiB)"
 for pair in $(seq "$pairs"); do
     if [ $((pair % 2)) = 0 ]; then plain=$(build) && with "$@"; else with "$@" && plain=$(build); fi
     echo "$pair $plain $traced $own $resident"
-done | tee "$work/pairs" |
-    awk '{ printf "%4d  %11.2f  %8.2f  %10.1f  %12.2f  %14.1f\n", $1, $2, $3, ($3 / $2 - 1) * 100, $4, $5; fflush() }'
+done | tee "$work/pairs" | while read -r pair; do echo "$pair" |
+    awk '{ printf "%4d  %11.2f  %8.2f  %10.1f  %12.2f  %14.1f\n", $1, $2, $3, ($3 / $2 - 1) * 100, $4, $5 }'
+done
 grep -ao '[0-9.]* MiB on' "$work/said" | sed 's/ on/ of rings/'
 awk 'BEGIN {
         split("12.71 4.30 3.18 2.78 2.57 2.45 2.36 2.31 2.26 2.23 2.20 2.18 2.16 2.14 2.13 2.12 2.11 2.10 2.09", student)

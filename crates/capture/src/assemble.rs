@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use freehold_trace::Writer;
 use freehold_trace::event::{Kind, Row};
-use freehold_trace::facts::Facts;
+use freehold_trace::facts::{Facts, FlightFacts};
 use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
 
@@ -53,6 +53,8 @@ pub struct Findings {
     pub events: u64,
     /// What is wrong with the streams.
     pub irregularities: Irregularities,
+    /// What was counted, if the start state was rebuilt.
+    pub tally: Tally,
     /// How the start state is known, and how well.
     pub notes: Vec<String>,
 }
@@ -87,7 +89,7 @@ impl<'run> Assembler<'run> {
     /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
     pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
         let found = self.survey()?;
-        let Findings { start, end, cached, allocated, votes, events, irregularities, .. } = found;
+        let Findings { start, end, cached, allocated, votes, events, irregularities, tally, .. } = found;
         let mut notes = std::mem::take(&mut self.run.notes);
         notes.extend(found.notes);
         notes.extend(offline_note(start.offline(), end.offline()));
@@ -114,7 +116,14 @@ impl<'run> Assembler<'run> {
         facts.caches_end = caches::with_sheaves(&run.end.texts.slabinfo);
         facts.heaps = run.heaps.since(moment);
         facts.notes = notes;
-        facts.flight = run.flight.clone();
+        facts.flight = run.flight.clone().map(|flight| FlightFacts {
+            told: tally.told,
+            taken_silently: tally.taken_silently,
+            returned_silently: tally.returned_silently,
+            ended_otherwise: tally.ended_otherwise,
+            moved: tally.moved,
+            ..flight
+        });
         if let Some((period, _)) = run.formats.stacks {
             facts.stacks = Some(stacks.facts(period)?);
         }
@@ -196,8 +205,8 @@ impl<'run> Assembler<'run> {
         let mut notes = vec![scan_note("start", start_state, &start), scan_note("end", end_state, &end)];
         notes.extend(first_events_notes(&first_events));
         notes.extend(reported_note(reported));
-        let FirstEvents { cached, allocated, .. } = first_events;
-        Ok(Findings { start, end, cached, allocated, votes, events, irregularities, notes })
+        let (FirstEvents { cached, allocated, .. }, tally) = (first_events, Tally::default());
+        Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
     }
 
     /// The first pass where memory was looked at at the end alone.
@@ -236,14 +245,7 @@ impl<'run> Assembler<'run> {
         let start = rebuilt.words(&end);
         let notes = vec![rebuilt_note(rebuilt.tally, events), scan_note("end", end_state, &end)];
         let Rebuilt { cached, allocated, tally, .. } = rebuilt;
-        if let Some(flight) = &mut self.run.flight {
-            flight.told = tally.told;
-            flight.taken_silently = tally.taken_silently;
-            flight.returned_silently = tally.returned_silently;
-            flight.ended_otherwise = tally.ended_otherwise;
-            flight.moved = tally.moved;
-        }
-        Ok(Findings { start, end, cached, allocated, votes, events, irregularities, notes })
+        Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
     }
 
     /// The second pass; says what stacks there were.

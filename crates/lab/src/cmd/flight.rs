@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use freehold_capture::{EventSet, Files, FlightPlan, Happening, Names, Summary, Trigger, fly};
-use freehold_measure::terminal::{Style, wrapped};
+use freehold_measure::terminal::printable;
 use freehold_sim::plan::Bytes;
 use indicatif::{HumanBytes, HumanCount};
 
-use super::record::lost;
 use crate::error::Error;
 
 /// Arguments of a flight recorder.
@@ -73,7 +72,8 @@ impl FlightArgs {
         let plan = self.plan(common)?;
         fly(&plan, &mut |happening| {
             if !quiet {
-                eprint!("{}", wrapped(&told(happening, &plan), Style::PLAIN));
+                // A line each, however long: they are read in logs.
+                eprintln!("{}", printable(&told(happening, &plan)));
             }
         })?;
         Ok(())
@@ -124,13 +124,16 @@ fn written(path: &Path, summary: &Summary, passed_over: u64) -> String {
         0 => String::new(),
         count => format!("; {count} triggers since the file before came too soon for one of their own"),
     };
+    let lost = match summary.lost {
+        0 => String::new(),
+        events => format!("; {} EVENTS WERE LOST", HumanCount(events)),
+    };
     format!(
-        "freehold: wrote {}: {} events in {:.1} s, {}; {}{passed_over}",
+        "freehold: wrote {}: {} events in {:.1} s, {}{lost}{passed_over}",
         path.display(),
         HumanCount(summary.events),
         summary.duration.as_secs_f64(),
         HumanBytes(bytes),
-        lost(summary.lost),
     )
 }
 

@@ -159,8 +159,7 @@ fn told(summary: &Summary, out: &Path) -> String {
     text
 }
 
-/// Whether events were lost.
-pub(super) fn lost(events: u64) -> String {
+fn lost(events: u64) -> String {
     match events {
         0 => "no event was lost".to_owned(),
         _ => format!("{} EVENTS WERE LOST; give a larger --ring", HumanCount(events)),
