@@ -33,6 +33,8 @@ use super::tasks::Names;
 use super::zones::Zones;
 use super::{Summary, Watch};
 
+/// Orders that a row can have.
+const FREE_ORDERS: usize = 64;
 /// Events between two looks at Ctrl-C and two moves of the progress bar.
 const STRIDE: u64 = 1 << 18;
 
@@ -100,11 +102,14 @@ impl<'run> Assembler<'run> {
         let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
         let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
         notes.push(format!("pageblock types at the start: {}; at the end: {}", start.types(), end.types()));
-        let start = start.rows(&cached, &allocated);
-        notes.push(self.buddyinfo_note(&start)?);
-        push_all(&mut writer, start)?;
+        let mut cut = vec![0; FREE_ORDERS];
+        start.for_each(&cached, &allocated, |row| {
+            cut[usize::from(row.order)] += u64::from(row.kind == Kind::StartFree);
+            writer.push(&row)
+        })?;
+        notes.push(self.buddyinfo_note(cut)?);
         let stacks = self.write_events(&mut writer)?;
-        push_all(&mut writer, end.rows(&[], &[]))?;
+        end.for_each(&[], &[], |row| writer.push(&row))?;
         let run = &*self.run;
         facts.duration = duration;
         facts.lost = run.lost;
@@ -142,16 +147,13 @@ impl<'run> Assembler<'run> {
     }
 
     /// How the free blocks cut out of page flags compare with the kernel's own count a moment later.
-    fn buddyinfo_note(&self, start: &[Row]) -> Result<String, CaptureError> {
+    fn buddyinfo_note(&self, mut cut: Vec<u64>) -> Result<String, CaptureError> {
         let mut counted: Vec<u64> = Vec::new();
         for zone in parse_buddyinfo(&self.run.samples.all[0].buddyinfo)? {
             counted.resize(counted.len().max(zone.free.len()), 0);
             counted.iter_mut().zip(zone.free).for_each(|(sum, count)| *sum += count);
         }
-        let mut cut = vec![0u64; counted.len()];
-        for row in start.iter().filter(|row| row.kind == Kind::StartFree) {
-            cut[usize::from(row.order)] += 1;
-        }
+        cut.truncate(counted.len());
         Ok(if cut == counted {
             "free blocks at the start: those cut out of page flags equal buddyinfo at every order".to_owned()
         } else {
@@ -280,10 +282,6 @@ impl<'run> Assembler<'run> {
         })?;
         Ok(stacks)
     }
-}
-
-fn push_all(writer: &mut Writer, rows: impl IntoIterator<Item = Row>) -> Result<(), CaptureError> {
-    rows.into_iter().try_for_each(|row| writer.push(&row)).map_err(CaptureError::from)
 }
 
 /// How far from one moment a scan was, and what was done about it.

@@ -55,9 +55,7 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     }
     let rows = StateRows::of(Moment::Start, 0, frames, Votes::new(zones.pageblock_order()).first(), &zones.start);
     facts.notes.push(format!("pageblock types: {}", rows.types()));
-    for row in rows.rows(&[], &[]) {
-        writer.push(&row)?;
-    }
+    rows.for_each(&[], &[], |row| writer.push(&row))?;
     facts.settings = settings::read();
     facts.caches_start = caches::with_sheaves(&state.texts.slabinfo);
     facts.caches_end = facts.caches_start.clone();

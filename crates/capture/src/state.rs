@@ -53,8 +53,16 @@ impl StateRows {
         format!("{named} named by events, {guessed} guessed, {off} away from the kernel's counts")
     }
 
-    /// The rows. Blocks that events have shown to be cached or allocated go into them.
-    pub fn rows(mut self, cached: &[CachedBlock], allocated: &[AllocatedBlock]) -> Vec<Row> {
+    /// Calls `visit` with each row. Blocks that events have shown to be cached or allocated go into them.
+    ///
+    /// # Errors
+    /// What `visit` fails with.
+    pub fn for_each<E>(
+        mut self,
+        cached: &[CachedBlock],
+        allocated: &[AllocatedBlock],
+        mut visit: impl FnMut(Row) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut rows = Vec::new();
         if self.moment == Moment::Start {
             rows = self.pageblocks.rows();
@@ -62,8 +70,8 @@ impl StateRows {
         self.resolve(cached, allocated, &mut rows);
         let StateRows { moment, time, words, borders, order_max, .. } = &self;
         let frames = snapshot::Frames { first: 0, words, borders, order_max: *order_max };
-        rows.extend(state_rows(frames, *moment, *time).flat_map(|row| self.complete(row)));
-        rows
+        let shown = state_rows(frames, *moment, *time).flat_map(|row| self.complete(row));
+        rows.into_iter().chain(shown).try_for_each(&mut visit)
     }
 
     /// Adds to a row what page flags do not tell. A run of unknown pages is cut where deferred memory begins.
@@ -157,6 +165,16 @@ mod tests {
         StateRows::of(Moment::Start, 0, frames, votes.first(), &at)
     }
 
+    fn rows(cached: &[CachedBlock], allocated: &[AllocatedBlock]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let push = |row| {
+            rows.push(row);
+            Ok::<_, ()>(())
+        };
+        state().for_each(cached, allocated, push).unwrap();
+        rows
+    }
+
     fn told(rows: &[Row]) -> Vec<(Kind, u64, u8, i8, i64)> {
         rows.iter().map(|row| (row.kind, row.pfn, row.order, row.migratetype, row.args[0])).collect()
     }
@@ -171,7 +189,7 @@ mod tests {
             (Kind::StartUnknown, 9, 0, -1, 5),
             (Kind::StartFree, 14, 1, 1, 0),
         ];
-        assert_eq!(told(&state().rows(&[], &[])), expected);
+        assert_eq!(told(&rows(&[], &[])), expected);
     }
 
     #[test]
@@ -203,7 +221,7 @@ mod tests {
         let mut first_events = FirstEvents::new(&[0; 16], 9);
         first_events.observe(&Row { pfn: 9, cpu: 5, migratetype: 1, ..Row::new(Kind::Alloc) });
         first_events.observe(&Row { pfn: 12, order: 1, ..Row::new(Kind::Free) });
-        let rows = state().rows(&first_events.cached, &first_events.allocated);
+        let rows = rows(&first_events.cached, &first_events.allocated);
         let expected = [
             (Kind::StartUnknown, 9, 0, 1, 1),
             (Kind::StartFree, 0, 3, 2, 0),

@@ -32,7 +32,7 @@ use super::trigger::{Gauges, Trigger};
 use super::{FlightPlan, SAMPLE_INTERVAL, nanoseconds, trigger_facts};
 
 /// Bytes of ring over all CPUs, where nobody says otherwise: at most this, and this share of the machine's memory.
-const MEMORY_MAX: u64 = 128 << 20;
+const MEMORY_MAX: u64 = 96 << 20;
 const MEMORY_SHARE: u64 = 64;
 
 /// What `/proc` said at one moment.
@@ -166,8 +166,13 @@ impl<'a> Recorder<'a> {
         let writer = Writer::create(path)?;
         let ram = zones::ram(self.machine)?;
         let mut run = self.cut(&ram, triggers, interrupts)?;
+        let facts = facts_of(self.machine, ram);
         let mut watch = Unwatched;
-        Assembler::new(&mut run, interrupts, &mut watch)?.write(writer, facts_of(self.machine, ram), self.plan.names)
+        let assembler = Assembler::new(&mut run, interrupts, &mut watch)?;
+        let written = assembler.write(writer, facts, self.plan.names);
+        drop(run);
+        give_memory_back();
+        written
     }
 
     /// Refuses to go on if events are not kept.
@@ -294,6 +299,15 @@ fn claim(tracefs: &Tracefs) -> Result<File, CaptureError> {
 fn ring_kib(memory: Option<u64>, machine: &Machine) -> u64 {
     let memory = memory.unwrap_or(MEMORY_MAX.min(machine.memory_bytes / MEMORY_SHARE));
     (memory / 1024 / machine.cpus.len().max(1) as u64).max(64)
+}
+
+/// Gives what a recording took while it was written back to the kernel; the C library would keep most of it.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, may be called at any time, and touches free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// Nobody looks on while a flight recorder writes.

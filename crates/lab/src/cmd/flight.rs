@@ -43,7 +43,7 @@ pub struct FlightArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value = "20", requires = "flight")]
     keep: u32,
 
-    /// Memory for events, all CPUs together [default: a 64th of the machine's, at most 128 MiB]
+    /// Memory for events, all CPUs together [default: a 64th of the machine's, at most 96 MiB]
     #[arg(long, value_name = "SIZE", requires = "flight")]
     memory: Option<Bytes>,
 }
