@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use freehold_trace::event::{NO_PFN, Row};
-use freehold_trace::stacks::{StackCount, StackFacts};
+use freehold_trace::facts::{StackCount, StackFacts};
 use rustc_hash::FxHashMap;
 
 use super::error::CaptureError;

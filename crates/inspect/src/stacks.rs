@@ -50,8 +50,7 @@ pub fn rows(facts: &Facts) -> Vec<StackRow> {
 
 #[cfg(test)]
 mod tests {
-    use freehold_trace::facts::Task;
-    use freehold_trace::stacks::{StackCount, StackFacts};
+    use freehold_trace::facts::{StackCount, StackFacts, Task};
 
     use super::*;
 

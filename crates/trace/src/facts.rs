@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stacks::StackFacts;
-
 /// Key of the file metadata under which the facts stand.
 pub const METADATA_KEY: &str = "freehold.facts";
 
@@ -127,6 +125,32 @@ pub struct TriggerFacts {
     pub what: String,
     /// Nanoseconds since the recording started when it was noticed.
     pub time: u64,
+}
+
+/// The kernel's stacks of a sample of the allocations; [`crate::stacks`] says what a sample is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StackFacts {
+    /// One frame in so many is sampled: a power of two.
+    pub period: u64,
+    /// Names of functions, each once.
+    pub symbols: Vec<String>,
+    /// What was sampled, the most pages first.
+    pub stacks: Vec<StackCount>,
+}
+
+/// Samples that have the stack, the task and the order in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StackCount {
+    /// Places in [`StackFacts::symbols`], the function that was called last first; empty where a stack was not kept.
+    pub frames: Vec<u32>,
+    /// Place in [`Facts::tasks`].
+    pub task: u32,
+    /// Order of the blocks.
+    pub order: u8,
+    /// How many samples.
+    pub samples: u64,
 }
 
 /// A task that fired at least one event.

@@ -4,35 +4,7 @@
 //! multiple of the [`period`](StackFacts::period). So large blocks are as likely to be in it, page by page, as small
 //! ones, and what is summed up are pages.
 
-use serde::{Deserialize, Serialize};
-
-use crate::facts::Facts;
-
-/// Stacks of a sample of the allocations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StackFacts {
-    /// One frame in so many is sampled: a power of two.
-    pub period: u64,
-    /// Names of functions, each once.
-    pub symbols: Vec<String>,
-    /// What was sampled, the most pages first.
-    pub stacks: Vec<StackCount>,
-}
-
-/// Samples that have the stack, the task and the order in common.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StackCount {
-    /// Places in [`StackFacts::symbols`], the function that was called last first; empty where a stack was not kept.
-    pub frames: Vec<u32>,
-    /// Place in [`Facts::tasks`].
-    pub task: u32,
-    /// Order of the blocks.
-    pub order: u8,
-    /// How many samples.
-    pub samples: u64,
-}
+use crate::facts::{Facts, StackCount, StackFacts};
 
 /// A stack, and what was allocated by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
