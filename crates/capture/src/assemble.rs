@@ -11,41 +11,54 @@ use std::time::Duration;
 
 use freehold_trace::Writer;
 use freehold_trace::event::{Kind, Row};
-use freehold_trace::facts::Facts;
+use freehold_trace::facts::{Facts, FlightFacts};
 use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
 
 use super::caches;
 use super::decode::{Item, RingDecoder};
 use super::error::CaptureError;
-use super::first_events::{Agreement, FirstEvents};
+use super::first_events::{Agreement, AllocatedBlock, CachedBlock, FirstEvents};
 use super::interrupt::Interrupts;
 use super::merge::{Irregularities, Merge};
 use super::observe::State;
-use super::pageblocks::Votes;
+use super::pageblocks::{Retyped, Votes};
+use super::rebuild::{Rebuilt, Tally};
 use super::reconcile::Frames;
 use super::reported::{self, Found, Record};
-use super::run::Run;
+use super::run::{Opening, Run};
+use super::stacks::Stacks;
 use super::state::StateRows;
 use super::tasks::Names;
 use super::zones::Zones;
 use super::{Summary, Watch};
 
+/// Orders that a row can have.
+const FREE_ORDERS: usize = 64;
 /// Events between two looks at Ctrl-C and two moves of the progress bar.
 const STRIDE: u64 = 1 << 18;
 
 /// What the first pass finds out.
 #[derive(Debug)]
-struct Findings {
-    start: Frames,
-    end: Frames,
-    first_events: FirstEvents,
-    votes: Votes,
+pub struct Findings {
+    /// All frames at the start.
+    pub start: Frames,
+    /// All frames at the end.
+    pub end: Frames,
+    /// Blocks that lay on CPUs' lists at the start, as events show.
+    pub cached: Vec<CachedBlock>,
+    /// Blocks that were allocated at the start, as events show.
+    pub allocated: Vec<AllocatedBlock>,
+    /// What the events say of pageblocks.
+    pub votes: Votes,
     /// Events between the two moments.
-    events: u64,
-    irregularities: Irregularities,
-    /// Pages without flags that were free.
-    reported: Found,
+    pub events: u64,
+    /// What is wrong with the streams.
+    pub irregularities: Irregularities,
+    /// What was counted, if the start state was rebuilt.
+    pub tally: Tally,
+    /// How the start state is known, and how well.
+    pub notes: Vec<String>,
 }
 
 /// Decodes a run and writes it.
@@ -77,29 +90,26 @@ impl<'run> Assembler<'run> {
     /// # Errors
     /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
     pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
-        let Findings { start, end, first_events, votes, events, irregularities, reported } = self.survey()?;
+        let found = self.survey()?;
+        let Findings { start, end, cached, allocated, votes, events, irregularities, tally, .. } = found;
         let mut notes = std::mem::take(&mut self.run.notes);
-        notes.push(scan_note("start", &self.run.start, &start));
-        notes.push(scan_note("end", &self.run.end, &end));
-        notes.extend(first_events_notes(&first_events));
-        notes.extend(reported_note(reported));
+        notes.extend(found.notes);
         notes.extend(offline_note(start.offline(), end.offline()));
         notes.extend(self.zones.changes());
         notes.extend(irregularities.notes());
-        let duration = self.run.end.scan.end - self.run.start.scan.end;
-        notes.push(format!(
-            "the recorder itself used {} ms of CPU time between the scans, and {} ms in them",
-            self.run.cpu_time.between_scans / 1_000_000,
-            self.run.cpu_time.in_scans / 1_000_000
-        ));
+        let moment = self.run.start.moment();
+        let duration = self.run.end.scan.end - moment;
         let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
         let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
         notes.push(format!("pageblock types at the start: {}; at the end: {}", start.types(), end.types()));
-        let start = start.rows(Some(&first_events));
-        notes.push(self.buddyinfo_note(&start)?);
-        push_all(&mut writer, start)?;
-        self.write_events(&mut writer)?;
-        push_all(&mut writer, end.rows(None))?;
+        let mut cut = vec![0; FREE_ORDERS];
+        start.for_each(&cached, &allocated, |row| {
+            cut[usize::from(row.order)] += u64::from(row.kind == Kind::StartFree);
+            writer.push(&row)
+        })?;
+        notes.push(self.buddyinfo_note(cut)?);
+        let stacks = self.write_events(&mut writer)?;
+        end.for_each(&[], &[], |row| writer.push(&row))?;
         let run = &*self.run;
         facts.duration = duration;
         facts.lost = run.lost;
@@ -107,11 +117,22 @@ impl<'run> Assembler<'run> {
         facts.tasks = run.tasks.table(names);
         facts.command = run.command.clone();
         facts.settings = run.settings.clone();
-        facts.caches_start = caches::with_sheaves(&run.start.texts.slabinfo);
+        facts.caches_start = caches::with_sheaves(&run.start.texts().slabinfo);
         facts.caches_end = caches::with_sheaves(&run.end.texts.slabinfo);
-        facts.heaps = run.heaps.since(run.start.scan.end);
+        facts.heaps = run.heaps.since(moment);
         facts.notes = notes;
-        self.zones.describe(&run.samples, run.start.scan.end, &mut facts)?;
+        facts.flight = run.flight.clone().map(|flight| FlightFacts {
+            told: tally.told,
+            taken_silently: tally.taken_silently,
+            returned_silently: tally.returned_silently,
+            ended_otherwise: tally.ended_otherwise,
+            moved: tally.moved,
+            ..flight
+        });
+        if let Some((period, _)) = run.formats.stacks {
+            facts.stacks = Some(stacks.facts(period)?);
+        }
+        self.zones.describe(&run.samples, moment, &mut facts)?;
         let summary = Summary {
             events,
             rows: writer.rows(),
@@ -126,16 +147,13 @@ impl<'run> Assembler<'run> {
     }
 
     /// How the free blocks cut out of page flags compare with the kernel's own count a moment later.
-    fn buddyinfo_note(&self, start: &[Row]) -> Result<String, CaptureError> {
+    fn buddyinfo_note(&self, mut cut: Vec<u64>) -> Result<String, CaptureError> {
         let mut counted: Vec<u64> = Vec::new();
-        for zone in parse_buddyinfo(&self.run.samples.readings[0].buddyinfo)? {
+        for zone in parse_buddyinfo(&self.run.samples.all[0].buddyinfo)? {
             counted.resize(counted.len().max(zone.free.len()), 0);
             counted.iter_mut().zip(zone.free).for_each(|(sum, count)| *sum += count);
         }
-        let mut cut = vec![0u64; counted.len()];
-        for row in start.iter().filter(|row| row.kind == Kind::StartFree) {
-            cut[usize::from(row.order)] += 1;
-        }
+        cut.truncate(counted.len());
         Ok(if cut == counted {
             "free blocks at the start: those cut out of page flags equal buddyinfo at every order".to_owned()
         } else {
@@ -147,8 +165,19 @@ impl<'run> Assembler<'run> {
 
     /// The first pass.
     fn survey(&mut self) -> Result<Findings, CaptureError> {
-        let Run { spool, start, end, pages, .. } = &*self.run;
+        match &self.run.start {
+            Opening::Scanned(_) => self.survey_scanned(),
+            Opening::Unseen { .. } => self.survey_unseen(),
+        }
+    }
+
+    /// The first pass where memory was looked at at both ends.
+    fn survey_scanned(&mut self) -> Result<Findings, CaptureError> {
+        let Run { spool, start: Opening::Scanned(start), end, pages, lost, .. } = &*self.run else {
+            unreachable!("the caller has looked")
+        };
         let order = self.zones.pageblock_order();
+        let (start_state, end_state) = (start, end);
         let (start_moment, end_moment) = (start.scan.end, end.scan.end);
         let mut start = Frames::load(&start.scan, spool, order)?;
         let mut end = Frames::load(&end.scan, spool, order)?;
@@ -156,7 +185,7 @@ impl<'run> Assembler<'run> {
         let mut votes = Votes::new(order);
         let mut events = 0;
         let patience = &mut self.patience;
-        let merge = Merge::new(spool, &self.decoder, pages);
+        let merge = Merge::new(spool, &self.decoder, pages, 0);
         let irregularities = merge.for_each(|time, item| {
             patience.check()?;
             let Item::Row(_, row) = item else { return Ok(()) };
@@ -173,21 +202,68 @@ impl<'run> Assembler<'run> {
             Ok(())
         })?;
         let mut first_events = first_events.unwrap_or_else(|| FirstEvents::new(start.words(), order));
-        let record = if self.run.lost == 0 { Record::Whole } else { Record::Torn };
+        let record = if *lost == 0 { Record::Whole } else { Record::Torn };
         let reported = reported::mark(&mut start, &mut end, &mut first_events, &self.zones.end.zones, record);
-        Ok(Findings { start, end, first_events, votes, events, irregularities, reported })
+        let mut notes = vec![scan_note("start", start_state, &start), scan_note("end", end_state, &end)];
+        notes.extend(first_events_notes(&first_events));
+        notes.extend(reported_note(reported));
+        let (FirstEvents { cached, allocated, .. }, tally) = (first_events, Tally::default());
+        Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
     }
 
-    /// The second pass.
-    fn write_events(&mut self, writer: &mut Writer) -> Result<(), CaptureError> {
-        let Run { spool, start, end, pages, tasks, .. } = &mut *self.run;
-        let (start, end) = (start.scan.end, end.scan.end);
+    /// The first pass where memory was looked at at the end alone.
+    fn survey_unseen(&mut self) -> Result<Findings, CaptureError> {
+        let Run { spool, start, end, pages, .. } = &*self.run;
+        let order = self.zones.pageblock_order();
+        let (start_moment, end_state) = (start.moment(), end);
+        let end_moment = end.scan.end;
+        let mut end = Frames::load(&end.scan, spool, order)?;
+        let mut rebuilt = Rebuilt::new(end.words().len(), order);
+        let mut retyped = Vec::new();
+        let mut votes = Votes::new(order);
+        let mut events = 0;
         let patience = &mut self.patience;
-        let merge = Merge::new(spool, &self.decoder, pages);
+        let merge = Merge::new(spool, &self.decoder, pages, start_moment);
+        let irregularities = merge.for_each(|time, item| {
+            patience.check()?;
+            let Item::Row(_, row) = item else { return Ok(()) };
+            if time <= start_moment {
+                return Ok(());
+            }
+            votes.observe(&row);
+            if time <= end_moment {
+                events += 1;
+                rebuilt.observe(&row);
+                retyped.extend(Retyped::of(&row));
+                end.apply(time, &row);
+            }
+            Ok(())
+        })?;
+        for zone in &self.zones.end.zones {
+            reported::mark_at_end(&mut end, |pfn| rebuilt.is_on_free_lists(pfn), zone);
+        }
+        rebuilt.compare(&end);
+        self.zones.undo(&retyped);
+        let start = rebuilt.words(&end);
+        let notes = vec![rebuilt_note(rebuilt.tally, events), scan_note("end", end_state, &end)];
+        let Rebuilt { cached, allocated, tally, .. } = rebuilt;
+        Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
+    }
+
+    /// The second pass; says what stacks there were.
+    fn write_events(&mut self, writer: &mut Writer) -> Result<Stacks, CaptureError> {
+        let Run { spool, start, end, pages, tasks, .. } = &mut *self.run;
+        let (start, end) = (start.moment(), end.scan.end);
+        let patience = &mut self.patience;
+        let merge = Merge::new(spool, &self.decoder, pages, start);
+        let mut stacks = Stacks::default();
         merge.for_each(|time, item| {
             patience.check()?;
             match item {
                 Item::Row(pid, row) if (start + 1..=end).contains(&time) => {
+                    if row.kind == Kind::Alloc {
+                        stacks.allocated(pid, &row);
+                    }
                     let mut row = Row { time: time - start, task: tasks.index(pid), ..row };
                     if row.kind.names_task() {
                         // The kernel's number of another thread; ids fit 32 bits.
@@ -195,18 +271,17 @@ impl<'run> Assembler<'run> {
                     }
                     writer.push(&row)?;
                 }
-                Item::Row(..) => {}
+                Item::Stack { cpu, pid, addresses } if (start + 1..=end).contains(&time) => {
+                    stacks.sampled(cpu, pid, tasks.index(pid), addresses);
+                }
+                Item::Row(..) | Item::Stack { .. } => {}
                 Item::Born { parent, child, name } => tasks.born(parent, child, &name),
                 Item::Renamed { pid, name } => tasks.renamed(pid, &name),
             }
             Ok(())
         })?;
-        Ok(())
+        Ok(stacks)
     }
-}
-
-fn push_all(writer: &mut Writer, rows: impl IntoIterator<Item = Row>) -> Result<(), CaptureError> {
-    rows.into_iter().try_for_each(|row| writer.push(&row)).map_err(CaptureError::from)
 }
 
 /// How far from one moment a scan was, and what was done about it.
@@ -220,6 +295,16 @@ fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
              took {pages} pages meanwhile, which makes no events"
         ),
     }
+}
+
+/// How the start state was rebuilt.
+fn rebuilt_note(tally: Tally, events: u64) -> String {
+    let Tally { told, taken_silently, returned_silently, ended_otherwise, moved } = tally;
+    format!(
+        "start state: rebuilt from the state at the end by undoing {events} events, which tell of {told} frames; what has \
+         no event cannot be undone: {taken_silently} blocks were taken and {returned_silently} given back without one, \
+         {ended_otherwise} frames are not at the end what their last event made them, and compaction moved {moved} pages"
+    )
 }
 
 /// What the first events said about the start state.
@@ -288,3 +373,7 @@ impl Patience<'_> {
         self.interrupts.check()
     }
 }
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

@@ -1,14 +1,15 @@
-//! This kernel's events as the recorder needs them: rows, and the births and names of tasks.
+//! This kernel's events as the recorder needs them: rows, the births and names of tasks, and stacks.
 //!
 //! `freehold-trace` knows how a ring page and a record are laid out and makes rows of the events about memory.
-//! Here the two task events are added, which are no rows of a recording but tell whose events the others are.
+//! Here the two task events are added, which are no rows of a recording but tell whose events the others are; and
+//! stacks, which come right after the allocation that they are of.
 
 use freehold_trace::decode::Decoder;
 use freehold_trace::event::Row;
 use freehold_trace::format::{EventFormat, Field, FormatError};
 use freehold_trace::ring::{PageLayout, RawEvent};
 
-use super::events::{TASK_BORN, TASK_RENAMED};
+use super::events::{STACK, TASK_BORN, TASK_RENAMED};
 
 /// One decoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,15 @@ pub enum Item {
         child: u32,
         /// The name it starts with.
         name: String,
+    },
+    /// The stack of the last allocation on its CPU.
+    Stack {
+        /// The CPU.
+        cpu: u16,
+        /// The thread.
+        pid: u32,
+        /// Where each function was, the one that was called last first.
+        addresses: Vec<u64>,
     },
     /// A thread took a name.
     Renamed {
@@ -41,6 +51,31 @@ pub struct RingDecoder {
     rows: Decoder,
     born: Option<NameEvent>,
     renamed: Option<NameEvent>,
+    stack: Option<StackEvent>,
+}
+
+/// Places in an event that holds a stack.
+#[derive(Clone, Copy, Debug)]
+struct StackEvent {
+    id: u16,
+    current: Field,
+    size: Field,
+    /// The first addresses; the others follow.
+    callers: Field,
+}
+
+impl StackEvent {
+    fn new(format: &EventFormat) -> Result<StackEvent, FormatError> {
+        let (current, size) = (format.require("common_pid")?, format.require("size")?);
+        Ok(StackEvent { id: format.id, current, size, callers: format.require("caller")? })
+    }
+
+    fn read(&self, record: &[u8]) -> Option<(u32, Vec<u64>)> {
+        let size = usize::try_from(self.size.unsigned(record)?).ok()?;
+        let addresses = record.get(self.callers.offset..)?.chunks_exact(8).take(size);
+        let addresses = addresses.map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+        Some((self.current.unsigned(record)? as u32, addresses.collect()))
+    }
 }
 
 /// Places in an event that gives a thread a name.
@@ -81,7 +116,7 @@ impl NameEvent {
 impl RingDecoder {
     /// A decoder for pages laid out by `layout`, whose rows `rows` decodes.
     pub fn new(layout: PageLayout, rows: Decoder) -> RingDecoder {
-        RingDecoder { layout, rows, born: None, renamed: None }
+        RingDecoder { layout, rows, born: None, renamed: None, stack: None }
     }
 
     /// Tells the decoder the format of the event `SYSTEM/NAME`.
@@ -91,6 +126,7 @@ impl RingDecoder {
     pub fn add(&mut self, event: &str, format: &EventFormat) -> Result<(), FormatError> {
         match event {
             TASK_BORN => self.born = Some(NameEvent::born(format)?),
+            STACK => self.stack = Some(StackEvent::new(format)?),
             TASK_RENAMED => self.renamed = Some(NameEvent::renamed(format)?),
             _ => {
                 self.rows.add(format)?;
@@ -104,13 +140,17 @@ impl RingDecoder {
     pub fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<Item> {
         match self.rows.decode(event, cpu) {
             Some(decoded) => Some(Item::Row(decoded.pid, decoded.row)),
-            None => self.decode_task(event),
+            None => self.decode_other(event, cpu),
         }
     }
 
     #[cold]
-    fn decode_task(&self, event: &RawEvent<'_>) -> Option<Item> {
+    fn decode_other(&self, event: &RawEvent<'_>, cpu: u16) -> Option<Item> {
         let id = Decoder::event_id(event.data)?;
+        if let Some(stack) = self.stack.filter(|stack| stack.id == id) {
+            let (pid, addresses) = stack.read(event.data)?;
+            return Some(Item::Stack { cpu, pid, addresses });
+        }
         let of = |place: Option<NameEvent>| place.filter(|place| place.id == id)?.read(event.data);
         if let Some((parent, child, name)) = of(self.born) {
             return Some(Item::Born { parent, child, name });

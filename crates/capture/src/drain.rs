@@ -17,6 +17,8 @@ use rustix::fs::OFlags;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
+use freehold_trace::ring::{Missed, PageLayout};
+
 use super::error::CaptureError;
 use super::spool::{AlignedBuffer, Segment, Spool};
 use super::tracefs::Instance;
@@ -36,6 +38,8 @@ pub struct CpuPages {
     pub cpu: u16,
     /// Its pages; each segment is a whole number of them.
     pub segments: Vec<Segment>,
+    /// The clock at the first event after the last gap in them; 0 if there is none.
+    pub whole_from: u64,
 }
 
 /// What the drain is to read, and how.
@@ -43,8 +47,8 @@ pub struct CpuPages {
 pub struct Rings {
     /// CPUs that are online.
     pub cpus: Vec<u16>,
-    /// Bytes in a page of the ring.
-    pub page_bytes: usize,
+    /// How a page of the ring is laid out.
+    pub layout: PageLayout,
     /// Bytes in the ring of one CPU.
     pub ring_bytes: usize,
 }
@@ -53,7 +57,8 @@ impl Rings {
     /// The size of the buffer for each CPU: whole pages, a mebibyte unless there are very many CPUs.
     pub fn buffer_bytes(&self) -> usize {
         let share = BUFFERS_BYTES_MAX / self.cpus.len().max(1);
-        (BUFFER_BYTES.min(share) / self.page_bytes).max(1) * self.page_bytes
+        let page_bytes = self.layout.page_bytes();
+        (BUFFER_BYTES.min(share) / page_bytes).max(1) * page_bytes
     }
 }
 
@@ -135,7 +140,7 @@ fn drain(mut rings: Vec<CpuRing>, spool: &Spool, stop: &AtomicBool) -> Result<Ve
         nap = next_nap(nap, fullest, rings.first().map_or(1, |ring| ring.ring_bytes));
         thread::park_timeout(nap);
     }
-    rings.into_iter().map(|ring| ring.finish(spool)).collect()
+    rings.iter_mut().map(|ring| ring.take(spool)).collect()
 }
 
 /// The next sleep, when the fullest ring held `found` bytes after a sleep of `nap`.
@@ -152,19 +157,24 @@ fn next_nap(nap: Duration, found: usize, ring_bytes: usize) -> Duration {
 
 /// The ring of one CPU, and the buffer its pages go through.
 #[derive(Debug)]
-struct CpuRing {
+pub struct CpuRing {
     cpu: u16,
     raw: File,
-    page_bytes: usize,
+    layout: PageLayout,
     ring_bytes: usize,
     buffer: AlignedBuffer,
     buffer_bytes: usize,
     used: usize,
     segments: Vec<Segment>,
+    whole_from: u64,
 }
 
 impl CpuRing {
-    fn open(instance: &Instance, cpu: u16, rings: &Rings) -> Result<CpuRing, CaptureError> {
+    /// Opens the ring of `cpu`, to be read without waiting.
+    ///
+    /// # Errors
+    /// When the instance has none.
+    pub fn open(instance: &Instance, cpu: u16, rings: &Rings) -> Result<CpuRing, CaptureError> {
         let path = instance.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let raw = OpenOptions::new()
             .read(true)
@@ -175,20 +185,25 @@ impl CpuRing {
         Ok(CpuRing {
             cpu,
             raw,
-            page_bytes: rings.page_bytes,
+            layout: rings.layout,
             ring_bytes: rings.ring_bytes,
             buffer: AlignedBuffer::new(buffer_bytes),
             buffer_bytes,
             used: 0,
             segments: Vec::with_capacity(1024),
+            whole_from: 0,
         })
     }
 
     /// Reads every page that holds events. Returns the bytes found.
-    fn visit(&mut self, spool: &Spool) -> Result<usize, CaptureError> {
+    ///
+    /// # Errors
+    /// When the ring cannot be read, or the spool is full.
+    pub fn visit(&mut self, spool: &Spool) -> Result<usize, CaptureError> {
         let mut found = 0;
+        let page_bytes = self.layout.page_bytes();
         loop {
-            let page = &mut self.buffer.get_mut()[self.used..self.used + self.page_bytes];
+            let page = &mut self.buffer.get_mut()[self.used..self.used + page_bytes];
             let len = match self.raw.read(page) {
                 Ok(0) => return Ok(found),
                 Ok(len) => len,
@@ -200,9 +215,14 @@ impl CpuRing {
             };
             // A page that came short is padded, so that pages stay where a reader looks for them.
             page[len..].fill(0);
-            found += self.page_bytes;
-            self.used += self.page_bytes;
-            if self.used + self.page_bytes > self.buffer_bytes {
+            if let Ok(page) = self.layout.page(page)
+                && page.missed() != Missed::Nothing
+            {
+                self.whole_from = page.time();
+            }
+            found += page_bytes;
+            self.used += page_bytes;
+            if self.used + page_bytes > self.buffer_bytes {
                 self.flush(spool)?;
             }
         }
@@ -216,9 +236,21 @@ impl CpuRing {
         Ok(())
     }
 
-    fn finish(mut self, spool: &Spool) -> Result<CpuPages, CaptureError> {
+    /// Gives away what was read since the last time.
+    ///
+    /// # Errors
+    /// When the spool is full.
+    pub fn take(&mut self, spool: &Spool) -> Result<CpuPages, CaptureError> {
         self.flush(spool)?;
-        Ok(CpuPages { cpu: self.cpu, segments: self.segments })
+        let segments = std::mem::take(&mut self.segments);
+        Ok(CpuPages { cpu: self.cpu, segments, whole_from: std::mem::take(&mut self.whole_from) })
+    }
+
+    /// Forgets what was read since the last time.
+    pub fn forget(&mut self) {
+        self.used = 0;
+        self.segments.clear();
+        self.whole_from = 0;
     }
 }
 
@@ -239,7 +271,15 @@ mod tests {
 
     #[test]
     fn buffers_are_whole_pages_and_bounded() {
-        let rings = |cpus: u16, page_bytes| Rings { cpus: (0..cpus).collect(), page_bytes, ring_bytes: 1 << 20 };
+        let layout = |page_bytes: usize| {
+            let header = include_str!("../../trace/tests/fixtures/linux-6.18/header_page");
+            PageLayout::parse(&header.replace("4080", &(page_bytes - 16).to_string())).unwrap()
+        };
+        let rings = |cpus: u16, page_bytes| Rings {
+            cpus: (0..cpus).collect(),
+            layout: layout(page_bytes),
+            ring_bytes: 1 << 20,
+        };
         assert_eq!(rings(2, 4096).buffer_bytes(), BUFFER_BYTES);
         assert_eq!(rings(512, 4096).buffer_bytes(), BUFFERS_BYTES_MAX / 512);
         assert_eq!(rings(4096, 65536).buffer_bytes(), 65536);

@@ -79,6 +79,39 @@ pub enum CaptureError {
     #[error("interrupted before the recording was whole; nothing was kept")]
     Aborted,
 
+    /// Somebody records already.
+    #[error(
+        "another flight recorder runs on this machine, and one is enough; send it SIGUSR1 for a recording, or end it"
+    )]
+    Occupied,
+
+    /// No counter or log tells a trigger.
+    #[error("this kernel does not tell `{0}`, or not to this container; leave it out of --on")]
+    Untold(&'static str),
+
+    /// The kernel hides the names of its functions.
+    #[error(
+        "this kernel hides the addresses of its functions, so that stacks would have no names; \
+         `sysctl kernel.kptr_restrict=1` shows them to root, or leave out --stacks"
+    )]
+    HiddenSymbols,
+
+    /// The kernel takes no stacks.
+    #[error("this kernel takes no stacks ({0}); leave out --stacks, or boot one with CONFIG_STACKTRACE")]
+    NoStacks(Box<CaptureError>),
+
+    /// All recordings of a flight recorder would have one name.
+    #[error(
+        "a flight recorder writes many files, and `{}` names one; give a folder, or write {{time}} once in the name (and \
+         {{trigger}}, if you like)",
+        .0.display()
+    )]
+    Pattern(PathBuf),
+
+    /// There is no folder for recordings.
+    #[error("there is no folder {}; make it, or give another one with --out", .0.display())]
+    NoFolder(PathBuf),
+
     /// Something the system should always grant was refused.
     #[error("cannot {what} ({source}); nothing was recorded")]
     System {

@@ -14,6 +14,7 @@ use freehold_trace::ring::PageLayout;
 
 use super::decode::RingDecoder;
 use super::error::CaptureError;
+use super::stacks;
 use super::tracefs::Instance;
 
 /// Events without which a recording means nothing.
@@ -116,6 +117,8 @@ impl EventSet {
 
 /// A task is born: its id, its name, and (as the event's own task) its parent.
 pub const TASK_BORN: &str = "task/task_newtask";
+/// A stack of the kernel's.
+pub const STACK: &str = "ftrace/kernel_stack";
 /// A task takes a name, by `exec` or by itself.
 pub const TASK_RENAMED: &str = "task/task_rename";
 
@@ -126,16 +129,18 @@ pub struct Formats {
     pub page: PageLayout,
     /// `SYSTEM/NAME` and the format of each event that was switched on.
     pub events: Vec<(&'static str, EventFormat)>,
+    /// The kernel's stacks, if they are taken: of one frame in how many, and their format.
+    pub stacks: Option<(u64, EventFormat)>,
     /// What is wanted but not there, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Switches on every event we want that the kernel has, those of `sets` too, and reads how it is laid out. Nothing is
-/// recorded before [`Instance::start`].
+/// Switches on every event we want that the kernel has, those of `sets` too, and stacks of one frame in `stacks`; reads
+/// how they are laid out. Nothing is recorded before [`Instance::start`].
 ///
 /// # Errors
 /// When a required event is missing, or the instance cannot be used.
-pub fn enable(instance: &Instance, sets: &[EventSet]) -> Result<Formats, CaptureError> {
+pub fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>) -> Result<Formats, CaptureError> {
     if let Some(missing) = REQUIRED.into_iter().find(|event| !instance.offers(event)) {
         return Err(CaptureError::MissingEvent(missing));
     }
@@ -144,6 +149,11 @@ pub fn enable(instance: &Instance, sets: &[EventSet]) -> Result<Formats, Capture
     if !missing.is_empty() {
         formats.notes.push(format!("this kernel has no event {}", missing.join(", ")));
     }
+    if let Some(period) = stacks {
+        stacks::expect_symbols()?;
+        let format = take_stacks(instance, period).map_err(|error| CaptureError::NoStacks(Box::new(error)))?;
+        formats.stacks = Some((period, format));
+    }
     for event in offered {
         let text = instance.read(&format!("events/{event}/format"))?;
         if formats.admit(event, &text)? == Use::Recorded {
@@ -151,6 +161,12 @@ pub fn enable(instance: &Instance, sets: &[EventSet]) -> Result<Formats, Capture
         }
     }
     Ok(formats)
+}
+
+/// Has the kernel take a stack of one frame in `period` that are allocated.
+fn take_stacks(instance: &Instance, period: u64) -> Result<EventFormat, CaptureError> {
+    instance.write(&format!("events/{}/trigger", REQUIRED[0]), &stacks::trigger(period))?;
+    Ok(EventFormat::parse(&instance.read(&format!("events/{STACK}/format"))?)?)
 }
 
 /// The events that are wanted, each once.
@@ -169,7 +185,7 @@ enum Use {
 
 impl Formats {
     fn new(page: PageLayout) -> Formats {
-        Formats { page, events: Vec::new(), notes: Vec::new() }
+        Formats { page, events: Vec::new(), stacks: None, notes: Vec::new() }
     }
 
     /// Takes an event whose format is `text`, if it says what it is recorded for.
@@ -216,6 +232,9 @@ impl Formats {
         let mut decoder = RingDecoder::new(self.page, rows);
         for (event, format) in &self.events {
             decoder.add(event, format)?;
+        }
+        if let Some((_, format)) = &self.stacks {
+            decoder.add(STACK, format)?;
         }
         Ok(decoder)
     }

@@ -40,13 +40,24 @@ pub struct CachedBlock {
     pub migratetype: i8,
 }
 
-/// A block without flags that turned out to be allocated when the recording started.
+/// What the page flags said of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flags {
+    /// It had none.
+    None,
+    /// Nobody looked.
+    Unseen,
+}
+
+/// A block that turned out to be allocated when the recording started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatedBlock {
     /// First frame.
     pub pfn: u64,
     /// Order of its later free.
     pub order: u8,
+    /// What is known of its flags then.
+    pub flags: Flags,
 }
 
 /// How well the start state and the first events on its frames agree.
@@ -136,7 +147,9 @@ impl FirstEvents {
             self.agreement.checked += 1;
         }
         match (was, row.kind) {
-            (Frame::Unknown, Kind::Free) => self.allocated.push(AllocatedBlock { pfn, order }),
+            (Frame::Unknown, Kind::Free) => {
+                self.allocated.push(AllocatedBlock { pfn, order, flags: Flags::None });
+            }
             (Frame::Unknown, Kind::Alloc | Kind::PcpuDrain) if fits_percpu_lists(order, self.pageblock_order) => {
                 self.cached.push(CachedBlock { pfn, order, cpu, migratetype });
             }
@@ -189,7 +202,7 @@ mod tests {
         first_events.observe(&event(Kind::Alloc, 16, 4));
         let cached = |pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 };
         assert_eq!(first_events.cached, [cached(0), cached(4)]);
-        assert_eq!(first_events.allocated, [AllocatedBlock { pfn: 2, order: 1 }]);
+        assert_eq!(first_events.allocated, [AllocatedBlock { pfn: 2, order: 1, flags: Flags::None }]);
         assert_eq!(first_events.agreement, Agreement { checked: 5, ..Agreement::default() });
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
 use super::error::CaptureError;
@@ -25,6 +25,8 @@ pub struct Interrupts {
     seen: Cell<usize>,
     /// Signals that have been obeyed.
     obeyed: Cell<usize>,
+    /// Whether one more may come before the recording is given up.
+    postponed: Cell<bool>,
     /// Whether the recording is given up, so that a further signal ends the process.
     given_up: Arc<AtomicBool>,
     registered: Vec<SigId>,
@@ -43,7 +45,8 @@ impl Interrupts {
         bytes.set_nonblocking(true)?;
         let given_up = Arc::new(AtomicBool::new(false));
         let (seen, obeyed) = (Cell::new(0), Cell::new(0));
-        let mut interrupts = Interrupts { bytes, seen, obeyed, given_up, registered: Vec::new() };
+        let postponed = Cell::new(false);
+        let mut interrupts = Interrupts { bytes, seen, obeyed, postponed, given_up, registered: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let last =
                 flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupts.given_up))?;
@@ -61,7 +64,14 @@ impl Interrupts {
         bytes.set_nonblocking(true).unwrap();
         // Its end would be something to read.
         std::mem::forget(writable);
-        Interrupts { bytes, seen: Cell::new(0), obeyed: Cell::new(0), given_up: Arc::default(), registered: Vec::new() }
+        Interrupts {
+            bytes,
+            seen: Cell::default(),
+            obeyed: Cell::default(),
+            postponed: Cell::default(),
+            given_up: Arc::default(),
+            registered: Vec::new(),
+        }
     }
 
     /// Becomes readable when a signal has come that [`Interrupts::count`] has not counted yet.
@@ -83,6 +93,17 @@ impl Interrupts {
     /// Obeys the signals so far: they have done what they were meant to.
     pub fn obey(&self) {
         self.obeyed.set(self.count());
+        self.postponed.set(false);
+    }
+
+    /// Lets one signal wait, so that what is being done can be finished; a further one gives it up.
+    pub fn postpone(&self) {
+        self.postponed.set(true);
+    }
+
+    /// Whether there was a signal that is not obeyed yet.
+    pub fn is_waiting(&self) -> bool {
+        self.count() > self.obeyed.get()
     }
 
     /// Gives the recording up if there was a signal that is not obeyed yet.
@@ -90,11 +111,52 @@ impl Interrupts {
     /// # Errors
     /// [`CaptureError::Aborted`], which is to be passed on at once.
     pub fn check(&self) -> Result<(), CaptureError> {
-        if self.count() == self.obeyed.get() {
+        if self.count() <= self.obeyed.get() + usize::from(self.postponed.get()) {
             return Ok(());
         }
         self.given_up.store(true, Ordering::Release);
         Err(CaptureError::Aborted)
+    }
+}
+
+/// SIGUSR1, by which somebody asks for something, as a file that becomes readable.
+#[derive(Debug)]
+pub struct Requests {
+    bytes: UnixStream,
+    registered: SigId,
+}
+
+impl Requests {
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// When the system grants no socket pair or refuses a handler.
+    pub fn listen() -> io::Result<Requests> {
+        let (bytes, writable) = UnixStream::pair()?;
+        bytes.set_nonblocking(true)?;
+        let registered = low_level::pipe::register(SIGUSR1, writable)?;
+        Ok(Requests { bytes, registered })
+    }
+
+    /// Becomes readable when somebody has asked.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.bytes.as_fd()
+    }
+
+    /// Whether somebody has asked since the last time; who asks twice before gets one answer.
+    pub fn take(&self) -> bool {
+        let mut bytes = [0; 16];
+        let mut asked = false;
+        while let Ok(1..) = (&self.bytes).read(&mut bytes) {
+            asked = true;
+        }
+        asked
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        low_level::unregister(self.registered);
     }
 }
 
@@ -120,8 +182,24 @@ mod tests {
         let fd = interrupts.readable();
         assert_eq!(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None).unwrap(), 1);
         assert_eq!(interrupts.count(), 1);
+        interrupts.postpone();
+        interrupts.check().unwrap();
+        assert!(interrupts.is_waiting(), "it is not forgotten");
+        interrupts.obey();
+        assert!(!interrupts.is_waiting());
+        low_level::raise(SIGHUP).unwrap();
+        // From here on a signal would end this process.
         assert!(matches!(interrupts.check(), Err(CaptureError::Aborted)));
         interrupts.obey();
         interrupts.check().unwrap();
+    }
+
+    #[test]
+    fn requests_are_answered_once() {
+        let requests = Requests::listen().unwrap();
+        assert!(!requests.take());
+        low_level::raise(SIGUSR1).unwrap();
+        low_level::raise(SIGUSR1).unwrap();
+        assert!(requests.take() && !requests.take());
     }
 }

@@ -23,12 +23,14 @@ mod drain;
 mod error;
 mod events;
 mod first_events;
+mod flight;
 mod heaps;
 mod interrupt;
 mod machine;
 mod merge;
 mod observe;
 mod pageblocks;
+mod rebuild;
 mod reconcile;
 mod reported;
 mod run;
@@ -37,9 +39,11 @@ mod scan;
 mod settings;
 mod snapshot;
 mod spool;
+mod stacks;
 mod state;
 mod tasks;
 mod tracefs;
+mod wait;
 mod zones;
 
 use std::ffi::OsString;
@@ -53,6 +57,7 @@ use freehold_trace::facts::Facts;
 pub use command::{Program, Running};
 pub use error::CaptureError;
 pub use events::EventSet;
+pub use flight::{Files, FlightPlan, Happening, Tell, Trigger, TriggerError, fly};
 pub use heaps::SeenHeap;
 pub use interrupt::{INTERRUPTED, Interrupts};
 pub use snapshot::{Taken, snapshot};
@@ -72,6 +77,8 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// Events to record besides the usual ones.
     pub events: Vec<EventSet>,
+    /// Take a stack of one frame in so many that are allocated, a power of two.
+    pub stacks: Option<u64>,
     /// Whose names are kept.
     pub names: Names,
     /// KiB of ring for each CPU, if the user wants other than what suits the machine.

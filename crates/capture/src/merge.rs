@@ -39,6 +39,8 @@ pub struct Merge<'run> {
     decoder: &'run RingDecoder,
     streams: Vec<Stream<'run>>,
     buffer: AlignedBuffer,
+    /// Gaps before this moment do not matter.
+    since: u64,
     irregularities: Irregularities,
 }
 
@@ -51,8 +53,8 @@ struct Stream<'run> {
 }
 
 impl<'run> Merge<'run> {
-    /// A merge of `pages` from their beginning.
-    pub fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages]) -> Self {
+    /// A merge of `pages` from their beginning, of which events after `since` matter.
+    pub fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages], since: u64) -> Self {
         let longest = pages.iter().flat_map(|pages| &pages.segments).map(|segment| segment.len).max();
         let streams = pages
             .iter()
@@ -64,7 +66,7 @@ impl<'run> Merge<'run> {
             })
             .collect();
         let buffer = AlignedBuffer::new(longest.unwrap_or(0));
-        Merge { spool, decoder, streams, buffer, irregularities: Irregularities::default() }
+        Merge { spool, decoder, streams, buffer, since, irregularities: Irregularities::default() }
     }
 
     /// Calls `visit` with the time and the item of every event, oldest first.
@@ -112,7 +114,7 @@ impl<'run> Merge<'run> {
 
     /// Decodes the pages in the buffer into a stream.
     fn decode(&mut self, index: usize, len: usize) {
-        let Merge { streams, buffer, decoder, irregularities, .. } = self;
+        let Merge { streams, buffer, decoder, irregularities, since, .. } = self;
         let stream = &mut streams[index];
         let mut events = Vec::new();
         for bytes in buffer.get()[..len].chunks_exact(decoder.layout.page_bytes()) {
@@ -120,7 +122,7 @@ impl<'run> Merge<'run> {
                 irregularities.damaged += 1;
                 continue;
             };
-            irregularities.gaps += u64::from(page.missed() != Missed::Nothing);
+            irregularities.gaps += u64::from(page.missed() != Missed::Nothing && page.time() > *since);
             for event in page.events() {
                 let Ok(event) = event else {
                     irregularities.damaged += 1;

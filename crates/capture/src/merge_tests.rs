@@ -88,10 +88,10 @@ fn merge(cpus: &[Vec<Vec<u8>>]) -> (Vec<(u64, Item)>, Irregularities) {
     };
     let pages: Vec<CpuPages> = (0u16..)
         .zip(cpus)
-        .map(|(cpu, pages)| CpuPages { cpu, segments: pages.iter().map(&mut append).collect() })
+        .map(|(cpu, pages)| CpuPages { cpu, segments: pages.iter().map(&mut append).collect(), whole_from: 0 })
         .collect();
     let mut items = Vec::new();
-    let irregularities = Merge::new(&spool, &decoder(), &pages)
+    let irregularities = Merge::new(&spool, &decoder(), &pages, 0)
         .for_each(|time, item| {
             items.push((time, item));
             Ok(())
@@ -155,9 +155,9 @@ fn a_visitor_can_stop_the_merge() {
     let spool = Spool::create(folder.path()).unwrap();
     let mut buffer = AlignedBuffer::new(PAGE_BYTES);
     buffer.get_mut()[..PAGE_BYTES].copy_from_slice(&page(1, 0, &[(0, free(1)), (1, free(2))]));
-    let pages = [CpuPages { cpu: 0, segments: vec![spool.append(&buffer, PAGE_BYTES).unwrap()] }];
+    let pages = [CpuPages { cpu: 0, segments: vec![spool.append(&buffer, PAGE_BYTES).unwrap()], whole_from: 0 }];
     let mut seen = 0;
-    let stopped = Merge::new(&spool, &decoder(), &pages).for_each(|_, _| {
+    let stopped = Merge::new(&spool, &decoder(), &pages, 0).for_each(|_, _| {
         seen += 1;
         Err(CaptureError::Aborted)
     });

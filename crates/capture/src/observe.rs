@@ -75,6 +75,16 @@ impl Observer {
         Ok(Observer { scanner: self.scanner.counting()?, ..self })
     }
 
+    /// Looks at these frames from now on, and keeps their flags in `spool`.
+    ///
+    /// # Errors
+    /// When the kernel does not tell their flags.
+    pub fn look_at(&mut self, ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<(), CaptureError> {
+        self.scanner = Scanner::open(ram)?;
+        self.spool = spool;
+        Ok(())
+    }
+
     /// Describes memory, at a moment without compaction if there is one soon.
     ///
     /// # Errors
@@ -85,13 +95,17 @@ impl Observer {
             if state.isolated == 0 {
                 return Ok(state);
             }
-            self.sampler.readings.pop();
+            self.sampler.readings.all.pop();
         }
         self.observe_once(interrupts)
     }
 
-    /// Scans the page flags and reads what else describes memory.
-    fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
+    /// Describes memory now, whatever compaction does meanwhile: scans the page flags and reads what else describes
+    /// memory.
+    ///
+    /// # Errors
+    /// As for [`Observer::observe`].
+    pub fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         let before = self.sampler.counter(ISOLATED)?;
         let scan = self.scanner.scan(&self.spool, interrupts)?;
         let texts = Texts::read()?;

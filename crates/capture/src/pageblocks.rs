@@ -33,6 +33,33 @@ pub struct Votes {
     latest: HashMap<u16, u64>,
 }
 
+/// A fallback that gave pageblocks another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retyped {
+    /// A frame of the first of them.
+    pub pfn: u64,
+    /// Order of the free block that was taken, which may have several.
+    pub order: u8,
+    /// The type before.
+    pub before: i8,
+    /// The type since.
+    pub after: i8,
+}
+
+impl Retyped {
+    /// What this event gave another type.
+    pub fn of(row: &Row) -> Option<Retyped> {
+        let [order, before, changed] = row.args;
+        let (order, before) = (u8::try_from(order).ok()?, i8::try_from(before).ok()?);
+        (row.kind == Kind::ExtFrag && changed == 1).then_some(Retyped {
+            pfn: row.pfn,
+            order,
+            before,
+            after: row.migratetype,
+        })
+    }
+}
+
 /// One word on each pageblock, by its number; [`NO_MIGRATETYPE`] where no event has spoken.
 #[derive(Clone, Debug, Default)]
 pub struct Ballot(Vec<i8>);

@@ -59,10 +59,15 @@ impl Frames {
         Frames { words: Vec::new(), stamps: Vec::new(), pageblock_order, applied: 0 }
     }
 
-    /// The flags of frames from 0, all read at once.
+    /// The flags of frames from 0, all of one moment.
+    pub fn at_once(words: Vec<u64>, pageblock_order: u8) -> Frames {
+        Frames { words, ..Frames::new(pageblock_order) }
+    }
+
+    /// The same, in pageblocks of 2^9.
     #[cfg(test)]
     pub fn of_words(words: Vec<u64>) -> Frames {
-        Frames { words, ..Frames::new(9) }
+        Frames::at_once(words, 9)
     }
 
     /// Puts scanned `words` of frames from `first`, all of one chunk.

@@ -65,19 +65,20 @@ pub fn mark(
         }
     }
     for zone in zones {
-        found.at_end += mark_at_end(end, seen, zone);
+        found.at_end += mark_at_end(end, |pfn| seen.is_on_free_lists(pfn), zone);
     }
     found
 }
 
-/// Marks blocks of one zone as free at the end; says how many pages.
-fn mark_at_end(end: &mut Frames, seen: &FirstEvents, zone: &ZoneFacts) -> u64 {
+/// Marks blocks of one zone as free at the end, of frames that the events have left on the free lists; says how many
+/// pages.
+pub fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bool, zone: &ZoneFacts) -> u64 {
     let size = 1 << ORDER_MIN;
     let first = zone.start_pfn.next_multiple_of(size);
     let limit = (zone.start_pfn + zone.spanned).min(end.words().len() as u64);
     let words = end.words();
     let is_held = |&block: &u64| {
-        block + size <= limit && (block..block + size).all(|pfn| words[pfn as usize] == 0 && seen.is_on_free_lists(pfn))
+        block + size <= limit && (block..block + size).all(|pfn| words[pfn as usize] == 0 && is_on_free_lists(pfn))
     };
     let held: Vec<u64> = (first..limit).step_by(size as usize).filter(is_held).collect();
     let pages = held.len() as u64 * size;

@@ -7,12 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use freehold_trace::facts::FlightFacts;
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
 use super::clock;
@@ -23,12 +22,13 @@ use super::events::{self, Formats};
 use super::heaps::Heaps;
 use super::interrupt::Interrupts;
 use super::machine::Machine;
-use super::observe::{Observer, State};
-use super::sample::Sampler;
+use super::observe::{Observer, State, Texts};
+use super::sample::Readings;
 use super::settings;
 use super::spool::Spool;
 use super::tasks::Tasks;
 use super::tracefs::{Instance, Tracefs};
+use super::wait;
 use super::{Plan, Watch};
 
 /// Time between two readings of vmstat and buddyinfo.
@@ -45,13 +45,13 @@ pub struct Run {
     /// The raw pages of each CPU's ring.
     pub pages: Vec<CpuPages>,
     /// How to read them.
-    pub formats: Formats,
+    pub formats: Arc<Formats>,
     /// Memory at the start.
-    pub start: State,
+    pub start: Opening,
     /// Memory at the end.
     pub end: State,
     /// Readings of vmstat and buddyinfo.
-    pub samples: Sampler,
+    pub samples: Readings,
     /// Heaps of the command, and of processes below it.
     pub heaps: Heaps,
     /// Settings at the start.
@@ -64,19 +64,42 @@ pub struct Run {
     pub status: Option<ExitStatus>,
     /// Events that the kernel dropped.
     pub lost: u64,
-    /// CPU time that the recorder used.
-    pub cpu_time: OwnTime,
+    /// What made a flight recorder keep it.
+    pub flight: Option<FlightFacts>,
     /// What the reader of the recording should know.
     pub notes: Vec<String>,
 }
 
-/// CPU time that the recorder used while tracing was on, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnTime {
-    /// Between the scans.
-    pub between_scans: u64,
-    /// In the scans.
-    pub in_scans: u64,
+/// How memory at the start is known.
+#[derive(Debug)]
+pub enum Opening {
+    /// It was read, before the first event that counts.
+    Scanned(State),
+    /// It was not looked at: the events since lead back to it from the state at the end.
+    Unseen {
+        /// The clock when the recording starts.
+        moment: u64,
+        /// Zones at that moment; pageblock types of the end.
+        texts: Texts,
+    },
+}
+
+impl Opening {
+    /// The clock at the moment that the start state describes.
+    pub fn moment(&self) -> u64 {
+        match self {
+            Opening::Scanned(state) => state.scan.end,
+            Opening::Unseen { moment, .. } => *moment,
+        }
+    }
+
+    /// What `/proc` said then.
+    pub fn texts(&self) -> &Texts {
+        match self {
+            Opening::Scanned(state) => &state.texts,
+            Opening::Unseen { texts, .. } => texts,
+        }
+    }
 }
 
 /// Runs the live part of `plan`.
@@ -107,10 +130,12 @@ pub fn run(
     let after_run = clock::own_cpu_time();
     let end = stage.observer.observe(interrupts)?;
     stage.instance.stop()?;
-    let cpu_time = OwnTime {
-        between_scans: after_run - before_run,
-        in_scans: clock::own_cpu_time() - at_start - (after_run - before_run),
-    };
+    let between_scans = after_run - before_run;
+    stage.notes.push(format!(
+        "the recorder itself used {} ms of CPU time between the scans, and {} ms in them",
+        between_scans / 1_000_000,
+        (clock::own_cpu_time() - at_start - between_scans) / 1_000_000
+    ));
     let pages = stage.drain.finish()?;
     let counts = ring_counts(&stage.instance, &machine.cpus)?;
     drop(stage.instance);
@@ -120,17 +145,17 @@ pub fn run(
     Ok(Run {
         spool: stage.observer.spool,
         pages,
-        formats: stage.formats,
-        start,
+        formats: Arc::new(stage.formats),
+        start: Opening::Scanned(start),
         end,
-        samples: stage.observer.sampler,
+        samples: stage.observer.sampler.readings,
         heaps: stage.heaps,
         settings: stage.settings,
         tasks: stage.tasks,
         command: program.map(Program::name),
         status,
-        lost: counts.lost,
-        cpu_time,
+        lost: counts.lost(),
+        flight: None,
         notes: stage.notes,
     })
 }
@@ -161,12 +186,12 @@ impl Stage {
         instance.write("trace_clock", "mono")?;
         // The names that ftrace would collect at each context switch come with the task events.
         let _ = instance.write("options/record-cmd", "0");
-        let formats = events::enable(&instance, &plan.events)?;
+        let formats = events::enable(&instance, &plan.events, plan.stacks)?;
         let wanted = plan.ring_kib.unwrap_or_else(|| machine.ring_kib());
         let ring_kib = instance.size_ring(wanted)?;
         let rings = Rings {
             cpus: machine.cpus.clone(),
-            page_bytes: formats.page.page_bytes(),
+            layout: formats.page,
             ring_bytes: usize::try_from(ring_kib).unwrap_or(usize::MAX).saturating_mul(1024),
         };
         let observer = Observer::open(ram.to_vec(), Arc::clone(&spool))?;
@@ -188,7 +213,7 @@ impl Stage {
             );
         }
         notes.extend(formats.notes.iter().cloned());
-        if observer.sampler.pressure_names.is_empty() {
+        if observer.sampler.readings.pressure_names.is_empty() {
             notes.push("this kernel tells no pressure (PSI)".to_owned());
         }
         let cpus = machine.cpus.clone();
@@ -209,7 +234,8 @@ impl Stage {
         let mut ask = command.map_or(u64::MAX, |_| start);
         loop {
             let until = end.unwrap_or(u64::MAX).min(next).min(ask);
-            if poll_until(until, command.map(Running::ended), interrupts)? || self.drain.has_failed() {
+            let fds = [Some(interrupts.readable()), command.map(Running::ended)];
+            if wait::until(until, fds)?.contains(&true) || self.drain.has_failed() {
                 return Ok(());
             }
             let now = clock::now();
@@ -226,40 +252,30 @@ impl Stage {
                 self.observer.sampler.take()?;
                 next += nanoseconds(SAMPLE_INTERVAL);
                 if watch.wants_progress() {
-                    let RingCounts { events, lost } = ring_counts(&self.instance, &self.cpus)?;
-                    watch.running(Duration::from_nanos(now - start), events, lost);
+                    let counts = ring_counts(&self.instance, &self.cpus)?;
+                    watch.running(Duration::from_nanos(now - start), counts.events, counts.lost());
                 }
             }
         }
     }
 }
 
-/// Waits until the clock shows `until`. Returns early, with true, when the command ends or a signal comes.
-fn poll_until(until: u64, ended: Option<BorrowedFd<'_>>, interrupts: &Interrupts) -> Result<bool, CaptureError> {
-    let left = until.saturating_sub(clock::now());
-    let timeout =
-        Timespec { tv_sec: (left / 1_000_000_000).cast_signed(), tv_nsec: (left % 1_000_000_000).cast_signed() };
-    let fds = [Some(interrupts.readable()), ended];
-    let mut fds: Vec<PollFd<'_>> =
-        fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        // The signal that interrupted us has made its file readable: the next call returns at once.
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(errno) => Err(CaptureError::system("wait")(errno)),
-    }
-}
-
 /// What the kernel counted in the rings of all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RingCounts {
+pub struct RingCounts {
     /// Events that were read.
     events: u64,
-    /// Events that were dropped.
-    lost: u64,
+    /// Events that were written over before somebody read them.
+    overwritten: u64,
+    /// Events that never got into a ring.
+    pub dropped: u64,
 }
 
-fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureError> {
+/// Reads the counts of all CPUs.
+///
+/// # Errors
+/// When the instance is gone.
+pub fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureError> {
     let mut counts = RingCounts::default();
     for cpu in cpus {
         counts.add(&instance.read(&format!("per_cpu/cpu{cpu}/stats"))?);
@@ -268,13 +284,19 @@ fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureE
 }
 
 impl RingCounts {
+    /// Events that nobody has read.
+    fn lost(self) -> u64 {
+        self.overwritten + self.dropped
+    }
+
     /// Adds the text of one CPU's `stats`.
     fn add(&mut self, stats: &str) {
         for (name, value) in stats.lines().filter_map(|line| line.split_once(": ")) {
             let value = value.trim().parse::<u64>().unwrap_or(0);
             match name {
                 "read events" => self.events += value,
-                "overrun" | "commit overrun" | "dropped events" => self.lost += value,
+                "overrun" => self.overwritten += value,
+                "commit overrun" | "dropped events" => self.dropped += value,
                 _ => {}
             }
         }
@@ -282,7 +304,7 @@ impl RingCounts {
 }
 
 /// The ids of this process's threads.
-fn own_threads() -> Vec<u32> {
+pub fn own_threads() -> Vec<u32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![std::process::id()] };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
@@ -301,17 +323,7 @@ mod tests {
         let mut counts = RingCounts::default();
         counts.add(stats);
         counts.add(stats);
-        assert_eq!(counts, RingCounts { events: 20, lost: 14 });
-    }
-
-    #[test]
-    fn waiting_ends_with_time_command_or_signal() {
-        let interrupts = Interrupts::deaf();
-        assert!(!poll_until(0, None, &interrupts).unwrap(), "the time is over");
-        let words = ["sh", "-c", "exit"].map(std::ffi::OsString::from);
-        let running = Program::find(&words).unwrap().unwrap().start().unwrap();
-        assert!(poll_until(u64::MAX / 2, Some(running.ended()), &interrupts).unwrap());
-        running.end(&interrupts).unwrap();
+        assert_eq!(counts, RingCounts { events: 20, overwritten: 4, dropped: 10 });
     }
 
     #[test]

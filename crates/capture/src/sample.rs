@@ -77,6 +77,13 @@ pub struct Sampler {
     buddyinfo: ProcFile,
     zoneinfo: ProcFile,
     pressures: Vec<ProcFile>,
+    /// What was read so far.
+    pub readings: Readings,
+}
+
+/// Readings, and the names of what they hold.
+#[derive(Clone, Debug)]
+pub struct Readings {
     /// Names of vmstat's counters.
     pub names: Vec<String>,
     /// Names of the totals of pressure; none where the kernel tells none.
@@ -84,9 +91,16 @@ pub struct Sampler {
     /// Names of the counters of zones.
     pub zone_names: Vec<String>,
     /// The zones, by node and name.
-    zones: Vec<(u16, String)>,
-    /// What was read so far.
-    pub readings: Vec<Reading>,
+    pub zones: Vec<(u16, String)>,
+    /// One after the other, in order of time.
+    pub all: Vec<Reading>,
+}
+
+impl Readings {
+    /// The place of a zone in the readings.
+    pub fn place(&self, zone: &ZoneFacts) -> Option<usize> {
+        self.zones.iter().position(|(node, name)| (*node, name) == (zone.node, &zone.name))
+    }
 }
 
 impl Sampler {
@@ -107,13 +121,16 @@ impl Sampler {
             pressure_names.extend(pressure_totals(file.text()?).map(|(kind, _)| format!("{resource}.{kind}")));
             pressures.push(file);
         }
-        let readings = Vec::with_capacity(1024);
-        Ok(Sampler { vmstat, buddyinfo, zoneinfo, pressures, names, pressure_names, zone_names, zones, readings })
+        let readings = Readings { names, pressure_names, zone_names, zones, all: Vec::with_capacity(1024) };
+        Ok(Sampler { vmstat, buddyinfo, zoneinfo, pressures, readings })
     }
 
-    /// The place of a zone in the readings.
-    pub fn place(&self, zone: &ZoneFacts) -> Option<usize> {
-        self.zones.iter().position(|(node, name)| (*node, name) == (zone.node, &zone.name))
+    /// The text of `/proc/zoneinfo` as it is now.
+    ///
+    /// # Errors
+    /// When it cannot be read any more.
+    pub fn zoneinfo(&mut self) -> Result<String, CaptureError> {
+        self.zoneinfo.text().map(str::to_owned)
     }
 
     /// A counter of vmstat as it is now; 0 if this kernel has none of this name.
@@ -133,13 +150,14 @@ impl Sampler {
         let time = clock::now();
         let buddyinfo = self.buddyinfo.text()?.to_owned();
         let vmstat = counters(self.vmstat.text()?).map(|(_, value)| value).collect();
-        let mut pressure = Vec::with_capacity(self.pressure_names.len());
+        let mut pressure = Vec::with_capacity(self.readings.pressure_names.len());
         for file in &mut self.pressures {
             pressure.extend(pressure_totals(file.text()?).map(|(_, total)| total));
         }
         let counters = zone_counters(self.zoneinfo.text()?);
-        let zones = self.zones.iter().map(|zone| values(&counters, zone, &self.zone_names)).collect();
-        self.readings.push(Reading { time, vmstat, buddyinfo, pressure, zones });
+        let Readings { zone_names, zones, all, .. } = &mut self.readings;
+        let zones = zones.iter().map(|zone| values(&counters, zone, zone_names)).collect();
+        all.push(Reading { time, vmstat, buddyinfo, pressure, zones });
         Ok(())
     }
 }
@@ -185,13 +203,14 @@ mod tests {
         let mut sampler = Sampler::open().unwrap();
         sampler.take().unwrap();
         sampler.take().unwrap();
-        let [first, second] = &sampler.readings[..] else { panic!("two readings") };
-        assert_eq!(first.vmstat.len(), sampler.names.len());
+        let readings = &sampler.readings;
+        let [first, second] = &readings.all[..] else { panic!("two readings") };
+        assert_eq!(first.vmstat.len(), readings.names.len());
         assert_eq!(first.buddyinfo.lines().count(), second.buddyinfo.lines().count());
         assert!(first.time <= second.time);
-        assert_eq!(first.pressure.len(), sampler.pressure_names.len());
+        assert_eq!(first.pressure.len(), readings.pressure_names.len());
         assert!(first.pressure.iter().zip(&second.pressure).all(|(first, second)| first <= second));
-        let (zones, counters) = (first.buddyinfo.lines().count(), sampler.zone_names.len());
+        let (zones, counters) = (first.buddyinfo.lines().count(), readings.zone_names.len());
         assert_eq!(first.zones.iter().map(Vec::len).collect::<Vec<_>>(), vec![counters; zones]);
         assert!(sampler.counter("pgfault").unwrap() > 0);
         assert_eq!(sampler.counter("no such counter").unwrap(), 0);

@@ -55,13 +55,11 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     }
     let rows = StateRows::of(Moment::Start, 0, frames, Votes::new(zones.pageblock_order()).first(), &zones.start);
     facts.notes.push(format!("pageblock types: {}", rows.types()));
-    for row in rows.rows(None) {
-        writer.push(&row)?;
-    }
+    rows.for_each(&[], &[], |row| writer.push(&row))?;
     facts.settings = settings::read();
     facts.caches_start = caches::with_sheaves(&state.texts.slabinfo);
     facts.caches_end = facts.caches_start.clone();
-    zones.describe(&observer.sampler, state.scan.end, &mut facts)?;
+    zones.describe(&observer.sampler.readings, state.scan.end, &mut facts)?;
     let taken = Taken { rows: writer.rows(), notes: facts.notes.clone() };
     writer.finish(&facts)?;
     Ok(taken)

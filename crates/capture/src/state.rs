@@ -4,11 +4,11 @@
 //! pages without flags lay on per-CPU lists, and which are no part of the allocator yet, because
 //! the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
 
-use freehold_trace::event::{Kind, Row};
+use freehold_trace::event::{Kind, Row, migratetype};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::snapshot::{self, Moment, flag, state_rows, zone_borders};
 
-use super::first_events::FirstEvents;
+use super::first_events::{AllocatedBlock, CachedBlock, Flags};
 use super::pageblocks::{Ballot, Pageblocks};
 use super::reconcile::{ALLOCATED, Frames};
 use super::zones::ZonesAt;
@@ -53,19 +53,25 @@ impl StateRows {
         format!("{named} named by events, {guessed} guessed, {off} away from the kernel's counts")
     }
 
-    /// The rows. What the first events have said about pages without flags goes into them.
-    pub fn rows(mut self, first_events: Option<&FirstEvents>) -> Vec<Row> {
+    /// Calls `visit` with each row. Blocks that events have shown to be cached or allocated go into them.
+    ///
+    /// # Errors
+    /// What `visit` fails with.
+    pub fn for_each<E>(
+        mut self,
+        cached: &[CachedBlock],
+        allocated: &[AllocatedBlock],
+        mut visit: impl FnMut(Row) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut rows = Vec::new();
         if self.moment == Moment::Start {
             rows = self.pageblocks.rows();
         }
-        if let Some(first_events) = first_events {
-            self.resolve(first_events, &mut rows);
-        }
+        self.resolve(cached, allocated, &mut rows);
         let StateRows { moment, time, words, borders, order_max, .. } = &self;
         let frames = snapshot::Frames { first: 0, words, borders, order_max: *order_max };
-        rows.extend(state_rows(frames, *moment, *time).flat_map(|row| self.complete(row)));
-        rows
+        let shown = state_rows(frames, *moment, *time).flat_map(|row| self.complete(row));
+        rows.into_iter().chain(shown).try_for_each(&mut visit)
     }
 
     /// Adds to a row what page flags do not tell. A run of unknown pages is cut where deferred memory begins.
@@ -93,12 +99,15 @@ impl StateRows {
     }
 
     /// Tells apart the pages without flags.
-    fn resolve(&mut self, first_events: &FirstEvents, rows: &mut Vec<Row>) {
-        for block in &first_events.allocated {
+    fn resolve(&mut self, cached: &[CachedBlock], allocated: &[AllocatedBlock], rows: &mut Vec<Row>) {
+        for block in allocated {
             let head = if block.order == 0 { 0 } else { flag::COMPOUND_HEAD };
-            self.fill(block.pfn, block.order, flag::COMPOUND_TAIL, ALLOCATED | head);
+            // What lies in a pageblock of movable memory is taken to be movable, where nobody looked.
+            let is_movable = block.flags == Flags::Unseen && self.pageblocks.type_of(block.pfn) == migratetype::MOVABLE;
+            let movable = if is_movable { flag::LRU } else { 0 };
+            self.fill(block.pfn, block.order, flag::COMPOUND_TAIL, ALLOCATED | head | movable);
         }
-        for block in &first_events.cached {
+        for block in cached {
             // Their own rows say more than a run of unknown pages would.
             self.fill(block.pfn, block.order, flag::NOPAGE, flag::NOPAGE);
             rows.push(Row {
@@ -137,6 +146,7 @@ mod tests {
     use freehold_trace::facts::TypeFacts;
     use freehold_trace::procfs::PageTypeInfo;
 
+    use super::super::first_events::FirstEvents;
     use super::super::pageblocks::Votes;
     use super::*;
 
@@ -155,6 +165,16 @@ mod tests {
         StateRows::of(Moment::Start, 0, frames, votes.first(), &at)
     }
 
+    fn rows(cached: &[CachedBlock], allocated: &[AllocatedBlock]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let push = |row| {
+            rows.push(row);
+            Ok::<_, ()>(())
+        };
+        state().for_each(cached, allocated, push).unwrap();
+        rows
+    }
+
     fn told(rows: &[Row]) -> Vec<(Kind, u64, u8, i8, i64)> {
         rows.iter().map(|row| (row.kind, row.pfn, row.order, row.migratetype, row.args[0])).collect()
     }
@@ -169,7 +189,7 @@ mod tests {
             (Kind::StartUnknown, 9, 0, -1, 5),
             (Kind::StartFree, 14, 1, 1, 0),
         ];
-        assert_eq!(told(&state().rows(None)), expected);
+        assert_eq!(told(&rows(&[], &[])), expected);
     }
 
     #[test]
@@ -201,7 +221,7 @@ mod tests {
         let mut first_events = FirstEvents::new(&[0; 16], 9);
         first_events.observe(&Row { pfn: 9, cpu: 5, migratetype: 1, ..Row::new(Kind::Alloc) });
         first_events.observe(&Row { pfn: 12, order: 1, ..Row::new(Kind::Free) });
-        let rows = state().rows(Some(&first_events));
+        let rows = rows(&first_events.cached, &first_events.allocated);
         let expected = [
             (Kind::StartUnknown, 9, 0, 1, 1),
             (Kind::StartFree, 0, 3, 2, 0),

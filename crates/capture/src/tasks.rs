@@ -12,7 +12,7 @@
 use std::fs;
 
 use freehold_trace::facts::Task;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The recorder's own name in a recording.
 const OWN_NAME: &str = "freehold";
@@ -54,6 +54,9 @@ struct Life {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     pid: u32,
+    /// The process that it is a thread of, and that one's parent.
+    process: u32,
+    parent: u32,
     name: String,
     kernel: bool,
 }
@@ -72,14 +75,25 @@ pub struct Tasks {
 impl Tasks {
     /// The tasks that exist now.
     pub fn survey() -> Tasks {
-        Tasks::new(survey_proc())
+        Tasks::survey_below(None)
     }
 
-    fn new(seen: Vec<Seen>) -> Tasks {
+    /// The same, after a command has started: its process, and what descends from it.
+    pub fn survey_below(command: Option<u32>) -> Tasks {
+        Tasks::new(survey_proc(), command)
+    }
+
+    fn new(seen: Vec<Seen>, command: Option<u32>) -> Tasks {
+        let ours = descendants(command, &seen);
         let mut tasks = Tasks::default();
         tasks.begin(0, "swapper", Origin::Kernel);
-        for Seen { pid, name, kernel } in seen {
-            tasks.begin(pid, &name, if kernel { Origin::Kernel } else { Origin::Foreign });
+        for Seen { pid, process, name, kernel, .. } in seen {
+            let origin = match kernel {
+                true => Origin::Kernel,
+                false if ours.contains(&process) => Origin::Command,
+                false => Origin::Foreign,
+            };
+            tasks.begin(pid, &name, origin);
         }
         tasks
     }
@@ -164,6 +178,19 @@ fn stem(name: &str) -> &str {
     name.split(['/', ':', '-']).next().unwrap_or(name)
 }
 
+/// The command, and the processes that descend from it.
+fn descendants(command: Option<u32>, seen: &[Seen]) -> FxHashSet<u32> {
+    let mut ours: FxHashSet<u32> = command.into_iter().collect();
+    let mut known = 0;
+    while ours.len() > known {
+        known = ours.len();
+        let children = seen.iter().filter(|seen| ours.contains(&seen.parent)).map(|seen| seen.process);
+        let children: Vec<u32> = children.collect();
+        ours.extend(children);
+    }
+    ours
+}
+
 /// Every thread in `/proc`. Threads that end meanwhile are left out.
 fn survey_proc() -> Vec<Seen> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
@@ -171,18 +198,23 @@ fn survey_proc() -> Vec<Seen> {
     processes
         .flatten()
         .filter(is_number)
-        .filter_map(|process| fs::read_dir(process.path().join("task")).ok())
-        .flat_map(|threads| threads.flatten())
-        .filter_map(|thread| parse_stat(&fs::read_to_string(thread.path().join("stat")).ok()?))
+        .filter_map(|process| {
+            let threads = fs::read_dir(process.path().join("task")).ok()?;
+            Some((process.file_name().to_string_lossy().parse().ok()?, threads))
+        })
+        .flat_map(|(process, threads)| threads.flatten().map(move |thread| (process, thread)))
+        .filter_map(|(process, thread)| parse_stat(process, &fs::read_to_string(thread.path().join("stat")).ok()?))
         .collect()
 }
 
-/// Id, name and flags out of `/proc/PID/stat`. The name stands in parentheses and may hold any character.
-fn parse_stat(stat: &str) -> Option<Seen> {
+/// Id, name, parent and flags of a thread of `process` out of its `stat`. The name stands in parentheses and may hold any character.
+fn parse_stat(process: u32, stat: &str) -> Option<Seen> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
-    let flags: u64 = rest.split(' ').nth(6)?.parse().ok()?;
-    Some(Seen { pid: pid.parse().ok()?, name: name.to_owned(), kernel: flags & PF_KTHREAD != 0 })
+    let mut fields = rest.split(' ').skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    let flags: u64 = fields.nth(4)?.parse().ok()?;
+    Some(Seen { pid: pid.parse().ok()?, process, parent, name: name.to_owned(), kernel: flags & PF_KTHREAD != 0 })
 }
 
 #[cfg(test)]
@@ -190,9 +222,9 @@ mod tests {
     use super::*;
 
     fn tasks() -> Tasks {
-        let seen = |pid, name: &str, kernel| Seen { pid, name: name.to_owned(), kernel };
+        let seen = |pid, name: &str, kernel| Seen { pid, process: pid, parent: 0, name: name.to_owned(), kernel };
         let existing = vec![seen(1, "init", false), seen(2, "kthreadd", true), seen(50, "secret", false)];
-        let mut tasks = Tasks::new(existing);
+        let mut tasks = Tasks::new(existing, None);
         tasks.add_recorder_thread(100);
         tasks.set_command(200);
         tasks
@@ -252,7 +284,18 @@ mod tests {
     #[test]
     fn reads_stat_of_a_hostile_name() {
         let stat = "7 (a) S (b) R 1 7 7 0 -1 2129984 0 0";
-        assert_eq!(parse_stat(stat), Some(Seen { pid: 7, name: "a) S (b".to_owned(), kernel: true }));
-        assert_eq!(parse_stat("7 (a"), None);
+        let seen = Seen { pid: 7, process: 6, parent: 1, name: "a) S (b".to_owned(), kernel: true };
+        assert_eq!(parse_stat(6, stat), Some(seen));
+        assert_eq!(parse_stat(6, "7 (a"), None);
+    }
+
+    #[test]
+    fn what_descends_from_a_command_that_runs_already_is_the_commands() {
+        let seen = |pid, process, parent| Seen { pid, process, parent, name: format!("t{pid}"), kernel: false };
+        let existing = vec![seen(12, 12, 11), seen(13, 12, 11), seen(11, 11, 10), seen(10, 10, 1), seen(20, 20, 1)];
+        let mut tasks = Tasks::new(existing, Some(10));
+        let indices = [10, 11, 12, 13, 20].map(|pid| tasks.index(pid));
+        let names = indices.map(|index| name(&tasks, index, Names::Command));
+        assert_eq!(names, ["t10", "t11", "t12", "t13", "other"]);
     }
 }

@@ -197,6 +197,10 @@ fn remove_stale(instances: &Path) {
     }
 }
 
+/// Held by tests that make an instance: they are of one process, and would take each other's for a stale one.
+#[cfg(test)]
+pub static INSTANCES: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +221,7 @@ mod tests {
 
     #[test]
     fn a_panic_leaves_no_instance() {
+        let _alone = INSTANCES.lock();
         let tracefs = Tracefs::find();
         let made = tracefs.as_ref().map(Instance::create);
         let Ok(Ok(instance)) = made else {

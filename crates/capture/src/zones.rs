@@ -9,8 +9,9 @@ use freehold_trace::procfs::{PageTypeInfo, parse_buddyinfo, parse_iomem, parse_p
 use super::error::CaptureError;
 use super::machine::Machine;
 use super::observe::Texts;
+use super::pageblocks::Retyped;
 use super::run::Run;
-use super::sample::{Reading, Sampler};
+use super::sample::{Reading, Readings};
 
 /// The ranges of memory as frames `[start, end)`.
 ///
@@ -77,7 +78,7 @@ impl Zones {
     /// # Errors
     /// When they are not understood.
     pub fn read(run: &Run) -> Result<Zones, CaptureError> {
-        Ok(Zones { start: ZonesAt::read(&run.start.texts)?, end: ZonesAt::read(&run.end.texts)? })
+        Ok(Zones { start: ZonesAt::read(run.start.texts())?, end: ZonesAt::read(&run.end.texts)? })
     }
 
     /// Reads the texts of a moment that is start and end.
@@ -87,6 +88,22 @@ impl Zones {
     pub fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
         let start = ZonesAt::read(texts)?;
         Ok(Zones { end: start.clone(), start })
+    }
+
+    /// Counts the pageblocks of the start back from those of the end.
+    pub fn undo(&mut self, retyped: &[Retyped]) {
+        let order = self.pageblock_order();
+        for &Retyped { pfn, order: taken, before, after } in retyped {
+            let is_of = |zone: &&ZoneFacts| (zone.start_pfn..zone.start_pfn + zone.spanned).contains(&pfn);
+            let Some(zone) = self.start.zones.iter().find(is_of) else { continue };
+            let blocks = 1 << taken.saturating_sub(order).min(20);
+            for count in &mut self.start.types.types {
+                if (count.node, &count.zone) == (zone.node, &zone.name) {
+                    let [gained, lost] = [before, after].map(|kind| if count.migratetype == kind { blocks } else { 0 });
+                    count.pageblocks = (count.pageblocks + gained).saturating_sub(lost);
+                }
+            }
+        }
     }
 
     /// Zones that manage more or fewer pages at the end than at the start, in sentences.
@@ -112,7 +129,7 @@ impl Zones {
     ///
     /// # Errors
     /// When buddyinfo is not understood.
-    pub fn describe(self, samples: &Sampler, moment: u64, facts: &mut Facts) -> Result<(), CaptureError> {
+    pub fn describe(self, samples: &Readings, moment: u64, facts: &mut Facts) -> Result<(), CaptureError> {
         facts.pageblock_order = self.pageblock_order();
         facts.samples = align(samples, moment, &self.start.zones)?;
         facts.vmstat_names = samples.names.clone();
@@ -127,9 +144,9 @@ impl Zones {
 }
 
 /// The samples with times counted from `moment` and buddyinfo's lines in the order of `zones`.
-fn align(samples: &Sampler, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sample>, CaptureError> {
+fn align(samples: &Readings, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sample>, CaptureError> {
     samples
-        .readings
+        .all
         .iter()
         .map(|reading| {
             let lines = parse_buddyinfo(&reading.buddyinfo)?;
@@ -149,7 +166,7 @@ fn align(samples: &Sampler, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Samp
 }
 
 /// The counters of a zone in a reading.
-fn counted(samples: &Sampler, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
+fn counted(samples: &Readings, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
     samples.place(zone).and_then(|place| reading.zones.get(place)).cloned().unwrap_or_default()
 }
 

@@ -3,8 +3,8 @@
 //! Rows go to six observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
 //! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
 //! and compaction, [`map`] fills pageblocks if somebody wants to see them. The [`machine`] and the [`course`] come from
-//! the facts alone; [`heaps`] from these and the census. Memory grows with the frames that the recording names (16
-//! bytes each), not with its length.
+//! the facts alone, [`stacks`] likewise; [`heaps`] from these and the census. Memory grows with the frames that the
+//! recording names (16 bytes each), not with its length.
 
 mod census;
 mod course;
@@ -22,6 +22,7 @@ mod pressure;
 mod report;
 pub mod runs;
 mod sections;
+mod stacks;
 mod start;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ use pairing::{Pairing, PairingReport};
 use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
 use sections::{SectionReport, Sections};
 use serde::Serialize;
+use stacks::StackRow;
 
 /// Everything that `freehold inspect` tells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -94,6 +96,9 @@ pub struct Inspection {
     /// Heaps of the command and of what it started, whose malloc is Freehold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heaps: Vec<HeapRow>,
+    /// Who allocated, by stack, of a sample; empty where none was taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackRow>,
     /// The busiest tasks.
     pub tasks: Vec<TaskRow>,
     /// What samples show of the way.
@@ -200,6 +205,7 @@ impl Inspector {
             vmstat: machine::vmstat(facts),
             vmstat_names: facts.vmstat_names.clone(),
             heaps: heaps::rows(facts, &self.census),
+            stacks: stacks::rows(facts),
             tasks: self.census.tasks(facts),
             course: course::of(facts),
             map,

@@ -18,6 +18,10 @@ const MIB: u64 = 1 << 20;
 /// Counters of `/proc/vmstat` in the table; JSON has all.
 const VMSTAT_ROWS: usize = 24;
 
+/// Stacks in the table, and functions of each, the one that was called last first; JSON has all.
+const STACK_ROWS: usize = 16;
+const STACK_FRAMES: usize = 8;
+
 /// Settings in the table, because they decide most about the numbers below; JSON has all.
 const SETTINGS: [&str; 16] = [
     "transparent_hugepage.enabled",
@@ -59,6 +63,7 @@ impl Document for Inspection {
             self.stalls_table(),
             self.vmstat_table(),
             self.tasks_table(),
+            self.stacks_table(),
             self.heaps_table(),
         ];
         tables.retain(|table| !table.rows.is_empty() || !table.conclusions.is_empty());
@@ -349,6 +354,28 @@ impl Inspection {
         Table { about: about.to_owned(), ..table }
     }
 
+    fn stacks_table(&self) -> Table {
+        let rows = self.stacks.iter().take(STACK_ROWS).map(|stack| {
+            let frames = stack.frames.iter().skip_while(|name| is_allocator(name)).take(STACK_FRAMES);
+            let frames = frames.map(String::as_str).collect::<Vec<_>>().join(" < ");
+            vec![
+                Value::Share(stack.share),
+                Value::count(stack.pages),
+                Value::count(stack.samples),
+                Value::text(&stack.task),
+                Value::text(&frames),
+            ]
+        });
+        let columns = [
+            Column::several(&[], &["share", "pages", "samples"]),
+            vec![Column::words("most for"), Column::words("allocated by")],
+        ]
+        .concat();
+        let shown = self.stacks.len().min(STACK_ROWS);
+        let title = format!("Pages by stack, estimated from a sample: the {shown} largest of {}", self.stacks.len());
+        Table::new(title, columns, rows)
+    }
+
     fn tasks_table(&self) -> Table {
         let rows = self.tasks.iter().map(|task| {
             let counts = [task.tasks, task.allocations, task.frees].map(Value::count);
@@ -357,6 +384,11 @@ impl Inspection {
         let columns = Column::several(&["task"], &["tasks", "allocations", "frees", "share"]);
         Table::new("Tasks by name", columns, rows)
     }
+}
+
+/// Whether a function is the page allocator itself, or a thin layer over it: every stack begins with these.
+fn is_allocator(name: &str) -> bool {
+    name.contains("alloc") && ["pages", "folio"].iter().any(|what| name.contains(what))
 }
 
 /// Something that happened: what, how much of it, and how that is written.

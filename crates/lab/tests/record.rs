@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::recorder::{Recorder, can_record};
+use common::recorder::{Recorder, SmallDisk, can_record};
 use common::{Sandbox, assert_refused, freehold, stderr};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Reader, Row};
@@ -288,24 +288,4 @@ fn a_full_disk_leaves_nothing() {
     assert_refused(&output, "disk is full");
     assert_eq!(fs::read_dir(&disk.folder).unwrap().count(), 0);
     assert!(orphans().is_empty(), "{:?}", orphans());
-}
-
-/// A tmpfs of a few pages, unmounted when dropped.
-struct SmallDisk {
-    folder: PathBuf,
-}
-
-impl SmallDisk {
-    fn mount(folder: PathBuf) -> Option<SmallDisk> {
-        fs::create_dir(&folder).ok()?;
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&folder).status();
-        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk { folder })
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // The sandbox cannot be removed while something is mounted in it; nothing else depends on it.
-        let _ = Command::new("umount").arg(&self.folder).status();
-    }
 }

@@ -75,6 +75,12 @@ pub struct Facts {
     /// Heaps of the command, and of what it started, whose malloc is Freehold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heaps: Vec<HeapFacts>,
+    /// What made a flight recorder keep this recording; `None` of any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flight: Option<FlightFacts>,
+    /// Who allocated; `None` where nobody asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<StackFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
 }
@@ -89,6 +95,62 @@ impl Facts {
     pub fn task_name(&self, task: u32) -> &str {
         self.tasks.get(task as usize).map_or("", |task| task.name.as_str())
     }
+}
+
+/// What made a flight recorder keep a recording, and how its start state was rebuilt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlightFacts {
+    /// What happened, in order of time; the first of them made it keep the recording.
+    pub triggers: Vec<TriggerFacts>,
+    /// Nanoseconds before the end that it was to keep.
+    pub asked: u64,
+    /// Frames whose first event told what they were at the start.
+    pub told: u64,
+    /// Blocks that somebody took without an event.
+    pub taken_silently: u64,
+    /// Blocks that somebody gave back without an event.
+    pub returned_silently: u64,
+    /// Frames that are not at the end what their last event made them.
+    pub ended_otherwise: u64,
+    /// Pages that compaction moved, no event says where to.
+    pub moved: u64,
+}
+
+/// Something that a flight recorder waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TriggerFacts {
+    /// `allocstall`, `failure`, `thp-failure`, `psi`, or `asked`.
+    pub what: String,
+    /// Nanoseconds since the recording started when it was noticed.
+    pub time: u64,
+}
+
+/// The kernel's stacks of a sample of the allocations; [`crate::stacks`] says what a sample is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StackFacts {
+    /// One frame in so many is sampled: a power of two.
+    pub period: u64,
+    /// Names of functions, each once.
+    pub symbols: Vec<String>,
+    /// What was sampled, the most pages first.
+    pub stacks: Vec<StackCount>,
+}
+
+/// Samples that have the stack, the task and the order in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StackCount {
+    /// Places in [`StackFacts::symbols`], the function that was called last first; empty where a stack was not kept.
+    pub frames: Vec<u32>,
+    /// Place in [`Facts::tasks`].
+    pub task: u32,
+    /// Order of the blocks.
+    pub order: u8,
+    /// How many samples.
+    pub samples: u64,
 }
 
 /// A task that fired at least one event.

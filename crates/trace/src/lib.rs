@@ -39,6 +39,7 @@ pub mod recording;
 pub mod ring;
 mod schema;
 pub mod snapshot;
+pub mod stacks;
 mod thrift;
 mod writer;
 

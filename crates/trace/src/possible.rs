@@ -18,7 +18,7 @@ const PAGE_SIZES: std::ops::RangeInclusive<u32> = 4096..=262_144;
 
 /// What cannot be, as a clause, and the section of `FORMAT.md` that says so; `None` if nothing speaks against it.
 pub(crate) fn contradiction(facts: &Facts) -> Option<(String, &'static str)> {
-    let rules = [units, pageblocks, zones, zone_sizes, overlaps, pageblock_counts, start_state];
+    let rules = [units, pageblocks, zones, zone_sizes, overlaps, pageblock_counts, start_state, stacks];
     rules.iter().find_map(|rule| rule(facts)).map(|reason| (reason, SECTION))
 }
 
@@ -49,6 +49,10 @@ fn pageblocks(facts: &Facts) -> Option<String> {
     (!is_usual).then(|| {
         format!("its `pageblock_order` is {order}, and on x86_64 it is 9 or 10 before Linux {PAGEBLOCKS_OF_CHOICE}")
     })
+}
+
+fn stacks(facts: &Facts) -> Option<String> {
+    facts.stacks.as_ref()?.contradiction(facts.tasks.len())
 }
 
 fn zones(facts: &Facts) -> Option<String> {

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 64] = [
+const CASES: [Case; 66] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -111,6 +111,23 @@ const CASES: [Case; 64] = [
         arguments: &["--quiet", "--out", "{scratch}/true.parquet", "--", "true"],
         ending: Ending::QuietOrRefused,
     },
+    Case {
+        name: "record",
+        arguments: &[
+            "--quiet",
+            "--stacks",
+            "--flight",
+            "9s",
+            "--out",
+            "{scratch}/",
+            "--",
+            "sh",
+            "-c",
+            "kill -USR1 $PPID",
+        ],
+        ending: Ending::QuietOrRefused,
+    },
+    refused("record", &["--flight", "60s", "--out", "r.parquet"]),
     Case {
         name: "snapshot",
         arguments: &["--quiet", "--out", "{scratch}/now.parquet"],

@@ -13,6 +13,7 @@ pub mod diff;
 pub mod disasm;
 pub mod events;
 pub mod fleet;
+mod flight;
 pub mod guest;
 pub mod heap;
 pub mod inspect;

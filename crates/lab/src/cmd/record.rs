@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use freehold_capture::{Names, Plan, SeenHeap, Summary, Watch};
 use freehold_heapmap::{Seen, Watcher};
 use freehold_measure::terminal::{Style, wrapped};
@@ -14,7 +15,11 @@ use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::events::EventsArgs;
+use super::flight::{Common, FlightArgs};
 use crate::error::Error;
+
+/// The file that is written where nobody names one.
+const RECORDING: &str = "recording.parquet";
 
 /// Arguments of `freehold record`.
 #[derive(Debug, Args)]
@@ -22,12 +27,15 @@ use crate::error::Error;
     sudo freehold record -- make -j8            record a build\n  \
     sudo freehold record --duration 60          record the machine for a minute\n  \
     sudo freehold record --out web.parquet      record until Ctrl-C\n  \
-    sudo freehold record --events compaction -- ./load   and what compaction did\n\n\
+    sudo freehold record --events compaction -- ./load   and what compaction did\n  \
+    sudo freehold record --flight 60s --on allocstall,psi=10% --out /var/lib/freehold\n                                              \
+    keep the last minute, and write it whenever something happens\n\n\
     The recording holds frame numbers, sizes, times, and counters, but no contents of memory. Names of \
     programs outside the command are stored as `other`, so that a recording can be shown around.")]
 pub struct RecordArgs {
-    /// The recording to write; an older one of this name is replaced once the new one is whole
-    #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
+    /// The recording to write; an older one of this name is replaced once the new one is whole. With --flight a folder,
+    /// or a name with {time} in it
+    #[arg(long, short, value_name = "FILE", default_value = RECORDING, default_value_if("flight", ArgPredicate::IsPresent, "."))]
     out: PathBuf,
 
     /// Stop after so many seconds, even if the command still runs (it is then told to end, by SIGTERM)
@@ -35,7 +43,14 @@ pub struct RecordArgs {
     duration: Option<Duration>,
 
     #[command(flatten)]
+    flight: FlightArgs,
+
+    #[command(flatten)]
     events: EventsArgs,
+
+    /// Take the kernel's stack of one page in N that are allocated, a power of two: who allocates
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256", value_parser = period)]
+    stacks: Option<u64>,
 
     /// Keep the names of all tasks, not only those of the command and its descendants
     #[arg(long)]
@@ -46,7 +61,7 @@ pub struct RecordArgs {
     quiet: bool,
 
     /// Size of the kernel's ring for each CPU [default: what suits the machine's memory, 1 to 32 MiB]
-    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..=4 << 20))]
+    #[arg(long, value_name = "KIB", conflicts_with = "flight", value_parser = clap::value_parser!(u64).range(64..=4 << 20))]
     ring: Option<u64>,
 
     /// Folder for raw events during the run, about 32 bytes each [default: that of the recording]
@@ -67,8 +82,17 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads of how many pages one is sampled.
+fn period(text: &str) -> Result<u64, String> {
+    let period = text.parse().ok().filter(|period: &u64| period.is_power_of_two() && *period <= 1 << 20);
+    period.ok_or_else(|| format!("`{text}` is no power of two from 1 to 2^20, as in --stacks=256"))
+}
+
 /// Records, and says on stderr what came of it: stdout belongs to the command.
 pub fn run(args: RecordArgs) -> Result<(), Error> {
+    if args.flight.is_asked() {
+        return args.fly();
+    }
     let plan = args.plan();
     let mut watch = Line::new(args.quiet || !io::stderr().is_terminal());
     let summary = freehold_capture::record(&plan, &mut watch)?;
@@ -81,12 +105,28 @@ pub fn run(args: RecordArgs) -> Result<(), Error> {
 }
 
 impl RecordArgs {
+    /// Keeps the last minute until something happens.
+    fn fly(self) -> Result<(), Error> {
+        let common = Common {
+            out: self.out,
+            duration: self.duration,
+            command: self.command,
+            events: self.events.sets().collect(),
+            stacks: self.stacks,
+            names: if self.all_names { Names::All } else { Names::Command },
+            spool: self.spool,
+            quiet: self.quiet,
+        };
+        self.flight.run(common)
+    }
+
     fn plan(&self) -> Plan {
         Plan {
             out: self.out.clone(),
             duration: self.duration,
             command: self.command.clone(),
             events: self.events.sets().collect(),
+            stacks: self.stacks,
             names: if self.all_names { Names::All } else { Names::Command },
             ring_kib: self.ring,
             spool: self.spool.as_deref().unwrap_or(folder_of(&self.out)).to_path_buf(),

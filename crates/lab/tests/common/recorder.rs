@@ -39,3 +39,24 @@ impl Recorder {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
+
+/// A tmpfs of a few pages, unmounted when dropped.
+pub struct SmallDisk {
+    pub folder: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts it, if this machine lets us.
+    pub fn mount(folder: PathBuf) -> Option<SmallDisk> {
+        fs::create_dir(&folder).ok()?;
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&folder).status();
+        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk { folder })
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The sandbox cannot be removed while something is mounted in it; nothing else depends on it.
+        let _ = Command::new("umount").arg(&self.folder).status();
+    }
+}

@@ -1,0 +1,112 @@
+//! Start states that were rebuilt, held against a scan of this very machine.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use freehold_trace::snapshot::flag;
+
+use super::super::command::Program;
+use super::super::machine::Machine;
+use super::super::observe::Texts;
+use super::super::reconcile::ALLOCATED;
+use super::super::tracefs::INSTANCES;
+use super::super::{Names, Plan, run, zones};
+use super::*;
+
+/// Compacts memory; makes page cache, page tables, processes and large blocks, and gives most of it back.
+const WORKLOAD: &str = "echo 1 > /proc/sys/vm/compact_memory; i=0; while [ $i -lt 150 ]; do /bin/true; i=$((i+1)); done; \
+    head -c 64M /dev/zero > FILE; sync FILE; cat FILE > /dev/null; rm FILE; \
+    i=0; while [ $i -lt 150 ]; do ls -lR /proc/self /usr/share > /dev/null 2>&1; i=$((i+50)); done; \
+    dd if=/dev/zero bs=128M count=2 of=/dev/null 2>&1";
+
+struct Silent;
+
+impl Watch for Silent {
+    fn wants_progress(&self) -> bool {
+        false
+    }
+    fn scanning(&mut self) {}
+    fn finishing(&mut self) {}
+    fn running(&mut self, _: Duration, _: u64, _: u64) {}
+    fn writing(&mut self, _: u64) {}
+}
+
+/// What is known of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Free,
+    Allocated,
+    /// The page flags are empty: on a CPU's list, or a page of the kernel's that has none.
+    Flagless,
+}
+
+fn known(word: u64) -> Option<Known> {
+    match word {
+        word if word & (flag::NOPAGE | flag::RESERVED | flag::OFFLINE) != 0 => None,
+        word if word & flag::BUDDY != 0 => Some(Known::Free),
+        0 => Some(Known::Flagless),
+        _ => Some(Known::Allocated),
+    }
+}
+
+/// A run of the workload with scans at both ends.
+fn recorded(folder: &Path) -> Option<Run> {
+    let file = folder.join("file").display().to_string();
+    let command = ["sh", "-c", &WORKLOAD.replace("FILE", &file)].map(OsString::from).to_vec();
+    let plan = Plan {
+        out: PathBuf::new(),
+        duration: None,
+        command,
+        events: Vec::new(),
+        stacks: None,
+        names: Names::Command,
+        ring_kib: None,
+        spool: folder.to_path_buf(),
+    };
+    let program = Program::find(&plan.command).ok()?;
+    let machine = Machine::look().ok()?;
+    let ram = zones::ram(&machine).ok()?;
+    run::run(&plan, program.as_ref(), &machine, &ram, &Interrupts::deaf(), &mut Silent).ok()
+}
+
+/// Both are of one moment and know the same events; one has seen memory then, and the other has not.
+#[test]
+fn a_rebuilt_start_is_what_a_scan_saw() {
+    let _alone = INSTANCES.lock();
+    let folder = tempfile::tempdir().unwrap();
+    let can = rustix::process::geteuid().is_root() && std::fs::File::open("/proc/kpageflags").is_ok();
+    let Some(mut run) = can.then(|| recorded(folder.path())).flatten() else {
+        return eprintln!("skipped: this machine cannot be recorded");
+    };
+    let interrupts = Interrupts::deaf();
+    let mut watch = Silent;
+    let scanned = Assembler::new(&mut run, &interrupts, &mut watch).unwrap().survey().unwrap();
+    let Texts { zoneinfo, pagetypeinfo, .. } = run.start.texts().clone();
+    let texts = Texts { zoneinfo, pagetypeinfo, slabinfo: String::new() };
+    run.start = Opening::Unseen { moment: run.start.moment(), texts };
+    let rebuilt = Assembler::new(&mut run, &interrupts, &mut watch).unwrap().survey().unwrap();
+    let mut words = rebuilt.start.into_words();
+    for block in &rebuilt.allocated {
+        words[block.pfn as usize..(block.pfn + (1 << block.order)) as usize].fill(ALLOCATED);
+    }
+    let (mut frames, mut differ) = (0, std::collections::BTreeMap::new());
+    for (&saw, &told) in scanned.start.words().iter().zip(&words) {
+        let (Some(saw), Some(told)) = (known(saw), known(told)) else { continue };
+        frames += 1;
+        // A page of the kernel's without flags is allocated, and its free says so.
+        if saw != told && (saw, told) != (Known::Flagless, Known::Allocated) {
+            *differ.entry(format!("{saw:?}, rebuilt as {told:?}")).or_insert(0_u64) += 1;
+        }
+    }
+    let wrong: u64 = differ.values().sum();
+    let events = rebuilt.events;
+    println!("{events} events; {wrong} of {frames} frames differ: {differ:?}");
+    println!("{}", rebuilt.notes.join("\n"));
+    assert!(events > 20_000, "{events} events");
+    // The file itself says how far it may be wrong: what compaction moved, and what was taken or given back silently.
+    // Others use this machine too, and what nobody can know are single frames.
+    let Tally { taken_silently, returned_silently, ended_otherwise, moved, .. } = rebuilt.tally;
+    let owned = taken_silently + returned_silently + ended_otherwise + moved;
+    assert!(wrong <= 256 + 2 * owned, "{wrong} of {frames} frames differ, and {owned} are owned up to: {differ:?}");
+}

@@ -1,0 +1,90 @@
+//! Failed allocations, as the kernel's log tells them.
+//!
+//! No counter of the kernel's says that a request failed, and to have the tracepoint tell it would take a second look
+//! at each allocation. But the kernel warns, at most ten times in five seconds, and only about requests that did not
+//! ask it to be silent (`__GFP_NOWARN`): just those that somebody should look at. A line that user space wrote is none
+//! of the kernel's. linux: mm/page_alloc.c:warn_alloc
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::super::error::CaptureError;
+use super::trigger::Trigger;
+
+/// Where the kernel's log is read.
+const LOG: &str = "/dev/kmsg";
+/// What the warning says.
+const WARNING: &str = "page allocation failure: order:";
+/// A record is at most this long. linux: include/linux/printk.h:PRINTK_MESSAGE_MAX
+const RECORD_BYTES: usize = 8 << 10;
+/// Records that one look reads at most, so that a flood does not keep the recorder.
+const RECORDS_MAX: usize = 4096;
+
+/// The kernel's log from now on.
+#[derive(Debug)]
+pub struct KernelLog {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl KernelLog {
+    /// Opens it at its end.
+    ///
+    /// # Errors
+    /// [`CaptureError::Untold`] where it cannot be read.
+    pub fn open() -> Result<KernelLog, CaptureError> {
+        let untold = |_| CaptureError::Untold(Trigger::Failure.name());
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(Path::new(LOG)).map_err(untold)?;
+        file.seek(SeekFrom::End(0)).map_err(untold)?;
+        Ok(KernelLog { file, buffer: vec![1; RECORD_BYTES] })
+    }
+
+    /// Whether a request failed since the last look.
+    pub fn tells_failure(&mut self) -> bool {
+        let mut failed = false;
+        for _ in 0..RECORDS_MAX {
+            match self.file.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(len) => failed |= is_failure(&self.buffer[..len]),
+                // Records were written over before we read them; the next read goes on behind them.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        failed
+    }
+}
+
+/// Whether a record is the kernel's warning: `priority,sequence,time,flags;text`.
+fn is_failure(record: &[u8]) -> bool {
+    let record = String::from_utf8_lossy(record);
+    let Some((head, text)) = record.split_once(';') else { return false };
+    // Above the three bits of the level stands who wrote it; 0 is the kernel.
+    let priority = head.split(',').next().and_then(|priority| priority.parse::<u32>().ok());
+    let line = text.lines().next().unwrap_or("");
+    priority.is_some_and(|priority| priority >> 3 == 0) && line.contains(WARNING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernels_own_warning_is_one() {
+        let warning = "kworker/0:1: page allocation failure: order:4, mode:0xcc0(GFP_KERNEL), nodemask=(null)\n";
+        assert!(is_failure(format!("4,1204,5632178,-;{warning}").as_bytes()));
+        assert!(!is_failure(format!("12,1204,5632178,-;{warning}").as_bytes()), "user space says so");
+        assert!(!is_failure(b"4,1205,5632178,-;Call Trace:\n"));
+        assert!(
+            !is_failure(b"4,1205,1,-;harmless\n page allocation failure: order:0\n"),
+            "only the first line is text"
+        );
+        assert!(!is_failure(b"\xff\xfe"));
+    }
+}

@@ -1,0 +1,225 @@
+//! The flight recorder: the last minute of a machine's page events, kept in memory until something happens.
+//!
+//! Nobody reads while nothing happens. The kernel writes events into the rings of an instance ([`recorder`]) and writes
+//! over the oldest ones, so a quiet minute costs the tracepoints alone, and one look at the kernel's counters each
+//! second ([`SAMPLE_INTERVAL`]). That look is also what most triggers are told from ([`trigger`]); failures are told by
+//! the kernel's log ([`klog`]), and whoever wants a recording sends SIGUSR1.
+//!
+//! Once a trigger fires, the recorder waits for a short tail, reads the page flags while tracing goes on, stops
+//! tracing, empties the rings into a spool, and starts tracing anew. Only then is the recording decoded and written
+//! ([`files`]). Its start state, which nobody has looked at, is rebuilt from its end ([`super::rebuild`]). A recording
+//! that cannot be written is said, and the recorder goes on.
+
+mod files;
+mod klog;
+mod recorder;
+mod trigger;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use freehold_trace::facts::TriggerFacts;
+
+pub use files::Files;
+pub use trigger::{Trigger, TriggerError};
+
+use super::clock;
+use super::command::{Program, Running};
+use super::error::CaptureError;
+use super::events::EventSet;
+use super::interrupt::{Interrupts, Requests};
+use super::machine::Machine;
+use super::tasks::Names;
+use super::wait;
+use super::{Summary, expect_root};
+use recorder::Recorder;
+
+/// Time between two looks at the kernel's counters.
+const SAMPLE_INTERVAL: u64 = 1_000_000_000;
+/// What happens while a recording waits for its tail is told in it, up to this number.
+const TRIGGERS_MAX: usize = 64;
+
+/// What to keep, and when to write it.
+#[derive(Clone, Debug)]
+pub struct FlightPlan {
+    /// Where recordings go, and how many stay there.
+    pub files: Files,
+    /// How much time before a trigger is kept.
+    pub window: Duration,
+    /// What makes it write, besides SIGUSR1.
+    pub triggers: Vec<Trigger>,
+    /// How much time after a trigger is kept.
+    pub tail: Duration,
+    /// No trigger but SIGUSR1 makes two recordings nearer to each other than this.
+    pub every: Duration,
+    /// Bytes of memory for events; by default what suits the machine.
+    pub memory: Option<u64>,
+    /// Ends after this time; without it, when the command ends or at Ctrl-C.
+    pub duration: Option<Duration>,
+    /// A command that is run meanwhile, whose names are kept; may be empty.
+    pub command: Vec<OsString>,
+    /// Events to record besides the usual ones.
+    pub events: Vec<EventSet>,
+    /// Take a stack of one frame in so many that are allocated, a power of two.
+    pub stacks: Option<u64>,
+    /// Whose names are kept.
+    pub names: Names,
+    /// The folder for raw events while a recording is written.
+    pub spool: PathBuf,
+}
+
+/// What the flight recorder tells.
+#[derive(Debug)]
+pub enum Happening<'a> {
+    /// It keeps events from now on.
+    Started {
+        /// KiB of ring for each CPU.
+        ring_kib: u64,
+        /// CPUs that have one.
+        cpus: usize,
+    },
+    /// Something happened that makes it write.
+    Triggered(Trigger),
+    /// A recording is whole.
+    Written {
+        /// Its file.
+        path: &'a Path,
+        /// What is in it.
+        summary: &'a Summary,
+        /// Triggers that came too soon after the recording before.
+        passed_over: u64,
+    },
+    /// An older recording went, so that not too many stay.
+    Removed(&'a Path),
+    /// A recording could not be written, and the recorder goes on.
+    Failed(&'a CaptureError),
+}
+
+/// Is told what happens.
+pub type Tell<'a> = dyn FnMut(&Happening<'_>) + 'a;
+
+/// Keeps events, and writes a recording whenever something happens, until the time is over, the command ends or a
+/// signal comes.
+///
+/// # Errors
+/// See [`CaptureError`]; nothing is left behind but recordings that are whole.
+pub fn fly(plan: &FlightPlan, tell: &mut Tell<'_>) -> Result<(), CaptureError> {
+    expect_root()?;
+    plan.files.expect_folder()?;
+    let program = Program::find(&plan.command)?;
+    let machine = Machine::look()?;
+    let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
+    let requests = Requests::listen().map_err(CaptureError::system("listen to signals"))?;
+    let mut recorder = Recorder::prepare(plan, &machine)?;
+    recorder.start()?;
+    let command = program.as_ref().map(Program::start).transpose()?;
+    recorder.command =
+        command.as_ref().map(|command| (command.pid(), program.as_ref().map_or_else(String::new, Program::name)));
+    tell(&Happening::Started { ring_kib: recorder.ring_kib, cpus: machine.cpus.len() });
+    let flight = Flight { plan, interrupts: &interrupts, requests: &requests, command: command.as_ref() };
+    let flown = flight.watch_over(&mut recorder, tell);
+    drop(recorder);
+    interrupts.obey();
+    command.map(|command| command.end(&interrupts)).transpose()?;
+    flown
+}
+
+/// What the recorder listens to while it flies.
+struct Flight<'a> {
+    plan: &'a FlightPlan,
+    interrupts: &'a Interrupts,
+    requests: &'a Requests,
+    command: Option<&'a Running>,
+}
+
+/// A recording that waits for its tail.
+struct Pending {
+    triggers: Vec<(Trigger, u64)>,
+    /// The clock when it is written.
+    due: u64,
+}
+
+impl Flight<'_> {
+    fn watch_over(&self, recorder: &mut Recorder<'_>, tell: &mut Tell<'_>) -> Result<(), CaptureError> {
+        let end = self.plan.duration.map_or(u64::MAX, |duration| clock::now().saturating_add(nanoseconds(duration)));
+        let (mut next, mut quiet_until, mut passed_over) = (clock::now(), 0, 0);
+        let mut pending: Option<Pending> = None;
+        loop {
+            let until = end.min(next).min(pending.as_ref().map_or(u64::MAX, |pending| pending.due));
+            let fds =
+                [Some(self.interrupts.readable()), Some(self.requests.readable()), self.command.map(Running::ended)];
+            let [_, _, has_ended] = wait::until(until, fds)?;
+            let now = clock::now();
+            let is_over = has_ended || now >= end || self.interrupts.is_waiting();
+            let mut fired = Vec::new();
+            if self.requests.take() {
+                fired.push(Trigger::Asked);
+            }
+            if now >= next {
+                fired.extend(recorder.look()?);
+                next = (next + SAMPLE_INTERVAL).max(now);
+            }
+            for trigger in fired {
+                match &mut pending {
+                    Some(pending) if pending.triggers.len() < TRIGGERS_MAX => pending.triggers.push((trigger, now)),
+                    Some(_) => {}
+                    None if trigger == Trigger::Asked || now >= quiet_until => {
+                        tell(&Happening::Triggered(trigger));
+                        let due = now.saturating_add(nanoseconds(self.plan.tail));
+                        pending = Some(Pending { triggers: vec![(trigger, now)], due });
+                    }
+                    None => passed_over += 1,
+                }
+            }
+            if let Some(pending) = pending.take_if(|pending| is_over || clock::now() >= pending.due) {
+                self.keep(recorder, &pending, std::mem::take(&mut passed_over), tell)?;
+                quiet_until = clock::now().saturating_add(nanoseconds(self.plan.every));
+                next = clock::now();
+            }
+            if is_over || self.interrupts.is_waiting() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes what is kept, or says why it cannot.
+    ///
+    /// # Errors
+    /// When the recorder cannot go on.
+    fn keep(
+        &self,
+        recorder: &mut Recorder<'_>,
+        pending: &Pending,
+        passed_over: u64,
+        tell: &mut Tell<'_>,
+    ) -> Result<(), CaptureError> {
+        // Whoever ends the recorder waits for the recording that is being written, unless they say it twice.
+        self.interrupts.postpone();
+        let path = self.plan.files.next(pending.triggers[0].0);
+        let written = recorder.write(&path, &pending.triggers, self.interrupts);
+        recorder.expect_recording()?;
+        match &written {
+            Ok(summary) => tell(&Happening::Written { path: &path, summary, passed_over }),
+            Err(CaptureError::Aborted) => return written.map(|_| ()),
+            Err(error) => tell(&Happening::Failed(error)),
+        }
+        for removed in self.plan.files.prune() {
+            tell(&Happening::Removed(&removed));
+        }
+        Ok(())
+    }
+}
+
+/// What of these triggers a recording keeps that starts at `start`.
+fn trigger_facts(triggers: &[(Trigger, u64)], start: u64) -> Vec<TriggerFacts> {
+    let facts = |&(trigger, time): &(Trigger, u64)| TriggerFacts {
+        what: trigger.name().to_owned(),
+        time: time.saturating_sub(start),
+    };
+    triggers.iter().map(facts).collect()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,328 @@
+//! The rings that nobody reads, and what is made of them when something happened.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freehold_trace::Writer;
+use freehold_trace::facts::FlightFacts;
+use rustix::fs::{FlockOperation, flock};
+use rustix::mm::{MlockAllFlags, mlockall};
+
+use super::super::assemble::Assembler;
+use super::super::clock;
+use super::super::drain::{CpuPages, CpuRing, Rings};
+use super::super::error::CaptureError;
+use super::super::events::{self, Formats};
+use super::super::heaps::Heaps;
+use super::super::interrupt::Interrupts;
+use super::super::machine::Machine;
+use super::super::observe::{Observer, State, Texts};
+use super::super::run::{Opening, Run, own_threads, ring_counts};
+use super::super::sample::{Reading, Readings};
+use super::super::settings;
+use super::super::spool::Spool;
+use super::super::tasks::Tasks;
+use super::super::tracefs::{Instance, Tracefs};
+use super::super::{Summary, Watch, facts_of, zones};
+use super::klog::KernelLog;
+use super::trigger::{Gauges, Trigger};
+use super::{FlightPlan, SAMPLE_INTERVAL, nanoseconds, trigger_facts};
+
+/// Bytes of ring over all CPUs, where nobody says otherwise: at most this, and this share of the machine's memory.
+const MEMORY_MAX: u64 = 96 << 20;
+const MEMORY_SHARE: u64 = 64;
+
+/// What `/proc` said at one moment.
+#[derive(Debug)]
+struct Past {
+    reading: Reading,
+    zoneinfo: String,
+}
+
+/// A flight recorder that is set up.
+pub struct Recorder<'a> {
+    plan: &'a FlightPlan,
+    machine: &'a Machine,
+    // The rings are files below the instance, and so must be dropped before it.
+    rings: Vec<CpuRing>,
+    instance: Instance,
+    // Unmounts what it mounted, when the instance is gone.
+    _tracefs: Tracefs,
+    // Held as long as this is the machine's flight recorder.
+    _claim: File,
+    observer: Observer,
+    formats: Arc<Formats>,
+    gauges: Gauges,
+    log: Option<KernelLog>,
+    /// The last readings, a little more than the window.
+    past: VecDeque<Past>,
+    /// The clock since which every event has gone into the rings.
+    recording_since: u64,
+    /// Events that were dropped, and not written over, until then.
+    dropped: u64,
+    started: u64,
+    /// KiB of ring for each CPU.
+    pub ring_kib: u64,
+    /// The command that is run meanwhile: its process and its name.
+    pub command: Option<(u32, String)>,
+    notes: Vec<String>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Makes everything that needs memory.
+    ///
+    /// # Errors
+    /// Whatever goes wrong, another flight recorder above all; nothing is left then.
+    pub fn prepare(plan: &'a FlightPlan, machine: &'a Machine) -> Result<Recorder<'a>, CaptureError> {
+        let spool = Arc::new(Spool::create(&plan.spool)?);
+        let tracefs = Tracefs::find()?;
+        let claim = claim(&tracefs)?;
+        let instance = Instance::create(&tracefs)?;
+        // A new instance is switched on already.
+        instance.stop()?;
+        instance.write("trace_clock", "mono")?;
+        instance.write("options/overwrite", "1")?;
+        let _ = instance.write("options/record-cmd", "0");
+        let formats = events::enable(&instance, &plan.events, plan.stacks)?;
+        let ring_kib = instance.size_ring(ring_kib(plan.memory, machine))?;
+        let rings = Rings {
+            cpus: machine.cpus.clone(),
+            layout: formats.page,
+            ring_bytes: usize::try_from(ring_kib).unwrap_or(usize::MAX).saturating_mul(1024),
+        };
+        let rings = machine.cpus.iter().map(|&cpu| CpuRing::open(&instance, cpu, &rings)).collect::<Result<_, _>>()?;
+        let observer = Observer::open(zones::ram(machine)?, spool)?;
+        let gauges = Gauges::find(&plan.triggers, &observer.sampler.readings)?;
+        let log = plan.triggers.contains(&Trigger::Failure).then(KernelLog::open).transpose()?;
+        let notes = formats.notes.clone();
+        let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+        Ok(Recorder {
+            plan,
+            machine,
+            rings,
+            instance,
+            _tracefs: tracefs,
+            _claim: claim,
+            observer,
+            formats: Arc::new(formats),
+            gauges,
+            log,
+            past: VecDeque::new(),
+            recording_since: u64::MAX,
+            dropped: 0,
+            started: clock::now(),
+            ring_kib,
+            command: None,
+            notes,
+        })
+    }
+
+    /// Keeps events from now on.
+    ///
+    /// # Errors
+    /// When the instance is gone.
+    pub fn start(&mut self) -> Result<(), CaptureError> {
+        self.dropped = ring_counts(&self.instance, &self.machine.cpus)?.dropped;
+        self.instance.start()?;
+        self.recording_since = clock::now();
+        Ok(())
+    }
+
+    /// Looks at the kernel's counters and its log; says what has happened since the last look.
+    ///
+    /// # Errors
+    /// When the kernel does not tell any more.
+    pub fn look(&mut self) -> Result<Vec<Trigger>, CaptureError> {
+        self.observer.sampler.take()?;
+        let reading = self.observer.sampler.readings.all.pop().expect("one was just taken");
+        let zoneinfo = self.observer.sampler.zoneinfo()?;
+        let before = self.past.back().map(|past| &past.reading);
+        let mut fired: Vec<_> = before.into_iter().flat_map(|before| self.gauges.between(before, &reading)).collect();
+        if self.log.as_mut().is_some_and(KernelLog::tells_failure) {
+            fired.push(Trigger::Failure);
+        }
+        let kept = nanoseconds(self.plan.window) + 2 * SAMPLE_INTERVAL;
+        let oldest = reading.time.saturating_sub(kept);
+        self.past.push_back(Past { reading, zoneinfo });
+        while self.past.front().is_some_and(|past| past.reading.time < oldest) {
+            self.past.pop_front();
+        }
+        Ok(fired)
+    }
+
+    /// Writes what is kept to `path`. Events are kept anew from the moment on when the rings were read.
+    ///
+    /// # Errors
+    /// Whatever goes wrong; no file of this name is left then.
+    pub fn write(
+        &mut self,
+        path: &Path,
+        triggers: &[(Trigger, u64)],
+        interrupts: &Interrupts,
+    ) -> Result<Summary, CaptureError> {
+        let writer = Writer::create(path)?;
+        let ram = zones::ram(self.machine)?;
+        let mut run = self.cut(&ram, triggers, interrupts)?;
+        let facts = facts_of(self.machine, ram);
+        let mut watch = Unwatched;
+        let assembler = Assembler::new(&mut run, interrupts, &mut watch)?;
+        let written = assembler.write(writer, facts, self.plan.names);
+        drop(run);
+        give_memory_back();
+        written
+    }
+
+    /// Refuses to go on if events are not kept.
+    ///
+    /// # Errors
+    /// When somebody has removed the instance, or switched it off.
+    pub fn expect_recording(&self) -> Result<(), CaptureError> {
+        match self.instance.read("tracing_on")?.trim() {
+            "1" => Ok(()),
+            _ => self.instance.start(),
+        }
+    }
+
+    /// Takes what is in the rings, and the state of memory after it.
+    fn cut(
+        &mut self,
+        ram: &[(u64, u64)],
+        triggers: &[(Trigger, u64)],
+        interrupts: &Interrupts,
+    ) -> Result<Run, CaptureError> {
+        let spool = Arc::new(Spool::create(&self.plan.spool)?);
+        self.observer.look_at(ram.to_vec(), Arc::clone(&spool))?;
+        let end = self.observer.observe_once(interrupts)?;
+        let last = self.observer.sampler.readings.all.pop().expect("a state comes with a reading");
+        self.instance.stop()?;
+        let since = self.recording_since;
+        let pages = self.empty(&spool);
+        let lost = ring_counts(&self.instance, &self.machine.cpus).map(|counts| counts.dropped - self.dropped);
+        self.start()?;
+        let (pages, lost) = (pages?, lost?);
+        let (start, samples) = self.opening(&end, since, &pages, last);
+        let flight = FlightFacts {
+            triggers: trigger_facts(triggers, start.moment()),
+            asked: nanoseconds(self.plan.window),
+            ..FlightFacts::default()
+        };
+        let mut notes = self.notes.clone();
+        notes.push(self.window_note(&start, &end, &pages, triggers));
+        notes.push(format!(
+            "the flight recorder has used {} ms of CPU time in {} s",
+            clock::own_cpu_time() / 1_000_000,
+            (clock::now() - self.started) / 1_000_000_000
+        ));
+        let mut tasks = Tasks::survey_below(self.command.as_ref().map(|(pid, _)| *pid));
+        own_threads().into_iter().for_each(|thread| tasks.add_recorder_thread(thread));
+        Ok(Run {
+            spool,
+            pages,
+            formats: Arc::clone(&self.formats),
+            start,
+            end,
+            samples,
+            heaps: Heaps::default(),
+            settings: settings::read(),
+            tasks,
+            command: self.command.as_ref().map(|(_, name)| name.clone()),
+            status: None,
+            lost,
+            flight: Some(flight),
+            notes,
+        })
+    }
+
+    /// Reads all that is in the rings, which are stopped.
+    fn empty(&mut self, spool: &Spool) -> Result<Vec<CpuPages>, CaptureError> {
+        let pages = self.rings.iter_mut().map(|ring| ring.visit(spool).and_then(|_| ring.take(spool))).collect();
+        self.rings.iter_mut().for_each(CpuRing::forget);
+        pages
+    }
+
+    /// When the recording starts, and the readings since. It starts with a reading, so that zones are known of that
+    /// moment; the first one from which on no event is missing, and that is not older than was asked for.
+    fn opening(&self, end: &State, since: u64, pages: &[CpuPages], last: Reading) -> (Opening, Readings) {
+        let whole_from = pages.iter().map(|pages| pages.whole_from).max().unwrap_or(0);
+        let asked = end.scan.end.saturating_sub(nanoseconds(self.plan.window));
+        let bound = whole_from.max(asked).max(since);
+        let first = self.past.partition_point(|past| past.reading.time < bound);
+        let is_there = self.past.get(first).is_some_and(|past| past.reading.time < end.scan.end);
+        let (moment, zoneinfo) = match self.past.get(first).filter(|_| is_there) {
+            Some(past) => (past.reading.time, past.zoneinfo.clone()),
+            // The rings hold less than the time between two readings.
+            None => (bound.min(end.scan.end - 1), end.texts.zoneinfo.clone()),
+        };
+        let texts = Texts { zoneinfo, pagetypeinfo: end.texts.pagetypeinfo.clone(), slabinfo: String::new() };
+        let readings = self.past.range(first.min(self.past.len())..).map(|past| past.reading.clone());
+        let all = readings.filter(|reading| reading.time <= end.scan.end).chain([last]).collect();
+        (Opening::Unseen { moment, texts }, Readings { all, ..self.observer.sampler.readings.clone() })
+    }
+
+    /// What is kept, and why, in a sentence.
+    fn window_note(&self, start: &Opening, end: &State, pages: &[CpuPages], triggers: &[(Trigger, u64)]) -> String {
+        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
+        let (trigger, time) = triggers[0];
+        let moment = start.moment();
+        let kept = seconds(moment, end.scan.end);
+        let is_short = Duration::from_secs_f64(kept) + Duration::from_nanos(2 * SAMPLE_INTERVAL) < self.plan.window;
+        let why = if pages.iter().any(|pages| pages.whole_from > moment.saturating_sub(2 * SAMPLE_INTERVAL)) {
+            ": older ones were written over, and --memory says how many fit"
+        } else {
+            ": it has kept events for so long, since it started or wrote the recording before"
+        };
+        format!(
+            "kept by the flight recorder for {trigger}, noticed {:.1} s after the start; events are whole from the \
+             start on, {kept:.1} s before the end{}",
+            seconds(moment, time),
+            if is_short { why } else { "" }
+        )
+    }
+}
+
+/// Makes this the machine's only flight recorder, as long as the answer is held. The kernel gives it up for a process
+/// that is gone.
+fn claim(tracefs: &Tracefs) -> Result<File, CaptureError> {
+    let path = tracefs.root.join("instances");
+    let folder = File::open(&path).map_err(CaptureError::kernel(&path))?;
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(folder),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(CaptureError::Occupied),
+        Err(errno) => Err(CaptureError::kernel(&path)(errno.into())),
+    }
+}
+
+/// KiB of ring for each CPU.
+fn ring_kib(memory: Option<u64>, machine: &Machine) -> u64 {
+    let memory = memory.unwrap_or(MEMORY_MAX.min(machine.memory_bytes / MEMORY_SHARE));
+    (memory / 1024 / machine.cpus.len().max(1) as u64).max(64)
+}
+
+/// Gives what a recording took while it was written back to the kernel; the C library would keep most of it.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, may be called at any time, and touches free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Nobody looks on while a flight recorder writes.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn wants_progress(&self) -> bool {
+        false
+    }
+
+    fn scanning(&mut self) {}
+
+    fn finishing(&mut self) {}
+
+    fn running(&mut self, _elapsed: Duration, _events: u64, _lost: u64) {}
+
+    fn writing(&mut self, _decoded: u64) {}
+}

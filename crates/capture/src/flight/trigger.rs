@@ -1,0 +1,184 @@
+//! What makes the flight recorder write: told from two readings of the kernel's counters, a second apart.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::super::error::CaptureError;
+use super::super::sample::{Reading, Readings};
+
+/// Something that the flight recorder waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trigger {
+    /// A request has to reclaim for itself.
+    AllocStall,
+    /// A request fails, and the kernel warns about it.
+    Failure,
+    /// A fault gets no huge page.
+    ThpFailure,
+    /// Tasks wait for memory during this share of a second, in percent.
+    Pressure(f64),
+    /// Somebody sends SIGUSR1.
+    Asked,
+}
+
+/// Why a text names no trigger.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TriggerError {
+    /// There is none of this name.
+    #[error(
+        "there is no trigger `{0}`; they are allocstall, failure, thp-failure, psi=10% (or another share), and asked"
+    )]
+    Unknown(String),
+    /// A share that cannot be.
+    #[error("`{0}` is no share of time; write psi= and a percentage above 0 and up to 100, as in psi=10%")]
+    Share(String),
+}
+
+impl Trigger {
+    /// Its name, as a recording keeps it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trigger::AllocStall => "allocstall",
+            Trigger::Failure => "failure",
+            Trigger::ThpFailure => "thp-failure",
+            Trigger::Pressure(_) => "psi",
+            Trigger::Asked => "asked",
+        }
+    }
+}
+
+impl FromStr for Trigger {
+    type Err = TriggerError;
+
+    fn from_str(text: &str) -> Result<Trigger, TriggerError> {
+        if let Some(share) = text.strip_prefix("psi=") {
+            let percent: Option<f64> = share.strip_suffix('%').unwrap_or(share).parse().ok();
+            let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
+            return percent.map(Trigger::Pressure).ok_or_else(|| TriggerError::Share(share.to_owned()));
+        }
+        let named = [Trigger::AllocStall, Trigger::Failure, Trigger::ThpFailure, Trigger::Asked];
+        let found = named.into_iter().find(|trigger| trigger.name() == text);
+        found.ok_or_else(|| TriggerError::Unknown(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trigger::Pressure(percent) => write!(f, "psi={percent}%"),
+            _ => f.write_str(self.name()),
+        }
+    }
+}
+
+/// A trigger, and where in a reading it is told.
+#[derive(Debug)]
+struct Gauge {
+    trigger: Trigger,
+    /// Places of counters of which one grows.
+    counters: Vec<usize>,
+}
+
+/// Tells triggers from readings.
+#[derive(Debug)]
+pub struct Gauges {
+    gauges: Vec<Gauge>,
+    /// The place of the time that some task waited for memory.
+    pressure: Option<usize>,
+}
+
+impl Gauges {
+    /// Finds the counters of these triggers. Those that no counter tells are passed over.
+    ///
+    /// # Errors
+    /// [`CaptureError::Untold`] where this kernel has no such counter.
+    pub fn find(triggers: &[Trigger], readings: &Readings) -> Result<Gauges, CaptureError> {
+        let places = |is_it: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            readings.names.iter().enumerate().filter(|(_, name)| is_it(name)).map(|(place, _)| place).collect()
+        };
+        let pressure = readings.pressure_names.iter().position(|name| name == "memory.some");
+        let mut gauges = Vec::new();
+        for &trigger in triggers {
+            let counters = match trigger {
+                Trigger::AllocStall => places(&|name| name.starts_with("allocstall")),
+                Trigger::ThpFailure => places(&|name| name == "thp_fault_fallback"),
+                Trigger::Pressure(_) => pressure.into_iter().collect(),
+                Trigger::Failure | Trigger::Asked => continue,
+            };
+            if counters.is_empty() {
+                return Err(CaptureError::Untold(trigger.name()));
+            }
+            gauges.push(Gauge { trigger, counters });
+        }
+        Ok(Gauges { gauges, pressure })
+    }
+
+    /// What happened between two readings.
+    pub fn between(&self, before: &Reading, after: &Reading) -> impl Iterator<Item = Trigger> {
+        let has_grown = |place: &usize| after.vmstat.get(*place) > before.vmstat.get(*place);
+        let stalled =
+            self.pressure.and_then(|place| after.pressure.get(place)?.checked_sub(*before.pressure.get(place)?));
+        let elapsed = after.time.saturating_sub(before.time);
+        // Stalls are told in microseconds.
+        let percent = stalled.unwrap_or(0) as f64 * 1000.0 / elapsed.max(1) as f64 * 100.0;
+        let has_fired = move |gauge: &&Gauge| match gauge.trigger {
+            Trigger::Pressure(limit) => percent >= limit,
+            _ => gauge.counters.iter().any(has_grown),
+        };
+        self.gauges.iter().filter(has_fired).map(|gauge| gauge.trigger)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readings() -> Readings {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Readings {
+            names: names(&["pgfault", "allocstall_dma", "allocstall_normal", "thp_fault_fallback"]),
+            pressure_names: names(&["memory.some", "memory.full"]),
+            zone_names: Vec::new(),
+            zones: Vec::new(),
+            all: Vec::new(),
+        }
+    }
+
+    fn reading(seconds: u64, vmstat: [u64; 4], some: u64) -> Reading {
+        let (vmstat, pressure) = (vmstat.to_vec(), vec![some, 0]);
+        Reading { time: seconds * 1_000_000_000, vmstat, buddyinfo: String::new(), pressure, zones: Vec::new() }
+    }
+
+    #[test]
+    fn names_are_read_and_written() {
+        for text in ["allocstall", "failure", "thp-failure", "psi=10%", "psi=0.5%", "asked"] {
+            assert_eq!(text.parse::<Trigger>().unwrap().to_string(), text);
+        }
+        assert_eq!("psi=10".parse(), Ok(Trigger::Pressure(10.0)));
+        for bad in ["psi=0", "psi=101%", "psi=x", "psi=NaN", "psi="] {
+            assert!(matches!(bad.parse::<Trigger>(), Err(TriggerError::Share(_))), "{bad}");
+        }
+        assert!(matches!("oom".parse::<Trigger>(), Err(TriggerError::Unknown(_))));
+    }
+
+    #[test]
+    fn counters_that_grow_fire() {
+        let all = [Trigger::AllocStall, Trigger::Failure, Trigger::ThpFailure, Trigger::Pressure(10.0), Trigger::Asked];
+        let gauges = Gauges::find(&all, &readings()).unwrap();
+        let before = reading(1, [1, 2, 3, 4], 1_000_000);
+        let fired = |vmstat, some| gauges.between(&before, &reading(3, vmstat, some)).collect::<Vec<_>>();
+        assert_eq!(fired([9, 2, 3, 4], 1_199_999), []);
+        assert_eq!(fired([9, 2, 4, 4], 1_000_000), [Trigger::AllocStall]);
+        assert_eq!(fired([9, 2, 3, 5], 1_200_000), [Trigger::ThpFailure, Trigger::Pressure(10.0)]);
+        assert_eq!(fired([0, 0, 0, 0], 0), [], "counters that fall are no trigger");
+    }
+
+    #[test]
+    fn what_this_kernel_does_not_tell_is_refused() {
+        let bare = Readings { names: Vec::new(), pressure_names: Vec::new(), ..readings() };
+        for trigger in [Trigger::AllocStall, Trigger::ThpFailure, Trigger::Pressure(1.0)] {
+            assert!(Gauges::find(&[trigger], &bare).unwrap_err().to_string().contains(trigger.name()));
+        }
+        assert!(Gauges::find(&[Trigger::Failure, Trigger::Asked], &bare).is_ok());
+    }
+}

@@ -1,0 +1,237 @@
+//! Start states rebuilt from invented events, where what was is known.
+
+use freehold_trace::event::migratetype;
+
+use super::*;
+
+/// A machine of pageblocks of 2^4 frames, so that rare paths are common.
+const FRAMES: usize = 512;
+const PAGEBLOCK_ORDER: u8 = 4;
+
+fn event(kind: Kind, pfn: u64, order: u8) -> Row {
+    Row { pfn, order, cpu: 3, migratetype: migratetype::MOVABLE, ..Row::new(kind) }
+}
+
+/// SplitMix64: the same numbers for the same seed, everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// What a frame is, as a machine that knows everything has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truth {
+    Listed,
+    Cached,
+    /// Part of a block of this order.
+    Allocated(u8),
+}
+
+/// A naive machine: aligned blocks that change hands, each with the event that Linux has for it.
+struct Machine {
+    frames: Vec<Truth>,
+    numbers: Numbers,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Machine {
+        let mut machine = Machine { frames: vec![Truth::Listed; FRAMES], numbers: Numbers(seed) };
+        for _ in 0..4 * FRAMES {
+            machine.step();
+        }
+        machine
+    }
+
+    fn fill(&mut self, pfn: u64, order: u8, truth: Truth) {
+        self.frames[pfn as usize..(pfn + (1 << order)) as usize].fill(truth);
+    }
+
+    fn is(&self, pfn: u64, order: u8, truth: Truth) -> bool {
+        self.frames[pfn as usize..(pfn + (1 << order)) as usize].iter().all(|&frame| frame == truth)
+    }
+
+    /// Does something to some block; the events that Linux fires meanwhile.
+    fn step(&mut self) -> Vec<Row> {
+        let order = self.numbers.below(6) as u8;
+        let pfn = (self.numbers.below(FRAMES as u64) >> order) << order;
+        let fits = fits_percpu_lists(order, PAGEBLOCK_ORDER);
+        if let Truth::Allocated(order) = self.frames[pfn as usize] {
+            let pfn = (pfn >> order) << order;
+            // Now and then a block is split first, and freed page by page.
+            let pieces = if self.numbers.below(4) == 0 { 0 } else { order };
+            let fits = fits_percpu_lists(pieces, PAGEBLOCK_ORDER);
+            self.fill(pfn, order, if fits { Truth::Cached } else { Truth::Listed });
+            let heads = (pfn..pfn + (1 << order)).step_by(1 << pieces);
+            return heads.map(|head| event(Kind::Free, head, pieces)).collect();
+        }
+        if self.is(pfn, order, Truth::Cached) {
+            let drains = self.numbers.below(2) == 0;
+            if drains {
+                self.fill(pfn, order, Truth::Listed);
+                return (pfn..pfn + (1 << order)).map(|frame| event(Kind::PcpuDrain, frame, 0)).collect();
+            }
+            if order > 0 {
+                return Vec::new();
+            }
+            self.fill(pfn, 0, Truth::Allocated(0));
+            return vec![event(Kind::Alloc, pfn, 0)];
+        }
+        if !self.is(pfn, order, Truth::Listed) {
+            return Vec::new();
+        }
+        let taken = event(Kind::ZoneLocked, pfn, order);
+        if fits && self.numbers.below(3) == 0 {
+            self.fill(pfn, order, Truth::Cached);
+            return vec![taken];
+        }
+        self.fill(pfn, order, Truth::Allocated(order));
+        vec![taken, event(Kind::Alloc, pfn, order)]
+    }
+
+    /// What a scan would show.
+    fn scan(&self) -> Frames {
+        let mut words = Vec::with_capacity(FRAMES);
+        while words.len() < FRAMES {
+            match self.frames[words.len()] {
+                Truth::Listed => words.push(flag::BUDDY),
+                Truth::Cached => words.push(0),
+                Truth::Allocated(0) => words.push(flag::LRU),
+                Truth::Allocated(order) => {
+                    words.push(flag::LRU | flag::COMPOUND_HEAD);
+                    words.extend(vec![flag::COMPOUND_TAIL; (1 << order) - 1]);
+                }
+            }
+        }
+        Frames::at_once(words, PAGEBLOCK_ORDER)
+    }
+}
+
+fn rebuilt(events: &[Row], end: &Frames) -> Rebuilt {
+    let mut rebuilt = Rebuilt::new(FRAMES, PAGEBLOCK_ORDER);
+    events.iter().for_each(|row| rebuilt.observe(row));
+    rebuilt.compare(end);
+    rebuilt
+}
+
+/// Frames at which the rebuilt state is not what the machine was.
+fn wrong(rebuilt: &Rebuilt, end: &Frames, truth: &[Truth]) -> usize {
+    let start = rebuilt.words(end);
+    let mut told: Vec<Truth> = start
+        .words()
+        .iter()
+        .map(|&word| match word {
+            0 => Truth::Cached,
+            word if word & flag::BUDDY != 0 => Truth::Listed,
+            _ => Truth::Allocated(0),
+        })
+        .collect();
+    for block in &rebuilt.allocated {
+        told[block.pfn as usize..(block.pfn + (1 << block.order)) as usize].fill(Truth::Allocated(0));
+    }
+    let is_like = |told: &Truth, truth: &Truth| match truth {
+        Truth::Allocated(_) => matches!(told, Truth::Allocated(_)),
+        _ => told == truth,
+    };
+    told.iter().zip(truth).filter(|(told, truth)| !is_like(told, truth)).count()
+}
+
+#[test]
+fn undoing_leads_back_to_where_it_began() {
+    for seed in 0..200 {
+        let mut machine = Machine::new(seed);
+        let truth = machine.frames.clone();
+        let steps = machine.numbers.below(2000);
+        let events: Vec<Row> = (0..steps).flat_map(|_| machine.step()).collect();
+        let end = machine.scan();
+        let rebuilt = rebuilt(&events, &end);
+        assert_eq!(wrong(&rebuilt, &end, &truth), 0, "seed {seed}, {} events", events.len());
+        let Tally { taken_silently, returned_silently, ended_otherwise, .. } = rebuilt.tally;
+        assert_eq!((taken_silently, returned_silently, ended_otherwise), (0, 0, 0), "seed {seed}");
+    }
+}
+
+/// A block is as large at the start as its free says, unless it is freed in pieces.
+#[test]
+fn blocks_have_the_order_of_their_free() {
+    let end = Frames::at_once(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
+    let rebuilt = rebuilt(&[event(Kind::Free, 8, 3), event(Kind::Free, 32, 0), event(Kind::Free, 33, 0)], &end);
+    let told: Vec<_> = rebuilt.allocated.iter().map(|block| (block.pfn, block.order)).collect();
+    assert_eq!(told, [(8, 3), (32, 0), (33, 0)]);
+}
+
+/// Free neighbours that no event has named are part of what a later event takes.
+#[test]
+fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
+    let end = Frames::at_once(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
+    let events = [
+        event(Kind::Free, 0, 0),
+        event(Kind::PcpuDrain, 0, 0),
+        event(Kind::ZoneLocked, 0, 3),
+        event(Kind::Alloc, 0, 3),
+    ];
+    let rebuilt = rebuilt(&events, &end);
+    let start = rebuilt.words(&end);
+    assert_eq!(start.words()[..9], [0, 1, 1, 1, 1, 1, 1, 1, 2].map(|what| [0, flag::BUDDY, flag::LRU][what]));
+    assert_eq!((rebuilt.allocated.len(), rebuilt.tally.told), (1, 8));
+}
+
+#[test]
+fn what_has_no_event_is_counted_where_it_contradicts_one() {
+    let mut words = vec![flag::LRU; FRAMES];
+    words[..8].fill(flag::BUDDY);
+    let end = Frames::at_once(words, PAGEBLOCK_ORDER);
+    let events = [
+        // A bulk allocation: it leaves the lists, and is freed without having been allocated.
+        event(Kind::ZoneLocked, 40, 0),
+        event(Kind::Free, 40, 0),
+        event(Kind::Alloc, 40, 0),
+        // It is given back silently.
+        event(Kind::Alloc, 41, 0),
+        event(Kind::Alloc, 41, 0),
+        // In use by the events, and free in the scan.
+        event(Kind::Alloc, 2, 0),
+        // On the free lists by the events, and in use in the scan.
+        event(Kind::Free, 64, 5),
+        Row { args: [12, 1, 0], ..Row::new(Kind::CompactionMigrate) },
+    ];
+    let Tally { taken_silently, returned_silently, ended_otherwise, moved, .. } = rebuilt(&events, &end).tally;
+    assert_eq!((taken_silently, returned_silently, ended_otherwise, moved), (1, 1, 1 + 32, 12));
+}
+
+/// The harness finds a recorder that forgets events, or undoes them in the wrong order.
+#[test]
+fn planted_bugs_are_caught() {
+    let (mut without_frees, mut last_event_first, mut lost) = (0, 0, 0);
+    for seed in 0..20 {
+        let mut machine = Machine::new(seed);
+        let truth = machine.frames.clone();
+        let events: Vec<Row> = (0..500).flat_map(|_| machine.step()).collect();
+        let end = machine.scan();
+        let wrong_of = |events: &[Row]| wrong(&rebuilt(events, &end), &end, &truth);
+        let kept: Vec<Row> = events.iter().filter(|row| row.kind != Kind::Free).copied().collect();
+        without_frees += wrong_of(&kept);
+        let turned: Vec<Row> = events.iter().rev().copied().collect();
+        last_event_first += wrong_of(&turned);
+        lost += wrong_of(&events[events.len() / 2..]);
+    }
+    assert!(without_frees > 100 && last_event_first > 100 && lost > 100);
+}
+
+#[test]
+fn nonsense_is_passed_over() {
+    let end = Frames::at_once(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
+    let events = [
+        event(Kind::Alloc, NO_PFN, 0),
+        event(Kind::Free, 1 << 50, 3),
+        event(Kind::Free, FRAMES as u64 - 1, 63),
+        event(Kind::KswapdWake, 0, 0),
+    ];
+    assert_eq!(rebuilt(&events, &end).tally.told, 1);
+}

@@ -1,0 +1,203 @@
+//! Who allocates: the kernel's stacks of a sample of the allocations.
+//!
+//! The kernel takes a stack by itself, right after an allocation that its filter lets through: one whose frame number
+//! is a multiple of the period (a `stacktrace` trigger on the event). So the sample is of frames, and its cost is that
+//! of a comparison for each allocation, and of a walk over the stack for one page in so many. linux:
+//! kernel/trace/trace_events_trigger.c:stacktrace_trigger
+//!
+//! Addresses get their names when nothing is recorded any more, from `/proc/kallsyms`.
+
+use std::cmp::Reverse;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use freehold_trace::event::{NO_PFN, Row};
+use freehold_trace::facts::{StackCount, StackFacts};
+use rustc_hash::FxHashMap;
+
+use super::error::CaptureError;
+
+/// Where the kernel names its functions.
+const SYMBOLS: &str = "/proc/kallsyms";
+/// Different stacks that a recording keeps; the rest is counted without its functions.
+const STACKS_MAX: usize = 4096;
+/// Functions of the tracepoint itself, which every stack begins with.
+const TRACING: [&str; 2] = ["trace_event_raw_event_", "__traceiter_"];
+
+/// The text of the trigger that takes stacks of one frame in `period`, a power of two.
+pub fn trigger(period: u64) -> String {
+    format!("stacktrace if !(pfn & {})", period - 1)
+}
+
+/// Refuses a machine that does not name its functions.
+///
+/// # Errors
+/// [`CaptureError::HiddenSymbols`].
+pub fn expect_symbols() -> Result<(), CaptureError> {
+    let is_shown = |(address, _): &(u64, String)| *address != 0;
+    if symbols()?.next().as_ref().is_some_and(is_shown) { Ok(()) } else { Err(CaptureError::HiddenSymbols) }
+}
+
+/// Samples as they come, in order of time.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    /// The last allocation on each CPU, and whose it was: a stack belongs to the one before it.
+    latest: FxHashMap<u16, (u32, u8)>,
+    /// Samples by addresses, task and order.
+    samples: FxHashMap<(Vec<u64>, u32, u8), u64>,
+}
+
+impl Stacks {
+    /// Takes note of an allocation by thread `pid`.
+    pub fn allocated(&mut self, pid: u32, row: &Row) {
+        if row.pfn != NO_PFN {
+            self.latest.insert(row.cpu, (pid, row.order));
+        }
+    }
+
+    /// Takes note of the stack of thread `pid` on `cpu`, which is `task` in the recording.
+    pub fn sampled(&mut self, cpu: u16, pid: u32, task: u32, addresses: Vec<u64>) {
+        // The allocation may be older than the recording, or its event have been lost.
+        if let Some(&(_, order)) = self.latest.get(&cpu).filter(|(allocator, _)| *allocator == pid) {
+            *self.samples.entry((addresses, task, order)).or_default() += 1;
+        }
+    }
+
+    /// What the recording keeps.
+    ///
+    /// # Errors
+    /// When the kernel does not name its functions any more.
+    pub fn facts(self, period: u64) -> Result<StackFacts, CaptureError> {
+        let mut addresses: Vec<u64> = self.samples.keys().flat_map(|(addresses, ..)| addresses).copied().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let names = names(&addresses, symbols()?);
+        Ok(self.named(period, &addresses.into_iter().zip(names).collect()))
+    }
+
+    fn named(self, period: u64, names: &FxHashMap<u64, String>) -> StackFacts {
+        let mut facts = StackFacts { period, ..StackFacts::default() };
+        let mut places: FxHashMap<&str, u32> = FxHashMap::default();
+        let mut counts: FxHashMap<(Vec<u32>, u32, u8), u64> = FxHashMap::default();
+        for ((addresses, task, order), samples) in self.samples {
+            let named = addresses.iter().filter_map(|address| names.get(address)).map(String::as_str);
+            let named = named.skip_while(|name| TRACING.iter().any(|own| name.starts_with(own)));
+            let mut place = |name| {
+                *places.entry(name).or_insert_with(|| {
+                    facts.symbols.push(name.to_owned());
+                    u32::try_from(facts.symbols.len() - 1).expect("a kernel has fewer functions")
+                })
+            };
+            let frames: Vec<u32> = named.map(&mut place).collect();
+            *counts.entry((frames, task, order)).or_default() += samples;
+        }
+        let stack = |((frames, task, order), samples)| StackCount { frames, task, order, samples };
+        let mut stacks: Vec<StackCount> = counts.into_iter().map(stack).collect();
+        stacks.sort_by_key(|stack| {
+            (Reverse(stack.samples * facts.pages_of(stack.order)), stack.task, stack.order, stack.frames.clone())
+        });
+        let rest = stacks.split_off(stacks.len().min(STACKS_MAX));
+        stacks.extend(without_functions(rest));
+        facts.stacks = stacks;
+        facts
+    }
+}
+
+/// These samples by task and order alone.
+fn without_functions(stacks: Vec<StackCount>) -> Vec<StackCount> {
+    let mut rest: Vec<StackCount> = Vec::new();
+    for StackCount { task, order, samples, .. } in stacks {
+        match rest.iter_mut().find(|known| (known.task, known.order) == (task, order)) {
+            Some(known) => known.samples += samples,
+            None => rest.push(StackCount { frames: Vec::new(), task, order, samples }),
+        }
+    }
+    rest
+}
+
+/// Addresses and names of the kernel's functions, in no order.
+fn symbols() -> Result<impl Iterator<Item = (u64, String)>, CaptureError> {
+    let path = Path::new(SYMBOLS);
+    let file = File::open(path).map_err(CaptureError::kernel(path))?;
+    Ok(BufReader::new(file).lines().map_while(Result::ok).filter_map(|line| symbol(&line)))
+}
+
+/// A function in a line of `/proc/kallsyms`: address, type, name, and the module in brackets.
+fn symbol(line: &str) -> Option<(u64, String)> {
+    let mut fields = line.split_whitespace();
+    let address = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let is_code = matches!(fields.next()?, "t" | "T" | "w" | "W");
+    let name = fields.next()?;
+    let module = fields.next().map_or_else(String::new, |module| format!(" {module}"));
+    is_code.then(|| (address, format!("{name}{module}")))
+}
+
+/// The names of functions that `addresses`, which go up, lie in.
+fn names(addresses: &[u64], symbols: impl Iterator<Item = (u64, String)>) -> Vec<String> {
+    let mut best: Vec<Option<(u64, String)>> = vec![None; addresses.len()];
+    for (start, name) in symbols {
+        // The nearest start at or below an address: only the first address that it could be known to needs to hear.
+        let at = addresses.partition_point(|&address| address < start);
+        if let Some(known) = best.get_mut(at).filter(|known| known.as_ref().is_none_or(|(known, _)| *known < start)) {
+            *known = Some((start, name));
+        }
+    }
+    let mut latest: Option<(u64, String)> = None;
+    let named = addresses.iter().zip(best).map(|(address, found)| {
+        latest = found.or(latest.take());
+        latest.as_ref().map_or_else(|| format!("{address:#x}"), |(_, name)| name.clone())
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_trace::Kind;
+
+    fn alloc(cpu: u16, order: u8) -> Row {
+        Row { cpu, order, pfn: 512, ..Row::new(Kind::Alloc) }
+    }
+
+    #[test]
+    fn addresses_lie_in_the_function_that_begins_before_them() {
+        let lines = ["20 t b", "10 T a", "18 D data", "30 t c [ext4]", "10 t same", "nonsense"];
+        let symbols = || lines.into_iter().filter_map(symbol);
+        let named = names(&[0x5, 0x10, 0x1f, 0x20, 0x2f, 0x31, 0x99], symbols());
+        assert_eq!(named, ["0x5", "a", "a", "b", "b", "c [ext4]", "c [ext4]"]);
+        assert_eq!(names(&[], symbols()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_stack_belongs_to_the_allocation_before_it_on_its_cpu() {
+        let mut stacks = Stacks::default();
+        stacks.allocated(7, &alloc(0, 0));
+        stacks.allocated(8, &alloc(1, 3));
+        stacks.sampled(0, 7, 1, vec![1, 2]);
+        stacks.sampled(1, 8, 2, vec![1, 3]);
+        stacks.sampled(1, 9, 3, vec![1, 3]);
+        stacks.allocated(7, &Row { pfn: NO_PFN, ..alloc(2, 0) });
+        stacks.sampled(2, 7, 1, vec![1, 2]);
+        stacks.allocated(7, &alloc(0, 0));
+        stacks.sampled(0, 7, 1, vec![1, 2]);
+        let name = |name: &str| name.to_owned();
+        let names = [(1, name("trace_event_raw_event_mm_page_alloc")), (2, name("fault")), (3, name("read"))];
+        let facts = stacks.named(256, &names.into_iter().collect());
+        let told: Vec<_> = facts.stacks.iter().map(|stack| (stack.task, stack.order, stack.samples)).collect();
+        assert_eq!(told, [(1, 0, 2), (2, 3, 1)]);
+        assert_eq!(facts.symbols[facts.stacks[0].frames[0] as usize], "fault");
+        assert_eq!(facts.stacks[0].frames.len(), 1, "the tracepoint's own functions are left out");
+    }
+
+    #[test]
+    fn too_many_stacks_are_counted_all_the_same() {
+        let mut stacks = Stacks::default();
+        stacks.allocated(7, &alloc(0, 0));
+        let count = STACKS_MAX as u64 + 10;
+        (0..count).for_each(|address| stacks.sampled(0, 7, 1, vec![address]));
+        let facts = stacks.named(256, &(0..count).map(|address| (address, format!("f{address}"))).collect());
+        assert_eq!((facts.stacks.len(), facts.stacks.iter().map(|stack| stack.samples).sum()), (STACKS_MAX + 1, count));
+        assert!(facts.stacks[STACKS_MAX].frames.is_empty());
+    }
+}

@@ -1,0 +1,48 @@
+//! Waiting for a moment of the clock, or for a file that becomes readable before it.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::clock;
+use super::error::CaptureError;
+
+/// Waits until the clock shows `until`, or one of `fds` is readable. Says which are.
+///
+/// # Errors
+/// When the system refuses to wait.
+pub fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]) -> Result<[bool; N], CaptureError> {
+    let left = until.saturating_sub(clock::now());
+    let timeout =
+        Timespec { tv_sec: (left / 1_000_000_000).cast_signed(), tv_nsec: (left % 1_000_000_000).cast_signed() };
+    let mut polled: Vec<PollFd<'_>> =
+        fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut polled, Some(&timeout)) {
+        // The signal that interrupted us has made its file readable: the next call returns at once.
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok([false; N]),
+        Ok(_) => {}
+        Err(errno) => return Err(CaptureError::system("wait")(errno)),
+    }
+    let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+    Ok(fds.map(|fd| fd.is_some() && ready.next().unwrap_or(false)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::command::Program;
+    use super::super::interrupt::Interrupts;
+    use super::*;
+
+    #[test]
+    fn waiting_ends_with_time_or_with_a_file() {
+        let interrupts = Interrupts::deaf();
+        assert_eq!(until(0, [Some(interrupts.readable()), None]).unwrap(), [false; 2], "the time is over");
+        let words = ["sh", "-c", "exit"].map(OsString::from);
+        let running = Program::find(&words).unwrap().unwrap().start().unwrap();
+        let fds = [None, Some(interrupts.readable()), Some(running.ended())];
+        assert_eq!(until(u64::MAX / 2, fds).unwrap(), [false, false, true]);
+        running.end(&interrupts).unwrap();
+    }
+}

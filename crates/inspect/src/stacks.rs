@@ -1,0 +1,74 @@
+//! Who allocated: the sampled stacks, whatever task and order.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use freehold_trace::Facts;
+use serde::Serialize;
+
+/// A stack, and the pages that its samples stand for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StackRow {
+    /// Functions, the one that was called last first; empty where they were not kept.
+    pub frames: Vec<String>,
+    /// Pages, estimated.
+    pub pages: u64,
+    /// Samples.
+    pub samples: u64,
+    /// Share of the pages of all stacks.
+    pub share: f64,
+    /// The task that it allocated most for.
+    pub task: String,
+}
+
+/// A row for each stack, the most pages first.
+pub fn rows(facts: &Facts) -> Vec<StackRow> {
+    let mut rows: HashMap<Vec<&str>, StackRow> = HashMap::new();
+    let mut most: HashMap<Vec<&str>, HashMap<&str, u64>> = HashMap::new();
+    let mut all = 0;
+    for stack in facts.sampled_stacks() {
+        let row = rows.entry(stack.frames.clone()).or_default();
+        row.pages += stack.pages;
+        row.samples += stack.samples;
+        all += stack.pages;
+        *most.entry(stack.frames).or_default().entry(stack.task).or_default() += stack.pages;
+    }
+    let task = |frames: &[&str]| {
+        let most = most[frames].iter().max_by_key(|(name, pages)| (**pages, Reverse(**name)));
+        most.map_or(String::new(), |(name, _)| (*name).to_owned())
+    };
+    let row = |(frames, row): (Vec<&str>, StackRow)| StackRow {
+        share: row.pages as f64 / all as f64,
+        task: task(&frames),
+        frames: frames.into_iter().map(str::to_owned).collect(),
+        ..row
+    };
+    let mut rows: Vec<StackRow> = rows.into_iter().map(row).collect();
+    rows.sort_by(|a, b| (b.pages, &a.frames).cmp(&(a.pages, &b.frames)));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::{StackCount, StackFacts, Task};
+
+    use super::*;
+
+    #[test]
+    fn tasks_and_orders_of_a_stack_are_one_row() {
+        let stack = |frames: &[u32], task, order, samples| StackCount { frames: frames.to_vec(), task, order, samples };
+        let stacks = StackFacts {
+            period: 64,
+            symbols: vec!["fault".to_owned(), "read".to_owned()],
+            stacks: vec![stack(&[0], 1, 0, 1), stack(&[0], 2, 0, 2), stack(&[1], 1, 9, 1)],
+        };
+        let task = |name: &str| Task { pid: 1, name: name.to_owned() };
+        let tasks = vec![Task::default(), task("sh"), task("cc1")];
+        let rows = rows(&Facts { tasks, stacks: Some(stacks), ..Facts::default() });
+        let told: Vec<_> =
+            rows.iter().map(|row| (row.frames[0].as_str(), row.pages, row.samples, row.task.as_str())).collect();
+        assert_eq!(told, [("read", 512, 1, "sh"), ("fault", 192, 3, "cc1")]);
+        assert!((rows[0].share - 512.0 / 704.0).abs() < 1e-9);
+        assert!(super::rows(&Facts::default()).is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! `freehold record --flight`: the last minute of this machine's page events, written whenever something happens.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use freehold_capture::{EventSet, Files, FlightPlan, Happening, Names, Summary, Trigger, fly};
+use freehold_measure::terminal::printable;
+use freehold_sim::plan::Bytes;
+use indicatif::{HumanBytes, HumanCount};
+
+use crate::error::Error;
+
+/// Arguments of a flight recorder.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Flight recorder")]
+pub struct FlightArgs {
+    /// Keep the last so much time (60s, 5min) in memory, and write it to a file of its own whenever something happens
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    flight: Option<Duration>,
+
+    /// What makes it write, besides SIGUSR1: allocstall (direct reclaim), failure (of an allocation, as the kernel's log
+    /// tells), thp-failure (a fault without its huge page), psi=10% (tasks wait for memory), asked (nothing else)
+    #[arg(
+        long,
+        value_name = "TRIGGERS",
+        value_delimiter = ',',
+        default_value = "allocstall,failure",
+        requires = "flight"
+    )]
+    on: Vec<Trigger>,
+
+    /// Go on for so long after what happened, before a file is written
+    #[arg(long, value_name = "TIME", value_parser = pause, default_value = "5s", requires = "flight")]
+    tail: Duration,
+
+    /// Write at most one file in so much time; SIGUSR1 is always answered
+    #[arg(long, value_name = "TIME", value_parser = pause, default_value = "5min", requires = "flight")]
+    every: Duration,
+
+    /// Keep the newest N files of this name and remove older ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value = "20", requires = "flight")]
+    keep: u32,
+
+    /// Memory for events, all CPUs together [default: a 64th of the machine's, at most 96 MiB]
+    #[arg(long, value_name = "SIZE", requires = "flight")]
+    memory: Option<Bytes>,
+}
+
+/// What every kind of recording is told.
+pub struct Common {
+    pub out: PathBuf,
+    pub duration: Option<Duration>,
+    pub command: Vec<OsString>,
+    pub events: Vec<EventSet>,
+    pub stacks: Option<u64>,
+    pub names: Names,
+    pub spool: Option<PathBuf>,
+    pub quiet: bool,
+}
+
+impl FlightArgs {
+    /// Whether a flight recorder was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// Keeps events until it is ended, and says on stderr what happens.
+    pub fn run(self, common: Common) -> Result<(), Error> {
+        let quiet = common.quiet;
+        let plan = self.plan(common)?;
+        fly(&plan, &mut |happening| {
+            if !quiet {
+                // A line each, however long: they are read in logs.
+                eprintln!("{}", printable(&told(happening, &plan)));
+            }
+        })?;
+        Ok(())
+    }
+
+    fn plan(self, common: Common) -> Result<FlightPlan, Error> {
+        let files = Files::new(&common.out, usize::try_from(self.keep).unwrap_or(usize::MAX))?;
+        Ok(FlightPlan {
+            spool: common.spool.unwrap_or_else(|| files.folder().to_path_buf()),
+            files,
+            window: self.flight.unwrap_or_default(),
+            triggers: self.on,
+            tail: self.tail,
+            every: self.every,
+            memory: self.memory.map(Bytes::get),
+            duration: common.duration,
+            command: common.command,
+            events: common.events,
+            stacks: common.stacks,
+            names: common.names,
+        })
+    }
+}
+
+/// What is said when something happens: a line.
+fn told(happening: &Happening<'_>, plan: &FlightPlan) -> String {
+    match happening {
+        Happening::Started { ring_kib, cpus } => format!(
+            "freehold: keeps the last {} s in {} on {cpus} CPUs, and writes to {} on {}, or on SIGUSR1 to process {}",
+            plan.window.as_secs_f64(),
+            HumanBytes(ring_kib * 1024 * *cpus as u64),
+            plan.files.pattern().display(),
+            plan.triggers.iter().map(Trigger::to_string).collect::<Vec<_>>().join(", "),
+            std::process::id(),
+        ),
+        Happening::Triggered(trigger) => {
+            format!("freehold: {trigger}; writes in {} s", plan.tail.as_secs_f64())
+        }
+        Happening::Written { path, summary, passed_over } => written(path, summary, *passed_over),
+        Happening::Removed(path) => format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep()),
+        Happening::Failed(error) => format!("freehold: no file was written: {error}; events are kept on"),
+    }
+}
+
+fn written(path: &Path, summary: &Summary, passed_over: u64) -> String {
+    let bytes = path.metadata().map_or(0, |metadata| metadata.len());
+    let passed_over = match passed_over {
+        0 => String::new(),
+        count => format!("; {count} triggers since the file before came too soon for one of their own"),
+    };
+    let lost = match summary.lost {
+        0 => String::new(),
+        events => format!("; {} EVENTS WERE LOST", HumanCount(events)),
+    };
+    format!(
+        "freehold: wrote {}: {} events in {:.1} s, {}{lost}{passed_over}",
+        path.display(),
+        HumanCount(summary.events),
+        summary.duration.as_secs_f64(),
+        HumanBytes(bytes),
+    )
+}
+
+/// Reads a time above zero.
+fn time(text: &str) -> Result<Duration, String> {
+    pause(text).and_then(|time| if time.is_zero() { Err("give a time above 0".to_owned()) } else { Ok(time) })
+}
+
+/// Reads a time such as `60s`, `500ms`, `5min` or `1h`; a number alone is one of seconds.
+fn pause(text: &str) -> Result<Duration, String> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit of time; write ms, s, min or h, as in 60s")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| format!("`{text}` is no time; write it as in 60s or 5min"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is no time that can be waited"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let milliseconds = |text| pause(text).map(|time| time.as_millis());
+        assert_eq!(
+            ["60s", "60", "1.5min", "2h", "250ms", "0s"].map(|text| milliseconds(text).unwrap()),
+            [60_000, 60_000, 90_000, 7_200_000, 250, 0]
+        );
+        for bad in ["", "s", "-1s", "5 weeks", "1e300h", "x"] {
+            assert!(pause(bad).is_err(), "{bad}");
+        }
+        assert!(time("0s").is_err());
+    }
+}

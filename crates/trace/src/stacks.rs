@@ -1,0 +1,110 @@
+//! Who allocates: kernel stacks of a sample of the allocations, as the facts of a recording keep them.
+//!
+//! A sample stands for a number of pages, not for one event: every block is sampled that has a frame whose number is a
+//! multiple of the [`period`](StackFacts::period). So large blocks are as likely to be in it, page by page, as small
+//! ones, and what is summed up are pages.
+
+use crate::facts::{Facts, StackCount, StackFacts};
+
+/// A stack, and what was allocated by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampledStack<'a> {
+    /// Names of functions, the one that was called last first; empty where a stack was not kept.
+    pub frames: Vec<&'a str>,
+    /// Name of the task.
+    pub task: &'a str,
+    /// Its thread id.
+    pub pid: u32,
+    /// Order of the blocks.
+    pub order: u8,
+    /// How many samples.
+    pub samples: u64,
+    /// Pages that the samples stand for.
+    pub pages: u64,
+}
+
+impl StackFacts {
+    /// Pages that a sample of a block of `order` stands for: the period, unless the block is larger and so always
+    /// sampled.
+    pub fn pages_of(&self, order: u8) -> u64 {
+        self.period.max(1 << order.min(63))
+    }
+
+    /// What cannot be, as a clause.
+    pub(crate) fn contradiction(&self, tasks: usize) -> Option<String> {
+        if !self.period.is_power_of_two() {
+            return Some(format!("one frame in {} was sampled for `stacks`, which is no power of two", self.period));
+        }
+        let is_known = |stack: &StackCount| {
+            let are_named = stack.frames.iter().all(|&frame| (frame as usize) < self.symbols.len());
+            are_named && (stack.task as usize) < tasks.max(1) && stack.order < 64
+        };
+        let at = self.stacks.iter().position(|stack| !is_known(stack))?;
+        Some(format!("stack {at} of `stacks` has a function, a task or an order that there is not"))
+    }
+}
+
+impl Facts {
+    /// Who allocated, with names, the most pages first; nothing where no stacks were recorded.
+    pub fn sampled_stacks(&self) -> impl Iterator<Item = SampledStack<'_>> {
+        self.stacks.iter().flat_map(move |facts| facts.stacks.iter().map(move |stack| self.sampled(facts, stack)))
+    }
+
+    fn sampled<'a>(&'a self, facts: &'a StackFacts, stack: &StackCount) -> SampledStack<'a> {
+        let name = |&frame: &u32| facts.symbols.get(frame as usize).map_or("", String::as_str);
+        SampledStack {
+            frames: stack.frames.iter().map(name).collect(),
+            task: self.task_name(stack.task),
+            pid: self.tasks.get(stack.task as usize).map_or(0, |task| task.pid),
+            order: stack.order,
+            samples: stack.samples,
+            pages: stack.samples.saturating_mul(facts.pages_of(stack.order)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::facts::Task;
+
+    use super::*;
+
+    fn facts() -> Facts {
+        let stack = |frames: &[u32], task, order, samples| StackCount { frames: frames.to_vec(), task, order, samples };
+        let stacks = StackFacts {
+            period: 256,
+            symbols: vec!["alloc_pages".to_owned(), "do_anonymous_page".to_owned()],
+            stacks: vec![stack(&[0, 1], 1, 0, 3), stack(&[], 0, 9, 2)],
+        };
+        let task = |pid, name: &str| Task { pid, name: name.to_owned() };
+        Facts { tasks: vec![task(0, ""), task(7, "cc1")], stacks: Some(stacks), ..Facts::default() }
+    }
+
+    #[test]
+    fn samples_are_told_with_names_and_pages() {
+        let facts = facts();
+        let told: Vec<_> = facts.sampled_stacks().collect();
+        let first = SampledStack {
+            frames: vec!["alloc_pages", "do_anonymous_page"],
+            task: "cc1",
+            pid: 7,
+            order: 0,
+            samples: 3,
+            pages: 768,
+        };
+        assert_eq!(told[0], first);
+        assert_eq!((told[1].frames.len(), told[1].pages), (0, 1024), "a block above the period counts itself");
+        assert_eq!(Facts::default().sampled_stacks().count(), 0);
+    }
+
+    #[test]
+    fn what_points_nowhere_is_told() {
+        let stacks = facts().stacks.unwrap();
+        assert_eq!(stacks.contradiction(2), None);
+        assert!(stacks.contradiction(1).unwrap().starts_with("stack 0"));
+        let odd = StackFacts { period: 3, ..stacks.clone() };
+        assert!(odd.contradiction(2).unwrap().contains("no power of two"));
+        let unnamed = StackFacts { symbols: Vec::new(), ..stacks };
+        assert!(unnamed.contradiction(2).is_some());
+    }
+}
