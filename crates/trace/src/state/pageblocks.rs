@@ -12,9 +12,9 @@
 
 use std::collections::HashMap;
 
-use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, migratetype};
-use freehold_trace::facts::{TypeFacts, ZoneFacts};
-use freehold_trace::snapshot::flag;
+use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, migratetype};
+use crate::facts::{TypeFacts, ZoneFacts};
+use crate::snapshot::flag;
 
 /// `args[0]` of a pageblock that an event named.
 const NAMED: i64 = 1;

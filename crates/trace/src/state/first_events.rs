@@ -4,12 +4,11 @@
 //! first event on such a frame tells which it was: a page that is freed was allocated, a page that is allocated or
 //! drained without leaving the free lists first lay on a per-CPU list. The same first events check the rest of the
 //! state: a page that is freed first must not have been free. A page without flags that leaves the free lists first was
-//! free, and [`super::reported`] says why it had none.
+//! free, though a scan could not show it.
 
-use freehold_trace::event::{Kind, NO_PFN, Row};
-use freehold_trace::snapshot::flag;
-
-use super::reconcile::fits_percpu_lists;
+use super::frames::fits_percpu_lists;
+use crate::event::{Kind, NO_PFN, Row};
+use crate::snapshot::flag;
 
 /// What a frame was at the start, or that an event has touched it since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
