@@ -49,6 +49,8 @@ pub enum Command {
     Age(cmd::age::AgeArgs),
     /// Boot a kernel in QEMU, and record a workload in it
     Boot(cmd::boot::BootArgs),
+    /// Make a recording of what perf or trace-cmd recorded
+    Import(cmd::import::ImportArgs),
     /// Show what a recording contains
     Inspect(cmd::inspect::InspectArgs),
     /// Replay a recording under one policy

@@ -45,6 +45,7 @@ mod thrift;
 mod writer;
 
 pub use batch::Batch;
+pub use bounds::memory;
 pub use check::{ORDER_MAX, PFN_LIMIT};
 pub use columns::Columns;
 pub use error::{Error, Fault, Origin};

@@ -15,6 +15,7 @@ pub mod events;
 pub mod fleet;
 pub mod guest;
 pub mod heap;
+pub mod import;
 pub mod inspect;
 pub mod man;
 pub mod policies;

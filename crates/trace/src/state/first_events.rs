@@ -88,6 +88,25 @@ impl FirstEvents {
         }
     }
 
+    /// Makes room for so many frames; nothing is known of those that are added.
+    pub fn reach(&mut self, frames: usize) {
+        if self.frames.len() < frames {
+            self.frames.resize(frames, Frame::Unknown);
+        }
+    }
+
+    /// Whether an event has named a frame.
+    pub fn is_touched(&self, pfn: u64) -> bool {
+        matches!(self.frames.get(pfn as usize), Some(Frame::Touched | Frame::Listed))
+    }
+
+    /// Forgets blocks of which this is not true: those that lie outside of memory.
+    pub fn retain(&mut self, is_memory: impl Fn(u64, u8) -> bool) {
+        self.cached.retain(|block| is_memory(block.pfn, block.order));
+        self.allocated.retain(|block| is_memory(block.pfn, block.order));
+        self.taken.retain(|&(pfn, order)| is_memory(pfn, order));
+    }
+
     /// Takes note of an event after the start.
     pub fn observe(&mut self, row: &Row) {
         if row.pfn == NO_PFN {

@@ -80,6 +80,13 @@ impl Frames {
         word.map(|word| *word = flag::BUDDY).is_some()
     }
 
+    /// Puts one word in the place of another.
+    pub fn replace(&mut self, pfn: u64, word: u64) {
+        if let Some(place) = self.words.get_mut(pfn as usize) {
+            *place = word;
+        }
+    }
+
     /// Frames that are withheld from the allocator: offline, or in a balloon.
     pub fn offline(&self) -> u64 {
         self.words.iter().filter(|&&word| word & flag::NOPAGE == 0 && word & flag::OFFLINE != 0).count() as u64

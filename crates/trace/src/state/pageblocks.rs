@@ -209,6 +209,27 @@ impl Pageblocks {
         self.guessed += 1;
     }
 
+    /// Puts better guesses in the place of those that contents made: `types` has one for each pageblock, or
+    /// [`NO_MIGRATETYPE`].
+    pub fn prefer(&mut self, types: &[i8]) {
+        let guessed = self.types.iter_mut().zip(types).filter(|(known, better)| {
+            **better != NO_MIGRATETYPE && known.is_some_and(|known| known.how == GUESSED)
+        });
+        guessed.for_each(|(known, &migratetype)| *known = Some(Known { migratetype, how: GUESSED }));
+    }
+
+    /// How many pageblocks of each type there are between two of them, by migratetype.
+    pub fn counts(&self, blocks: std::ops::Range<u64>) -> [u64; 6] {
+        let mut counts = [0; 6];
+        let known = self.types.iter().take(blocks.end as usize).skip(blocks.start as usize).flatten();
+        for known in known {
+            if let Some(count) = usize::try_from(known.migratetype).ok().and_then(|number| counts.get_mut(number)) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
     /// The type of the pageblock that holds `pfn`, or [`NO_MIGRATETYPE`].
     pub fn type_of(&self, pfn: u64) -> i8 {
         let known = self.types.get((pfn >> self.order) as usize).copied().flatten();

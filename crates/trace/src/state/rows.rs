@@ -46,6 +46,18 @@ impl StateRows {
         StateRows { moment, time, words, pageblocks, borders, order_max: at.order_max(), deferred }
     }
 
+    /// Puts types that are known otherwise in the place of guesses: [`Pageblocks::prefer`].
+    #[must_use]
+    pub fn preferring(mut self, types: &[i8]) -> StateRows {
+        self.pageblocks.prefer(types);
+        self
+    }
+
+    /// The types of pageblocks.
+    pub fn pageblocks(&self) -> &Pageblocks {
+        &self.pageblocks
+    }
+
     /// How the types of pageblocks are known, in words.
     pub fn types(&self) -> String {
         let Pageblocks { named, guessed, off, .. } = self.pageblocks;
