@@ -11,11 +11,6 @@ impl<'a> Cursor<'a> {
         Cursor { rest: bytes }
     }
 
-    /// What was not read yet.
-    pub fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     pub fn take(&mut self, size: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(usize::try_from(size).ok()?)?;
         self.rest = rest;
@@ -66,6 +61,6 @@ mod tests {
         let mut cursor = Cursor::new(b"ab\0\x01\x00");
         assert_eq!(cursor.until_zero(), Some(&b"ab"[..]));
         assert_eq!((cursor.u32(), cursor.u16(), cursor.u8()), (None, Some(1), None));
-        assert_eq!((cursor.take(u64::MAX), cursor.until_zero(), cursor.rest()), (None, None, &b""[..]));
+        assert_eq!((cursor.take(u64::MAX), cursor.until_zero(), cursor.u8()), (None, None, None));
     }
 }

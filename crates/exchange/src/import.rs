@@ -56,7 +56,6 @@ pub struct Incoming {
     kind: Kind,
     told: Told,
     survey: Survey,
-    said: Said,
     start: Option<Start>,
     machine: Machine,
 }
@@ -75,7 +74,7 @@ impl Incoming {
         expect_events(path, &survey)?;
         let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
         let machine = Machine::of(said, &told, &of_start, &survey)?;
-        Ok(Incoming { path: path.to_path_buf(), kind, told, survey, said: said.clone(), start, machine })
+        Ok(Incoming { path: path.to_path_buf(), kind, told, survey, start, machine })
     }
 
     /// Pageblocks between the first frame and the last, holes included: of a drawn machine as large as this.
@@ -173,7 +172,9 @@ impl Incoming {
     }
 
     fn departures(&self) -> Departures {
-        match self.survey.counts.contains_key(&RowKind::ZoneLocked) {
+        let is_enabled = |events: &Vec<String>| events.iter().any(|event| event == "kmem:mm_page_alloc_zone_locked");
+        let is_recorded = self.survey.counts.contains_key(&RowKind::ZoneLocked);
+        match is_recorded || self.told.enabled.as_ref().is_some_and(is_enabled) {
             true => Departures::Recorded,
             false => Departures::Missing,
         }
@@ -184,7 +185,7 @@ impl Incoming {
         let Incoming { told, survey, machine, start, .. } = self;
         let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
         Facts {
-            writer: Program::this().version(),
+            writer: format!("freehold {}", Program::this().version()),
             kernel_release: machine.kernel_release.clone(),
             machine: machine.machine.clone(),
             page_size: machine.page_size,
@@ -218,7 +219,7 @@ impl Incoming {
 
     /// What the start state is worth.
     fn notes_on_start(&self, kind: StartKind, checked: u64, contradicted: u64, facts: &mut Facts) {
-        facts.notes.insert(0, format!("imported from a {} by {}", self.kind.name(), facts.writer));
+        facts.notes.insert(0, format!("imported from a {}", self.kind.name()));
         if kind != StartKind::Drawn {
             facts.notes.push(format!(
                 "of {checked} pages whose first event says what they were at the start, {contradicted} were otherwise by the \

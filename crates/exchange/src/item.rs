@@ -45,6 +45,8 @@ pub(crate) struct Told {
     pub memory: Option<u64>,
     /// The kernel's own GFP flags.
     pub gfp_names: BTreeMap<String, u64>,
+    /// Events that the tool had switched on, as `system:name`; nothing if the file does not say.
+    pub enabled: Option<Vec<String>>,
     /// Events of which no rows are made, by name.
     pub passed: BTreeMap<String, u64>,
     /// What is worth knowing, in sentences.

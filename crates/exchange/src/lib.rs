@@ -6,11 +6,15 @@
 //! lay, in [`start`]; [`settle`](mod@settle) makes the start state of both and of the events, and [`import`] puts the
 //! recording together. What came of it is [`Imported`].
 //!
+//! Out: [`export`] writes what viewers of traces and of profiles open.
+//!
 //! No file is trusted. What it says is held against what is there before anything is reserved or believed, and what no
 //! machine can have made is left out and counted. Nothing is left of a recording that cannot be written whole.
 
 mod bytes;
 mod error;
+mod export;
+mod gfp;
 mod import;
 mod imported;
 mod input;
@@ -30,6 +34,7 @@ mod tracecmd;
 mod tracing;
 
 pub use error::Error;
+pub use export::{Exported, chrome, pprof};
 pub use import::{Drawn, Incoming};
 pub use imported::{Imported, StartKind, Unpaired};
 pub use machine::Said;

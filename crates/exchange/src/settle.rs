@@ -4,7 +4,7 @@
 //! file shows it, or as chance has drawn it. Where no event tells of blocks that leave the free lists, because nobody
 //! recorded it, blocks that are handed out first are taken to come from there, and not from per-CPU lists.
 
-use freehold_trace::event::Row;
+use freehold_trace::event::{Kind, Row};
 use freehold_trace::facts::{TypeFacts, ZoneFacts};
 use freehold_trace::procfs::PageTypeInfo;
 use freehold_trace::snapshot::{Moment, flag};
@@ -66,7 +66,16 @@ pub(crate) fn settle(
     let at = ZonesAt { zones, types: info };
     let state = StateRows::of(Moment::Start, 0, frames, votes.first(), &at).preferring(&known.types);
     let types = recounted(&at, &state);
-    Settled { rows: state.rows(Some(first_events)), zones: at.zones, types, checked, contradicted }
+    let rows = state.rows(Some(first_events));
+    let zones = at.zones.into_iter().map(|zone| ZoneFacts { free: free_in(&zone, &rows), ..zone }).collect();
+    Settled { rows, zones, types, checked, contradicted }
+}
+
+/// Free pages of a zone, by rows.
+fn free_in(zone: &ZoneFacts, rows: &[Row]) -> u64 {
+    let frames = zone.start_pfn..zone.start_pfn + zone.spanned;
+    let free = rows.iter().filter(|row| row.kind == Kind::StartFree && frames.contains(&row.pfn));
+    free.map(|row| 1 << row.order).sum()
 }
 
 /// The words of the machine's frames: none where there is no memory, and unknown where there is some of which nobody
@@ -154,8 +163,6 @@ fn recounted(at: &ZonesAt, state: &StateRows) -> Vec<TypeFacts> {
 
 #[cfg(test)]
 mod tests {
-    use freehold_trace::event::Kind;
-
     use super::*;
 
     fn machine(end: u64) -> Machine {

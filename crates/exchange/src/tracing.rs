@@ -14,8 +14,6 @@ pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 /// The kernel's descriptions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracing {
-    /// Version of the layout, such as `0.6` or `6`.
-    pub version: String,
     /// Bytes in a page of the recorded machine.
     pub page_size: u32,
     /// `events/header_page`.
@@ -49,7 +47,7 @@ impl Tracing {
     pub fn parse(bytes: &[u8]) -> Option<Tracing> {
         let mut cursor = Cursor::new(bytes);
         let opening = opening(&mut cursor).filter(|opening| !opening.is_big_endian)?;
-        let mut tracing = Tracing { version: opening.version, page_size: opening.page_size, ..Tracing::default() };
+        let mut tracing = Tracing { page_size: opening.page_size, ..Tracing::default() };
         tracing.read_formats(&mut cursor)?;
         // What follows is of no use, or may be missing.
         let _ = tracing.read_names(&mut cursor);

@@ -51,6 +51,8 @@ pub enum Command {
     Boot(cmd::boot::BootArgs),
     /// Make a recording of what perf or trace-cmd recorded
     Import(cmd::import::ImportArgs),
+    /// Make files of a recording that viewers of traces and profiles open
+    Export(cmd::export::ExportArgs),
     /// Show what a recording contains
     Inspect(cmd::inspect::InspectArgs),
     /// Replay a recording under one policy

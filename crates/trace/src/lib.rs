@@ -52,6 +52,6 @@ pub use error::{Error, Fault, Origin};
 pub use event::{Kind, Row};
 pub use facts::Facts;
 pub use gfp::GFP_BITS;
-pub use part_file::folder_of;
+pub use part_file::{PartFile, folder_of};
 pub use reader::Reader;
 pub use writer::Writer;

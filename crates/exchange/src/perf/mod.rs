@@ -123,6 +123,7 @@ impl Reading<'_> {
             cpus: self.perf.nr_cpus().ok().flatten().map(|cpus| cpus.nr_cpus_online),
             memory: self.perf.total_mem().ok().flatten().and_then(|kib| kib.checked_mul(1024)),
             gfp_names: decoded.gfp_names.clone(),
+            enabled: self.perf.event_attributes().iter().map(|event| event.name().map(str::to_owned)).collect(),
             passed: decoded.passed(),
             notes,
         }

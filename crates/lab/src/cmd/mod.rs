@@ -12,6 +12,7 @@ pub mod diff;
 #[cfg(feature = "disasm")]
 pub mod disasm;
 pub mod events;
+pub mod export;
 pub mod fleet;
 pub mod guest;
 pub mod heap;
