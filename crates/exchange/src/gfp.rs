@@ -38,8 +38,8 @@ const SETS: [(&str, u32); 16] = [
     ("GFP_NOFS", RECLAIM | IO),
     ("GFP_ATOMIC", HIGH | KSWAPD_RECLAIM),
     ("GFP_NOIO", RECLAIM),
-    // With __GFP_NOWARN since 6.8, which decides nothing.
-    ("GFP_NOWAIT", KSWAPD_RECLAIM),
+    // Before 6.8 without __GFP_NOWARN, which decides nothing but what is printed.
+    ("GFP_NOWAIT", KSWAPD_RECLAIM | NOWARN),
     ("GFP_DMA", DMA),
     ("GFP_DMA32", DMA32),
     ("__GFP_RECLAIM", RECLAIM),
@@ -55,8 +55,8 @@ pub(crate) fn flags(text: &[u8]) -> u32 {
 
 /// The name of the largest set that is within these flags.
 pub(crate) fn class(flags: u32) -> &'static str {
-    let within = SETS.iter().filter(|(_, set)| flags & set == *set);
-    within.max_by_key(|(_, set)| set.count_ones()).map_or("none", |(name, _)| name)
+    let within = SETS.iter().filter(|(_, set)| flags & set == *set && (*set != 0 || flags == 0));
+    within.max_by_key(|(_, set)| set.count_ones()).map_or("other flags", |(name, _)| name)
 }
 
 fn named(name: &[u8]) -> Option<u32> {
@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(flags(b"GFP_HIGHUSER_MOVABLE"), 0xc00 | 0xc0 | 1 << 20 | 1 << 1 | 1 << 3);
         assert_eq!(flags(b"GFP_TRANSHUGE_LIGHT") & RECLAIM, 0);
         assert_eq!(class(flags(b"GFP_KERNEL|__GFP_ZERO")), "GFP_KERNEL");
-        assert_eq!((class(flags(b"GFP_TRANSHUGE_LIGHT")), class(0), class(1 << 11)), ("GFP_TRANSHUGE_LIGHT", "none", "GFP_NOWAIT"));
+        assert_eq!(
+            (class(flags(b"GFP_TRANSHUGE_LIGHT")), class(0), class(1 << 11)),
+            ("GFP_TRANSHUGE_LIGHT", "none", "other flags")
+        );
         assert_eq!((flags(b"none"), flags(b"0x4000000"), flags(b"")), (0, 0, 0));
     }
 }

@@ -127,7 +127,8 @@ impl Incoming {
 
     /// The zones: as a file says, or as on a drawn machine of this size, as far as there is memory.
     fn zones(&self, drawing: Option<&Known>) -> Vec<ZoneFacts> {
-        let of_start = self.start.as_ref().map(|start| &start.known.facts.zones_start).filter(|zones| !zones.is_empty());
+        let of_start =
+            self.start.as_ref().map(|start| &start.known.facts.zones_start).filter(|zones| !zones.is_empty());
         if let Some(zones) = self.machine.zones.as_ref().or(of_start) {
             return zones.clone();
         }

@@ -156,7 +156,10 @@ impl Imported {
             (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
             (self.unpaired.freed_twice, "frees of pages that were free, so that an allocation is missing"),
         ];
-        told.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{} {what}", count(number))).collect()
+        told.into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{} {what}", count(number)))
+            .collect()
     }
 
     /// Adds what the recording says of its machine.

@@ -68,8 +68,12 @@ fn kind_of(head: &[u8]) -> Result<Kind, &'static str> {
     if text::is_text(head) {
         return Ok(Kind::Text);
     }
-    let known = STRANGERS.iter().find(|(magic, _)| if magic.is_empty() { head.is_empty() } else { head.starts_with(magic) });
-    Err(known.map_or_else(|| if head.contains(&0) { "of an unknown kind" } else { "a text without a line of an event" }, |(_, what)| what))
+    let known =
+        STRANGERS.iter().find(|(magic, _)| if magic.is_empty() { head.is_empty() } else { head.starts_with(magic) });
+    Err(known.map_or_else(
+        || if head.contains(&0) { "of an unknown kind" } else { "a text without a line of an event" },
+        |(_, what)| what,
+    ))
 }
 
 #[cfg(test)]

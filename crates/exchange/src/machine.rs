@@ -84,7 +84,8 @@ impl Machine {
 
     /// The kernel and the processor.
     fn name(&mut self, said: &Said, told: &Told, start: &Facts) -> Result<(), Error> {
-        let of_start = |text: &String| (!text.is_empty() && start.zones_start.iter().any(|_| true)).then(|| text.clone());
+        let of_start =
+            |text: &String| (!text.is_empty() && start.zones_start.iter().any(|_| true)).then(|| text.clone());
         let release = said.kernel.clone().or(told.kernel_release.clone()).or_else(|| of_start(&start.kernel_release));
         self.kernel_release = release.unwrap_or_else(|| {
             self.guess(format!("The kernel is taken to be Linux {PINNED}; --kernel says which it was."));
@@ -205,8 +206,10 @@ fn laid_out(pages: u64, frames: u64, frames_low: u64) -> Vec<(u64, u64)> {
 /// A text of `/proc` that the user names.
 fn parsed<T, E: std::fmt::Display>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
-    parse(&String::from_utf8_lossy(&bytes))
-        .map_err(|error| Error::Start { path: path.to_path_buf(), reason: format!("is not what it should be: {error}") })
+    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Start {
+        path: path.to_path_buf(),
+        reason: format!("is not what it should be: {error}"),
+    })
 }
 
 #[cfg(test)]

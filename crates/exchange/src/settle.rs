@@ -89,7 +89,10 @@ fn within(mut words: Vec<u64>, machine: &Machine) -> Vec<u64> {
         let (start, end) = (start.min(all as u64) as usize, end.min(all as u64) as usize);
         words[next.min(start)..start].fill(flag::NOPAGE);
         // What a file does not show of memory that there is.
-        words[start..end.min(known).max(start)].iter_mut().filter(|word| **word == flag::NOPAGE).for_each(|word| *word = 0);
+        words[start..end.min(known).max(start)]
+            .iter_mut()
+            .filter(|word| **word == flag::NOPAGE)
+            .for_each(|word| *word = 0);
         next = end.max(next);
     }
     words[next..].fill(flag::NOPAGE);

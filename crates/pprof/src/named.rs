@@ -69,10 +69,10 @@ impl NamedStacks {
 
     fn encode(&self, nanoseconds: u64) -> proto::Profile {
         let types = self.types.iter().map(|&(name, unit)| proto::ValueType { r#type: name, unit });
-        let samples = self.stacks.iter().map(|(calls, values)| proto::Sample {
-            location_id: calls.clone(),
-            value: values.clone(),
-        });
+        let samples = self
+            .stacks
+            .iter()
+            .map(|(calls, values)| proto::Sample { location_id: calls.clone(), value: values.clone() });
         let functions = (1..).zip(&self.functions);
         proto::Profile {
             sample_type: types.collect(),

@@ -31,7 +31,8 @@ pub struct Exported {
 
 /// Calls `visit` with every row of the start and every event of a recording, in order.
 fn for_each(recording: &Recording, mut visit: impl FnMut(&Row) -> Result<(), Error>) -> Result<(), Error> {
-    let progress = Progress::counting(format!("reading {}", recording.path.display()), recording.reader.row_count(), "rows");
+    let progress =
+        Progress::counting(format!("reading {}", recording.path.display()), recording.reader.row_count(), "rows");
     for batch in recording.reader.batches() {
         let batch = batch?;
         for row in batch.rows().filter(|row| row.kind.section() != Section::End) {

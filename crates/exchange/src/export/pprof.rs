@@ -141,7 +141,9 @@ mod tests {
         event(Kind::Free, 77, 3);
         event(Kind::Alloc, NO_PFN, 9);
         event(Kind::Alloc, 100, 0);
-        let value = |order: u8, of_type| holders.stacks.value(&calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts), of_type);
+        let value = |order: u8, of_type| {
+            holders.stacks.value(&calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts), of_type)
+        };
         assert_eq!([0, 1, 2, 3].map(|of_type| value(1, of_type)), [1, 8192, 0, 4096].map(Some));
         assert_eq!([0, 1, 2, 3].map(|of_type| value(0, of_type)), [2, 8192, 1, 4096].map(Some));
         assert_eq!(value(9, 0), None, "a request that failed has nothing");

@@ -13,7 +13,6 @@ mod guard;
 mod pipe;
 mod sample;
 
-
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
@@ -146,12 +145,7 @@ impl Lost {
 }
 
 /// What a record says.
-fn item(
-    record: &RawEventRecord<'_>,
-    format: SampleFormat,
-    decoded: &mut Records,
-    lost: &mut Lost,
-) -> Option<Item> {
+fn item(record: &RawEventRecord<'_>, format: SampleFormat, decoded: &mut Records, lost: &mut Lost) -> Option<Item> {
     match record.record_type {
         RecordType::SAMPLE => {
             let data = record.data.as_slice();
@@ -178,9 +172,7 @@ fn item(
             _ => None,
         },
         RecordType::FORK => match record.parse() {
-            Ok(EventRecord::Fork(fork)) => {
-                Some(Item::Born { pid: fork.tid.cast_unsigned(), name: String::new() })
-            }
+            Ok(EventRecord::Fork(fork)) => Some(Item::Born { pid: fork.tid.cast_unsigned(), name: String::new() }),
             _ => None,
         },
         _ => None,

@@ -77,11 +77,7 @@ const RECIPES: [Recipe; 22] = [
     Recipe(b"mm_collapse_huge_page", Kind::CollapseHugePage, &[(b"isolated", Arg(0))]),
     Recipe(b"alloc_vmap_area", Kind::AllocVmapArea, &[(b"size", Arg(0)), (b"failed", Arg(1))]),
     Recipe(b"mm_migrate_pages", Kind::MigratePages, &[(b"nr_succeeded", Arg(0)), (b"nr_failed", Arg(1))]),
-    Recipe(
-        b"mm_vmscan_wakeup_kswapd",
-        Kind::WakeupKswapd,
-        &[(b"order", Order), (b"gfp_flags", Gfp), (b"nid", Arg(0))],
-    ),
+    Recipe(b"mm_vmscan_wakeup_kswapd", Kind::WakeupKswapd, &[(b"order", Order), (b"gfp_flags", Gfp), (b"nid", Arg(0))]),
     Recipe(b"mm_compaction_wakeup_kcompactd", Kind::WakeupKcompactd, &[(b"order", Order), (b"nid", Arg(0))]),
     Recipe(b"mm_compaction_kcompactd_wake", Kind::KcompactdWake, &[(b"order", Order), (b"nid", Arg(0))]),
     Recipe(b"mm_compaction_kcompactd_sleep", Kind::KcompactdSleep, &[(b"nid", Arg(0))]),
@@ -136,15 +132,20 @@ mod tests {
 
     #[test]
     fn values_go_where_they_belong() {
-        let alloc = of("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO").unwrap();
-        assert_eq!((alloc.pfn, alloc.order, alloc.migratetype, alloc.gfp, alloc.cpu), (42, 3, 1, 1 << 11 | 1 << 8, 2));
+        let alloc =
+            of("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO").unwrap();
+        assert_eq!(
+            (alloc.pfn, alloc.order, alloc.migratetype, alloc.gfp, alloc.cpu),
+            (42, 3, 1, 1 << 11 | 1 << 13 | 1 << 8, 2)
+        );
         let fallback = "mm_page_alloc_extfrag: page=1 pfn=99 alloc_order=0 fallback_order=4 pageblock_order=9 \
                         alloc_migratetype=0 fallback_migratetype=1 fragmenting=1 change_ownership=1";
         let fallback = of(fallback).unwrap();
         assert_eq!((fallback.pfn, fallback.migratetype, fallback.args), (99, 0, [4, 1, 1]));
         let area = of("alloc_vmap_area: va_start: 99 size=8192 align=4096 vstart=0x0 vend=0x1 failed: 1").unwrap();
         assert_eq!(area.args, [8192, 1, 0]);
-        let begin = of("mm_compaction_begin: zone_start=0x1 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync").unwrap();
+        let begin =
+            of("mm_compaction_begin: zone_start=0x1 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync").unwrap();
         assert_eq!((begin.pfn, begin.args), (2, [1, 3, 4]));
     }
 

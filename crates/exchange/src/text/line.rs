@@ -80,7 +80,9 @@ fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     let pid = u32::try_from(number(pid)?).ok()?;
     let name = match before.split_last()? {
         (b'-' | b' ', name) => name,
-        (b'/', process) => &process[..process.len() - process.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()],
+        (b'/', process) => {
+            &process[..process.len() - process.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()]
+        }
         _ => return None,
     };
     let name = name.trim_ascii();
@@ -167,7 +169,9 @@ mod tests {
 
     #[test]
     fn other_lines_are_none() {
-        for line in ["", "[", "[]", "a [0]", "x-1 [000]", "x-1 [000] 1.0", "x-1 [000] 1.0: x", "x [000] 1.0: x: y", "# a"] {
+        for line in
+            ["", "[", "[]", "a [0]", "x-1 [000]", "x-1 [000] 1.0", "x-1 [000] 1.0: x", "x [000] 1.0: x: y", "# a"]
+        {
             assert_eq!(parse(line), None, "{line}");
         }
     }
@@ -175,7 +179,10 @@ mod tests {
     #[test]
     fn values_are_found_by_their_whole_key() {
         let line = Line::parse(b"x-1 [0] 1.0: e: alloc_order=3 order=0x10, mode=a failed: -1 end").unwrap();
-        assert_eq!((line.number(b"order"), line.number(b"alloc_order"), line.number(b"failed")), (Some(16), Some(3), Some(-1)));
+        assert_eq!(
+            (line.number(b"order"), line.number(b"alloc_order"), line.number(b"failed")),
+            (Some(16), Some(3), Some(-1))
+        );
         assert_eq!((line.value(b"mode"), line.value(b"end"), line.number(b"mode")), (Some(&b"a"[..]), None, None));
     }
 

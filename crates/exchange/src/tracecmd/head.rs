@@ -122,7 +122,9 @@ impl Head {
                 Err(format!("its clock, `{}`, tells no time that is fine enough; record with -C mono", self.clock))
             }
             ("x86-tsc", Some((multiplier, shift))) => Ok(Clock::Tsc { multiplier, shift }),
-            ("x86-tsc", None) => Err("its times are ticks, and it does not say how long one is; record with -C mono".into()),
+            ("x86-tsc", None) => {
+                Err("its times are ticks, and it does not say how long one is; record with -C mono".into())
+            }
             _ => Ok(Clock::Nanoseconds),
         }
     }

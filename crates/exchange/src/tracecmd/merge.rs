@@ -34,7 +34,8 @@ pub(super) struct Found {
 
 impl Found {
     pub fn notes(self) -> Option<String> {
-        (self.damaged > 0).then(|| format!("{} pages of the ring were damaged, and their events are missing", self.damaged))
+        (self.damaged > 0)
+            .then(|| format!("{} pages of the ring were damaged, and their events are missing", self.damaged))
     }
 }
 
@@ -62,11 +63,12 @@ impl<'f> Merge<'f> {
     /// Before the first event; the error says what is wrong, as a clause.
     pub fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
         let stream = |data: &CpuData| {
-            let end = data.offset.checked_add(data.size).filter(|end| *end <= input.len());
-            let end = end.ok_or_else(|| format!("the events of CPU {} are cut off", data.cpu))?;
-            // A compressed CPU begins with the number of its pieces.
-            let skip = if head.packing == Packing::None || data.size == 0 { 0 } else { 4 };
-            Ok(Stream { cpu: data.cpu, next: data.offset + skip, end, events: Vec::new().into_iter(), latest: 0 })
+            // Compressed, the number of pieces stands before them, and is no part of their size.
+            let next = data.offset.checked_add(if head.packing == Packing::None || data.size == 0 { 0 } else { 4 });
+            let end = next.and_then(|next| next.checked_add(data.size)).filter(|end| *end <= input.len());
+            let cut_off = || format!("the events of CPU {} are cut off", data.cpu);
+            let (next, end) = next.zip(end).ok_or_else(cut_off)?;
+            Ok(Stream { cpu: data.cpu, next, end, events: Vec::new().into_iter(), latest: 0 })
         };
         let streams = head.data.iter().map(stream).collect::<Result<_, String>>()?;
         Ok(Merge { input, packing: head.packing, layout, clock, streams, found: Found::default() })
@@ -131,7 +133,6 @@ impl<'f> Merge<'f> {
                 Missed::Nothing => {}
                 Missed::Count(count) => found.lost = found.lost.saturating_add(count),
                 Missed::Some => {
-
                     events.push((stream.latest, Item::Gap));
                 }
             }

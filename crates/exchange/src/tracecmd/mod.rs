@@ -61,7 +61,8 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Er
     notes.extend(found.notes());
     if head.has_local_clocks() {
         notes.push(
-            "its clock, `local`, may differ between CPUs, and so may the order of their events; record with -C mono".to_owned(),
+            "its clock, `local`, may differ between CPUs, and so may the order of their events; record with -C mono"
+                .to_owned(),
         );
     }
     Ok(Told {

@@ -10,7 +10,9 @@ pub(super) fn unpacked(packing: Packing, bytes: &[u8], whole: u64) -> Option<Vec
     let read = match packing {
         Packing::None => bytes.take(whole).read_to_end(&mut unpacked),
         Packing::Zlib => flate2::read::ZlibDecoder::new(bytes).take(whole).read_to_end(&mut unpacked),
-        Packing::Zstd => zstd::stream::read::Decoder::new(bytes).and_then(|decoder| decoder.take(whole).read_to_end(&mut unpacked)),
+        Packing::Zstd => {
+            zstd::stream::read::Decoder::new(bytes).and_then(|decoder| decoder.take(whole).read_to_end(&mut unpacked))
+        }
     };
     (read.ok()? as u64 == whole).then_some(unpacked)
 }
@@ -26,7 +28,8 @@ mod tests {
         let text = vec![7; 100_000];
         let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
         zlib.write_all(&text).unwrap();
-        let packed = [(Packing::Zlib, zlib.finish().unwrap()), (Packing::Zstd, zstd::bulk::compress(&text, 1).unwrap())];
+        let packed =
+            [(Packing::Zlib, zlib.finish().unwrap()), (Packing::Zstd, zstd::bulk::compress(&text, 1).unwrap())];
         for (packing, bytes) in packed {
             assert_eq!(unpacked(packing, &bytes, 100_000), Some(text.clone()));
             assert_eq!(unpacked(packing, &bytes, 100).map(|bytes| bytes.len()), Some(100));

@@ -11,14 +11,16 @@ use crate::error::Error;
 
 /// Arguments of `freehold export`.
 #[derive(Debug, Args)]
-#[command(after_help = "--chrome writes the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open: counters of \
+#[command(
+    after_help = "--chrome writes the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open: counters of \
                         pages allocated and freed by order, of blocks between free lists and CPUs' lists, and of free \
                         memory; reclaim and compaction as spans of each task; failures and fallbacks as moments.\n\n\
                         --pprof writes a profile of who allocates: task, kind of request, order; what each was given \
                         (alloc_*) and what it still had at the end (inuse_*).\n\n\
                         Examples:\n  freehold export build.parquet --chrome build.json\n  \
                         freehold export build.parquet --pprof build.pb.gz\n  \
-                        go tool pprof -http=: -sample_index=alloc_space build.pb.gz")]
+                        go tool pprof -http=: -sample_index=alloc_space build.pb.gz"
+)]
 #[command(group(clap::ArgGroup::new("targets").required(true).multiple(true).args(["chrome", "pprof"])))]
 pub struct ExportArgs {
     /// The recording
@@ -46,7 +48,9 @@ pub fn run(args: &ExportArgs) -> Result<(), Error> {
         return Err(OutputError::SamePlace.into());
     }
     let recording = args.recording.canonicalize().ok();
-    if let Some((path, _)) = targets.iter().find(|(path, _)| recording.is_some() && path.canonicalize().ok() == recording) {
+    if let Some((path, _)) =
+        targets.iter().find(|(path, _)| recording.is_some() && path.canonicalize().ok() == recording)
+    {
         return Err(OutputError::Input(path.to_path_buf()).into());
     }
     for (path, export) in targets {

@@ -212,9 +212,10 @@ impl Pageblocks {
     /// Puts better guesses in the place of those that contents made: `types` has one for each pageblock, or
     /// [`NO_MIGRATETYPE`].
     pub fn prefer(&mut self, types: &[i8]) {
-        let guessed = self.types.iter_mut().zip(types).filter(|(known, better)| {
-            **better != NO_MIGRATETYPE && known.is_some_and(|known| known.how == GUESSED)
-        });
+        let guessed =
+            self.types.iter_mut().zip(types).filter(|(known, better)| {
+                **better != NO_MIGRATETYPE && known.is_some_and(|known| known.how == GUESSED)
+            });
         guessed.for_each(|(known, &migratetype)| *known = Some(Known { migratetype, how: GUESSED }));
     }
 
