@@ -5,8 +5,9 @@
 //! [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing runs any more,
 //! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan,
 //! holds it against the events and settles the types of pageblocks ([`freehold_trace::state`]), finds the free pages
-//! that free-page reporting held ([`reported`]), says whose names may be kept ([`tasks`]), and writes the file. What the command's own heaps have, the [`Watch`] is asked ([`heaps`]). [`snapshot`](mod@snapshot)
-//! does with the state of one moment what needs no events. Both look at memory through [`observe`].
+//! that free-page reporting held ([`reported`]), says whose names may be kept ([`tasks`]), and writes the file. What the
+//! command's own heaps have, the [`Watch`] is asked ([`heaps`]). [`snapshot`](mod@snapshot) does with the state of one
+//! moment what needs no events. Both look at memory through [`observe`].
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
 //! after it, and what the recorder does meanwhile stands in the recording under the task name
