@@ -19,8 +19,8 @@ pub enum Error {
 
     /// The file is nothing that could be taken in.
     #[error(
-        "{path} is {what}; it is no perf.data, no trace.dat of trace-cmd, no text of `perf script` or trace_pipe, and so \
-         nothing that can be imported",
+        "{path} is {what}; it is no perf.data, no trace.dat of trace-cmd, no text of `perf script` or trace_pipe, and \
+         so nothing that can be imported",
         path = path.display()
     )]
     Foreign {
@@ -43,8 +43,8 @@ pub enum Error {
 
     /// It has not the events that a recording is made of.
     #[error(
-        "{path} has no event {event}, and a recording needs kmem:mm_page_alloc and kmem:mm_page_free; record these two at \
-         least (better all of kmem)",
+        "{path} has no event {event}, and a recording needs kmem:mm_page_alloc and kmem:mm_page_free; record these two \
+         at least (better all of kmem)",
         path = path.display()
     )]
     Lacks {
@@ -68,7 +68,10 @@ pub enum Error {
     Machine(String),
 
     /// What was read could not be kept until it is written.
-    #[error("cannot keep what was read in {folder} ({source}); free some space there, or write to another folder by --out", folder = folder.display())]
+    #[error(
+        "cannot keep what was read in {folder} ({source}); free some space there, or write to another folder by --out",
+        folder = folder.display()
+    )]
     Spool {
         /// The folder.
         folder: PathBuf,

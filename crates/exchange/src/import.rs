@@ -223,8 +223,8 @@ impl Incoming {
         facts.notes.insert(0, format!("imported from a {}", self.kind.name()));
         if kind != StartKind::Drawn {
             facts.notes.push(format!(
-                "of {checked} pages whose first event says what they were at the start, {contradicted} were otherwise by the \
-                 file with the start state, and were put right"
+                "of {checked} pages whose first event says what they were at the start, {contradicted} were otherwise by \
+                 the file with the start state, and were put right"
             ));
         }
     }

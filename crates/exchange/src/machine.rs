@@ -111,7 +111,7 @@ impl Machine {
         let cpus = said.cpus.or(told_cpus).or_else(|| of_start(start.cpus));
         self.cpus = cpus.unwrap_or_else(|| {
             self.guess(format!(
-                "The machine is taken to have {} CPUs, the last of which fired an event; --cpus says how many there were.",
+                "The machine is taken to have {} CPUs, the last of which fired an event; --cpus says how many it had.",
                 survey.cpus
             ));
             survey.cpus

@@ -1,4 +1,5 @@
-//! Records of the kernel's events as perf and trace-cmd both keep them: raw bytes, laid out as the file's own formats say.
+//! Records of the kernel's events as perf and trace-cmd both keep them: raw bytes, laid out as the file's own formats
+//! say.
 
 use std::collections::BTreeMap;
 

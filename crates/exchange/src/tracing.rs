@@ -1,8 +1,9 @@
 //! What perf and trace-cmd keep of the kernel's own descriptions of its events.
 //!
-//! Both write it alike: perf as a part of its file, trace-cmd as the beginning of its own. Texts of tracefs, each with its
-//! size before it: the header of a page of the ring, formats of events by system, addresses and names of functions, and
-//! names of tasks. linux: tools/perf/util/trace-event-read.c:trace_report; trace-cmd: Documentation/trace-cmd.dat.v6.5.txt
+//! Both write it alike: perf as a part of its file, trace-cmd as the beginning of its own. Texts of tracefs, each with
+//! its size before it: the header of a page of the ring, formats of events by system, addresses and names of functions,
+//! and names of tasks. linux: tools/perf/util/trace-event-read.c:trace_report; trace-cmd:
+//! Documentation/trace-cmd/trace-cmd.dat.v6.5.txt
 
 use freehold_trace::format::EventFormat;
 

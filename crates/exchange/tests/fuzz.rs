@@ -1,7 +1,7 @@
 //! Thousands of damaged files: an importer may refuse them, in one sentence, but never panic.
 //!
-//! A case is a sample with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so a failure can
-//! be run again. The last test plants a bug, to show that the harness finds it.
+//! A case is a sample with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so a failure
+//! can be run again. The last test plants a bug, to show that the harness finds it.
 
 mod common;
 

@@ -5,8 +5,8 @@
 //! events  what is made of the values of each event
 //! ```
 //!
-//! Such a text says less than the file that it was printed from: times in microseconds, nothing of the machine but what a
-//! heading tells, no results of compaction. A line that is no event, of a call stack for instance, is passed over.
+//! Such a text says less than the file that it was printed from: times in microseconds, nothing of the machine but what
+//! a heading tells, no results of compaction. A line that is no event, of a call stack for instance, is passed over.
 
 mod events;
 mod line;
@@ -174,7 +174,8 @@ mod tests {
     fn events_are_rows_and_names_are_told_when_they_change() {
         let event = "mm_page_free: page=0 pfn=0x10 order=1";
         let text = format!(
-            "  sh-7 [001] d..2. 1.000002: {event}\n  sh-7 [001] ..... 1.000003: {event}\n  cc1-7 [001] 1.000004: {event}\n\
+            "  sh-7 [001] d..2. 1.000002: {event}\n  sh-7 [001] ..... 1.000003: {event}\n\
+             cc1-7 [001] 1.000004: {event}\n\
              \tffffffff81 __free (vmlinux)\n<...>-8 [000] 1.5: kfree: ptr=0\nCPU:1 [LOST 12 EVENTS]\n"
         );
         let (items, _) = items(&text);

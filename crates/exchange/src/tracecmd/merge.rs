@@ -1,7 +1,7 @@
 //! The pages of all CPUs as one stream of events in order of time.
 //!
-//! Each CPU's pages are in order already, so this is a merge: one piece of each CPU's is in memory at a time, and the CPU
-//! whose next event is oldest goes first.
+//! Each CPU's pages are in order already, so this is a merge: one piece of each CPU's is in memory at a time, and the
+//! CPU whose next event is oldest goes first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
