@@ -30,7 +30,7 @@ fn what_perf_recorded_is_shown_and_replayed_and_its_guesses_are_told() {
         let guesses = shown.split(title).nth(1).unwrap_or_default();
         assert!(guesses.contains("How memory lay at the start is not known"), "{command}: {shown}");
     }
-    assert!(text(&["compare", &out, "--b", "linux-6.12,pcp=merge"]).contains("How memory lay at the start"));
+    assert!(text(&["compare", &out, "--b", "linux-6.12,pcp=merge", "--all"]).contains("How memory lay at the start"));
     assert_eq!(sandbox.listing(), ["r.parquet"]);
 }
 
@@ -45,7 +45,7 @@ fn programs_are_told_what_was_taken() {
     assert!(told["guesses"].as_array().is_some_and(|guesses| guesses.len() > 2));
     let drawn = json(&[
         "import",
-        &sample("trace-v6.dat"),
+        &sample("trace-v7-zstd.dat"),
         "--start",
         &out,
         "-o",
@@ -168,7 +168,7 @@ fn one_run_recorded_by_freehold_and_by_perf_agrees_in_every_count() {
     let planted: [fn(&mut Vec<Row>); 4] = [
         |rows| rows[3].pfn += 1,
         |rows| rows[3].order += 1,
-        |rows| drop(rows.remove(3)),
+        |rows| _ = rows.remove(3),
         |rows| {
             let free = *rows.iter().find(|row| row.kind == Kind::Free).unwrap();
             rows.push(free);
