@@ -156,7 +156,7 @@ impl Machine {
         let known = said.memory.or(told.memory).map(pages);
         let ram = laid_out(known.unwrap_or(0).next_multiple_of(SECTION), survey.frames, survey.frames_low);
         let all: u64 = ram.iter().map(|(start, end)| end - start).sum();
-        let mib = |pages: u64| pages * u64::from(self.page_size) >> 20;
+        let mib = |pages: u64| (pages * u64::from(self.page_size)) >> 20;
         if let Some(said) = said.memory.map(pages).filter(|said| said + SECTION < all) {
             return Err(Error::Machine(format!(
                 "--memory says {} MiB, but events name frames of a machine with {} MiB at least; give it more",

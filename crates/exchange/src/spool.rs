@@ -125,7 +125,12 @@ mod tests {
         rows.iter().for_each(|row| spool.push(row).unwrap());
         assert_eq!(spool.rows(), 1000);
         let mut back = Vec::new();
-        spool.for_each(|row| Ok(back.push(row))).unwrap();
+        spool
+            .for_each(|row| {
+                back.push(row);
+                Ok(())
+            })
+            .unwrap();
         assert_eq!(back, rows);
         assert!(matches!(Spool::create(Path::new("/proc/none")), Err(Error::Spool { .. })));
     }

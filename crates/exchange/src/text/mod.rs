@@ -155,7 +155,11 @@ mod tests {
         let mut items = Vec::new();
         let mut reading = Reading::default();
         for line in text.lines() {
-            reading.line(line.as_bytes(), &mut |item| Ok(items.push(item))).unwrap();
+            let mut sink = |item| {
+                items.push(item);
+                Ok(())
+            };
+            reading.line(line.as_bytes(), &mut sink).unwrap();
         }
         (items, reading.told)
     }

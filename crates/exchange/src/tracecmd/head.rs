@@ -83,7 +83,7 @@ impl Head {
                 let text = text(data);
                 let mut words = text.split_ascii_whitespace().map(str::to_owned);
                 self.release = words.nth(2);
-                self.machine = words.last();
+                self.machine = words.next_back();
             }
             option::CPUCOUNT => self.cpus = Some(cursor.u32()?),
             option::VERSION => self.notes.push(format!("recorded by trace-cmd {}", text(data).trim())),

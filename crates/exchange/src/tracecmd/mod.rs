@@ -101,7 +101,7 @@ fn nanoseconds(clock: Clock, time: u64) -> u64 {
     match clock {
         Clock::Nanoseconds => time,
         Clock::Tsc { multiplier, shift } => {
-            let product = u128::from(time) * u128::from(multiplier) >> shift.min(127);
+            let product = (u128::from(time) * u128::from(multiplier)) >> shift.min(127);
             u64::try_from(product).unwrap_or(u64::MAX)
         }
     }
