@@ -90,7 +90,7 @@ fn a_recording_of_no_start_is_one_all_the_same() {
     let first = rows.iter().find(|row| row.kind == Kind::Alloc).unwrap();
     let start = rows.iter().take_while(|row| (row.kind as u8) >= 64);
     let is_free = |row: &Row| row.kind == Kind::StartFree && (row.pfn..row.pfn + (1 << row.order)).contains(&first.pfn);
-    assert!(!start.into_iter().any(|row| is_free(row)), "what is handed out without leaving a free list was on none");
+    assert!(!start.into_iter().any(is_free), "what is handed out without leaving a free list was on none");
 }
 
 #[test]
