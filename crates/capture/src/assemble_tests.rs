@@ -9,10 +9,10 @@ use freehold_trace::snapshot::flag;
 use super::super::command::Program;
 use super::super::machine::Machine;
 use super::super::observe::Texts;
-use super::super::reconcile::ALLOCATED;
 use super::super::tracefs::INSTANCES;
 use super::super::{Names, Plan, run, zones};
 use super::*;
+use freehold_trace::state::ALLOCATED;
 
 /// Compacts memory; makes page cache, page tables, processes and large blocks, and gives most of it back.
 const WORKLOAD: &str = "echo 1 > /proc/sys/vm/compact_memory; i=0; while [ $i -lt 150 ]; do /bin/true; i=$((i+1)); done; \

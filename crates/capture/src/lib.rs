@@ -3,11 +3,11 @@
 //! The story in order of files: [`machine`] looks at the CPUs and the memory; [`tracefs`] makes an instance of ftrace
 //! and [`events`] switches events on in it; [`drain`] empties its rings into the [`spool`] while [`run`] lets the
 //! [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing runs any more,
-//! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
-//! ([`reconcile`]), holds it against the events ([`first_events`]), finds the free pages that free-page reporting held
-//! ([`reported`]), settles the types of pageblocks ([`pageblocks`]), says whose names may be kept ([`tasks`]), and
-//! writes the file. What the command's own heaps have, the [`Watch`] is asked ([`heaps`]). [`snapshot`](mod@snapshot)
-//! does with the state of one moment what needs no events. Both look at memory through [`observe`].
+//! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan,
+//! holds it against the events and settles the types of pageblocks ([`freehold_trace::state`]), finds the free pages
+//! that free-page reporting held ([`reported`]), says whose names may be kept ([`tasks`]), and writes the file. What the
+//! command's own heaps have, the [`Watch`] is asked ([`heaps`]). [`snapshot`](mod@snapshot) does with the state of one
+//! moment what needs no events. Both look at memory through [`observe`].
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
 //! after it, and what the recorder does meanwhile stands in the recording under the task name
@@ -22,16 +22,13 @@ mod decode;
 mod drain;
 mod error;
 mod events;
-mod first_events;
 mod flight;
 mod heaps;
 mod interrupt;
 mod machine;
 mod merge;
 mod observe;
-mod pageblocks;
 mod rebuild;
-mod reconcile;
 mod reported;
 mod run;
 mod sample;
@@ -40,7 +37,6 @@ mod settings;
 mod snapshot;
 mod spool;
 mod stacks;
-mod state;
 mod tasks;
 mod tracefs;
 mod wait;

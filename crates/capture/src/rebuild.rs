@@ -15,9 +15,7 @@
 
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::snapshot::flag;
-
-use super::first_events::{AllocatedBlock, CachedBlock, Flags};
-use super::reconcile::{Frames, fits_percpu_lists};
+use freehold_trace::state::{AllocatedBlock, CachedBlock, Flags, Frames, fits_percpu_lists};
 
 /// What the events have made of a frame so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +148,7 @@ impl Rebuilt {
             _ if word & (flag::NOPAGE | flag::RESERVED) != 0 => word,
             _ => 0,
         });
-        let mut start = Frames::at_once(words.collect(), self.pageblock_order);
+        let mut start = Frames::of_words(words.collect(), self.pageblock_order);
         for pfn in self.free.iter().flat_map(|&(pfn, order)| pfn..pfn + (1 << order)) {
             start.find_free(pfn);
         }

@@ -109,7 +109,7 @@ impl Machine {
                 }
             }
         }
-        Frames::at_once(words, PAGEBLOCK_ORDER)
+        Frames::of_words(words, PAGEBLOCK_ORDER)
     }
 }
 
@@ -160,7 +160,7 @@ fn undoing_leads_back_to_where_it_began() {
 /// A block is as large at the start as its free says, unless it is freed in pieces.
 #[test]
 fn blocks_have_the_order_of_their_free() {
-    let end = Frames::at_once(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
+    let end = Frames::of_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
     let rebuilt = rebuilt(&[event(Kind::Free, 8, 3), event(Kind::Free, 32, 0), event(Kind::Free, 33, 0)], &end);
     let told: Vec<_> = rebuilt.allocated.iter().map(|block| (block.pfn, block.order)).collect();
     assert_eq!(told, [(8, 3), (32, 0), (33, 0)]);
@@ -169,7 +169,7 @@ fn blocks_have_the_order_of_their_free() {
 /// Free neighbours that no event has named are part of what a later event takes.
 #[test]
 fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
-    let end = Frames::at_once(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
+    let end = Frames::of_words(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
     let events = [
         event(Kind::Free, 0, 0),
         event(Kind::PcpuDrain, 0, 0),
@@ -186,7 +186,7 @@ fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
 fn what_has_no_event_is_counted_where_it_contradicts_one() {
     let mut words = vec![flag::LRU; FRAMES];
     words[..8].fill(flag::BUDDY);
-    let end = Frames::at_once(words, PAGEBLOCK_ORDER);
+    let end = Frames::of_words(words, PAGEBLOCK_ORDER);
     let events = [
         // A bulk allocation: it leaves the lists, and is freed without having been allocated.
         event(Kind::ZoneLocked, 40, 0),
@@ -226,7 +226,7 @@ fn planted_bugs_are_caught() {
 
 #[test]
 fn nonsense_is_passed_over() {
-    let end = Frames::at_once(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
+    let end = Frames::of_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
     let events = [
         event(Kind::Alloc, NO_PFN, 0),
         event(Kind::Free, 1 << 50, 3),

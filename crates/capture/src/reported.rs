@@ -15,9 +15,7 @@
 
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::snapshot::flag;
-
-use super::first_events::FirstEvents;
-use super::reconcile::Frames;
+use freehold_trace::state::{FirstEvents, Frames};
 
 /// No smaller blocks are reported. linux: drivers/virtio/virtio_balloon.c:virtballoon_probe
 const ORDER_MIN: u8 = 5;
@@ -115,7 +113,7 @@ mod tests {
         let words = vec![0; end.len()];
         let mut seen = FirstEvents::new(&words, 9);
         events.iter().for_each(|row| seen.observe(row));
-        let (mut start, mut end) = (Frames::of_words(words), Frames::of_words(end.to_vec()));
+        let (mut start, mut end) = (Frames::of_words(words, 9), Frames::of_words(end.to_vec(), 9));
         let zones = zone(end.words().len(), free);
         let found = mark(&mut start, &mut end, &mut seen, &zones, record);
         (found, start.into_words(), end.into_words())

@@ -2,7 +2,7 @@
 //!
 //! A scan of all page flags takes about a second on 24 GiB, and pages come and go meanwhile. So tracing
 //! is already on, and each chunk of 4096 frames is stamped with the clock just before it is read. Whatever
-//! happened to a frame after its stamp is in the event stream, and [`super::reconcile`] applies it: the result is the
+//! happened to a frame after its stamp is in the event stream, and [`Frames`] apply it: the result is the
 //! state of all frames at the one moment when the scan ended.
 //!
 //! The words go to the spool as they are, through one buffer, so a scan allocates nothing. A scan may also look at
@@ -13,14 +13,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use freehold_trace::snapshot::flag;
+use freehold_trace::state::{CHUNK_FRAMES, Frames};
 
 use super::clock;
 use super::error::CaptureError;
 use super::interrupt::Interrupts;
 use super::spool::{AlignedBuffer, Segment, Spool};
 
-/// Frames that share a stamp.
-pub const CHUNK_FRAMES: u64 = 4096;
 /// Bytes of a frame's word.
 const WORD_BYTES: usize = 8;
 /// Where the kernel tells the flags of pages, and how often each is mapped: a word a frame.
@@ -56,6 +55,19 @@ impl Scan {
     /// The clock before the first chunk was read.
     pub fn start(&self) -> u64 {
         self.chunks.first().map_or(self.end, |chunk| chunk.stamp)
+    }
+
+    /// The flags of all frames.
+    ///
+    /// # Errors
+    /// When the spool cannot be read.
+    pub fn frames(&self, spool: &Spool, pageblock_order: u8) -> Result<Frames, CaptureError> {
+        let mut frames = Frames::new(pageblock_order);
+        self.replay(spool, |chunk, bytes| {
+            let words = bytes.chunks_exact(WORD_BYTES).map(number);
+            frames.put(chunk.first, words, chunk.stamp);
+        })?;
+        Ok(frames)
     }
 
     /// Calls `visit` with every chunk and its words, in order of frame.

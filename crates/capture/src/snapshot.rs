@@ -2,24 +2,22 @@
 //! machine is asked for no more than a second's reading.
 //!
 //! Pages come and go while the flags are read, and no event says so: what a recorder corrects from its events
-//! ([`reconcile`](super::reconcile)) a snapshot has as it was read. A block that was half free then is two.
+//! ([`Frames::apply`]) a snapshot has as it was read. A block that was half free then is two.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use freehold_trace::Writer;
 use freehold_trace::snapshot::Moment;
+use freehold_trace::state::{StateRows, Votes};
 
 use super::caches;
 use super::error::CaptureError;
 use super::interrupt::Interrupts;
 use super::machine::Machine;
 use super::observe::Observer;
-use super::pageblocks::Votes;
-use super::reconcile::Frames;
 use super::settings;
 use super::spool::Spool;
-use super::state::StateRows;
 use super::zones::{self, Zones};
 use super::{expect_root, facts_of};
 
@@ -45,7 +43,7 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     let mut observer = Observer::open(ram.clone(), Arc::new(Spool::create(spool)?))?.counting()?;
     let state = observer.observe(&interrupts)?;
     let zones = Zones::of_one_moment(&state.texts)?;
-    let frames = Frames::load(&state.scan, &observer.spool, zones.pageblock_order())?;
+    let frames = state.scan.frames(&observer.spool, zones.pageblock_order())?;
     interrupts.check()?;
     let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
     let mut facts = facts_of(&machine, ram);

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use freehold_trace::facts::{Facts, Sample, TypeFacts, ZoneFacts};
-use freehold_trace::procfs::{PageTypeInfo, parse_buddyinfo, parse_iomem, parse_pagetypeinfo, parse_zoneinfo};
+use freehold_trace::facts::{Facts, Sample, ZoneFacts};
+use freehold_trace::procfs::{parse_buddyinfo, parse_iomem};
+use freehold_trace::state::{Retyped, ZonesAt};
 
 use super::error::CaptureError;
 use super::machine::Machine;
 use super::observe::Texts;
-use super::pageblocks::Retyped;
 use super::run::Run;
 use super::sample::{Reading, Readings};
 
@@ -37,30 +37,8 @@ pub fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
     }
 }
 
-/// The zones and their pageblock types at one end.
-#[derive(Clone, Debug)]
-pub struct ZonesAt {
-    /// The zones that have pages.
-    pub zones: Vec<ZoneFacts>,
-    /// Free blocks and pageblocks by type.
-    pub types: PageTypeInfo,
-}
-
-impl ZonesAt {
-    fn read(texts: &Texts) -> Result<ZonesAt, CaptureError> {
-        Ok(ZonesAt { zones: parse_zoneinfo(&texts.zoneinfo)?, types: parse_pagetypeinfo(&texts.pagetypeinfo)? })
-    }
-
-    /// The highest order of a free block.
-    pub fn order_max(&self) -> u8 {
-        let orders = self.types.types.iter().map(|count| count.free.len()).max().unwrap_or(0);
-        u8::try_from(orders.saturating_sub(1)).unwrap_or(0)
-    }
-
-    /// The counts by type.
-    pub fn counts(&self) -> &[TypeFacts] {
-        &self.types.types
-    }
+fn zones_at(texts: &Texts) -> Result<ZonesAt, CaptureError> {
+    Ok(ZonesAt::parse(&texts.zoneinfo, &texts.pagetypeinfo)?)
 }
 
 /// The zones at both ends.
@@ -78,7 +56,7 @@ impl Zones {
     /// # Errors
     /// When they are not understood.
     pub fn read(run: &Run) -> Result<Zones, CaptureError> {
-        Ok(Zones { start: ZonesAt::read(run.start.texts())?, end: ZonesAt::read(&run.end.texts)? })
+        Ok(Zones { start: zones_at(run.start.texts())?, end: zones_at(&run.end.texts)? })
     }
 
     /// Reads the texts of a moment that is start and end.
@@ -86,7 +64,7 @@ impl Zones {
     /// # Errors
     /// When they are not understood.
     pub fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
-        let start = ZonesAt::read(texts)?;
+        let start = zones_at(texts)?;
         Ok(Zones { end: start.clone(), start })
     }
 
@@ -172,6 +150,8 @@ fn counted(samples: &Readings, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> 
 
 #[cfg(test)]
 mod tests {
+    use freehold_trace::procfs::PageTypeInfo;
+
     use super::*;
 
     #[test]

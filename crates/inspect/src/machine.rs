@@ -32,6 +32,9 @@ pub struct MachineReport {
     pub lost: u64,
     /// What the recorder wants a reader to know.
     pub notes: Vec<String>,
+    /// What nobody recorded, and an importer took for granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<String>,
 }
 
 /// One zone, in pages.
@@ -115,6 +118,7 @@ pub fn machine(facts: &Facts) -> MachineReport {
         duration_seconds: seconds(facts.duration),
         lost: facts.lost,
         notes: facts.notes.clone(),
+        guesses: facts.guesses.clone(),
     }
 }
 

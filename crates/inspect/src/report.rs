@@ -69,11 +69,11 @@ impl Document for Inspection {
         tables.retain(|table| !table.rows.is_empty() || !table.conclusions.is_empty());
         Cow::Owned(vec![Report {
             subject: self.subject(),
-            verdict: self.in_short(),
+            verdict: self.guessed().into_iter().chain(self.in_short()).collect(),
             tables,
             plots: course::plots(&[(&self.file, &self.course)]),
             maps: self.map.iter().cloned().collect(),
-            caveats: vec![Caveats { title: "Notes of the recorder".into(), sentences: self.machine.notes.clone() }],
+            caveats: self.caveats(),
             ..Report::default()
         }])
     }
@@ -100,6 +100,21 @@ impl Inspection {
                 machine.writer
             ),
         ]
+    }
+
+    /// Whether all below stands on guesses.
+    fn guessed(&self) -> Option<String> {
+        (!self.machine.guesses.is_empty()).then(|| {
+            "This was imported, and part of it is guessed; what, stands at the end. The events are as they were recorded."
+                .to_owned()
+        })
+    }
+
+    /// What was guessed, and what the recorder wants to be known.
+    fn caveats(&self) -> Vec<Caveats> {
+        let told = [("Guesses", &self.machine.guesses), ("Notes of the recorder", &self.machine.notes)];
+        let told = told.into_iter().filter(|(title, sentences)| *title != "Guesses" || !sentences.is_empty());
+        told.map(|(title, sentences)| Caveats { title: title.into(), sentences: sentences.clone() }).collect()
     }
 
     /// Whether nothing happens in it.

@@ -49,6 +49,10 @@ pub enum Command {
     Age(cmd::age::AgeArgs),
     /// Boot a kernel in QEMU, and record a workload in it
     Boot(cmd::boot::BootArgs),
+    /// Make a recording of what perf or trace-cmd recorded
+    Import(cmd::import::ImportArgs),
+    /// Make files of a recording that viewers of traces and profiles open
+    Export(cmd::export::ExportArgs),
     /// Show what a recording contains
     Inspect(cmd::inspect::InspectArgs),
     /// Replay a recording under one policy

@@ -56,6 +56,10 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
 
+    /// A file of another tool could not be taken in, or not be written.
+    #[error(transparent)]
+    Exchange(#[from] freehold_exchange::Error),
+
     /// A process's heap could not be read.
     #[error(transparent)]
     Heap(#[from] freehold_heapmap::HeapError),

@@ -48,6 +48,8 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Snapshot(args)) => cmd::snapshot::run(&args),
         Some(Command::Age(args)) => cmd::age::run(&args, style),
         Some(Command::Boot(args)) => cmd::boot::run(args),
+        Some(Command::Import(args)) => cmd::import::run(&args, style),
+        Some(Command::Export(args)) => cmd::export::run(&args),
         Some(Command::Inspect(args)) => cmd::inspect::run(&args, style),
         Some(Command::Replay(args)) => cmd::replay::run(&args, style),
         Some(Command::Compare(args)) => cmd::compare::run(&args, style),

@@ -5,12 +5,15 @@
 //! names    functions and lines of addresses, from the programs' own tables
 //! proto    pprof's format
 //! encode   from one to the other: samples stand for what they were drawn from
+//! named    profiles of stacks that have names and no addresses
 //! ```
 
 mod encode;
+mod named;
 mod names;
 mod proto;
 mod text;
 
 pub use encode::to_pprof;
+pub use named::NamedStacks;
 pub use text::{Mapping, Profile, Sample, TextError};

@@ -190,7 +190,7 @@ impl<'r> Prepared<'r> {
             let (tally, course) = (player.tally(), player.course(self.facts));
             let found = outcome::Found { counts, tally, course };
             let outcome = outcome::of(name, engine, facts, &self.survey, found, options);
-            outcome.under(settings::assumptions(settings))
+            outcome.under(settings::assumptions(settings)).granting(&self.facts.guesses)
         });
         outcome.map_err(|error| Error::Machine(format!("this recording cannot be replayed: {error}")))
     }

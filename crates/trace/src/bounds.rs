@@ -86,8 +86,9 @@ pub(crate) fn order_max(facts: &Facts) -> u8 {
     }
 }
 
-/// All frames of zones and RAM, in whole pageblocks, since a zone need not begin with one and its first pageblock does.
-fn memory(facts: &Facts) -> Vec<Range<u64>> {
+/// The frames that rows may name: those of zones and RAM, in whole pageblocks, since a zone need not begin with one and
+/// its first pageblock does. In order, and apart from each other.
+pub fn memory(facts: &Facts) -> Vec<Range<u64>> {
     let zones = facts.zones_start.iter().chain(&facts.zones_end).filter(|zone| zone.spanned > 0);
     let zones = zones.map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)));
     let pageblock = 1_u64 << facts.pageblock_order.min(BLOCK_ORDER_MAX);

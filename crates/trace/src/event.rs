@@ -219,7 +219,7 @@ impl Kind {
     }
 
     /// Whether `pfn` begins a range whose end is another column, or is the place of a scanner: no block of `order`.
-    pub(crate) fn names_place(self) -> bool {
+    pub fn names_place(self) -> bool {
         matches!(
             self,
             Kind::CompactionBegin

@@ -83,6 +83,9 @@ pub struct Facts {
     pub stacks: Option<StackFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
+    /// What nobody recorded and the writer took for granted, in sentences: a replay is the less true for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<String>,
 }
 
 impl Facts {

@@ -10,7 +10,8 @@
 //!
 //! The way from a kernel to a recording is here too, without any input or output of its own: [`ring`] walks raw
 //! pages of the trace ring, [`mod@format`] and [`gfp`] read the kernel's description of its events, [`decode`] makes
-//! rows of them, and [`procfs`] and [`snapshot`] turn the kernel's texts and page flags into facts and state rows.
+//! rows of them, [`procfs`] and [`snapshot`] turn the kernel's texts and page flags into facts and state rows, and
+//! [`state`] makes one start state of flags, zones and events.
 //!
 //! The crate knows nothing of the engine, so that old recordings outlive its refactors.
 
@@ -40,16 +41,18 @@ pub mod ring;
 mod schema;
 pub mod snapshot;
 pub mod stacks;
+pub mod state;
 mod thrift;
 mod writer;
 
 pub use batch::Batch;
+pub use bounds::memory;
 pub use check::{ORDER_MAX, PFN_LIMIT};
 pub use columns::Columns;
 pub use error::{Error, Fault, Origin};
 pub use event::{Kind, Row};
 pub use facts::Facts;
 pub use gfp::GFP_BITS;
-pub use part_file::folder_of;
+pub use part_file::{PartFile, folder_of};
 pub use reader::Reader;
 pub use writer::Writer;

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 const OPEN_FILES: &str = "/proc/self/fd";
 
 /// A file on its way: removed when dropped, unless it was published.
-pub(crate) struct PartFile {
+pub struct PartFile {
     file: File,
     path: PathBuf,
     part: PathBuf,
@@ -32,8 +32,11 @@ enum Name {
 }
 
 impl PartFile {
-    /// A file that will stand at `path`.
-    pub(crate) fn create(path: &Path) -> io::Result<PartFile> {
+    /// A file that will stand at `path`; an older one of this name stays until then.
+    ///
+    /// # Errors
+    /// When it cannot be made there, or something else than a file has the name.
+    pub fn create(path: &Path) -> io::Result<PartFile> {
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -58,7 +61,10 @@ impl PartFile {
     }
 
     /// Makes the bytes durable and gives them their name.
-    pub(crate) fn publish(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When there is no room for them; the file is gone then.
+    pub fn publish(&mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.name == Name::None {
             self.link()?;

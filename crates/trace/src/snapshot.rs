@@ -90,37 +90,52 @@ pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
     borders
 }
 
+/// What tells how old a page is; it counts where somebody ages it.
+const AGES: [(u64, i64); 6] = [
+    (flag::ACTIVE, class::ACTIVE),
+    (flag::REFERENCED, class::REFERENCED),
+    (flag::DIRTY, class::DIRTY),
+    (flag::WRITEBACK, class::WRITEBACK),
+    (flag::MMAP, class::MAPPED),
+    (flag::SHARED, class::SHARED),
+];
+
+/// What tells whose a page is.
+const CLASSES: [(u64, i64); 10] = [
+    (flag::ANON, class::ANON),
+    (flag::LRU, class::LRU),
+    (flag::SLAB, class::SLAB),
+    (flag::PGTABLE, class::PAGE_TABLE),
+    (flag::RESERVED, class::RESERVED),
+    (flag::HUGE, class::HUGETLB),
+    (flag::HWPOISON, class::HWPOISON),
+    (flag::THP, class::THP),
+    (flag::UNEVICTABLE, class::UNEVICTABLE),
+    (flag::MLOCKED, class::UNEVICTABLE),
+];
+
 /// The class of an allocated block, from the flags of its first frame.
 pub fn class_of(word: u64) -> i64 {
     // Whatever else it says, nobody has allocated it.
     if word & flag::OFFLINE != 0 {
         return class::OFFLINE;
     }
-    // What tells how old a page is counts where somebody ages it.
-    const AGES: [(u64, i64); 6] = [
-        (flag::ACTIVE, class::ACTIVE),
-        (flag::REFERENCED, class::REFERENCED),
-        (flag::DIRTY, class::DIRTY),
-        (flag::WRITEBACK, class::WRITEBACK),
-        (flag::MMAP, class::MAPPED),
-        (flag::SHARED, class::SHARED),
-    ];
-    const CLASSES: [(u64, i64); 10] = [
-        (flag::ANON, class::ANON),
-        (flag::LRU, class::LRU),
-        (flag::SLAB, class::SLAB),
-        (flag::PGTABLE, class::PAGE_TABLE),
-        (flag::RESERVED, class::RESERVED),
-        (flag::HUGE, class::HUGETLB),
-        (flag::HWPOISON, class::HWPOISON),
-        (flag::THP, class::THP),
-        (flag::UNEVICTABLE, class::UNEVICTABLE),
-        (flag::MLOCKED, class::UNEVICTABLE),
-    ];
     let ages = if word & flag::LRU != 0 { &AGES[..] } else { &[] };
     let named = CLASSES.iter().chain(ages).filter(|(flag, _)| word & flag != 0).fold(0, |sum, (_, class)| sum | class);
     let is_file = word & (flag::LRU | flag::MMAP) != 0 && word & flag::ANON == 0;
     if is_file { named | class::FILE } else { named }
+}
+
+/// Flags of a first frame of which [`class_of`] makes this class, if flags can say it; never none at all.
+pub fn flags_of(class: i64) -> u64 {
+    if class & class::OFFLINE != 0 {
+        return flag::OFFLINE;
+    }
+    let is_on_list = class & class::LRU != 0;
+    let ages = if is_on_list { &AGES[..] } else { &[] };
+    let named = CLASSES.iter().chain(ages).filter(|(_, bit)| class & bit != 0).fold(0, |sum, (flag, _)| sum | flag);
+    let mapped = if class & class::FILE != 0 && !is_on_list { flag::MMAP } else { 0 };
+    named | mapped | crate::state::ALLOCATED
 }
 
 /// The state rows of `frames` in order of frame, with the time `time`: free blocks (of no migratetype yet),

@@ -141,3 +141,24 @@ fn small_zones_of_this_machine_are_as_buddyinfo_says() {
 fn all_zones_of_this_machine_are_as_buddyinfo_says() {
     compare_with_buddyinfo(u64::MAX);
 }
+
+#[test]
+fn flags_of_a_class_have_that_class() {
+    let lru = class::LRU | class::FILE;
+    let all = [
+        0,
+        class::SLAB,
+        class::ANON | class::LRU | class::THP | class::MAPPED,
+        lru | class::ACTIVE | class::DIRTY | class::SHARED,
+        lru | class::UNEVICTABLE,
+        class::FILE,
+        class::RESERVED,
+        class::OFFLINE,
+        class::HUGETLB,
+        class::PAGE_TABLE,
+    ];
+    for class in all {
+        assert_eq!(class_of(flags_of(class)), class);
+        assert_ne!(flags_of(class), 0, "a page without flags is unknown");
+    }
+}

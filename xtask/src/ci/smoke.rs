@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 66] = [
+const CASES: [Case; 72] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -67,6 +67,12 @@ const CASES: [Case; 66] = [
     good("advise", &[CALM]),
     good("advise", &[PRESSURE, "--all", "--json", "-"]),
     refused("advise", &[CALM, PRESSURE]),
+    good("import", &["crates/exchange/tests/samples/perf.data", "--out", "{scratch}/perf.parquet"]),
+    good("import", &["crates/exchange/tests/samples/trace-v7-zstd.dat", "--out", "{scratch}/t.parquet", "--json", "-"]),
+    good("replay", &["{scratch}/perf.parquet"]),
+    refused("import", &["README.md", "--out", "{scratch}/none.parquet"]),
+    good("export", &[CALM, "--chrome", "{scratch}/calm.json", "--pprof", "{scratch}/calm.pb.gz"]),
+    refused("export", &["README.md", "--chrome", "{scratch}/none.json"]),
     good("diff", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE, "--json", "-"]),
     good("sim", &["--list"]),

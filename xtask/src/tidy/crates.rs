@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 26] = [
+const FLOORS: [(&str, &[&str]); 27] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -29,6 +29,7 @@ const FLOORS: [(&str, &[&str]); 26] = [
     ("freehold-fragment", &["freehold-capture", "freehold-measure", "freehold-trace"]),
     ("freehold-heapmap", &["freehold", "freehold-malloc", "freehold-measure"]),
     ("freehold-inspect", &["freehold-measure", "freehold-trace"]),
+    ("freehold-exchange", &["freehold-measure", "freehold-pprof", "freehold-trace"]),
     ("freehold-replay", &["freehold", "freehold-fiber", "freehold-measure", "freehold-trace"]),
     (
         "freehold-sim",
@@ -62,6 +63,7 @@ const FLOORS: [(&str, &[&str]); 26] = [
             "freehold-boot",
             "freehold-capture",
             "freehold-disasm",
+            "freehold-exchange",
             "freehold-fragment",
             "freehold-heapmap",
             "freehold-inspect",

@@ -52,10 +52,11 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 14] = [
+pub const HOUSES: [House; 15] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
+    House::flat("crates/exchange/src/", &["error", "Error"], EXCHANGE),
     House::flat("crates/malloc/src/", &[], MALLOC),
     House::flat("crates/preload/src/", &[], PRELOAD),
     House::flat(
@@ -101,7 +102,7 @@ const TRACE: &[Floor] = &[
     floor(&["ring"], &["format"]),
     floor(&["recipes"], &["event"]),
     floor(&["decode"], &["event", "format", "gfp", "recipes", "ring"]),
-    floor(&["procfs", "snapshot"], &["event", "facts"]),
+    floor(&["procfs", "snapshot", "state"], &["event", "facts"]),
     floor(&["stacks"], &["facts"]),
     floor(&["footer"], &["schema", "thrift"]),
     floor(&["pages"], &["thrift"]),
@@ -113,6 +114,27 @@ const TRACE: &[Floor] = &[
     floor(&["part_file"], &[]),
     floor(&["writer"], &["bounds", "check", "checksum", "event", "facts", "part_file", "schema"]),
     floor(&["recording"], &["kernel", "reader"]),
+];
+
+const EXCHANGE: &[Floor] = &[
+    floor(&["bytes", "gfp", "item", "pairs", "tasks", "input"], &[]),
+    floor(&["spool", "tracing"], &["bytes"]),
+    floor(&["survey"], &["item", "pairs", "spool", "tasks"]),
+    floor(&["imported"], &["survey"]),
+    floor(&["start"], &["imported"]),
+    floor(&["machine"], &["item", "survey"]),
+    floor(&["records"], &["item", "tracing"]),
+    floor(&["settle"], &["machine", "records", "start"]),
+    floor(&["perf", "tracecmd", "text"], &["bytes", "gfp", "input", "item", "records", "tracing"]),
+    floor(&["kind"], &["perf", "text", "tracecmd", "tracing"]),
+    floor(
+        &["import"],
+        &[
+            "imported", "input", "item", "kind", "machine", "perf", "settle", "spool", "start", "survey", "text",
+            "tracecmd",
+        ],
+    ),
+    floor(&["export"], &["gfp"]),
 ];
 
 const MEASURE: &[Floor] = &[

@@ -12,10 +12,12 @@ pub mod diff;
 #[cfg(feature = "disasm")]
 pub mod disasm;
 pub mod events;
+pub mod export;
 pub mod fleet;
 mod flight;
 pub mod guest;
 pub mod heap;
+pub mod import;
 pub mod inspect;
 pub mod man;
 pub mod map;

@@ -35,7 +35,7 @@ pub use figures::Figures;
 pub use layout::Layout;
 pub use restore::restore;
 pub use snapshot::{SnapshotError, read};
-pub use write::write;
+pub use write::{facts, state_rows, write};
 
 /// Pages of a pageblock, as a power of two, and as a number.
 pub const PAGEBLOCK_ORDER: u8 = 9;

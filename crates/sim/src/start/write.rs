@@ -29,18 +29,25 @@ const KERNEL: &str = "6.12.0-freehold";
 /// If there is no such machine.
 pub fn write(start: &Start, machine: &Machine, cpus: u16, path: &Path) -> Result<u64, Error> {
     let mut writer = Writer::create(path)?;
-    for (number, pageblock) in (0..).zip(start.pageblocks()) {
-        let mut at = number * u64::from(PAGEBLOCK_PAGES);
-        let migratetype = pageblock.migratetype as i8;
-        writer.push(&Row { pfn: at, migratetype, args: [0, 1, 0], ..Row::new(Kind::StartPageblock) })?;
-        for run in pageblock.runs {
-            rows(at, run, migratetype).try_for_each(|row| writer.push(&row))?;
-            at += u64::from(run.pages());
-        }
-    }
+    state_rows(start).try_for_each(|row| writer.push(&row))?;
     let rows = writer.rows();
     writer.finish(&facts(start, machine, cpus))?;
     Ok(rows)
+}
+
+/// The rows of a start, as a snapshot has them.
+pub fn state_rows(start: &Start) -> impl Iterator<Item = Row> {
+    (0..).zip(start.pageblocks()).flat_map(|(number, pageblock)| {
+        let first = number * u64::from(PAGEBLOCK_PAGES);
+        let migratetype = pageblock.migratetype as i8;
+        let own = Row { pfn: first, migratetype, args: [0, 1, 0], ..Row::new(Kind::StartPageblock) };
+        let places = pageblock.runs.iter().scan(first, |next, run| {
+            let at = *next;
+            *next += u64::from(run.pages());
+            Some((at, run))
+        });
+        std::iter::once(own).chain(places.flat_map(move |(at, run)| rows(at, run, migratetype)))
+    })
 }
 
 /// The rows of a run: one, but for free pages, which are one a block.
@@ -68,7 +75,11 @@ fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
     free.chain((!is_free).then_some(allocated))
 }
 
-fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
+/// What a snapshot of a start says of its machine.
+///
+/// # Panics
+/// If there is no such machine.
+pub fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
     let described =
         machine.with(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| zones(allocator, start));
     let zones = described.expect("there is such a machine");

@@ -4,12 +4,11 @@
 //! first event on such a frame tells which it was: a page that is freed was allocated, a page that is allocated or
 //! drained without leaving the free lists first lay on a per-CPU list. The same first events check the rest of the
 //! state: a page that is freed first must not have been free. A page without flags that leaves the free lists first was
-//! free, and [`super::reported`] says why it had none.
+//! free, though a scan could not show it.
 
-use freehold_trace::event::{Kind, NO_PFN, Row};
-use freehold_trace::snapshot::flag;
-
-use super::reconcile::fits_percpu_lists;
+use super::frames::fits_percpu_lists;
+use crate::event::{Kind, NO_PFN, Row};
+use crate::snapshot::flag;
 
 /// What a frame was at the start, or that an event has touched it since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +97,25 @@ impl FirstEvents {
             taken: Vec::new(),
             agreement: Agreement::default(),
         }
+    }
+
+    /// Makes room for so many frames; nothing is known of those that are added.
+    pub fn reach(&mut self, frames: usize) {
+        if self.frames.len() < frames {
+            self.frames.resize(frames, Frame::Unknown);
+        }
+    }
+
+    /// Whether an event has named a frame.
+    pub fn is_touched(&self, pfn: u64) -> bool {
+        matches!(self.frames.get(pfn as usize), Some(Frame::Touched | Frame::Listed))
+    }
+
+    /// Forgets blocks of which this is not true: those that lie outside of memory.
+    pub fn retain(&mut self, is_memory: impl Fn(u64, u8) -> bool) {
+        self.cached.retain(|block| is_memory(block.pfn, block.order));
+        self.allocated.retain(|block| is_memory(block.pfn, block.order));
+        self.taken.retain(|&(pfn, order)| is_memory(pfn, order));
     }
 
     /// Takes note of an event after the start.

@@ -10,12 +10,11 @@
 //! free block a page came from or merged into needs no event: free blocks are cut out of the runs
 //! of free frames afterwards, as the buddy system would hold them.
 
-use freehold_trace::event::{Kind, NO_PFN, Row, migratetype};
-use freehold_trace::snapshot::flag;
+use crate::event::{Kind, NO_PFN, Row, migratetype};
+use crate::snapshot::flag;
 
-use super::error::CaptureError;
-use super::scan::{CHUNK_FRAMES, Scan};
-use super::spool::Spool;
+/// Frames that share a stamp.
+pub const CHUNK_FRAMES: u64 = 4096;
 
 /// The word of a page that an event allocated: a flag of the kernel's (`KPF_UPTODATE`) that says nothing of what
 /// the page is for, but sets it apart from a page without flags.
@@ -42,36 +41,19 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Loads the words of a scan.
-    ///
-    /// # Errors
-    /// When the spool cannot be read.
-    pub fn load(scan: &Scan, spool: &Spool, pageblock_order: u8) -> Result<Frames, CaptureError> {
-        let mut frames = Frames::new(pageblock_order);
-        scan.replay(spool, |chunk, bytes| {
-            let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-            frames.put(chunk.first, words, chunk.stamp);
-        })?;
-        Ok(frames)
-    }
-
-    fn new(pageblock_order: u8) -> Frames {
+    /// No frame yet. `pageblock_order` is the order of a pageblock.
+    pub fn new(pageblock_order: u8) -> Frames {
         Frames { words: Vec::new(), stamps: Vec::new(), pageblock_order, applied: 0 }
     }
 
-    /// The flags of frames from 0, all of one moment.
-    pub fn at_once(words: Vec<u64>, pageblock_order: u8) -> Frames {
+    /// The flags of frames from 0, all read at once.
+    pub fn of_words(words: Vec<u64>, pageblock_order: u8) -> Frames {
         Frames { words, ..Frames::new(pageblock_order) }
     }
 
-    /// The same, in pageblocks of 2^9.
-    #[cfg(test)]
-    pub fn of_words(words: Vec<u64>) -> Frames {
-        Frames::at_once(words, 9)
-    }
-
-    /// Puts scanned `words` of frames from `first`, all of one chunk.
-    fn put(&mut self, first: u64, words: impl Iterator<Item = u64>, stamp: u64) {
+    /// Puts scanned `words` of frames from `first`, all of one chunk that was read at `stamp`; frames come in ascending
+    /// order.
+    pub fn put(&mut self, first: u64, words: impl Iterator<Item = u64>, stamp: u64) {
         self.words.resize(first as usize, flag::NOPAGE);
         self.words.extend(words);
         let chunk = (first / CHUNK_FRAMES) as usize;
@@ -96,6 +78,13 @@ impl Frames {
     pub fn find_free(&mut self, pfn: u64) -> bool {
         let word = self.words.get_mut(pfn as usize).filter(|word| **word == 0);
         word.map(|word| *word = flag::BUDDY).is_some()
+    }
+
+    /// Puts one word in the place of another.
+    pub fn replace(&mut self, pfn: u64, word: u64) {
+        if let Some(place) = self.words.get_mut(pfn as usize) {
+            *place = word;
+        }
     }
 
     /// Frames that are withheld from the allocator: offline, or in a balloon.

@@ -1,17 +1,16 @@
 //! The state rows of one end of a recording.
 //!
-//! `freehold-trace` cuts page flags into rows. What it cannot know is added here: the types of pageblocks, which
+//! [`state_rows`] cuts page flags into rows. What it cannot know is added here: the types of pageblocks, which
 //! pages without flags lay on per-CPU lists, and which are no part of the allocator yet, because
 //! the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
 
-use freehold_trace::event::{Kind, Row, migratetype};
-use freehold_trace::facts::ZoneFacts;
-use freehold_trace::snapshot::{self, Moment, flag, state_rows, zone_borders};
-
 use super::first_events::{AllocatedBlock, CachedBlock, Flags};
+use super::frames::{ALLOCATED, Frames};
 use super::pageblocks::{Ballot, Pageblocks};
-use super::reconcile::{ALLOCATED, Frames};
 use super::zones::ZonesAt;
+use crate::event::{Kind, Row, migratetype};
+use crate::facts::ZoneFacts;
+use crate::snapshot::{self, Moment, flag, state_rows, zone_borders};
 
 /// `args[1]` of an unknown block that a later event found on a per-CPU list.
 const ON_PERCPU_LIST: i64 = 1;
@@ -45,6 +44,18 @@ impl StateRows {
         let pageblocks = Pageblocks::settle(order, votes, &zones, at.counts(), &words);
         let borders = zone_borders(&at.zones);
         StateRows { moment, time, words, pageblocks, borders, order_max: at.order_max(), deferred }
+    }
+
+    /// Puts types that are known otherwise in the place of guesses: [`Pageblocks::prefer`].
+    #[must_use]
+    pub fn preferring(mut self, types: &[i8]) -> StateRows {
+        self.pageblocks.prefer(types);
+        self
+    }
+
+    /// The types of pageblocks.
+    pub fn pageblocks(&self) -> &Pageblocks {
+        &self.pageblocks
     }
 
     /// How the types of pageblocks are known, in words.
@@ -142,13 +153,12 @@ fn deferred(zone: &ZoneFacts, pageblock_order: u8, words: &[u64]) -> (u64, u64) 
 
 #[cfg(test)]
 mod tests {
-    use freehold_trace::event::class;
-    use freehold_trace::facts::TypeFacts;
-    use freehold_trace::procfs::PageTypeInfo;
-
     use super::super::first_events::FirstEvents;
     use super::super::pageblocks::Votes;
     use super::*;
+    use crate::event::class;
+    use crate::facts::TypeFacts;
+    use crate::procfs::PageTypeInfo;
 
     /// Sixteen frames in pageblocks of eight: free ones, a page on an LRU list, and pages without flags.
     fn state() -> StateRows {
@@ -158,7 +168,7 @@ mod tests {
         let mut words = vec![flag::BUDDY; 16];
         words[8] = flag::LRU;
         words[9..14].fill(0);
-        let frames = Frames::of_words(words);
+        let frames = Frames::of_words(words, 9);
         let mut votes = Votes::new(3);
         votes.observe(&Row { pfn: 0, migratetype: 2, ..Row::new(Kind::PcpuDrain) });
         let at = ZonesAt { zones: vec![zone], types };

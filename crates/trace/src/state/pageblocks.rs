@@ -12,9 +12,9 @@
 
 use std::collections::HashMap;
 
-use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, migratetype};
-use freehold_trace::facts::{TypeFacts, ZoneFacts};
-use freehold_trace::snapshot::flag;
+use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, migratetype};
+use crate::facts::{TypeFacts, ZoneFacts};
+use crate::snapshot::flag;
 
 /// `args[0]` of a pageblock that an event named.
 const NAMED: i64 = 1;
@@ -234,6 +234,28 @@ impl Pageblocks {
         *missing.entry(migratetype).or_default() -= 1;
         self.types[block as usize] = Some(Known { migratetype, how: GUESSED });
         self.guessed += 1;
+    }
+
+    /// Puts better guesses in the place of those that contents made: `types` has one for each pageblock, or
+    /// [`NO_MIGRATETYPE`].
+    pub fn prefer(&mut self, types: &[i8]) {
+        let guessed =
+            self.types.iter_mut().zip(types).filter(|(known, better)| {
+                **better != NO_MIGRATETYPE && known.is_some_and(|known| known.how == GUESSED)
+            });
+        guessed.for_each(|(known, &migratetype)| *known = Some(Known { migratetype, how: GUESSED }));
+    }
+
+    /// How many pageblocks of each type there are between two of them, by migratetype.
+    pub fn counts(&self, blocks: std::ops::Range<u64>) -> [u64; 6] {
+        let mut counts = [0; 6];
+        let known = self.types.iter().take(blocks.end as usize).skip(blocks.start as usize).flatten();
+        for known in known {
+            if let Some(count) = usize::try_from(known.migratetype).ok().and_then(|number| counts.get_mut(number)) {
+                *count += 1;
+            }
+        }
+        counts
     }
 
     /// The type of the pageblock that holds `pfn`, or [`NO_MIGRATETYPE`].

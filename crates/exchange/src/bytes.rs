@@ -1,0 +1,66 @@
+//! A place in bytes that may be nonsense: whatever is not there is `None`, and nothing is reserved before it is there.
+
+/// Reads forwards, in the order of bytes of this machine: files of the other order are refused before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { rest: bytes }
+    }
+
+    pub fn take(&mut self, size: u64) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(usize::try_from(size).ok()?)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N as u64)?.try_into().ok()
+    }
+
+    pub fn u8(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_ne_bytes)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_ne_bytes)
+    }
+
+    /// The bytes up to the next zero, which is read too.
+    pub fn until_zero(&mut self) -> Option<&'a [u8]> {
+        let end = memchr::memchr(0, self.rest)?;
+        let text = self.take(end as u64);
+        self.take(1)?;
+        text
+    }
+
+    /// Goes past these bytes, if they come next.
+    pub fn expect(&mut self, bytes: &[u8]) -> Option<()> {
+        self.rest = self.rest.strip_prefix(bytes)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_none() {
+        let mut cursor = Cursor::new(b"ab\0\x01\x00");
+        assert_eq!(cursor.until_zero(), Some(&b"ab"[..]));
+        assert_eq!((cursor.u32(), cursor.u16(), cursor.u8()), (None, Some(1), None));
+        assert_eq!((cursor.take(u64::MAX), cursor.until_zero(), cursor.u8()), (None, None, None));
+    }
+}

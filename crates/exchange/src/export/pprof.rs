@@ -1,0 +1,151 @@
+//! A profile of who allocates: for each task, kind of request and order, how much it was given and what it still has.
+//!
+//! The stack of a sample is these three, the order on top. Where a recording has the kernel's own calls, they belong
+//! between order and kind of request: see [`calls`]. Memory: four bytes a frame that is allocated.
+
+use std::io::Write;
+use std::path::Path;
+
+use freehold_pprof::NamedStacks;
+use freehold_trace::event::{Kind, NO_PFN, Row};
+use freehold_trace::recording::Recording;
+use freehold_trace::{Facts, PartFile};
+
+use super::{Exported, for_each, unwritten};
+use crate::error::Error;
+use crate::gfp;
+
+/// What is counted, by the names that pprof knows from Go's heaps.
+const TYPES: [(&str, &str); 4] =
+    [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
+const ALLOC_OBJECTS: usize = 0;
+const ALLOC_SPACE: usize = 1;
+const INUSE_OBJECTS: usize = 2;
+const INUSE_SPACE: usize = 3;
+
+/// Orders have names, so that none is made for each row.
+const ORDERS: [&str; 21] = [
+    "order 0", "order 1", "order 2", "order 3", "order 4", "order 5", "order 6", "order 7", "order 8", "order 9",
+    "order 10", "order 11", "order 12", "order 13", "order 14", "order 15", "order 16", "order 17", "order 18",
+    "order 19", "order 20",
+];
+
+/// Frames that are followed to what they were allocated for: 1 TiB of 4 KiB.
+const FRAMES_MAX: u64 = 1 << 28;
+
+/// Writes who allocated what, compressed, as pprof reads it.
+///
+/// # Errors
+/// When the recording cannot be read, or the file not be written; nothing is left of it then.
+pub fn pprof(recording: &Path, out: &Path) -> Result<Exported, Error> {
+    let recording = Recording::open(recording)?;
+    let failed = unwritten(out);
+    let mut part = PartFile::create(out).map_err(&failed)?;
+    let facts = recording.reader.facts();
+    let mut holders = Holders::new(facts);
+    for_each(&recording, |row| {
+        holders.observe(row);
+        Ok(())
+    })?;
+    let bytes = holders.stacks.to_pprof(facts.duration);
+    part.write_all(&bytes).map_err(&failed)?;
+    part.publish().map_err(&failed)?;
+    Ok(Exported { bytes: bytes.len() as u64 })
+}
+
+/// The calls of a request, the latest first.
+fn calls<'f>(row: &Row, facts: &'f Facts) -> [&'f str; 3] {
+    let task = match facts.task_name(row.task) {
+        "" => "unknown task",
+        name => name,
+    };
+    [ORDERS[usize::from(row.order).min(ORDERS.len() - 1)], gfp::class(row.gfp), task]
+}
+
+/// Who has which frame.
+struct Holders<'f> {
+    facts: &'f Facts,
+    stacks: NamedStacks,
+    /// Of each frame the stack that has it, plus one, and [`HEAD`] for the first of a block; 0 if none is known.
+    frames: Vec<u32>,
+}
+
+/// Marks the first frame of a block.
+const HEAD: u32 = 1 << 31;
+
+impl Holders<'_> {
+    fn new(facts: &Facts) -> Holders<'_> {
+        Holders { facts, stacks: NamedStacks::new(&TYPES), frames: Vec::new() }
+    }
+
+    fn observe(&mut self, row: &Row) {
+        if row.pfn == NO_PFN || row.pfn >= FRAMES_MAX {
+            return;
+        }
+        match row.kind {
+            Kind::Alloc => self.allocate(row),
+            Kind::Free => self.release(row),
+            _ => {}
+        }
+    }
+
+    fn allocate(&mut self, row: &Row) {
+        let stack = self.stacks.stack(calls(row, self.facts));
+        let bytes = i64::from(self.facts.page_size) << row.order;
+        for (of_type, more) in [(ALLOC_OBJECTS, 1), (ALLOC_SPACE, bytes), (INUSE_OBJECTS, 1)] {
+            self.stacks.add(stack, of_type, more);
+        }
+        // What is in use already was freed, and the event is missing.
+        self.release(row);
+        self.stacks.add(stack, INUSE_SPACE, bytes);
+        let end = (row.pfn + (1 << row.order)) as usize;
+        if self.frames.len() < end {
+            self.frames.resize(end, 0);
+        }
+        let holder = stack as u32 + 1;
+        self.frames[row.pfn as usize..end].fill(holder);
+        self.frames[row.pfn as usize] |= HEAD;
+    }
+
+    /// Frees pages one by one, because a block may be freed in parts. The block is gone with its first page.
+    fn release(&mut self, row: &Row) {
+        let page_size = i64::from(self.facts.page_size);
+        let first = row.pfn as usize;
+        let end = (first + (1 << row.order)).min(self.frames.len());
+        for frame in self.frames.get_mut(first..end).unwrap_or_default() {
+            let holder = std::mem::take(frame);
+            let Some(stack) = (holder & !HEAD).checked_sub(1) else { continue };
+            self.stacks.add(stack as usize, INUSE_SPACE, -page_size);
+            if holder & HEAD != 0 {
+                self.stacks.add(stack as usize, INUSE_OBJECTS, -1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::Task;
+
+    use super::*;
+
+    #[test]
+    fn a_block_is_held_until_its_last_page_is_freed() {
+        let task = Task { pid: 7, name: "cc1".to_owned() };
+        let facts = Facts { page_size: 4096, tasks: vec![Task::default(), task], ..Facts::default() };
+        let mut holders = Holders::new(&facts);
+        let mut event = |kind, pfn, order| holders.observe(&Row { pfn, order, task: 1, ..Row::new(kind) });
+        event(Kind::Alloc, 8, 1);
+        event(Kind::Alloc, 100, 0);
+        event(Kind::Free, 8, 0);
+        event(Kind::Free, 77, 3);
+        event(Kind::Alloc, NO_PFN, 9);
+        event(Kind::Alloc, 100, 0);
+        let value = |order: u8, of_type| {
+            holders.stacks.value(&calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts), of_type)
+        };
+        assert_eq!([0, 1, 2, 3].map(|of_type| value(1, of_type)), [1, 8192, 0, 4096].map(Some));
+        assert_eq!([0, 1, 2, 3].map(|of_type| value(0, of_type)), [2, 8192, 1, 4096].map(Some));
+        assert_eq!(value(9, 0), None, "a request that failed has nothing");
+    }
+}

@@ -1,0 +1,304 @@
+//! A file of another tool as a recording, in two steps.
+//!
+//! [`Incoming::read`] reads the events: rows wait in a spool, and what they say of the start is taken note of.
+//! [`Incoming::write`] makes the start state, of what somebody wrote down or what chance has drawn, and of the first
+//! event on each frame, which goes before both; and writes the recording.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+
+use freehold_measure::origin::Program;
+use freehold_measure::progress::Progress;
+use freehold_trace::event::{Kind as RowKind, NO_PFN, Row};
+use freehold_trace::facts::ZoneFacts;
+use freehold_trace::{Facts, Writer, folder_of, memory};
+
+use crate::error::Error;
+use crate::imported::{Imported, StartKind};
+use crate::input::Input;
+use crate::item::{Item, Sink, Told};
+use crate::kind::{self, Kind};
+use crate::machine::{Machine, Said};
+use crate::settle::{Departures, Settled, settle};
+use crate::spool::Spool;
+use crate::start::{Known, Start};
+use crate::survey::{Limits, Survey};
+use crate::{perf, text, tracecmd};
+
+/// Items that go from the thread that reads to the one that looks at them, and batches of them under way.
+const BATCH: usize = 4096;
+const BATCHES: usize = 16;
+
+/// Frames that an import reaches: 1 TiB of 4 KiB.
+const FRAMES_MAX: u64 = 1 << 28;
+/// Orders of blocks. linux: include/linux/mmzone.h:MAX_PAGE_ORDER
+const ORDER_MAX: u8 = 10;
+/// Orders of pageblocks of 4 KiB pages.
+const PAGEBLOCK_ORDER: u8 = 9;
+/// Rows between two moves of the progress bar.
+const STRIDE: u64 = 1 << 16;
+
+/// A machine whose memory chance has drawn.
+pub struct Drawn {
+    /// How it was drawn, as a phrase: `drawn at age 60`.
+    pub how: String,
+    /// Its zones, and what else a snapshot of it would say.
+    pub facts: Facts,
+    /// The rows of its start state.
+    pub rows: Vec<Row>,
+}
+
+/// A file that was read.
+pub struct Incoming {
+    path: PathBuf,
+    kind: Kind,
+    told: Told,
+    survey: Survey,
+    start: Option<Start>,
+    machine: Machine,
+}
+
+impl Incoming {
+    /// Reads a file; its rows wait in the folder of `out`. `start` is a file that says how memory lay.
+    ///
+    /// # Errors
+    /// When it is no such file, or says too little.
+    pub fn read(path: &Path, out: &Path, said: &Said, start: Option<&Path>) -> Result<Incoming, Error> {
+        let (kind, file) = kind::open(path)?;
+        let start = start.map(Start::read).transpose()?;
+        let limits = Limits { frames: FRAMES_MAX, order: ORDER_MAX, pageblock_order: PAGEBLOCK_ORDER };
+        let mut survey = Survey::new(folder_of(out), limits)?;
+        let told = piped(path, kind, file, &mut survey)?;
+        expect_events(path, &survey)?;
+        let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
+        let machine = Machine::of(said, &told, &of_start, &survey)?;
+        Ok(Incoming { path: path.to_path_buf(), kind, told, survey, start, machine })
+    }
+
+    /// Pageblocks between the first frame and the last, holes included: of a drawn machine as large as this.
+    pub fn pageblocks(&self) -> u64 {
+        self.machine.frames() >> self.machine.pageblock_order
+    }
+
+    /// CPUs of the machine.
+    pub fn cpus(&self) -> u16 {
+        self.machine.cpus
+    }
+
+    /// Whether the file, or what was said, leaves open what only a drawn machine of this size can tell.
+    pub fn wants_drawing(&self) -> bool {
+        let has_zones = |start: &Start| !start.known.facts.zones_start.is_empty();
+        self.start.is_none() || self.machine.zones.is_none() && !self.start.as_ref().is_some_and(has_zones)
+    }
+
+    /// Writes the recording. `drawn` is a drawn machine with as many pageblocks and CPUs, where one is wanted.
+    ///
+    /// # Errors
+    /// When there is no room, or the events are of another machine than the start. Nothing is left then.
+    pub fn write(mut self, out: &Path, drawn: Option<Drawn>) -> Result<Imported, Error> {
+        let mut writer = Writer::create(out)?;
+        let how = drawn.as_ref().map(|drawn| drawn.how.clone());
+        let drawing = drawn.map(|drawn| Known::of_rows(drawn.facts, drawn.rows));
+        let zones = self.zones(drawing.as_ref());
+        self.guess_the_rest(how.as_deref());
+        let mut facts = self.facts(zones);
+        let start = self.start.take();
+        let (kind, known) = match start {
+            Some(Start { kind, known, .. }) => (kind, known),
+            None => (StartKind::Drawn, drawing.unwrap_or_default()),
+        };
+        let settled = self.settle(known, &facts);
+        facts.zones_start = settled.zones;
+        facts.pagetypeinfo_start = settled.types;
+        settled.rows.iter().try_for_each(|row| writer.push(row))?;
+        self.notes_on_start(kind, settled.checked, settled.contradicted, &mut facts);
+        let Incoming { path, kind: format, told, survey, .. } = self;
+        let mut imported = Imported::of(&path, format.name(), out, kind, &survey, told.passed);
+        let outside = write_events(&mut writer, survey.spool, &facts)?;
+        imported.leave_out(outside, &path)?;
+        facts.notes.extend(imported.sentences());
+        facts.tasks = survey.tasks.into_table();
+        imported.complete(&facts, writer.rows());
+        writer.finish(&facts)?;
+        Ok(imported)
+    }
+
+    /// The zones: as a file says, or as on a drawn machine of this size, as far as there is memory.
+    fn zones(&self, drawing: Option<&Known>) -> Vec<ZoneFacts> {
+        let of_start =
+            self.start.as_ref().map(|start| &start.known.facts.zones_start).filter(|zones| !zones.is_empty());
+        if let Some(zones) = self.machine.zones.as_ref().or(of_start) {
+            return zones.clone();
+        }
+        let drawn = drawing.map(|drawn| drawn.facts.zones_start.clone()).unwrap_or_default();
+        let in_memory = |zone: ZoneFacts| {
+            let present = self.machine.pages_in(zone.start_pfn, zone.start_pfn + zone.spanned);
+            ZoneFacts { present, managed: present, ..zone }
+        };
+        drawn.into_iter().map(in_memory).filter(|zone| zone.present > 0).collect()
+    }
+
+    /// What else was not known.
+    fn guess_the_rest(&mut self, drawn: Option<&str>) {
+        let is_missing = self.departures() == Departures::Missing;
+        let guesses = &mut self.machine.guesses;
+        if let Some(how) = drawn {
+            if self.start.is_none() {
+                guesses.push(format!(
+                    "How memory lay at the start is not known: it was {how}, but for what the first event on each page \
+                     says; --start gives what was."
+                ));
+            }
+            guesses.push(
+                "Memory is taken to be one zone, with the watermarks and limits of per-CPU lists that Linux gives a \
+                 machine of this size; --zoneinfo says what there was."
+                    .to_owned(),
+            );
+        }
+        if is_missing {
+            guesses.push(
+                "Nobody recorded kmem:mm_page_alloc_zone_locked, so what is handed out first is taken to come from the \
+                 free lists, and not from per-CPU lists."
+                    .to_owned(),
+            );
+        }
+        if self.survey.isolated > 0 {
+            guesses.push(
+                "Migratetype 4 is taken to be CMA, as on a kernel that has it; on others it is an isolated pageblock."
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn departures(&self) -> Departures {
+        let is_enabled = |events: &Vec<String>| events.iter().any(|event| event == "kmem:mm_page_alloc_zone_locked");
+        let is_recorded = self.survey.counts.contains_key(&RowKind::ZoneLocked);
+        match is_recorded || self.told.enabled.as_ref().is_some_and(is_enabled) {
+            true => Departures::Recorded,
+            false => Departures::Missing,
+        }
+    }
+
+    /// What is known of the machine, without what the start state adds.
+    fn facts(&self, zones: Vec<ZoneFacts>) -> Facts {
+        let Incoming { told, survey, machine, start, .. } = self;
+        let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
+        Facts {
+            writer: format!("freehold {}", Program::this().version()),
+            kernel_release: machine.kernel_release.clone(),
+            machine: machine.machine.clone(),
+            page_size: machine.page_size,
+            pageblock_order: machine.pageblock_order,
+            cpus: machine.cpus,
+            command: None,
+            // A recording of no length would be a snapshot.
+            duration: survey.duration.max(1),
+            lost: survey.lost,
+            gfp_names: told.gfp_names.clone(),
+            ram: machine.ram.clone(),
+            zones_start: zones,
+            zones_end: Vec::new(),
+            pagetypeinfo_end: Vec::new(),
+            caches_end: Vec::new(),
+            heaps: Vec::new(),
+            notes: told.notes.clone(),
+            guesses: machine.guesses.clone(),
+            ..of_start
+        }
+    }
+
+    fn settle(&mut self, known: Known, facts: &Facts) -> Settled {
+        let departures = self.departures();
+        let Incoming { survey, machine, .. } = self;
+        let memory = memory(facts);
+        let is_memory = |pfn: u64, order: u8| has(&memory, pfn, order) && pfn + (1 << order) <= machine.frames();
+        survey.first_events.retain(is_memory);
+        settle(known, facts.zones_start.clone(), machine, &mut survey.first_events, &survey.votes, departures)
+    }
+
+    /// What the start state is worth.
+    fn notes_on_start(&self, kind: StartKind, checked: u64, contradicted: u64, facts: &mut Facts) {
+        facts.notes.insert(0, format!("imported from a {}", self.kind.name()));
+        if kind != StartKind::Drawn {
+            facts.notes.push(format!(
+                "of {checked} pages whose first event says what they were at the start, {contradicted} were otherwise by \
+                 the file with the start state, and were put right"
+            ));
+        }
+    }
+}
+
+/// Whether all of a block is memory.
+fn has(memory: &[Range<u64>], pfn: u64, order: u8) -> bool {
+    memory.iter().any(|part| part.start <= pfn && pfn.saturating_add(1 << order) <= part.end)
+}
+
+/// Writes the events; says how many were left out, because they name frames that the machine does not have.
+fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts) -> Result<u64, Error> {
+    let memory = memory(facts);
+    let progress = Progress::new("writing", spool.rows());
+    let (mut outside, mut done) = (0, 0_u64);
+    spool.for_each(|row| {
+        done += 1;
+        if done.is_multiple_of(STRIDE) {
+            progress.advance(STRIDE);
+        }
+        if row.pfn != NO_PFN && !row.kind.names_place() && !has(&memory, row.pfn, row.order) {
+            outside += 1;
+            return Ok(());
+        }
+        Ok(writer.push(&row)?)
+    })?;
+    Ok(outside)
+}
+
+/// Reads the file on a thread of its own, while this one looks at what it says.
+fn piped(path: &Path, kind: Kind, file: File, survey: &mut Survey) -> Result<Told, Error> {
+    let (sender, receiver) = sync_channel::<Vec<Item>>(BATCHES);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut batch = Vec::with_capacity(BATCH);
+            // If nobody takes items any more, the error is there, and not here.
+            let mut sink = |item| {
+                batch.push(item);
+                if batch.len() < BATCH {
+                    return Ok(());
+                }
+                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+                sender.send(full).map_err(|_| Error::Machine(String::new()))
+            };
+            let told = read(path, kind, file, &mut sink)?;
+            let _ = sender.send(batch);
+            Ok(told)
+        });
+        let mut taken = Ok(());
+        for batch in receiver {
+            taken = batch.into_iter().try_for_each(|item| survey.take(item));
+            if taken.is_err() {
+                break;
+            }
+        }
+        let told = reader.join();
+        taken.and_then(|()| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+fn read(path: &Path, kind: Kind, file: File, sink: Sink<'_>) -> Result<Told, Error> {
+    let input = Input::new(path, file);
+    match kind {
+        Kind::Perf => perf::read(path, input, sink),
+        Kind::TraceCmd => tracecmd::read(path, input, sink),
+        Kind::Text => text::read(path, input, sink),
+    }
+}
+
+/// Whether there are allocations and frees.
+fn expect_events(path: &Path, survey: &Survey) -> Result<(), Error> {
+    const NEEDED: [(RowKind, &str); 2] = [(RowKind::Alloc, "kmem:mm_page_alloc"), (RowKind::Free, "kmem:mm_page_free")];
+    match NEEDED.iter().find(|(kind, _)| !survey.counts.contains_key(kind)) {
+        Some((_, event)) => Err(Error::Lacks { path: path.to_path_buf(), event }),
+        None => Ok(()),
+    }
+}

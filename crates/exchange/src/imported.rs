@@ -1,0 +1,222 @@
+//! What came of an import, for people and for programs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use freehold_measure::formats::Document;
+use freehold_measure::number::count;
+use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_trace::Facts;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::survey::Survey;
+
+/// Where the start state of a recording comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartKind {
+    /// Nobody wrote it down: chance has drawn it.
+    Drawn,
+    /// A snapshot, or a recording, of Freehold's.
+    Snapshot,
+    /// A copy of `/proc/kpageflags`.
+    PageFlags,
+    /// A copy of `/sys/kernel/debug/page_owner`.
+    PageOwner,
+}
+
+/// Of so many events one at most may name a frame that the machine does not have.
+const EVENTS_PER_STRAY: u64 = 100;
+
+/// What came of an import.
+#[derive(Clone, Debug, Serialize)]
+pub struct Imported {
+    /// The file that was read.
+    pub file: String,
+    /// What it is.
+    pub format: &'static str,
+    /// The recording.
+    pub out: String,
+    /// The recorded kernel.
+    pub kernel_release: String,
+    /// CPUs of the recorded machine.
+    pub cpus: u16,
+    /// From the first event to the last.
+    pub duration_seconds: f64,
+    /// Rows of the recording: events and state.
+    pub rows: u64,
+    /// Events that were taken.
+    pub events: u64,
+    /// Those, by kind.
+    pub kinds: BTreeMap<String, u64>,
+    /// Events of which no rows are made, by name.
+    pub passed_over: BTreeMap<String, u64>,
+    /// Events that the kernel lost.
+    pub lost: u64,
+    /// Places where it lost some, and nobody knows how many.
+    pub gaps: u64,
+    /// Events that no machine can have made, and that were left out.
+    pub impossible: u64,
+    /// Events on frames that the machine does not have, and that were left out.
+    pub outside: u64,
+    /// Events that were older than the one before them, and took its time.
+    pub backward: u64,
+    /// Allocations and frees without a partner.
+    pub unpaired: Unpaired,
+    /// Where the start state comes from.
+    pub start: StartKind,
+    /// What was not known and guessed, in sentences.
+    pub guesses: Vec<String>,
+    /// What else is worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Allocations and frees without a partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Unpaired {
+    /// Frees of pages that this file has seen allocated: these have one.
+    pub paired: u64,
+    /// Frees of pages that were allocated before the file begins.
+    pub freed_from_before: u64,
+    /// Pages that were allocated and not freed before the file ends.
+    pub pages_kept: u64,
+    /// Allocations of pages that were in use: something is missing between the two.
+    pub allocated_twice: u64,
+    /// Frees of pages that were free.
+    pub freed_twice: u64,
+}
+
+impl Imported {
+    /// What the first look at the events found.
+    pub(crate) fn of(
+        file: &Path,
+        format: &'static str,
+        out: &Path,
+        start: StartKind,
+        survey: &Survey,
+        passed_over: BTreeMap<String, u64>,
+    ) -> Imported {
+        let pairs = &survey.pairs;
+        Imported {
+            file: file.display().to_string(),
+            format,
+            out: out.display().to_string(),
+            kernel_release: String::new(),
+            cpus: 0,
+            duration_seconds: survey.duration as f64 / 1e9,
+            rows: 0,
+            events: survey.spool.rows(),
+            kinds: survey.counts.iter().map(|(kind, &count)| (format!("{kind:?}"), count)).collect(),
+            passed_over,
+            lost: survey.lost,
+            gaps: survey.gaps,
+            impossible: survey.impossible,
+            outside: 0,
+            backward: survey.backward,
+            unpaired: Unpaired {
+                paired: pairs.paired,
+                freed_from_before: pairs.from_before,
+                pages_kept: pairs.kept(),
+                allocated_twice: pairs.in_use_already,
+                freed_twice: pairs.free_already,
+            },
+            start,
+            guesses: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Takes note of events on frames that the machine does not have.
+    ///
+    /// # Errors
+    /// When there are too many for one machine.
+    pub(crate) fn leave_out(&mut self, outside: u64, file: &Path) -> Result<(), Error> {
+        self.outside = outside;
+        if outside.saturating_mul(EVENTS_PER_STRAY) <= self.events {
+            self.events -= outside;
+            return Ok(());
+        }
+        Err(Error::Machine(format!(
+            "{outside} of {} events in {} name frames that the machine does not have, so that they are of another one; \
+             give the start state and the zones of the machine that was traced, or none",
+            self.events,
+            file.display()
+        )))
+    }
+
+    /// What was left out or is missing, in sentences for the recording's notes.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let told = [
+            (self.gaps, "gaps in the events, where some were lost and the file does not say how many"),
+            (self.impossible, "events that no machine can have made, and that were left out"),
+            (self.outside, "events on frames that the machine does not have, and that were left out"),
+            (self.backward, "events that were older than the one before them, and took its time"),
+            (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
+            (self.unpaired.freed_twice, "frees of pages that were free, so that an allocation is missing"),
+        ];
+        told.into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{} {what}", count(number)))
+            .collect()
+    }
+
+    /// Adds what the recording says of its machine.
+    pub(crate) fn complete(&mut self, facts: &Facts, rows: u64) {
+        self.rows = rows;
+        self.kernel_release.clone_from(&facts.kernel_release);
+        self.cpus = facts.cpus;
+        self.guesses.clone_from(&facts.guesses);
+        self.notes.clone_from(&facts.notes);
+    }
+
+    fn verdict(&self) -> Vec<String> {
+        let lost = match (self.lost, self.gaps) {
+            (0, 0) => "no event was lost".to_owned(),
+            (0, gaps) => format!("AN UNKNOWN NUMBER OF EVENTS WAS LOST, at {} places", count(gaps)),
+            (lost, _) => format!("{} EVENTS WERE LOST: record with larger buffers", count(lost)),
+        };
+        let mut verdict = vec![format!(
+            "{} events in {} s; {lost}.",
+            count(self.events),
+            format_args!("{:.3}", self.duration_seconds)
+        )];
+        if self.start == StartKind::Drawn {
+            verdict.push(
+                "How memory lay at the start is guessed, so a replay is less true than one of a recording; see below."
+                    .to_owned(),
+            );
+        }
+        verdict
+    }
+
+    fn table(title: &'static str, counts: &BTreeMap<String, u64>) -> Table {
+        let row = |(name, &number): (&String, &u64)| vec![Value::Text(name.clone()), Value::Text(count(number))];
+        Table::new(title, vec![Column::words("event"), Column::numbers("events")], counts.iter().map(row))
+    }
+}
+
+impl Document for Imported {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let mut tables = vec![
+            Imported::table("Events that were taken", &self.kinds),
+            Imported::table("Events that were passed over", &self.passed_over),
+        ];
+        tables.retain(|table| !table.rows.is_empty());
+        let caveats = [("Guesses", &self.guesses), ("Notes", &self.notes)];
+        let caveats = caveats.into_iter().filter(|(_, sentences)| !sentences.is_empty());
+        Cow::Owned(vec![Report {
+            subject: vec![format!(
+                "{}, a {} of Linux {} on {} CPUs, is now {}",
+                self.file, self.format, self.kernel_release, self.cpus, self.out
+            )],
+            verdict: self.verdict(),
+            tables,
+            caveats: caveats
+                .map(|(title, sentences)| Caveats { title: title.into(), sentences: sentences.clone() })
+                .collect(),
+            ..Report::default()
+        }])
+    }
+}

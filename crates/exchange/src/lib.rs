@@ -1,0 +1,40 @@
+//! Files of other tools become recordings, and recordings become files of other tools.
+//!
+//! In: [`Incoming`] reads `perf.data` ([`perf`]), `trace.dat` ([`tracecmd`]) and what both tools and the kernel print
+//! ([`text`]); [`kind`] tells them apart. Each hands on items ([`item`]), which [`survey`] counts, holds against each
+//! other ([`pairs`]) and lets wait ([`spool`]). What is known of the machine, or guessed, is in [`machine`]; how memory
+//! lay, in [`start`]; [`settle`](mod@settle) makes the start state of both and of the events, and [`import`] puts the
+//! recording together. What came of it is [`Imported`].
+//!
+//! Out: [`export`] writes what viewers of traces and of profiles open.
+//!
+//! No file is trusted. What it says is held against what is there before anything is reserved or believed, and what no
+//! machine can have made is left out and counted. Nothing is left of a recording that cannot be written whole.
+
+mod bytes;
+mod error;
+mod export;
+mod gfp;
+mod import;
+mod imported;
+mod input;
+mod item;
+mod kind;
+mod machine;
+mod pairs;
+mod perf;
+mod records;
+mod settle;
+mod spool;
+mod start;
+mod survey;
+mod tasks;
+mod text;
+mod tracecmd;
+mod tracing;
+
+pub use error::Error;
+pub use export::{Exported, chrome, pprof};
+pub use import::{Drawn, Incoming};
+pub use imported::{Imported, StartKind, Unpaired};
+pub use machine::Said;

@@ -1,0 +1,230 @@
+//! The machine as far as somebody says what it was, and guesses for the rest, each in a sentence.
+//!
+//! The user goes before the file with the start state, that before the file with the events, and that before a guess.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use freehold_trace::Facts;
+use freehold_trace::facts::ZoneFacts;
+use freehold_trace::kernel::{PINNED, Release};
+use freehold_trace::procfs::{PageTypeInfo, parse_iomem, parse_pagetypeinfo, parse_zoneinfo};
+
+use crate::error::Error;
+use crate::item::Told;
+use crate::survey::{FRAMES_LOW, Survey};
+
+/// What the user says of the recorded machine.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Bytes of its memory.
+    pub memory: Option<u64>,
+    /// Its kernel's release.
+    pub kernel: Option<String>,
+    /// Its CPUs.
+    pub cpus: Option<u16>,
+    /// A copy of its `/proc/zoneinfo`.
+    pub zoneinfo: Option<PathBuf>,
+    /// A copy of its `/proc/pagetypeinfo`.
+    pub pagetypeinfo: Option<PathBuf>,
+    /// A copy of its `/proc/iomem`.
+    pub iomem: Option<PathBuf>,
+}
+
+/// Bytes of a page where nobody says otherwise.
+const PAGE_SIZE: u32 = 4096;
+/// Order of a pageblock of such pages.
+const PAGEBLOCK_ORDER: u8 = 9;
+/// The processor where nobody says otherwise.
+const MACHINE: &str = "x86_64";
+/// Frames below 4 GiB that are memory on a machine with more: 3 GiB of 4 KiB. What is above belongs to devices.
+const RAM_LOW: u64 = 3 << 18;
+/// Memory comes in pieces of 128 MiB. linux: include/linux/mmzone.h:SECTION_SIZE_BITS
+const SECTION: u64 = 1 << 15;
+
+/// A machine of which something is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machine {
+    pub kernel_release: String,
+    pub machine: String,
+    pub page_size: u32,
+    pub pageblock_order: u8,
+    pub cpus: u16,
+    /// Frames of memory, `[start, end)`, in ascending order.
+    pub ram: Vec<(u64, u64)>,
+    /// Zones, if a file says what they are.
+    pub zones: Option<Vec<ZoneFacts>>,
+    /// Pageblocks by type, if a file says so.
+    pub types: Option<PageTypeInfo>,
+    /// What was guessed, in sentences.
+    pub guesses: Vec<String>,
+}
+
+impl Machine {
+    /// What is said, told or guessed. `start` is what the file with the start state says of the machine.
+    ///
+    /// # Errors
+    /// When what is said cannot be.
+    pub fn of(said: &Said, told: &Told, start: &Facts, survey: &Survey) -> Result<Machine, Error> {
+        let mut machine = Machine::default();
+        machine.name(said, told, start)?;
+        machine.measure(said, told, start, survey);
+        machine.zones = said.zoneinfo.as_deref().map(|path| parsed(path, parse_zoneinfo)).transpose()?;
+        machine.types = said.pagetypeinfo.as_deref().map(|path| parsed(path, parse_pagetypeinfo)).transpose()?;
+        if let Some(types) = &machine.types {
+            machine.pageblock_order = types.pageblock_order;
+        }
+        machine.find_memory(said, told, start, survey)?;
+        Ok(machine)
+    }
+
+    fn guess(&mut self, sentence: impl Into<String>) {
+        self.guesses.push(sentence.into());
+    }
+
+    /// The kernel and the processor.
+    fn name(&mut self, said: &Said, told: &Told, start: &Facts) -> Result<(), Error> {
+        let of_start =
+            |text: &String| (!text.is_empty() && start.zones_start.iter().any(|_| true)).then(|| text.clone());
+        let release = said.kernel.clone().or(told.kernel_release.clone()).or_else(|| of_start(&start.kernel_release));
+        self.kernel_release = release.unwrap_or_else(|| {
+            self.guess(format!("The kernel is taken to be Linux {PINNED}; --kernel says which it was."));
+            format!("{PINNED}.0")
+        });
+        if Release::parse(&self.kernel_release).is_none() {
+            return Err(Error::Machine(format!(
+                "`{}` is no Linux that this program knows (5.0 to 7.x); say by --kernel which one comes nearest",
+                self.kernel_release
+            )));
+        }
+        self.machine = told.machine.clone().or_else(|| of_start(&start.machine)).unwrap_or_else(|| {
+            self.guess(format!("The machine is taken to be of the kind {MACHINE}."));
+            MACHINE.to_owned()
+        });
+        Ok(())
+    }
+
+    /// CPUs, pages and pageblocks.
+    fn measure(&mut self, said: &Said, told: &Told, start: &Facts, survey: &Survey) {
+        let of_start = |cpus: u16| (cpus > 0).then_some(cpus);
+        let told_cpus = told.cpus.and_then(|cpus| u16::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
+        let cpus = said.cpus.or(told_cpus).or_else(|| of_start(start.cpus));
+        self.cpus = cpus.unwrap_or_else(|| {
+            self.guess(format!(
+                "The machine is taken to have {} CPUs, the last of which fired an event; --cpus says how many it had.",
+                survey.cpus
+            ));
+            survey.cpus
+        });
+        self.cpus = self.cpus.max(survey.cpus);
+        let told_size = told.page_size.filter(|size| size.is_power_of_two());
+        self.page_size = told_size.or((start.page_size > 0).then_some(start.page_size)).unwrap_or_else(|| {
+            self.guess(format!("Pages are taken to have {PAGE_SIZE} bytes."));
+            PAGE_SIZE
+        });
+        self.pageblock_order = if start.pageblock_order > 0 {
+            start.pageblock_order
+        } else {
+            if said.pagetypeinfo.is_none() {
+                self.guess(format!(
+                    "Pageblocks are taken to be of order {PAGEBLOCK_ORDER}; --pagetypeinfo says what they were."
+                ));
+            }
+            PAGEBLOCK_ORDER
+        };
+    }
+
+    /// Where memory lies.
+    fn find_memory(&mut self, said: &Said, told: &Told, start: &Facts, survey: &Survey) -> Result<(), Error> {
+        let page_size = self.page_size;
+        self.ram = if let Some(path) = &said.iomem {
+            parsed(path, |text| parse_iomem(text, page_size))?
+        } else if !start.ram.is_empty() {
+            start.ram.clone()
+        } else if let Some(zones) = &self.zones {
+            zones.iter().map(|zone| (zone.start_pfn, zone.start_pfn + zone.spanned)).collect()
+        } else {
+            self.guessed_memory(said, told, survey)?
+        };
+        self.ram.sort_unstable();
+        Ok(())
+    }
+
+    /// As much memory as was said, told, or named by events.
+    fn guessed_memory(&mut self, said: &Said, told: &Told, survey: &Survey) -> Result<Vec<(u64, u64)>, Error> {
+        let pages = |bytes: u64| bytes / u64::from(self.page_size);
+        let known = said.memory.or(told.memory).map(pages);
+        let ram = laid_out(known.unwrap_or(0).next_multiple_of(SECTION), survey.frames, survey.frames_low);
+        let all: u64 = ram.iter().map(|(start, end)| end - start).sum();
+        let mib = |pages: u64| (pages * u64::from(self.page_size)) >> 20;
+        if let Some(said) = said.memory.map(pages).filter(|said| said + SECTION < all) {
+            return Err(Error::Machine(format!(
+                "--memory says {} MiB, but events name frames of a machine with {} MiB at least; give it more",
+                mib(said),
+                mib(all)
+            )));
+        }
+        let how = match (said.memory, told.memory) {
+            (Some(_), _) => "as was said",
+            (_, Some(_)) => "as the file says",
+            _ => "as far as events name frames; --memory says how much there was",
+        };
+        let holes = if ram.len() > 1 { ", but for a hole below 4 GiB" } else { "" };
+        self.guess(format!("Memory is taken to be {} MiB without holes{holes}: {how}.", mib(all)));
+        Ok(ram)
+    }
+
+    /// One more than the last frame, in whole pageblocks.
+    pub fn frames(&self) -> u64 {
+        let end = self.ram.iter().map(|&(_, end)| end).max().unwrap_or(0);
+        end.next_multiple_of(1 << self.pageblock_order)
+    }
+
+    /// Pages of memory between two frames.
+    pub fn pages_in(&self, first: u64, end: u64) -> u64 {
+        self.ram.iter().map(|&(from, to)| to.min(end).saturating_sub(from.max(first))).sum()
+    }
+}
+
+/// Where so many pages lie on a machine whose events name frames so far up, and so far up below 4 GiB.
+fn laid_out(pages: u64, frames: u64, frames_low: u64) -> Vec<(u64, u64)> {
+    let (frames, frames_low) = (frames.next_multiple_of(SECTION), frames_low.next_multiple_of(SECTION));
+    if frames <= FRAMES_LOW && pages <= RAM_LOW {
+        return vec![(0, frames.max(pages))];
+    }
+    let low = RAM_LOW.max(frames_low).min(FRAMES_LOW);
+    let high = (FRAMES_LOW + pages.saturating_sub(low)).max(frames);
+    if low == FRAMES_LOW {
+        return vec![(0, high)];
+    }
+    if high <= FRAMES_LOW {
+        return vec![(0, low)];
+    }
+    vec![(0, low), (FRAMES_LOW, high)]
+}
+
+/// A text of `/proc` that the user names.
+fn parsed<T, E: std::fmt::Display>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Error> {
+    let bytes = fs::read(path).map_err(Error::read(path))?;
+    parse(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Start {
+        path: path.to_path_buf(),
+        reason: format!("is not what it should be: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 18;
+
+    #[test]
+    fn memory_lies_as_on_a_usual_machine() {
+        assert_eq!(laid_out(GIB, 1000, 1000), [(0, GIB)], "what is said");
+        assert_eq!(laid_out(0, GIB - 1, GIB - 1), [(0, GIB)], "what events name");
+        assert_eq!(laid_out(8 * GIB, 5, 5), [(0, 3 * GIB), (4 * GIB, 9 * GIB)]);
+        assert_eq!(laid_out(8 * GIB, 12 * GIB, 5), [(0, 3 * GIB), (4 * GIB, 12 * GIB)], "events know better");
+        assert_eq!(laid_out(8 * GIB, 5, 4 * GIB - 1), [(0, 8 * GIB)], "no hole where events name frames");
+        assert_eq!(laid_out(0, 4 * GIB - SECTION, 4 * GIB - SECTION), [(0, 4 * GIB - SECTION)]);
+    }
+}

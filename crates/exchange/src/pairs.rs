@@ -1,0 +1,88 @@
+//! Allocations and frees that belong together, and those that have no partner in the file.
+//!
+//! Frees of pages that were allocated before the file begins are in every file. An allocation of a page that is in use,
+//! or a free of one that is free, says that an event between the two is missing. Two bits a frame.
+
+use freehold_trace::event::{Kind, Row};
+
+/// What is known of frames, and how often events fit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pairs {
+    /// Of 64 frames each, those in use and those that are free, by events of this file.
+    states: Vec<[u64; 2]>,
+    /// Frees of pages that this file has seen allocated.
+    pub paired: u64,
+    /// Frees of pages of which the file says nothing before: they were allocated before it begins.
+    pub from_before: u64,
+    /// Allocations of pages that were in use.
+    pub in_use_already: u64,
+    /// Frees of pages that were free.
+    pub free_already: u64,
+}
+
+const USED: usize = 0;
+const FREE: usize = 1;
+
+impl Pairs {
+    /// Takes a row that names a page.
+    #[inline]
+    pub fn observe(&mut self, row: &Row) {
+        let became = match row.kind {
+            Kind::Alloc => USED,
+            Kind::Free => FREE,
+            _ => return,
+        };
+        let end = row.pfn + (1 << row.order);
+        let words = end.div_ceil(64) as usize;
+        if self.states.len() < words {
+            self.states.resize(words + words / 8, [0; 2]);
+        }
+        let [used, free] = self.states[(row.pfn / 64) as usize].map(|word| word >> (row.pfn % 64) & 1 == 1);
+        match became {
+            USED => self.in_use_already += u64::from(used),
+            _ => {
+                self.paired += u64::from(used);
+                self.free_already += u64::from(free);
+                self.from_before += u64::from(!used && !free);
+            }
+        }
+        self.set(row.pfn, end, became);
+    }
+
+    #[inline]
+    fn set(&mut self, mut pfn: u64, end: u64, state: usize) {
+        while pfn < end {
+            let word_end = (pfn | 63) + 1;
+            let bits = word_end.min(end) - pfn;
+            let mask = (u64::MAX >> (64 - bits)) << (pfn % 64);
+            let word = &mut self.states[(pfn / 64) as usize];
+            word[state] |= mask;
+            word[1 - state] &= !mask;
+            pfn = word_end;
+        }
+    }
+
+    /// Pages that the file has seen allocated and not freed.
+    pub fn kept(&self) -> u64 {
+        self.states.iter().map(|word| u64::from(word[USED].count_ones())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_without_a_partner_are_told_apart() {
+        let mut pairs = Pairs::default();
+        let mut event = |kind, pfn, order| pairs.observe(&Row { pfn, order, ..Row::new(kind) });
+        event(Kind::Alloc, 60, 3);
+        event(Kind::Free, 64, 0);
+        event(Kind::Free, 64, 0);
+        event(Kind::Free, 1000, 9);
+        event(Kind::Alloc, 60, 0);
+        event(Kind::PcpuDrain, 60, 0);
+        assert_eq!((pairs.paired, pairs.from_before, pairs.in_use_already, pairs.free_already), (1, 1, 1, 1));
+        assert_eq!(pairs.kept(), 7);
+    }
+}

@@ -1,0 +1,232 @@
+//! What stands between a file and the crate that reads it.
+//!
+//! That crate reserves the memory that a size in the file asks for, and reads on where a record says. So sizes are held
+//! against what is there first: sections lie in the file, counts fit their sections, and records follow one another to
+//! the end of the data.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::FORMAT;
+use crate::bytes::Cursor;
+use crate::error::Error;
+
+/// How a file is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// With sections, as `perf record -o FILE` writes it.
+    File,
+    /// As a stream, as `perf record -o -` does.
+    Pipe,
+}
+
+/// Why a file is not handed on.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Read(io::Error),
+    /// What is wrong, as a clause.
+    Is(&'static str),
+}
+
+impl Broken {
+    pub fn into_error(self, path: &Path) -> Error {
+        match self {
+            Broken::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Broken::Is("it ends in the middle").into_error(path)
+            }
+            Broken::Read(error) => Error::read(path)(error),
+            Broken::Is(reason) => {
+                Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason: reason.to_owned() }
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Broken {
+        Broken::Read(error)
+    }
+}
+
+/// Bytes of the header of a file, and of a stream.
+const FILE_HEADER: u64 = 104;
+const PIPE_HEADER: u64 = 16;
+/// Bytes of a record's header.
+pub(super) const RECORD_HEADER: u16 = 8;
+/// The feature that lists events, and those by which files of Android's simpleperf are known. linux:
+/// tools/perf/util/header.h:HEADER_EVENT_DESC
+const EVENT_DESC: u32 = 12;
+const SIMPLEPERF: std::ops::RangeInclusive<u32> = 128..=131;
+/// Records that have bytes after them. linux: tools/lib/perf/include/perf/event.h
+pub(super) const TRACING_DATA: u32 = 66;
+pub(super) const AUXTRACE: u32 = 71;
+/// Bytes of the smallest and of any sensible description of an event.
+const ATTR_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
+
+/// A part of the file.
+#[derive(Clone, Copy)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+impl Section {
+    fn read(cursor: &mut Cursor<'_>) -> Option<Section> {
+        Some(Section { offset: cursor.u64()?, size: cursor.u64()? })
+    }
+
+    fn is_within(self, length: u64) -> bool {
+        self.offset.checked_add(self.size).is_some_and(|end| end <= length)
+    }
+}
+
+/// Looks at the sizes of a file, and leaves it at its beginning.
+pub(super) fn check(mut file: &File) -> Result<Mode, Broken> {
+    let length = file.seek(SeekFrom::End(0))?;
+    file.rewind()?;
+    let mut header = Vec::new();
+    file.take(FILE_HEADER).read_to_end(&mut header)?;
+    let cursor = &mut Cursor::new(&header);
+    if cursor.take(8) == Some(super::MAGICS[1]) {
+        return Err(Broken::Is("it is of a machine of the other order of bytes; import it on such a machine"));
+    }
+    match cursor.u64() {
+        Some(PIPE_HEADER) => Ok(Mode::Pipe),
+        Some(FILE_HEADER) => {
+            check_sections(file, cursor, length).ok_or(Broken::Is("a section is not where its header says"))??;
+            file.rewind()?;
+            Ok(Mode::File)
+        }
+        _ => Err(Broken::Is("its header has a size that no perf writes")),
+    }
+}
+
+/// Looks at sections; `None` if one reaches beyond the end.
+fn check_sections(file: &File, cursor: &mut Cursor<'_>, length: u64) -> Option<Result<(), Broken>> {
+    let attr_size = cursor.u64()?;
+    let [attrs, data, types] = [Section::read(cursor)?, Section::read(cursor)?, Section::read(cursor)?];
+    let features: Vec<u64> = (0..4).map(|_| cursor.u64()).collect::<Option<_>>()?;
+    let has = |feature: u32| features[feature as usize / 64] >> (feature % 64) & 1 == 1;
+    let inside = |section: Section| section.is_within(length).then_some(());
+    if data.size == 0 {
+        return Some(Err(Broken::Is("it has no data, as when perf is killed before it ends")));
+    }
+    if SIMPLEPERF.clone().any(has) {
+        return Some(Err(Broken::Is("it was made by simpleperf, and not by perf")));
+    }
+    if types.size != 0 || !ATTR_BYTES.contains(&attr_size) {
+        return Some(Err(Broken::Is("it is laid out as no perf since Linux 3.0 does it")));
+    }
+    inside(attrs)?;
+    inside(data)?;
+    Some(check_contents(file, data, (0..256).filter(|feature| has(*feature)).collect(), length))
+}
+
+/// Looks at the parts after the data, and at the data.
+fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u64) -> Result<(), Broken> {
+    const OUTSIDE: Broken = Broken::Is("a section is not where its header says");
+    file.seek(SeekFrom::Start(data.offset + data.size))?;
+    let mut table = Vec::new();
+    file.take(16 * features.len() as u64).read_to_end(&mut table)?;
+    let cursor = &mut Cursor::new(&table);
+    let mut sizes: u64 = 0;
+    for feature in features {
+        let section = Section::read(cursor).filter(|section| section.is_within(length)).ok_or(OUTSIDE)?;
+        sizes = sizes.saturating_add(section.size);
+        // All of them are read into memory.
+        if sizes > length {
+            return Err(Broken::Is("its sections overlap"));
+        }
+        if feature == EVENT_DESC {
+            file.seek(SeekFrom::Start(section.offset))?;
+            let mut events = Vec::new();
+            file.take(section.size).read_to_end(&mut events)?;
+            check_events(&events).ok_or(Broken::Is("its list of events is not as long as it says"))?;
+        }
+    }
+    file.seek(SeekFrom::Start(data.offset))?;
+    check_records(BufReader::with_capacity(super::BUFFER, file.take(data.size)), data.size)
+}
+
+/// The list of events: as many as it says, each with as many numbers as it says.
+pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
+    let cursor = &mut Cursor::new(bytes);
+    let events = cursor.u32()?;
+    let attr_size = u64::from(cursor.u32()?);
+    let fits = ATTR_BYTES.contains(&attr_size) && u64::from(events).checked_mul(attr_size)? <= bytes.len() as u64;
+    fits.then_some(())?;
+    for _ in 0..events {
+        let attr = cursor.take(attr_size)?;
+        // The size that it says of itself is that of the list.
+        let own = u32::from_ne_bytes(*attr.get(4..)?.first_chunk()?);
+        (u64::from(own) <= attr_size).then_some(())?;
+        let numbers = u64::from(cursor.u32()?);
+        let name = cursor.u32()?;
+        cursor.take(name.into())?;
+        cursor.take(numbers.checked_mul(8)?)?;
+    }
+    Some(())
+}
+
+/// Records follow one another to the end.
+fn check_records(mut data: impl Read, size: u64) -> Result<(), Broken> {
+    let mut left = size;
+    let mut buffer = Vec::new();
+    while left > 0 {
+        let mut header = [0; RECORD_HEADER as usize];
+        data.read_exact(&mut header)?;
+        let [a, b, c, d, _, _, low, high] = header;
+        let (kind, length) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([low, high]));
+        if length < RECORD_HEADER || u64::from(length) > left {
+            return Err(Broken::Is("a record is longer than the data, or shorter than a record can be"));
+        }
+        buffer.resize(usize::from(length - RECORD_HEADER), 0);
+        data.read_exact(&mut buffer)?;
+        left -= u64::from(length);
+        if kind == AUXTRACE {
+            let after = buffer.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+            left = left.checked_sub(after).ok_or(Broken::Is("a record is longer than the data"))?;
+            io::copy(&mut data.by_ref().take(after), &mut io::sink())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list of one event with this many numbers, of which two are there.
+    fn list(events: u32, attr_size: u32, numbers: u32) -> Vec<u8> {
+        let mut bytes = [events.to_ne_bytes(), attr_size.to_ne_bytes()].concat();
+        let mut attr = vec![0; 128];
+        attr[4..8].copy_from_slice(&128_u32.to_ne_bytes());
+        bytes.extend(attr);
+        bytes.extend(numbers.to_ne_bytes());
+        bytes.extend(4_u32.to_ne_bytes());
+        bytes.extend(b"abc\0");
+        bytes.extend([0; 16]);
+        bytes
+    }
+
+    #[test]
+    fn a_list_of_events_is_as_long_as_it_says() {
+        assert_eq!(check_events(&list(1, 128, 2)), Some(()));
+        for bad in [list(1, 128, 3), list(2, 128, 2), list(1, 8, 2), list(u32::MAX, 128, 2), list(1, 64, 2)] {
+            assert_eq!(check_events(&bad), None);
+        }
+    }
+
+    #[test]
+    fn records_fill_the_data() {
+        let record = |kind: u32, length: u16, body: &[u8]| {
+            [&kind.to_ne_bytes()[..], &[0, 0], &length.to_ne_bytes(), body].concat()
+        };
+        let check = |bytes: &[u8]| check_records(bytes, bytes.len() as u64).is_ok();
+        assert!(check(&[record(9, 12, b"abcd"), record(2, 8, b"")].concat()));
+        assert!(!check(&record(9, 13, b"abcd")) && !check(&record(9, 7, b"")) && !check(&record(9, 12, b"abcd")[..11]));
+        let after = |size: u64| [record(AUXTRACE, 16, &size.to_ne_bytes()), vec![0; 4]].concat();
+        assert!(check(&after(4)) && !check(&after(5)) && !check(&after(u64::MAX)));
+    }
+}

@@ -1,0 +1,180 @@
+//! `perf.data`, as `perf record` writes it to a file or into a pipe.
+//!
+//! ```text
+//! guard    refuses what the crate that reads these files would take at its word
+//! pipe     takes out of a stream what that crate does not know
+//! sample   what is asked of a sample
+//! ```
+//!
+//! The crate `linux-perf-data` knows the file, sorts records by time and unpacks compressed ones. What an event says is
+//! read by the formats in the file's own tracing data. linux: tools/perf/Documentation/perf.data-file-format.txt
+
+mod guard;
+mod pipe;
+mod sample;
+
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use linux_perf_data::linux_perf_event_reader::{EventRecord, RawEventRecord, RecordType, SampleFormat};
+use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord, PerfRecordIter};
+
+use crate::error::Error;
+use crate::input::Input;
+use crate::item::{Item, Sink, Told};
+use crate::records::Records;
+use crate::tracing::Tracing;
+use guard::Mode;
+
+pub(crate) const FORMAT: &str = "perf.data";
+
+/// Beginnings of such files, of machines of either order of bytes.
+pub(crate) const MAGICS: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
+
+/// Bytes that are read at a time.
+const BUFFER: usize = 1 << 20;
+
+/// Reads a file to its end.
+///
+/// # Errors
+/// When it cannot be read, is not of this machine's order of bytes, or was made otherwise than by `perf record`.
+pub(crate) fn read(path: &Path, file: Input, sink: Sink<'_>) -> Result<Told, Error> {
+    let damaged = |reason: String| Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason };
+    match guard::check(file.file()).map_err(|broken| broken.into_error(path))? {
+        Mode::File => {
+            let reader = PerfFileReader::parse_file(BufReader::with_capacity(BUFFER, file));
+            let PerfFileReader { perf_file, record_iter } = reader.map_err(|error| damaged(error.to_string()))?;
+            let tracing = perf_file.feature_section_data(Feature::TRACING_DATA).and_then(Tracing::parse);
+            Reading { path, perf: perf_file, tracing }.run(record_iter, sink)
+        }
+        Mode::Pipe => {
+            let mut file = file;
+            file.rewind().map_err(Error::read(path))?;
+            let stream = pipe::Stream::new(BufReader::with_capacity(BUFFER, file));
+            let tracing = stream.tracing();
+            let reader = PerfFileReader::parse_pipe(stream).map_err(|error| damaged(error.to_string()))?;
+            let PerfFileReader { perf_file, record_iter } = reader;
+            let tracing = Tracing::parse(&tracing.borrow());
+            Reading { path, perf: perf_file, tracing }.run(record_iter, sink)
+        }
+    }
+}
+
+/// A file whose beginning was read.
+struct Reading<'f> {
+    path: &'f Path,
+    perf: PerfFile,
+    tracing: Option<Tracing>,
+}
+
+impl Reading<'_> {
+    fn run<R: Read>(mut self, mut records: PerfRecordIter<R>, sink: Sink<'_>) -> Result<Told, Error> {
+        let formats: Vec<SampleFormat> =
+            self.perf.event_attributes().iter().map(|event| event.attr.sample_format).collect();
+        self.expect_times(&formats)?;
+        let tracing = self.tracing.take().ok_or_else(|| {
+            self.damaged("it has no formats of events, so no tracepoint was recorded; record with -e 'kmem:*'")
+        })?;
+        let mut decoded = Records::new(&tracing);
+        let mut lost = Lost::default();
+        loop {
+            let record = records.next_record(&mut self.perf).map_err(|error| self.damaged(&error.to_string()))?;
+            let Some(record) = record else { break };
+            if let PerfFileRecord::EventRecord { attr_index, record } = record {
+                let format = formats.get(attr_index).copied().unwrap_or(SampleFormat::empty());
+                if let Some(item) = item(&record, format, &mut decoded, &mut lost) {
+                    sink(item)?;
+                }
+            }
+        }
+        if lost.all() > 0 {
+            sink(Item::Lost(lost.all()))?;
+        }
+        Ok(self.told(&tracing, decoded, &lost))
+    }
+
+    /// Whether the file says of each event when and where it happened.
+    fn expect_times(&self, formats: &[SampleFormat]) -> Result<(), Error> {
+        let wanted = SampleFormat::TIME | SampleFormat::RAW;
+        match formats.iter().any(|format| format.contains(wanted)) {
+            true => Ok(()),
+            false => Err(self.damaged("its events have neither times nor contents; record with -e 'kmem:*'")),
+        }
+    }
+
+    fn damaged(&self, reason: &str) -> Error {
+        Error::Damaged { path: self.path.to_path_buf(), format: FORMAT, reason: reason.to_owned() }
+    }
+
+    fn told(&self, tracing: &Tracing, decoded: Records, lost: &Lost) -> Told {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let mut notes = decoded.notes.clone();
+        if let Some(version) = self.perf.perf_version().ok().flatten() {
+            notes.push(format!("recorded by perf {version}"));
+        }
+        if lost.samples > 0 {
+            notes.push(format!("{} of the lost events are told by LOST_SAMPLES records", lost.samples));
+        }
+        Told {
+            kernel_release: text(self.perf.os_release().ok().flatten()),
+            machine: text(self.perf.arch().ok().flatten()),
+            page_size: Some(tracing.page_size),
+            cpus: self.perf.nr_cpus().ok().flatten().map(|cpus| cpus.nr_cpus_online),
+            memory: self.perf.total_mem().ok().flatten().and_then(|kib| kib.checked_mul(1024)),
+            gfp_names: decoded.gfp_names.clone(),
+            enabled: self.perf.event_attributes().iter().map(|event| event.name().map(str::to_owned)).collect(),
+            passed: decoded.passed(),
+            notes,
+        }
+    }
+}
+
+/// Events that the kernel had no room for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    /// As LOST records say.
+    events: u64,
+    /// As LOST_SAMPLES records say.
+    samples: u64,
+}
+
+impl Lost {
+    fn all(self) -> u64 {
+        self.events.saturating_add(self.samples)
+    }
+}
+
+/// What a record says.
+fn item(record: &RawEventRecord<'_>, format: SampleFormat, decoded: &mut Records, lost: &mut Lost) -> Option<Item> {
+    match record.record_type {
+        RecordType::SAMPLE => {
+            let data = record.data.as_slice();
+            let sample = sample::read(&data, format)?;
+            decoded.item(sample.time, sample.raw, sample.cpu)
+        }
+        RecordType::LOST => {
+            if let Ok(EventRecord::Lost(told)) = record.parse() {
+                lost.events = lost.events.saturating_add(told.count);
+            }
+            None
+        }
+        RecordType::LOST_SAMPLES => {
+            let data = record.data.as_slice();
+            let count = data.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            lost.samples = lost.samples.saturating_add(count);
+            None
+        }
+        RecordType::COMM => match record.parse() {
+            Ok(EventRecord::Comm(comm)) => {
+                let name = String::from_utf8_lossy(&comm.name.as_slice()).into_owned();
+                Some(Item::Named { pid: comm.tid.cast_unsigned(), name })
+            }
+            _ => None,
+        },
+        RecordType::FORK => match record.parse() {
+            Ok(EventRecord::Fork(fork)) => Some(Item::Born { pid: fork.tid.cast_unsigned(), name: String::new() }),
+            _ => None,
+        },
+        _ => None,
+    }
+}

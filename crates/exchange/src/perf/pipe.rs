@@ -1,0 +1,139 @@
+//! A stream of perf without what the crate that reads it does not know.
+//!
+//! In a pipe, the formats of events follow a record whose size they are not part of, and so do the bytes of hardware
+//! traces. The former are set apart here, the latter dropped; records of which the sizes cannot be true end the stream.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use super::guard::{self, AUXTRACE, RECORD_HEADER, TRACING_DATA};
+
+/// Bytes before the first record.
+const OPENING: usize = 16;
+/// The record that has a feature in it. linux: tools/lib/perf/include/perf/event.h
+const HEADER_FEATURE: u32 = 80;
+/// The feature that lists events.
+const EVENT_DESC: u64 = 12;
+/// Bytes of formats that are taken: real ones have a few MiB.
+const TRACING_MAX: u64 = 256 << 20;
+
+/// Where a stream is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Opening,
+    Records,
+    End,
+}
+
+/// The stream.
+pub(super) struct Stream<R> {
+    input: R,
+    place: Place,
+    /// What is handed on at the moment, and how much of it is gone.
+    record: Vec<u8>,
+    gone: usize,
+    tracing: Rc<RefCell<Vec<u8>>>,
+}
+
+impl<R: Read> Stream<R> {
+    pub fn new(input: R) -> Stream<R> {
+        Stream { input, place: Place::Opening, record: Vec::new(), gone: 0, tracing: Rc::default() }
+    }
+
+    /// Where the formats of events are when they were met.
+    pub fn tracing(&self) -> Rc<RefCell<Vec<u8>>> {
+        Rc::clone(&self.tracing)
+    }
+
+    /// Gets what is handed on next.
+    fn advance(&mut self) -> io::Result<()> {
+        self.gone = 0;
+        self.record.clear();
+        match self.place {
+            Place::Opening => {
+                self.place = Place::Records;
+                self.record.resize(OPENING, 0);
+                self.input.read_exact(&mut self.record)
+            }
+            Place::Records => self.next_record(),
+            Place::End => Ok(()),
+        }
+    }
+
+    /// Gets the next record that is handed on.
+    fn next_record(&mut self) -> io::Result<()> {
+        loop {
+            let mut header = [0; RECORD_HEADER as usize];
+            if !fill(&mut self.input, &mut header)? {
+                self.place = Place::End;
+                self.record.clear();
+                return Ok(());
+            }
+            let [a, b, c, d, _, _, low, high] = header;
+            let (kind, length) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([low, high]));
+            if length < RECORD_HEADER {
+                return Err(invalid("a record is shorter than a record can be"));
+            }
+            self.record.clear();
+            self.record.extend(header);
+            self.record.resize(usize::from(length), 0);
+            self.input.read_exact(&mut self.record[usize::from(RECORD_HEADER)..])?;
+            if !self.keep_apart(kind)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a record is not to be handed on. What follows it is read then.
+    fn keep_apart(&mut self, kind: u32) -> io::Result<bool> {
+        let body = &self.record[usize::from(RECORD_HEADER)..];
+        match kind {
+            TRACING_DATA => {
+                let size = body.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes)).into();
+                let mut tracing = self.tracing.borrow_mut();
+                tracing.clear();
+                let read = self.input.by_ref().take(u64::min(size, TRACING_MAX)).read_to_end(&mut tracing)?;
+                if read as u64 == size { Ok(true) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+            }
+            AUXTRACE => {
+                let size = body.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+                io::copy(&mut self.input.by_ref().take(size), &mut io::sink())?;
+                Ok(true)
+            }
+            HEADER_FEATURE => {
+                let feature = body.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+                let is_list = feature.is_some_and(|feature| feature & 0xffff_ffff == EVENT_DESC);
+                match is_list && guard::check_events(&body[8..]).is_none() {
+                    true => Err(invalid("its list of events is not as long as it says")),
+                    false => Ok(false),
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Fills the buffer; false if nothing is left, or less than that.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match input.read_exact(buffer) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+fn invalid(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+impl<R: Read> Read for Stream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.gone == self.record.len() {
+            self.advance()?;
+        }
+        let count = buffer.len().min(self.record.len() - self.gone);
+        buffer[..count].copy_from_slice(&self.record[self.gone..self.gone + count]);
+        self.gone += count;
+        Ok(count)
+    }
+}

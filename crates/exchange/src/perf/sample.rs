@@ -1,0 +1,70 @@
+//! What is asked of a sample: when and where an event happened, and its record.
+//!
+//! Fields stand one after the other, each only if the event was opened with it. What follows the record is not looked
+//! at. linux: include/uapi/linux/perf_event.h:PERF_RECORD_SAMPLE
+
+use linux_perf_data::linux_perf_event_reader::SampleFormat;
+
+use crate::bytes::Cursor;
+
+/// A sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sample<'a> {
+    pub time: u64,
+    pub cpu: u16,
+    /// The record, as the event's format describes it.
+    pub raw: &'a [u8],
+}
+
+/// Reads a sample; `None` if it breaks off, or was opened without time or contents, or with counters.
+pub(super) fn read(data: &[u8], format: SampleFormat) -> Option<Sample<'_>> {
+    let cursor = &mut Cursor::new(data);
+    let mut word = |field| format.contains(field).then(|| cursor.u64());
+    let skip = |word: Option<Option<u64>>| word.is_none_or(|word| word.is_some()).then_some(());
+    skip(word(SampleFormat::IDENTIFIER))?;
+    skip(word(SampleFormat::IP))?;
+    skip(word(SampleFormat::TID))?;
+    let time = word(SampleFormat::TIME)??;
+    skip(word(SampleFormat::ADDR))?;
+    skip(word(SampleFormat::ID))?;
+    skip(word(SampleFormat::STREAM_ID))?;
+    let cpu = match word(SampleFormat::CPU) {
+        Some(cpu) => cpu? as u32,
+        None => 0,
+    };
+    skip(word(SampleFormat::PERIOD))?;
+    if format.contains(SampleFormat::READ) {
+        return None;
+    }
+    if format.contains(SampleFormat::CALLCHAIN) {
+        let calls = cursor.u64()?;
+        cursor.take(calls.checked_mul(8)?)?;
+    }
+    if !format.contains(SampleFormat::RAW) {
+        return None;
+    }
+    let size = cursor.u32()?;
+    Some(Sample { time, cpu: u16::try_from(cpu).ok()?, raw: cursor.take(size.into())? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_where_the_format_says() {
+        let format = SampleFormat::TIME | SampleFormat::CPU | SampleFormat::CALLCHAIN | SampleFormat::RAW;
+        let mut data = Vec::new();
+        for word in [77_u64, 3, 2, 0xaa, 0xbb] {
+            data.extend(word.to_ne_bytes());
+        }
+        data.extend(3_u32.to_ne_bytes());
+        data.extend(b"abcd");
+        assert_eq!(read(&data, format), Some(Sample { time: 77, cpu: 3, raw: b"abc" }));
+        assert_eq!(read(&data[..data.len() - 2], format), None);
+        assert_eq!(read(&data, format - SampleFormat::TIME), None);
+        assert_eq!(read(&data, format | SampleFormat::READ), None);
+        data[16..24].fill(0xff);
+        assert_eq!(read(&data, format), None, "a call chain is no longer than its record");
+    }
+}

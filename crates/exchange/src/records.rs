@@ -1,0 +1,87 @@
+//! Records of the kernel's events as perf and trace-cmd both keep them: raw bytes, laid out as the file's own formats
+//! say.
+
+use std::collections::BTreeMap;
+
+use freehold_trace::decode::Decoder;
+use freehold_trace::event::migratetype;
+use freehold_trace::gfp::{self, GfpMap};
+use freehold_trace::ring::RawEvent;
+
+use crate::item::{Item, NameEvent};
+use crate::tracing::Tracing;
+
+/// The event whose format lists the GFP flags.
+const ALLOC: (&str, &str) = ("kmem", "mm_page_alloc");
+
+/// The numbering of a kernel with CMA, which is what distributions build. linux: include/linux/mmzone.h:migratetype
+pub(crate) const MIGRATETYPES: [i8; 6] = [
+    migratetype::UNMOVABLE,
+    migratetype::MOVABLE,
+    migratetype::RECLAIMABLE,
+    migratetype::HIGHATOMIC,
+    migratetype::CMA,
+    migratetype::ISOLATE,
+];
+
+/// Makes items of records, and counts what none is made of.
+#[derive(Debug)]
+pub(crate) struct Records {
+    rows: Decoder,
+    names: Vec<(u16, NameEvent)>,
+    /// Of each event by its number: its name, and how many were passed over.
+    passed: Vec<(String, u64)>,
+    /// The kernel's GFP flags.
+    pub gfp_names: BTreeMap<String, u64>,
+    /// What the formats lack, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Records {
+    /// For the events of this kernel.
+    pub fn new(tracing: &Tracing) -> Records {
+        let gfp_names =
+            tracing.format(ALLOC.0, ALLOC.1).map(|format| gfp::parse_names(format.print_format())).unwrap_or_default();
+        let rows = Decoder::new(GfpMap::new(&gfp_names), MIGRATETYPES.to_vec());
+        let mut records = Records { rows, names: Vec::new(), passed: Vec::new(), gfp_names, notes: Vec::new() };
+        for (system, format) in &tracing.formats {
+            let id = usize::from(format.id);
+            if records.passed.len() <= id {
+                records.passed.resize(id + 1, (String::new(), 0));
+            }
+            records.passed[id].0 = format!("{system}:{}", format.name);
+            if let Err(error) = records.rows.add(format) {
+                records.notes.push(format!("{system}:{} was passed over: {error}", format.name));
+            }
+            records.names.extend(NameEvent::of(system, format).map(|event| (format.id, event)));
+        }
+        records
+    }
+
+    /// The item of a record that was made on `cpu`.
+    #[inline]
+    pub fn item(&mut self, time: u64, data: &[u8], cpu: u16) -> Option<Item> {
+        match self.rows.decode(&RawEvent { time, data }, cpu) {
+            Some(decoded) => Some(Item::Row { pid: decoded.pid, row: decoded.row }),
+            None => self.other(data),
+        }
+    }
+
+    #[cold]
+    fn other(&mut self, data: &[u8]) -> Option<Item> {
+        let id = Decoder::event_id(data)?;
+        let naming = self.names.iter().find(|(of, _)| *of == id);
+        if let Some(item) = naming.and_then(|(_, event)| event.read(data)) {
+            return Some(item);
+        }
+        if let Some((_, count)) = self.passed.get_mut(usize::from(id)) {
+            *count += 1;
+        }
+        None
+    }
+
+    /// How many of which event were passed over.
+    pub fn passed(self) -> BTreeMap<String, u64> {
+        self.passed.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+}

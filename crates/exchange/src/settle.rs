@@ -1,0 +1,240 @@
+//! The start state: what is known of memory, put right by the first event on each frame.
+//!
+//! The events go before everything else, because they are of the very machine and moment. What is left over is as a
+//! file shows it, or as chance has drawn it. Where no event tells of blocks that leave the free lists, because nobody
+//! recorded it, blocks that are handed out first are taken to come from there, and not from per-CPU lists.
+
+use std::convert::Infallible;
+
+use freehold_trace::event::{Kind, Row};
+use freehold_trace::facts::{TypeFacts, ZoneFacts};
+use freehold_trace::procfs::PageTypeInfo;
+use freehold_trace::snapshot::{Moment, flag};
+use freehold_trace::state::{FirstEvents, Frames, StateRows, Votes, ZonesAt};
+
+use crate::machine::Machine;
+use crate::records::MIGRATETYPES;
+use crate::start::Known;
+
+/// Orders of free blocks where nobody says how many there are. linux: include/linux/mmzone.h:NR_PAGE_ORDERS
+const ORDERS: usize = 11;
+
+/// Whether the file has events of blocks that leave the free lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departures {
+    /// It has.
+    Recorded,
+    /// Nobody recorded them.
+    Missing,
+}
+
+/// The start of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    pub rows: Vec<Row>,
+    pub zones: Vec<ZoneFacts>,
+    pub types: Vec<TypeFacts>,
+    /// Pages whose first event says what they were, and of them those of which the file with the start says otherwise.
+    pub checked: u64,
+    pub contradicted: u64,
+}
+
+/// Settles the start. `zones` are those of the machine, with what lies in them as far as it is known. Cost: some ten
+/// nanoseconds a frame of the machine.
+pub(crate) fn settle(
+    known: Known,
+    zones: Vec<ZoneFacts>,
+    machine: &Machine,
+    first_events: &mut FirstEvents,
+    votes: &Votes,
+    departures: Departures,
+) -> Settled {
+    let order = machine.pageblock_order;
+    if departures == Departures::Missing {
+        let cached = std::mem::take(&mut first_events.cached);
+        first_events.taken.extend(cached.into_iter().map(|block| (block.pfn, block.order)));
+    }
+    let words = within(known.words, machine);
+    let (checked, contradicted) = contradictions(&words, first_events);
+    let mut frames = Frames::of_words(cleared(words, first_events), order);
+    for (pfn, order) in first_events.taken.clone() {
+        (pfn..pfn + (1 << order)).for_each(|pfn| frames.replace(pfn, flag::BUDDY));
+    }
+    let counted = machine.types.as_ref().map(|types| &types.types).or(Some(&known.facts.pagetypeinfo_start));
+    let types: Vec<TypeFacts> = counted.filter(|types| !types.is_empty()).cloned().unwrap_or_else(|| lists(&zones));
+    let has_orders = types.iter().any(|types| !types.free.is_empty());
+    let types = if has_orders { types } else { types.into_iter().map(with_orders).collect() };
+    let info = PageTypeInfo { pageblock_order: order, migratetypes: MIGRATETYPES.to_vec(), types };
+    let at = ZonesAt { zones, types: info };
+    let state = StateRows::of(Moment::Start, 0, frames, votes.first(), &at).preferring(&known.types);
+    let types = recounted(&at, &state);
+    let mut rows = Vec::new();
+    let Ok(()) = state.for_each(&first_events.cached, &first_events.allocated, |row| {
+        rows.push(row);
+        Ok::<(), Infallible>(())
+    });
+    let zones = at.zones.into_iter().map(|zone| ZoneFacts { free: free_in(&zone, &rows), ..zone }).collect();
+    Settled { rows, zones, types, checked, contradicted }
+}
+
+/// Free pages of a zone, by rows.
+fn free_in(zone: &ZoneFacts, rows: &[Row]) -> u64 {
+    let frames = zone.start_pfn..zone.start_pfn + zone.spanned;
+    let free = rows.iter().filter(|row| row.kind == Kind::StartFree && frames.contains(&row.pfn));
+    free.map(|row| 1 << row.order).sum()
+}
+
+/// The words of the machine's frames: none where there is no memory, and unknown where there is some of which nobody
+/// says anything.
+fn within(mut words: Vec<u64>, machine: &Machine) -> Vec<u64> {
+    let known = words.len();
+    words.resize(machine.frames() as usize, 0);
+    let all = words.len();
+    let mut next = 0;
+    for &(start, end) in &machine.ram {
+        let (start, end) = (start.min(all as u64) as usize, end.min(all as u64) as usize);
+        words[next.min(start)..start].fill(flag::NOPAGE);
+        // What a file does not show of memory that there is.
+        words[start..end.min(known).max(start)]
+            .iter_mut()
+            .filter(|word| **word == flag::NOPAGE)
+            .for_each(|word| *word = 0);
+        next = end.max(next);
+    }
+    words[next..].fill(flag::NOPAGE);
+    words
+}
+
+/// Pages that first events tell of, and those that were otherwise by their flags. Without flags a page may be anything.
+fn contradictions(words: &[u64], first_events: &FirstEvents) -> (u64, u64) {
+    let (mut checked, mut contradicted) = (0, 0);
+    let mut check = |pfn: u64, order: u8, is_as_told: fn(u64) -> bool| {
+        let first = (pfn as usize).min(words.len());
+        let shown = words[first..(first + (1 << order)).min(words.len())].iter().filter(|word| **word != 0);
+        shown.for_each(|&word| {
+            checked += 1;
+            contradicted += u64::from(!is_as_told(word));
+        });
+    };
+    let is_free = |word: u64| word & flag::BUDDY != 0;
+    first_events.taken.iter().for_each(|&(pfn, order)| check(pfn, order, is_free));
+    first_events.allocated.iter().for_each(|block| check(block.pfn, block.order, |word| word & flag::BUDDY == 0));
+    first_events.cached.iter().for_each(|block| check(block.pfn, block.order, |_| false));
+    (checked, contradicted)
+}
+
+/// The words without those of frames that events name. A compound page that loses one falls into single pages.
+fn cleared(mut words: Vec<u64>, first_events: &FirstEvents) -> Vec<u64> {
+    let mut next = 0;
+    while next < words.len() {
+        let head = words[next];
+        let is_head = head & flag::COMPOUND_HEAD != 0;
+        let tails = words[next + 1..].iter().take_while(|word| is_head && **word & flag::COMPOUND_TAIL != 0).count();
+        let block = next..next + 1 + tails;
+        if block.clone().any(|pfn| first_events.is_touched(pfn as u64)) {
+            for pfn in block.clone() {
+                words[pfn] = if first_events.is_touched(pfn as u64) { 0 } else { head & !flag::COMPOUND_HEAD };
+            }
+        }
+        next = block.end;
+    }
+    words
+}
+
+/// A list of pageblocks for each zone, of which nothing is known.
+fn lists(zones: &[ZoneFacts]) -> Vec<TypeFacts> {
+    zones.iter().map(|zone| TypeFacts { node: zone.node, zone: zone.name.clone(), ..TypeFacts::default() }).collect()
+}
+
+fn with_orders(types: TypeFacts) -> TypeFacts {
+    TypeFacts { free: vec![0; ORDERS], ..types }
+}
+
+/// How many pageblocks of each type each zone has now.
+fn recounted(at: &ZonesAt, state: &StateRows) -> Vec<TypeFacts> {
+    let orders = usize::from(at.order_max()) + 1;
+    let order = at.types.pageblock_order;
+    let of_zone = |zone: &ZoneFacts| {
+        let (first, end) = (zone.start_pfn >> order, (zone.start_pfn + zone.spanned).div_ceil(1 << order));
+        let counts = state.pageblocks().counts(first..end);
+        let types = MIGRATETYPES.into_iter().zip(counts);
+        let zone = (zone.node, zone.name.clone());
+        types.map(move |(migratetype, pageblocks)| TypeFacts {
+            node: zone.0,
+            zone: zone.1.clone(),
+            migratetype,
+            free: vec![0; orders],
+            pageblocks,
+        })
+    };
+    at.zones.iter().flat_map(of_zone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(end: u64) -> Machine {
+        Machine { pageblock_order: 3, ram: vec![(0, end)], ..Machine::default() }
+    }
+
+    fn settled(words: Vec<u64>, events: &[Row], departures: Departures) -> Settled {
+        let machine = machine(words.len() as u64);
+        let zone = ZoneFacts { spanned: words.len() as u64, present: 16, managed: 16, ..ZoneFacts::default() };
+        let mut first_events = FirstEvents::new(&[], 3);
+        first_events.reach(words.len());
+        let mut votes = Votes::new(3);
+        events.iter().for_each(|row| {
+            first_events.observe(row);
+            votes.observe(row);
+        });
+        let known = Known { words, types: vec![2; 4], ..Known::default() };
+        settle(known, vec![zone], &machine, &mut first_events, &votes, departures)
+    }
+
+    fn told(settled: &Settled) -> Vec<(Kind, u64, u8, i64)> {
+        settled.rows.iter().map(|row| (row.kind, row.pfn, row.order, row.args[0])).collect()
+    }
+
+    #[test]
+    fn events_go_before_what_is_shown() {
+        let mut words = vec![flag::BUDDY; 16];
+        words[8..12].fill(flag::COMPOUND_TAIL);
+        words[8] = flag::COMPOUND_HEAD | flag::LRU;
+        let event = |kind, pfn| Row { pfn, migratetype: 0, ..Row::new(kind) };
+        // One that was free by the file was in use, and one of the compound page was on a per-CPU list.
+        let events = [event(Kind::Free, 0), event(Kind::Alloc, 9), event(Kind::ZoneLocked, 4)];
+        let result = settled(words, &events, Departures::Recorded);
+        let expected = [
+            (Kind::StartPageblock, 0, 0, 1),
+            (Kind::StartPageblock, 8, 0, 2),
+            (Kind::StartUnknown, 9, 0, 1),
+            (Kind::StartAllocated, 0, 0, 1),
+            (Kind::StartFree, 1, 0, 0),
+            (Kind::StartFree, 2, 1, 0),
+            (Kind::StartFree, 4, 2, 0),
+            (Kind::StartAllocated, 8, 0, 1),
+            (Kind::StartAllocated, 10, 0, 2),
+            (Kind::StartFree, 12, 2, 0),
+        ];
+        assert_eq!(told(&result), expected);
+        assert_eq!((result.checked, result.contradicted), (3, 2));
+        assert_eq!(result.types.iter().map(|types| types.pageblocks).collect::<Vec<_>>(), [1, 0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn without_departures_what_is_handed_out_was_free() {
+        let event = Row { pfn: 3, ..Row::new(Kind::Alloc) };
+        let result = settled(vec![0; 16], &[event], Departures::Missing);
+        assert!(told(&result).contains(&(Kind::StartFree, 3, 0, 0)), "{:?}", told(&result));
+    }
+
+    #[test]
+    fn only_memory_has_words() {
+        let machine = Machine { ram: vec![(2, 4), (6, 9)], ..machine(0) };
+        let words = within(vec![flag::LRU, flag::LRU, flag::LRU, flag::NOPAGE, flag::LRU], &machine);
+        let none = flag::NOPAGE;
+        let rest = [none; 7];
+        assert_eq!(words, [&[none, none, flag::LRU, 0, none, none, 0, 0, 0][..], &rest].concat());
+    }
+}

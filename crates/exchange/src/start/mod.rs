@@ -1,0 +1,62 @@
+//! How memory lay when the events began: as somebody wrote it down, or as chance has drawn it.
+//!
+//! ```text
+//! snapshot    Freehold's own snapshots, and drawn memory, which has their form
+//! flags       a copy of /proc/kpageflags
+//! page_owner  a copy of /sys/kernel/debug/page_owner
+//! ```
+//!
+//! Each becomes a word of flags for each frame. The events go before all of them: a frame that an event names is what
+//! its first event says that it was.
+
+pub(crate) mod flags;
+pub(crate) mod page_owner;
+pub(crate) mod snapshot;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use freehold_trace::facts::Facts;
+
+use crate::error::Error;
+use crate::imported::StartKind;
+
+/// What is known of memory, apart from the events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// A word of flags for each frame.
+    pub words: Vec<u64>,
+    /// The type of each pageblock, or [`NO_MIGRATETYPE`](freehold_trace::event::NO_MIGRATETYPE).
+    pub types: Vec<i8>,
+    /// What is known of the machine; empty where nothing is.
+    pub facts: Facts,
+}
+
+/// How memory lay, as somebody wrote it down.
+pub(crate) struct Start {
+    pub kind: StartKind,
+    pub known: Known,
+}
+
+/// Bytes by which a file is known.
+const HEAD: u64 = 4096;
+
+impl Start {
+    /// Reads a file that says how memory lay. What it is, is told by its contents.
+    ///
+    /// # Errors
+    /// When it is no such file.
+    pub fn read(path: &Path) -> Result<Start, Error> {
+        let file = File::open(path).map_err(Error::read(path))?;
+        let mut head = Vec::new();
+        (&file).take(HEAD).read_to_end(&mut head).map_err(Error::read(path))?;
+        if head.starts_with(b"PAR1") {
+            return Ok(Start { kind: StartKind::Snapshot, known: snapshot::read(path)? });
+        }
+        if page_owner::is_page_owner(&head) {
+            return Ok(Start { kind: StartKind::PageOwner, known: page_owner::read(path)? });
+        }
+        Ok(Start { kind: StartKind::PageFlags, known: flags::read(path)? })
+    }
+}

@@ -1,0 +1,82 @@
+//! Who is who: a task is one life of a thread's number, and its name is the last one that it took.
+//!
+//! Unlike a recorder, an importer keeps all names: they stand in the file that it was given.
+
+use freehold_trace::facts::Task;
+use rustc_hash::FxHashMap;
+
+/// The idle task of each CPU.
+const IDLE: &str = "swapper";
+
+/// All tasks that fired an event, and names of others. Index 0 of the table is "no task".
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    /// Of each number, the index of the life that it has now.
+    current: FxHashMap<u32, u32>,
+    /// Names that numbers took before their first event.
+    named: FxHashMap<u32, String>,
+    table: Vec<Task>,
+}
+
+impl Tasks {
+    pub fn new() -> Tasks {
+        Tasks { table: vec![Task::default()], ..Tasks::default() }
+    }
+
+    /// The index of the task with this number now.
+    #[inline]
+    pub fn index(&mut self, pid: u32) -> u32 {
+        match self.current.get(&pid) {
+            Some(&index) => index,
+            None => self.begin(pid),
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, pid: u32) -> u32 {
+        let idle = || if pid == 0 { IDLE.to_owned() } else { String::new() };
+        let name = self.named.remove(&pid).unwrap_or_else(idle);
+        let index = self.table.len() as u32;
+        self.table.push(Task { pid, name });
+        self.current.insert(pid, index);
+        index
+    }
+
+    /// A task has this name from now on.
+    pub fn named(&mut self, pid: u32, name: String) {
+        match self.current.get(&pid) {
+            Some(&index) => self.table[index as usize].name = name,
+            None => drop(self.named.insert(pid, name)),
+        }
+    }
+
+    /// A task begins; without a name it has its parent's, which nobody may have said.
+    pub fn born(&mut self, pid: u32, name: String) {
+        self.current.remove(&pid);
+        if !name.is_empty() {
+            self.named.insert(pid, name);
+        }
+    }
+
+    /// The table as a recording keeps it.
+    pub fn into_table(self) -> Vec<Task> {
+        self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_task() {
+        let mut tasks = Tasks::new();
+        tasks.named(7, "sh".to_owned());
+        assert_eq!([tasks.index(7), tasks.index(0), tasks.index(7)], [1, 2, 1]);
+        tasks.named(7, "cc1".to_owned());
+        tasks.born(7, "make".to_owned());
+        assert_eq!(tasks.index(7), 3);
+        let names: Vec<String> = tasks.into_table().into_iter().map(|task| task.name).collect();
+        assert_eq!(names, ["", "cc1", "swapper", "make"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! What a file says before its pages.
+
+use crate::bytes::Cursor;
+use crate::tracing::Tracing;
+
+/// Numbers of options. trace-cmd: lib/trace-cmd/include/private/trace-cmd-private.h:TRACECMD_OPTION_
+mod option {
+    pub const CPUSTAT: u16 = 2;
+    pub const BUFFER: u16 = 3;
+    pub const TRACECLOCK: u16 = 4;
+    pub const UNAME: u16 = 5;
+    pub const CPUCOUNT: u16 = 8;
+    pub const VERSION: u16 = 9;
+    pub const TSC2NSEC: u16 = 14;
+}
+
+/// Where a CPU's pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CpuData {
+    pub cpu: u16,
+    pub offset: u64,
+    pub size: u64,
+}
+
+/// How pages are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    Zlib,
+    Zstd,
+}
+
+/// What times are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    Nanoseconds,
+    /// Ticks of the processor: so many times the multiplier, and then shifted.
+    Tsc {
+        multiplier: u32,
+        shift: u32,
+    },
+}
+
+/// Everything but the pages.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub tracing: Tracing,
+    pub data: Vec<CpuData>,
+    pub packing: Packing,
+    pub release: Option<String>,
+    pub machine: Option<String>,
+    pub cpus: Option<u32>,
+    /// Events that were lost, as the kernel counted them for each CPU.
+    pub lost: u64,
+    clock: String,
+    tsc: Option<(u32, u32)>,
+    pub notes: Vec<String>,
+}
+
+impl Head {
+    pub fn new(tracing: Tracing) -> Head {
+        Head {
+            tracing,
+            data: Vec::new(),
+            packing: Packing::None,
+            release: None,
+            machine: None,
+            cpus: None,
+            lost: 0,
+            clock: String::new(),
+            tsc: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Takes an option. `None` if it is shorter than it must be.
+    pub fn take(&mut self, id: u16, data: &[u8]) -> Option<()> {
+        let cursor = &mut Cursor::new(data);
+        match id {
+            option::CPUSTAT => self.lost = self.lost.saturating_add(lost(&text(data))),
+            option::TRACECLOCK => self.clock = chosen(&text(data)),
+            option::UNAME => {
+                let text = text(data);
+                let mut words = text.split_ascii_whitespace().map(str::to_owned);
+                self.release = words.nth(2);
+                self.machine = words.next_back();
+            }
+            option::CPUCOUNT => self.cpus = Some(cursor.u32()?),
+            option::VERSION => self.notes.push(format!("recorded by trace-cmd {}", text(data).trim())),
+            option::TSC2NSEC => self.tsc = Some((cursor.u32()?, cursor.u32()?)),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Takes a buffer of version 7, the first of them or the one of the whole machine, which has no name; `None` if it
+    /// breaks off.
+    pub fn take_buffer(&mut self, data: &[u8]) -> Option<()> {
+        let cursor = &mut Cursor::new(data);
+        let _section = cursor.u64()?;
+        let name = text(cursor.until_zero()?);
+        let clock = text(cursor.until_zero()?);
+        let _page_size = cursor.u32()?;
+        let mut cpus = Vec::new();
+        for _ in 0..cursor.u32()? {
+            let cpu = u16::try_from(cursor.u32()?).ok()?;
+            cpus.push(CpuData { cpu, offset: cursor.u64()?, size: cursor.u64()? });
+        }
+        if !self.data.is_empty() && !name.is_empty() {
+            self.notes.push(format!("the buffer `{name}` was passed over"));
+            return Some(());
+        }
+        self.clock = chosen(&clock);
+        self.data = cpus;
+        Some(())
+    }
+
+    /// What times are; the error says why they are none, as a clause.
+    pub fn clock(&self) -> Result<Clock, String> {
+        match (self.clock.as_str(), self.tsc) {
+            ("counter" | "uptime", _) => {
+                Err(format!("its clock, `{}`, tells no time that is fine enough; record with -C mono", self.clock))
+            }
+            ("x86-tsc", Some((multiplier, shift))) => Ok(Clock::Tsc { multiplier, shift }),
+            ("x86-tsc", None) => {
+                Err("its times are ticks, and it does not say how long one is; record with -C mono".into())
+            }
+            _ => Ok(Clock::Nanoseconds),
+        }
+    }
+
+    /// Whether the clocks of CPUs may differ.
+    pub fn has_local_clocks(&self) -> bool {
+        self.clock == "local"
+    }
+}
+
+/// Whether an option is a buffer.
+pub(super) fn is_buffer(id: u16) -> bool {
+    id == option::BUFFER
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The clock that is chosen: in brackets where all are listed.
+fn chosen(text: &str) -> String {
+    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(text.trim(), |(name, _)| name).to_owned()
+}
+
+/// Events that a CPU's `stats` says were lost.
+fn lost(stats: &str) -> u64 {
+    let lines = stats.lines().filter_map(|line| line.split_once(": "));
+    let lost = lines.filter(|(name, _)| matches!(name.trim(), "overrun" | "commit overrun" | "dropped events"));
+    lost.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_say_what_the_machine_was() {
+        let mut head = Head::new(Tracing::default());
+        head.take(option::UNAME, b"Linux host 6.18.4 x86_64\0").unwrap();
+        head.take(option::CPUSTAT, b"CPU: 0\nentries: 5\noverrun: 3\ndropped events: 4\n\0").unwrap();
+        head.take(option::CPUCOUNT, &2_u32.to_ne_bytes()).unwrap();
+        head.take(option::TRACECLOCK, b"local global [mono] x86-tsc\n\0").unwrap();
+        assert_eq!((head.release.as_deref(), head.machine.as_deref()), (Some("6.18.4"), Some("x86_64")));
+        assert_eq!((head.cpus, head.lost, head.clock()), (Some(2), 7, Ok(Clock::Nanoseconds)));
+        assert!(head.take(option::CPUCOUNT, b"ab").is_none());
+    }
+
+    #[test]
+    fn times_that_are_none_are_refused() {
+        let of = |clock: &str| Head { clock: clock.to_owned(), ..Head::new(Tracing::default()) }.clock();
+        assert!(of("counter").is_err() && of("x86-tsc").is_err() && of("local").is_ok());
+        let head = Head { clock: "x86-tsc".to_owned(), tsc: Some((2, 1)), ..Head::new(Tracing::default()) };
+        assert_eq!(super::super::nanoseconds(head.clock().unwrap(), 77), 77);
+    }
+}

@@ -1,0 +1,172 @@
+//! The pages of all CPUs as one stream of events in order of time.
+//!
+//! Each CPU's pages are in order already, so this is a merge: one piece of each CPU's is in memory at a time, and the
+//! CPU whose next event is oldest goes first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::Path;
+
+use freehold_trace::ring::{Missed, PageLayout};
+
+use super::head::{Clock, CpuData, Head, Packing};
+use super::{nanoseconds, pack};
+use crate::bytes::Cursor;
+use crate::error::Error;
+use crate::input::Input;
+use crate::item::{Item, Sink};
+use crate::records::Records;
+
+/// Pages that are read at a time where nothing is compressed.
+const PAGES: u64 = 64;
+/// Bytes that one compressed piece may become.
+const PIECE_MAX: u64 = 64 << 20;
+/// Bytes of a piece's header: how long it is, packed and whole.
+const PIECE_HEADER: u64 = 8;
+
+/// What the pages show.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Events that were dropped before a page, as the page says.
+    pub lost: u64,
+    damaged: u64,
+}
+
+impl Found {
+    pub fn notes(self) -> Option<String> {
+        (self.damaged > 0)
+            .then(|| format!("{} pages of the ring were damaged, and their events are missing", self.damaged))
+    }
+}
+
+/// Streams all events.
+pub(super) struct Merge<'f> {
+    input: &'f Input,
+    packing: Packing,
+    layout: PageLayout,
+    clock: Clock,
+    streams: Vec<Stream>,
+    found: Found,
+}
+
+/// The pages of one CPU.
+struct Stream {
+    cpu: u16,
+    /// Where the next piece is, and the end of all.
+    next: u64,
+    end: u64,
+    events: std::vec::IntoIter<(u64, Item)>,
+    latest: u64,
+}
+
+impl<'f> Merge<'f> {
+    /// Before the first event; the error says what is wrong, as a clause.
+    pub fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
+        let stream = |data: &CpuData| {
+            // Compressed, the number of pieces stands before them, and is no part of their size.
+            let next = data.offset.checked_add(if head.packing == Packing::None || data.size == 0 { 0 } else { 4 });
+            let end = next.and_then(|next| next.checked_add(data.size)).filter(|end| *end <= input.len());
+            let cut_off = || format!("the events of CPU {} are cut off", data.cpu);
+            let (next, end) = next.zip(end).ok_or_else(cut_off)?;
+            Ok(Stream { cpu: data.cpu, next, end, events: Vec::new().into_iter(), latest: 0 })
+        };
+        let streams = head.data.iter().map(stream).collect::<Result<_, String>>()?;
+        Ok(Merge { input, packing: head.packing, layout, clock, streams, found: Found::default() })
+    }
+
+    /// Hands on all events, oldest first.
+    ///
+    /// # Errors
+    /// What `sink` fails with.
+    pub fn run(mut self, path: &Path, records: &mut Records, sink: Sink<'_>) -> Result<Found, Error> {
+        let mut next = BinaryHeap::new();
+        for index in 0..self.streams.len() {
+            next.extend(self.peek(path, index, records)?.map(|time| Reverse((time, index))));
+        }
+        while let Some(Reverse((_, index))) = next.pop() {
+            let limit = next.peek().map_or(u64::MAX, |&Reverse((time, _))| time);
+            while let Some((_, item)) = self.streams[index].events.next() {
+                sink(item)?;
+                match self.peek(path, index, records)? {
+                    Some(time) if time <= limit => {}
+                    Some(time) => {
+                        next.push(Reverse((time, index)));
+                        break;
+                    }
+                    None => break,
+                }
+            }
+        }
+        Ok(self.found)
+    }
+
+    /// The time of the next event of a stream, after reading its next piece if need be.
+    fn peek(&mut self, path: &Path, index: usize, records: &mut Records) -> Result<Option<u64>, Error> {
+        loop {
+            let stream = &mut self.streams[index];
+            if let Some((time, _)) = stream.events.as_slice().first() {
+                return Ok(Some(*time));
+            }
+            if stream.next >= stream.end {
+                return Ok(None);
+            }
+            let bytes = stream.piece(self.input, self.packing, self.layout.page_bytes() as u64);
+            let bytes = bytes.ok_or_else(|| Error::Damaged {
+                path: path.to_path_buf(),
+                format: super::FORMAT,
+                reason: format!("the events of CPU {} cannot be unpacked", stream.cpu),
+            })?;
+            self.decode(index, &bytes, records);
+        }
+    }
+
+    fn decode(&mut self, index: usize, bytes: &[u8], records: &mut Records) {
+        let Merge { streams, layout, clock, found, .. } = self;
+        let stream = &mut streams[index];
+        let mut events = Vec::new();
+        for bytes in bytes.chunks_exact(layout.page_bytes()) {
+            let Ok(page) = layout.page(bytes) else {
+                found.damaged += 1;
+                continue;
+            };
+            match page.missed() {
+                Missed::Nothing => {}
+                Missed::Count(count) => found.lost = found.lost.saturating_add(count),
+                Missed::Some => {
+                    events.push((stream.latest, Item::Gap));
+                }
+            }
+            for event in page.events() {
+                let Ok(event) = event else {
+                    found.damaged += 1;
+                    break;
+                };
+                let time = nanoseconds(*clock, event.time);
+                stream.latest = stream.latest.max(time);
+                let item = records.item(time, event.data, stream.cpu);
+                events.extend(item.map(|item| (stream.latest, item)));
+            }
+        }
+        stream.events = events.into_iter();
+    }
+}
+
+impl Stream {
+    /// The next pages; `None` if they are not there or cannot be unpacked.
+    fn piece(&mut self, input: &Input, packing: Packing, page_bytes: u64) -> Option<Vec<u8>> {
+        let left = self.end - self.next;
+        if packing == Packing::None {
+            let size = left.min(PAGES * page_bytes);
+            let bytes = input.part(self.next, size);
+            self.next += size;
+            return bytes;
+        }
+        let header = input.part(self.next, PIECE_HEADER.min(left))?;
+        let cursor = &mut Cursor::new(&header);
+        let (packed, whole) = (u64::from(cursor.u32()?), u64::from(cursor.u32()?));
+        let fits = PIECE_HEADER + packed <= left && whole <= PIECE_MAX && packed > 0;
+        let bytes = fits.then(|| input.part(self.next + PIECE_HEADER, packed))??;
+        self.next += PIECE_HEADER + packed;
+        pack::unpacked(packing, &bytes, whole)
+    }
+}

@@ -1,0 +1,108 @@
+//! `trace.dat` of trace-cmd: texts of tracefs, and pages of the kernel's ring as they were, CPU by CPU.
+//!
+//! ```text
+//! head    what both versions say of the machine: formats, options, and where each CPU's pages are
+//! v6      the order in which version 6 has it
+//! v7      the sections of version 7, some of them compressed
+//! pack    zlib and zstd
+//! merge   the pages of all CPUs as one stream in order of time
+//! ```
+//!
+//! Pages are walked by the recorder's own decoder, [`freehold_trace::ring`]. trace-cmd:
+//! Documentation/trace-cmd/trace-cmd.dat.v6.5.txt, trace-cmd.dat.v7.5.txt
+
+mod head;
+mod merge;
+mod pack;
+mod v6;
+mod v7;
+
+use std::path::Path;
+
+use freehold_trace::ring::PageLayout;
+
+use crate::bytes::Cursor;
+use crate::error::Error;
+use crate::input::Input;
+use crate::item::{Item, Sink, Told};
+use crate::records::Records;
+use crate::tracing;
+use head::{Clock, Head};
+use merge::Merge;
+
+pub(crate) const FORMAT: &str = "trace.dat";
+
+/// Bytes of everything before the pages that are looked at; real files have some MiB.
+const HEAD_MAX: usize = 128 << 20;
+
+/// Reads a file to its end.
+///
+/// # Errors
+/// When it cannot be read, or its times are none.
+pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Error> {
+    let damaged = |reason: String| Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason };
+    let bytes = input.beginning(HEAD_MAX).map_err(Error::read(path))?;
+    let head = read_head(&bytes, &input).map_err(damaged)?;
+    drop(bytes);
+    let clock = head.clock().map_err(damaged)?;
+    let layout = PageLayout::parse(&head.tracing.header_page).map_err(|error| damaged(error.to_string()))?;
+    let mut records = Records::new(&head.tracing);
+    for (pid, name) in &head.tracing.names {
+        sink(Item::Named { pid: *pid, name: name.clone() })?;
+    }
+    let merge = Merge::new(&input, &head, layout, clock).map_err(damaged)?;
+    let found = merge.run(path, &mut records, sink)?;
+    let lost = found.lost.max(head.lost);
+    if lost > 0 {
+        sink(Item::Lost(lost))?;
+    }
+    let mut notes = records.notes.clone();
+    notes.extend(head.notes.iter().cloned());
+    notes.extend(found.notes());
+    if head.has_local_clocks() {
+        notes.push(
+            "its clock, `local`, may differ between CPUs, and so may the order of their events; record with -C mono"
+                .to_owned(),
+        );
+    }
+    Ok(Told {
+        kernel_release: head.release.clone(),
+        machine: head.machine.clone(),
+        page_size: (head.tracing.page_size > 0).then_some(head.tracing.page_size),
+        cpus: head.cpus.or(u32::try_from(head.data.len()).ok()),
+        memory: None,
+        gfp_names: records.gfp_names.clone(),
+        enabled: None,
+        passed: records.passed(),
+        notes,
+    })
+}
+
+/// Everything but the pages; the error says what is wrong, as a clause.
+fn read_head(bytes: &[u8], input: &Input) -> Result<Head, String> {
+    const CUT_OFF: &str = "it ends in the middle of what describes its events";
+    let cursor = &mut Cursor::new(bytes);
+    let opening = tracing::opening(cursor).ok_or(CUT_OFF)?;
+    if opening.is_big_endian {
+        return Err("it is of a machine of the other order of bytes; import it on such a machine".to_owned());
+    }
+    let head = match opening.version.as_str() {
+        "6" => v6::read(cursor),
+        "7" => v7::read(cursor, input)?,
+        other => return Err(format!("it is of version `{other}`, and versions 6 and 7 are understood")),
+    };
+    let mut head = head.ok_or(CUT_OFF)?;
+    head.tracing.page_size = opening.page_size;
+    Ok(head)
+}
+
+/// How a time of the ring becomes nanoseconds.
+fn nanoseconds(clock: Clock, time: u64) -> u64 {
+    match clock {
+        Clock::Nanoseconds => time,
+        Clock::Tsc { multiplier, shift } => {
+            let product = (u128::from(time) * u128::from(multiplier)) >> shift.min(127);
+            u64::try_from(product).unwrap_or(u64::MAX)
+        }
+    }
+}

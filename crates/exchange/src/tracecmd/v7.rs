@@ -1,0 +1,96 @@
+//! Version 7: sections, of which the options say where each is. Sections may be compressed.
+
+use super::head::{Head, Packing, is_buffer};
+use super::pack::unpacked;
+use crate::bytes::Cursor;
+use crate::input::Input;
+use crate::tracing::{Tracing, sized};
+
+/// Numbers of the options that say where a section is, and of the section, which is the same.
+const OPTIONS: u16 = 0;
+const HEADER_INFO: u16 = 16;
+const EVENT_FORMATS: u16 = 18;
+const CMDLINES: u16 = 21;
+/// Bytes of a section's header: its number, flags, description and size.
+const HEADER: u64 = 16;
+/// The flag of a compressed section.
+const COMPRESSED: u16 = 1;
+/// Bytes of a section that are taken.
+const SECTION_MAX: u64 = 256 << 20;
+/// Options sections that follow one another.
+const OPTIONS_MAX: usize = 64;
+
+/// Reads what follows the opening. `Ok(None)` if it breaks off; the error says what else is wrong, as a clause.
+pub(super) fn read(cursor: &mut Cursor<'_>, input: &Input) -> Result<Option<Head>, String> {
+    let Some((packing, options)) = packing(cursor) else { return Ok(None) };
+    let packing = match packing.as_str() {
+        "none" => Packing::None,
+        "zlib" => Packing::Zlib,
+        "zstd" => Packing::Zstd,
+        other => return Err(format!("it is compressed by `{other}`, and zlib and zstd are understood")),
+    };
+    Ok(Sections { input, packing }.head(options))
+}
+
+/// How the file is compressed, and where its first options are.
+fn packing(cursor: &mut Cursor<'_>) -> Option<(String, u64)> {
+    let name = String::from_utf8_lossy(cursor.until_zero()?).into_owned();
+    let _version = cursor.until_zero()?;
+    Some((name, cursor.u64()?))
+}
+
+struct Sections<'f> {
+    input: &'f Input,
+    packing: Packing,
+}
+
+impl Sections<'_> {
+    fn head(&self, mut options: u64) -> Option<Head> {
+        let mut head = Head::new(Tracing::default());
+        head.packing = self.packing;
+        for _ in 0..OPTIONS_MAX {
+            options = self.read_options(options, &mut head)?;
+            if options == 0 {
+                break;
+            }
+        }
+        Some(head)
+    }
+
+    /// Reads a section of options; says where the next one is, 0 if there is none.
+    fn read_options(&self, offset: u64, head: &mut Head) -> Option<u64> {
+        let bytes = self.section(offset, OPTIONS)?;
+        let cursor = &mut Cursor::new(&bytes);
+        loop {
+            let (id, size) = (cursor.u16()?, cursor.u32()?);
+            let data = cursor.take(size.into())?;
+            let place = || Cursor::new(data).u64();
+            match id {
+                OPTIONS => return place(),
+                HEADER_INFO => head.tracing.read_headers(&mut Cursor::new(&self.section(place()?, id)?))?,
+                EVENT_FORMATS => head.tracing.read_events(&mut Cursor::new(&self.section(place()?, id)?))?,
+                CMDLINES => {
+                    let section = self.section(place()?, id)?;
+                    let names = sized(&mut Cursor::new(&section))?;
+                    head.tracing.take_names(&names);
+                }
+                _ if is_buffer(id) => head.take_buffer(data)?,
+                _ => head.take(id, data)?,
+            }
+        }
+    }
+
+    /// The contents of the section at this place, which must have this number.
+    fn section(&self, offset: u64, wanted: u16) -> Option<Vec<u8>> {
+        let header = self.input.part(offset, HEADER)?;
+        let cursor = &mut Cursor::new(&header);
+        let (id, flags, _description, size) = (cursor.u16()?, cursor.u16()?, cursor.u32()?, cursor.u64()?);
+        let bytes = (id == wanted).then(|| self.input.part(offset + HEADER, size.min(SECTION_MAX)))??;
+        if flags & COMPRESSED == 0 {
+            return Some(bytes);
+        }
+        let cursor = &mut Cursor::new(&bytes);
+        let (packed, whole) = (cursor.u32()?, cursor.u32()?);
+        unpacked(self.packing, cursor.take(packed.into())?, u64::from(whole).min(SECTION_MAX))
+    }
+}

@@ -1,0 +1,201 @@
+//! Files of real tools become recordings that say the same.
+
+mod common;
+
+use std::fs;
+
+use common::{events, import, import_text, sample};
+use freehold_exchange::{Imported, Said, StartKind};
+use freehold_trace::event::NO_PFN;
+use freehold_trace::snapshot::flag;
+use freehold_trace::{Facts, Kind, Reader, Row};
+
+fn imported(name: &str) -> (Imported, Vec<Row>, Facts) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("r.parquet");
+    let imported = import(&sample(name), &out, &Said::default(), None).unwrap();
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["r.parquet"], "what waited for the start state is gone");
+    let (rows, facts) = events(&out);
+    (imported, rows, facts)
+}
+
+fn counts(imported: &Imported) -> [u64; 4] {
+    ["Alloc", "Free", "ZoneLocked", "PcpuDrain"].map(|kind| imported.kinds.get(kind).copied().unwrap_or(0))
+}
+
+/// Of each sample: allocations, frees, departures from free lists, drains; and events that repeat frees.
+const COUNTS: [(&str, [u64; 4], u64); 8] = [
+    ("perf.data", [155, 33, 0, 0], 18),
+    ("perf-zstd.data", [150, 4, 63, 0], 0),
+    ("perf-pipe.data", [153, 4, 0, 0], 0),
+    ("perf-script.txt", [155, 33, 0, 0], 18),
+    ("trace-v6.dat", [48, 51, 0, 0], 46),
+    ("trace-v7-zstd.dat", [47, 49, 0, 0], 45),
+    ("trace.txt", [90, 44, 0, 0], 13),
+    ("trace_pipe.txt", [62, 44, 0, 0], 13),
+];
+
+/// As often as `perf script` and `trace-cmd report` print them: the commands stand in tests/samples/README.md.
+#[test]
+fn every_event_is_taken_once() {
+    for (name, expected, batched) in COUNTS {
+        let (imported, rows, facts) = imported(name);
+        assert_eq!(counts(&imported), expected, "{name}");
+        assert_eq!((imported.lost, imported.impossible, imported.outside), (0, 0, 0), "{name}");
+        assert_eq!(rows.len() as u64, expected.iter().sum::<u64>(), "{name}");
+        let passed: u64 = imported.passed_over.values().sum();
+        assert_eq!(passed, batched, "{name}: what repeats frees is passed over");
+        // Names of tasks were left out of the files of trace-cmd.
+        let is_named = facts.tasks.iter().any(|task| task.name == "true");
+        assert!(is_named || name.ends_with(".dat"), "{name}: {:?}", facts.tasks);
+        assert!(!facts.guesses.is_empty() && imported.start == StartKind::Drawn, "{name}");
+    }
+}
+
+#[test]
+fn what_perf_prints_is_what_its_file_says() {
+    let (_, binary, of_binary) = imported("perf.data");
+    let (_, printed, of_printed) = imported("perf-script.txt");
+    assert_eq!(differences(&binary, &printed), 0);
+    assert_eq!(of_binary.kernel_release, of_printed.kernel_release);
+    assert_eq!((of_binary.cpus, of_binary.machine.as_str()), (of_printed.cpus, "x86_64"));
+    // The comparison sees a bug: one bit of a flag, one frame, one order.
+    let planted: [fn(&mut Row); 4] =
+        [|row| row.gfp ^= 1 << 8, |row| row.pfn += 1, |row| row.order += 1, |row| row.time += 2000];
+    for plant in planted {
+        let mut wrong = printed.clone();
+        plant(&mut wrong[7]);
+        assert_eq!(differences(&binary, &wrong), 1);
+    }
+}
+
+/// Rows that differ in more than what a text has not: fractions of microseconds, and the numbers of tasks.
+fn differences(binary: &[Row], printed: &[Row]) -> usize {
+    assert_eq!(binary.len(), printed.len());
+    let alike = |one: &Row, other: &Row| {
+        let plain = |row: &Row| Row { time: 0, task: 0, ..*row };
+        plain(one) == plain(other) && one.time.abs_diff(other.time) < 2000
+    };
+    binary.iter().zip(printed).filter(|(one, other)| !alike(one, other)).count()
+}
+
+#[test]
+fn a_recording_of_no_start_is_one_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("r.parquet");
+    import(&sample("perf.data"), &out, &Said::default(), None).unwrap();
+    let reader = Reader::open(&out).unwrap().admitted().unwrap();
+    let rows: Vec<Row> = reader.rows().map(Result::unwrap).collect();
+    let first = rows.iter().find(|row| row.kind == Kind::Alloc).unwrap();
+    let start = rows.iter().take_while(|row| (row.kind as u8) >= 64);
+    let is_free = |row: &Row| row.kind == Kind::StartFree && (row.pfn..row.pfn + (1 << row.order)).contains(&first.pfn);
+    assert!(!start.into_iter().any(is_free), "what is handed out without leaving a free list was on none");
+}
+
+#[test]
+fn the_start_may_be_page_flags_page_owner_or_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let event = |pfn: u64, what: &str| format!("sh-7 [000] d..2. 1.{pfn:06}: {what} pfn={pfn:#x} order=0");
+    let text = [
+        event(1, "mm_page_alloc_zone_locked: page=0 migratetype=1 percpu_refill=1"),
+        event(1, "mm_page_alloc: page=0 migratetype=1 gfp_flags=GFP_USER"),
+        event(600, "mm_page_free: page=0"),
+    ]
+    .join("\n");
+    fs::write(path("events.txt"), text).unwrap();
+    let mut words = vec![flag::BUDDY; 2048];
+    words[600..700].fill(flag::LRU | flag::ANON);
+    fs::write(path("flags"), words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    let owner: String = (600..700)
+        .map(|pfn| {
+            format!(
+                "Page allocated via order 0, mask 0xcc0(GFP_USER), pid 1, tgid 1 (init), ts 1 ns\n\
+                 PFN {pfn:#x} type Movable Block 1 type Movable Flags 0x8(lru|uptodate)\n post_alloc_hook+0x1\n\n"
+            )
+        })
+        .collect();
+    fs::write(path("owner"), owner).unwrap();
+    let said = Said { memory: Some(8 << 20), ..Said::default() };
+    let used = |start: &str, kind: StartKind| {
+        let out = path("r.parquet");
+        let imported = import(&path("events.txt"), &out, &said, Some(&path(start))).unwrap();
+        assert_eq!((imported.start, imported.unpaired.freed_from_before), (kind, 1), "{start}");
+        let reader = Reader::open(&out).unwrap().admitted().unwrap();
+        let rows = reader.rows().map(Result::unwrap).filter(|row| row.kind == Kind::StartAllocated);
+        rows.map(|row| row.args[0]).sum::<i64>()
+    };
+    assert_eq!(used("flags", StartKind::PageFlags), 100);
+    assert_eq!(used("owner", StartKind::PageOwner), 100);
+    fs::rename(path("r.parquet"), path("before.parquet")).unwrap();
+    assert_eq!(used("before.parquet", StartKind::Snapshot), 100);
+    for bad in ["events.txt", "."] {
+        let error = import(&path("events.txt"), &path("r.parquet"), &said, Some(&path(bad))).unwrap_err().to_string();
+        assert!(error.contains(&path(bad).display().to_string()) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn losses_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let event = |time: u64, what: &str| format!("sh-7 [000] d..2. 1.{time:06}: {what} pfn=0x1 order=0\n");
+    let alloc = "mm_page_alloc: migratetype=1 gfp_flags=GFP_USER";
+    let text =
+        [event(1, alloc), "CPU:0 [LOST 12 EVENTS]\n".into(), event(2, alloc), event(3, "mm_page_free:")].concat();
+    let imported = import_text(folder.path(), &text).unwrap();
+    assert_eq!((imported.lost, imported.unpaired.allocated_twice, imported.unpaired.paired), (12, 1, 1));
+    assert_eq!(events(&folder.path().join("r.parquet")).1.lost, 12);
+}
+
+#[test]
+fn hostile_names_stay_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["<script>", "\u{1b}[2Jx", "a\" b\\", "[1] 2.0: x:", "'; DROP"];
+    let event =
+        |name: &str, what: &str, time: usize| format!("{name}-{} [000] d..2. 1.{time:06}: {what} order=0\n", time + 10);
+    let lines = names.iter().enumerate().flat_map(|(time, name)| {
+        let pfn = time + 1;
+        [
+            event(name, &format!("mm_page_alloc: pfn={pfn:#x} migratetype=1 gfp_flags=GFP_USER"), time),
+            event(name, &format!("mm_page_free: pfn={pfn:#x}"), time),
+        ]
+    });
+    import_text(folder.path(), &lines.collect::<String>()).unwrap();
+    let (rows, facts) = events(&folder.path().join("r.parquet"));
+    let found: Vec<&str> = rows.iter().step_by(2).map(|row| facts.task_name(row.task)).collect();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let event = |what: &str| format!("sh-7 [000] d..2. 1.000001: {what}\n");
+    let alloc = event("mm_page_alloc: pfn=0x1 order=0 migratetype=1 gfp_flags=GFP_USER");
+    let free = event("mm_page_free: pfn=0x1 order=0");
+    let cases = [
+        (String::new(), "is empty"),
+        ("hello\n".to_owned(), "without a line of an event"),
+        ("PAR1".to_owned(), "freehold inspect"),
+        ("PERFILE2".to_owned(), "perf.data that cannot be read"),
+        ("PERFFILE".to_owned(), "first version"),
+        ("\u{17}\u{8}Dtracing8\0\0\u{8}\0\u{10}\0\0".to_owned(), "versions 6 and 7"),
+        ("\u{17}\u{8}Dtracing6\0\0".to_owned(), "in the middle"),
+        (event("sched_switch: a=1"), "kmem:mm_page_alloc"),
+        (alloc.clone(), "no event kmem:mm_page_free"),
+        (free.clone(), "no event kmem:mm_page_alloc"),
+        (event("mm_page_alloc: pfn=0x1 order=99 migratetype=1") + &free, "no event kmem:mm_page_alloc"),
+    ];
+    for (text, expected) in cases {
+        let error = import_text(folder.path(), &text).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("events.txt") && !error.contains('\n'), "{error}");
+        assert!(!folder.path().join("r.parquet").exists());
+    }
+    let both = alloc + &free;
+    assert!(import_text(folder.path(), &both).is_ok(), "both together can be");
+    let failed_only = event("mm_page_alloc: pfn=0x0 order=9 migratetype=1 gfp_flags=0") + &free;
+    let imported = import_text(folder.path(), &failed_only).unwrap();
+    assert_eq!(imported.events, 2);
+    let (rows, _) = events(&folder.path().join("r.parquet"));
+    assert_eq!(rows[0].pfn, NO_PFN);
+}

@@ -1,0 +1,142 @@
+//! Profiles of stacks whose calls have names and no addresses: what a laboratory counts by names of its own.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use crate::proto;
+
+/// Stacks, and numbers for each.
+#[derive(Debug, Default)]
+pub struct NamedStacks {
+    types: Vec<(i64, i64)>,
+    texts: Vec<String>,
+    by_text: HashMap<String, i64>,
+    /// Functions and their locations, of which each has one: the place of its name.
+    functions: Vec<i64>,
+    by_name: HashMap<i64, u64>,
+    stacks: Vec<(Vec<u64>, Vec<i64>)>,
+    by_stack: HashMap<Vec<u64>, usize>,
+}
+
+impl NamedStacks {
+    /// No stack yet. Each type is what a number counts, and in what: `("alloc_space", "bytes")`.
+    pub fn new(types: &[(&str, &str)]) -> NamedStacks {
+        let mut stacks = NamedStacks::default();
+        stacks.text("");
+        stacks.types = types.iter().map(|(name, unit)| (stacks.text(name), stacks.text(unit))).collect();
+        stacks
+    }
+
+    /// The number of a stack, by the names of its calls, the latest first. A hash of the stack.
+    pub fn stack<'n>(&mut self, calls: impl IntoIterator<Item = &'n str>) -> usize {
+        let calls: Vec<u64> = calls.into_iter().map(|name| self.function(name)).collect();
+        if let Some(&place) = self.by_stack.get(&calls) {
+            return place;
+        }
+        let place = self.stacks.len();
+        self.stacks.push((calls.clone(), vec![0; self.types.len()]));
+        self.by_stack.insert(calls, place);
+        place
+    }
+
+    /// Adds to a number of a stack.
+    ///
+    /// # Panics
+    /// If there is no such stack, or no such type.
+    pub fn add(&mut self, stack: usize, of_type: usize, more: i64) {
+        let value = &mut self.stacks[stack].1[of_type];
+        *value = value.saturating_add(more);
+    }
+
+    /// A number of a stack, if there is such a stack.
+    pub fn value(&self, calls: &[&str], of_type: usize) -> Option<i64> {
+        let place = |name: &&str| self.by_text.get(*name).and_then(|text| self.by_name.get(text)).copied();
+        let stack = calls.iter().map(place).collect::<Option<Vec<u64>>>()?;
+        self.by_stack.get(&stack).and_then(|&place| self.stacks[place].1.get(of_type)).copied()
+    }
+
+    /// The profile as pprof reads it, compressed. `nanoseconds` is how long it took to gather.
+    pub fn to_pprof(&self, nanoseconds: u64) -> Vec<u8> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        // Memory takes all that is written to it.
+        let _written = gzip.write_all(&self.encode(nanoseconds).encode_to_vec());
+        gzip.finish().unwrap_or_default()
+    }
+
+    fn encode(&self, nanoseconds: u64) -> proto::Profile {
+        let types = self.types.iter().map(|&(name, unit)| proto::ValueType { r#type: name, unit });
+        let samples = self
+            .stacks
+            .iter()
+            .map(|(calls, values)| proto::Sample { location_id: calls.clone(), value: values.clone() });
+        let functions = (1..).zip(&self.functions);
+        proto::Profile {
+            sample_type: types.collect(),
+            sample: samples.collect(),
+            location: functions
+                .clone()
+                .map(|(id, _)| proto::Location {
+                    id,
+                    line: vec![proto::Line { function_id: id, line: 0 }],
+                    ..proto::Location::default()
+                })
+                .collect(),
+            function: functions
+                .map(|(id, &name)| proto::Function { id, name, system_name: name, filename: 0 })
+                .collect(),
+            string_table: self.texts.clone(),
+            duration_nanos: i64::try_from(nanoseconds).unwrap_or(i64::MAX),
+            ..proto::Profile::default()
+        }
+    }
+
+    fn function(&mut self, name: &str) -> u64 {
+        let name = self.text(name);
+        let NamedStacks { functions, by_name, .. } = self;
+        *by_name.entry(name).or_insert_with(|| {
+            functions.push(name);
+            functions.len() as u64
+        })
+    }
+
+    fn text(&mut self, text: &str) -> i64 {
+        if let Some(&place) = self.by_text.get(text) {
+            return place;
+        }
+        let place = self.texts.len() as i64;
+        self.texts.push(text.to_owned());
+        self.by_text.insert(text.to_owned(), place);
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_told_by_their_names_and_numbers_add_up() {
+        let mut stacks = NamedStacks::new(&[("alloc_objects", "count"), ("alloc_space", "bytes")]);
+        let one = stacks.stack(["order 0", "GFP_KERNEL", "cc1"]);
+        let other = stacks.stack(["order 3", "GFP_KERNEL", "cc1"]);
+        assert_eq!(stacks.stack(["order 0", "GFP_KERNEL", "cc1"]), one);
+        stacks.add(one, 0, 2);
+        stacks.add(one, 0, 1);
+        stacks.add(other, 1, i64::MAX);
+        stacks.add(other, 1, 1);
+        let profile = stacks.encode(77);
+        assert_eq!((profile.location.len(), profile.function.len(), profile.duration_nanos), (4, 4, 77));
+        let values: Vec<_> = profile.sample.iter().map(|sample| sample.value.clone()).collect();
+        assert_eq!(values, [vec![3, 0], vec![0, i64::MAX]]);
+        let name = |id: u64| {
+            let function = &profile.function[id as usize - 1];
+            profile.string_table[function.name as usize].as_str()
+        };
+        let calls: Vec<&str> = profile.sample[1].location_id.iter().map(|&id| name(id)).collect();
+        assert_eq!(calls, ["order 3", "GFP_KERNEL", "cc1"]);
+    }
+}
