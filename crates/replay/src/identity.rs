@@ -56,6 +56,8 @@ pub struct Identity {
     tenants: Zeroed<u32>,
     /// Where in the engine's memory anything happened.
     touched: Touched,
+    /// Where a page was moved from or to.
+    moved: Touched,
 }
 
 /// Whether the engine's frames must find their tenants.
@@ -118,12 +120,18 @@ impl Identity {
             above: Vec::new(),
             tenants: Zeroed::sparse(kept),
             touched: Touched::new(end),
+            moved: Touched::new(end),
         }
     }
 
     /// Where in the engine's memory anything happened.
     pub fn touched(&mut self) -> &mut Touched {
         &mut self.touched
+    }
+
+    /// Where a page was moved from or to: the engine gives the old place back some time later.
+    pub fn moved(&mut self) -> &mut Touched {
+        &mut self.moved
     }
 
     /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be
@@ -274,8 +282,8 @@ impl Identity {
     pub fn move_block(&mut self, from: Pfn, to: Pfn, pages: u32) -> bool {
         let all = (0..pages).all(|page| self.tenant_of(from.offset(page)).is_some());
         if all {
-            self.touched.touch(from.raw(), pages);
-            self.touched.touch(to.raw(), pages);
+            self.moved.touch(from.raw(), pages);
+            self.moved.touch(to.raw(), pages);
             for page in 0..pages {
                 let (old, new) = (from.offset(page), to.offset(page));
                 let tenant = self.tenant_of(old).expect("it was just found");

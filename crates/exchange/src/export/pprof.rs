@@ -1,7 +1,9 @@
 //! A profile of who allocates: for each task, kind of request and order, how much it was given and what it still has.
 //!
-//! The stack of a sample is these three, the order on top. Where a recording has the kernel's own calls, they belong
-//! between order and kind of request: see [`calls`]. Memory: four bytes a frame that is allocated.
+//! The stack of a sample is these three, the order on top. Where a recording has the kernel's own stacks, of a sample of
+//! the allocations (`freehold record --stacks`), they are in the profile beside these, between order and task, with
+//! numbers of their own: `stack_samples`, and `stack_space`, the bytes that the samples stand for. Memory: four bytes a
+//! frame that is allocated.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,12 +18,20 @@ use crate::error::Error;
 use crate::gfp;
 
 /// What is counted, by the names that pprof knows from Go's heaps.
-const TYPES: [(&str, &str); 4] =
-    [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
+const TYPES: [(&str, &str); 6] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+    ("stack_samples", "count"),
+    ("stack_space", "bytes"),
+];
 const ALLOC_OBJECTS: usize = 0;
 const ALLOC_SPACE: usize = 1;
 const INUSE_OBJECTS: usize = 2;
 const INUSE_SPACE: usize = 3;
+const STACK_SAMPLES: usize = 4;
+const STACK_SPACE: usize = 5;
 
 /// Orders have names, so that none is made for each row.
 const ORDERS: [&str; 21] = [
@@ -29,6 +39,9 @@ const ORDERS: [&str; 21] = [
     "order 10", "order 11", "order 12", "order 13", "order 14", "order 15", "order 16", "order 17", "order 18",
     "order 19", "order 20",
 ];
+
+/// Stands for a task without a name.
+const UNKNOWN: &str = "unknown task";
 
 /// Frames that are followed to what they were allocated for: 1 TiB of 4 KiB.
 const FRAMES_MAX: u64 = 1 << 28;
@@ -47,6 +60,7 @@ pub fn pprof(recording: &Path, out: &Path) -> Result<Exported, Error> {
         holders.observe(row);
         Ok(())
     })?;
+    holders.add_sampled();
     let bytes = holders.stacks.to_pprof(facts.duration);
     part.write_all(&bytes).map_err(&failed)?;
     part.publish().map_err(&failed)?;
@@ -56,7 +70,7 @@ pub fn pprof(recording: &Path, out: &Path) -> Result<Exported, Error> {
 /// The calls of a request, the latest first.
 fn calls<'f>(row: &Row, facts: &'f Facts) -> [&'f str; 3] {
     let task = match facts.task_name(row.task) {
-        "" => "unknown task",
+        "" => UNKNOWN,
         name => name,
     };
     [ORDERS[usize::from(row.order).min(ORDERS.len() - 1)], gfp::class(row.gfp), task]
@@ -75,7 +89,21 @@ const HEAD: u32 = 1 << 31;
 
 impl Holders<'_> {
     fn new(facts: &Facts) -> Holders<'_> {
-        Holders { facts, stacks: NamedStacks::new(&TYPES), frames: Vec::new() }
+        // The last two are there for who asked the recorder for stacks.
+        let types = if facts.stacks.is_some() { TYPES.as_slice() } else { &TYPES[..STACK_SAMPLES] };
+        Holders { facts, stacks: NamedStacks::new(types), frames: Vec::new() }
+    }
+
+    /// Adds the kernel's stacks, of the sample that was taken.
+    fn add_sampled(&mut self) {
+        for sampled in self.facts.sampled_stacks() {
+            let order = ORDERS[usize::from(sampled.order).min(ORDERS.len() - 1)];
+            let task = if sampled.task.is_empty() { UNKNOWN } else { sampled.task };
+            let stack = self.stacks.stack([order].into_iter().chain(sampled.frames).chain([task]));
+            let bytes = sampled.pages.saturating_mul(self.facts.page_size.into());
+            self.stacks.add(stack, STACK_SAMPLES, i64::try_from(sampled.samples).unwrap_or(i64::MAX));
+            self.stacks.add(stack, STACK_SPACE, i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
     }
 
     fn observe(&mut self, row: &Row) {
@@ -125,9 +153,22 @@ impl Holders<'_> {
 
 #[cfg(test)]
 mod tests {
-    use freehold_trace::facts::Task;
+    use freehold_trace::facts::{StackCount, StackFacts, Task};
 
     use super::*;
+
+    #[test]
+    fn stacks_of_the_kernel_stand_between_order_and_task() {
+        let count = StackCount { frames: vec![1, 0], task: 0, order: 0, samples: 3 };
+        let symbols = ["do_anonymous_page", "alloc_pages"].map(str::to_owned).to_vec();
+        let stacks = Some(StackFacts { period: 256, symbols, stacks: vec![count] });
+        let facts = Facts { page_size: 4096, stacks, ..Facts::default() };
+        let mut holders = Holders::new(&facts);
+        holders.add_sampled();
+        let calls = ["order 0", "alloc_pages", "do_anonymous_page", UNKNOWN];
+        let value = |of_type| holders.stacks.value(&calls, of_type);
+        assert_eq!([ALLOC_SPACE, STACK_SAMPLES, STACK_SPACE].map(value), [0, 3, 3 * 256 * 4096].map(Some));
+    }
 
     #[test]
     fn a_block_is_held_until_its_last_page_is_freed() {

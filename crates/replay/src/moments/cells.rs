@@ -8,8 +8,7 @@ use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stre
 use super::super::Engine;
 use crate::report::course::Watched;
 
-/// For how many moments a block is counted again after something happened in it: compaction moves a page, and gives its
-/// old place back later.
+/// For how many moments a block is counted again after a page of it was moved: compaction gives the old place back later.
 const COUNTED_AGAIN: u8 = 8;
 
 /// The pageblocks of a machine, and what they held at each moment so far.
@@ -70,12 +69,14 @@ impl Cells {
     /// Counts what was touched since the last moment; at the first, everything.
     pub fn take(&mut self, engine: &Engine<'_>) {
         let mut memory = engine.platform().memory();
-        let touched = memory.identity.touched();
-        let is_first = self.taken.is_empty();
+        let (is_first, pages) = (self.taken.is_empty(), self.order.pages());
         for ((&pfn, cell), changes) in self.blocks.iter().zip(&mut self.now).zip(&mut self.changes) {
-            if touched.is_touched(pfn.raw(), self.order.pages()) {
-                *changes = Changes { any: !is_first, counted: COUNTED_AGAIN };
+            if memory.identity.moved().is_touched(pfn.raw(), pages) {
+                changes.counted = COUNTED_AGAIN;
+            } else if memory.identity.touched().is_touched(pfn.raw(), pages) {
+                changes.counted = changes.counted.max(1);
             }
+            changes.any |= changes.counted > 0 && !is_first;
             if is_first || changes.counted > 0 {
                 *cell = counted(engine, pfn, self.order);
                 changes.counted = changes.counted.saturating_sub(1);
@@ -83,7 +84,8 @@ impl Cells {
             let (migratetype, owner) = standing(engine.map().pageblock(pfn));
             (cell.migratetype, cell.owner) = (migratetype, owner);
         }
-        touched.forget();
+        memory.identity.touched().forget();
+        memory.identity.moved().forget();
         self.taken.push(self.now.clone());
     }
 
