@@ -10,12 +10,13 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 26] = [
+const FLOORS: [(&str, &[&str]); 27] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
     ("freehold-measure", &[]),
     ("freehold-recordings", &[]),
+    ("freehold-book", &[]),
     ("freehold-boot", &[]),
     ("freehold-load", &[]),
     ("freehold-malloc", &["freehold"]),
