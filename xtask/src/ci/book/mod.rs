@@ -2,12 +2,14 @@
 //!
 //! The crate `freehold-book` builds it and follows its links. Two of its pages are tried as a reader would: what the
 //! [`tutorial`] has for a shell is run, and the edits of the page on one's own policy ([`own_policy`]) are made in a
-//! copy.
+//! copy. Other [`commands`] on its pages must be some.
 
 mod blocks;
+mod commands;
 mod own_policy;
 mod tutorial;
 
+use super::smoke;
 use crate::command;
 use crate::error::Error;
 use crate::stage::Outcome;
@@ -20,6 +22,8 @@ use crate::workspace::{self, cargo};
 pub fn run() -> Result<Outcome, Error> {
     let out = workspace::target().join("book");
     command::run(cargo().args(["run", "--quiet", "--package", "freehold-book", "--", "--out"]).arg(out))?;
+    let freehold = smoke::freehold()?;
+    commands::run(&freehold)?;
     tutorial::run()?;
     own_policy::run()?;
     Ok(Outcome::Passed)

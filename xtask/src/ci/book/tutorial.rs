@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::Command;
 
 use super::blocks::{self, Block};
-use crate::ci::smoke;
 use crate::command;
 use crate::error::{Error, on_file};
 use crate::workspace;
@@ -32,14 +31,13 @@ struct Step {
     needs_root: bool,
 }
 
-/// Runs the tutorial at the root of the workspace.
+/// Runs the tutorial at the root of the workspace; its first step builds what the others use.
 ///
 /// # Errors
 /// [`Error::Command`] with the command that failed; [`Error::Failed`] with a line that was not printed.
 pub fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let steps = steps(&fs::read_to_string(&path).map_err(on_file("read", &path))?);
-    smoke::freehold()?;
     follow(&steps, workspace::root(), may_record())
 }
 
