@@ -100,6 +100,15 @@ mod tests {
     }
 
     #[test]
+    fn no_link_of_the_book_is_dead() {
+        let out = tempfile::tempdir().expect("a folder");
+        let folder = build(Path::new(DOCS), Some(out.path().to_owned())).expect("it is a book");
+        let followed = links::follow(&folder).expect("it can be read");
+        let dead: Vec<String> = followed.dead.iter().map(ToString::to_string).collect();
+        assert!(dead.is_empty() && followed.links > 0, "{}", dead.join("\n"));
+    }
+
+    #[test]
     fn planted_dead_links_are_found() {
         for (link, target) in [
             ("gone.md", "gone.html"),

@@ -2,8 +2,8 @@
 //!
 //! A link to a file of the repository becomes its text and the file's path, since the file is not in the book. Unless
 //! the book has it after all: a page may have the text of such a file, by a line `{{#include ../PATH}}`, and then the
-//! link leads to that page. The links of the file itself are relative to where it lies, and are turned to where the page is.
-//! A link to something that does not exist stays as it is, for whoever follows links afterwards.
+//! link leads to that page. The links of the file itself are relative to where it lies, and are turned to where the
+//! page is. A link to something that does not exist stays as it is, for whoever follows links afterwards.
 
 use std::collections::HashMap;
 use std::fs;
@@ -73,43 +73,30 @@ impl Outward {
         let mut turned = String::new();
         let mut done = 0;
         for link in links(text) {
-            let Some((target, anchor)) = self.target(&link, file, included) else { continue };
+            let Some(target) = self.target(&link.target, file, page, included) else { continue };
             let inner = &text[link.inner.clone()];
-            let new = match target {
-                Target::Inside(_)
-                    if file == page && join_link(file, &link.target).is_some_and(|to| self.is_inside(&to)) =>
-                {
-                    continue;
-                }
+            turned += &text[done..link.whole.start];
+            turned += &match target {
                 Target::Inside(to) => {
-                    format!(
-                        "{}[{inner}]({}{anchor})",
-                        if link.is_image { "!" } else { "" },
-                        relative(page, &to).display()
-                    )
+                    let anchor =
+                        link.target.split_once('#').map(|(_, anchor)| format!("#{anchor}")).unwrap_or_default();
+                    format!("{}[{inner}]({}{anchor})", link.mark, relative(page, &to).display())
                 }
                 Target::Outside(to) => named(inner, &to),
             };
-            turned += &text[done..link.whole.start];
-            turned += &new;
             done = link.whole.end;
         }
         turned + &text[done..]
     }
 
-    /// Where a link in `file` leads, and the anchor with its `#`; nothing if it may stay as it is.
-    fn target<'l>(&self, link: &'l Link, file: &Path, included: &Included) -> Option<(Target, &'l str)> {
-        let at = link.target.find('#').unwrap_or(link.target.len());
-        let to = join_link(file, &link.target)?;
-        if !self.root.join(&to).exists() {
-            return None;
+    /// Where a link in `file` leads, whose text is on `page`; nothing if it may stay as it is.
+    fn target(&self, link: &str, file: &Path, page: &Path, included: &Included) -> Option<Target> {
+        let to = join_link(file, link).filter(|to| self.root.join(to).exists())?;
+        match included.get(&to) {
+            Some(page) => Some(Target::Inside(page.clone())),
+            None if !self.is_inside(&to) => Some(Target::Outside(to)),
+            None => (file != page).then_some(Target::Inside(to)),
         }
-        let target = match included.get(&to) {
-            Some(page) => Target::Inside(page.clone()),
-            None if self.is_inside(&to) => Target::Inside(to),
-            None => Target::Outside(to),
-        };
-        Some((target, &link.target[at..]))
     }
 
     fn is_inside(&self, file: &Path) -> bool {
@@ -141,7 +128,8 @@ impl Preprocessor for Outward {
 /// A link or an image in a text.
 struct Link {
     target: String,
-    is_image: bool,
+    /// What it begins with: nothing, or the `!` of an image.
+    mark: &'static str,
     /// All of it.
     whole: Range<usize>,
     /// What it shows.
@@ -155,9 +143,9 @@ fn links(text: &str) -> Vec<Link> {
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         match event {
             Event::Start(Tag::Link { ref dest_url, .. } | Tag::Image { ref dest_url, .. }) if depth == 0 => {
-                let is_image = matches!(event, Event::Start(Tag::Image { .. }));
+                let mark = if matches!(event, Event::Start(Tag::Image { .. })) { "!" } else { "" };
                 let inner = range.end..range.start;
-                links.push(Link { target: dest_url.to_string(), is_image, whole: range, inner });
+                links.push(Link { target: dest_url.to_string(), mark, whole: range, inner });
                 depth = 1;
             }
             Event::End(TagEnd::Link | TagEnd::Image) => depth -= 1,

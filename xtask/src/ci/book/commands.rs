@@ -38,7 +38,7 @@ pub fn run(freehold: &Path) -> Result<(), Error> {
         let mut replay = Command::new(freehold);
         command::output(replay.args(["replay", RECORDING, "--policy", policy]).current_dir(workspace::root()))?;
     }
-    println!("  {} more commands and {} policies of the pages are some", lines.len(), policies.len());
+    println!("  {} more commands and {} policies of the pages exist", lines.len(), policies.len());
     Ok(())
 }
 

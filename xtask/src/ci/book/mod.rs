@@ -1,8 +1,8 @@
 //! The book in `docs`: it builds, its links lead somewhere, and what it tells a reader to do works.
 //!
-//! The crate `freehold-book` builds it and follows its links. Two of its pages are tried as a reader would: what the
-//! [`tutorial`] has for a shell is run, and the edits of the page on one's own policy ([`own_policy`]) are made in a
-//! copy. Other [`commands`] on its pages must be some.
+//! Tests of the crate `freehold-book` build it and follow its links. Two of its pages are tried as a reader would: what
+//! the [`tutorial`] has for a shell is run, and the edits of the page on one's own policy ([`own_policy`]) are made in
+//! a copy. [`commands`] that other pages show must at least exist.
 
 mod blocks;
 mod commands;
@@ -13,15 +13,15 @@ use super::smoke;
 use crate::command;
 use crate::error::Error;
 use crate::stage::Outcome;
-use crate::workspace::{self, cargo};
+use crate::workspace::cargo;
 
-/// Builds the book, and tries what is in it.
+/// Follows the book's links, and tries what it tells to do.
 ///
 /// # Errors
 /// [`Error::Failed`] or [`Error::Command`] with what does not work.
 pub fn run() -> Result<Outcome, Error> {
-    let out = workspace::target().join("book");
-    command::run(cargo().args(["run", "--quiet", "--package", "freehold-book", "--", "--out"]).arg(out))?;
+    // As a part of the whole workspace, it has been built with all tests.
+    command::run(cargo().args(["test", "--quiet", "--workspace", "--bin", "freehold-book"]))?;
     let freehold = smoke::freehold()?;
     commands::run(&freehold)?;
     tutorial::run()?;
