@@ -1,11 +1,12 @@
 //! Where things are: the workspace's root, its build folder, and its files as git sees them.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command;
-use crate::error::Error;
+use crate::error::{Error, on_file};
 
 /// The root of the workspace: the folder above this package.
 pub fn root() -> &'static Path {
@@ -49,4 +50,20 @@ pub fn files() -> Result<Vec<PathBuf>, Error> {
     files.sort();
     files.dedup();
     Ok(files)
+}
+
+/// The manifest of the workspace in `root`, of these members alone.
+///
+/// # Errors
+/// When there is no such manifest.
+pub fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
+    let path = root.join("Cargo.toml");
+    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    let unreadable = |error: &dyn std::fmt::Display| Error::Failed(format!("Cargo.toml cannot be read: {error}"));
+    let mut manifest: toml::Table = text.parse().map_err(|error: toml::de::Error| unreadable(&error))?;
+    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
+    let workspace = workspace.ok_or_else(|| unreadable(&"it describes no workspace"))?;
+    workspace.insert("members".to_owned(), members.to_vec().into());
+    workspace.remove("default-members");
+    toml::to_string(&manifest).map_err(|error| unreadable(&error))
 }

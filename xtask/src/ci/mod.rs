@@ -3,6 +3,7 @@
 //! The two commands of the README are read from the README, so what it promises is what is run. What takes longer than
 //! a change can wait for is in [`nightly`](crate::nightly), which shares some of these checks.
 
+mod book;
 mod boot;
 mod conformance;
 mod group;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{boot, loom, malloc, readme, sanitizer, smoke, soak, uncoupled};
+use super::{book, boot, loom, malloc, readme, sanitizer, smoke, soak, uncoupled};
 use crate::baremetal;
 use crate::command;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::tidy;
 use crate::workspace::cargo;
 
 /// All stages of the gate, cheapest first.
-pub static STAGES: [Stage; 18] = [
+pub static STAGES: [Stage; 19] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
@@ -52,6 +52,12 @@ pub static STAGES: [Stage; 18] = [
         summary: "every command of `freehold` does something sensible",
         budget: 300,
         run: smoke::run,
+    },
+    Stage {
+        name: "book",
+        summary: "the book builds, its links lead somewhere, its tutorial and its policy of one's own work",
+        budget: 240,
+        run: book::run,
     },
     Stage {
         name: "malloc",

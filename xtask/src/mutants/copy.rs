@@ -13,6 +13,7 @@ use super::site::{Edit, Site};
 use super::source::Source;
 use super::subject::Subject;
 use crate::error::{Error, on_file};
+use crate::workspace;
 
 /// Where sites stand in the copy: stretches of files, by their paths from the copy's root.
 pub type Places = BTreeMap<String, Vec<Placed>>;
@@ -41,7 +42,7 @@ pub fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Sit
     }
     let count = mutants.keys().max().map_or(1, |most| *most as usize + 1);
     wanted.insert(subject.sources().join("mutant.rs"), runtime::module(count).into_bytes());
-    wanted.insert(PathBuf::from("Cargo.toml"), manifest(subject)?.into_bytes());
+    wanted.insert(PathBuf::from("Cargo.toml"), workspace::manifest_of(&subject.root, subject.members)?.into_bytes());
     // The last is what a test holds an example against.
     for file in ["Cargo.lock", "rust-toolchain.toml", "docs/kernel.md"] {
         let path = subject.root.join(file);
@@ -82,19 +83,6 @@ fn take(subject: &Subject, folder: &Path, wanted: &mut BTreeMap<PathBuf, Vec<u8>
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(on_file("read", folder))).collect()
-}
-
-/// The workspace's manifest, of the packages that are needed alone.
-fn manifest(subject: &Subject) -> Result<String, Error> {
-    let path = subject.root.join("Cargo.toml");
-    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
-    let unreadable = |error: &dyn std::fmt::Display| Error::Failed(format!("Cargo.toml cannot be read: {error}"));
-    let mut manifest: toml::Table = text.parse().map_err(|error: toml::de::Error| unreadable(&error))?;
-    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
-    let workspace = workspace.ok_or_else(|| unreadable(&"it describes no workspace"))?;
-    workspace.insert("members".to_owned(), subject.members.to_vec().into());
-    workspace.remove("default-members");
-    toml::to_string(&manifest).map_err(|error| unreadable(&error))
 }
 
 /// Makes `root` hold these files and no others; Cargo's own file of versions may have lost what is not needed.

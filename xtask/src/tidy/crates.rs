@@ -16,6 +16,7 @@ const FLOORS: [(&str, &[&str]); 27] = [
     ("freehold-trace", &[]),
     ("freehold-measure", &[]),
     ("freehold-recordings", &[]),
+    ("freehold-book", &[]),
     ("freehold-boot", &[]),
     ("freehold-load", &[]),
     ("freehold-malloc", &["freehold"]),

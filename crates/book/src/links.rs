@@ -1,0 +1,188 @@
+//! Links of a rendered book: each must lead to a file of it, and its anchor to an element there.
+//!
+//! Pages are taken apart into tokens; no tree is built, since an attribute says all that matters. Links to other hosts
+//! are not followed.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+
+use crate::error::{Error, on_file};
+
+/// What came of following all links.
+#[derive(Debug)]
+pub struct Followed {
+    /// Pages that were read.
+    pub pages: usize,
+    /// Links on them, those to other hosts not counted.
+    pub links: usize,
+    /// Links that lead nowhere.
+    pub dead: Vec<Dead>,
+}
+
+/// A link that leads nowhere.
+#[derive(Debug)]
+pub struct Dead {
+    page: PathBuf,
+    target: String,
+    why: &'static str,
+}
+
+impl fmt::Display for Dead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: the link to `{}` leads nowhere: {}", self.page.display(), self.target, self.why)
+    }
+}
+
+/// What links want to know of a page.
+#[derive(Default)]
+struct Page {
+    ids: BTreeSet<String>,
+    targets: Vec<String>,
+}
+
+/// Files of a book by their path in it; pages are taken apart.
+type Files = BTreeMap<PathBuf, Option<Page>>;
+
+/// Follows every link of the book in `folder`.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn follow(folder: &Path) -> Result<Followed, Error> {
+    let mut files = Files::new();
+    read(folder, Path::new(""), &mut files)?;
+    let pages = || files.iter().filter_map(|(file, page)| Some((file, page.as_ref()?)));
+    let links = || pages().flat_map(|(file, page)| page.targets.iter().map(move |target| (file, target)));
+    let dead = links().filter_map(|(page, target)| {
+        Some(Dead { page: page.clone(), target: target.clone(), why: wrong(&files, page, target)? })
+    });
+    Ok(Followed { pages: pages().count(), links: links().count(), dead: dead.collect() })
+}
+
+fn read(folder: &Path, inside: &Path, files: &mut Files) -> Result<(), Error> {
+    let whole = folder.join(inside);
+    for entry in fs::read_dir(&whole).map_err(on_file(&whole))? {
+        let entry = entry.map_err(on_file(&whole))?;
+        let (file, path) = (inside.join(entry.file_name()), entry.path());
+        if path.is_dir() {
+            read(folder, &file, files)?;
+            continue;
+        }
+        let is_page = path.extension().is_some_and(|ending| ending == "html");
+        let page = is_page.then(|| fs::read_to_string(&path).map(|text| Page::of(&text))).transpose();
+        files.insert(file, page.map_err(on_file(&path))?);
+    }
+    Ok(())
+}
+
+/// What is wrong with a link on `page`.
+fn wrong(files: &Files, page: &Path, target: &str) -> Option<&'static str> {
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = path.split('?').next().unwrap_or_default();
+    if path.starts_with('/') {
+        return Some("the book may lie in any folder of a host");
+    }
+    let file = if path.is_empty() { Some(page.to_owned()) } else { resolved(page, path) };
+    let Some(found) = file.and_then(|file| files.get(&file).or_else(|| files.get(&file.join("index.html")))) else {
+        return Some("there is no such file in the book");
+    };
+    let has_anchor = anchor.is_empty() || found.as_ref().is_none_or(|page| page.ids.contains(anchor));
+    (!has_anchor).then_some("the page has no such anchor")
+}
+
+/// `path` as seen from `page`, in the book.
+fn resolved(page: &Path, path: &str) -> Option<PathBuf> {
+    let mut file = page.parent()?.to_owned();
+    for part in Path::new(path).components() {
+        match part {
+            Component::ParentDir => file.pop().then_some(())?,
+            Component::Normal(name) => file.push(name),
+            _ => {}
+        }
+    }
+    Some(file)
+}
+
+impl Page {
+    fn of(html: &str) -> Page {
+        let input = BufferQueue::default();
+        input.push_back(StrTendril::from(html));
+        let tokens = Tokenizer::new(Attributes::default(), TokenizerOpts::default());
+        let _whole = tokens.feed(&input);
+        tokens.end();
+        tokens.sink.page.into_inner()
+    }
+}
+
+/// Collects attributes.
+#[derive(Default)]
+struct Attributes {
+    page: RefCell<Page>,
+}
+
+impl Attributes {
+    fn take(&self, tag: &Tag) {
+        let mut page = self.page.borrow_mut();
+        for attribute in &tag.attrs {
+            let value = attribute.value.to_string();
+            match &*attribute.name.local {
+                "id" => drop(page.ids.insert(value)),
+                "href" | "src" if !leaves(&value) => page.targets.push(value),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl TokenSink for Attributes {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
+        if tag.kind == TagKind::EndTag {
+            return TokenSinkResult::Continue;
+        }
+        self.take(&tag);
+        // What is no markup until such an element ends.
+        match &*tag.name {
+            "script" => TokenSinkResult::RawData(RawKind::ScriptData),
+            "style" => TokenSinkResult::RawData(RawKind::Rawtext),
+            "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
+            _ => TokenSinkResult::Continue,
+        }
+    }
+}
+
+/// Whether a link goes to another host, to a program, or carries all that it shows.
+fn leaves(target: &str) -> bool {
+    target.starts_with("//") || target.split(['/', '#', '?']).next().is_some_and(|first| first.contains(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_anchors_are_read_from_elements_alone() {
+        let page = Page::of(
+            "<title><a href=no></title><script>'<a href=\"no\">'</script><h2 id=here>x</h2><!-- <a href=no> -->\
+             <a href=\"a.html#b\">&lt;a href=no&gt;</a><img src='c.svg'><a href='https://example.org/'>y</a>",
+        );
+        assert_eq!(page.targets, ["a.html#b", "c.svg"]);
+        assert_eq!(page.ids.iter().collect::<Vec<_>>(), ["here"]);
+    }
+
+    #[test]
+    fn what_leaves_the_book_is_not_followed() {
+        for target in ["https://example.org/x", "mailto:x@example.org", "//example.org", "data:image/svg+xml,x"] {
+            assert!(leaves(target), "{target}");
+        }
+        assert!(!leaves("a.html#b:c") && !leaves("in/a:b.html"));
+    }
+}

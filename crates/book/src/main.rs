@@ -1,0 +1,146 @@
+//! Builds the book in `docs` with mdBook, and finds links in it that lead nowhere: `cargo run -p freehold-book`.
+//!
+//! Its pages are read in two places: where the repository is read, links to any file of it work; in the book there are
+//! no files but its own. So what leads out of the book is rewritten before it is rendered ([`outward`]). Then every
+//! link of the rendered pages is followed ([`links`]), since only there is it known which pages and anchors exist.
+
+mod error;
+mod links;
+mod outward;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use error::Error;
+use mdbook_driver::MDBook;
+use outward::Outward;
+
+/// Where the pages are.
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+/// Builds the book in docs, and finds links in it that lead nowhere.
+#[derive(Debug, Parser)]
+#[command(name = "freehold-book")]
+struct Args {
+    /// Write the book to DIR instead of target/book
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match build(Path::new(DOCS), args.out).and_then(|folder| follow(&folder)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("freehold-book: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the book whose pages are in `docs`, and says where it is.
+fn build(docs: &Path, out: Option<PathBuf>) -> Result<PathBuf, Error> {
+    let mut book = MDBook::load(docs).map_err(Error::Builder)?;
+    if let Some(out) = out {
+        book.config.build.build_dir = std::path::absolute(&out).map_err(error::on_file(&out))?;
+    }
+    book.with_preprocessor(Outward::of(docs));
+    book.build().map_err(Error::Builder)?;
+    Ok(book.build_dir_for("html"))
+}
+
+/// Follows every link of the book in `folder`, and prints those that are dead.
+fn follow(folder: &Path) -> Result<(), Error> {
+    let followed = links::follow(folder)?;
+    for dead in &followed.dead {
+        eprintln!("{dead}");
+    }
+    if !followed.dead.is_empty() {
+        return Err(Error::DeadLinks { count: followed.dead.len(), links: followed.links });
+    }
+    println!("{} pages, {} links in {}", followed.pages, followed.links, folder.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A repository with one file beside its book.
+    fn repository(page: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        let settings =
+            "[book]\nsrc = \".\"\n[build]\nuse-default-preprocessors = false\n[output.html]\ninput-404 = \"\"\n";
+        write("docs/book.toml", settings);
+        write("docs/SUMMARY.md", "# Summary\n\n[A](index.md)\n- [B](in/b.md)\n- [C](c.md)\n");
+        write("docs/index.md", page);
+        write("docs/in/b.md", "# B\n\n## Its part\n\n[A](../index.md), [a file](../../src/lib.rs)\n");
+        write("docs/c.md", "# C\n\n{{#include ../FORMAT.md}}\n");
+        write("FORMAT.md", "# Format\n\n## Columns\n\n[`lib.rs`](src/lib.rs), [B](docs/in/b.md#its-part)\n");
+        write("src/lib.rs", "");
+        root
+    }
+
+    /// What is dead in a book of which this is the first page, and that page as rendered.
+    fn dead(page: &str) -> (Vec<String>, String) {
+        let root = repository(page);
+        let folder = build(&root.path().join("docs"), Some(root.path().join("out"))).expect("a book");
+        let followed = links::follow(&folder).expect("it can be read");
+        assert!(followed.pages > 3, "{followed:?}");
+        let page = fs::read_to_string(folder.join("index.html")).expect("it is there");
+        (followed.dead.iter().map(ToString::to_string).collect(), page)
+    }
+
+    #[test]
+    fn no_link_of_the_book_is_dead() {
+        let out = tempfile::tempdir().expect("a folder");
+        let folder = build(Path::new(DOCS), Some(out.path().to_owned())).expect("it is a book");
+        let followed = links::follow(&folder).expect("it can be read");
+        let dead: Vec<String> = followed.dead.iter().map(ToString::to_string).collect();
+        assert!(dead.is_empty() && followed.links > 0, "{}", dead.join("\n"));
+    }
+
+    #[test]
+    fn planted_dead_links_are_found() {
+        for (link, target) in [
+            ("gone.md", "gone.html"),
+            ("in/b.md#gone", "in/b.html#gone"),
+            ("#gone", "#gone"),
+            ("../src/gone.rs", "../src/gone.rs"),
+            ("../../outside.txt", "../../outside.txt"),
+            ("/in/b.html", "/in/b.html"),
+        ] {
+            let (dead, _) = dead(&format!("# A\n\n[x]({link})\n"));
+            let found = format!("index.html: the link to `{target}` leads nowhere");
+            assert!(dead.iter().any(|dead| dead.starts_with(&found)), "{link}: {dead:?}");
+        }
+        let (dead, _) = dead("# A\n\n![x](gone.svg)\n");
+        assert!(dead[0].contains("`gone.svg`"), "{dead:?}");
+    }
+
+    #[test]
+    fn links_to_pages_anchors_files_and_hosts_are_fine() {
+        let page = "# A\n\n[B](in/b.md#its-part), [a](#a), [file](../src/lib.rs), <https://example.org/>, \
+                    [the format](../FORMAT.md#columns)\n";
+        let (dead, rendered) = dead(page);
+        assert_eq!(dead, [""; 0]);
+        assert!(rendered.contains("file (<code>src/lib.rs</code>)"), "{rendered}");
+        assert!(rendered.contains("href=\"c.html#columns\""), "{rendered}");
+    }
+
+    #[test]
+    fn a_page_that_is_not_there_is_no_book() {
+        let root = repository("# A\n");
+        fs::remove_file(root.path().join("FORMAT.md")).expect("it was there");
+        let error = build(&root.path().join("docs"), Some(root.path().join("out"))).expect_err("it includes a file");
+        assert!(error.to_string().contains("FORMAT.md"), "{error}");
+    }
+}

@@ -1,0 +1,41 @@
+//! Blocks of code on a page, in the order in which they stand.
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+/// A fenced block of code.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// What stands behind its fence: the language, and what else is said of it.
+    pub info: String,
+    /// Its lines.
+    pub text: String,
+}
+
+/// All fenced blocks of a page.
+pub fn of(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for event in Parser::new(page) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                open = Some(Block { info: info.into_string(), text: String::new() });
+            }
+            Event::Text(text) => open.iter_mut().for_each(|block| block.text.push_str(&text)),
+            Event::End(TagEnd::CodeBlock) => blocks.extend(open.take()),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_their_info_and_their_lines() {
+        let page = "# A\n\n```sh root\nls\n\nls -l\n```\n\n    indented\n\n```\nx\n```\n";
+        let block = |info: &str, text: &str| Block { info: info.to_owned(), text: text.to_owned() };
+        assert_eq!(of(page), [block("sh root", "ls\n\nls -l\n"), block("", "x\n")]);
+    }
+}

@@ -1,0 +1,75 @@
+//! Commands on the pages: those that a reader is shown and nobody runs, since they take hours, or a recording of his.
+//!
+//! Each line `$ freehold ...` of a block ` ```console ` must name a command and options that there are, which `--help`
+//! behind it shows: arguments are read from left to right. Each policy in such a line must be one, so it is replayed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::blocks;
+use crate::command;
+use crate::error::{Error, on_file};
+use crate::workspace;
+
+/// What is replayed under each policy: the smallest bundled recording of a calm machine.
+const RECORDING: &str = "recordings/oracle-calm.parquet";
+/// Options whose values are policies.
+const POLICIES: [&str; 3] = ["--a", "--b", "--policy"];
+
+/// Tries the commands of all pages.
+///
+/// # Errors
+/// [`Error::Command`] with the first that is none, or whose policy is none.
+pub fn run(freehold: &Path) -> Result<(), Error> {
+    let mut lines = BTreeSet::new();
+    for file in workspace::files()? {
+        if file.starts_with("docs") && file.extension().is_some_and(|ending| ending == "md") {
+            let path = workspace::root().join(&file);
+            lines.extend(shown(&fs::read_to_string(&path).map_err(on_file("read", &path))?));
+        }
+    }
+    for line in &lines {
+        command::output(Command::new(freehold).args(line).arg("--help"))?;
+    }
+    let policies: BTreeSet<&str> = lines.iter().flat_map(|line| policies(line)).collect();
+    for policy in &policies {
+        let mut replay = Command::new(freehold);
+        command::output(replay.args(["replay", RECORDING, "--policy", policy]).current_dir(workspace::root()))?;
+    }
+    println!("  {} more commands and {} policies of the pages exist", lines.len(), policies.len());
+    Ok(())
+}
+
+/// Arguments of the commands that a page shows, without the command that is to be recorded.
+fn shown(page: &str) -> Vec<Vec<String>> {
+    let blocks = blocks::of(page).into_iter().filter(|block| block.info == "console");
+    let arguments = |line: &str| {
+        let typed = line.strip_prefix("$ ")?;
+        let line = typed.strip_prefix("sudo ").unwrap_or(typed).strip_prefix("freehold ")?;
+        Some(line.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect())
+    };
+    blocks.flat_map(|block| block.text.lines().filter_map(arguments).collect::<Vec<_>>()).collect()
+}
+
+/// The policies among the arguments of a command.
+fn policies(arguments: &[String]) -> impl Iterator<Item = &str> {
+    arguments.windows(2).filter(|pair| POLICIES.contains(&pair[0].as_str())).map(|pair| pair[1].as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_their_policies_are_read_from_consoles() {
+        let page = "```console\n$ sudo freehold record -- freehold --b x\nsome output\n$ cargo test\n\
+                    $ freehold compare my.parquet --b linux-6.12,pcp=merge --cpus 8 --b freehold\n```\n\n\
+                    ```text\n$ freehold gone\n```\n";
+        let lines = shown(page);
+        let compare = "compare my.parquet --b linux-6.12,pcp=merge --cpus 8 --b freehold";
+        assert_eq!(lines.iter().map(|line| line.join(" ")).collect::<Vec<_>>(), ["record", compare]);
+        assert_eq!(policies(&lines[1]).collect::<Vec<_>>(), ["linux-6.12,pcp=merge", "freehold"]);
+    }
+}
