@@ -1,7 +1,7 @@
 //! The cells of a map, counted in the engine.
 
 use freehold::base::pageblock::{NO_ZONE, Pageblock};
-use freehold::base::{Order, Pfn, State};
+use freehold::base::{Frame, Order, Pfn, State};
 use freehold_measure::report::map::frames::Run;
 use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stretch};
 
@@ -153,15 +153,26 @@ fn counted(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
 /// Goes over a block's frames, a block of the allocator's at a time.
 fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)) {
     let map = engine.map();
-    let end = first.raw() + order.pages();
+    let mut at = 0;
     // What begins before this pageblock, and reaches into it.
-    let around = map.block_around(first).map_or(first, |(head, _)| head);
-    let mut at = around.raw();
-    while at < end {
-        let (state, order) = known(map.frame(Pfn::new(at)).word().state());
-        let pages = order.pages();
-        let within = (at + pages).min(end) - at.max(first.raw());
-        each(Run { state, order: order.get(), pages: within as u16 });
+    if let Some((head, word)) = map.block_around(first).filter(|(head, _)| *head < first) {
+        let (state, of) = known(word.state());
+        at = (head.raw() + of.pages() - first.raw()).min(order.pages());
+        each(Run { state, order: of.get(), pages: at as u16 });
+    }
+    let mut slices = map.frames(&(first..first.offset(order.pages())));
+    let frames: &[Frame] = slices.next().expect("a pageblock has frames, and lies in one section");
+    // Neighbours are mostly alike: what a word means is found once.
+    let mut last = frames[0].word();
+    let mut meaning = known(last.state());
+    while at < order.pages() {
+        let word = frames[at as usize].word();
+        if word != last {
+            (last, meaning) = (word, known(word.state()));
+        }
+        let (state, of) = meaning;
+        let pages = of.pages().min(order.pages() - at);
+        each(Run { state, order: of.get(), pages: pages as u16 });
         at += pages;
     }
 }
