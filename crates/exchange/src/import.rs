@@ -115,7 +115,7 @@ impl Incoming {
         settled.rows.iter().try_for_each(|row| writer.push(row))?;
         self.notes_on_start(kind, settled.checked, settled.contradicted, &mut facts);
         let Incoming { path, kind: format, told, survey, .. } = self;
-        let mut imported = Imported::of(&path, format.name(), out, kind, &survey, told.passed);
+        let mut imported = Imported::of(&path, format.name(), out, kind, &survey, &told);
         let outside = write_events(&mut writer, survey.spool, &facts)?;
         imported.leave_out(outside, &path)?;
         facts.notes.extend(imported.sentences());
@@ -154,6 +154,13 @@ impl Incoming {
             guesses.push(
                 "Memory is taken to be one zone, with the watermarks and limits of per-CPU lists that Linux gives a \
                  machine of this size; --zoneinfo says what there was."
+                    .to_owned(),
+            );
+        }
+        if self.start.as_ref().is_some_and(|start| start.kind == StartKind::PageOwner) {
+            guesses.push(
+                "Pages that the copy of page_owner does not name are taken to be free, and pageblocks to be of order 9; a \
+                 copy of /proc/kpageflags says what they were."
                     .to_owned(),
             );
         }

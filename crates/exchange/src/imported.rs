@@ -11,6 +11,7 @@ use freehold_trace::Facts;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::item::Told;
 use crate::survey::Survey;
 
 /// Where the start state of a recording comes from.
@@ -55,6 +56,10 @@ pub struct Imported {
     pub passed_over: BTreeMap<String, u64>,
     /// Events that the kernel lost.
     pub lost: u64,
+    /// Whether the file ends in the middle of a record or a line.
+    pub is_cut: bool,
+    /// Lines that are neither events nor headings.
+    pub not_understood: u64,
     /// Places where it lost some, and nobody knows how many.
     pub gaps: u64,
     /// Events that no machine can have made, and that were left out.
@@ -96,7 +101,7 @@ impl Imported {
         out: &Path,
         start: StartKind,
         survey: &Survey,
-        passed_over: BTreeMap<String, u64>,
+        told: &Told,
     ) -> Imported {
         let pairs = &survey.pairs;
         Imported {
@@ -109,7 +114,9 @@ impl Imported {
             rows: 0,
             events: survey.spool.rows(),
             kinds: survey.counts.iter().map(|(kind, &count)| (format!("{kind:?}"), count)).collect(),
-            passed_over,
+            passed_over: told.passed.clone(),
+            is_cut: told.is_cut,
+            not_understood: told.not_understood,
             lost: survey.lost,
             gaps: survey.gaps,
             impossible: survey.impossible,
@@ -149,6 +156,7 @@ impl Imported {
     /// What was left out or is missing, in sentences for the recording's notes.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let told = [
+            (self.not_understood, "lines that are neither events nor headings, and that were passed over"),
             (self.gaps, "gaps in the events, where some were lost and the file does not say how many"),
             (self.impossible, "events that no machine can have made, and that were left out"),
             (self.outside, "events on frames that the machine does not have, and that were left out"),
@@ -156,10 +164,10 @@ impl Imported {
             (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
             (self.unpaired.freed_twice, "frees of pages that were free, so that an allocation is missing"),
         ];
-        told.into_iter()
-            .filter(|(number, _)| *number > 0)
-            .map(|(number, what)| format!("{} {what}", count(number)))
-            .collect()
+        let told = told.into_iter().filter(|(number, _)| *number > 0);
+        let told = told.map(|(number, what)| format!("{} {what}", count(number)));
+        let cut = "the file ends in the middle of a record or a line, so what came after it is missing";
+        self.is_cut.then(|| cut.to_owned()).into_iter().chain(told).collect()
     }
 
     /// Adds what the recording says of its machine.
@@ -173,6 +181,7 @@ impl Imported {
 
     fn verdict(&self) -> Vec<String> {
         let lost = match (self.lost, self.gaps) {
+            (0, 0) if self.is_cut => "THE FILE ENDS IN THE MIDDLE, and what came after is missing".to_owned(),
             (0, 0) => "no event was lost".to_owned(),
             (0, gaps) => format!("AN UNKNOWN NUMBER OF EVENTS WAS LOST, at {} places", count(gaps)),
             (lost, _) => format!("{} EVENTS WERE LOST: record with larger buffers", count(lost)),

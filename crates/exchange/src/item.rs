@@ -49,6 +49,10 @@ pub(crate) struct Told {
     pub enabled: Option<Vec<String>>,
     /// Events of which no rows are made, by name.
     pub passed: BTreeMap<String, u64>,
+    /// Whether it ends in the middle of something, so that what came after is missing.
+    pub is_cut: bool,
+    /// Lines or records that mean nothing.
+    pub not_understood: u64,
     /// What is worth knowing, in sentences.
     pub notes: Vec<String>,
 }

@@ -1,9 +1,12 @@
 //! The recorded machine's memory as a map: at the start and, where the recording has it, at the end.
 //!
 //! Rows of state name every frame of memory, in runs. What lies on an LRU list can be moved, and what is free or on a
-//! CPU's list is not in use. Of pages without flags nothing is known: they count as in use, and not movable. The types
-//! of pageblocks are those of the start, as events and contents tell them.
+//! CPU's list is not in use. Of pages without flags nothing is known, and at the end no later event tells which of them
+//! are on a CPU's list: they do not count as in use. The types of pageblocks are those of the start, as events and
+//! contents tell them. The page says both ([`NOTE`]).
 
+use super::course::name_of;
+use freehold_measure::origin;
 use freehold_measure::report::map::frames::Run;
 use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch};
 use freehold_trace::event::{Section, class};
@@ -12,6 +15,9 @@ use freehold_trace::{Facts, Kind, Row};
 
 /// What a side is called.
 const RECORDED: &str = "recorded kernel";
+/// What a reader must know.
+const NOTE: &str = "Pages without flags do not count as in use: nothing is known of them. Types at the end are those of \
+                    the start.";
 /// `args[1]` of unknown pages that a later event found on a per-CPU list.
 const ON_PERCPU_LIST: i64 = 1;
 /// `args[1]` of unknown pages that the kernel had not given to the allocator yet.
@@ -38,7 +44,8 @@ pub struct Mapping {
     cells: [Vec<Cell>; 2],
     /// Whether the recording has an end.
     has_end: bool,
-    frames: Frames,
+    /// By section: each frame of the block whose frames are wanted, and the order of the block that it is in.
+    frames: [Vec<(FrameState, u8)>; 2],
 }
 
 impl Mapping {
@@ -57,7 +64,10 @@ impl Mapping {
         let stretches: Vec<Stretch> = zones.map(stretch).collect();
         let count = stretches.iter().map(|stretch| stretch.blocks as usize).sum();
         let absent = || vec![Cell { migratetype: ABSENT, ..Cell::default() }; count];
-        Mapping { look, block_pages, stretches, cells: [absent(), absent()], has_end: false, frames: Frames::default() }
+        let wanted = if matches!(look, Look::Block(_)) { block_pages as usize } else { 0 };
+        let frames = || vec![(FrameState::Absent, 0); wanted];
+        let (cells, frames) = ([absent(), absent()], [frames(), frames()]);
+        Mapping { look, block_pages, stretches, cells, has_end: false, frames }
     }
 
     /// Notes a row of state; others are ignored.
@@ -90,14 +100,10 @@ impl Mapping {
             let next = (at / self.block_pages + 1) * self.block_pages;
             let here = (next.min(last) - at) as u16;
             if let Some(block) = self.block_of(at) {
-                let cell = &mut self.cells[end][block];
-                count(cell, state, here);
-                // Both ends are looked at by the same reader: the later one, where there is one.
+                count(&mut self.cells[end][block], state, here);
                 if self.look == Look::Block(block) {
-                    if end == 1 && !self.cells[1].is_empty() && at % self.block_pages == 0 {
-                        self.frames = Frames::default();
-                    }
-                    self.frames.push(block as u32, Run { state, order, pages: here });
+                    let first = (at % self.block_pages) as usize;
+                    self.frames[end][first..first + usize::from(here)].fill((state, order));
                 }
             }
             at = next;
@@ -124,16 +130,22 @@ impl Mapping {
             true => (vec![0, facts.duration], vec![start, end]),
             false => (vec![0], vec![start]),
         };
+        let mut frames = Frames::default();
+        if let Look::Block(block) = self.look {
+            let last = &self.frames[usize::from(self.has_end)];
+            last.iter().for_each(|&(state, order)| frames.push(block as u32, Run { state, order, pages: 1 }));
+        }
         MemoryMap {
-            of: file.to_owned(),
+            of: name_of(file),
+            note: NOTE.to_owned(),
             block_pages: self.block_pages as u16,
             stretches: self.stretches,
             moments,
             sides: vec![Side {
                 name: RECORDED.to_owned(),
-                command: format!("freehold inspect {file} --map"),
+                command: origin::command_of(["inspect", file, "--map"]),
                 cells,
-                frames: self.frames,
+                frames,
             }],
         }
     }
@@ -146,7 +158,7 @@ fn count(cell: &mut Cell, state: FrameState, pages: u16) {
             cell.movable = cell.movable.saturating_add(pages);
         }
         FrameState::Fixed | FrameState::Reserved => cell.used = cell.used.saturating_add(pages),
-        FrameState::Free | FrameState::Listed | FrameState::Absent => {}
+        FrameState::Free | FrameState::Listed | FrameState::Unknown | FrameState::Absent => {}
     }
 }
 
@@ -168,7 +180,7 @@ fn known(row: &Row) -> Option<(FrameState, u64)> {
         Kind::StartUnknown | Kind::EndUnknown => match row.args[1] {
             ON_PERCPU_LIST => (FrameState::Listed, run),
             NOT_YET_MEMORY => (FrameState::Absent, run),
-            _ => (FrameState::Fixed, run),
+            _ => (FrameState::Unknown, run),
         },
         _ => return None,
     })

@@ -71,7 +71,7 @@ impl Document for Inspection {
             subject: self.subject(),
             verdict: self.guessed().into_iter().chain(self.in_short()).collect(),
             tables,
-            plots: course::plots(&[(&self.file, &self.course)]),
+            plots: course::plots(&[(&course::name_of(&self.file), &self.course)]),
             maps: self.map.iter().cloned().collect(),
             caveats: self.caveats(),
             ..Report::default()

@@ -41,6 +41,10 @@ fn misdrawn(drawn: &Value, plots: &Value) -> Option<String> {
     })
 }
 
+/// Along which axis each area lies upon the one below it.
+const STACKED: &str = "freehold.charts().flatMap((chart, at) => freehold.data.plots[at].shape !== 'stacked' ? [] :
+    chart.getModel().getSeries().map((line) => line.getData().getCalculationInfo('stackedDimension')))";
+
 /// What the cells of each moment come to, counted in the page.
 const SUMS: &str = "freehold.data.maps.map((map, at) => map.sides.map((_, side) => map.moments.map((_, moment) => {
     const shown = freehold.maps[at];
@@ -69,6 +73,12 @@ fn what_a_page_shows_is_what_the_json_says() {
     let mut other = report["plots"].clone();
     other[0]["lines"][0]["points"][3][1] = json!(-7);
     assert!(misdrawn(&drawn, &other).is_some(), "a wrong point is noticed");
+
+    let stacked = page.evaluate(STACKED);
+    assert!(
+        stacked.as_array().is_some_and(|along| !along.is_empty() && along.iter().all(|along| along == "y")),
+        "{stacked}"
+    );
 
     let sums = page.evaluate(SUMS);
     for (side, of_side) in report["maps"][0]["sides"].as_array().unwrap().iter().enumerate() {
@@ -124,6 +134,10 @@ fn a_link_leads_to_a_moment_and_a_block() {
     let (file, _) = compared(&sandbox);
     let mut page = Page::open(&program, &format!("{file}#map=0&moment=5&block=17"), 1200, 2000);
     assert_eq!(page.evaluate("[freehold.maps[0].state.moment, freehold.maps[0].state.block]"), json!([5, 17]));
+    assert_eq!(page.evaluate("location.hash"), "#map=0&moment=5&block=17");
+    let command = page.evaluate("document.querySelector('.frames code').textContent");
+    let command = command.as_str().unwrap();
+    assert!(command.contains(" --policy linux-6.12 --at 0.") && command.ends_with("s --block 17"), "{command}");
 }
 
 #[test]

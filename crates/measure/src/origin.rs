@@ -84,8 +84,27 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
             _ => words.push(argument),
         }
     }
-    words.join(" ")
+    quoted(words.iter().map(String::as_str))
 }
+
+/// A command of this program as a shell takes it, to be copied: words with anything in them are quoted.
+pub fn command_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    quoted(["freehold"].into_iter().chain(words))
+}
+
+fn quoted<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    let quoted = words.into_iter().map(|word| {
+        match word.chars().all(|letter| PLAIN.contains(letter) || letter.is_ascii_alphanumeric()) {
+            true if !word.is_empty() => word.to_owned(),
+            // Inside of single quotes nothing means anything but they themselves.
+            _ => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// Letters beside those of the alphabet and digits that mean nothing to a shell.
+const PLAIN: &str = "-_./,:=+@%{}";
 
 /// The processor's name as the kernel prints it, or what kind it is.
 fn cpu_model() -> String {
@@ -118,6 +137,13 @@ mod tests {
         assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
         assert_eq!(of("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
         assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+    }
+
+    #[test]
+    fn what_is_copied_into_a_shell_is_one_command() {
+        let words = ["map", "a b;touch c.parquet", "it's", "--policy", "linux-6.12,pcp=off"];
+        let expected = "freehold map 'a b;touch c.parquet' 'it'\\''s' --policy linux-6.12,pcp=off";
+        assert_eq!(command_of(words), expected);
     }
 
     #[test]

@@ -173,8 +173,13 @@ impl Flight<'_> {
                 }
             }
             if let Some(pending) = pending.take_if(|pending| is_over || clock::now() >= pending.due) {
-                self.keep(recorder, &pending, std::mem::take(&mut passed_over), tell)?;
-                quiet_until = clock::now().saturating_add(nanoseconds(self.plan.every));
+                // What could not be written is tried again sooner, but not all the time: there may be no room for long.
+                let every = nanoseconds(self.plan.every);
+                let quiet = match self.keep(recorder, &pending, std::mem::take(&mut passed_over), tell)? {
+                    true => every,
+                    false => every / 10,
+                };
+                quiet_until = clock::now().saturating_add(quiet);
                 next = clock::now();
             }
             if is_over || self.interrupts.is_waiting() {
@@ -183,7 +188,7 @@ impl Flight<'_> {
         }
     }
 
-    /// Writes what is kept, or says why it cannot.
+    /// Writes what is kept, or says why it cannot: `false` then.
     ///
     /// # Errors
     /// When the recorder cannot go on.
@@ -193,7 +198,7 @@ impl Flight<'_> {
         pending: &Pending,
         passed_over: u64,
         tell: &mut Tell<'_>,
-    ) -> Result<(), CaptureError> {
+    ) -> Result<bool, CaptureError> {
         // Whoever ends the recorder waits for the recording that is being written, unless they say it twice.
         self.interrupts.postpone();
         let path = self.plan.files.next(pending.triggers[0].0);
@@ -201,13 +206,13 @@ impl Flight<'_> {
         recorder.expect_recording()?;
         match &written {
             Ok(summary) => tell(&Happening::Written { path: &path, summary, passed_over }),
-            Err(CaptureError::Aborted) => return written.map(|_| ()),
+            Err(CaptureError::Aborted) => return written.map(|_| false),
             Err(error) => tell(&Happening::Failed(error)),
         }
         for removed in self.plan.files.prune() {
             tell(&Happening::Removed(&removed));
         }
-        Ok(())
+        Ok(written.is_ok())
     }
 }
 

@@ -118,7 +118,12 @@ impl<'r, W: Write> Viewer<'r, W> {
         }
         if row.time >= self.began + self.length {
             self.end_window()?;
+            let next = self.began + self.length;
             self.began = row.time - row.time % self.length;
+            // A counter keeps its value until the next: without events it is none.
+            if self.began > next {
+                self.quiet_from(next)?;
+            }
         }
         self.latest = row.time;
         self.window.observe(row);
@@ -142,6 +147,14 @@ impl<'r, W: Write> Viewer<'r, W> {
         let lists = json!({"refilled": window.refilled, "drained": window.drained});
         self.counter("blocks between free lists and CPUs", began, lists)?;
         self.counter("pages that nobody has", began, json!({"pages": self.unused.pages()}))
+    }
+
+    /// Writes that nothing happens from a moment on.
+    fn quiet_from(&mut self, time: u64) -> std::io::Result<()> {
+        let nothing = Window::default();
+        self.counter("pages allocated", time, nothing.allocated)?;
+        self.counter("pages freed", time, nothing.freed)?;
+        self.counter("blocks between free lists and CPUs", time, json!({"refilled": 0, "drained": 0}))
     }
 
     fn begin(&mut self, row: &Row, name: &'static str) -> std::io::Result<()> {

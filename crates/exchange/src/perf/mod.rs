@@ -51,11 +51,12 @@ pub(crate) fn read(path: &Path, file: Input, sink: Sink<'_>) -> Result<Told, Err
             let mut file = file;
             file.rewind().map_err(Error::read(path))?;
             let stream = pipe::Stream::new(BufReader::with_capacity(BUFFER, file));
-            let tracing = stream.tracing();
+            let (tracing, is_cut) = (stream.tracing(), stream.is_cut());
             let reader = PerfFileReader::parse_pipe(stream).map_err(|error| damaged(error.to_string()))?;
             let PerfFileReader { perf_file, record_iter } = reader;
             let tracing = Tracing::parse(&tracing.borrow());
-            Reading { path, perf: perf_file, tracing }.run(record_iter, sink)
+            let told = Reading { path, perf: perf_file, tracing }.run(record_iter, sink)?;
+            Ok(Told { is_cut: is_cut.get(), ..told })
         }
     }
 }
@@ -113,7 +114,10 @@ impl Reading<'_> {
             notes.push(format!("recorded by perf {version}"));
         }
         if lost.samples > 0 {
-            notes.push(format!("{} of the lost events are told by LOST_SAMPLES records", lost.samples));
+            let Lost { events, samples } = lost;
+            notes.push(format!(
+                "LOST records tell of {events} events, LOST_SAMPLES records of {samples}: the more counts"
+            ));
         }
         Told {
             kernel_release: text(self.perf.os_release().ok().flatten()),
@@ -125,6 +129,7 @@ impl Reading<'_> {
             enabled: self.perf.event_attributes().iter().map(|event| event.name().map(str::to_owned)).collect(),
             passed: decoded.passed(),
             notes,
+            ..Told::default()
         }
     }
 }
@@ -139,8 +144,9 @@ struct Lost {
 }
 
 impl Lost {
+    /// Both tell of the same events, one of them perhaps not of all.
     fn all(self) -> u64 {
-        self.events.saturating_add(self.samples)
+        self.events.max(self.samples)
     }
 }
 

@@ -3,7 +3,7 @@
 //! In a pipe, the formats of events follow a record whose size they are not part of, and so do the bytes of hardware
 //! traces. The former are set apart here, the latter dropped; records of which the sizes cannot be true end the stream.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -34,11 +34,25 @@ pub(super) struct Stream<R> {
     record: Vec<u8>,
     gone: usize,
     tracing: Rc<RefCell<Vec<u8>>>,
+    /// Whether the stream ended in the middle of a record.
+    is_cut: Rc<Cell<bool>>,
 }
 
 impl<R: Read> Stream<R> {
     pub fn new(input: R) -> Stream<R> {
-        Stream { input, place: Place::Opening, record: Vec::new(), gone: 0, tracing: Rc::default() }
+        Stream {
+            input,
+            place: Place::Opening,
+            record: Vec::new(),
+            gone: 0,
+            tracing: Rc::default(),
+            is_cut: Rc::default(),
+        }
+    }
+
+    /// Says, when all is read, whether the stream ended in the middle of a record.
+    pub fn is_cut(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.is_cut)
     }
 
     /// Where the formats of events are when they were met.
@@ -65,7 +79,9 @@ impl<R: Read> Stream<R> {
     fn next_record(&mut self) -> io::Result<()> {
         loop {
             let mut header = [0; RECORD_HEADER as usize];
-            if !fill(&mut self.input, &mut header)? {
+            let filled = fill(&mut self.input, &mut header)?;
+            if filled < header.len() {
+                self.is_cut.set(filled > 0);
                 self.place = Place::End;
                 self.record.clear();
                 return Ok(());
@@ -78,7 +94,13 @@ impl<R: Read> Stream<R> {
             self.record.clear();
             self.record.extend(header);
             self.record.resize(usize::from(length), 0);
-            self.input.read_exact(&mut self.record[usize::from(RECORD_HEADER)..])?;
+            let body = &mut self.record[usize::from(RECORD_HEADER)..];
+            if fill(&mut self.input, body)? < body.len() {
+                self.is_cut.set(true);
+                self.place = Place::End;
+                self.record.clear();
+                return Ok(());
+            }
             if !self.keep_apart(kind)? {
                 return Ok(());
             }
@@ -114,12 +136,18 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// Fills the buffer; false if nothing is left, or less than that.
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match input.read_exact(buffer) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        other => other.map(|()| true),
+/// Fills the buffer as far as there is anything; how far that is.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(filled)
 }
 
 fn invalid(reason: &'static str) -> io::Error {

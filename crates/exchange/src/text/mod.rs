@@ -43,23 +43,27 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Er
     let mut file = BufReader::with_capacity(BUFFER, input);
     let mut reading = Reading::default();
     let mut bytes = Vec::new();
-    while next_line(&mut file, &mut bytes).map_err(Error::read(path))? {
+    let mut is_cut = false;
+    while next_line(&mut file, &mut bytes, &mut is_cut).map_err(Error::read(path))? {
         reading.line(&bytes, sink)?;
     }
-    let mut told = reading.told;
+    let mut told = Told { is_cut, ..reading.told };
     told.passed = reading.passed.into_iter().map(|(name, count)| (lossy(&name), count)).collect();
     told.notes.push("read from a text, which has times in microseconds and no results of compaction".to_owned());
     Ok(told)
 }
 
-/// Reads a line without its end; false if there is none. What is too long is cut.
-fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+/// Reads a line without its end; false if there is none. What is too long is cut. `is_cut` says whether the last one had
+/// no end.
+fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>, is_cut: &mut bool) -> std::io::Result<bool> {
     line.clear();
     let read = std::io::Read::take(&mut *file, LINE_MAX).read_until(b'\n', line)?;
     if line.last() == Some(&b'\n') {
         line.pop();
     } else if read as u64 == LINE_MAX {
         file.skip_until(b'\n')?;
+    } else {
+        *is_cut = read > 0;
     }
     Ok(read > 0)
 }
@@ -83,6 +87,9 @@ impl Reading {
         if bytes.first() == Some(&b'#') {
             return self.heading(&lossy(bytes), sink);
         }
+        // Stacks are set in, and what has no name of an event is no event.
+        let is_set_in = bytes.first().is_none_or(u8::is_ascii_whitespace);
+        self.told.not_understood += u64::from(!is_set_in);
         Ok(())
     }
 

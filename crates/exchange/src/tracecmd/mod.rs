@@ -75,6 +75,7 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Er
         enabled: None,
         passed: records.passed(),
         notes,
+        ..Told::default()
     })
 }
 

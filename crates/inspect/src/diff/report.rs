@@ -22,7 +22,10 @@ impl Document for Difference {
         tables.insert(0, self.recordings_table());
         let sides = self.recordings.each_ref().map(|recorded| recorded.file.clone());
         let [first, second] = &self.courses;
-        let plots = course::plots(&[(&sides[0], first), (&sides[1], second)]);
+        let names = sides.each_ref().map(|file| course::name_of(file));
+        // Two of one name are told apart by their folders.
+        let names = if names[0] == names[1] { sides.clone() } else { names };
+        let plots = course::plots(&[(&names[0], first), (&names[1], second)]);
         let subject = vec![format!("{} and {}", sides[0], sides[1])];
         Cow::Owned(vec![Report { sides, subject, verdict: self.in_short(), tables, plots, ..Report::default() }])
     }

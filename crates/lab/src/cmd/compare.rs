@@ -175,6 +175,8 @@ struct Side<'s> {
     cpus: Option<NonZeroU16>,
     settings: &'s [Setting],
     watch: Watch,
+    /// The policy as it is asked for alone: with the recorded kernel's rules, if it was put on them.
+    asked: String,
 }
 
 /// Replays one recording under every policy.
@@ -187,9 +189,16 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };
-    let a = Side { policy: a_policy, cpus, settings: &[], watch };
-    let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings: &policies.settings, watch });
-    let baseline = Side { policy: &rules, cpus: None, settings: &[], watch: Watch::Nothing };
+    let a = Side { policy: a_policy, cpus, settings: &[], watch, asked: a_policy.name.clone() };
+    let asked = |policy: &NamedPolicy| match (&policies.a, policies.rivals.is_empty()) {
+        (_, true) => a_policy.name.clone(),
+        (None, _) => recording.release.on_rules(&policy.name),
+        (Some(_), _) => policy.name.clone(),
+    };
+    let settings = &policies.settings;
+    let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings, watch, asked: asked(policy) });
+    let (watch, asked) = (Watch::Nothing, rules.name.clone());
+    let baseline = Side { policy: &rules, cpus: None, settings: &[], watch, asked };
     let baseline = (!is_baseline).then_some(baseline);
     let sides = iter::once(a).chain(of_rivals).chain(baseline);
     let sides: Vec<(Side<'_>, Vec<Vec<Setting>>)> = sides
@@ -208,7 +217,12 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
         // What is nudged is not shown.
         let watch = if settings.len() > side.settings.len() { Watch::Nothing } else { side.watch };
         let conditions = Conditions { cpus: side.cpus, settings, pacing: args.reclaim.pacing, watch };
-        prepared.replay(&name, side.policy.policy, conditions, |events| progress.advance(events))
+        let outcome = prepared.replay(&name, side.policy.policy, conditions, |events| progress.advance(events));
+        outcome.map(|mut outcome| {
+            let file = recording.path.display().to_string();
+            outcome.course.set_command(|| super::map::command(&file, &side.asked, args.reclaim, &conditions));
+            outcome
+        })
     })?
     .into_iter();
     let mut outcomes = sides.iter().map(|(_, all)| {

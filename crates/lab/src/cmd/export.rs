@@ -47,6 +47,9 @@ pub fn run(args: &ExportArgs) -> Result<(), Error> {
     if matches!(targets[..], [(one, _), (other, _)] if one == other) {
         return Err(OutputError::SamePlace.into());
     }
+    if targets.iter().any(|(path, _)| *path == Path::new("-")) {
+        return Err(Error::Input("what is exported cannot be printed; name a file instead of `-`".to_owned()));
+    }
     let recording = args.recording.canonicalize().ok();
     if let Some((path, _)) =
         targets.iter().find(|(path, _)| recording.is_some() && path.canonicalize().ok() == recording)

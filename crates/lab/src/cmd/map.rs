@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use freehold_measure::formats::{Document, Formats};
+use freehold_measure::origin;
 use freehold_measure::progress::Progress;
 use freehold_measure::report::Report;
 use freehold_measure::report::map::{MemoryMap, terminal};
@@ -17,8 +18,8 @@ use freehold_replay::{Conditions, Prepared, Watch};
 use freehold_trace::recording::Recording;
 use serde::{Serialize, Serializer};
 
-use super::SpreadArgs;
 use super::replay::ReclaimArgs;
+use super::{SpreadArgs, parse_settings};
 use crate::error::Error;
 
 /// Arguments of `freehold map`.
@@ -43,6 +44,10 @@ pub struct MapArgs {
     #[arg(long, value_name = "N")]
     block: Option<usize>,
 
+    /// As if the kernel had been set so: vm.min_free_kbytes=65536; may be repeated
+    #[arg(long = "setting", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+
     #[command(flatten)]
     spread: SpreadArgs,
 
@@ -62,14 +67,32 @@ pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let watch = Watch::Moment { time: args.at.unwrap_or(u64::MAX), block: args.block };
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let conditions = Conditions { cpus: args.spread.cpus, pacing: args.reclaim.pacing, watch, settings: &[] };
-    let outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
+    let settings = parse_settings(&args.settings)?;
+    let conditions = Conditions { cpus: args.spread.cpus, pacing: args.reclaim.pacing, watch, settings: &settings };
+    let mut outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
     drop(progress);
-    let facts = recording.facts(args.spread.cpus);
-    let command = format!("freehold map {} --policy {}", facts.file, policy.name);
-    let sides = [Watching { name: &policy.name, command, course: &outcome.course }];
-    let map = Seen { of: &facts.file, sides: &sides }.map().expect("memory was watched");
+    let file = recording.facts(args.spread.cpus).file;
+    outcome.course.set_command(|| command(&file, &policy.name, args.reclaim, &conditions));
+    let sides = [Watching { name: &policy.name, course: &outcome.course }];
+    let map = Seen { of: &file, sides: &sides }.map().expect("memory was watched");
     Ok(args.formats.emit(&Printed::new(&map, args.block)?, style)?)
+}
+
+/// The command that prints a map of the same replay, at a moment that takes the place of `{time}`.
+pub fn command(file: &str, policy: &str, reclaim: ReclaimArgs, conditions: &Conditions<'_>) -> String {
+    let mut words = vec!["map".to_owned(), file.to_owned(), "--policy".to_owned(), policy.to_owned()];
+    words.extend(conditions.cpus.map(|cpus| format!("--cpus={cpus}")));
+    words.extend(conditions.settings.iter().map(|setting| format!("--setting={setting}")));
+    let named = [("--reclaim", value_name(reclaim.reclaim)), ("--pace", value_name(reclaim.pacing))];
+    words.extend(named.into_iter().filter_map(|(option, value)| Some(format!("{option}={}", value?))));
+    words.extend(["--at".to_owned(), "{time}".to_owned()]);
+    origin::command_of(words.iter().map(String::as_str))
+}
+
+/// The name of a value of an option; none if it is the one that the option has anyway.
+fn value_name<V: ValueEnum + Default + PartialEq>(value: V) -> Option<String> {
+    let is_usual = value == V::default();
+    value.to_possible_value().filter(|_| !is_usual).map(|value| value.get_name().to_owned())
 }
 
 /// A map on its way to a terminal: all of it, or one block.

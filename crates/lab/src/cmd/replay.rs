@@ -74,6 +74,8 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let conditions = Conditions { cpus: args.spread.cpus, settings: &settings, pacing: args.reclaim.pacing, watch };
     let mut outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
     drop(progress);
+    let file = recording.facts(args.spread.cpus).file;
+    outcome.course.set_command(|| super::map::command(&file, &policy.name, args.reclaim, &conditions));
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));
     if !args.explain {
         outcome.course.decisions.clear();

@@ -145,7 +145,7 @@ fn counted(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
             cell.movable += run.pages;
         }
         FrameState::Fixed | FrameState::Reserved => cell.used += run.pages,
-        FrameState::Free | FrameState::Listed | FrameState::Absent => {}
+        FrameState::Free | FrameState::Listed | FrameState::Unknown | FrameState::Absent => {}
     });
     cell
 }

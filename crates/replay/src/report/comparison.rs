@@ -140,7 +140,7 @@ impl ComparisonReport {
         let Replays { a, rivals, baseline, rules } = replays;
         self.kernels.extend(rules);
         for b in *rivals {
-            self.seen.push(seen(&facts.file, a, b, *rules));
+            self.seen.push(seen(&facts.file, a, b));
             self.comparisons.push(Comparison {
                 recording: facts.file.clone(),
                 a: a.policy.clone(),
@@ -279,12 +279,8 @@ impl ComparisonReport {
 }
 
 /// What there is to see of a recording under A and a B.
-fn seen(file: &str, a: &ReplayOutcome, b: &ReplayOutcome, rules: Option<Release>) -> (Vec<Plot>, Option<MemoryMap>) {
-    let policy = policy_of(&b.policy);
-    let policy = rules.map_or_else(|| policy.to_owned(), |kernel| kernel.on_rules(policy));
-    let command = |policy: &str| format!("freehold map {file} --policy {policy}");
-    let sides = [(a, command(&a.policy)), (b, command(&policy))];
-    let sides = sides.map(|(of, command)| Watching { name: &of.policy, command, course: &of.course });
+fn seen(file: &str, a: &ReplayOutcome, b: &ReplayOutcome) -> (Vec<Plot>, Option<MemoryMap>) {
+    let sides = [a, b].map(|of| Watching { name: &of.policy, course: &of.course });
     let seen = Seen { of: &stem(file), sides: &sides };
     (seen.plots(), seen.map())
 }
@@ -308,7 +304,7 @@ fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
 }
 
 /// A file without its folder and ending.
-fn stem(file: &str) -> String {
+pub fn stem(file: &str) -> String {
     let path = std::path::Path::new(file);
     path.file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }

@@ -63,8 +63,17 @@ pub struct Watched {
     pub block_pages: u16,
     /// Where pageblocks lie.
     pub stretches: Vec<Stretch>,
-    /// What they held; whose it is, nobody has said yet.
+    /// What they held; whose it is, and how more of it is had, nobody has said yet.
     pub side: Side,
+}
+
+impl Course {
+    /// Says by which command more of the map is had, if there is one: [`Side::command`].
+    pub fn set_command(&mut self, command: impl FnOnce() -> String) {
+        if let Some(watched) = &mut self.watched {
+            watched.side.command = command();
+        }
+    }
 }
 
 /// When nothing was left, not even below the watermarks and after reclaim, and for whom.

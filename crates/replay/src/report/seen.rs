@@ -23,8 +23,6 @@ pub struct Seen<'s> {
 pub struct Watching<'s> {
     /// The policy.
     pub name: &'s str,
-    /// The command that prints more of its map.
-    pub command: String,
     /// What became of it.
     pub course: &'s Course,
 }
@@ -82,10 +80,11 @@ impl Seen<'_> {
         let frame = first.course.watched.as_ref()?;
         let side = |side: &Watching<'_>| {
             let watched = side.course.watched.as_ref()?;
-            Some(Side { name: side.name.to_owned(), command: side.command.clone(), ..watched.side.clone() })
+            Some(Side { name: side.name.to_owned(), ..watched.side.clone() })
         };
         Some(MemoryMap {
             of: self.of.to_owned(),
+            note: String::new(),
             block_pages: frame.block_pages,
             stretches: frame.stretches.clone(),
             moments: first.course.moments.iter().map(|moment| moment.time).collect(),
@@ -186,7 +185,7 @@ mod tests {
     }
 
     fn plots(course: &Course) -> Vec<Plot> {
-        let side = Watching { name: "linux-6.12", command: String::new(), course };
+        let side = Watching { name: "linux-6.12", course };
         Seen { of: "build", sides: &[side] }.plots()
     }
 

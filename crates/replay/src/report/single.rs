@@ -7,7 +7,7 @@ use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
-use super::comparison::title;
+use super::comparison::{stem, title};
 use super::course::{StallTimes, Stalls};
 use super::model::ReplayOutcome;
 use super::seen::{Seen, Watching};
@@ -64,9 +64,9 @@ impl Document for ReplayReport {
                 short.sentence(&outcome.policy)
             )
         });
-        let command = format!("freehold map {} --policy {}", self.recording.file, outcome.policy);
-        let side = [Watching { name: &outcome.policy, command, course: &outcome.course }];
-        let seen = Seen { of: &self.recording.file, sides: &side };
+        let side = [Watching { name: &outcome.policy, course: &outcome.course }];
+        let of = stem(&self.recording.file);
+        let seen = Seen { of: &of, sides: &side };
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
             subject: vec![title(&self.recording), self.under()],

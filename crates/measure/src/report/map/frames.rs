@@ -16,6 +16,8 @@ pub enum FrameState {
     Movable,
     /// In use; it cannot be moved.
     Fixed,
+    /// Nothing is known of it but that it is there.
+    Unknown,
     /// In nobody's use, and not the allocator's either.
     Reserved,
     /// Not there.
@@ -24,11 +26,12 @@ pub enum FrameState {
 
 impl FrameState {
     /// All, in the order of their numbers.
-    pub const ALL: [FrameState; 6] = [
+    pub const ALL: [FrameState; 7] = [
         FrameState::Free,
         FrameState::Listed,
         FrameState::Movable,
         FrameState::Fixed,
+        FrameState::Unknown,
         FrameState::Reserved,
         FrameState::Absent,
     ];
@@ -40,6 +43,7 @@ impl FrameState {
             FrameState::Listed => 'l',
             FrameState::Movable => 'M',
             FrameState::Fixed => 'U',
+            FrameState::Unknown => '?',
             FrameState::Reserved => 'R',
             FrameState::Absent => '-',
         }
@@ -52,6 +56,7 @@ impl FrameState {
             FrameState::Listed => "free, on a CPU's list",
             FrameState::Movable => "in use, can be moved",
             FrameState::Fixed => "in use, cannot be moved",
+            FrameState::Unknown => "not known",
             FrameState::Reserved => "reserved",
             FrameState::Absent => "not there",
         }

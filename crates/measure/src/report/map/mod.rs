@@ -53,6 +53,8 @@ pub struct Stretch {
 pub struct MemoryMap {
     /// What it shows: a recording.
     pub of: String,
+    /// What must be known to read it, in sentences; empty where nothing must.
+    pub note: String,
     /// Frames of a pageblock.
     pub block_pages: u16,
     /// Where the cells lie, in their order.
@@ -68,7 +70,8 @@ pub struct MemoryMap {
 pub struct Side {
     /// The policy, or where it is from.
     pub name: String,
-    /// The command that prints the map, and with `--block` the frames of any block; empty if there is none.
+    /// The command that prints the map, with `{time}` for a moment, and with `--block` the frames of any block; empty if
+    /// there is none.
     pub command: String,
     /// All cells at each moment.
     pub cells: Vec<Vec<Cell>>,
@@ -129,10 +132,10 @@ impl MemoryMap {
 
     /// How to read it.
     pub fn caption(&self) -> String {
+        let note = if self.note.is_empty() { String::new() } else { format!(" {}", self.note) };
         format!(
-            "Each cell is a pageblock of {} pages, in the order of addresses. Its colour is its type; how strong that is \
-             says how many of its pages are in use; a dot marks a block with pages that can be moved and pages that \
-             cannot. Move the slider to see another moment; click a cell, or use the arrow keys, to see what it holds.",
+            "Each cell is a pageblock of {} pages, in the order of addresses. Move the slider to see another moment; click \
+             a cell, or use the arrow keys, to see what it holds.{note}",
             self.block_pages
         )
     }

@@ -122,6 +122,7 @@ mod tests {
         let cells = vec![vec![cell(1, 0, 0), cell(1, 512, 512), cell(0, 62, 60), cell(ABSENT, 0, 0)]];
         MemoryMap {
             of: "build".to_owned(),
+            note: String::new(),
             block_pages: 512,
             stretches: vec![Stretch { zone: "Normal".to_owned(), first: 1 << 20, blocks: 4 }],
             moments: vec![1_500_000_000],

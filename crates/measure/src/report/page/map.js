@@ -5,19 +5,27 @@ const maps = (() => {
   // Of types, after Okabe and Ito; then of what is not there.
   const TYPES = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#808080", "#80808022"];
   const OWNERS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d00", "#7b4fa3"];
-  const STATES = ["#8fbf9f", "#e69f00", "#0072b2", "#d55e00", "#606060", "#80808033"];
+  const STATES = ["#8fbf9f", "#e69f00", "#0072b2", "#d55e00", "#cc79a7", "#606060", "#80808033"];
   const MODES = [
     ["type", "type and use"],
     ["mixed", "mixed blocks"],
     ["owner", "owning CPU"],
     ["difference", "where the sides differ"],
   ];
+  // How to read each of them.
+  const ABOUT = {
+    type: "Colours are types, as in the table; the stronger, the more pages are in use. A dot: mixed, where cells are large enough for one.",
+    mixed: "Orange: pages that can be moved and pages that cannot lie in one block. Pale: all other blocks.",
+    owner: "A colour for each owning CPU (eight colours, which come again), grey: nobody's.",
+    difference: "The stronger, the more the sides differ in pages in use, in pages that can be moved, or in type.",
+  };
 
   const element = (name, attributes = {}, ...children) => {
     const made = Object.assign(document.createElement(name), attributes);
     made.append(...children);
     return made;
   };
+  const seconds = (map, moment) => `${(map.moments[moment] / 1e9).toFixed(3)} s`;
   const count = (number) => number.toLocaleString("en-US");
 
   // All moments of a side, each as planes of bytes: the difference to the moment before undone.
@@ -111,8 +119,10 @@ const maps = (() => {
       pen.fillRect(x, y, layout.size - gap, layout.size - gap);
       if (state.mode === "type" && isMixed(of) && layout.size > 3) {
         pen.globalAlpha = 1;
+        pen.fillStyle = "#000000";
+        pen.fillRect(x + layout.size / 2 - 2, y + layout.size / 2 - 2, 3, 3);
         pen.fillStyle = "#ffffff";
-        pen.fillRect(x + layout.size / 2 - 1.5, y + layout.size / 2 - 1.5, 2, 2);
+        pen.fillRect(x + layout.size / 2 - 1, y + layout.size / 2 - 1, 1, 1);
       }
     }
     const [x, y] = layout.place(state.block).map((at) => at * layout.size);
@@ -147,6 +157,7 @@ const maps = (() => {
       return element("tr", {}, element("td", {}, swatch, ` ${name}`), ...cells);
     };
     const colored = (color) => {
+      if (state.mode !== "type") return "";
       const swatch = element("span", { className: "swatch" });
       swatch.style.background = color;
       return swatch;
@@ -174,18 +185,17 @@ const maps = (() => {
   const frames = (view) => {
     const { map, state } = view;
     const at = map.differing.indexOf(state.block);
-    if (at < 0) {
-      const known = map.sides.filter((side) => side.command !== "");
-      const time = (map.moments[state.moment] / 1e9).toFixed(3);
-      const command = (side) =>
-        element(
-          "p",
-          { className: "faint" },
-          `Its frames under ${side.name}: `,
-          element("code", {}, `${side.command} --at ${time}s --block ${state.block}`),
-        );
-      return view.frames.replaceChildren(...known.map(command));
-    }
+    const last = map.moments.length - 1;
+    const known = map.sides.filter((side) => side.command !== "");
+    const time = (map.moments[state.moment] / 1e9).toFixed(6);
+    const command = (side) =>
+      element(
+        "p",
+        { className: "faint" },
+        `Its frames, ${side.name}: `,
+        element("code", {}, `${side.command.replace("{time}", `${time}s`)} --block ${state.block}`),
+      );
+    if (at < 0 || state.moment !== last) return view.frames.replaceChildren(...known.map(command));
     const drawings = map.sides.map((side) => {
       const canvas = element("canvas");
       canvas.setAttribute("role", "img");
@@ -212,7 +222,7 @@ const maps = (() => {
       return element("li", {}, swatch, ` ${about}`);
     });
     view.frames.replaceChildren(
-      element("p", {}, `The ${map.block_pages} frames of pageblock ${count(state.block)} at the end:`),
+      element("p", {}, `The ${map.block_pages} frames of pageblock ${count(state.block)} at ${seconds(map, last)}:`),
       element("div", { className: "sides" }, ...drawings),
       element("ul", { className: "legend" }, ...meaning),
     );
@@ -221,19 +231,25 @@ const maps = (() => {
   const show = (view) => {
     view.sides.forEach((_, number) => paint(view, number));
     view.slider.value = String(view.state.moment);
-    const time = `${(view.map.moments[view.state.moment] / 1e9).toFixed(3)} s`;
+    const time = seconds(view.map, view.state.moment);
     view.time.textContent = time;
     view.slider.setAttribute("aria-valuetext", time);
     sums(view);
     describe(view);
     frames(view);
+    view.mode.textContent = ABOUT[view.state.mode];
+  };
+
+  // Shows what somebody asked for, and puts it into the page's address, to be sent to others.
+  const showAsked = (view) => {
+    show(view);
     history.replaceState(null, "", `#map=${view.number}&moment=${view.state.moment}&block=${view.state.block}`);
   };
 
   const move = (view, block) => {
     if (block < 0 || block >= view.sides[0].cells || block === view.state.block) return;
     view.state.block = block;
-    show(view);
+    showAsked(view);
   };
 
   const steer = (view, canvas) => {
@@ -254,7 +270,7 @@ const maps = (() => {
     const slider = element("input", { type: "range", min: "0", max: String(view.map.moments.length - 1), step: "1" });
     slider.addEventListener("input", () => {
       view.state.moment = Number(slider.value);
-      show(view);
+      showAsked(view);
     });
     view.slider = slider;
     view.time = element("output");
@@ -318,6 +334,7 @@ const maps = (() => {
       sums: element("table"),
       readout: element("output", { className: "readout" }),
       frames: element("div", { className: "frames" }),
+      mode: element("p", { className: "faint" }),
     };
     view.readout.setAttribute("aria-live", "polite");
     sides.forEach((side) => {
@@ -327,7 +344,7 @@ const maps = (() => {
     });
     const boxes = sides.map((side) => element("div", {}, element("h3", {}, side.name), side.canvas));
     const box = element("div", { className: "sides" }, ...boxes);
-    figure.append(controls(view), box, view.readout, element("div", { className: "scroll" }, view.sums), view.frames);
+    figure.append(controls(view), view.mode, box, view.readout, element("div", { className: "scroll" }, view.sums), view.frames);
     const lay = () => {
       view.layout = laid(map, cells, Math.max(160, boxes[0].clientWidth));
     };

@@ -111,6 +111,7 @@ fn of_plots(plots: &[&Plot]) -> Markup {
                         div.plot tabindex="0" role="img" aria-label=(format!("{} {}", plot.title, plot.of)) {}
                         ul.legend {}
                     }
+                    noscript { p { "Plots are drawn by a script, which this browser does not run; the numbers are below." } }
                     output.readout aria-live="polite" {}
                     details { summary { "The numbers" } (tables::numbers(plot)) }
                 }

@@ -40,5 +40,13 @@ const open = async () => {
   freehold.ready = true;
 };
 
+// Numbers, tables and sentences are there without what is drawn.
+const failed = (error) => {
+  const words = "This browser cannot draw the plots and maps of this page; their numbers are below them.";
+  document.querySelector("main").prepend(Object.assign(document.createElement("p"), { textContent: words }));
+  document.querySelectorAll(".plots details").forEach((details) => (details.open = true));
+  console.error(error);
+};
+
 window.freehold = freehold;
-open();
+open().catch(failed);

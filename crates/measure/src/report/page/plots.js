@@ -34,8 +34,13 @@ const plots = (() => {
     return `${Number((value / size).toPrecision(4))}${unit}`;
   };
   const label = (plot, value) => (plot.axis === "percent" ? `${Number((value * 100).toFixed(1))} %` : short(value));
-  const names = (plot) => plot.scale.named;
-  const place = (plot, at) => (names(plot) ? names(plot)[at] : `${short(at)} ${plot.along}`);
+  const placesOf = (plot) =>
+    [...new Set(plot.lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
+  // What stands along the bottom where places are no numbers; the library stacks there alone.
+  const names = (plot) =>
+    plot.scale.named ?? (plot.shape === "stacked" ? placesOf(plot).map((at) => short(at)) : undefined);
+  const keys = (plot) => (plot.scale.named ? plot.scale.named.map((_, at) => at) : placesOf(plot));
+  const place = (plot, at) => (plot.scale.named ? plot.scale.named[at] : `${short(at)} ${plot.along}`);
 
   const color = (plot, number, dark) => {
     const steps = plot.shape === "stacked" ? STEPS : COLORS[dark ? "dark" : "light"];
@@ -54,18 +59,18 @@ const plots = (() => {
       splitLine: { show: false },
     };
     if (names(plot)) return { ...common, ...axis, type: "category", data: names(plot) };
-    const points = plot.lines.flatMap((line) => line.points.map((point) => point[0]));
-    const ends = points.length ? { min: Math.min(...points), max: Math.max(...points) } : {};
-    const type = plot.scale === "doubling" ? { type: "log", logBase: 2 } : { type: "value" };
-    return { ...common, ...axis, ...type, ...ends };
+    const points = placesOf(plot);
+    const ends = points.length ? { min: points[0], max: points[points.length - 1] } : {};
+    if (plot.scale === "doubling") return { ...common, ...axis, type: "log", logBase: 2, ...ends };
+    const labels = { ...axis.axisLabel, showMaxLabel: false, formatter: short };
+    return { ...common, ...axis, axisLabel: labels, type: "value", ...ends, min: 0 };
   };
 
   const series = (plot, line, number, dark) => {
     const own = color(plot, number, dark);
     const known = plot.axis === "logarithmic" ? line.points.filter((point) => point[1] > 0) : line.points;
-    const data = names(plot)
-      ? names(plot).map((_, at) => known.find((point) => point[0] === at)?.[1] ?? null)
-      : known;
+    const valueAt = new Map(known);
+    const data = names(plot) ? keys(plot).map((at) => valueAt.get(at) ?? null) : known;
     const common = { name: line.name, data, itemStyle: { color: own }, animation: false };
     if (plot.shape === "bars") return { ...common, type: "bar" };
     const dots = { symbol: SYMBOLS[number % SYMBOLS.length], symbolSize: 6, showSymbol: known.length <= 16 };
@@ -162,9 +167,7 @@ const plots = (() => {
 
   // Arrow keys: the values at one place along the bottom, in words.
   const walk = (figure, plot, chart) => {
-    const places = [...new Set(plot.lines.flatMap((line) => line.points.map((point) => point[0])))].sort(
-      (a, b) => a - b,
-    );
+    const places = placesOf(plot);
     const readout = figure.querySelector(".readout");
     let at = -1;
     figure.querySelector(".plot").addEventListener("keydown", (event) => {
@@ -176,7 +179,9 @@ const plots = (() => {
       const known = plot.lines.filter((line) => value(line) !== undefined);
       const words = known.map((line) => `${line.name} ${label(plot, value(line))}`);
       readout.textContent = `${place(plot, places[at])}: ${words.join(", ")}`;
-      chart.dispatchAction({ type: "showTip", seriesIndex: 0, dataIndex: at });
+      const seriesIndex = plot.lines.findIndex((line) => value(line) !== undefined);
+      const own = plot.lines[seriesIndex].points.findIndex((point) => point[0] === places[at]);
+      chart.dispatchAction({ type: "showTip", seriesIndex, dataIndex: own });
     });
   };
 
@@ -203,8 +208,17 @@ const plots = (() => {
       walk(figure, all[figure.dataset.plot], { dispatchAction: (action) => charts[number].dispatchAction(action) }),
     );
     night.addEventListener("change", () => redraw(night.matches));
-    addEventListener("beforeprint", () => redraw(false));
-    addEventListener("afterprint", () => redraw(night.matches));
+    // Paper has no place to click: what is folded is opened for it.
+    let folded = [];
+    addEventListener("beforeprint", () => {
+      folded = [...document.querySelectorAll("details:not([open])")];
+      folded.forEach((details) => (details.open = true));
+      redraw(false);
+    });
+    addEventListener("afterprint", () => {
+      folded.forEach((details) => (details.open = false));
+      redraw(night.matches);
+    });
     new ResizeObserver(() => charts.forEach((chart) => chart.resize())).observe(document.querySelector("main"));
     return () => charts;
   };

@@ -18,7 +18,10 @@ const FEW: usize = 12;
 pub fn measures(report: &Report) -> Markup {
     let [a, b] = &report.sides;
     let (reach, count) = (reach(&report.groups), count(&report.groups));
-    let (decided, others) = if count > FEW { split(&report.groups) } else { (report.groups.clone(), Vec::new()) };
+    let (decided, others) = match split(&report.groups) {
+        (decided, others) if count > FEW && !decided.is_empty() => (decided, others),
+        _ => (report.groups.clone(), Vec::new()),
+    };
     html! {
         @if count > 0 {
             h2 { "Measures" }
