@@ -102,11 +102,20 @@ pub enum CaptureError {
 
     /// All recordings of a flight recorder would have one name.
     #[error(
-        "a flight recorder writes many files, and `{}` names one; give a folder, or write {{time}} once in the name (and \
-         {{trigger}}, if you like)",
+        "a flight recorder writes many files, and `{}` is no folder that there is, nor a name with {{time}} in it; make \
+         the folder, or write {{time}} once in the name (and {{trigger}}, if you like)",
         .0.display()
     )]
     Pattern(PathBuf),
+
+    /// More memory was asked for than a machine should give up for it.
+    #[error("{asked} MiB for events are more than half of this machine's {whole} MiB; give less to --memory")]
+    TooMuchMemory {
+        /// What was asked for.
+        asked: u64,
+        /// The machine's.
+        whole: u64,
+    },
 
     /// There is no folder for recordings.
     #[error("there is no folder {}; make it, or give another one with --out", .0.display())]

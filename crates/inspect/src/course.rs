@@ -91,9 +91,11 @@ pub fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
         lines("pages that reclaim looked at so far", "By kswapd and by requests together.", &|moment| {
             Some(moment.pgscan as f64)
         }),
-        lines("requests that reclaimed for themselves so far", "Each of them waited for memory.", &|moment| {
-            Some(moment.allocstall as f64)
-        }),
+        lines(
+            "allocstall so far",
+            "The kernel's counter of requests that began to reclaim; each of them waited.",
+            &|moment| Some(moment.allocstall as f64),
+        ),
         lines("requests that compacted for themselves so far", "Each of them waited for a block.", &|moment| {
             Some(moment.compact_stall as f64)
         }),
@@ -165,7 +167,7 @@ mod tests {
         let moments = of(&facts());
         let titles: Vec<String> = plots(&[("a", &moments)]).into_iter().map(|plot| plot.title).collect();
         assert!(
-            titles.iter().any(|title| title.contains("reclaimed"))
+            titles.iter().any(|title| title.contains("allocstall"))
                 && !titles.iter().any(|title| title.contains("huge page so"))
         );
         let mut long = facts();

@@ -79,6 +79,7 @@ impl<'a> Recorder<'a> {
     pub fn prepare(plan: &'a FlightPlan, machine: &'a Machine) -> Result<Recorder<'a>, CaptureError> {
         let spool = Arc::new(Spool::create(&plan.spool)?);
         let tracefs = Tracefs::find()?;
+        let ring_kib = ring_kib(plan.memory, machine)?;
         let claim = claim(&tracefs)?;
         let instance = Instance::create(&tracefs)?;
         // A new instance is switched on already.
@@ -87,7 +88,7 @@ impl<'a> Recorder<'a> {
         instance.write("options/overwrite", "1")?;
         let _ = instance.write("options/record-cmd", "0");
         let formats = events::enable(&instance, &plan.events, plan.stacks)?;
-        let ring_kib = instance.size_ring(ring_kib(plan.memory, machine))?;
+        let ring_kib = instance.size_ring(ring_kib)?;
         let rings = Rings {
             cpus: machine.cpus.clone(),
             layout: formats.page,
@@ -296,9 +297,13 @@ fn claim(tracefs: &Tracefs) -> Result<File, CaptureError> {
 }
 
 /// KiB of ring for each CPU.
-fn ring_kib(memory: Option<u64>, machine: &Machine) -> u64 {
+fn ring_kib(memory: Option<u64>, machine: &Machine) -> Result<u64, CaptureError> {
     let memory = memory.unwrap_or(MEMORY_MAX.min(machine.memory_bytes / MEMORY_SHARE));
-    (memory / 1024 / machine.cpus.len().max(1) as u64).max(64)
+    // Rings are taken at once, and by no limit of a control group: a slip of the pen must not take the machine.
+    if memory > machine.memory_bytes / 2 {
+        return Err(CaptureError::TooMuchMemory { asked: memory >> 20, whole: machine.memory_bytes >> 20 });
+    }
+    Ok((memory / 1024 / machine.cpus.len().max(1) as u64).max(64))
 }
 
 /// Gives what a recording took while it was written back to the kernel; the C library would keep most of it.

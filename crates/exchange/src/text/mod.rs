@@ -206,8 +206,8 @@ mod tests {
     fn a_line_without_end_is_cut() {
         let long = [vec![b'x'; LINE_MAX as usize + 9], b"\nshort".to_vec()].concat();
         let (mut file, mut line) = (&long[..], Vec::new());
-        assert!(next_line(&mut file, &mut line).unwrap() && line.len() as u64 == LINE_MAX);
-        assert!(next_line(&mut file, &mut line).unwrap() && line == b"short");
-        assert!(!next_line(&mut file, &mut line).unwrap());
+        assert!(next_line(&mut file, &mut line, &mut false).unwrap() && line.len() as u64 == LINE_MAX);
+        assert!(next_line(&mut file, &mut line, &mut false).unwrap() && line == b"short");
+        assert!(!next_line(&mut file, &mut line, &mut false).unwrap());
     }
 }

@@ -81,11 +81,17 @@ impl FlightArgs {
 
     fn plan(self, common: Common) -> Result<FlightPlan, Error> {
         let files = Files::new(&common.out, usize::try_from(self.keep).unwrap_or(usize::MAX))?;
+        let mut triggers: Vec<Trigger> = Vec::new();
+        for trigger in self.on {
+            if !triggers.contains(&trigger) {
+                triggers.push(trigger);
+            }
+        }
         Ok(FlightPlan {
             spool: common.spool.unwrap_or_else(|| files.folder().to_path_buf()),
             files,
             window: self.flight.unwrap_or_default(),
-            triggers: self.on,
+            triggers,
             tail: self.tail,
             every: self.every,
             memory: self.memory.map(Bytes::get),
@@ -146,6 +152,9 @@ fn time(text: &str) -> Result<Duration, String> {
 fn pause(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
+    if number.trim().is_empty() {
+        return Err(format!("`{text}` is no time; write it as in 60s or 5min"));
+    }
     let seconds = match unit {
         "ms" => 0.001,
         "" | "s" => 1.0,

@@ -34,7 +34,7 @@ const RECORDING: &str = "recording.parquet";
     programs outside the command are stored as `other`, so that a recording can be shown around.")]
 pub struct RecordArgs {
     /// The recording to write; an older one of this name is replaced once the new one is whole. With --flight a folder,
-    /// or a name with {time} in it
+    /// or a name with {time} in it, and the folder that you are in if you name none
     #[arg(long, short, value_name = "FILE", default_value = RECORDING, default_value_if("flight", ArgPredicate::IsPresent, "."))]
     out: PathBuf,
 

@@ -6,7 +6,7 @@
 
 use super::frames::{FrameState, Run};
 use super::{ABSENT, Cell, MemoryMap, Side, Sums, TYPES};
-use crate::number::{count, percent};
+use crate::number::{count, percent, unit};
 use crate::terminal::Style;
 
 /// Rows of one side of a map, at most.
@@ -25,7 +25,8 @@ pub fn moment(map: &MemoryMap, side: &Side, moment: usize, style: Style) -> Stri
     let width = style.width().clamp(20, 160);
     let per_char = cells.len().div_ceil(width * ROWS_MAX).max(1);
     let time = map.moments.get(moment).map_or(0.0, |&ns| ns as f64 / 1e9);
-    let mut text = format!("{}: {} at {time:.3} s; a character is {per_char} pageblocks\n", map.of, side.name);
+    let blocks = unit(per_char as u64, "pageblocks");
+    let mut text = format!("{}: {} at {time:.3} s; a character is {per_char} {blocks}\n", map.of, side.name);
     let mut at = 0;
     for stretch in &map.stretches {
         let blocks = &cells[at..at + stretch.blocks as usize];

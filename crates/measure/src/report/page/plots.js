@@ -175,11 +175,13 @@ const plots = (() => {
       if (step === undefined || places.length === 0) return;
       event.preventDefault();
       at = Math.min(places.length - 1, Math.max(0, at + step));
-      const value = (line) => line.points.find((point) => point[0] === places[at])?.[1];
+      // Lines have points at places of their own: what a line came to last is what it is here.
+      const value = (line) => line.points.findLast((point) => point[0] <= places[at])?.[1];
       const known = plot.lines.filter((line) => value(line) !== undefined);
       const words = known.map((line) => `${line.name} ${label(plot, value(line))}`);
       readout.textContent = `${place(plot, places[at])}: ${words.join(", ")}`;
-      const seriesIndex = plot.lines.findIndex((line) => value(line) !== undefined);
+      const isThere = (line) => line.points.some((point) => point[0] === places[at]);
+      const seriesIndex = plot.lines.findIndex(isThere);
       const own = plot.lines[seriesIndex].points.findIndex((point) => point[0] === places[at]);
       chart.dispatchAction({ type: "showTip", seriesIndex, dataIndex: own });
     });
