@@ -147,7 +147,7 @@ fn a_flight_ends_with_its_command() {
 #[test]
 fn what_cannot_be_flown_is_refused() {
     let _alone = ALONE.lock();
-    assert_refused(&freehold(&["record", "--flight", "60s", "--out", "r.parquet"]), "give a folder");
+    assert_refused(&freehold(&["record", "--flight", "60s", "--out", "r.parquet"]), "make the folder");
     for (arguments, words) in [
         (["--flight", "60s", "--on", "oom"], "there is no trigger `oom`"),
         (["--flight", "60s", "--on", "psi=200%"], "is no share of time"),
