@@ -116,7 +116,8 @@ fn lives(path: &Path, name: &str) -> Lives {
     lives
 }
 
-/// Counts by kind and order that two recordings do not share, and events that are not the same one after the other.
+/// Counts by kind and order that two recordings do not share, and tasks whose events are not the same. Their order is left
+/// out: an interrupt between the two tools' probes of one event puts its own events before it for one of them.
 fn disagreements(one: &Lives, other: &Lives) -> Vec<String> {
     let counts = |lives: &Lives| {
         let mut counts = BTreeMap::new();
@@ -127,10 +128,15 @@ fn disagreements(one: &Lives, other: &Lives) -> Vec<String> {
     let kinds = ours.keys().chain(theirs.keys()).filter(|key| ours.get(key) != theirs.get(key));
     let mut found: Vec<String> =
         kinds.map(|key| format!("{key:?}: {:?} and {:?}", ours.get(key), theirs.get(key))).collect();
-    let plain = |row: &Row| Row { time: 0, task: 0, ..*row };
+    let plain = |rows: &[Row]| {
+        let plain = |row: &Row| (row.kind, row.pfn, row.order, row.gfp, row.migratetype, row.cpu, row.args);
+        let mut rows: Vec<_> = rows.iter().map(plain).collect();
+        rows.sort_unstable();
+        rows
+    };
     for (pid, rows) in one {
         let theirs = other.get(pid).map(Vec::as_slice).unwrap_or_default();
-        if !rows.iter().map(plain).eq(theirs.iter().map(plain)) {
+        if plain(rows) != plain(theirs) {
             found.push(format!("task {pid}: {} events and {}", rows.len(), theirs.len()));
         }
     }
