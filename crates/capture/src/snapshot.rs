@@ -2,7 +2,8 @@
 //! machine is asked for no more than a second's reading.
 //!
 //! Pages come and go while the flags are read, and no event says so: what a recorder corrects from its events
-//! ([`Frames::apply`]) a snapshot has as it was read. A block that was half free then is two.
+//! ([`Frames::apply`](freehold_trace::state::Frames::apply)) a snapshot has as it was read. A block that was half free
+//! then is two.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -129,11 +129,12 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
     "freehold-disasm",
+    "freehold-exchange",
     "freehold-fiber",
     "freehold-fragment",
     "freehold-heapmap",

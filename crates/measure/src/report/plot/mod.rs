@@ -1,6 +1,6 @@
 //! Plots: how something changes as time passes or a number grows, a line a policy.
 //!
-//! A plot is data, as tables are: the page draws it so that one can point into it ([`super::page`]), [`svg`] draws it
+//! A plot is data, as tables are: the page draws it so that one can point into it ([`super::page`]), [`mod@svg`] draws it
 //! to be printed, and both write the same numbers.
 
 pub mod svg;
