@@ -2,8 +2,6 @@
 //!
 //! The lines of one recording stand in plots of their own; those of several in the same plots, each under its name.
 
-use std::path::Path;
-
 use freehold_measure::report::plot::{Plot, PlotLine, Scale, Shape};
 use freehold_trace::Facts;
 use freehold_trace::facts::Sample;
@@ -65,11 +63,6 @@ fn moment(facts: &Facts, first: &Sample, now: &Sample) -> Moment {
         thp_fault_alloc: since(&["thp_fault_alloc"]),
         pressure_us: pressure.and_then(waited),
     }
-}
-
-/// A recording's name in a picture: its file's, without folder and ending.
-pub fn name_of(file: &str) -> String {
-    Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The plots of recordings by name, those in which anything happens.

@@ -5,12 +5,13 @@
 //! are on a CPU's list: they do not count as in use. The types of pageblocks are those of the start, as events and
 //! contents tell them. The page says both ([`NOTE`]).
 
-use super::course::name_of;
+use super::memory::{NOT_YET_MEMORY, ON_PERCPU_LIST};
 use freehold_measure::origin;
 use freehold_measure::report::map::frames::Run;
-use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch};
+use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch, block_of};
 use freehold_trace::event::{Section, class};
 use freehold_trace::facts::ZoneFacts;
+use freehold_trace::recording::name_of;
 use freehold_trace::{Facts, Kind, Row};
 
 /// What a side is called.
@@ -18,10 +19,6 @@ const RECORDED: &str = "recorded kernel";
 /// What a reader must know.
 const NOTE: &str = "Pages without flags do not count as in use: nothing is known of them. Types at the end are those of \
                     the start.";
-/// `args[1]` of unknown pages that a later event found on a per-CPU list.
-const ON_PERCPU_LIST: i64 = 1;
-/// `args[1]` of unknown pages that the kernel had not given to the allocator yet.
-const NOT_YET_MEMORY: i64 = 2;
 /// Largest order of a block of the allocator.
 const ORDER_MAX: u8 = 10;
 
@@ -111,14 +108,7 @@ impl Mapping {
     }
 
     fn block_of(&self, pfn: u64) -> Option<usize> {
-        let mut before = 0;
-        self.stretches.iter().find_map(|stretch| {
-            let within = pfn.checked_sub(stretch.first).map(|frames| frames / self.block_pages);
-            let within = within.filter(|&within| within < u64::from(stretch.blocks));
-            let block = within.map(|within| before + within as usize);
-            before += stretch.blocks as usize;
-            block
-        })
+        block_of(&self.stretches, self.block_pages, pfn)
     }
 
     /// The map.

@@ -9,9 +9,9 @@ use freehold_trace::{Kind, Row};
 use serde::Serialize;
 
 /// `args[1]` of unknown pages that a later event found on a per-CPU list.
-const ON_PERCPU_LIST: i64 = 1;
+pub const ON_PERCPU_LIST: i64 = 1;
 /// `args[1]` of unknown pages that the kernel had not given to the allocator yet.
-const NOT_YET_MEMORY: i64 = 2;
+pub const NOT_YET_MEMORY: i64 = 2;
 
 /// States of a page, in the order of the report.
 const STATES: [&str; 7] =

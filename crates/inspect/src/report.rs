@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use freehold_measure::formats::Document;
 use freehold_measure::number::{ABSENT, count, decimal, duration, percent};
 use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_trace::recording::name_of;
 
 use super::machine::{FragmentationRow, StallRow, ZoneRow};
 use super::memory::MemoryRow;
@@ -71,7 +72,7 @@ impl Document for Inspection {
             subject: self.subject(),
             verdict: self.guessed().into_iter().chain(self.in_short()).collect(),
             tables,
-            plots: course::plots(&[(&course::name_of(&self.file), &self.course)]),
+            plots: course::plots(&[(&name_of(&self.file), &self.course)]),
             maps: self.map.iter().cloned().collect(),
             caveats: self.caveats(),
             ..Report::default()

@@ -25,6 +25,11 @@ pub struct RecordingFacts {
     pub rows: u64,
 }
 
+/// What a recording is called in tables and pictures: its file's name, without folder and ending.
+pub fn name_of(file: &str) -> String {
+    Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
 /// Why a file is no recording to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

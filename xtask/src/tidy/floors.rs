@@ -188,7 +188,7 @@ const INSPECT: &[Floor] = &[
     floor(&["pressure"], &["census", "pairing"]),
     floor(&["sections"], &["pairing"]),
     floor(&["course"], &["machine"]),
-    floor(&["map"], &["course"]),
+    floor(&["map"], &["memory"]),
     floor(&["diff"], &["course"]),
     floor(&["runs"], &["diff"]),
     floor(&["report"], &["course", "machine", "memory"]),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use freehold_measure::formats::Document;
 use freehold_measure::number::{count, duration};
 use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_trace::recording::name_of;
 
 use crate::course;
 
@@ -22,7 +23,7 @@ impl Document for Difference {
         tables.insert(0, self.recordings_table());
         let sides = self.recordings.each_ref().map(|recorded| recorded.file.clone());
         let [first, second] = &self.courses;
-        let names = sides.each_ref().map(|file| course::name_of(file));
+        let names = sides.each_ref().map(|file| name_of(file));
         // Two of one name are told apart by their folders.
         let names = if names[0] == names[1] { sides.clone() } else { names };
         let plots = course::plots(&[(&names[0], first), (&names[1], second)]);

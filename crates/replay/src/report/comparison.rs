@@ -12,7 +12,7 @@ use freehold_measure::report::map::MemoryMap;
 use freehold_measure::report::plot::Plot;
 use freehold_measure::report::{self, Caveats, Column, Detail, Table, Value};
 use freehold_trace::kernel::Release;
-use freehold_trace::recording::RecordingFacts;
+use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 
 use super::course::OutOfMemory;
@@ -236,8 +236,8 @@ impl ComparisonReport {
 
     /// A recording's name in tables: its file's, with folder and ending only if others are called the same.
     fn short(&self, file: &str) -> String {
-        let name = stem(file);
-        let called_so = self.recordings.iter().filter(|facts| stem(&facts.file) == name).count();
+        let name = name_of(file);
+        let called_so = self.recordings.iter().filter(|facts| name_of(&facts.file) == name).count();
         if called_so > 1 { file.to_owned() } else { name }
     }
 
@@ -281,7 +281,7 @@ impl ComparisonReport {
 /// What there is to see of a recording under A and a B.
 fn seen(file: &str, a: &ReplayOutcome, b: &ReplayOutcome) -> (Vec<Plot>, Option<MemoryMap>) {
     let sides = [a, b].map(|of| Watching { name: &of.policy, course: &of.course });
-    let seen = Seen { of: &stem(file), sides: &sides };
+    let seen = Seen { of: &name_of(file), sides: &sides };
     (seen.plots(), seen.map())
 }
 
@@ -301,12 +301,6 @@ fn size(row: &FidelityRow) -> f64 {
 
 fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
     vec![Value::text(&entry.what), Value::text(&entry.policy), Value::count(entry.events)]
-}
-
-/// A file without its folder and ending.
-pub fn stem(file: &str) -> String {
-    let path = std::path::Path::new(file);
-    path.file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// Each text once, in order of first appearance.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use freehold_measure::formats::Document;
 use freehold_measure::report::{Caveats, Column, Report, Table, Value};
-use freehold_trace::recording::RecordingFacts;
+use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 
-use super::comparison::{stem, title};
+use super::comparison::title;
 use super::course::{StallTimes, Stalls};
 use super::model::ReplayOutcome;
 use super::seen::{Seen, Watching};
@@ -65,7 +65,7 @@ impl Document for ReplayReport {
             )
         });
         let side = [Watching { name: &outcome.policy, course: &outcome.course }];
-        let of = stem(&self.recording.file);
+        let of = name_of(&self.recording.file);
         let seen = Seen { of: &of, sides: &side };
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {

@@ -123,6 +123,18 @@ impl Sums {
     }
 }
 
+/// The number of the pageblock, of so many frames, that a frame is in.
+pub fn block_of(stretches: &[Stretch], block_pages: u64, pfn: u64) -> Option<usize> {
+    let mut before = 0;
+    stretches.iter().find_map(|stretch| {
+        let within = pfn.checked_sub(stretch.first).map(|frames| frames / block_pages);
+        let within = within.filter(|&within| within < u64::from(stretch.blocks));
+        let block = within.map(|within| before + within as usize);
+        before += stretch.blocks as usize;
+        block
+    })
+}
+
 impl MemoryMap {
     /// What it is called.
     pub fn title(&self) -> String {
@@ -157,18 +169,6 @@ impl MemoryMap {
             let within = block.checked_sub(before).filter(|&within| within < stretch.blocks as usize);
             before += stretch.blocks as usize;
             within.map(|within| stretch.first + within as u64 * u64::from(self.block_pages))
-        })
-    }
-
-    /// The block that a frame is in.
-    pub fn block_of(&self, pfn: u64) -> Option<usize> {
-        let mut before = 0;
-        self.stretches.iter().find_map(|stretch| {
-            let within = pfn.checked_sub(stretch.first).map(|frames| frames / u64::from(self.block_pages));
-            let within = within.filter(|&within| within < u64::from(stretch.blocks));
-            let block = within.map(|within| before + within as usize);
-            before += stretch.blocks as usize;
-            block
         })
     }
 
