@@ -5,7 +5,7 @@
 //! each frame say what the page flags hide. The *second* writes: the start state, the events between the two
 //! moments, the end state. Time 0 of the recording is the start moment.
 //!
-//! Memory: two words and a byte for each frame of the machine, 0.4 % of its memory, besides one decoded segment a CPU.
+//! Memory: nine bytes for each frame of the machine, 0.2 % of its memory, besides one decoded segment a CPU.
 
 use std::time::Duration;
 

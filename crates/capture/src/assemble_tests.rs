@@ -41,7 +41,7 @@ enum Known {
     Flagless,
 }
 
-fn known(word: u64) -> Option<Known> {
+fn known(word: u32) -> Option<Known> {
     match word {
         word if word & (flag::NOPAGE | flag::RESERVED | flag::OFFLINE) != 0 => None,
         word if word & flag::BUDDY != 0 => Some(Known::Free),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     /// Frames without flags at the start; events; and what the flags say at the end.
-    fn marked(end: &[u64], events: &[Row], free: u64, record: Record) -> (Found, Vec<u64>, Vec<u64>) {
+    fn marked(end: &[u32], events: &[Row], free: u64, record: Record) -> (Found, Vec<u32>, Vec<u32>) {
         let words = vec![0; end.len()];
         let mut seen = FirstEvents::new(&words, 9);
         events.iter().for_each(|row| seen.observe(row));

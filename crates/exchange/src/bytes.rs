@@ -4,11 +4,18 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
+    /// Bytes that there were.
+    length: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { rest: bytes }
+        Cursor { rest: bytes, length: bytes.len() }
+    }
+
+    /// Bytes that were read.
+    pub fn position(&self) -> u64 {
+        (self.length - self.rest.len()) as u64
     }
 
     pub fn take(&mut self, size: u64) -> Option<&'a [u8]> {
@@ -62,5 +69,6 @@ mod tests {
         assert_eq!(cursor.until_zero(), Some(&b"ab"[..]));
         assert_eq!((cursor.u32(), cursor.u16(), cursor.u8()), (None, Some(1), None));
         assert_eq!((cursor.take(u64::MAX), cursor.until_zero(), cursor.u8()), (None, None, None));
+        assert_eq!(cursor.position(), 5);
     }
 }

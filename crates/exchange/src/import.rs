@@ -27,8 +27,9 @@ use crate::start::{Known, Start};
 use crate::survey::{Limits, Survey};
 use crate::{perf, text, tracecmd};
 
-/// Items that go from the thread that reads to the one that looks at them, and batches of them under way.
-const BATCH: usize = 4096;
+/// Items that go from the thread that reads to the one that looks at them, and batches of them under way: small enough
+/// to stay in the CPU's caches, and to be memory that a malloc keeps.
+const BATCH: usize = 512;
 const BATCHES: usize = 16;
 
 /// Frames that an import reaches: 1 TiB of 4 KiB.

@@ -86,7 +86,7 @@ fn free_in(zone: &ZoneFacts, rows: &[Row]) -> u64 {
 
 /// The words of the machine's frames: none where there is no memory, and unknown where there is some of which nobody
 /// says anything.
-fn within(mut words: Vec<u64>, machine: &Machine) -> Vec<u64> {
+fn within(mut words: Vec<u32>, machine: &Machine) -> Vec<u32> {
     let known = words.len();
     words.resize(machine.frames() as usize, 0);
     let all = words.len();
@@ -106,9 +106,9 @@ fn within(mut words: Vec<u64>, machine: &Machine) -> Vec<u64> {
 }
 
 /// Pages that first events tell of, and those that were otherwise by their flags. Without flags a page may be anything.
-fn contradictions(words: &[u64], first_events: &FirstEvents) -> (u64, u64) {
+fn contradictions(words: &[u32], first_events: &FirstEvents) -> (u64, u64) {
     let (mut checked, mut contradicted) = (0, 0);
-    let mut check = |pfn: u64, order: u8, is_as_told: fn(u64) -> bool| {
+    let mut check = |pfn: u64, order: u8, is_as_told: fn(u32) -> bool| {
         let first = (pfn as usize).min(words.len());
         let shown = words[first..(first + (1 << order)).min(words.len())].iter().filter(|word| **word != 0);
         shown.for_each(|&word| {
@@ -116,7 +116,7 @@ fn contradictions(words: &[u64], first_events: &FirstEvents) -> (u64, u64) {
             contradicted += u64::from(!is_as_told(word));
         });
     };
-    let is_free = |word: u64| word & flag::BUDDY != 0;
+    let is_free = |word: u32| word & flag::BUDDY != 0;
     first_events.taken.iter().for_each(|&(pfn, order)| check(pfn, order, is_free));
     first_events.allocated.iter().for_each(|block| check(block.pfn, block.order, |word| word & flag::BUDDY == 0));
     first_events.cached.iter().for_each(|block| check(block.pfn, block.order, |_| false));
@@ -124,7 +124,7 @@ fn contradictions(words: &[u64], first_events: &FirstEvents) -> (u64, u64) {
 }
 
 /// The words without those of frames that events name. A compound page that loses one falls into single pages.
-fn cleared(mut words: Vec<u64>, first_events: &FirstEvents) -> Vec<u64> {
+fn cleared(mut words: Vec<u32>, first_events: &FirstEvents) -> Vec<u32> {
     let mut next = 0;
     while next < words.len() {
         let head = words[next];
@@ -178,7 +178,7 @@ mod tests {
         Machine { pageblock_order: 3, ram: vec![(0, end)], ..Machine::default() }
     }
 
-    fn settled(words: Vec<u64>, events: &[Row], departures: Departures) -> Settled {
+    fn settled(words: Vec<u32>, events: &[Row], departures: Departures) -> Settled {
         let machine = machine(words.len() as u64);
         let zone = ZoneFacts { spanned: words.len() as u64, present: 16, managed: 16, ..ZoneFacts::default() };
         let mut first_events = FirstEvents::new(&[], 3);

@@ -107,7 +107,8 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
     fs::write(path("events.txt"), text).unwrap();
     let mut words = vec![flag::BUDDY; 2048];
     words[600..700].fill(flag::LRU | flag::ANON);
-    fs::write(path("flags"), words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    fs::write(path("flags"), words.iter().flat_map(|&word| u64::from(word).to_le_bytes()).collect::<Vec<u8>>())
+        .unwrap();
     let owner: String = (600..700)
         .map(|pfn| {
             format!(
@@ -133,6 +134,22 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
     for bad in ["events.txt", "."] {
         let error = import(&path("events.txt"), &path("r.parquet"), &said, Some(&path(bad))).unwrap_err().to_string();
         assert!(error.contains(&path(bad).display().to_string()) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn one_byte_less_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cut, out) = (folder.path().join("cut"), folder.path().join("r.parquet"));
+    // Texts end with lines, and a line may have been the last.
+    for (name, ..) in COUNTS.iter().filter(|(name, ..)| !name.ends_with(".txt")) {
+        let bytes = fs::read(sample(name)).unwrap();
+        let told = |bytes: &[u8]| {
+            fs::write(&cut, bytes).unwrap();
+            import(&cut, &out, &Said::default(), None).map_or(true, |imported| imported.is_cut)
+        };
+        assert!(!told(&bytes), "{name}");
+        assert!(told(&bytes[..bytes.len() - 1]), "{name}");
     }
 }
 

@@ -25,7 +25,7 @@ const PAGEBLOCKS_AT_ONCE: usize = 64;
 /// The kinds that the kernel places.
 const ORDERED: [Kind; 4] = [Kind::Pipes, Kind::Sockets, Kind::PageTables, Kind::Slab];
 /// Flags that say what a page is.
-const NAMED: u64 = flag::LRU
+const NAMED: u32 = flag::LRU
     | flag::ANON
     | flag::MMAP
     | flag::HUGE
@@ -52,7 +52,7 @@ pub struct Content {
 }
 
 impl Content {
-    fn count(&mut self, flags: u64, is_charged: bool) {
+    fn count(&mut self, flags: u32, is_charged: bool) {
         let of = match () {
             () if flags & (flag::BUDDY | flag::NOPAGE) != 0 => return,
             () if flags & flag::PGTABLE != 0 && is_charged => &mut self.tables,
@@ -140,7 +140,7 @@ impl Reader {
     pub fn is_compound(&self, frame: u64) -> Result<bool, Error> {
         let mut word = [0; WORD_BYTES];
         self.flags.read_exact_at(&mut word, frame * WORD_BYTES as u64).map_err(Error::kernel(FLAGS))?;
-        Ok(u64::from_le_bytes(word) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
+        Ok(flag::of(u64::from_le_bytes(word)) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
     }
 
     /// Looks at all pageblocks.
@@ -173,7 +173,7 @@ impl Reader {
         };
         let mut content = Content::default();
         for (flags, group) in words(flags).into_iter().zip(words(groups)) {
-            content.count(flags, own.is_none_or(|own| own == group));
+            content.count(flag::of(flags), own.is_none_or(|own| own == group));
         }
         content
     }
@@ -215,7 +215,7 @@ fn group_folder(groups: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn content(pages: &[(u64, bool)]) -> Content {
+    fn content(pages: &[(u32, bool)]) -> Content {
         let mut content = Content::default();
         pages.iter().for_each(|(flags, is_charged)| content.count(*flags, *is_charged));
         content

@@ -90,6 +90,27 @@ fn a_request_makes_a_recording_that_every_command_reads() {
     text(&["compare", &name]);
 }
 
+/// What is kept is whole, so it starts anew where somebody made a hole in it.
+#[test]
+fn tracing_that_somebody_switches_off_is_noticed() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut flight = Flight::start(&["--on", "asked", "--tail", "0s", "--out", &sandbox.argument("")]);
+    let switch = flight.recorder.instance.join("tracing_on");
+    fs::write(&switch, "0").unwrap();
+    flight.hear("somebody had switched tracing off");
+    assert_eq!(fs::read_to_string(&switch).unwrap().trim(), "1");
+    flight.recorder.signal(Signal::USR1);
+    flight.hear("wrote ");
+    flight.end(Signal::INT);
+    let [file] = &recordings(&sandbox.path(""))[..] else { panic!("one file") };
+    let facts = Reader::open(file).unwrap().facts().clone();
+    assert!(facts.notes.iter().any(|note| note.contains("found tracing switched off")), "{:?}", facts.notes);
+}
+
 #[test]
 fn a_full_disk_is_said_and_the_flight_goes_on() {
     let _alone = ALONE.lock();

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::recorder::can_record;
+use common::recorder::{SmallDisk, can_record};
 use common::{Sandbox, assert_refused, freehold, json, stderr, text};
 use freehold_trace::{Kind, Reader, Row};
 
@@ -30,7 +30,9 @@ fn what_perf_recorded_is_shown_and_replayed_and_its_guesses_are_told() {
         let guesses = shown.split(title).nth(1).unwrap_or_default();
         assert!(guesses.contains("How memory lay at the start is not known"), "{command}: {shown}");
     }
-    assert!(text(&["compare", &out, "--b", "linux-6.12,pcp=merge", "--all"]).contains("How memory lay at the start"));
+    let comparison = ["compare", &out, "--b", "linux-6.12,pcp=merge"];
+    assert!(text(&comparison).contains("partly guessed"));
+    assert!(text(&[&comparison[..], &["--all"]].concat()).contains("How memory lay at the start"));
     assert_eq!(sandbox.listing(), ["r.parquet"]);
 }
 
@@ -76,6 +78,21 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     );
     refuse(&[&sandbox.argument("notes"), "-o", &sandbox.argument("notes")], "would be lost");
     assert_eq!(sandbox.listing(), ["cut", "notes"]);
+}
+
+#[test]
+fn a_full_disk_in_the_middle_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::mount(sandbox.path("disk")) else {
+        return eprintln!("skipped: this machine does not mount a tmpfs");
+    };
+    let out = disk.folder.join("r.parquet").display().to_string();
+    // No room for what the start state of 32 GiB takes, then none for rows that wait for it.
+    assert_refused(&freehold(&["import", &sample("perf.data"), "--memory", "32GiB", "-o", &out]), "disk is full");
+    let printed = fs::read_to_string(sample("perf-script.txt")).unwrap();
+    fs::write(sandbox.path("long.txt"), printed.repeat(40)).unwrap();
+    assert_refused(&freehold(&["import", &sandbox.argument("long.txt"), "-o", &out]), "disk");
+    assert_eq!(fs::read_dir(&disk.folder).unwrap().count(), 0);
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub mod event;
 pub mod facts;
 mod footer;
 pub mod format;
+mod gathered;
 pub mod gfp;
 mod group;
 pub mod kernel;

@@ -23,6 +23,9 @@ pub struct RecordingFacts {
     pub duration_seconds: f64,
     /// Rows in the file: events and state.
     pub rows: u64,
+    /// What was guessed of the machine, in sentences: of an imported recording.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<String>,
 }
 
 /// What a recording is called in tables and pictures: its file's name, without folder and ending.
@@ -105,6 +108,7 @@ impl Recording {
             replay_cpus: cpus.map_or(facts.cpus, NonZeroU16::get),
             duration_seconds: facts.duration as f64 / 1e9,
             rows: self.reader.row_count(),
+            guesses: facts.guesses.clone(),
         }
     }
 }

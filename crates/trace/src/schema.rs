@@ -10,9 +10,9 @@ use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-/// Rows in a row group, except the last. The writer holds this many rows in memory (about 60 MB);
+/// Rows in a row group, except the last. The writer holds this many rows in memory (about 30 MB);
 /// the reader holds the compressed bytes of one group.
-pub(crate) const GROUP_ROWS: usize = 1 << 20;
+pub(crate) const GROUP_ROWS: usize = 1 << 19;
 
 /// How a file says that this crate wrote it, and so has checksums.
 pub(crate) const WRITER_NAME: &str = "freehold-trace";

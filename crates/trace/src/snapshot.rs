@@ -13,50 +13,72 @@
 use crate::event::{Kind, Row, class};
 use crate::facts::ZoneFacts;
 
-/// Bits of a word of `/proc/kpageflags`. linux: include/uapi/linux/kernel-page-flags.h
+/// Flags of a frame: those of `/proc/kpageflags` that matter here, in half the room, since there is a word for each frame
+/// of a machine. linux: include/uapi/linux/kernel-page-flags.h
 pub mod flag {
     /// The page was used since reclaim last looked at it.
-    pub const REFERENCED: u64 = 1 << 2;
+    pub const REFERENCED: u32 = 1 << 2;
     /// The page is newer than what is stored.
-    pub const DIRTY: u64 = 1 << 4;
+    pub const DIRTY: u32 = 1 << 4;
     /// The page is on an LRU list.
-    pub const LRU: u64 = 1 << 5;
+    pub const LRU: u32 = 1 << 5;
     /// The page is on an active LRU list.
-    pub const ACTIVE: u64 = 1 << 6;
+    pub const ACTIVE: u32 = 1 << 6;
     /// The page is part of a slab.
-    pub const SLAB: u64 = 1 << 7;
+    pub const SLAB: u32 = 1 << 7;
     /// The page is being written.
-    pub const WRITEBACK: u64 = 1 << 8;
+    pub const WRITEBACK: u32 = 1 << 8;
     /// The page is part of a free block.
-    pub const BUDDY: u64 = 1 << 10;
+    pub const BUDDY: u32 = 1 << 10;
     /// The page is mapped into an address space.
-    pub const MMAP: u64 = 1 << 11;
+    pub const MMAP: u32 = 1 << 11;
     /// The page is anonymous memory of a task.
-    pub const ANON: u64 = 1 << 12;
+    pub const ANON: u32 = 1 << 12;
     /// First page of a compound page.
-    pub const COMPOUND_HEAD: u64 = 1 << 15;
+    pub const COMPOUND_HEAD: u32 = 1 << 15;
     /// Any other page of a compound page.
-    pub const COMPOUND_TAIL: u64 = 1 << 16;
+    pub const COMPOUND_TAIL: u32 = 1 << 16;
     /// The page is hugetlbfs's.
-    pub const HUGE: u64 = 1 << 17;
+    pub const HUGE: u32 = 1 << 17;
     /// The page is not to be evicted.
-    pub const UNEVICTABLE: u64 = 1 << 18;
+    pub const UNEVICTABLE: u32 = 1 << 18;
     /// The page was poisoned by a memory error.
-    pub const HWPOISON: u64 = 1 << 19;
+    pub const HWPOISON: u32 = 1 << 19;
     /// No frame has the number.
-    pub const NOPAGE: u64 = 1 << 20;
+    pub const NOPAGE: u32 = 1 << 20;
     /// The page is part of a transparent huge page.
-    pub const THP: u64 = 1 << 22;
+    pub const THP: u32 = 1 << 22;
     /// Logically offline, a balloon's for instance.
-    pub const OFFLINE: u64 = 1 << 23;
+    pub const OFFLINE: u32 = 1 << 23;
     /// The page is a page table.
-    pub const PGTABLE: u64 = 1 << 26;
+    pub const PGTABLE: u32 = 1 << 26;
     /// The page was never part of the allocator.
-    pub const RESERVED: u64 = 1 << 32;
+    pub const RESERVED: u32 = 1 << 27;
     /// The page is locked into memory.
-    pub const MLOCKED: u64 = 1 << 33;
-    /// The page is mapped more than once. No flag of the kernel's: a scan sets it by `/proc/kpagecount`.
-    pub const SHARED: u64 = 1 << 63;
+    pub const MLOCKED: u32 = 1 << 28;
+    /// Some other flag, of those for developers: whatever it says, the page is not without any.
+    pub const OTHER: u32 = 1 << 29;
+    /// The page is mapped more than once. No flag of the kernel's: a scan finds it by `/proc/kpagecount`.
+    pub const SHARED: u32 = 1 << 30;
+
+    /// The bit by which a scan says in the kernel's own word that a page is [`SHARED`]: the kernel uses none so high.
+    pub const SHARED_IN_KERNEL_WORD: u64 = 1 << 63;
+
+    /// Flags for developers start here in the kernel's word; below are those that have kept their places.
+    const DEVELOPERS: u32 = 32;
+    const PUBLIC: u64 = (1 << 27) - 1;
+
+    /// The flags of a word of `/proc/kpageflags`.
+    #[inline]
+    pub fn of(word: u64) -> u32 {
+        let developers = word >> DEVELOPERS;
+        let is_other = developers & !0b11 & !(SHARED_IN_KERNEL_WORD >> DEVELOPERS) != 0;
+        (word & PUBLIC) as u32
+            | if developers & 1 != 0 { RESERVED } else { 0 }
+            | if developers & 2 != 0 { MLOCKED } else { 0 }
+            | if is_other { OTHER } else { 0 }
+            | if word & SHARED_IN_KERNEL_WORD != 0 { SHARED } else { 0 }
+    }
 }
 
 /// Which state the rows describe.
@@ -74,7 +96,7 @@ pub struct Frames<'a> {
     /// Number of the first frame of the piece.
     pub first: u64,
     /// A word for each frame; [`flag::NOPAGE`] where there is none.
-    pub words: &'a [u64],
+    pub words: &'a [u32],
     /// Frames that no block crosses, in ascending order; see [`zone_borders`].
     pub borders: &'a [u64],
     /// Highest order of a free block: 10 on most kernels.
@@ -91,7 +113,7 @@ pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
 }
 
 /// What tells how old a page is; it counts where somebody ages it.
-const AGES: [(u64, i64); 6] = [
+const AGES: [(u32, i64); 6] = [
     (flag::ACTIVE, class::ACTIVE),
     (flag::REFERENCED, class::REFERENCED),
     (flag::DIRTY, class::DIRTY),
@@ -101,7 +123,7 @@ const AGES: [(u64, i64); 6] = [
 ];
 
 /// What tells whose a page is.
-const CLASSES: [(u64, i64); 10] = [
+const CLASSES: [(u32, i64); 10] = [
     (flag::ANON, class::ANON),
     (flag::LRU, class::LRU),
     (flag::SLAB, class::SLAB),
@@ -115,7 +137,7 @@ const CLASSES: [(u64, i64); 10] = [
 ];
 
 /// The class of an allocated block, from the flags of its first frame.
-pub fn class_of(word: u64) -> i64 {
+pub fn class_of(word: u32) -> i64 {
     // Whatever else it says, nobody has allocated it.
     if word & flag::OFFLINE != 0 {
         return class::OFFLINE;
@@ -127,7 +149,7 @@ pub fn class_of(word: u64) -> i64 {
 }
 
 /// Flags of a first frame of which [`class_of`] makes this class, if flags can say it; never none at all.
-pub fn flags_of(class: i64) -> u64 {
+pub fn flags_of(class: i64) -> u32 {
     if class & class::OFFLINE != 0 {
         return flag::OFFLINE;
     }
@@ -193,7 +215,7 @@ struct Blocks<'a> {
 
 impl Blocks<'_> {
     /// How many frames from the next one on keep to `is_part`, up to the next border.
-    fn run(&self, limit: usize, is_part: impl Fn(u64) -> bool) -> usize {
+    fn run(&self, limit: usize, is_part: impl Fn(u32) -> bool) -> usize {
         let words = &self.frames.words[self.next + 1..];
         let pfn = self.frames.first + self.next as u64;
         let border = self.frames.borders.partition_point(|&border| border <= pfn);
@@ -202,7 +224,7 @@ impl Blocks<'_> {
         1 + words.iter().take(limit.saturating_sub(1)).take_while(|&&word| is_part(word)).count()
     }
 
-    fn block(&self, pfn: u64, word: u64) -> Block {
+    fn block(&self, pfn: u64, word: u32) -> Block {
         if word & flag::BUDDY != 0 {
             let aligned = pfn.trailing_zeros().min(self.frames.order_max.into()).min(62);
             let order = self.run(1 << aligned, |word| word & flag::BUDDY != 0).ilog2() as u8;

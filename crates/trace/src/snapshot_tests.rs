@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use super::*;
 use crate::procfs::{ZoneBlocks, parse_buddyinfo, parse_zoneinfo};
 
-fn rows(first: u64, words: &[u64], borders: &[u64]) -> Vec<(Kind, u64, u8, i64, i64)> {
+fn rows(first: u64, words: &[u32], borders: &[u64]) -> Vec<(Kind, u64, u8, i64, i64)> {
     let frames = Frames { first, words, borders, order_max: 10 };
     let rows = state_rows(frames, Moment::Start, 5);
     rows.map(|row| (row.kind, row.pfn, row.order, row.args[0], row.args[1])).collect()
@@ -66,7 +66,7 @@ fn every_frame_is_in_exactly_one_row() {
     let kinds = [0, flag::BUDDY, flag::BUDDY, flag::COMPOUND_HEAD, flag::COMPOUND_TAIL, flag::SLAB, flag::NOPAGE];
     let mut state = 1u64;
     for _ in 0..500 {
-        let words: Vec<u64> = (0..200)
+        let words: Vec<u32> = (0..200)
             .map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 kinds[(state >> 33) as usize % kinds.len()]
@@ -98,7 +98,7 @@ fn count_blocks(zone: &ZoneFacts) -> Option<Vec<u64>> {
             read => filled += read,
         }
     }
-    let words: Vec<u64> = bytes.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect();
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| flag::of(u64::from_ne_bytes(word))).collect();
     let mut counts = vec![0; 11];
     let frames = Frames { first: zone.start_pfn, words: &words, borders: &[], order_max: 10 };
     for row in state_rows(frames, Moment::Start, 0).filter(|row| row.kind == Kind::StartFree) {
@@ -160,5 +160,21 @@ fn flags_of_a_class_have_that_class() {
     for class in all {
         assert_eq!(class_of(flags_of(class)), class);
         assert_ne!(flags_of(class), 0, "a page without flags is unknown");
+    }
+}
+
+#[test]
+fn a_word_of_the_kernel_keeps_what_matters() {
+    for (kernel, flags) in [
+        (0, 0),
+        (1 << 10, flag::BUDDY),
+        (1 << 20, flag::NOPAGE),
+        (1 << 32, flag::RESERVED),
+        (1 << 33 | 1 << 5, flag::MLOCKED | flag::LRU),
+        (1 << 36, flag::OTHER),
+        (1 << 47 | 1 << 32, flag::OTHER | flag::RESERVED),
+        (flag::SHARED_IN_KERNEL_WORD | 1 << 5, flag::SHARED | flag::LRU),
+    ] {
+        assert_eq!(flag::of(kernel), flags, "{kernel:#x}");
     }
 }

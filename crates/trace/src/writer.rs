@@ -7,10 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::KeyValue;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 
 use crate::bounds::Bounds;
 use crate::check::Checker;
@@ -18,6 +17,7 @@ use crate::checksum::{CHECKSUM_KEY, Checksums};
 use crate::error::{Error, Fault, Origin};
 use crate::event::Row;
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
+use crate::gathered::Gathered;
 use crate::part_file::PartFile;
 use crate::schema::{self, GROUP_ROWS};
 
@@ -25,7 +25,8 @@ use crate::schema::{self, GROUP_ROWS};
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<PartFile>,
-    columns: Columns,
+    /// Rows of the group that comes next.
+    gathered: Gathered,
     checker: Checker,
     rows: u64,
     checksums: Checksums,
@@ -43,7 +44,7 @@ impl Writer {
         Ok(Writer {
             path: path.to_path_buf(),
             file,
-            columns: Columns::default(),
+            gathered: Gathered::default(),
             checker: Checker::new(Bounds::none()),
             rows: 0,
             checksums: Checksums::default(),
@@ -52,16 +53,17 @@ impl Writer {
 
     /// Adds a row: start-state rows first, then events in order of time, then end-state rows.
     ///
-    /// Cheap, except for one row in a million, which writes the row group (about half a second).
+    /// Cheap, except for one row in half a million, which encodes the row group on as many threads as
+    /// there are CPUs (a quarter of a second of CPU time).
     ///
     /// # Errors
     /// [`Error::Row`] if the row breaks a rule of the format; it is not added, and the writer can go on.
     /// [`Error::Write`] or [`Error::DiskFull`] if the row group cannot be written; the writer is then of no more use.
     pub fn push(&mut self, row: &Row) -> Result<(), Error> {
         self.checker.admit(row).map_err(|fault| self.bad_row(fault))?;
-        self.columns.push(row);
+        self.gathered.push(row);
         self.rows += 1;
-        if self.columns.time.len() == GROUP_ROWS {
+        if self.gathered.len() == GROUP_ROWS {
             self.flush_group()?;
         }
         Ok(())
@@ -82,7 +84,7 @@ impl Writer {
     /// if the rest cannot be written. In each case no file is left.
     pub fn finish(mut self, facts: &Facts) -> Result<(), Error> {
         let facts = self.complete(facts)?;
-        if !self.columns.time.is_empty() {
+        if self.gathered.len() > 0 {
             self.flush_group()?;
         }
         let json = serde_json::to_string(&facts).map_err(|error| Error::write(&self.path, error.into()))?;
@@ -114,10 +116,10 @@ impl Writer {
     }
 
     fn flush_group(&mut self) -> Result<(), Error> {
-        let result = write_group(&mut self.file, &self.columns);
-        self.columns.clear();
-        let checksum = result.map_err(|error| Error::encode(&self.path, error))?;
-        self.checksums.row_groups.push(checksum);
+        let written = self.gathered.write(&mut self.file).and_then(|()| Ok(self.file.flush()?));
+        self.gathered.clear();
+        written.map_err(|error| Error::encode(&self.path, error))?;
+        self.checksums.row_groups.push(self.file.inner_mut().take_checksum());
         Ok(())
     }
 
@@ -132,71 +134,4 @@ fn open_parquet(part: PartFile) -> ParquetResult<SerializedFileWriter<PartFile>>
     file.flush()?;
     file.inner_mut().take_checksum();
     Ok(file)
-}
-
-/// Writes one row group and answers the checksum of its bytes.
-fn write_group(file: &mut SerializedFileWriter<PartFile>, columns: &Columns) -> ParquetResult<u32> {
-    let mut group = file.next_row_group()?;
-    let next = &mut group;
-    write_column::<Int64Type>(next, &columns.time)?;
-    write_column::<Int32Type>(next, &columns.cpu)?;
-    write_column::<Int32Type>(next, &columns.task)?;
-    write_column::<Int32Type>(next, &columns.kind)?;
-    write_column::<Int64Type>(next, &columns.pfn)?;
-    write_column::<Int32Type>(next, &columns.order)?;
-    write_column::<Int32Type>(next, &columns.gfp)?;
-    write_column::<Int32Type>(next, &columns.migratetype)?;
-    for args in &columns.args {
-        write_column::<Int64Type>(next, args)?;
-    }
-    group.close()?;
-    file.flush()?;
-    Ok(file.inner_mut().take_checksum())
-}
-
-fn write_column<T: DataType>(group: &mut SerializedRowGroupWriter<'_, PartFile>, values: &[T::T]) -> ParquetResult<()> {
-    let mut column = group.next_column()?.expect("the schema has as many columns as the writer writes");
-    column.typed::<T>().write_batch(values, None, None)?;
-    column.close()
-}
-
-/// The rows of the group that is being gathered, in the file's physical types.
-#[derive(Default)]
-struct Columns {
-    time: Vec<i64>,
-    cpu: Vec<i32>,
-    task: Vec<i32>,
-    kind: Vec<i32>,
-    pfn: Vec<i64>,
-    order: Vec<i32>,
-    gfp: Vec<i32>,
-    migratetype: Vec<i32>,
-    args: [Vec<i64>; 3],
-}
-
-impl Columns {
-    /// Unsigned values keep their bits, as Parquet wants it: [`crate::event::NO_PFN`] becomes -1.
-    fn push(&mut self, row: &Row) {
-        self.time.push(row.time as i64);
-        self.cpu.push(row.cpu.into());
-        self.task.push(row.task as i32);
-        self.kind.push(row.kind as i32);
-        self.pfn.push(row.pfn as i64);
-        self.order.push(row.order.into());
-        self.gfp.push(row.gfp as i32);
-        self.migratetype.push(row.migratetype.into());
-        for (column, value) in self.args.iter_mut().zip(row.args) {
-            column.push(value);
-        }
-    }
-
-    fn clear(&mut self) {
-        let Columns { time, cpu, task, kind, pfn, order, gfp, migratetype, args } = self;
-        for wide in [time, pfn].into_iter().chain(args) {
-            wide.clear();
-        }
-        for narrow in [cpu, task, kind, order, gfp, migratetype] {
-            narrow.clear();
-        }
-    }
 }

@@ -21,6 +21,9 @@ use crate::workspace;
 const GUEST: [&str; 4] = ["--memory", "512M", "--workload", "small"];
 /// The kernel.
 const KERNEL: &str = "6.12";
+/// A workload in which flight recorders have something to write, and the seconds after which they should have.
+const FLIGHT: &str = "xtask/src/ci/flight.sh";
+const FLIGHT_TIME: &str = "120";
 
 /// What boots take of this machine.
 const PROGRAMS: [&str; 3] = ["qemu-system-x86_64", "busybox", "setpriv"];
@@ -67,6 +70,7 @@ pub fn run() -> Result<Outcome, Error> {
         return Ok(Outcome::Skipped(reason));
     }
     lab.passes()?;
+    lab.flies()?;
     FAILURES.iter().try_for_each(|(options, words)| lab.fails(options, words))?;
     KNOWN.iter().try_for_each(|known| lab.knows(known))?;
     Ok(Outcome::Passed)
@@ -94,6 +98,14 @@ impl Lab {
         command::run(self.command("boot").args(["--kernel", KERNEL, "--memory", "512M", "--out"]).arg(&out))?;
         command::run(self.command("inspect").arg(&out))?;
         command::run(self.command("replay").args(["--policy", "linux-6.12"]).arg(&out))
+    }
+
+    /// Flight recorders in a guest notice what happens there.
+    fn flies(&self) -> Result<(), Error> {
+        let out = self.folder.join("flight.parquet");
+        let mut boot = self.command("boot");
+        boot.args(["--kernel", KERNEL, "--memory", "256M", "--workload", FLIGHT, "--timeout", FLIGHT_TIME, "--out"]);
+        command::run(boot.arg(&out))
     }
 
     /// The guest fails in one sentence, and leaves nothing.

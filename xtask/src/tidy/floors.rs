@@ -112,7 +112,8 @@ const TRACE: &[Floor] = &[
         &["batch", "bounds", "check", "checksum", "event", "facts", "footer", "group", "lives", "possible", "schema"],
     ),
     floor(&["part_file"], &[]),
-    floor(&["writer"], &["bounds", "check", "checksum", "event", "facts", "part_file", "schema"]),
+    floor(&["gathered"], &["event", "part_file", "schema"]),
+    floor(&["writer"], &["bounds", "check", "checksum", "event", "facts", "gathered", "part_file", "schema"]),
     floor(&["recording"], &["kernel", "reader"]),
 ];
 

@@ -92,6 +92,8 @@ pub enum Happening<'a> {
     },
     /// An older recording went, so that not too many stay.
     Removed(&'a Path),
+    /// Somebody had switched tracing off: what is kept starts now.
+    Resumed,
     /// A recording could not be written, and the recorder goes on.
     Failed(&'a CaptureError),
 }
@@ -157,6 +159,9 @@ impl Flight<'_> {
                 fired.push(Trigger::Asked);
             }
             if now >= next {
+                if recorder.resume()? {
+                    tell(&Happening::Resumed);
+                }
                 fired.extend(recorder.look()?);
                 next = (next + SAMPLE_INTERVAL).max(now);
             }
@@ -203,7 +208,6 @@ impl Flight<'_> {
         self.interrupts.postpone();
         let path = self.plan.files.next(pending.triggers[0].0);
         let written = recorder.write(&path, &pending.triggers, self.interrupts);
-        recorder.expect_recording()?;
         match &written {
             Ok(summary) => tell(&Happening::Written { path: &path, summary, passed_over }),
             Err(CaptureError::Aborted) => return written.map(|_| false),

@@ -176,15 +176,21 @@ impl<'a> Recorder<'a> {
         written
     }
 
-    /// Refuses to go on if events are not kept.
+    /// Keeps events anew if somebody has switched tracing off; says whether that was so. What is kept starts now then,
+    /// since nobody knows how long it was off.
     ///
     /// # Errors
-    /// When somebody has removed the instance, or switched it off.
-    pub fn expect_recording(&self) -> Result<(), CaptureError> {
-        match self.instance.read("tracing_on")?.trim() {
-            "1" => Ok(()),
-            _ => self.instance.start(),
+    /// When somebody has removed the instance.
+    pub fn resume(&mut self) -> Result<bool, CaptureError> {
+        let was_off = !self.is_recording()?;
+        if was_off {
+            self.start()?;
         }
+        Ok(was_off)
+    }
+
+    fn is_recording(&self) -> Result<bool, CaptureError> {
+        Ok(self.instance.read("tracing_on")?.trim() == "1")
     }
 
     /// Takes what is in the rings, and the state of memory after it.
@@ -198,6 +204,7 @@ impl<'a> Recorder<'a> {
         self.observer.look_at(ram.to_vec(), Arc::clone(&spool))?;
         let end = self.observer.observe_once(interrupts)?;
         let last = self.observer.sampler.readings.all.pop().expect("a state comes with a reading");
+        let was_off = !self.is_recording()?;
         self.instance.stop()?;
         let since = self.recording_since;
         let pages = self.empty(&spool);
@@ -212,6 +219,9 @@ impl<'a> Recorder<'a> {
         };
         let mut notes = self.notes.clone();
         notes.push(self.window_note(&start, &end, &pages, triggers));
+        if was_off {
+            notes.push("somebody switched tracing off in the last second: its events are missing".to_owned());
+        }
         notes.push(format!(
             "the flight recorder has used {} ms of CPU time in {} s",
             clock::own_cpu_time() / 1_000_000,
@@ -273,7 +283,7 @@ impl<'a> Recorder<'a> {
         let why = if pages.iter().any(|pages| pages.whole_from > moment.saturating_sub(2 * SAMPLE_INTERVAL)) {
             ": older ones were written over, and --memory says how many fit"
         } else {
-            ": it has kept events for so long, since it started or wrote the recording before"
+            ": it has kept events for so long, since it started, wrote the recording before, or found tracing switched off"
         };
         format!(
             "kept by the flight recorder for {trigger}, noticed {:.1} s after the start; events are whole from the \

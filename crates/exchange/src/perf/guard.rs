@@ -146,7 +146,7 @@ fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u6
         }
     }
     file.seek(SeekFrom::Start(data.offset))?;
-    check_records(BufReader::with_capacity(super::BUFFER, file.take(data.size)), data.size)
+    check_records(file, data.size)
 }
 
 /// The list of events: as many as it says, each with as many numbers as it says.
@@ -169,26 +169,26 @@ pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Records follow one another to the end.
-fn check_records(mut data: impl Read, size: u64) -> Result<(), Broken> {
+/// Records follow one another to the end. What is in them is passed over.
+fn check_records(data: impl Read + Seek, size: u64) -> Result<(), Broken> {
+    const LONGER: Broken = Broken::Is("a record is longer than the data, or shorter than a record can be");
+    let mut data = BufReader::with_capacity(super::BUFFER, data);
     let mut left = size;
-    let mut buffer = Vec::new();
     while left > 0 {
         let mut header = [0; RECORD_HEADER as usize];
         data.read_exact(&mut header)?;
         let [a, b, c, d, _, _, low, high] = header;
         let (kind, length) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([low, high]));
-        if length < RECORD_HEADER || u64::from(length) > left {
-            return Err(Broken::Is("a record is longer than the data, or shorter than a record can be"));
+        let mut body = u64::from(length.checked_sub(RECORD_HEADER).ok_or(LONGER)?);
+        left = left.checked_sub(length.into()).ok_or(LONGER)?;
+        if kind == AUXTRACE && body >= 8 {
+            let mut after = [0; 8];
+            data.read_exact(&mut after)?;
+            let after = u64::from_ne_bytes(after);
+            left = left.checked_sub(after).ok_or(LONGER)?;
+            body = body - 8 + after;
         }
-        buffer.resize(usize::from(length - RECORD_HEADER), 0);
-        data.read_exact(&mut buffer)?;
-        left -= u64::from(length);
-        if kind == AUXTRACE {
-            let after = buffer.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-            left = left.checked_sub(after).ok_or(Broken::Is("a record is longer than the data"))?;
-            io::copy(&mut data.by_ref().take(after), &mut io::sink())?;
-        }
+        data.seek_relative(body.cast_signed())?;
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ mod tests {
         let record = |kind: u32, length: u16, body: &[u8]| {
             [&kind.to_ne_bytes()[..], &[0, 0], &length.to_ne_bytes(), body].concat()
         };
-        let check = |bytes: &[u8]| check_records(bytes, bytes.len() as u64).is_ok();
+        let check = |bytes: &[u8]| check_records(io::Cursor::new(bytes), bytes.len() as u64).is_ok();
         assert!(check(&[record(9, 12, b"abcd"), record(2, 8, b"")].concat()));
         assert!(!check(&record(9, 13, b"abcd")) && !check(&record(9, 7, b"")) && !check(&record(9, 12, b"abcd")[..11]));
         let after = |size: u64| [record(AUXTRACE, 16, &size.to_ne_bytes()), vec![0; 4]].concat();

@@ -31,11 +31,11 @@ pub(crate) fn read(path: &Path) -> Result<Known, Error> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(8) {
         return Err(foreign("its size is no multiple of eight bytes"));
     }
-    let words: Vec<u64> =
-        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
-    if words.iter().any(|word| word & NEVER != 0) {
+    let words = || bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    if words().any(|word| word & NEVER != 0) {
         return Err(foreign("it has flags that no kernel sets"));
     }
+    let words: Vec<u32> = words().map(flag::of).collect();
     if !words.iter().any(|word| word & flag::BUDDY != 0) {
         return Err(foreign("not one page in it is free"));
     }

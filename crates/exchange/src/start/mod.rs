@@ -26,7 +26,7 @@ use crate::imported::StartKind;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// A word of flags for each frame.
-    pub words: Vec<u64>,
+    pub words: Vec<u32>,
     /// The type of each pageblock, or [`NO_MIGRATETYPE`](freehold_trace::event::NO_MIGRATETYPE).
     pub types: Vec<i8>,
     /// What is known of the machine; empty where nothing is.

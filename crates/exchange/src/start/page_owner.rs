@@ -26,7 +26,7 @@ const FRAMES_MAX: u64 = 1 << 28;
 const ORDER_MAX: u8 = 20;
 
 /// Names of flags that say whose a page is.
-const FLAGS: [(&str, u64); 8] = [
+const FLAGS: [(&str, u32); 8] = [
     ("referenced", flag::REFERENCED),
     ("dirty", flag::DIRTY),
     ("lru", flag::LRU),
@@ -83,7 +83,7 @@ fn order_in(line: &str) -> Option<u8> {
 struct Block {
     pfn: u64,
     migratetype: i8,
-    word: u64,
+    word: u32,
 }
 
 impl Block {

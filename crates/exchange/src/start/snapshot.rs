@@ -63,7 +63,7 @@ impl Known {
         }
     }
 
-    fn allocate(&mut self, row: &Row, blocks: u64, word: u64) {
+    fn allocate(&mut self, row: &Row, blocks: u64, word: u32) {
         let size = 1_u64.checked_shl(row.order.into()).unwrap_or(u64::MAX);
         if row.order == 0 {
             return self.fill(row.pfn, blocks, word);
@@ -75,7 +75,7 @@ impl Known {
         }
     }
 
-    fn fill(&mut self, first: u64, pages: u64, word: u64) {
+    fn fill(&mut self, first: u64, pages: u64, word: u32) {
         let all = self.words.len() as u64;
         let (first, end) = (first.min(all), first.saturating_add(pages).min(all));
         self.words[first as usize..end as usize].fill(word);

@@ -52,6 +52,8 @@ pub(super) struct Head {
     pub cpus: Option<u32>,
     /// Events that were lost, as the kernel counted them for each CPU.
     pub lost: u64,
+    /// Whether the file ends in the middle of something that is not needed here.
+    pub is_cut: bool,
     clock: String,
     tsc: Option<(u32, u32)>,
     pub notes: Vec<String>,
@@ -67,6 +69,7 @@ impl Head {
             machine: None,
             cpus: None,
             lost: 0,
+            is_cut: false,
             clock: String::new(),
             tsc: None,
             notes: Vec::new(),

@@ -74,6 +74,7 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Er
         gfp_names: records.gfp_names.clone(),
         enabled: None,
         passed: records.passed(),
+        is_cut: head.is_cut,
         notes,
         ..Told::default()
     })

@@ -1,5 +1,7 @@
 //! Version 7: sections, of which the options say where each is. Sections may be compressed.
 
+use std::iter;
+
 use super::head::{Head, Packing, is_buffer};
 use super::pack::unpacked;
 use crate::bytes::Cursor;
@@ -19,6 +21,8 @@ const COMPRESSED: u16 = 1;
 const SECTION_MAX: u64 = 256 << 20;
 /// Options sections that follow one another.
 const OPTIONS_MAX: usize = 64;
+/// Sections of a file; a buffer has two.
+const SECTIONS_MAX: usize = 4096;
 
 /// Reads what follows the opening. `Ok(None)` if it breaks off; the error says what else is wrong, as a clause.
 pub(super) fn read(cursor: &mut Cursor<'_>, input: &Input) -> Result<Option<Head>, String> {
@@ -29,7 +33,12 @@ pub(super) fn read(cursor: &mut Cursor<'_>, input: &Input) -> Result<Option<Head
         "zstd" => Packing::Zstd,
         other => return Err(format!("it is compressed by `{other}`, and zlib and zstd are understood")),
     };
-    Ok(Sections { input, packing }.head(options))
+    let sections = Sections { input, packing };
+    let mut head = sections.head(options);
+    if let Some(head) = &mut head {
+        head.is_cut = !sections.reach_the_end(cursor.position());
+    }
+    Ok(head)
 }
 
 /// How the file is compressed, and where its first options are.
@@ -55,6 +64,19 @@ impl Sections<'_> {
             }
         }
         Some(head)
+    }
+
+    /// Whether the sections, of which the first is here, follow one another to the end of the file. Some are not needed,
+    /// and nothing else tells that one of these is cut.
+    fn reach_the_end(&self, first: u64) -> bool {
+        let after = |&place: &u64| place.checked_add(HEADER)?.checked_add(self.size(place)?);
+        iter::successors(Some(first), after).take(SECTIONS_MAX).any(|place| place == self.input.len())
+    }
+
+    /// The size that the section at this place says it has.
+    fn size(&self, offset: u64) -> Option<u64> {
+        let header = self.input.part(offset, HEADER)?;
+        Cursor::new(&header[HEADER as usize - 8..]).u64()
     }
 
     /// Reads a section of options; says where the next one is, 0 if there is none.

@@ -120,6 +120,7 @@ fn told(happening: &Happening<'_>, plan: &FlightPlan) -> String {
         }
         Happening::Written { path, summary, passed_over } => written(path, summary, *passed_over),
         Happening::Removed(path) => format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep()),
+        Happening::Resumed => "freehold: somebody had switched tracing off; what is kept starts anew now".to_owned(),
         Happening::Failed(error) => format!("freehold: no file was written: {error}; events are kept on"),
     }
 }

@@ -42,6 +42,7 @@ fn advice(stay: &[(&str, u64)], recordings: usize) -> AdviceReport {
         replay_cpus: 2,
         duration_seconds: 1.0,
         rows: 10_000,
+        guesses: Vec::new(),
     };
     let subject = |number| Subject {
         facts: facts(number),

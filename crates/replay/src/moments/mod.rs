@@ -10,11 +10,16 @@ mod cells;
 use freehold::base::Order;
 use freehold::stats::Counts;
 use freehold_measure::report::map::MOMENTS_MAX;
+use freehold_trace::Facts;
 
 use super::counts::{free_blocks, stalls};
 use super::{Engine, Watch};
 use crate::report::course::{Moment, Watched};
 use cells::Cells;
+
+/// A moment of a map costs as much as some thousand rows, so a recording has one for so many, but no fewer than these.
+const ROWS: u64 = 1 << 16;
+const MOMENTS_MIN: u64 = 24;
 
 /// Keeps what is wanted while a replay runs.
 #[derive(Debug)]
@@ -28,10 +33,11 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Before the first event of a recording that is so many nanoseconds long.
-    pub fn new(engine: &Engine<'_>, watch: Watch, duration: u64) -> Moments {
+    /// Before the first event of a recording.
+    pub fn new(engine: &Engine<'_>, watch: Watch, facts: &Facts) -> Moments {
+        let duration = facts.duration;
         let evenly = || {
-            let last = MOMENTS_MAX as u64 - 1;
+            let last = (facts.rows.values().sum::<u64>() / ROWS).clamp(MOMENTS_MIN, MOMENTS_MAX as u64) - 1;
             (0..=last).map(|number| (u128::from(duration) * u128::from(number) / u128::from(last)) as u64).collect()
         };
         let (times, block) = match watch {

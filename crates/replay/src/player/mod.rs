@@ -107,7 +107,7 @@ impl<'e, 'm> Player<'e, 'm> {
             row: survey.start_rows,
             now: 0,
             line: Line::new(situation.recorded),
-            moments: Moments::new(engine, options.watch, facts.duration),
+            moments: Moments::new(engine, options.watch, facts),
             explained: Explained::new(&survey.stalls),
             failures: Failures::default(),
             out_of_memory: None,

@@ -212,6 +212,7 @@ impl ComparisonReport {
         let groups = verdict::groups(&cases, self.margin);
         let mut sentences = verdict::sentences(b, &groups, cases.len());
         sentences.push(self.fidelity_in_short());
+        sentences.extend(self.guessed());
         let short = self.out_of_memory.iter().filter(|entry| entry.policy == b);
         sentences.extend(short.map(|OutOfMemoryEntry { recording, policy, short }| {
             format!("{}: {}", self.short(recording), short.sentence(policy))
@@ -262,6 +263,20 @@ impl ComparisonReport {
         let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
         policies.truncate(2);
         format!("{} against the recording, checks within bounds: {}.", policies.join(" and "), each.join("; "))
+    }
+
+    /// Which recordings stand on guesses.
+    fn guessed(&self) -> Option<String> {
+        let guessed: Vec<String> = self
+            .recordings
+            .iter()
+            .filter(|facts| !facts.guesses.is_empty())
+            .map(|facts| self.short(&facts.file))
+            .collect();
+        let all = guessed.join(", ");
+        (!guessed.is_empty()).then(|| {
+            format!("{all}: imported, and how memory lay at the start is partly guessed, as `Taken for granted` says.")
+        })
     }
 
     fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {
@@ -363,6 +378,7 @@ mod tests {
             replay_cpus: 8,
             duration_seconds: 12.5,
             rows: 1_000_000,
+            guesses: Vec::new(),
         };
         let a = outcome("linux-6.12", 200);
         let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, detail);

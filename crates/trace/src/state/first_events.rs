@@ -87,7 +87,7 @@ pub struct FirstEvents {
 
 impl FirstEvents {
     /// Begins with the flags of all frames at the start.
-    pub fn new(words: &[u64], pageblock_order: u8) -> FirstEvents {
+    pub fn new(words: &[u32], pageblock_order: u8) -> FirstEvents {
         let frames = words.iter().map(|&word| opening(word)).collect();
         FirstEvents {
             frames,
@@ -181,7 +181,7 @@ impl FirstEvents {
     }
 }
 
-fn opening(word: u64) -> Frame {
+fn opening(word: u32) -> Frame {
     if word & (flag::NOPAGE | flag::RESERVED | flag::OFFLINE) != 0 {
         Frame::Absent
     } else if word & flag::BUDDY != 0 {

@@ -18,7 +18,7 @@ pub const CHUNK_FRAMES: u64 = 4096;
 
 /// The word of a page that an event allocated: a flag of the kernel's (`KPF_UPTODATE`) that says nothing of what
 /// the page is for, but sets it apart from a page without flags.
-pub const ALLOCATED: u64 = 1 << 3;
+pub const ALLOCATED: u32 = 1 << 3;
 
 /// The orders that the per-CPU lists hold, besides that of a huge page. linux: mm/page_alloc.c:pcp_allowed_order
 const COSTLY_ORDER: u8 = 3;
@@ -32,7 +32,7 @@ pub fn fits_percpu_lists(order: u8, pageblock_order: u8) -> bool {
 #[derive(Debug)]
 pub struct Frames {
     /// A word for each frame from 0; [`flag::NOPAGE`] where nothing was scanned.
-    words: Vec<u64>,
+    words: Vec<u32>,
     /// The stamp of each chunk of [`CHUNK_FRAMES`] frames.
     stamps: Vec<u64>,
     pageblock_order: u8,
@@ -47,13 +47,13 @@ impl Frames {
     }
 
     /// The flags of frames from 0, all read at once.
-    pub fn of_words(words: Vec<u64>, pageblock_order: u8) -> Frames {
+    pub fn of_words(words: Vec<u32>, pageblock_order: u8) -> Frames {
         Frames { words, ..Frames::new(pageblock_order) }
     }
 
     /// Puts scanned `words` of frames from `first`, all of one chunk that was read at `stamp`; frames come in ascending
     /// order.
-    pub fn put(&mut self, first: u64, words: impl Iterator<Item = u64>, stamp: u64) {
+    pub fn put(&mut self, first: u64, words: impl Iterator<Item = u32>, stamp: u64) {
         self.words.resize(first as usize, flag::NOPAGE);
         self.words.extend(words);
         let chunk = (first / CHUNK_FRAMES) as usize;
@@ -65,12 +65,12 @@ impl Frames {
     }
 
     /// The words, by frame number.
-    pub fn words(&self) -> &[u64] {
+    pub fn words(&self) -> &[u32] {
         &self.words
     }
 
     /// The words alone.
-    pub fn into_words(self) -> Vec<u64> {
+    pub fn into_words(self) -> Vec<u32> {
         self.words
     }
 
@@ -81,7 +81,7 @@ impl Frames {
     }
 
     /// Puts one word in the place of another.
-    pub fn replace(&mut self, pfn: u64, word: u64) {
+    pub fn replace(&mut self, pfn: u64, word: u32) {
         if let Some(place) = self.words.get_mut(pfn as usize) {
             *place = word;
         }
@@ -126,7 +126,7 @@ impl Frames {
         }
     }
 
-    fn set(&mut self, row: &Row, word: u64) {
+    fn set(&mut self, row: &Row, word: u32) {
         let first = row.pfn as usize;
         let end = (first + (1 << row.order.min(63))).min(self.words.len());
         if let Some(words) = self.words.get_mut(first..end) {

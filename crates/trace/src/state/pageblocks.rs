@@ -172,7 +172,7 @@ pub struct Pageblocks {
 
 impl Pageblocks {
     /// Settles the types of pageblocks of `order` from the votes, the zones' counts, and the flags of all frames.
-    pub fn settle(order: u8, votes: &Ballot, zones: &[ZoneFacts], counts: &[TypeFacts], words: &[u64]) -> Pageblocks {
+    pub fn settle(order: u8, votes: &Ballot, zones: &[ZoneFacts], counts: &[TypeFacts], words: &[u32]) -> Pageblocks {
         let blocks = words.len().div_ceil(1 << order);
         let mut pageblocks = Pageblocks { order, types: vec![None; blocks], named: 0, guessed: 0, off: 0 };
         for zone in zones {
@@ -183,7 +183,7 @@ impl Pageblocks {
         pageblocks
     }
 
-    fn settle_zone(&mut self, votes: &Ballot, zone: &ZoneFacts, wanted: HashMap<i8, u64>, words: &[u64]) {
+    fn settle_zone(&mut self, votes: &Ballot, zone: &ZoneFacts, wanted: HashMap<i8, u64>, words: &[u32]) {
         let mut missing: HashMap<i8, i64> =
             wanted.into_iter().map(|(kind, count)| (kind, count.cast_signed())).collect();
         let mut silent = Vec::new();
@@ -297,7 +297,7 @@ struct Contents {
 
 impl Contents {
     /// Counts the frames of a pageblock; `None` if it has none.
-    fn of(block: u64, order: u8, words: &[u64]) -> Option<Contents> {
+    fn of(block: u64, order: u8, words: &[u32]) -> Option<Contents> {
         let first = (block << order) as usize;
         let words = words.get(first..words.len().min(first + (1 << order)))?;
         let mut contents = Contents::default();
@@ -317,7 +317,7 @@ impl Contents {
         present.then_some(contents)
     }
 
-    fn count(&mut self, word: u64) {
+    fn count(&mut self, word: u32) {
         if word & flag::SLAB != 0 {
             self.slab += 1;
         } else if word & flag::LRU != 0 {

@@ -23,7 +23,7 @@ pub struct StateRows {
     moment: Moment,
     /// Nanoseconds since the recording started.
     time: u64,
-    words: Vec<u64>,
+    words: Vec<u32>,
     pageblocks: Pageblocks,
     borders: Vec<u64>,
     order_max: u8,
@@ -132,7 +132,7 @@ impl StateRows {
         }
     }
 
-    fn fill(&mut self, pfn: u64, order: u8, word: u64, head: u64) {
+    fn fill(&mut self, pfn: u64, order: u8, word: u32, head: u32) {
         let first = pfn as usize;
         let end = (first + (1 << order)).min(self.words.len());
         self.words[first..end].fill(word);
@@ -142,7 +142,7 @@ impl StateRows {
 
 /// The end of a zone that the kernel has not initialised yet: whole pageblocks without any flag, as far as
 /// the zone's managed pages fall short of its present ones. Empty on most machines.
-fn deferred(zone: &ZoneFacts, pageblock_order: u8, words: &[u64]) -> (u64, u64) {
+fn deferred(zone: &ZoneFacts, pageblock_order: u8, words: &[u32]) -> (u64, u64) {
     let end = (zone.start_pfn + zone.spanned).min(words.len() as u64);
     let start = zone.start_pfn.min(end);
     let silent = words[start as usize..end as usize].iter().rev().take_while(|&&word| word == 0).count() as u64;
