@@ -10,7 +10,7 @@ mod cmd;
 mod error;
 
 pub use cli::{Cli, Command};
-pub use error::Error;
+pub use error::{Cause, Error};
 use freehold_measure::formats::Views;
 use freehold_measure::terminal::Style;
 

@@ -29,7 +29,7 @@ pub trait Document: Serialize {
 }
 
 /// The views of a document whose type nobody needs to know: what every command's answer is.
-pub trait Views: Send {
+pub trait Views: Send + Sync {
     /// The views for people.
     fn reports(&self) -> Cow<'_, [Report]>;
 
@@ -46,7 +46,7 @@ pub trait Views: Send {
     }
 }
 
-impl<D: Document + Send> Views for D {
+impl<D: Document + Send + Sync> Views for D {
     fn reports(&self) -> Cow<'_, [Report]> {
         Document::reports(self)
     }

@@ -27,6 +27,7 @@ pub mod facts;
 mod footer;
 pub mod format;
 pub mod gfp;
+pub mod gfp_names;
 mod group;
 pub mod kernel;
 mod lives;
