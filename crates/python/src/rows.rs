@@ -52,8 +52,7 @@ pub struct Rows {
     schema: SchemaRef,
     kinds: ArrayRef,
     migratetypes: ArrayRef,
-    tasks: ArrayRef,
-    pids: Vec<u32>,
+    tasks: Tasks,
     masks: Masks,
     is_over: bool,
 }
@@ -67,8 +66,7 @@ impl Rows {
             schema: schema(),
             kinds: Arc::new(Kind::ALL.iter().map(|kind| Some(format!("{kind:?}"))).collect::<StringArray>()),
             migratetypes: Arc::new(StringArray::from_iter_values(MIGRATETYPES)),
-            tasks: Arc::new(StringArray::from_iter_values(facts.tasks.iter().map(|task| &task.name))),
-            pids: facts.tasks.iter().map(|task| task.pid).collect(),
+            tasks: Tasks::of(facts),
             masks: Masks::default(),
             batches: Box::new(reader.into_batches()),
             is_over: false,
@@ -92,7 +90,7 @@ impl Rows {
     }
 
     fn decoded(&mut self, rows: &[Row]) -> Result<RecordBatch, ArrowError> {
-        let tasks: UInt32Array = rows.iter().map(|row| Some(row.task)).collect();
+        let tasks: UInt32Array = rows.iter().map(|row| Some(self.tasks.key(row.task))).collect();
         let kinds: UInt8Array = rows.iter().map(|row| Some(place(row.kind))).collect();
         let migratetype = |row: &Row| {
             (row.migratetype != NO_MIGRATETYPE && row.kind != Kind::CompactionEnd).then_some(row.migratetype)
@@ -104,10 +102,8 @@ impl Rows {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(rows.iter().map(|row| Some(row.time)).collect::<UInt64Array>()),
             Arc::new(rows.iter().map(|row| Some(row.cpu)).collect::<UInt16Array>()),
-            Arc::new(
-                rows.iter().map(|row| self.pids.get(row.task as usize).copied().or(Some(0))).collect::<UInt32Array>(),
-            ),
-            named::<UInt32Type>(tasks, &self.tasks)?,
+            Arc::new(rows.iter().map(|row| Some(self.tasks.pid(row.task))).collect::<UInt32Array>()),
+            named::<UInt32Type>(tasks, &self.tasks.names)?,
             named::<UInt8Type>(kinds, &self.kinds)?,
             Arc::new(rows.iter().map(|row| (row.pfn != NO_PFN).then_some(row.pfn)).collect::<UInt64Array>()),
             Arc::new(rows.iter().map(|row| Some(row.order)).collect::<UInt8Array>()),
@@ -133,6 +129,40 @@ fn named<K: arrow_array::types::ArrowDictionaryKeyType>(
 fn place(kind: Kind) -> u8 {
     let place = Kind::ALL.iter().position(|other| *other == kind);
     place.and_then(|place| u8::try_from(place).ok()).expect("all kinds are among them, and few")
+}
+
+/// Tasks, and their names, each once: several tasks may have one.
+struct Tasks {
+    pids: Vec<u32>,
+    keys: Vec<u32>,
+    names: ArrayRef,
+}
+
+impl Tasks {
+    fn of(facts: &Facts) -> Tasks {
+        let (mut places, mut names) = (FxHashMap::default(), Vec::new());
+        let keys = facts.tasks.iter().map(|task| {
+            *places.entry(task.name.as_str()).or_insert_with(|| {
+                names.push(task.name.as_str());
+                names.len() as u32 - 1
+            })
+        });
+        let keys = keys.collect();
+        Tasks {
+            pids: facts.tasks.iter().map(|task| task.pid).collect(),
+            keys,
+            names: Arc::new(StringArray::from_iter_values(names)),
+        }
+    }
+
+    /// The number of a task's name; the reader has seen to it that there is such a task.
+    fn key(&self, task: u32) -> u32 {
+        self.keys.get(task as usize).copied().unwrap_or_default()
+    }
+
+    fn pid(&self, task: u32) -> u32 {
+        self.pids.get(task as usize).copied().unwrap_or_default()
+    }
 }
 
 /// Masks of GFP flags that have come up, and their names.

@@ -2,10 +2,13 @@
 """The laboratory's commands as functions, what they answer, and recordings."""
 
 import os
-from typing import Any, Iterable, Literal, Union
+from typing import Any, Iterable, Literal, Union, final
 
-StrPath = Union[str, os.PathLike[str]]
+_StrPath = Union[str, os.PathLike[str]]
 
+__version__: str
+
+@final
 class Table:
     """A table of an answer: whatever reads Arrow reads it, without a copy.
 
@@ -28,6 +31,7 @@ class Table:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+@final
 class Report:
     """What a command answers. A notebook shows it as the page that `--html` writes, `print` as a terminal does."""
 
@@ -63,6 +67,7 @@ class Report:
 
     def _repr_html_(self) -> str: ...
 
+@final
 class Rows:
     """Rows of a recording, decoded, for whatever reads Arrow. They are read batch by batch, each time anew.
 
@@ -74,10 +79,11 @@ class Rows:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+@final
 class Recording:
     """A recording: what it says of the machine, and its rows."""
 
-    def __init__(self, path: StrPath) -> None: ...
+    def __new__(cls, path: _StrPath) -> Recording: ...
     @property
     def path(self) -> str:
         """The file."""
@@ -98,8 +104,24 @@ class Recording:
     def end(self) -> Rows:
         """The state of memory when it ended."""
 
+__all__ = [
+    "Recording",
+    "Report",
+    "Rows",
+    "Table",
+    "__version__",
+    "advise",
+    "age",
+    "compare",
+    "fleet",
+    "inspect",
+    "record",
+    "replay",
+    "sim",
+]
+
 def inspect(
-    recording: StrPath,
+    recording: _StrPath,
     *,
     map: bool = False,
     block: int | None = None,
@@ -117,7 +139,7 @@ def inspect(
     """
 
 def replay(
-    recording: StrPath,
+    recording: _StrPath,
     *,
     policy: str = "linux-6.12",
     cpus: int | None = None,
@@ -148,7 +170,7 @@ def replay(
     """
 
 def compare(
-    *recordings: StrPath | Iterable[StrPath],
+    *recordings: _StrPath | Iterable[_StrPath],
     a: str | None = None,
     b: str | Iterable[str] = (),
     setting_b: str | Iterable[str] = (),
@@ -186,7 +208,7 @@ def compare(
     """
 
 def advise(
-    *recordings: StrPath | Iterable[StrPath],
+    *recordings: _StrPath | Iterable[_StrPath],
     margin: float = 2,
     all: bool = False,
     progress: bool = True,
@@ -201,8 +223,8 @@ def advise(
     """
 
 def record(
-    *command: StrPath | Iterable[StrPath],
-    out: StrPath = "recording.parquet",
+    *command: _StrPath | Iterable[_StrPath],
+    out: _StrPath = "recording.parquet",
     duration: float | None = None,
     flight: str | None = None,
     on: str | Iterable[str] = (),
@@ -215,7 +237,7 @@ def record(
     all_names: bool = False,
     quiet: bool = False,
     ring: int | None = None,
-    spool: StrPath | None = None,
+    spool: _StrPath | None = None,
     progress: bool = True,
 ) -> Report:
     """Record this machine's page events while a command runs (Linux, as root).
@@ -250,22 +272,22 @@ def record(
     """
 
 def sim(
-    plan: StrPath | None = None,
-    recording: StrPath | None = None,
+    plan: _StrPath | None = None,
+    recording: _StrPath | None = None,
     *,
     list: bool = False,
     cpus: int | Iterable[int] = (),
     memory: str | None = None,
     age: int | None = None,
-    start: StrPath | None = None,
+    start: _StrPath | None = None,
     a: str | None = None,
     b: str | Iterable[str] = (),
     seeds: int | None = None,
     set: str | Iterable[str] = (),
-    costs: StrPath = "reference",
+    costs: _StrPath = "reference",
     lock_transfer_percent: int = 100,
     quick: bool = False,
-    picture: StrPath | None = None,
+    picture: _StrPath | None = None,
     all: bool = False,
     vmstat: bool = False,
     progress: bool = True,
@@ -301,20 +323,20 @@ def sim(
     """
 
 def fleet(
-    plan: StrPath = "webhost",
+    plan: _StrPath = "webhost",
     *,
     hosts: int = 60,
     memory: str | None = None,
     age: int | None = None,
-    start: StrPath | None = None,
+    start: _StrPath | None = None,
     cpus: int | None = None,
     a: str | None = None,
     b: str | Iterable[str] = (),
     set: str | Iterable[str] = (),
     seed: int = 1,
-    costs: StrPath = "reference",
+    costs: _StrPath = "reference",
     quick: bool = False,
-    resume: StrPath | None = None,
+    resume: _StrPath | None = None,
     hosts_table: bool = False,
     all: bool = False,
     progress: bool = True,
@@ -350,9 +372,9 @@ def fleet(
     """
 
 def age(
-    *command: StrPath | Iterable[StrPath],
+    *command: _StrPath | Iterable[_StrPath],
     age: int = 60,
-    like: StrPath | None = None,
+    like: _StrPath | None = None,
     memory: str | None = None,
     nodes: int = 1,
     cpus: int = 32,
@@ -362,7 +384,7 @@ def age(
     free_blocks: float | None = None,
     free: float | None = None,
     huge_blocks: float | None = None,
-    out: StrPath | None = None,
+    out: _StrPath | None = None,
     apply: bool = False,
     with_: str | Iterable[str] = (),
     for_: float | None = None,

@@ -44,7 +44,7 @@ class _Bars:
             # A notebook without widgets gets plain bars, and needs no advice.
             warnings.simplefilter("ignore")
             try:
-                from tqdm.auto import tqdm
+                from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
             except ImportError:
                 return None
         return _Bars(tqdm)

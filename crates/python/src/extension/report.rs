@@ -1,4 +1,4 @@
-//! What a command answers.
+//! What a command answers: texts, a page in a frame of its own, and tables.
 
 use freehold_measure::formats::Views;
 use freehold_measure::origin;

@@ -175,11 +175,8 @@ impl Function {
         let paragraph = text.split("\n\n").next().unwrap_or_default();
         let sentence = paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" ");
         let sentence = sentence.trim_start_matches("error: ").to_owned();
-        let renamed = |sentence: String, one: &Parameter| match one.called.is_empty() {
-            true => sentence,
-            false => sentence.replace(&one.called, &one.name),
-        };
-        format!("{}(): {}", self.name, self.parameters().fold(sentence, renamed))
+        let calls = self.parameters().flat_map(|one| one.called.iter().map(move |called| (called, &one.name)));
+        format!("{}(): {}", self.name, calls.fold(sentence, |sentence, (called, name)| sentence.replace(called, name)))
     }
 }
 

@@ -60,7 +60,7 @@ impl Kind {
             Kind::Int => "int".to_owned(),
             Kind::Float => "float".to_owned(),
             Kind::Text => "str".to_owned(),
-            Kind::Path => "StrPath".to_owned(),
+            Kind::Path => "_StrPath".to_owned(),
             Kind::Choice(words) => {
                 format!("Literal[{}]", words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", "))
             }

@@ -22,7 +22,7 @@ pub struct Parameter {
     /// How it is spelled on a command line.
     pub spelling: Spelling,
     /// How clap's own sentences call it.
-    pub(super) called: String,
+    pub(super) called: Vec<String>,
 }
 
 /// How an argument is spelled on a command line.
@@ -67,7 +67,7 @@ impl Parameter {
             kind,
             help,
             spelling,
-            called: arg.to_string(),
+            called: called(arg),
         }
     }
 
@@ -81,7 +81,7 @@ impl Parameter {
             default: None,
             help: "Count what only the page of the answer shows too: memory, pageblock by pageblock".to_owned(),
             spelling: Spelling::Format(long),
-            called: String::new(),
+            called: Vec::new(),
         }
     }
 
@@ -109,6 +109,13 @@ impl Parameter {
             (None, _) => "None".to_owned(),
         }
     }
+}
+
+/// How clap's sentences call an argument: as it is used, and where one is missing, as one that must be there.
+fn called(arg: &Arg) -> Vec<String> {
+    let used = arg.to_string();
+    let missing = used.replace('[', "<").replace(']', ">");
+    if missing == used { vec![used] } else { vec![used, missing] }
 }
 
 /// A long option's name as Python writes it.

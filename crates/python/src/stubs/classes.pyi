@@ -2,10 +2,13 @@
 """The laboratory's commands as functions, what they answer, and recordings."""
 
 import os
-from typing import Any, Iterable, Literal, Union
+from typing import Any, Iterable, Literal, Union, final
 
-StrPath = Union[str, os.PathLike[str]]
+_StrPath = Union[str, os.PathLike[str]]
 
+__version__: str
+
+@final
 class Table:
     """A table of an answer: whatever reads Arrow reads it, without a copy.
 
@@ -28,6 +31,7 @@ class Table:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+@final
 class Report:
     """What a command answers. A notebook shows it as the page that `--html` writes, `print` as a terminal does."""
 
@@ -63,6 +67,7 @@ class Report:
 
     def _repr_html_(self) -> str: ...
 
+@final
 class Rows:
     """Rows of a recording, decoded, for whatever reads Arrow. They are read batch by batch, each time anew.
 
@@ -74,10 +79,11 @@ class Rows:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+@final
 class Recording:
     """A recording: what it says of the machine, and its rows."""
 
-    def __init__(self, path: StrPath) -> None: ...
+    def __new__(cls, path: _StrPath) -> Recording: ...
     @property
     def path(self) -> str:
         """The file."""

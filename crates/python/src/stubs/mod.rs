@@ -14,9 +14,17 @@ const WIDTH: usize = 100;
 /// The keyword of every function that is no option of its command.
 const PROGRESS: &str = "Show how far it is: in a bar where tqdm is installed, else in a line of the terminal";
 
+/// Names of the module that are no functions.
+const OTHERS: [&str; 5] = ["Recording", "Report", "Rows", "Table", "__version__"];
+
 /// The stubs of the module.
 pub fn text() -> String {
-    functions().iter().fold(CLASSES.to_owned(), |text, function| text + "\n" + &stub(function))
+    let functions = functions();
+    let mut names: Vec<&str> = OTHERS.into_iter().chain(functions.iter().map(|function| function.name)).collect();
+    names.sort_unstable();
+    let names: String = names.iter().map(|name| format!("    {name:?},\n")).collect();
+    let head = format!("{CLASSES}\n__all__ = [\n{names}]\n");
+    functions.iter().fold(head, |text, function| text + "\n" + &stub(function))
 }
 
 /// A function's signature in one line without types, and its docstring: what Python shows at run time.

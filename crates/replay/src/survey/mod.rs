@@ -14,7 +14,6 @@ use std::thread;
 
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
-use freehold_measure::observer;
 use freehold_trace::event::{NO_PFN, class, migratetype};
 use freehold_trace::facts::{Facts, Task};
 use freehold_trace::kernel::Release;
@@ -204,7 +203,6 @@ impl Survey {
             scope.spawn(move || reader.batches().all(|batch| decoded.send(batch).is_ok()));
             batches.into_iter().try_for_each(|batch| {
                 let batch = batch?;
-                observer::go_on();
                 pass.visit_all(&batch);
                 keep(&batch);
                 Ok::<_, Error>(())
