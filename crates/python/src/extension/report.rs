@@ -2,7 +2,7 @@
 
 use freehold_measure::formats::Views;
 use freehold_measure::origin;
-use freehold_measure::terminal::Style;
+use freehold_measure::terminal::{Style, printable};
 use pyo3::prelude::*;
 
 use super::errors;
@@ -69,7 +69,7 @@ impl Report {
         let reports = self.answer.reports();
         let first = reports.first();
         let said = first.and_then(|report| report.verdict.first().or(report.subject.first()));
-        format!("<freehold.Report {}: {}>", self.function, said.map_or("", String::as_str))
+        format!("<freehold.Report {}: {}>", self.function, printable(said.map_or("", String::as_str)))
     }
 
     #[getter]

@@ -16,7 +16,7 @@ pub use call::{CallError, Value};
 pub use kind::Kind;
 pub use parameter::{Parameter, Spelling};
 
-/// The commands that are functions, and what distinguishes each, in the order of the documentation.
+/// The commands that are functions, in the order of the documentation.
 pub const FUNCTIONS: [&str; 8] = ["inspect", "replay", "compare", "advise", "record", "sim", "fleet", "age"];
 
 /// Functions whose answer has something that only a page shows, which is counted on demand: the memory map.
@@ -45,9 +45,10 @@ impl Function {
     /// # Panics
     /// If there is no such command.
     pub fn of(name: &'static str) -> Function {
-        let mut cli = Cli::command();
-        // Only then is known how many values each option takes.
-        cli.build();
+        Function::among(&built(), name)
+    }
+
+    fn among(cli: &clap::Command, name: &'static str) -> Function {
         let command = cli.find_subcommand(name).expect("it is a command");
         let formats = formats();
         let is_asked = |arg: &&clap::Arg| {
@@ -73,9 +74,17 @@ impl Function {
     }
 }
 
-/// Every function.
+/// Every function. Cost: some milliseconds, as for a command line.
 pub fn functions() -> Vec<Function> {
-    FUNCTIONS.map(Function::of).to_vec()
+    let cli = built();
+    FUNCTIONS.map(|name| Function::among(&cli, name)).to_vec()
+}
+
+/// The definition of the command line, finished: only then is known how many values each option takes.
+fn built() -> clap::Command {
+    let mut cli = Cli::command();
+    cli.build();
+    cli
 }
 
 /// Long names of the options that say where a format goes.
