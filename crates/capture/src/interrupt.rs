@@ -2,7 +2,7 @@
 //!
 //! While the command runs, the first SIGINT, SIGTERM or SIGHUP ends the run, and the recording is kept. At any other
 //! time a signal gives the recording up: nothing is kept, and what was set up is taken down. A signal while that is
-//! going on ends the process on the spot.
+//! going on ends the process on the spot. Where nobody listens any more, a signal does again what it did before.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::SIGUSR1;
 use signal_hook::{flag, low_level};
 
+use super::afterwards::{Listener, SIGNALS};
 use super::error::CaptureError;
 
 /// Listens to signals from its creation to its end.
@@ -30,6 +31,8 @@ pub struct Interrupts {
     /// Whether the recording is given up, so that a further signal ends the process.
     given_up: Arc<AtomicBool>,
     registered: Vec<SigId>,
+    /// Dropped after what is registered.
+    _listener: Option<Listener>,
 }
 
 /// The status of a process that SIGINT ended, as shells tell it.
@@ -46,8 +49,10 @@ impl Interrupts {
         let given_up = Arc::new(AtomicBool::new(false));
         let (seen, obeyed) = (Cell::new(0), Cell::new(0));
         let postponed = Cell::new(false);
-        let mut interrupts = Interrupts { bytes, seen, obeyed, postponed, given_up, registered: Vec::new() };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let listener = Listener::begin()?;
+        let mut interrupts =
+            Interrupts { bytes, seen, obeyed, postponed, given_up, registered: Vec::new(), _listener: Some(listener) };
+        for signal in SIGNALS {
             let last =
                 flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupts.given_up))?;
             interrupts.registered.push(last);
@@ -71,6 +76,7 @@ impl Interrupts {
             postponed: Cell::default(),
             given_up: Arc::default(),
             registered: Vec::new(),
+            _listener: None,
         }
     }
 
@@ -171,6 +177,7 @@ impl Drop for Interrupts {
 #[cfg(test)]
 mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
+    use signal_hook::consts::SIGHUP;
 
     use super::*;
 

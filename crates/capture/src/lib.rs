@@ -14,6 +14,7 @@
 //! `freehold`. *Nothing half-done is left*: the instance, the spool and the unfinished file go away on every
 //! path, panics included.
 
+mod afterwards;
 mod assemble;
 mod caches;
 mod clock;

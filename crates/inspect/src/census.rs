@@ -1,11 +1,10 @@
 //! Plain counts: events by kind, orders, GFP classes, migratetypes, tasks.
 
 use freehold_trace::event::NO_PFN;
-use freehold_trace::{Facts, Kind, Row};
+use freehold_trace::{Facts, Kind, Row, gfp_names};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::gfp;
 use super::lifetimes::{ORDERS, order_index};
 
 /// Tasks and masks that get a row of their own; the rest are summed up.
@@ -162,12 +161,12 @@ impl Census {
 
     /// GFP classes, the most frequent first.
     pub fn gfp_classes(&self) -> Vec<GfpRow> {
-        self.gfp_rows(|mask| gfp::class(mask).to_owned())
+        self.gfp_rows(|mask| gfp_names::class(mask).to_owned())
     }
 
     /// Whole GFP masks, the most frequent first.
     pub fn gfp_masks(&self) -> Vec<GfpRow> {
-        self.gfp_rows(gfp::name)
+        self.gfp_rows(gfp_names::name)
     }
 
     /// Migratetypes that occurred.

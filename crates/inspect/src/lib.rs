@@ -10,7 +10,6 @@ mod census;
 mod course;
 pub mod diff;
 mod frames;
-mod gfp;
 mod heaps;
 mod lifetimes;
 mod machine;

@@ -5,6 +5,9 @@
 //! measurement that was carried out, and contradicts what is known; a guest that was booted, and failed; and a program
 //! that was run, whose status is passed on. Who interrupts has the status of an interrupt.
 
+use std::error::Error as _;
+use std::io::{self, ErrorKind};
+use std::iter;
 use std::os::unix::process::ExitStatusExt;
 
 use freehold_capture::{CaptureError, INTERRUPTED};
@@ -30,7 +33,7 @@ pub enum Error {
 
     /// A bundled recording could not be unpacked.
     #[error("there is no memory for a bundled recording ({0}); close something, or name a file")]
-    Bundled(std::io::Error),
+    Bundled(io::Error),
 
     /// A recording could not be replayed.
     #[error(transparent)]
@@ -117,7 +120,7 @@ pub enum Error {
 
     /// A load could not be made.
     #[error("load: {0}")]
-    Load(std::io::Error),
+    Load(io::Error),
 
     /// This program's machine code could not be shown.
     #[cfg(feature = "disasm")]
@@ -155,7 +158,51 @@ pub enum Error {
     Output(#[from] freehold_measure::output::OutputError),
 }
 
+/// What a failure is to a program that asked, and can react to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// What was given cannot be worked with.
+    Input,
+    /// Something that was named is not there.
+    Missing,
+    /// Somebody else may, this process may not.
+    Denied,
+    /// The system, a disk or the kernel failed, or lacks what is needed.
+    System,
+    /// Somebody interrupted it.
+    Interrupted,
+    /// It was carried out, and came to something that is not to be.
+    Outcome,
+}
+
 impl Error {
+    /// What it is to a program that asked.
+    pub fn cause(&self) -> Cause {
+        match (self.exit_status(), self) {
+            (INTERRUPTED, _) => Cause::Interrupted,
+            (2, Error::Capture(CaptureError::NotRoot) | Error::Fragment(freehold_fragment::Error::NotRoot)) => {
+                Cause::Denied
+            }
+            (2, Error::Capture(CaptureError::UnknownCommand(_))) => Cause::Missing,
+            (2, error) => error.of_system().unwrap_or(match error {
+                Error::Capture(_) | Error::Fragment(_) => Cause::System,
+                _ => Cause::Input,
+            }),
+            _ => Cause::Outcome,
+        }
+    }
+
+    /// What the system said, if it was the system.
+    fn of_system(&self) -> Option<Cause> {
+        let chain = iter::successors(self.source(), |error: &&(dyn std::error::Error + 'static)| (*error).source());
+        let kind = chain.filter_map(|error| error.downcast_ref::<io::Error>()).next()?.kind();
+        Some(match kind {
+            ErrorKind::NotFound => Cause::Missing,
+            ErrorKind::PermissionDenied => Cause::Denied,
+            _ => Cause::System,
+        })
+    }
+
     /// The process's exit status.
     pub fn exit_status(&self) -> u8 {
         match self {
@@ -199,6 +246,22 @@ mod tests {
         assert_eq!(Error::WrongVerdict { case: "same" }.exit_status(), 1);
         assert_eq!(Error::Input("no".to_owned()).exit_status(), 2);
         assert_eq!(Error::Returned { lost: 9, returned: 9 }.exit_status(), 1);
+    }
+
+    #[test]
+    fn a_program_is_told_what_kind_of_failure_it_is() {
+        let of = |kind: ErrorKind| {
+            let path = std::path::PathBuf::from("x");
+            Error::Trace(freehold_trace::Error::Read { path, source: kind.into() }).cause()
+        };
+        assert_eq!(of(ErrorKind::NotFound), Cause::Missing);
+        assert_eq!(of(ErrorKind::PermissionDenied), Cause::Denied);
+        assert_eq!(of(ErrorKind::StorageFull), Cause::System);
+        assert_eq!(Error::Capture(CaptureError::NotRoot).cause(), Cause::Denied);
+        assert_eq!(Error::Capture(CaptureError::NoTracefs(ErrorKind::NotFound.into())).cause(), Cause::System);
+        assert_eq!(Error::Capture(CaptureError::Aborted).cause(), Cause::Interrupted);
+        assert_eq!(Error::Input("no".to_owned()).cause(), Cause::Input);
+        assert_eq!(Error::Unproved.cause(), Cause::Outcome);
     }
 
     #[test]

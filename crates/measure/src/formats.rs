@@ -28,6 +28,41 @@ pub trait Document: Serialize {
     }
 }
 
+/// The views of a document whose type nobody needs to know: what every command's answer is.
+pub trait Views: Send + Sync {
+    /// The views for people.
+    fn reports(&self) -> Cow<'_, [Report]>;
+
+    /// The text at a terminal, lines ended by newlines.
+    fn text(&self, style: Style) -> String;
+
+    /// Pretty JSON, ended by a newline.
+    fn json(&self) -> Vec<u8>;
+
+    /// A page for a browser.
+    fn page(&self) -> String {
+        let program = Program::this();
+        report::page::text(&self.reports(), &program.command, &program.version())
+    }
+}
+
+impl<D: Document + Send + Sync> Views for D {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        Document::reports(self)
+    }
+
+    fn text(&self, style: Style) -> String {
+        Document::text(self, style)
+    }
+
+    fn json(&self) -> Vec<u8> {
+        // It cannot fail: our documents have string keys and plain data.
+        let mut text = serde_json::to_vec_pretty(self).expect("a document is plain data with string keys");
+        text.push(b'\n');
+        text
+    }
+}
+
 /// Where each format of a document goes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Formats {
@@ -96,7 +131,7 @@ impl Formats {
     ///
     /// # Errors
     /// When stdout or a file cannot be written.
-    pub fn emit(&self, document: &impl Document, style: Style) -> Result<(), OutputError> {
+    pub fn emit(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
         send(&self.renderings(document), document, style)
     }
 
@@ -104,7 +139,7 @@ impl Formats {
     ///
     /// # Errors
     /// As for [`Formats::emit`].
-    pub fn emit_beside(&self, document: &impl Document, style: Style) -> Result<(), OutputError> {
+    pub fn emit_beside(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
         let renderings = self.renderings(document);
         if renderings.iter().any(|(target, _)| **target == Target::Stdout) {
             return send(&renderings, document, style);
@@ -123,11 +158,11 @@ impl Formats {
         [&self.json, &self.csv, &self.markdown, &self.html].into_iter().flatten().collect()
     }
 
-    fn renderings<'d>(&'d self, document: &'d impl Document) -> Vec<(&'d Target, Render<'d>)> {
-        let json = || to_json(document);
+    fn renderings<'d>(&'d self, document: &'d dyn Views) -> Vec<(&'d Target, Render<'d>)> {
+        let json = || document.json();
         let csv = || csv::text(&document.reports()).expect("memory takes what is written to it");
         let markdown = || joined(document, markdown::text);
-        let html = || page(document);
+        let html = || document.page().into_bytes();
         let all: [(&Option<Target>, Render<'d>); 4] = [
             (&self.json, Box::new(json)),
             (&self.csv, Box::new(csv)),
@@ -156,7 +191,7 @@ impl VerdictFormats {
     ///
     /// # Errors
     /// As there.
-    pub fn emit(&self, document: &impl Document, style: Style) -> Result<(), OutputError> {
+    pub fn emit(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
         let mut renderings = self.formats.renderings(document);
         let mmtests = || joined(document, mmtests::text);
         renderings.extend(self.mmtests.as_ref().map(|target| (target, Box::new(mmtests) as Render<'_>)));
@@ -190,7 +225,7 @@ fn write_files(renderings: &[(&Target, Render<'_>)]) -> Result<(), OutputError> 
     Ok(())
 }
 
-fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: Style) -> Result<(), OutputError> {
+fn send(renderings: &[(&Target, Render<'_>)], document: &dyn Views, style: Style) -> Result<(), OutputError> {
     write_files(renderings)?;
     match renderings.iter().find(|(target, _)| **target == Target::Stdout) {
         Some((_, render)) => print(&render()),
@@ -198,19 +233,6 @@ fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: S
     }
 }
 
-fn joined(document: &impl Document, render: fn(&Report) -> String) -> Vec<u8> {
+fn joined(document: &dyn Views, render: fn(&Report) -> String) -> Vec<u8> {
     document.reports().iter().map(render).collect::<Vec<_>>().join("\n").into_bytes()
-}
-
-fn page(document: &impl Document) -> Vec<u8> {
-    let program = Program::this();
-    report::page::text(&document.reports(), &program.command, &program.version()).into_bytes()
-}
-
-/// Pretty JSON, ended by a newline, of a value that cannot fail to serialise: our documents have string keys and plain
-/// data.
-fn to_json(document: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(document).expect("a document is plain data with string keys");
-    text.push(b'\n');
-    text
 }

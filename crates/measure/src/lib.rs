@@ -1,7 +1,8 @@
 //! What is measured, how it is judged, and how an answer leaves the program.
 //!
 //! The ground floor of the laboratory: it knows numbers, not what they are numbers of. From below: how time is taken
-//! ([`clock`], [`affinity`], [`spin_barrier`], [`parallel`]), what there is room for ([`room`]), what may be said of
+//! ([`clock`], [`affinity`], [`spin_barrier`]), who looks at work from outside ([`observer`]) and how much of it is done at a time
+//! ([`parallel`]), what there is room for ([`room`]), what may be said of
 //! numbers ([`stats`], [`groups`], [`verdict`]), how they look ([`number`], [`terminal`], [`markdown`]), what a report
 //! is and how each reader gets it ([`report`]), and how it leaves the program ([`formats`], [`output`], [`progress`],
 //! [`origin`]).
@@ -12,6 +13,7 @@ pub mod formats;
 pub mod groups;
 pub mod markdown;
 pub mod number;
+pub mod observer;
 pub mod origin;
 pub mod output;
 pub mod parallel;

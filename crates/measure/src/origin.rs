@@ -1,5 +1,6 @@
 //! The origin of a result: which command of which program, and, if time was measured, on which machine.
 
+use std::cell::RefCell;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -13,6 +14,24 @@ static COMMIT: OnceLock<Option<&'static str>> = OnceLock::new();
 pub fn built_from(commit: Option<&'static str>) {
     // Said twice, it is the same.
     let _ = COMMIT.set(commit);
+}
+
+thread_local! {
+    /// What this thread was asked, where it was not the process's arguments.
+    static ASKED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Does work that was asked for by these words after the program's name, and not by the process's arguments: what it
+/// brings says so.
+pub fn asked_by<T>(words: &[String], work: impl FnOnce() -> T) -> T {
+    struct Before(Option<Vec<String>>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            ASKED.set(self.0.take());
+        }
+    }
+    let _before = Before(ASKED.replace(Some(words.to_vec())));
+    work()
 }
 
 /// The program that brought a result.
@@ -29,8 +48,10 @@ pub struct Program {
 impl Program {
     /// This process.
     pub fn this() -> Program {
+        let asked = ASKED.with_borrow(Clone::clone);
+        let words = asked.unwrap_or_else(|| std::env::args().skip(1).collect());
         Program {
-            command: command(std::env::args().skip(1)),
+            command: command(words.into_iter()),
             freehold: env!("CARGO_PKG_VERSION"),
             commit: COMMIT.get().copied().flatten(),
         }
@@ -137,6 +158,14 @@ mod tests {
         assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
         assert_eq!(of("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
         assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+    }
+
+    #[test]
+    fn work_names_what_it_was_asked_by() {
+        let words = ["replay", "x.parquet", "--html=-"].map(str::to_owned);
+        let command = asked_by(&words, || asked_by(&[], Program::this).command + "; " + &Program::this().command);
+        assert_eq!(command, "freehold; freehold replay x.parquet");
+        assert_ne!(Program::this().command, "freehold replay x.parquet");
     }
 
     #[test]

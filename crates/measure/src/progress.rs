@@ -1,18 +1,20 @@
 //! The line that moves while a long command works.
 //!
-//! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead. The time
+//! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead. Where
+//! somebody [looks from outside](crate::observer), it is theirs, and nothing is written. The time
 //! left is what all of it takes at the pace so far, so it holds where what is counted takes the same time throughout:
 //! work whose parts differ is [weighed](Progress::weighing) and not counted.
 
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::number;
+use crate::observer::Observer;
 use crate::terminal::printable;
 
 /// All bars of this process, one below the other.
@@ -36,6 +38,8 @@ pub struct Progress {
     due: Option<Mutex<Instant>>,
     /// What is counted; nothing where it is weighed, since weights are nothing to people.
     unit: Option<&'static str>,
+    /// Who sees it in place of the terminal, and the number that it has there.
+    observer: Option<(Arc<Observer>, u64)>,
 }
 
 impl Progress {
@@ -55,6 +59,11 @@ impl Progress {
     }
 
     fn of(what: String, total: u64, unit: Option<&'static str>) -> Progress {
+        if let Some(observer) = Observer::current() {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()).with_message(what);
+            let number = observer.show(&bar, unit);
+            return Progress { bar, due: None, unit, observer: Some((observer, number)) };
+        }
         let count = if unit.is_some() { "  {human_pos} {unit}" } else { "" };
         let template = format!("{{wide_msg}} [{{bar:20}}] {{percent:>3}} %{count}  {{left}} left");
         // A bar has no way to say that its line could not be made.
@@ -71,12 +80,16 @@ impl Progress {
             .progress_chars("=> ");
         let bar = BARS.add(ProgressBar::new(total)).with_message(printable(&what).into_owned()).with_style(style);
         let due = (!io::stderr().is_terminal()).then(|| Mutex::new(Instant::now() + PAUSE));
-        Progress { bar, due, unit }
+        Progress { bar, due, unit, observer: None }
     }
 
-    /// Counts so many more as done. Cheap, but call it per batch, not per event.
+    /// Counts so many more as done; work that its observer ended unwinds from here. Cheap, but call it per batch, not
+    /// per event.
     pub fn advance(&self, done: u64) {
         self.bar.inc(done);
+        if let Some((observer, _)) = &self.observer {
+            observer.go_on();
+        }
         if let Some(due) = &self.due {
             let mut due = due.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
@@ -140,6 +153,9 @@ impl Part<'_> {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+        if let Some((observer, number)) = &self.observer {
+            observer.wipe(*number);
+        }
     }
 }
 

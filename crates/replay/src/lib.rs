@@ -46,6 +46,7 @@ use std::num::NonZeroU16;
 use clap::ValueEnum;
 use freehold::Policy;
 use freehold::stats::{Counters, Counts};
+use freehold_measure::observer;
 use freehold_trace::event::Section;
 use freehold_trace::{Columns, Facts, Reader};
 use identity::{Identity, WayBack};
@@ -152,6 +153,7 @@ impl<'r> Prepared<'r> {
         machine::check(reader.facts())?;
         let (mut events, mut end_rows) = (Columns::default(), 0);
         let survey = Survey::of(reader, reclaim, |batch| {
+            observer::go_on();
             let of_events = batch.section(Section::Events);
             end_rows += (batch.len() - of_events.end) as u64;
             match of_events.len() == batch.len() {

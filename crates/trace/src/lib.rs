@@ -28,6 +28,7 @@ mod footer;
 pub mod format;
 mod gathered;
 pub mod gfp;
+pub mod gfp_names;
 mod group;
 pub mod kernel;
 mod lives;

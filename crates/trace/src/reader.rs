@@ -5,6 +5,7 @@
 //! megabytes, however long the recording is. Each row is held against the rules that the writer keeps too
 //! (see [`Fault`](crate::Fault)); after the first error an iterator ends.
 
+use std::borrow::Borrow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -118,6 +119,14 @@ impl Reader {
         Batches::new(self)
     }
 
+    /// The same, from a reader that nobody else needs.
+    ///
+    /// # Errors
+    /// As [`batches`](Reader::batches).
+    pub fn into_batches(self) -> impl Iterator<Item = Result<Batch, Error>> + Send {
+        Batches::new(self)
+    }
+
     /// The rows in file order, one by one. Errors are those of [`batches`](Reader::batches).
     pub fn rows(&self) -> impl Iterator<Item = Result<Row, Error>> + '_ {
         self.batches().flat_map(|batch| {
@@ -181,8 +190,8 @@ fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error>
 }
 
 /// Walks through the file's row groups, batch by batch.
-struct Batches<'a> {
-    reader: &'a Reader,
+struct Batches<R> {
+    reader: R,
     next_group: usize,
     group: Option<GroupReader>,
     checker: Checker,
@@ -191,9 +200,9 @@ struct Batches<'a> {
     done: bool,
 }
 
-impl<'a> Batches<'a> {
-    fn new(reader: &'a Reader) -> Batches<'a> {
-        let checker = Checker::new(Bounds::of(&reader.facts));
+impl<R: Borrow<Reader>> Batches<R> {
+    fn new(reader: R) -> Batches<R> {
+        let checker = Checker::new(Bounds::of(&reader.borrow().facts));
         Batches { reader, next_group: 0, group: None, checker, lives: Lives::default(), row: 0, done: false }
     }
 
@@ -201,12 +210,12 @@ impl<'a> Batches<'a> {
         loop {
             if let Some(group) = &mut self.group {
                 let columns = group.next_columns(BATCH_ROWS);
-                if let Some(columns) = columns.map_err(|error| Error::corrupt(&self.reader.path, error))? {
+                if let Some(columns) = columns.map_err(|error| Error::corrupt(&self.reader.borrow().path, error))? {
                     let batch = Batch::from_columns(columns).map_err(|misfit| self.misfit(misfit))?;
                     return self.checked(batch).map(Some);
                 }
             }
-            if self.next_group == self.reader.extents.len() {
+            if self.next_group == self.reader.borrow().extents.len() {
                 return self.check_end().map(|()| None);
             }
             self.group = Some(self.open_group(self.next_group)?);
@@ -215,7 +224,7 @@ impl<'a> Batches<'a> {
     }
 
     fn open_group(&self, index: usize) -> Result<GroupReader, Error> {
-        let Reader { path, file, footer, extents, checksums, .. } = self.reader;
+        let Reader { path, file, footer, extents, checksums, .. } = self.reader.borrow();
         let group = footer.metadata.row_group(index);
         let checksum = checksums.as_ref().map(|checksums| checksums.row_groups[index]);
         GroupReader::open(path, file, group, extents[index], &footer.columns, checksum)
@@ -236,29 +245,32 @@ impl<'a> Batches<'a> {
     }
 
     fn misfit(&self, Misfit { index, fault }: Misfit) -> Error {
-        let (path, origin) = (self.reader.path.clone(), self.reader.origin.clone());
+        let (path, origin) = (self.reader.borrow().path.clone(), self.reader.borrow().origin.clone());
         Error::Row { path, row: self.row + index as u64, fault, origin }
     }
 
     fn check_end(&self) -> Result<(), Error> {
-        if self.checker.counts() != self.reader.facts.rows {
-            return Err(Error::corrupt(&self.reader.path, "the rows of each kind are not as many as its facts tell"));
+        if self.checker.counts() != self.reader.borrow().facts.rows {
+            return Err(Error::corrupt(
+                &self.reader.borrow().path,
+                "the rows of each kind are not as many as its facts tell",
+            ));
         }
         // Where the kernel lost events, those that are left need not fit together.
-        match self.lives.check_end().filter(|_| self.reader.facts.lost == 0) {
+        match self.lives.check_end().filter(|_| self.reader.borrow().facts.lost == 0) {
             None => Ok(()),
             Some(Clashes { clashes, events }) => {
                 let reason = format!(
                     "its rows do not stand in the order in which they happened, since {clashes} of {events} allocations \
                      and frees are of pages that were allocated, or free, already"
                 );
-                Err(self.reader.impossible(reason, "Order of rows"))
+                Err(self.reader.borrow().impossible(reason, "Order of rows"))
             }
         }
     }
 }
 
-impl Iterator for Batches<'_> {
+impl<R: Borrow<Reader>> Iterator for Batches<R> {
     type Item = Result<Batch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {

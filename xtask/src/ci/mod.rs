@@ -11,6 +11,7 @@ pub mod loom;
 mod malloc;
 pub mod planted;
 mod profile;
+mod python;
 mod readme;
 pub mod sanitizer;
 mod smoke;

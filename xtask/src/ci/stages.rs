@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{book, boot, loom, malloc, readme, sanitizer, smoke, soak, uncoupled};
+use super::{book, boot, loom, malloc, python, readme, sanitizer, smoke, soak, uncoupled};
 use crate::baremetal;
 use crate::command;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::tidy;
 use crate::workspace::cargo;
 
 /// All stages of the gate, cheapest first.
-pub static STAGES: [Stage; 19] = [
+pub static STAGES: [Stage; 20] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
@@ -58,6 +58,12 @@ pub static STAGES: [Stage; 19] = [
         summary: "the book builds, its links lead somewhere, its tutorial and its policy of one's own work",
         budget: 240,
         run: book::run,
+    },
+    Stage {
+        name: "python",
+        summary: "the wheel answers as the command does, in a fresh environment, and its notebook runs",
+        budget: 480,
+        run: python::run,
     },
     Stage {
         name: "malloc",
@@ -128,8 +134,8 @@ fn compare() -> Result<Outcome, Error> {
     passed(&mut readme::commands()?.compare())
 }
 
-/// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 15] = [
+/// The command, and crates that only it is made of: who reads about them reads their inside.
+const ROOMS: [&str; 16] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
@@ -139,6 +145,7 @@ const ROOMS: [&str; 15] = [
     "freehold-fragment",
     "freehold-heapmap",
     "freehold-inspect",
+    "freehold-lab",
     "freehold-load",
     "freehold-measure",
     "freehold-pprof",

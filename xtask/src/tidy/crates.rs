@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 28] = [
+const FLOORS: [(&str, &[&str]); 29] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -79,6 +79,7 @@ const FLOORS: [(&str, &[&str]); 28] = [
             "freehold-trace",
         ],
     ),
+    ("freehold-python", &["freehold-lab", "freehold-measure", "freehold-trace"]),
     ("freehold-findings", &["freehold", "freehold-bench", "freehold-measure", "freehold-registry", "freehold-sim"]),
     (
         "freehold-oracle",

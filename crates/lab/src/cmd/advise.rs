@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::Formats;
+use freehold_measure::formats::{Formats, Views};
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
@@ -41,8 +41,13 @@ pub struct AdviseArgs {
     formats: Formats,
 }
 
-/// Replays every recording as it was set and otherwise, and prints what to change.
+/// Prints the answer.
 pub fn run(args: &AdviseArgs, style: Style) -> Result<(), Error> {
+    Ok(args.formats.emit(&*answer(args)?, style)?)
+}
+
+/// Replays every recording as it was set and otherwise: what to change.
+pub fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
     args.formats.try_all(args.recordings.iter().map(PathBuf::as_path))?;
@@ -62,8 +67,7 @@ pub fn run(args: &AdviseArgs, style: Style) -> Result<(), Error> {
     }
     let subjects: Vec<Subject> = subjects.into_iter().flatten().collect();
     let extent = if args.all { Extent::Everything } else { Extent::Settings };
-    let report = AdviceReport::of(&subjects, &candidates, machine, margin, extent).leaving_out(left_out);
-    Ok(args.formats.emit(&report, style)?)
+    Ok(Box::new(AdviceReport::of(&subjects, &candidates, machine, margin, extent).leaving_out(left_out)))
 }
 
 /// Replays one recording as it was set, and under every candidate; nothing, where already the first is too far off.

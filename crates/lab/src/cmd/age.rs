@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::Formats;
+use freehold_fragment::{Ended, FragmentReport};
+use freehold_measure::formats::{Formats, Views};
 use freehold_measure::terminal::Style;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Bytes, MachineSpec};
@@ -105,27 +106,45 @@ struct ShareArgs {
     huge_blocks: Option<Percent>,
 }
 
-/// Draws the start that was ordered, writes it if it is to be written, and prints its figures.
+/// Prints the answer.
 pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all(args.like.as_deref())?;
-    if args.apply.is_asked() {
-        return applied(args, style);
+    if !args.apply.is_asked() {
+        return Ok(args.formats.emit(&drawn(args)?, style)?);
     }
+    let (report, ended) = applied(args)?;
+    args.apply.emit(&report, &args.formats, style)?;
+    apply::judge(&report, ended)
+}
+
+/// Draws the start that was ordered, and writes it if it is to be written: its figures. Or makes this machine's memory
+/// so, for a time: what came of it.
+pub fn answer(args: &AgeArgs) -> Result<Box<dyn Views>, Error> {
+    if !args.apply.is_asked() {
+        return Ok(Box::new(drawn(args)?));
+    }
+    let (report, ended) = applied(args)?;
+    apply::judge(&report, ended)?;
+    Ok(Box::new(report))
+}
+
+fn drawn(args: &AgeArgs) -> Result<StartReport, Error> {
+    args.formats.try_all(args.like.as_deref())?;
     let like = layout_in(args)?;
     let (machine, pageblocks) = ordered(args, like.as_ref())?;
     let start = start::drawn(&layout(args, like, pageblocks)?, args.seed);
     if let Some(out) = &args.out {
         start::write(&start, &machine, args.cpus.get(), out)?;
     }
-    Ok(args.formats.emit(&StartReport::new(subject(args, &machine), &start), style)?)
+    Ok(StartReport::new(subject(args, &machine), &start))
 }
 
 /// Makes this machine's memory so, for a time.
-fn applied(args: &AgeArgs, style: Style) -> Result<(), Error> {
+fn applied(args: &AgeArgs) -> Result<(FragmentReport, Ended), Error> {
+    args.formats.try_all(args.like.as_deref())?;
     let pageblocks = apply::pageblocks(args.memory)?;
     let start = start::drawn(&layout(args, layout_in(args)?, pageblocks)?, args.seed);
-    let what = format!("{} MiB of this machine's memory, {}", pageblocks * PAGEBLOCK_MIB, drawn(args));
-    apply::run(&args.apply, &start, what, &args.formats, style)
+    let what = format!("{} MiB of this machine's memory, {}", pageblocks * PAGEBLOCK_MIB, how_drawn(args));
+    apply::apply(&args.apply, &start, what)
 }
 
 /// The machine, and its pageblocks.
@@ -153,10 +172,10 @@ fn layout_in(args: &AgeArgs) -> Result<Option<Layout>, Error> {
 
 fn subject(args: &AgeArgs, machine: &Machine) -> String {
     let written = args.out.as_ref().map(|out| format!(", written to {}", out.display())).unwrap_or_default();
-    format!("A machine of {} MiB, {}{written}", machine.pages / PAGES_PER_MIB, drawn(args))
+    format!("A machine of {} MiB, {}{written}", machine.pages / PAGES_PER_MIB, how_drawn(args))
 }
 
-fn drawn(args: &AgeArgs) -> String {
+fn how_drawn(args: &AgeArgs) -> String {
     match &args.like {
         Some(path) => format!("drawn like {}, seed {}", path.display(), args.seed),
         None => format!("drawn at age {}, seed {}", args.age, args.seed),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use freehold_fragment::{Check, Ended, FragmentReport, Kind, Plan, Verdict, Wanted, Watch};
 use freehold_measure::formats::Formats;
+use freehold_measure::output::OutputError;
 use freehold_measure::terminal::Style;
 use freehold_sim::plan::{Bytes, BytesError};
 use freehold_sim::start::shares::Percent;
@@ -109,18 +110,21 @@ pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
     Ok(pages / u64::from(PAGEBLOCK_PAGES))
 }
 
-/// Makes memory like this start, lets it stay so, undoes it, and tells what came of it.
-pub fn run(args: &ApplyArgs, start: &Start, subject: String, formats: &Formats, style: Style) -> Result<(), Error> {
+/// Makes memory like this start, lets it stay so, and undoes it: what came of it.
+pub fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, Ended), Error> {
     expect_each_once("kind", args.with.iter().copied())?;
-    let (report, ended) = freehold_fragment::apply(&args.plan(start, subject), &mut Said)?;
-    match args.command.is_empty() {
-        true => formats.emit(&report, style)?,
-        false => formats.emit_beside(&report, Style::PLAIN)?,
-    }
-    judged(&report, ended)
+    Ok(freehold_fragment::apply(&args.plan(start, subject), &mut Said)?)
 }
 
 impl ApplyArgs {
+    /// Prints what came of it, and leaves stdout to the command.
+    pub fn emit(&self, report: &FragmentReport, formats: &Formats, style: Style) -> Result<(), OutputError> {
+        match self.command.is_empty() {
+            true => formats.emit(report, style),
+            false => formats.emit_beside(report, Style::PLAIN),
+        }
+    }
+
     fn plan(&self, start: &Start, subject: String) -> Plan {
         Plan {
             subject,
@@ -148,7 +152,7 @@ fn wanted(pageblock: &Pageblock<'_>) -> Wanted {
 }
 
 /// Whether the proof failed, or else the command.
-fn judged(report: &FragmentReport, ended: Ended) -> Result<(), Error> {
+pub fn judge(report: &FragmentReport, ended: Ended) -> Result<(), Error> {
     match report.proof.map(|proof| (proof, proof.verdict())) {
         Some((proof, Verdict::Returned)) => {
             return Err(Error::Returned { lost: proof.lost_pageblocks, returned: proof.returned_pageblocks });

@@ -10,7 +10,7 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::VerdictFormats;
+use freehold_measure::formats::{VerdictFormats, Views};
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 use freehold_measure::report::Detail;
@@ -111,8 +111,13 @@ impl Policies {
     }
 }
 
-/// Replays every recording under every policy and prints what changed.
+/// Prints the answer.
 pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
+    Ok(args.formats.emit(&*answer(args)?, style)?)
+}
+
+/// Replays every recording under every policy: what changed.
+pub fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
     let policies = Policies::of(args)?;
     expect_each_once("--b", &args.b)?;
     expect_each_once("recording", &args.recordings)?;
@@ -129,8 +134,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     for set in freehold_registry::SETS {
         report.explain(set.name, set.why);
     }
-    let report = report.concluded();
-    Ok(args.formats.emit(&report, style)?)
+    Ok(Box::new(report.concluded()))
 }
 
 /// The recordings that were named, or the bundled ones.

@@ -4,11 +4,11 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::VerdictFormats;
+use freehold_measure::formats::{VerdictFormats, Views};
 use freehold_measure::report::Detail;
 use freehold_measure::terminal::Style;
-use freehold_sim::fleet::report::Listing;
-use freehold_sim::fleet::state::Place;
+use freehold_sim::fleet::report::{FleetReport, Listing};
+use freehold_sim::fleet::state::{Place, State};
 use freehold_sim::fleet::{Fleet, HOSTS_MAX};
 use freehold_sim::plan::{Changes, Plan};
 
@@ -100,8 +100,22 @@ pub struct FleetArgs {
     formats: VerdictFormats,
 }
 
-/// Simulates the fleet and prints what it brought.
+/// Prints the answer; what was done is kept until it is out.
 pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
+    let (report, state) = simulated(args)?;
+    args.formats.emit(&report, style)?;
+    state.conclude();
+    Ok(())
+}
+
+/// Simulates the fleet: what it brought.
+pub fn answer(args: &FleetArgs) -> Result<Box<dyn Views>, Error> {
+    let (report, state) = simulated(args)?;
+    state.conclude();
+    Ok(Box::new(report))
+}
+
+fn simulated(args: &FleetArgs) -> Result<(FleetReport, State), Error> {
     let costs = sim::costs(&args.costs)?;
     let plan = Plan::open(&args.plan, &changes(args))?;
     let plan = if args.quick { plan.shortened() } else { plan };
@@ -111,9 +125,7 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let (report, state) = fleet.simulate(&place)?;
     let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
     let detail = if args.all { Detail::All } else { Detail::Tables };
-    args.formats.emit(&report.shown(listing, detail), style)?;
-    state.conclude();
-    Ok(())
+    Ok((report.shown(listing, detail), state))
 }
 
 /// What the command line changes about the plan.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use freehold_inspect::Look;
-use freehold_measure::formats::Formats;
+use freehold_measure::formats::{Formats, Views};
 use freehold_measure::terminal::Style;
 
 use super::map;
@@ -33,14 +33,19 @@ pub struct InspectArgs {
     formats: Formats,
 }
 
-/// Reads the recording once and prints what it contains.
+/// Prints the answer.
 pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
+    Ok(args.formats.emit(&*answer(args)?, style)?)
+}
+
+/// Reads the recording once: what it contains, or its map.
+pub fn answer(args: &InspectArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let wants_map = args.map || args.formats.wants_page();
     let look = wants_map.then(|| args.block.map_or(Look::Cells, Look::Block));
-    let inspection = freehold_inspect::inspect(&args.recording, look)?;
-    match inspection.map.as_ref().filter(|_| args.map) {
-        Some(map) => Ok(args.formats.emit(&map::Printed::new(map, args.block)?, style)?),
-        None => Ok(args.formats.emit(&inspection, style)?),
+    let mut inspection = freehold_inspect::inspect(&args.recording, look)?;
+    match inspection.map.take_if(|_| args.map) {
+        Some(map) => Ok(Box::new(map::Printed::new(map, args.block)?)),
+        None => Ok(Box::new(inspection)),
     }
 }

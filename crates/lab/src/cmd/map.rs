@@ -75,7 +75,7 @@ pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     outcome.course.set_command(|| command(&file, &policy.name, args.reclaim, &conditions));
     let sides = [Watching { name: &policy.name, course: &outcome.course }];
     let map = Seen { of: &file, sides: &sides }.map().expect("memory was watched");
-    Ok(args.formats.emit(&Printed::new(&map, args.block)?, style)?)
+    Ok(args.formats.emit(&Printed::new(map, args.block)?, style)?)
 }
 
 /// The command that prints a map of the same replay, at a moment that takes the place of `{time}`.
@@ -97,17 +97,17 @@ fn value_name<V: ValueEnum + Default + PartialEq>(value: V) -> Option<String> {
 
 /// A map on its way to a terminal: all of it, or one block.
 #[derive(Debug)]
-pub struct Printed<'m> {
-    map: &'m MemoryMap,
+pub struct Printed {
+    map: MemoryMap,
     block: Option<usize>,
 }
 
-impl Printed<'_> {
+impl Printed {
     /// The whole map, or its frames of one block.
     ///
     /// # Errors
     /// If there is no such block.
-    pub fn new(map: &MemoryMap, block: Option<usize>) -> Result<Printed<'_>, Error> {
+    pub fn new(map: MemoryMap, block: Option<usize>) -> Result<Printed, Error> {
         match block.filter(|&block| map.first_frame(block).is_none()) {
             None => Ok(Printed { map, block }),
             Some(block) => Err(Error::Input(format!(
@@ -119,7 +119,7 @@ impl Printed<'_> {
     }
 }
 
-impl Serialize for Printed<'_> {
+impl Serialize for Printed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Block<'m> {
@@ -132,11 +132,11 @@ impl Serialize for Printed<'_> {
         let Some(block) = self.block else { return self.map.serialize(serializer) };
         let frames = self.map.sides.iter().map(|side| side.frames.get(block as u32).unwrap_or_default());
         let first_frame = self.map.first_frame(block);
-        Block { map: self.map, block, first_frame, frames: frames.collect() }.serialize(serializer)
+        Block { map: &self.map, block, first_frame, frames: frames.collect() }.serialize(serializer)
     }
 }
 
-impl Document for Printed<'_> {
+impl Document for Printed {
     fn reports(&self) -> Cow<'_, [Report]> {
         let subject = vec![self.map.title()];
         Cow::Owned(vec![Report { subject, maps: vec![self.map.clone()], ..Report::default() }])
@@ -144,9 +144,9 @@ impl Document for Printed<'_> {
 
     fn text(&self, style: Style) -> String {
         let moments =
-            |side| (0..self.map.moments.len()).map(move |moment| terminal::moment(self.map, side, moment, style));
+            |side| (0..self.map.moments.len()).map(move |moment| terminal::moment(&self.map, side, moment, style));
         let of_side = |side| match self.block {
-            Some(block) => terminal::block(self.map, side, block).into_iter().collect(),
+            Some(block) => terminal::block(&self.map, side, block).into_iter().collect(),
             None => moments(side).collect::<Vec<_>>(),
         };
         self.map.sides.iter().flat_map(of_side).collect::<Vec<_>>().join("\n")

@@ -23,6 +23,7 @@ pub mod man;
 pub mod map;
 pub mod policies;
 pub mod record;
+mod recorded;
 pub mod replay;
 pub mod run;
 pub mod sim;

@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::ArgPredicate;
-use freehold_capture::{Names, Plan, SeenHeap, Summary, Watch};
+use freehold_capture::{Names, Plan, SeenHeap, Watch};
 use freehold_heapmap::{Seen, Watcher};
+use freehold_measure::formats::{Document, Views};
 use freehold_measure::terminal::{Style, wrapped};
 use freehold_trace::facts::HeapMoment;
 use freehold_trace::folder_of;
@@ -16,6 +17,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::events::EventsArgs;
 use super::flight::{Common, FlightArgs};
+use super::recorded::{Recorded, RecordedFile};
 use crate::error::Error;
 
 /// The file that is written where nobody names one.
@@ -91,22 +93,32 @@ fn period(text: &str) -> Result<u64, String> {
 /// Records, and says on stderr what came of it: stdout belongs to the command.
 pub fn run(args: RecordArgs) -> Result<(), Error> {
     if args.flight.is_asked() {
-        return args.fly();
+        return args.fly().map(|_| ());
     }
-    let plan = args.plan();
-    let mut watch = Line::new(args.quiet || !io::stderr().is_terminal());
-    let summary = freehold_capture::record(&plan, &mut watch)?;
-    drop(watch);
+    let recorded = args.record()?;
     if !args.quiet {
-        let lines = told(&summary, &plan.out);
-        eprint!("{}", lines.lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
+        let text = Document::text(&recorded, Style::PLAIN);
+        eprint!("{}", text.lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
     }
     Ok(())
 }
 
+/// Records: what came of it, of each file that was written.
+pub fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
+    Ok(Box::new(if args.flight.is_asked() { args.fly()? } else { args.record()? }))
+}
+
 impl RecordArgs {
+    /// Records from now on.
+    fn record(&self) -> Result<Recorded, Error> {
+        let plan = self.plan();
+        let mut watch = Line::new(self.quiet || !io::stderr().is_terminal());
+        let summary = freehold_capture::record(&plan, &mut watch)?;
+        Ok(Recorded { recordings: vec![RecordedFile::of(&summary, &plan.out)] })
+    }
+
     /// Keeps the last minute until something happens.
-    fn fly(self) -> Result<(), Error> {
+    fn fly(self) -> Result<Recorded, Error> {
         let common = Common {
             out: self.out,
             duration: self.duration,
@@ -131,38 +143,6 @@ impl RecordArgs {
             ring_kib: self.ring,
             spool: self.spool.as_deref().unwrap_or(folder_of(&self.out)).to_path_buf(),
         }
-    }
-}
-
-/// The closing words.
-fn told(summary: &Summary, out: &Path) -> String {
-    let mut text = String::new();
-    if let Some(command) = &summary.command {
-        text += &match summary.status {
-            Some(status) => format!("{command}: {status}\n"),
-            None => format!("{command}: still running, although it was told to end\n"),
-        };
-    }
-    let bytes = out.metadata().map_or(0, |metadata| metadata.len());
-    text += &format!(
-        "{}: {} events in {:.1} s, {} rows, {:.1} bytes a row; {}\n",
-        out.display(),
-        HumanCount(summary.events),
-        summary.duration.as_secs_f64(),
-        HumanCount(summary.rows),
-        bytes as f64 / summary.rows.max(1) as f64,
-        lost(summary.lost),
-    );
-    for note in &summary.notes {
-        text += &format!("  {note}\n");
-    }
-    text
-}
-
-fn lost(events: u64) -> String {
-    match events {
-        0 => "no event was lost".to_owned(),
-        _ => format!("{} EVENTS WERE LOST; give a larger --ring", HumanCount(events)),
     }
 }
 
@@ -249,36 +229,11 @@ impl Drop for Line {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use freehold_capture::EventSet;
 
     use super::*;
-
-    fn summary() -> Summary {
-        Summary {
-            events: 1_234_567,
-            rows: 1_300_000,
-            lost: 0,
-            duration: Duration::from_millis(2500),
-            command: None,
-            status: None,
-            notes: vec!["a note".to_owned()],
-        }
-    }
-
-    #[test]
-    fn losses_are_told_loudly() {
-        let quiet = told(&summary(), Path::new("/no/such/file"));
-        assert!(quiet.contains("1,234,567 events in 2.5 s") && quiet.contains("no event was lost"), "{quiet}");
-        assert!(quiet.contains("  a note\n"));
-        let loud = told(&Summary { lost: 3, ..summary() }, Path::new("x"));
-        assert!(loud.contains("3 EVENTS WERE LOST") && loud.contains("--ring"), "{loud}");
-    }
-
-    #[test]
-    fn a_command_that_runs_on_is_told() {
-        let text = told(&Summary { command: Some("sleep".to_owned()), ..summary() }, Path::new("x"));
-        assert!(text.starts_with("sleep: still running"), "{text}");
-    }
 
     #[test]
     fn times_are_positive_numbers() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::Formats;
+use freehold_measure::formats::{Formats, Views};
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 use freehold_replay::report::single::ReplayReport;
@@ -62,8 +62,13 @@ pub struct ReclaimArgs {
     pub pacing: Pacing,
 }
 
-/// Replays the recording and prints what happened, and how near that is to the recorded kernel.
+/// Prints the answer.
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
+    Ok(args.formats.emit(&*answer(args)?, style)?)
+}
+
+/// Replays the recording: what happened, and how near that is to the recorded kernel.
+pub fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let settings = parse_settings(&args.settings)?;
     let policy = freehold_registry::parse(&args.policy)?;
@@ -80,6 +85,6 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     if !args.explain {
         outcome.course.decisions.clear();
     }
-    let report = ReplayReport { recording: recording.facts(args.spread.cpus), settings: in_words(&settings), outcome };
-    Ok(args.formats.emit(&report, style)?)
+    let facts = recording.facts(args.spread.cpus);
+    Ok(Box::new(ReplayReport { recording: facts, settings: in_words(&settings), outcome }))
 }

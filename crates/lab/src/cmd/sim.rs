@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::{Document, VerdictFormats};
+use freehold_measure::formats::{Document, VerdictFormats, Views};
 use freehold_measure::output;
 use freehold_measure::report::{self, Detail, Report, Table, Value, plot};
 use freehold_measure::terminal::Style;
@@ -110,11 +110,16 @@ const RECORDING: &str = "recording";
 /// Name of the table that is built in.
 const REFERENCE: &str = "reference";
 
-/// Simulates the plan and prints what came out, or lists the plans.
+/// Prints the answer.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
+    Ok(args.formats.emit(&*answer(args)?, style)?)
+}
+
+/// Simulates the plan: what came out. Or lists the plans.
+pub fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
     if args.list {
         args.formats.try_all(args.recording.as_deref().map(Path::new))?;
-        return Ok(args.formats.emit(&Listing::new()?, style)?);
+        return Ok(Box::new(Listing::new()?));
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     args.picture.as_deref().map_or(Ok(()), check_picture)?;
@@ -127,10 +132,7 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if let Some(path) = &args.picture {
         output::write_atomically(path, drawn(&report).as_bytes())?;
     }
-    if args.vmstat {
-        return Ok(args.formats.emit(&Counters(&report), style)?);
-    }
-    Ok(args.formats.emit(&report, style)?)
+    Ok(if args.vmstat { Box::new(Counters(report)) } else { Box::new(report) })
 }
 
 /// The report as a picture.

@@ -16,20 +16,20 @@ use crate::sweep::Cell;
 
 /// A simulation told by its counters. As JSON it is the whole report, with the counters of each run in it.
 #[derive(Debug)]
-pub struct Counters<'r>(pub &'r SimReport);
+pub struct Counters(pub SimReport);
 
-impl Document for Counters<'_> {
+impl Document for Counters {
     fn reports(&self) -> Cow<'_, [Report]> {
         self.0.reports()
     }
 
     fn text(&self, _: Style) -> String {
-        let blocks = self.0.cells.iter().flat_map(|cell| blocks(self.0, cell));
+        let blocks = self.0.cells.iter().flat_map(|cell| blocks(&self.0, cell));
         blocks.collect::<Vec<_>>().join("\n")
     }
 }
 
-impl Serialize for Counters<'_> {
+impl Serialize for Counters {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.document(serializer, Detail::Counters)
     }

@@ -14,6 +14,7 @@
 use std::fmt;
 
 use freehold::base::{Gfp, Order};
+use freehold_measure::observer;
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
 use serde::Serialize;
@@ -116,6 +117,7 @@ impl Script {
         let script = Script { duration: facts.duration, cpus: facts.cpus.max(1), names, ..Script::default() };
         let mut pass = Pass { script, on_frame: vec![NOTHING; end], movable: vec![false; end], pages_left: Vec::new() };
         for batch in reader.batches() {
+            observer::go_on();
             for row in batch?.rows() {
                 pass.visit(&row);
             }

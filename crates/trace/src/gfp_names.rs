@@ -3,7 +3,7 @@
 //! A mask is its *class*, the largest of Linux's named masks that it contains, and modifiers on top. The
 //! bits are those of `FORMAT.md`, which the recorder translated by name from the recorded kernel's own.
 
-use freehold_trace::GFP_BITS;
+use crate::gfp::GFP_BITS;
 
 /// Named masks, in the order in which Linux tries them when it prints one.
 /// linux: include/trace/events/mmflags.h:show_gfp_flags

@@ -1,0 +1,148 @@
+//! What a recorder wrote, as a document: the closing words of `freehold record`.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use freehold_capture::Summary;
+use freehold_measure::formats::Document;
+use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_measure::terminal::Style;
+use indicatif::HumanCount;
+use serde::Serialize;
+
+/// The files that a recorder wrote: one, or as many as a flight recorder had reason to.
+#[derive(Debug, Serialize)]
+pub struct Recorded {
+    /// Each of them, oldest first.
+    pub recordings: Vec<RecordedFile>,
+}
+
+/// A file that was written.
+#[derive(Debug, Serialize)]
+pub struct RecordedFile {
+    file: String,
+    bytes: u64,
+    events: u64,
+    rows: u64,
+    /// Events that the kernel dropped.
+    lost: u64,
+    seconds: f64,
+    /// The command's name, if there was one.
+    command: Option<String>,
+    /// How it ended; nothing where it runs on.
+    status: Option<String>,
+    notes: Vec<String>,
+}
+
+impl RecordedFile {
+    /// What came of the recording at `path`.
+    pub fn of(summary: &Summary, path: &Path) -> RecordedFile {
+        RecordedFile {
+            file: path.display().to_string(),
+            bytes: path.metadata().map_or(0, |metadata| metadata.len()),
+            events: summary.events,
+            rows: summary.rows,
+            lost: summary.lost,
+            seconds: summary.duration.as_secs_f64(),
+            command: summary.command.clone(),
+            status: summary.status.map(|status| status.to_string()),
+            notes: summary.notes.clone(),
+        }
+    }
+
+    /// How the command ended.
+    fn ending(&self) -> Option<String> {
+        let command = self.command.as_ref()?;
+        Some(match &self.status {
+            Some(status) => format!("{command}: {status}"),
+            None => format!("{command}: still running, although it was told to end"),
+        })
+    }
+
+    fn in_short(&self) -> String {
+        format!(
+            "{}: {} events in {:.1} s, {} rows, {:.1} bytes a row; {}",
+            self.file,
+            HumanCount(self.events),
+            self.seconds,
+            HumanCount(self.rows),
+            self.bytes as f64 / self.rows.max(1) as f64,
+            lost(self.lost),
+        )
+    }
+
+    fn row(&self) -> Vec<Value> {
+        let numbers = [self.bytes, self.events, self.rows, self.lost].map(Value::count);
+        [Value::text(&self.file)].into_iter().chain(numbers).chain([Value::decimal(Some(self.seconds))]).collect()
+    }
+}
+
+fn lost(events: u64) -> String {
+    match events {
+        0 => "no event was lost".to_owned(),
+        _ => format!("{} EVENTS WERE LOST; give a larger --ring", HumanCount(events)),
+    }
+}
+
+impl Document for Recorded {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let columns = Column::several(&["file"], &["bytes", "events", "rows", "lost", "seconds"]);
+        let noted = |file: &RecordedFile| {
+            let caveats = Caveats { title: file.file.clone().into(), sentences: file.notes.clone() };
+            (!file.notes.is_empty()).then_some(caveats)
+        };
+        Cow::Owned(vec![Report {
+            subject: self.recordings.iter().flat_map(RecordedFile::ending).collect(),
+            verdict: self.recordings.iter().map(RecordedFile::in_short).collect(),
+            tables: vec![Table::new("Recordings", columns, self.recordings.iter().map(RecordedFile::row))],
+            caveats: self.recordings.iter().filter_map(noted).collect(),
+            ..Report::default()
+        }])
+    }
+
+    fn text(&self, _: Style) -> String {
+        let lines = self.recordings.iter().flat_map(|file| {
+            let notes = file.notes.iter().map(|note| format!("  {note}"));
+            file.ending().into_iter().chain([file.in_short()]).chain(notes)
+        });
+        lines.map(|line| line + "\n").collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            events: 1_234_567,
+            rows: 1_300_000,
+            lost: 0,
+            duration: Duration::from_millis(2500),
+            command: None,
+            status: None,
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    fn told(summary: &Summary) -> String {
+        Recorded { recordings: vec![RecordedFile::of(summary, Path::new("/no/such/file"))] }.text(Style::PLAIN)
+    }
+
+    #[test]
+    fn losses_are_told_loudly() {
+        let quiet = told(&summary());
+        assert!(quiet.contains("1,234,567 events in 2.5 s") && quiet.contains("no event was lost"), "{quiet}");
+        assert!(quiet.ends_with("\n  a note\n"), "{quiet}");
+        let loud = told(&Summary { lost: 3, ..summary() });
+        assert!(loud.contains("3 EVENTS WERE LOST") && loud.contains("--ring"), "{loud}");
+    }
+
+    #[test]
+    fn a_command_that_runs_on_is_told() {
+        let text = told(&Summary { command: Some("sleep".to_owned()), ..summary() });
+        assert!(text.starts_with("sleep: still running"), "{text}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The laboratory's commands: what can be asked, and how each is answered.
+//!
+//! [`Cli`] is what can be asked. [`run`] answers at a terminal, as the program `freehold` does; [`answer`] hands the
+//! answer over as a value with several views ([`Views`]), for callers that are programs themselves. Both begin with the
+//! same arguments and end with the same [`Error`], so a front door has no options or refusals of its own. Each command
+//! stands in its own file of `cmd`.
+
+mod cli;
+mod cmd;
+mod error;
+
+pub use cli::{Cli, Command};
+pub use error::{Cause, Error};
+use freehold_measure::formats::Views;
+use freehold_measure::terminal::Style;
+
+/// The commit that this was built from, if that was in a repository.
+pub const COMMIT: Option<&str> = option_env!("FREEHOLD_COMMIT");
+
+/// Answers the command that `cli` asks for at a terminal; without one, prints the help.
+///
+/// # Errors
+/// The command's own.
+pub fn run(cli: Cli) -> Result<(), Error> {
+    let style = Style::of_stdout(cli.color);
+    match cli.command {
+        None => cli::print_help(),
+        Some(Command::Advise(args)) => cmd::advise::run(&args, style),
+        Some(Command::Record(args)) => cmd::record::run(args),
+        Some(Command::Snapshot(args)) => cmd::snapshot::run(&args),
+        Some(Command::Age(args)) => cmd::age::run(&args, style),
+        Some(Command::Boot(args)) => cmd::boot::run(args),
+        Some(Command::Import(args)) => cmd::import::run(&args, style),
+        Some(Command::Export(args)) => cmd::export::run(&args),
+        Some(Command::Inspect(args)) => cmd::inspect::run(&args, style),
+        Some(Command::Replay(args)) => cmd::replay::run(&args, style),
+        Some(Command::Compare(args)) => cmd::compare::run(&args, style),
+        Some(Command::Map(args)) => cmd::map::run(&args, style),
+        Some(Command::Diff(args)) => cmd::diff::run(&args, style),
+        Some(Command::Sim(args)) => cmd::sim::run(&args, style),
+        Some(Command::Fleet(args)) => cmd::fleet::run(&args, style),
+        Some(Command::Calibrate(args)) => cmd::calibrate::run(&args, style),
+        Some(Command::Bench(args)) => cmd::bench::run(&args, style),
+        #[cfg(feature = "disasm")]
+        Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
+        Some(Command::Policies(args)) => cmd::policies::run(&args, style),
+        Some(Command::Run(args)) => cmd::run::run(&args),
+        Some(Command::Heap(args)) => cmd::heap::run(&args, style),
+        Some(Command::Load(args)) => freehold_load::run(args).map_err(Error::Load),
+        Some(Command::Completions(args)) => cmd::completions::run(&args),
+        Some(Command::Man(args)) => cmd::man::run(&args),
+    }
+}
+
+/// The answer to a command that is a question about recordings or plans, or that makes one of either. Nothing is
+/// printed but how far it is, and no format is written, though `--html` has what only a page shows counted.
+///
+/// # Errors
+/// The command's own; [`Error::Input`] for a command that answers at a terminal alone.
+pub fn answer(command: Command) -> Result<Box<dyn Views>, Error> {
+    match command {
+        Command::Advise(args) => cmd::advise::answer(&args),
+        Command::Record(args) => cmd::record::answer(args),
+        Command::Age(args) => cmd::age::answer(&args),
+        Command::Inspect(args) => cmd::inspect::answer(&args),
+        Command::Replay(args) => cmd::replay::answer(&args),
+        Command::Compare(args) => cmd::compare::answer(&args),
+        Command::Sim(args) => cmd::sim::answer(&args),
+        Command::Fleet(args) => cmd::fleet::answer(&args),
+        _ => Err(Error::Input("this command answers at a terminal alone; run it as `freehold`".to_owned())),
+    }
+}

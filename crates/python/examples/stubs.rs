@@ -1,0 +1,8 @@
+//! Writes the stubs of the Python module beside it: `cargo run -p freehold-python --example stubs`.
+
+use std::{fs, io};
+
+fn main() -> io::Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/python/freehold/_freehold.pyi");
+    fs::write(path, freehold_python::stubs::text())
+}

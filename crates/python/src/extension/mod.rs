@@ -1,0 +1,52 @@
+//! The module of Python's: functions, answers and recordings as Python sees them.
+//!
+//! A function gathers what it is given ([`values`]), hands the work to another thread and waits for it without the
+//! interpreter's lock ([`wait`]), and returns a [`report::Report`]. Whatever goes wrong is one exception of
+//! `freehold._errors` with one sentence ([`errors`]).
+
+mod call;
+mod capsule;
+mod errors;
+mod recording;
+mod report;
+mod table;
+mod values;
+mod wait;
+
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+use freehold_measure::origin;
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
+
+use crate::keywords::{Function, functions};
+use crate::stubs;
+
+/// The module.
+#[pymodule]
+fn _freehold(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    origin::built_from(freehold_lab::COMMIT);
+    for function in functions() {
+        module.add(function.name, callable(module.py(), function)?)?;
+    }
+    module.add_class::<report::Report>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<recording::Recording>()?;
+    module.add_class::<recording::Rows>()?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}
+
+/// A function that answers a command.
+fn callable(py: Python<'_>, function: Function) -> PyResult<Bound<'_, PyCFunction>> {
+    let (name, doc) = (for_ever(function.name)?, for_ever(&stubs::documented(&function))?);
+    let function = Arc::new(function);
+    let called =
+        move |places: &Bound<'_, PyTuple>, names: Option<&Bound<'_, PyDict>>| call::call(&function, places, names);
+    PyCFunction::new_closure(py, Some(name), Some(doc), called)
+}
+
+/// A text that lives as long as the module, which is as long as the process.
+fn for_ever(text: &str) -> PyResult<&'static CStr> {
+    Ok(Box::leak(CString::new(text)?.into_boxed_c_str()))
+}

@@ -1,0 +1,99 @@
+//! A recording: what it says of the machine, and its rows as Arrow.
+
+use std::path::{Path, PathBuf};
+
+use freehold_trace::event::Section;
+use freehold_trace::recording;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::{capsule, errors};
+use crate::rows;
+
+/// A recording: what it says of the machine, and its rows.
+#[pyclass(frozen, module = "freehold")]
+pub struct Recording {
+    file: PathBuf,
+    facts: String,
+    rows: u64,
+}
+
+#[pymethods]
+impl Recording {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Recording> {
+        let recording = open(py, &path)?;
+        let facts = serde_json::to_string(recording.reader.facts()).expect("facts are plain data");
+        Ok(Recording { file: path, facts, rows: recording.reader.row_count() })
+    }
+
+    #[getter]
+    fn path(&self) -> &Path {
+        &self.file
+    }
+
+    #[getter]
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.call_method1("loads", (&self.facts,))
+    }
+
+    fn __len__(&self) -> usize {
+        usize::try_from(self.rows).unwrap_or(usize::MAX)
+    }
+
+    fn events(&self) -> Rows {
+        self.part(Section::Events)
+    }
+
+    fn start(&self) -> Rows {
+        self.part(Section::Start)
+    }
+
+    fn end(&self) -> Rows {
+        self.part(Section::End)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<freehold.Recording {:?}: {} rows>", self.file.display().to_string(), self.rows)
+    }
+}
+
+impl Recording {
+    fn part(&self, section: Section) -> Rows {
+        Rows { file: self.file.clone(), section }
+    }
+}
+
+/// Rows of a recording, read anew by each reader.
+#[pyclass(frozen, module = "freehold")]
+pub struct Rows {
+    file: PathBuf,
+    section: Section,
+}
+
+#[pymethods]
+impl Rows {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::schema(py, &rows::schema())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let reader = open(py, &self.file)?.reader;
+        capsule::stream(py, Box::new(rows::Rows::of(reader, self.section)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<freehold.Rows of {:?}>", self.file.display().to_string())
+    }
+}
+
+fn open(py: Python<'_>, path: &Path) -> PyResult<recording::Recording> {
+    let opened = py.detach(|| recording::Recording::open_any(path));
+    opened.map_err(|error| errors::of_recording(py, error))
+}

@@ -1,0 +1,100 @@
+//! What a command answers: texts, a page in a frame of its own, and tables.
+
+use freehold_measure::formats::Views;
+use freehold_measure::origin;
+use freehold_measure::terminal::{Style, printable};
+use pyo3::prelude::*;
+
+use super::errors;
+use super::table::Table;
+use crate::tables;
+
+/// What a command answers.
+#[pyclass(frozen, module = "freehold")]
+pub struct Report {
+    answer: Box<dyn Views>,
+    function: &'static str,
+    /// The words of the command line that would have asked the same.
+    asked: Vec<String>,
+}
+
+impl Report {
+    /// The answer to these words.
+    pub fn new(answer: Box<dyn Views>, function: &'static str, asked: Vec<String>) -> Report {
+        Report { answer, function, asked }
+    }
+
+    /// Something of the answer that says where it is from.
+    fn as_asked<T>(&self, view: impl FnOnce() -> T) -> T {
+        origin::asked_by(&self.asked, view)
+    }
+}
+
+#[pymethods]
+impl Report {
+    fn json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.as_asked(|| String::from_utf8_lossy(&self.answer.json()).into_owned()))
+    }
+
+    #[getter]
+    fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.call_method1("loads", (self.json(py),))
+    }
+
+    fn html(&self, py: Python<'_>) -> String {
+        py.detach(|| self.as_asked(|| self.answer.page()))
+    }
+
+    /// The page in a frame of its own: its styles and what it forbids itself hold there and nowhere else, and nothing
+    /// in it reaches the notebook.
+    fn _repr_html_(&self, py: Python<'_>) -> String {
+        let page = self.html(py).replace('&', "&amp;").replace('"', "&quot;");
+        format!(
+            "<iframe title=\"freehold {}\" sandbox=\"allow-scripts\" style=\"width: 100%; height: 40em; border: 0\" \
+             srcdoc=\"{page}\"></iframe>",
+            self.function
+        )
+    }
+
+    #[getter]
+    fn text(&self) -> String {
+        self.answer.text(Style::PLAIN)
+    }
+
+    fn __str__(&self) -> String {
+        self.text()
+    }
+
+    fn __repr__(&self) -> String {
+        let reports = self.answer.reports();
+        let first = reports.first();
+        let said = first.and_then(|report| report.verdict.first().or(report.subject.first()));
+        format!("<freehold.Report {}: {}>", self.function, printable(said.map_or("", String::as_str)))
+    }
+
+    #[getter]
+    fn verdict(&self) -> Vec<String> {
+        self.answer.reports().iter().flat_map(|report| report.verdict.clone()).collect()
+    }
+
+    #[getter]
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<Table>> {
+        let reports = self.answer.reports();
+        let table = |table: &freehold_measure::report::Table| {
+            Ok(Table {
+                title: table.title.clone(),
+                about: table.about.clone(),
+                conclusions: table.conclusions.clone(),
+                rows: tables::of_table(table).map_err(|error| errors::input(py, &error.to_string()))?,
+            })
+        };
+        reports.iter().flat_map(|report| &report.tables).map(table).collect()
+    }
+
+    #[getter]
+    fn measures(&self, py: Python<'_>) -> PyResult<Table> {
+        let rows = tables::of_measures(&self.answer.reports());
+        let rows = rows.map_err(|error| errors::input(py, &error.to_string()))?;
+        Ok(Table { title: "Measures".to_owned(), about: String::new(), conclusions: Vec::new(), rows })
+    }
+}

@@ -1,0 +1,51 @@
+//! A table of an answer.
+
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::capsule;
+
+/// A table of an answer: whatever reads Arrow reads it.
+#[pyclass(frozen, module = "freehold")]
+pub struct Table {
+    /// What it shows.
+    #[pyo3(get)]
+    pub title: String,
+    /// What its columns are.
+    #[pyo3(get)]
+    pub about: String,
+    /// What follows from it.
+    #[pyo3(get)]
+    pub conclusions: Vec<String>,
+    /// Its rows.
+    pub rows: RecordBatch,
+}
+
+#[pymethods]
+impl Table {
+    fn __len__(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::schema(py, &self.rows.schema())
+    }
+
+    /// A reader may ask for other types; these are what there is, as the interface allows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let rows = RecordBatchIterator::new([Ok(self.rows.clone())], self.rows.schema());
+        capsule::stream(py, Box::new(rows))
+    }
+
+    fn __repr__(&self) -> String {
+        let (rows, columns) = (self.rows.num_rows(), self.rows.num_columns());
+        format!("<freehold.Table {:?}: {rows} rows, {columns} columns>", self.title)
+    }
+}

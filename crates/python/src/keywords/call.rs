@@ -1,0 +1,330 @@
+//! A call of a function, turned into the words of a command line; or the one sentence that says why it is none.
+
+use std::ffi::OsString;
+
+use super::Function;
+use super::kind::Kind;
+use super::parameter::{Parameter, Spelling};
+
+/// What a function is given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing: as if the parameter were not there.
+    None,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number, in digits, however many.
+    Int(String),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// The name of a file.
+    Path(OsString),
+    /// Several.
+    List(Vec<Value>),
+    /// Something else, of this type.
+    Other(String),
+}
+
+/// Why a call is none: it names something that there is not, or its types are wrong. The sentence is complete.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CallError(String);
+
+/// Names that are alike are at least so near, from 0 to 1; as clap judges it.
+const NEAR: f64 = 0.7;
+
+impl Value {
+    /// Its type, as Python calls it.
+    fn type_name(&self) -> &str {
+        match self {
+            Value::None => "None",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Float(_) => "float",
+            Value::Text(_) => "str",
+            Value::Path(_) => "a path",
+            Value::List(_) => "several values",
+            Value::Other(name) => name,
+        }
+    }
+}
+
+impl Function {
+    /// The words of the command line that this call amounts to, the command's name first.
+    ///
+    /// # Errors
+    /// When a keyword is unknown, given twice or missing, or a value has another type than it takes.
+    pub fn words(&self, by_place: Vec<Value>, by_name: Vec<(String, Value)>) -> Result<Vec<OsString>, CallError> {
+        let given = self.assigned(by_place, by_name)?;
+        let (mut places, mut options, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for (parameter, value) in &given {
+            let words = self.spelled(parameter, value)?;
+            match parameter.spelling {
+                Spelling::Place => places.extend(words),
+                Spelling::Last => last.extend(words),
+                Spelling::Long(_) | Spelling::Format(_) => options.extend(words),
+            }
+        }
+        if let Some(missing) =
+            self.parameters().find(|one| one.is_required && !given.iter().any(|(it, _)| it.name == one.name))
+        {
+            return Err(CallError(format!("{}() needs {}", self.name, missing.name)));
+        }
+        // A file whose name looks like an option is none.
+        if places.iter().any(|word| word.as_encoded_bytes().starts_with(b"-")) {
+            last = std::mem::take(&mut places);
+        }
+        let rest = if last.is_empty() { None } else { Some(OsString::from("--")) };
+        let words = [OsString::from(self.name)].into_iter().chain(places).chain(options).chain(rest).chain(last);
+        Ok(words.collect())
+    }
+
+    /// Each parameter that is given something, with that.
+    fn assigned(
+        &self,
+        by_place: Vec<Value>,
+        by_name: Vec<(String, Value)>,
+    ) -> Result<Vec<(&Parameter, Value)>, CallError> {
+        let mut given = self.placed(by_place)?;
+        for (name, value) in by_name {
+            let parameter = self.parameters().find(|one| one.name == name).ok_or_else(|| self.unknown(&name))?;
+            if given.iter().any(|(other, _)| other.name == name) {
+                return Err(CallError(format!("{}() is given {name} by position and by name", self.name)));
+            }
+            given.push((parameter, value));
+        }
+        given.retain(|(_, value)| *value != Value::None);
+        Ok(given)
+    }
+
+    /// Parameters that have a place, with what stands there: the one that takes any number of values takes all that are
+    /// left.
+    fn placed(&self, by_place: Vec<Value>) -> Result<Vec<(&Parameter, Value)>, CallError> {
+        let count = by_place.len();
+        let mut values = by_place.into_iter();
+        let mut given = Vec::new();
+        for parameter in &self.positions {
+            if parameter.is_many {
+                let all: Vec<Value> = values.by_ref().flat_map(flat).collect();
+                given.extend((!all.is_empty()).then_some((parameter, Value::List(all))));
+            } else if let Some(value) = values.next() {
+                given.push((parameter, value));
+            }
+        }
+        match values.len() {
+            0 => Ok(given),
+            _ => {
+                let names: Vec<&str> = self.positions.iter().map(|one| one.name.as_str()).collect();
+                let (name, most, names) = (self.name, names.len(), names.join(", "));
+                Err(CallError(format!(
+                    "{name}() takes {most} by position ({names}), and is given {count}; name the others"
+                )))
+            }
+        }
+    }
+
+    /// The words for a parameter with this value.
+    fn spelled(&self, parameter: &Parameter, value: &Value) -> Result<Vec<OsString>, CallError> {
+        match value {
+            Value::List(values) if parameter.is_many => {
+                values.iter().map(|value| self.word(parameter, value)).filter_map(Result::transpose).collect()
+            }
+            value => Ok(self.word(parameter, value)?.into_iter().collect()),
+        }
+    }
+
+    /// The word for a parameter with this one value; none for a switch that is off.
+    fn word(&self, parameter: &Parameter, value: &Value) -> Result<Option<OsString>, CallError> {
+        let text = match (&parameter.kind, value) {
+            (Kind::Switch | Kind::SwitchOrInt, Value::Bool(is_on)) => {
+                return Ok(is_on.then(|| parameter.switch()));
+            }
+            (Kind::Int | Kind::SwitchOrInt | Kind::Float, Value::Int(digits)) => digits.into(),
+            (Kind::Float, Value::Float(number)) => number.to_string().into(),
+            (Kind::Text | Kind::Path | Kind::Choice(_), Value::Text(text)) => text.into(),
+            (Kind::Path, Value::Path(path)) => path.clone(),
+            (kind, value) => {
+                let (function, name, expected) = (self.name, &parameter.name, kind.expected());
+                let several = if parameter.is_many { ", or several" } else { "" };
+                let found = value.type_name();
+                return Err(CallError(format!("{function}(): {name} must be {expected}{several}, not {found}")));
+            }
+        };
+        Ok(Some(parameter.with_value(text)))
+    }
+
+    /// What is said of a keyword that there is not.
+    fn unknown(&self, name: &str) -> CallError {
+        let near = |one: &Parameter| strsim::jaro(name, &one.name);
+        let nearest = self.parameters().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|one| near(one) > NEAR);
+        let name = name.escape_debug();
+        CallError(match nearest {
+            Some(nearest) => format!("{}() has no keyword {name}; did you mean {}?", self.name, nearest.name),
+            None => {
+                let names: Vec<&str> = self.parameters().map(|one| one.name.as_str()).collect();
+                format!("{}() has no keyword {name}; it has {}", self.name, names.join(", "))
+            }
+        })
+    }
+
+    /// What clap says of the words that a call amounted to, in one sentence, with the names that the caller used.
+    pub fn sentence(&self, error: &clap::Error) -> String {
+        let text = error.render().to_string();
+        let paragraph = text.split("\n\n").next().unwrap_or_default();
+        let sentence = paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let sentence = sentence.trim_start_matches("error: ").to_owned();
+        let calls = self.parameters().flat_map(|one| one.called.iter().map(move |called| (called, &one.name)));
+        format!("{}(): {}", self.name, calls.fold(sentence, |sentence, (called, name)| sentence.replace(called, name)))
+    }
+}
+
+impl Parameter {
+    /// The word that switches it on.
+    fn switch(&self) -> OsString {
+        match &self.spelling {
+            Spelling::Format(long) => format!("--{long}=-").into(),
+            Spelling::Long(long) => format!("--{long}").into(),
+            Spelling::Place | Spelling::Last => OsString::new(),
+        }
+    }
+
+    /// The word that gives it this value.
+    fn with_value(&self, value: OsString) -> OsString {
+        match &self.spelling {
+            Spelling::Long(long) => {
+                let mut word = OsString::from(format!("--{long}="));
+                word.push(value);
+                word
+            }
+            _ => value,
+        }
+    }
+}
+
+/// One value, or those of a list: a call may hold its files in a list.
+fn flat(value: Value) -> Vec<Value> {
+    match value {
+        Value::List(values) => values,
+        value => vec![value],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use freehold_lab::Cli;
+
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    fn words(function: &'static str, by_place: &[Value], by_name: &[(&str, Value)]) -> Result<String, String> {
+        let by_name = by_name.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let words = Function::of(function).words(by_place.to_vec(), by_name).map_err(|error| error.to_string())?;
+        Ok(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_call_is_a_command_line() {
+        let path = Value::Path("x.parquet".into());
+        let settings = Value::List(vec![text("a=1"), text("b=2")]);
+        assert_eq!(
+            words("compare", &[path.clone(), text("y")], &[("setting_b", settings), ("all", Value::Bool(true))]),
+            Ok("compare x.parquet y --setting-b=a=1 --setting-b=b=2 --all".to_owned())
+        );
+        let both = Value::List(vec![path.clone(), text("y")]);
+        assert_eq!(
+            words("advise", &[both], &[("margin", Value::Int("3".to_owned()))]),
+            Ok("advise x.parquet y --margin=3".to_owned())
+        );
+        let stacks = |value| {
+            words("record", &[text("make"), text("-j8")], &[("stacks", value), ("duration", Value::Float(1.5))])
+        };
+        assert_eq!(stacks(Value::Bool(true)), Ok("record --stacks --duration=1.5 -- make -j8".to_owned()));
+        assert_eq!(stacks(Value::Int("64".to_owned())), Ok("record --stacks=64 --duration=1.5 -- make -j8".to_owned()));
+        assert_eq!(stacks(Value::None), Ok("record --duration=1.5 -- make -j8".to_owned()));
+        assert_eq!(
+            words("inspect", &[text("-x")], &[("page", Value::Bool(true))]),
+            Ok("inspect --html=- -- -x".to_owned())
+        );
+        assert_eq!(words("replay", &[], &[("recording", path)]), Ok("replay x.parquet".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_call_is_refused_in_a_sentence() {
+        let refused =
+            |function, by_place: &[Value], by_name: &[(&str, Value)]| words(function, by_place, by_name).unwrap_err();
+        let int = Value::Int("1".to_owned());
+        assert_eq!(
+            refused("replay", &[], &[("polcy", text("x"))]),
+            "replay() has no keyword polcy; did you mean policy?"
+        );
+        assert_eq!(
+            refused("replay", &[], &[("zzz", int.clone())]),
+            "replay() has no keyword zzz; it has recording, policy, cpus, reclaim, pace, setting, explain, page"
+        );
+        assert_eq!(
+            refused("replay", &[], &[("json", text("x"))]).split(';').next(),
+            Some("replay() has no keyword json")
+        );
+        assert_eq!(refused("replay", &[], &[]), "replay() needs recording");
+        assert_eq!(
+            refused("replay", &[int.clone()], &[]),
+            "replay(): recording must be a str or an os.PathLike, not int"
+        );
+        assert_eq!(
+            refused("replay", &[text("x")], &[("cpus", Value::Bool(true))]),
+            "replay(): cpus must be an int, not bool"
+        );
+        assert_eq!(
+            refused("compare", &[], &[("b", Value::List(vec![text("x"), int.clone()]))]),
+            "compare(): b must be a str, or several, not int"
+        );
+        assert_eq!(
+            refused("replay", &[text("x"), text("y")], &[]),
+            "replay() takes 1 by position (recording), and is given 2; name the others"
+        );
+        assert_eq!(
+            refused("replay", &[text("x")], &[("recording", text("y"))]),
+            "replay() is given recording by position and by name"
+        );
+        assert_eq!(
+            refused("replay", &[], &[("a\u{1b}[2J", int)]).contains('\u{1b}'),
+            false,
+            "hostile names are escaped"
+        );
+    }
+
+    #[test]
+    fn what_clap_refuses_is_said_with_the_names_of_keywords() {
+        let said = |function: &'static str, by_name: &[(&str, Value)]| {
+            let by_name = by_name.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            let function = Function::of(function);
+            let words = function.words(vec![], by_name).unwrap();
+            let error = Cli::try_parse_from([OsString::from("freehold")].into_iter().chain(words)).unwrap_err();
+            function.sentence(&error)
+        };
+        let int = |number: i64| Value::Int(number.to_string());
+        assert_eq!(
+            said("replay", &[("recording", text("x")), ("cpus", int(0))]),
+            "replay(): invalid value '0' for 'cpus': give a number of CPUs from 1 to 512"
+        );
+        assert_eq!(
+            said("replay", &[("recording", text("x")), ("pace", text("fast"))]),
+            "replay(): invalid value 'fast' for 'pace' [possible values: work, recorded]"
+        );
+        assert_eq!(
+            said("sim", &[("plan", text("x")), ("age", int(3)), ("start", text("y"))]),
+            "sim(): the argument 'age' cannot be used with 'start'"
+        );
+        assert_eq!(said("sim", &[]), "sim(): the following required arguments were not provided: plan");
+        assert_eq!(
+            said("age", &[("check", Value::Bool(true))]),
+            "age(): the following required arguments were not provided: apply"
+        );
+    }
+}

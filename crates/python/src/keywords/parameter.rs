@@ -1,0 +1,160 @@
+//! One parameter of a function, as it is read off an argument of the command.
+
+use clap::{Arg, ArgAction};
+
+use super::kind::Kind;
+
+/// What a function can be called with.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its name in Python.
+    pub name: String,
+    /// What one value of it is.
+    pub kind: Kind,
+    /// Whether it takes any number of values.
+    pub is_many: bool,
+    /// Whether there must be one.
+    pub is_required: bool,
+    /// What it is if nobody says so.
+    pub default: Option<String>,
+    /// What it does.
+    pub help: String,
+    /// How it is spelled on a command line.
+    pub spelling: Spelling,
+    /// How clap's own sentences call it.
+    pub(super) called: Vec<String>,
+}
+
+/// How an argument is spelled on a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// By its place among others.
+    Place,
+    /// Behind all others, after `--`.
+    Last,
+    /// By this long name.
+    Long(String),
+    /// By this long name, to stdout, where nothing is printed.
+    Format(&'static str),
+}
+
+impl Spelling {
+    /// Whether it has no name.
+    pub fn is_by_position(&self) -> bool {
+        matches!(self, Spelling::Place | Spelling::Last)
+    }
+}
+
+/// Words of Python that can be no names of keywords, as far as options are called so.
+const RESERVED: [&str; 5] = ["for", "from", "in", "is", "with"];
+
+impl Parameter {
+    pub(super) fn of(arg: &Arg) -> Parameter {
+        let spelling = match arg.get_long() {
+            Some(long) => Spelling::Long(long.to_owned()),
+            None if arg.is_last_set() => Spelling::Last,
+            None => Spelling::Place,
+        };
+        let defaults = arg.get_default_values();
+        let is_counted = arg.get_num_args().is_some_and(|count| count.max_values() > 1);
+        let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        let kind = Kind::of(arg);
+        Parameter {
+            name: name(arg.get_long().unwrap_or(arg.get_id().as_str())),
+            is_many: kind != Kind::Switch && (is_counted || matches!(arg.get_action(), ArgAction::Append)),
+            is_required: arg.is_required_set(),
+            default: (defaults.len() == 1).then(|| defaults[0].to_string_lossy().into_owned()),
+            kind,
+            help,
+            spelling,
+            called: called(arg),
+        }
+    }
+
+    /// The keyword that has counted what only a page shows.
+    pub(super) fn page(long: &'static str) -> Parameter {
+        Parameter {
+            name: "page".to_owned(),
+            kind: Kind::Switch,
+            is_many: false,
+            is_required: false,
+            default: None,
+            help: "Count what only the page of the answer shows too: memory, pageblock by pageblock".to_owned(),
+            spelling: Spelling::Format(long),
+            called: Vec::new(),
+        }
+    }
+
+    /// Its long option, if it is one.
+    pub fn long(&self) -> Option<&str> {
+        match &self.spelling {
+            Spelling::Long(long) => Some(long),
+            _ => None,
+        }
+    }
+
+    /// Its type as Python writes it, of all its values together.
+    pub fn annotation(&self) -> String {
+        let one = self.kind.annotation();
+        if self.is_many { format!("{one} | Iterable[{one}]") } else { one }
+    }
+
+    /// What it is if nobody says so, as Python writes it.
+    pub fn default_in_python(&self) -> String {
+        match (&self.default, &self.kind) {
+            _ if self.is_many => "()".to_owned(),
+            (_, Kind::Switch) => "False".to_owned(),
+            (Some(default), Kind::Text | Kind::Path | Kind::Choice(_)) => format!("{default:?}"),
+            (Some(default), _) => default.clone(),
+            (None, _) => "None".to_owned(),
+        }
+    }
+}
+
+/// How clap's sentences call an argument: as it is used, and where one is missing, as one that must be there.
+fn called(arg: &Arg) -> Vec<String> {
+    let used = arg.to_string();
+    let missing = used.replace('[', "<").replace(']', ">");
+    if missing == used { vec![used] } else { vec![used, missing] }
+}
+
+/// A long option's name as Python writes it.
+fn name(long: &str) -> String {
+    let name = long.replace('-', "_");
+    if RESERVED.contains(&name.as_str()) { name + "_" } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Function;
+    use super::*;
+
+    fn parameter(function: &'static str, name: &str) -> Parameter {
+        Function::of(function).parameters().find(|one| one.name == name).cloned().expect("it takes that")
+    }
+
+    #[test]
+    fn types_are_those_of_the_options() {
+        let of = |function, name| {
+            let one = parameter(function, name);
+            format!("{}: {} = {}", one.name, one.annotation(), one.default_in_python())
+        };
+        assert_eq!(of("replay", "policy"), "policy: str = \"linux-6.12\"");
+        assert_eq!(of("replay", "cpus"), "cpus: int = None");
+        assert_eq!(of("replay", "explain"), "explain: bool = False");
+        assert_eq!(of("replay", "reclaim"), "reclaim: Literal[\"model\", \"recorded\"] = \"model\"");
+        assert_eq!(of("compare", "setting_b"), "setting_b: str | Iterable[str] = ()");
+        assert_eq!(of("compare", "margin"), "margin: float = 2");
+        assert_eq!(of("record", "stacks"), "stacks: bool | int = None");
+        assert_eq!(of("age", "with_"), "with_: str | Iterable[str] = ()");
+        assert_eq!(of("sim", "cpus"), "cpus: int | Iterable[int] = ()");
+    }
+
+    #[test]
+    fn files_come_by_position() {
+        let recordings = parameter("advise", "recordings");
+        assert!(recordings.is_many && recordings.is_required && recordings.spelling == Spelling::Place);
+        assert_eq!(parameter("record", "command").spelling, Spelling::Last);
+        assert!(!parameter("compare", "recordings").is_required);
+    }
+}

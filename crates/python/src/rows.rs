@@ -1,0 +1,266 @@
+//! A recording's rows as Arrow, decoded: names of tasks, of GFP flags, of kinds and of migratetypes.
+//!
+//! Rows come batch by batch, and no more of them are in memory than one batch of [`BATCH_ROWS`] and what the reader holds.
+//! Names are kept once, as dictionaries: kinds and migratetypes are known beforehand and tasks stand in the facts, so
+//! all batches share these; masks of GFP flags are named as they come up.
+
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::types::{Int8Type, UInt8Type, UInt32Type};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int8Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchReader, StringArray,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, Section};
+use freehold_trace::facts::Facts;
+use freehold_trace::{Batch, Error, Reader, gfp_names};
+use rustc_hash::FxHashMap;
+
+/// Rows in a batch, except the last: many enough that what a batch costs its reader is nothing.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// Names of migratetypes, by their number.
+const MIGRATETYPES: [&str; 6] = ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"];
+
+/// The columns.
+pub fn schema() -> SchemaRef {
+    let name = |key: DataType| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
+    let column = |name: &str, kind: DataType, is_optional: bool| Field::new(name, kind, is_optional);
+    let fields = vec![
+        column("time", DataType::UInt64, false),
+        column("cpu", DataType::UInt16, false),
+        column("pid", DataType::UInt32, false),
+        column("task", name(DataType::UInt32), false),
+        column("kind", name(DataType::UInt8), false),
+        column("pfn", DataType::UInt64, true),
+        column("order", DataType::UInt8, false),
+        column("gfp", name(DataType::UInt32), true),
+        column("migratetype", name(DataType::Int8), true),
+        column("arg0", DataType::Int64, false),
+        column("arg1", DataType::Int64, false),
+        column("arg2", DataType::Int64, false),
+    ];
+    Arc::new(Schema::new(fields))
+}
+
+/// Reads the rows of one part of a recording.
+pub struct Rows {
+    batches: Box<dyn Iterator<Item = Result<Batch, Error>> + Send>,
+    section: Section,
+    schema: SchemaRef,
+    kinds: ArrayRef,
+    migratetypes: ArrayRef,
+    tasks: Tasks,
+    masks: Masks,
+    is_over: bool,
+}
+
+impl Rows {
+    /// The rows of this part, from a reader that nobody else needs.
+    pub fn of(reader: Reader, section: Section) -> Rows {
+        let facts: &Facts = reader.facts();
+        Rows {
+            section,
+            schema: schema(),
+            kinds: Arc::new(Kind::ALL.iter().map(|kind| Some(format!("{kind:?}"))).collect::<StringArray>()),
+            migratetypes: Arc::new(StringArray::from_iter_values(MIGRATETYPES)),
+            tasks: Tasks::of(facts),
+            masks: Masks::default(),
+            batches: Box::new(reader.into_batches()),
+            is_over: false,
+        }
+    }
+
+    /// The next rows; nothing when there are no more.
+    fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let mut rows: Vec<Row> = Vec::with_capacity(BATCH_ROWS);
+        while rows.len() < BATCH_ROWS && !self.is_over {
+            match self.batches.next() {
+                None => self.is_over = true,
+                Some(batch) => {
+                    let batch = batch.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+                    let part = batch.section(self.section);
+                    rows.extend(part.map(|index| batch.row(index)));
+                }
+            }
+        }
+        if rows.is_empty() { Ok(None) } else { self.decoded(&rows).map(Some) }
+    }
+
+    fn decoded(&mut self, rows: &[Row]) -> Result<RecordBatch, ArrowError> {
+        let tasks: UInt32Array = rows.iter().map(|row| Some(self.tasks.key(row.task))).collect();
+        let kinds: UInt8Array = rows.iter().map(|row| Some(place(row.kind))).collect();
+        let migratetype = |row: &Row| {
+            (row.migratetype != NO_MIGRATETYPE && row.kind != Kind::CompactionEnd).then_some(row.migratetype)
+        };
+        let migratetypes: Int8Array = rows.iter().map(migratetype).collect();
+        let masks: UInt32Array = rows.iter().map(|row| (row.gfp != 0).then(|| self.masks.key(row.gfp))).collect();
+        let arg =
+            |index: usize| Arc::new(rows.iter().map(|row| Some(row.args[index])).collect::<Int64Array>()) as ArrayRef;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(rows.iter().map(|row| Some(row.time)).collect::<UInt64Array>()),
+            Arc::new(rows.iter().map(|row| Some(row.cpu)).collect::<UInt16Array>()),
+            Arc::new(rows.iter().map(|row| Some(self.tasks.pid(row.task))).collect::<UInt32Array>()),
+            named::<UInt32Type>(tasks, &self.tasks.names)?,
+            named::<UInt8Type>(kinds, &self.kinds)?,
+            Arc::new(rows.iter().map(|row| (row.pfn != NO_PFN).then_some(row.pfn)).collect::<UInt64Array>()),
+            Arc::new(rows.iter().map(|row| Some(row.order)).collect::<UInt8Array>()),
+            named::<UInt32Type>(masks, &self.masks.names())?,
+            named::<Int8Type>(migratetypes, &self.migratetypes)?,
+            arg(0),
+            arg(1),
+            arg(2),
+        ];
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+    }
+}
+
+/// Numbers by the names that they stand for.
+fn named<K: arrow_array::types::ArrowDictionaryKeyType>(
+    keys: PrimitiveArray<K>,
+    names: &ArrayRef,
+) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(DictionaryArray::<K>::try_new(keys, Arc::clone(names))?))
+}
+
+/// The place of a kind among all kinds.
+fn place(kind: Kind) -> u8 {
+    let place = Kind::ALL.iter().position(|other| *other == kind);
+    place.and_then(|place| u8::try_from(place).ok()).expect("all kinds are among them, and few")
+}
+
+/// Tasks, and their names, each once: several tasks may have one.
+struct Tasks {
+    pids: Vec<u32>,
+    keys: Vec<u32>,
+    names: ArrayRef,
+}
+
+impl Tasks {
+    fn of(facts: &Facts) -> Tasks {
+        let (mut places, mut names) = (FxHashMap::default(), Vec::new());
+        let keys = facts.tasks.iter().map(|task| {
+            *places.entry(task.name.as_str()).or_insert_with(|| {
+                names.push(task.name.as_str());
+                names.len() as u32 - 1
+            })
+        });
+        let keys = keys.collect();
+        Tasks {
+            pids: facts.tasks.iter().map(|task| task.pid).collect(),
+            keys,
+            names: Arc::new(StringArray::from_iter_values(names)),
+        }
+    }
+
+    /// The number of a task's name; the reader has seen to it that there is such a task.
+    fn key(&self, task: u32) -> u32 {
+        self.keys.get(task as usize).copied().unwrap_or_default()
+    }
+
+    fn pid(&self, task: u32) -> u32 {
+        self.pids.get(task as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Masks of GFP flags that have come up, and their names.
+#[derive(Default)]
+struct Masks {
+    keys: FxHashMap<u32, u32>,
+    names: Vec<String>,
+    shared: Option<ArrayRef>,
+}
+
+impl Masks {
+    fn key(&mut self, mask: u32) -> u32 {
+        let next = self.keys.len() as u32;
+        *self.keys.entry(mask).or_insert_with(|| {
+            self.names.push(gfp_names::name(mask));
+            self.shared = None;
+            next
+        })
+    }
+
+    /// All names so far: the same array again, if there are no more of them.
+    fn names(&mut self) -> ArrayRef {
+        let built = || {
+            let mut builder = StringBuilder::new();
+            self.names.iter().for_each(|name| builder.append_value(name));
+            Arc::new(builder.finish()) as ArrayRef
+        };
+        Arc::clone(self.shared.get_or_insert_with(built))
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let read = self.read().transpose();
+        self.is_over |= !matches!(read, Some(Ok(_)));
+        read
+    }
+}
+
+impl RecordBatchReader for Rows {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::UInt64Type;
+    use freehold_recordings::BUNDLED;
+
+    use super::*;
+
+    fn reader() -> Reader {
+        let bundled = &BUNDLED[0];
+        Reader::of(bundled.open().unwrap(), Path::new(bundled.name)).unwrap()
+    }
+
+    fn text(batch: &RecordBatch, name: &str, at: usize) -> Option<String> {
+        let column = batch.column_by_name(name).unwrap().as_any_dictionary();
+        let keys = column.keys();
+        let key = column.normalized_keys()[at];
+        (!keys.is_null(at)).then(|| column.values().as_string::<i32>().value(key).to_owned())
+    }
+
+    #[test]
+    fn every_row_comes_once_with_its_names() {
+        let (expected, whole) = (reader(), reader());
+        let tasks = expected.facts().tasks.clone();
+        let events: Vec<Row> =
+            expected.rows().map(Result::unwrap).filter(|row| row.kind.section() == Section::Events).collect();
+        let mut at = 0;
+        for batch in Rows::of(whole, Section::Events) {
+            let batch = batch.unwrap();
+            assert!(batch.num_rows() < BATCH_ROWS + (1 << 13));
+            let pfns = batch.column_by_name("pfn").unwrap().as_primitive::<UInt64Type>();
+            for row in (0..batch.num_rows()).step_by(997) {
+                let event = &events[at + row];
+                assert_eq!(text(&batch, "kind", row), Some(format!("{:?}", event.kind)));
+                assert_eq!(text(&batch, "task", row).as_ref(), Some(&tasks[event.task as usize].name));
+                assert_eq!(text(&batch, "gfp", row), (event.gfp != 0).then(|| gfp_names::name(event.gfp)));
+                assert_eq!(pfns.is_valid(row).then(|| pfns.value(row)), (event.pfn != NO_PFN).then_some(event.pfn));
+            }
+            at += batch.num_rows();
+        }
+        assert_eq!(at, events.len());
+    }
+
+    #[test]
+    fn both_states_are_parts_of_their_own() {
+        let counted =
+            |section| Rows::of(reader(), section).map(|batch| batch.unwrap().num_rows()).sum::<usize>() as u64;
+        let sum: u64 = [Section::Start, Section::Events, Section::End].map(counted).iter().sum();
+        assert_eq!(sum, reader().row_count());
+    }
+}

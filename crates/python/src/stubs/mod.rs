@@ -1,0 +1,148 @@
+//! What type checkers and people are told: signatures with types, and docstrings, all read off the command line's
+//! definition.
+//!
+//! The stubs are committed, so that they can be read, and a test holds them against what is written here.
+
+use crate::keywords::{Function, Parameter, functions};
+
+/// What opens the stubs: imports, and the classes.
+const CLASSES: &str = include_str!("classes.pyi");
+
+/// Columns of a line of a docstring.
+const WIDTH: usize = 100;
+
+/// The keyword of every function that is no option of its command.
+const PROGRESS: &str = "Show how far it is: in a bar where tqdm is installed, else in a line of the terminal";
+
+/// Names of the module that are no functions.
+const OTHERS: [&str; 5] = ["Recording", "Report", "Rows", "Table", "__version__"];
+
+/// The stubs of the module.
+pub fn text() -> String {
+    let functions = functions();
+    let mut names: Vec<&str> = OTHERS.into_iter().chain(functions.iter().map(|function| function.name)).collect();
+    names.sort_unstable();
+    let names: String = names.iter().map(|name| format!("    {name:?},\n")).collect();
+    let head = format!("{CLASSES}\n__all__ = [\n{names}]\n");
+    functions.iter().fold(head, |text, function| text + "\n" + &stub(function))
+}
+
+/// A function's signature in one line without types, and its docstring: what Python shows at run time.
+pub fn documented(function: &Function) -> String {
+    let parameters = signature(function, |parameter, default| match default {
+        Some(default) => format!("{}={default}", parameter.name),
+        None => parameter.name.clone(),
+    });
+    format!(
+        "{}({})\n--\n\n{}",
+        function.name,
+        [parameters, vec!["progress=True".to_owned()]].concat().join(", "),
+        docstring(function)
+    )
+}
+
+fn stub(function: &Function) -> String {
+    let typed = |parameter: &Parameter, default: Option<String>| {
+        let annotation = parameter.annotation();
+        match default {
+            Some(default) if default == "None" => format!("{}: {annotation} | None = None", parameter.name),
+            Some(default) => format!("{}: {annotation} = {default}", parameter.name),
+            None => format!("{}: {annotation}", parameter.name),
+        }
+    };
+    let mut parameters = signature(function, typed);
+    parameters.push("progress: bool = True".to_owned());
+    let lines: String = parameters.iter().map(|parameter| format!("    {parameter},\n")).collect();
+    let doc: String =
+        docstring(function).lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect();
+    format!("def {}(\n{lines}) -> Report:\n    \"\"\"{}    \"\"\"\n", function.name, doc.trim_start())
+}
+
+/// The parameters in the order of a signature, the mark between those by position and those by name among them.
+fn signature(function: &Function, show: impl Fn(&Parameter, Option<String>) -> String) -> Vec<String> {
+    let default = |parameter: &Parameter| (!parameter.is_required).then(|| parameter.default_in_python());
+    let takes_any_number = function.positions.iter().any(|parameter| parameter.is_many);
+    let placed = function.positions.iter().map(|parameter| match parameter.is_many {
+        true => format!("*{}", show(parameter, None)),
+        false => show(parameter, default(parameter)),
+    });
+    let mark = (!takes_any_number).then(|| "*".to_owned());
+    placed.chain(mark).chain(function.keywords.iter().map(|parameter| show(parameter, default(parameter)))).collect()
+}
+
+/// What the function does, what each parameter does, and what else there is to say.
+fn docstring(function: &Function) -> String {
+    let about = format!("{}.", in_python(function, &function.about));
+    let parameters = function.parameters().map(|one| (one.name.as_str(), in_python(function, &one.help)));
+    let parameters = parameters.chain([("progress", PROGRESS.to_owned())]);
+    let listed: String =
+        parameters.map(|(name, help)| filled(&format!("{name}: {help}"), "    ", "        ")).collect();
+    let after = match function.after.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", paragraphs(&in_python(function, &function.after))),
+    };
+    format!("{}\nArgs:\n{listed}{after}", filled(&about, "", ""))
+}
+
+fn paragraphs(text: &str) -> String {
+    text.split("\n\n").map(|paragraph| filled(paragraph, "", "")).collect::<Vec<_>>().join("\n")
+}
+
+/// Options by the names of keywords.
+fn in_python(function: &Function, text: &str) -> String {
+    let mut named: Vec<(String, &str)> =
+        function.keywords.iter().filter_map(|one| Some((format!("--{}", one.long()?), one.name.as_str()))).collect();
+    // A name may begin with another one.
+    named.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
+    named.iter().fold(text.to_owned(), |text, (long, name)| text.replace(long, name)).replace('\\', "\\\\")
+}
+
+/// Words in lines of at most [`WIDTH`] columns, the first line behind `first` and the others behind `others`.
+fn filled(text: &str, first: &str, others: &str) -> String {
+    let (mut lines, mut line, mut is_empty) = (String::new(), first.to_owned(), true);
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines += &line;
+            lines.push('\n');
+            (line, is_empty) = (others.to_owned(), true);
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    lines + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_stubs_are_those_of_the_command_line() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/python/freehold/_freehold.pyi");
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        let is_same = committed == text();
+        assert!(is_same, "`cargo run -p freehold-python --example stubs` writes them anew");
+    }
+
+    #[test]
+    fn a_signature_is_one_of_pythons() {
+        let of = |name| documented(&Function::of(name)).lines().next().unwrap().to_owned();
+        assert_eq!(
+            of("replay"),
+            "replay(recording, *, policy=\"linux-6.12\", cpus=None, reclaim=\"model\", pace=\"work\", setting=(), \
+             explain=False, page=False, progress=True)"
+        );
+        assert_eq!(of("advise"), "advise(*recordings, margin=2, all=False, progress=True)");
+        assert!(of("sim").starts_with("sim(plan=None, recording=None, *, list=False, cpus=(), "));
+    }
+
+    #[test]
+    fn docstrings_name_keywords_and_not_options() {
+        let doc = docstring(&Function::of("compare"));
+        assert!(doc.contains("with setting_b policy A") && !doc.contains(" --"), "{doc}");
+        assert!(doc.lines().all(|line| line.chars().count() <= WIDTH), "{doc}");
+    }
+}

@@ -1,0 +1,220 @@
+//! What an answer has, as Arrow: its tables, and everything that was measured as one table.
+//!
+//! Each column is made once; whoever reads it is handed the same bytes. A column of counts is of integers, one with
+//! other numbers of floats, one of whether things are so of booleans, and any other of texts: those of the report, as
+//! they stand, since a table is no terminal.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, Field, Schema};
+use freehold_measure::number::Quantity;
+use freehold_measure::report::{Line, Measure, Report, Table, Value};
+
+/// Key of a column's metadata that says what its numbers count.
+const UNIT: &str = "unit";
+
+/// A table of a report.
+///
+/// # Errors
+/// When it has rows of another length than its columns, which no report has.
+pub fn of_table(table: &Table) -> Result<RecordBatch, ArrowError> {
+    let mut names = Names::default();
+    let columns = table.columns.iter().enumerate().map(|(index, column)| {
+        let values: Vec<&Value> = table.rows.iter().map(|row| row.get(index).unwrap_or(&Value::None)).collect();
+        let unit = HashMap::from([(UNIT.to_owned(), column.unit.to_owned())]);
+        let array = array(&values);
+        let field = Field::new(names.take(&column.name, index), array.data_type().clone(), true);
+        (if column.unit.is_empty() { field } else { field.with_metadata(unit) }, array)
+    });
+    batch(columns.collect())
+}
+
+/// Everything that was measured: a row for each measure in each case, and one for all cases together.
+///
+/// # Errors
+/// As [`of_table`].
+pub fn of_measures(reports: &[Report]) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<Row<'_>> = reports.iter().flat_map(rows_of).collect();
+    let texts =
+        |text: fn(&Row<'_>) -> Option<String>| Arc::new(rows.iter().map(text).collect::<StringArray>()) as ArrayRef;
+    let numbers =
+        |number: fn(&Row<'_>) -> Option<f64>| Arc::new(rows.iter().map(number).collect::<Float64Array>()) as ArrayRef;
+    let cases: Int64Array = rows.iter().map(|row| row.cases).collect();
+    let columns = [
+        ("policy_a", texts(|row| Some(row.sides[0].clone()))),
+        ("policy_b", texts(|row| Some(row.sides[1].clone()))),
+        ("group", texts(|row| Some(row.group.to_owned()))),
+        ("measure", texts(|row| Some(row.measure.name.to_owned()))),
+        ("unit", texts(|row| Some(row.measure.unit.to_owned()))),
+        ("of", texts(|row| row.line.map(|line| line.of.clone()))),
+        ("cases", Arc::new(cases)),
+        ("a", numbers(|row| row.line?.a.map(Quantity::value))),
+        ("b", numbers(|row| row.line?.b.map(Quantity::value))),
+        ("change", numbers(|row| row.change)),
+        ("low", numbers(|row| row.interval.map(|(low, _)| low))),
+        ("high", numbers(|row| row.interval.map(|(_, high)| high))),
+        ("verdict", texts(|row| row.verdict.map(str::to_owned))),
+        ("replay_error", numbers(|row| row.line?.error)),
+    ];
+    batch(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).into())
+}
+
+/// A measure in one case, or in all together.
+struct Row<'r> {
+    sides: &'r [String; 2],
+    group: &'static str,
+    measure: &'r Measure,
+    line: Option<&'r Line>,
+    cases: Option<i64>,
+    change: Option<f64>,
+    interval: Option<(f64, f64)>,
+    verdict: Option<&'static str>,
+}
+
+fn rows_of(report: &Report) -> impl Iterator<Item = Row<'_>> {
+    let measures = report.groups.iter().flat_map(|group| group.measures.iter().map(|measure| (group.name, measure)));
+    measures.flat_map(move |(group, measure)| {
+        let lines = measure.lines.iter().map(move |line| Row {
+            sides: &report.sides,
+            group,
+            measure,
+            line: Some(line),
+            cases: None,
+            change: line.change,
+            interval: line.interval,
+            verdict: line.verdict.map(|verdict| verdict.word()),
+        });
+        let pooled = measure.pooled.map(|pooled| Row {
+            sides: &report.sides,
+            group,
+            measure,
+            line: None,
+            cases: i64::try_from(pooled.cases).ok(),
+            change: pooled.change,
+            interval: pooled.interval,
+            verdict: pooled.verdict.map(|verdict| verdict.word()),
+        });
+        lines.chain(pooled)
+    })
+}
+
+fn batch(columns: Vec<(Field, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+}
+
+/// Names of columns, each once: readers of Arrow refuse two of one name.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    fn take(&mut self, name: &str, index: usize) -> String {
+        let is_new = !name.is_empty() && !self.0.iter().any(|other| other == name);
+        let name = if is_new { name.to_owned() } else { format!("{name} {}", index + 1).trim().to_owned() };
+        self.0.push(name.clone());
+        name
+    }
+}
+
+/// The narrowest array that has all of these values.
+fn array(values: &[&Value]) -> ArrayRef {
+    let there = || values.iter().filter(|value| !matches!(value, Value::None));
+    let is_all = |is: fn(&Value) -> bool| there().next().is_some() && there().all(|value| is(value));
+    if is_all(|value| whole(value).is_some()) {
+        return Arc::new(values.iter().map(|value| whole(value)).collect::<Int64Array>());
+    }
+    if is_all(|value| number(value).is_some()) {
+        return Arc::new(values.iter().map(|value| number(value)).collect::<Float64Array>());
+    }
+    if is_all(|value| matches!(value, Value::Is(_))) {
+        let is = |value: &&Value| match value {
+            Value::Is(is) => Some(*is),
+            _ => None,
+        };
+        return Arc::new(values.iter().map(is).collect::<BooleanArray>());
+    }
+    let text = |value: &&Value| (!matches!(value, Value::None)).then(|| value.bare());
+    Arc::new(values.iter().map(text).collect::<StringArray>())
+}
+
+fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(Quantity::Count(count)) => i64::try_from(*count).ok(),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => Some(number.value()),
+        Value::Change(number) | Value::Share(number) => Some(*number),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, Int64Type};
+    use arrow_schema::DataType;
+    use freehold_measure::report::{Column, Group, Pooled};
+    use freehold_measure::verdict::{Direction, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn columns_have_the_type_of_their_values() {
+        let columns = vec![
+            Column::words("name"),
+            Column::counting("pages", "pages"),
+            Column::numbers("share"),
+            Column::numbers("share"),
+            Column::words(""),
+        ];
+        let hostile = "<script>\u{1b}[2J\0";
+        let row = |name: &str, count: Option<u64>, share: Value| {
+            vec![Value::text(name), Value::count(count), share, Value::Is(true), Value::None]
+        };
+        let rows = [
+            row(hostile, Some(u64::from(u32::MAX)), Value::Share(0.5)),
+            row("b", None, Value::Number(Quantity::Count(2))),
+        ];
+        let batch = of_table(&Table::new("t", columns, rows)).unwrap();
+        let schema = batch.schema();
+        let types: Vec<&DataType> = schema.fields().iter().map(|field| field.data_type()).collect();
+        assert_eq!(types, [&DataType::Utf8, &DataType::Int64, &DataType::Float64, &DataType::Boolean, &DataType::Utf8]);
+        let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
+        assert_eq!(names, ["name", "pages", "share", "share 4", "5"]);
+        assert_eq!(schema.field(1).metadata()[UNIT], "pages");
+        assert_eq!(batch.column(0).as_string::<i32>().value(0), hostile, "a table is no terminal");
+        assert_eq!(batch.column(1).as_primitive::<Int64Type>().value(0), 0xffff_ffff);
+        assert!(batch.column(1).is_null(1) && batch.column(4).is_null(0));
+        assert_eq!(batch.column(2).as_primitive::<Float64Type>().values(), &[0.5, 2.0]);
+    }
+
+    #[test]
+    fn measures_are_one_table() {
+        let line = Line {
+            of: "x".to_owned(),
+            a: Some(Quantity::Count(4)),
+            b: Some(Quantity::Ratio(1.0)),
+            change: Some(-0.75),
+            ..Line::default()
+        };
+        let pooled = Pooled { cases: 2, change: Some(0.1), interval: Some((0.0, 0.2)), verdict: Some(Verdict::Worse) };
+        let measure =
+            Measure { name: "m", unit: "pages", direction: Direction::Lower, lines: vec![line], pooled: Some(pooled) };
+        let groups = vec![Group { name: "g", measures: vec![measure] }];
+        let report = Report { sides: ["a".to_owned(), "b".to_owned()], groups, ..Report::default() };
+        let batch = of_measures(&[report]).unwrap();
+        assert_eq!(batch.num_rows(), 2);
+        let column = |name| batch.column_by_name(name).unwrap();
+        assert!(column("of").is_null(1) && column("a").is_null(1) && column("low").is_null(0));
+        assert_eq!(column("change").as_primitive::<Float64Type>().values(), &[-0.75, 0.1]);
+        assert_eq!(column("verdict").as_string::<i32>().value(1), "worse");
+        assert_eq!(of_measures(&[]).unwrap().num_rows(), 0);
+    }
+}
