@@ -258,7 +258,7 @@ const REPLAY: &[Floor] = &[
     floor(&["counts", "lists"], &[]),
     floor(&["report"], &[]),
     floor(&["settings"], &[]),
-    floor(&["advice"], &["report", "settings"]),
+    floor(&["advice"], &["counts", "report", "settings"]),
     floor(&["divergence", "moments"], &["counts", "report", "touched"]),
     floor(&["survey", "machine", "platform", "memory"], &["counts", "identity", "lists", "settings"]),
     floor(&["schedule"], &["platform", "survey"]),
