@@ -129,7 +129,7 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 16] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
@@ -145,6 +145,7 @@ const ROOMS: [&str; 15] = [
     "freehold-registry",
     "freehold-replay",
     "freehold-sim",
+    "freehold-sweep",
 ];
 
 /// Programs and what they are made of first, with private items, because that is where their readers are; then the

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 28] = [
+const FLOORS: [(&str, &[&str]); 29] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -42,6 +42,10 @@ const FLOORS: [(&str, &[&str]); 28] = [
             "freehold-registry",
             "freehold-trace",
         ],
+    ),
+    (
+        "freehold-sweep",
+        &["freehold-measure", "freehold-registry", "freehold-replay", "freehold-sim", "freehold-trace"],
     ),
     ("freehold-disasm", &["freehold", "freehold-measure"]),
     (
@@ -76,6 +80,7 @@ const FLOORS: [(&str, &[&str]); 28] = [
             "freehold-registry",
             "freehold-replay",
             "freehold-sim",
+            "freehold-sweep",
             "freehold-trace",
         ],
     ),

@@ -89,6 +89,9 @@ pub fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     let folder = Folder::of(into, &plan)?;
     let jobs = args.jobs.map_or_else(parallel::at_once, NonZeroUsize::get);
     let summary = local::run(&plan, &files, &folder, jobs)?;
+    if summary.kept > 0 {
+        eprintln!("freehold: {} of {} tasks were done before", summary.kept, summary.tasks);
+    }
     show(args, &plan, &folder, terms, style)?;
     conclude(&summary)
 }
@@ -135,8 +138,8 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
     let folder = into.map(|into| Folder::found(into, plan)).transpose()?.flatten();
     let summary = local::look(plan, files, folder.as_ref())?;
     let of = if plan.takes_recordings() { format!(" on {} recordings", summary.recordings) } else { String::new() };
-    let line = format!("{}: {} tasks{of}, {} of them done\n", plan.title(), summary.tasks, summary.kept);
-    freehold_measure::output::print(printable(&line).as_bytes())?;
+    let line = format!("{}: {} tasks{of}, {} of them done", plan.title(), summary.tasks, summary.kept);
+    freehold_measure::output::print(format!("{}\n", printable(&line)).as_bytes())?;
     conclude(&summary)
 }
 

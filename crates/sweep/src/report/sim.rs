@@ -98,10 +98,10 @@ impl Runs<'_> {
         let measure = |measure: &Measure| {
             // As much is asked for under every policy: more of it is neither good nor bad.
             let is_set = measure.name == measures::THROUGHPUT.name && pace == WorkPace::Set;
-            let measure = Measure { direction: if is_set { Direction::Neutral } else { measure.direction }, ..*measure };
+            let measure = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
             let lines = self.simulations.points.iter().filter_map(|point| self.line(point, policy, &measure));
-            let Measure { name, unit, direction, .. } = measure;
-            model::Measure { name, unit: unit.name(), direction, lines: lines.collect(), pooled: None }
+            let (lines, unit) = (lines.collect(), measure.unit.name());
+            model::Measure { name: measure.name, unit, direction: measure.direction, lines, pooled: None }
         };
         let group = |(name, all): measures::Group| Group { name, measures: all.iter().map(measure).collect() };
         measures::groups(pace).map(group).collect()
