@@ -3,7 +3,8 @@
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no permission),
 //! the command was not carried out, and the exit status is 2, as for bad usage. There are four exceptions: a
 //! measurement that was carried out, and contradicts what is known; a guest that was booted, and failed; a sweep that
-//! was carried out but for some recordings; and a program that was run, whose status is passed on. Who interrupts has the status of an interrupt.
+//! was carried out but for some recordings; and a program that was run, whose status is passed on. Who interrupts has
+//! the status of an interrupt.
 
 use std::os::unix::process::ExitStatusExt;
 

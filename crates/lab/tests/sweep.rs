@@ -33,7 +33,8 @@ impl Sweep {
         let path = sandbox.argument("plan.toml");
         fs::write(&path, plan).unwrap();
         let differing = |number: u64| Facts { writer: format!("test {number}"), ..facts() };
-        let files = (0..recordings).map(|number| sandbox.recording_with(&format!("r{number}.parquet"), &differing(number)));
+        let files =
+            (0..recordings).map(|number| sandbox.recording_with(&format!("r{number}.parquet"), &differing(number)));
         let files = files.collect();
         Sweep { sandbox, plan: path, files }
     }
@@ -58,7 +59,9 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         for entry in fs::read_dir(&next).unwrap().map(|entry| entry.unwrap().path()) {
             match entry.is_dir() {
                 true => folders.push(entry),
-                false => drop(files.insert(entry.strip_prefix(folder).unwrap().to_path_buf(), fs::read(&entry).unwrap())),
+                false => {
+                    drop(files.insert(entry.strip_prefix(folder).unwrap().to_path_buf(), fs::read(&entry).unwrap()))
+                }
             }
         }
     }
@@ -292,7 +295,8 @@ fn simulations_and_fleets_are_swept_too() {
         let document = json(&["sweep", &plan, "--into", &into, "--jobs", jobs, "--json", "-"]);
         (document, tree(Path::new(&into)))
     };
-    let sim = "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n[axes]\nseed = 7\n'workload.order' = [0, 3]\n";
+    let sim =
+        "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n[axes]\nseed = 7\n'workload.order' = [0, 3]\n";
     let (document, files) = swept(sim, "sim", "2");
     assert_eq!((document["tasks"].as_u64(), document["comparisons"].as_u64()), (Some(28), Some(2)));
     assert!(files == swept(sim, "sim-1", "1").1);
@@ -311,7 +315,10 @@ fn the_plans_of_the_page_do_what_it_says() {
     let page = include_str!("../../../docs/sweep.md");
     let plans: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     let [replays, simulations] = plans.as_slice() else { panic!("the page has two plans") };
-    assert_eq!(include_str!("../../../plans/sweep-reserve.toml").split_once("[axes]").unwrap().1, replays.split_once("[axes]").unwrap().1);
+    assert_eq!(
+        include_str!("../../../plans/sweep-reserve.toml").split_once("[axes]").unwrap().1,
+        replays.split_once("[axes]").unwrap().1
+    );
     let sweep = Sweep::new(replays, 2);
     is_done(&sweep.run("study", &[]));
     assert_eq!(parts(&sweep.tree("study")).len(), 2 * 6);
@@ -324,12 +331,24 @@ fn the_plans_of_the_page_do_what_it_says() {
 fn mistakes_in_a_plan_are_told_in_one_sentence() {
     let sweep = Sweep::new(PLAN, 1);
     for (text, part) in [
-        ("title = 'x'\nkind = 'replay'\nbb = ['freehold']\n", "plan.toml:3: `bb` is no key that is known here; perhaps `b` is meant"),
+        (
+            "title = 'x'\nkind = 'replay'\nbb = ['freehold']\n",
+            "plan.toml:3: `bb` is no key that is known here; perhaps `b` is meant",
+        ),
         ("title = 'x'\nkind = 'reply'\n", "plan.toml:2: `kind` cannot be `reply`; perhaps `replay` is meant"),
         ("title = 'x'\nkind = 'replay'\nb = ['freehodl']\n", "perhaps `freehold` is meant"),
-        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsettign = ['recorded']\n", "plan.toml:5: `axes.settign` is no axis that is known here; perhaps `setting` is meant"),
-        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsetting = ['vm.min_fre_kbytes=1']\n", "perhaps `vm.min_free_kbytes` is meant"),
-        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [0]\n", "give numbers of CPUs from 1 to 512 or `recorded`"),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsettign = ['recorded']\n",
+            "plan.toml:5: `axes.settign` is no axis that is known here; perhaps `setting` is meant",
+        ),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsetting = ['vm.min_fre_kbytes=1']\n",
+            "a replay cannot change `vm.min_fre_kbytes`",
+        ),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [0]\n",
+            "give numbers of CPUs from 1 to 512 or `recorded`",
+        ),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = []\n", "`axes.cpus` is empty"),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [8, 8]\n", "holds 8 twice"),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold', 'freehold']\n", "names a policy twice"),
@@ -342,7 +361,10 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
         ("title = 'x'\nkind = 'sim'\nplan = 'prge'\n", "perhaps `purge` is meant"),
         ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nhost = 3\n", "`axes.host` is no axis that is known here"),
         ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nseed = 0\n", "give a number from 1 to 1000"),
-        ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nmachine.age = [0]\n", "write the whole path of a key in quotes"),
+        (
+            "title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nmachine.age = [0]\n",
+            "write the whole path of a key in quotes",
+        ),
         ("title = 'x'\nkind = 'sim'\nplan = 'fragment'\n", "sweeps `machine.age` itself"),
         ("title = \n", "cannot be read as TOML"),
     ] {

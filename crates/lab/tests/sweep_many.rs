@@ -16,7 +16,8 @@ const TASKS: u64 = 10;
 fn ten_thousand_tasks_are_one_sweep() {
     let sandbox = Sandbox::new();
     let plan = sandbox.argument("plan.toml");
-    let cpus = "title = 'x'\nkind = 'replay'\na = 'linux-6.12'\nb = ['freehold']\n[axes]\ncpus = ['recorded', 1, 2, 4, 8]\n";
+    let cpus =
+        "title = 'x'\nkind = 'replay'\na = 'linux-6.12'\nb = ['freehold']\n[axes]\ncpus = ['recorded', 1, 2, 4, 8]\n";
     fs::write(&plan, cpus).unwrap();
     fs::create_dir(sandbox.path("recordings")).unwrap();
     for number in 0..RECORDINGS {

@@ -138,7 +138,8 @@ impl Folder {
             let making = self.path.join(MAKING);
             fs::create_dir_all(&making)?;
             let mut builder = tempfile::Builder::new();
-            let mut file = builder.prefix(&task.number).permissions(Permissions::from_mode(0o666)).tempfile_in(making)?;
+            let mut file =
+                builder.prefix(&task.number).permissions(Permissions::from_mode(0o666)).tempfile_in(making)?;
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
             file.persist(&path).map(|_| ()).map_err(|error| error.error)

@@ -280,6 +280,7 @@ impl Queue<'_> {
             }
             Err(error) => {
                 self.state().summary.failures.push(failure(file, &error));
+                self.progress.advance(tasks.len() as u64);
                 Ok(None)
             }
         }

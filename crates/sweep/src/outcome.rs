@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `measure` | a metric | what the replay measured |
 //! | `nudged` | a metric, which nudge | what it measured with watermarks that are a hundredth off |
-//! | `recorded`, `replayed`, `bound` | a row of fidelity | the kernel's number, the replay's, and how far apart they may be |
+//! | `recorded`, `replayed`, `bound` | a row of fidelity | what the kernel did, what the replay, and the bound |
 //! | `unreplayed` | what it was | how often it could not be replayed exactly |
 //! | `assumption` | | a sentence on what is taken for granted |
 //! | `out_of_memory` | `time`, `task`, `pages`; which nudge | when nothing was left, for whom, and how much |
@@ -143,10 +143,13 @@ impl<'r> Facts<'r> {
 fn metrics(rows: &[Row], at: u32) -> Option<Metrics> {
     let section = if at == 0 { MEASURE } else { NUDGED };
     let of_replay = rows.iter().filter(|row| row.section == section && row.at == at);
-    of_replay.map(|row| Some((Metric::named(&row.measure)?, row.quantity()?))).try_fold(Metrics::new(), |metrics, row| {
-        let (metric, value) = row?;
-        Some(metrics.with(metric, value))
-    })
+    of_replay.map(|row| Some((Metric::named(&row.measure)?, row.quantity()?))).try_fold(
+        Metrics::new(),
+        |metrics, row| {
+            let (metric, value) = row?;
+            Some(metrics.with(metric, value))
+        },
+    )
 }
 
 fn shortage(rows: &[Row], at: u32) -> Option<OutOfMemory> {
@@ -203,7 +206,8 @@ mod tests {
             duration_seconds: 0.1,
             rows: 11,
         };
-        let replayed = Replayed { facts, outcome: ReplayOutcome { nudged: vec![outcome_alone(), nudged], ..outcome() } };
+        let replayed =
+            Replayed { facts, outcome: ReplayOutcome { nudged: vec![outcome_alone(), nudged], ..outcome() } };
         assert_eq!(of_rows(&rows(&replayed)), Some(replayed));
     }
 

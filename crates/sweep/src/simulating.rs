@@ -99,13 +99,8 @@ mod tests {
     #[test]
     fn a_host_that_comes_back_is_the_host_that_ran() {
         let vmstat = Vmstat::new([("pgscan_kswapd", 7), ("compact_stall", 0)]);
-        let host = HostResult {
-            duration_ms: 1,
-            memory_pages: 2,
-            free_pageblocks: 3,
-            reserved_pages: vec![9, 8],
-            vmstat,
-        };
+        let host =
+            HostResult { duration_ms: 1, memory_pages: 2, free_pageblocks: 3, reserved_pages: vec![9, 8], vmstat };
         assert_eq!(host_of(&host_rows(&host)), Some(host));
         assert_eq!(host_of(&[]), None);
     }

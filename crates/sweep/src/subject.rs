@@ -67,7 +67,8 @@ impl Subject {
         let fail = |source| TaskError::Read { path: path.to_path_buf(), source };
         let sha256 = digest::of_reader(&file).map_err(fail)?;
         file.rewind().map_err(fail)?;
-        let recording = Recording::of(Reader::of(file, path).map_err(freehold_trace::recording::OpenError::from)?, path)?;
+        let recording =
+            Recording::of(Reader::of(file, path).map_err(freehold_trace::recording::OpenError::from)?, path)?;
         let kernel = recording.reader.facts().kernel_release.clone();
         let name = name_of(&path.to_string_lossy());
         Ok(Subject { identity: Identity { name, sha256, kernel }, recording })

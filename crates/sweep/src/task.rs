@@ -134,9 +134,8 @@ impl Replays {
     /// Places of policies, settings and CPUs.
     fn combinations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let (settings, cpus) = (self.settings.len(), self.cpus.len());
-        let of_policy = move |policy| {
-            (0..settings).flat_map(move |setting| (0..cpus).map(move |cpus| (policy, setting, cpus)))
-        };
+        let of_policy =
+            move |policy| (0..settings).flat_map(move |setting| (0..cpus).map(move |cpus| (policy, setting, cpus)));
         (0..=self.b.len()).flat_map(of_policy)
     }
 
@@ -146,5 +145,66 @@ impl Replays {
         let rules = || freehold_registry::parse(kernel.rules());
         let is_rules = |a: &NamedPolicy| rules().is_ok_and(|rules| rules.policy == a.policy);
         as_recorded && self.a.as_ref().is_none_or(is_rules)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn plan(cpus: &str) -> Plan {
+        let text = format!("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = {cpus}\n");
+        Plan::parse("plan.toml", &text).unwrap()
+    }
+
+    fn identity(name: &str, sha256: &str) -> Identity {
+        Identity { name: name.to_owned(), sha256: sha256.repeat(64), kernel: "6.18.5".to_owned() }
+    }
+
+    fn numbers(plan: &Plan, identity: &Identity) -> HashSet<String> {
+        plan.tasks(Some(identity)).into_iter().map(|task| task.number).collect()
+    }
+
+    #[test]
+    fn a_task_is_known_by_what_it_is_about() {
+        let plan_of = plan;
+        let plan = plan("['recorded', 8]");
+        let all = numbers(&plan, &identity("a", "0"));
+        assert_eq!(all.len(), 4);
+        assert_eq!(all, numbers(&plan, &identity("b", "0")), "whatever the file is called");
+        assert_eq!(all, numbers(&plan_of("[8, 'recorded']"), &identity("a", "0")), "in whatever order");
+        assert!(all.is_disjoint(&numbers(&plan, &identity("a", "1"))), "other bytes");
+        assert!(all.is_disjoint(&numbers(&plan_of("['recorded', 9]"), &identity("a", "0"))), "another plan");
+    }
+
+    #[test]
+    fn every_part_has_a_place_of_its_own() {
+        let plan = plan("['recorded', 8]");
+        let tasks = |name: &str, sha256: &str| plan.tasks(Some(&identity(name, sha256)));
+        let all: Vec<Task> = [tasks("a", "0"), tasks("a", "1"), tasks("b", "0")].concat();
+        assert_eq!(all.iter().map(Task::path).collect::<HashSet<_>>().len(), all.len());
+        let first = "recording=a-000000000000/policy=recorded/setting=recorded/cpus=recorded/part.parquet";
+        assert_eq!(all[0].path(), first);
+    }
+
+    /// Where A as recorded is none of the replays, the recorded kernel's rules are one more.
+    #[test]
+    fn there_is_always_a_replay_that_says_what_is_reproduced() {
+        assert_eq!(plan("[8]").tasks(Some(&identity("a", "0"))).len(), 2 + 1);
+        assert_eq!(plan("['recorded']").tasks(Some(&identity("a", "0"))).len(), 2);
+        let unknown = Identity { kernel: "1.0".to_owned(), ..identity("a", "0") };
+        assert_eq!(plan("[8]").tasks(Some(&unknown)), []);
+    }
+
+    #[test]
+    fn a_plan_that_is_handed_on_has_the_same_tasks() {
+        let plan = plan("[8]");
+        let other = Plan::from_manifest(&plan.manifest()).unwrap();
+        assert_eq!(other.tasks(Some(&identity("a", "0"))), plan.tasks(Some(&identity("a", "0"))));
+        assert!(Plan::from_manifest("{}").unwrap_err().to_string().contains("not the plan of a sweep"));
+        let newer = plan.manifest().replace("\"program\": \"", "\"program\": \"9.");
+        assert!(Plan::from_manifest(&newer).unwrap_err().to_string().contains("made by freehold 9."));
     }
 }

@@ -9,8 +9,8 @@ mod interpreter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::baremetal;
-use crate::command;
 use crate::ci::{loom, sanitizer, soak, uncoupled};
+use crate::command;
 use crate::error::Error;
 use crate::mutants;
 use crate::stage::{Outcome, Stage};

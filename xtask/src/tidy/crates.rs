@@ -43,10 +43,7 @@ const FLOORS: [(&str, &[&str]); 29] = [
             "freehold-trace",
         ],
     ),
-    (
-        "freehold-sweep",
-        &["freehold-measure", "freehold-registry", "freehold-replay", "freehold-sim", "freehold-trace"],
-    ),
+    ("freehold-sweep", &["freehold-measure", "freehold-registry", "freehold-replay", "freehold-sim", "freehold-trace"]),
     ("freehold-disasm", &["freehold", "freehold-measure"]),
     (
         "freehold-bench",

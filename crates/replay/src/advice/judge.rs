@@ -145,7 +145,8 @@ impl Judged {
         let cases: Vec<Case<'_>> =
             trials.iter().zip(&rows).map(|(trial, rows)| Case { of: trial.of.to_owned(), rows }).collect();
         let sieve = Sieve { margin, trials };
-        let effect = |concern: &Concern| Effect::of(concern, &measure(concern.metric, &cases, margin, CONFIDENCE), sieve);
+        let effect =
+            |concern: &Concern| Effect::of(concern, &measure(concern.metric, &cases, margin, CONFIDENCE), sieve);
         let effects: Vec<Effect> = CONCERNS.iter().map(effect).collect();
         let memory = Memory::of(candidate, machine);
         let finding = finding(&effects, memory.share_of(machine));

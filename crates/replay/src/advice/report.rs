@@ -262,8 +262,9 @@ fn not_judged(subjects: &[Subject]) -> Vec<String> {
         Case { of: subject.facts.file.clone(), rows }
     };
     let cases: Vec<Case<'_>> = subjects.iter().zip(&rows).map(case).collect();
-    let far =
-        CONCERNS.iter().map(|concern| sentences::not_judged(concern.words, &measure(concern.metric, &cases, 0.0, CONFIDENCE)));
+    let far = CONCERNS
+        .iter()
+        .map(|concern| sentences::not_judged(concern.words, &measure(concern.metric, &cases, 0.0, CONFIDENCE)));
     far.flatten().collect()
 }
 

@@ -227,7 +227,10 @@ impl ComparisonReport {
         sentences.extend(short.map(|OutOfMemoryEntry { recording, policy, short }| {
             format!("{}: {}", self.short(recording), short.sentence(policy))
         }));
-        let subject = [format!("A: {}; B: {}", self.a, self.whole_name(b)), brief::recordings(&self.recordings, |facts| self.short(&facts.file))];
+        let subject = [
+            format!("A: {}; B: {}", self.a, self.whole_name(b)),
+            brief::recordings(&self.recordings, |facts| self.short(&facts.file)),
+        ];
         let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
         report::Report {
             sides: [a, b.to_owned()],

@@ -65,12 +65,16 @@ impl Axis<'_, '_> {
     /// Its values as they are written, each once.
     pub fn values(&self) -> Result<Vec<String>, PlanError> {
         if self.value.get_ref().is_table() {
-            return Err(self.unfit("is a table; write the whole path of a key in quotes, as in \"machine.age\" = [0, 60]"));
+            return Err(
+                self.unfit("is a table; write the whole path of a key in quotes, as in \"machine.age\" = [0, 60]")
+            );
         }
         let values: Vec<toml::Value> = self.source.read(&self.path(), self.value.clone(), &[])?;
         let values = values.iter().map(|value| match value {
             toml::Value::String(text) => Ok(text.clone()),
-            toml::Value::Array(_) | toml::Value::Table(_) => Err(self.unfit("takes numbers and words, no lists of them")),
+            toml::Value::Array(_) | toml::Value::Table(_) => {
+                Err(self.unfit("takes numbers and words, no lists of them"))
+            }
             other => Ok(other.to_string()),
         });
         let values: Vec<String> = values.collect::<Result<_, _>>()?;
@@ -93,9 +97,9 @@ impl Axis<'_, '_> {
     }
 
     fn settings_of(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
-        let settings = text.split(',').map(|one| one.trim().parse().map_err(|sentence: String| self.unfit(format!(
-            "holds `{}`: {sentence}", one.trim()
-        ))));
+        let settings = text.split(',').map(|one| {
+            one.trim().parse().map_err(|sentence: String| self.unfit(format!("holds `{}`: {sentence}", one.trim())))
+        });
         let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
         let is_twice = |at: usize| settings[..at].iter().any(|other| other.name() == settings[at].name());
         match (1..settings.len()).any(is_twice) {

@@ -13,7 +13,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::axes::{self, AXES, Axis, CPUS, HOST, SEED, SETTING};
-use super::{RECORDED, Replays, Simulation, Simulations, SimulatedPoint, Study};
+use super::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, Study};
 use crate::error::Error;
 
 /// Most combinations that a plan may ask of a recording, or of a seed.
@@ -82,7 +82,9 @@ pub fn plan(
         "replay" => Ok(replays(&source, &head, &axes)?),
         "sim" | "fleet" => {
             let Some(named) = &head.plan else {
-                return Err(source.unfit("kind", format!("is `{}`, which needs `plan`, as in plan = \"webhost\"", head.kind)).into());
+                return Err(source
+                    .unfit("kind", format!("is `{}`, which needs `plan`, as in plan = \"webhost\"", head.kind))
+                    .into());
             };
             simulations(&source, &head, &axes, simulated(named)?)
         }
@@ -160,9 +162,9 @@ fn replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<Re
     let meaning = MeaningOfReplays {
         kind: "replay",
         a: replays.a_label().to_owned(),
-        b: replays.b.iter().map(|policy| policy.name.clone()).collect(),
-        setting: replays.settings.iter().map(|settings| super::setting_label(settings)).collect(),
-        cpus: replays.cpus.iter().map(|cpus| super::cpus_label(*cpus)).collect(),
+        b: sorted(replays.b.iter().map(|policy| policy.name.clone())),
+        setting: sorted(replays.settings.iter().map(|settings| super::setting_label(settings))),
+        cpus: sorted(replays.cpus.iter().map(|cpus| super::cpus_label(*cpus))),
         exact: replays.exact,
     };
     let meaning = in_one_way(&meaning);
@@ -204,7 +206,8 @@ fn simulations(
     let whole = points(&keys)?;
     let first = open(Vec::new(), &whole[0])?;
     if let Some(key) = &first.swept {
-        let sentence = format!("is {name}, which sweeps `{key}` itself; give its values as \"{key}\" = [...] below [axes]");
+        let sentence =
+            format!("is {name}, which sweeps `{key}` itself; give its values as \"{key}\" = [...] below [axes]");
         return Err(source.unfit("plan", sentence).into());
     }
     let cpus = axis(axes, CPUS).map(Axis::cpus).transpose()?;
@@ -224,7 +227,7 @@ fn simulations(
         text: &text,
         policies: first.policies.iter().map(|policy| policy.name.as_str()).collect(),
         set,
-        points: points.iter().map(|point| (point.cpus, point.values.as_slice())).collect(),
+        points: sorted(points.iter().map(|point| (point.cpus, point.values.as_slice()))),
         seeds,
         hosts: if let Simulation::Hosts(hosts) = of { Some(hosts) } else { None },
     };
@@ -248,6 +251,13 @@ fn points(axes: &[&Axis<'_, '_>]) -> Result<Vec<Vec<(String, String)>>, PlanErro
         points = points.iter().flat_map(with).collect();
     }
     Ok(points)
+}
+
+/// In which order values are written changes nothing in what they give.
+fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort();
+    values
 }
 
 fn in_one_way(meaning: &impl Serialize) -> Vec<u8> {

@@ -22,7 +22,9 @@ type Found = HashMap<(String, Vec<(String, String)>), HostResult>;
 /// Judges every B by A.
 pub fn judge(simulations: &Simulations, hosts: u32, parts: &[Part], terms: Terms) -> Result<Judged, Error> {
     let found: Found = parts.iter().filter_map(|part| Some((key(part)?, host_of(&part.rows)?))).collect();
-    let fleets = || simulations.points.iter().flat_map(|point| (1..=u64::from(simulations.seeds)).map(move |seed| (point, seed)));
+    let fleets = || {
+        simulations.points.iter().flat_map(|point| (1..=u64::from(simulations.seeds)).map(move |seed| (point, seed)))
+    };
     let comparisons = fleets().map(|(point, _)| point.plan.policies.len() - 1).sum();
     let (mut incomplete, mut verdicts) = (BTreeSet::new(), Vec::new());
     let several = fleets().count() > 1;

@@ -127,7 +127,9 @@ fn admitted(plan: &Plan, name: &str, bytes: Bytes) -> Result<Part, Error> {
         Error::Folder(format!("{name} {why}; remove it, and sweep once more: what is there is not done again"))
     })?;
     if (&header.plan, &header.program) != (&plan.digest().to_owned(), &this_program()) {
-        return Err(Error::Folder(format!("{name} is of another plan, or made by another version of freehold; remove it")));
+        return Err(Error::Folder(format!(
+            "{name} is of another plan, or made by another version of freehold; remove it"
+        )));
     }
     Ok(Part { header, rows })
 }
@@ -137,8 +139,8 @@ fn many(comparisons: usize, confidence: f64) -> Option<String> {
     let percent = |share: f64| (share * 1e5).round() / 1e3;
     (comparisons > 1).then(|| {
         format!(
-            "There are {comparisons} comparisons. Each is held to {} % confidence, so that all of them together are as sure as \
-             one at {} %.",
+            "There are {comparisons} comparisons. Each is held to {} % confidence, so that all of them together are as \
+             sure as one at {} %.",
             percent(confidence),
             percent(CONFIDENCE)
         )

@@ -83,7 +83,9 @@ impl Asked {
     /// settings against A as recorded.
     fn questions(&self) -> Vec<Question<'_>> {
         let several = self.cpus.len() > 1;
-        let on = |cpus: &str| several.then(|| if cpus == RECORDED { "the recorded CPUs".to_owned() } else { format!("{cpus} CPUs") });
+        let on = |cpus: &str| {
+            several.then(|| if cpus == RECORDED { "the recorded CPUs".to_owned() } else { format!("{cpus} CPUs") })
+        };
         let of_policies = |(setting, cpus): (&'_ String, &'_ String)| {
             let under = (self.settings.len() > 1).then(|| format!("Settings: {setting}"));
             let about: Vec<String> = under.into_iter().chain(on(cpus)).collect();
@@ -141,7 +143,9 @@ fn answer(
     }
     let a = match &replays.a {
         Some(a) => named(&a.name, question.a.setting),
-        None => named(&(kernels.into_iter().collect::<Vec<_>>().join(" or ") + " (nearest kernel)"), question.a.setting),
+        None => {
+            named(&(kernels.into_iter().collect::<Vec<_>>().join(" or ") + " (nearest kernel)"), question.a.setting)
+        }
     };
     let mut report = ComparisonReport::new(a, terms.margin, terms.detail).at_confidence(confidence);
     for (facts, Answer { a, rivals, baseline, release }) in &answers {
@@ -192,8 +196,8 @@ fn told(mut report: model::Report, question: &Question<'_>, recordings: usize) -
     if recordings > LISTED_MAX {
         report.tables.clear();
         report.groups.iter_mut().flat_map(|group| &mut group.measures).for_each(thin);
-        let sentence = "Of each measure the recordings are shown on which it changes the least and the most; the dataset has \
-                        all of them.";
+        let sentence = "Of each measure the recordings are shown on which it changes the least and the most; the \
+                        dataset has all of them.";
         report.verdict.push(sentence.to_owned());
     }
     report
