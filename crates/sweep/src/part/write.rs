@@ -1,4 +1,4 @@
-//! From rows to bytes.
+//! From rows to bytes: one row group, its columns compressed, and nothing that depends on when or where it is written.
 
 use std::sync::Arc;
 
