@@ -18,7 +18,7 @@ use freehold_sim::sweep::{self, Job};
 use crate::Failure;
 use crate::error::{Error, TaskError};
 use crate::folder::{Folder, There};
-use crate::plan::{Plan, Study};
+use crate::plan::{Plan, SimulatedPoint, Study};
 use crate::subject::{Identity, Subject};
 use crate::task::Task;
 use crate::worker::Worker;
@@ -108,13 +108,13 @@ fn failure(file: &Path, error: &TaskError) -> Failure {
 /// Whether as many simulations as are done at a time fit into memory.
 fn expect_room(plan: &Plan) -> Result<(), Error> {
     let Study::Simulations(simulations) = &plan.study else { return Ok(()) };
-    let need = |policy| {
-        move |point: &crate::plan::SimulatedPoint| {
-            sweep::need(&point.plan, Job { point: 0, cpus: point.cpus, policy, seed: 1 })
-        }
+    let need = |point: &SimulatedPoint| {
+        let job = Job { point: 0, cpus: point.cpus, policy: 0, seed: 1 };
+        sweep::need(&point.plan, job)
     };
     // Each seed and policy takes as much as the first.
-    let needs = simulations.points.iter().flat_map(|point| vec![need(0)(point); parallel::at_once()]).collect();
+    let at_once = parallel::at_once();
+    let needs = simulations.points.iter().flat_map(|point| vec![need(point); at_once]).collect();
     meter::expect_room(needs).map_err(Error::Room)
 }
 
@@ -317,9 +317,8 @@ impl Queue<'_> {
     fn finish(&self, open: &Open, task: &Task) -> Result<(), Error> {
         let there = self.folder.has(self.plan, task, open.identity.as_ref())?;
         let outcome = if there == There::Whole { None } else { Some(open.worker.run(self.plan, task)) };
-        match &outcome {
-            Some(Ok(bytes)) => self.folder.put(task, bytes)?,
-            Some(Err(_)) | None => {}
+        if let Some(Ok(bytes)) = &outcome {
+            self.folder.put(task, bytes)?;
         }
         let mut state = self.state();
         match outcome {
