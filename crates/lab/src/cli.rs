@@ -21,8 +21,9 @@ use crate::error::Error;
 #[command(
     after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
                         stderr says what to do; 1 only from `bench`, when its harness was wrong about a known \
-                        difference, from `calibrate --check`, when simulation and threads do not agree, and from \
-                        `boot` and `diff --kernels`, when a guest or its workload fails."
+                        difference, from `calibrate --check`, when simulation and threads do not agree, from \
+                        `boot` and `diff --kernels`, when a guest or its workload fails, and from `sweep`, when some \
+                        recordings could not be done and the rest was."
 )]
 pub struct Cli {
     /// What to do; without it, this help is printed.
@@ -65,6 +66,8 @@ pub enum Command {
     Sim(cmd::sim::SimArgs),
     /// Simulate many hosts that differ, and say what policies change on all of them
     Fleet(cmd::fleet::FleetArgs),
+    /// Do many replays or simulations by a plan, into one dataset, and say what they show together
+    Sweep(cmd::sweep::SweepArgs),
     /// Measure what steps cost on this machine, and hold the simulation against real threads
     Calibrate(cmd::calibrate::CalibrateArgs),
     /// Time rival policies against each other until there is a verdict

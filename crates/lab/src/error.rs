@@ -1,9 +1,10 @@
 //! Every way in which a command can fail.
 //!
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no permission),
-//! the command was not carried out, and the exit status is 2, as for bad usage. There are three exceptions: a
-//! measurement that was carried out, and contradicts what is known; a guest that was booted, and failed; and a program
-//! that was run, whose status is passed on. Who interrupts has the status of an interrupt.
+//! the command was not carried out, and the exit status is 2, as for bad usage. There are four exceptions: a
+//! measurement that was carried out, and contradicts what is known; a guest that was booted, and failed; a sweep that
+//! was carried out but for some recordings; and a program that was run, whose status is passed on. Who interrupts has
+//! the status of an interrupt.
 
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
@@ -50,6 +51,17 @@ pub enum Error {
     /// A simulated run broke down.
     #[error(transparent)]
     Run(#[from] freehold_sim::run::RunError),
+
+    /// A sweep could not be carried out.
+    #[error(transparent)]
+    Sweep(#[from] freehold_sweep::Error),
+
+    /// A sweep was carried out but for some recordings, each of which was named.
+    #[error("{failures} {} left out of the sweep; what is above stands on the rest", if *.failures == 1 { "thing was" } else { "things were" })]
+    Left {
+        /// How many.
+        failures: usize,
+    },
 
     /// A benchmark could not be carried out.
     #[error(transparent)]
@@ -207,7 +219,7 @@ impl Error {
     pub fn exit_status(&self) -> u8 {
         match self {
             Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Returned { .. } => 1,
-            Error::Unproved => 1,
+            Error::Unproved | Error::Left { .. } => 1,
             Error::Short(_) | Error::Load(_) => 1,
             Error::Ended(status) | Error::Passed(status) => passed(*status),
             Error::Boot(freehold_boot::Error::Guest(_)) => 1,

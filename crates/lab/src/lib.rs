@@ -39,6 +39,7 @@ pub fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Diff(args)) => cmd::diff::run(&args, style),
         Some(Command::Sim(args)) => cmd::sim::run(&args, style),
         Some(Command::Fleet(args)) => cmd::fleet::run(&args, style),
+        Some(Command::Sweep(args)) => cmd::sweep::run(&args, style),
         Some(Command::Calibrate(args)) => cmd::calibrate::run(&args, style),
         Some(Command::Bench(args)) => cmd::bench::run(&args, style),
         #[cfg(feature = "disasm")]

@@ -89,8 +89,8 @@ impl Machine {
 }
 
 /// Options about where results go and how they look, which take a value.
-const ELSEWHERE: [&str; 8] =
-    ["--json", "--csv", "--markdown", "--html", "--mmtests", "--color", "--picture", "--resume"];
+const ELSEWHERE: [&str; 9] =
+    ["--json", "--csv", "--markdown", "--html", "--mmtests", "--color", "--picture", "--resume", "--jobs"];
 /// The same, without a value.
 const LOOKS: [&str; 2] = ["--hosts-table", "--all"];
 

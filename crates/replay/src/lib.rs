@@ -36,12 +36,12 @@ mod start;
 mod survey;
 mod touched;
 
-pub use counts::was_short;
 pub use error::Error;
 pub use settings::Setting;
 
 use std::cell::Cell;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use freehold::Policy;
@@ -131,9 +131,9 @@ struct Options {
     watch: Watch,
 }
 
-/// What a recording's events do not say, found once for all replays of it.
-pub struct Prepared<'r> {
-    facts: &'r Facts,
+/// What a recording's events do not say, found once for all replays of it. The file is not needed any more.
+pub struct Prepared {
+    facts: Arc<Facts>,
     reclaim: ReclaimMode,
     survey: Survey,
     /// The events, decoded once.
@@ -142,14 +142,14 @@ pub struct Prepared<'r> {
     end_rows: u64,
 }
 
-impl<'r> Prepared<'r> {
+impl Prepared {
     /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is
     /// 14 to 18 bytes an event ([`Columns`]), and some for each block of the start state; while it reads, a byte a
     /// frame of the recorded machine, and four more for each that events name.
     ///
     /// # Errors
     /// If it cannot be read, or is of a machine that the engine cannot hold.
-    pub fn new(reader: &'r Reader, reclaim: ReclaimMode) -> Result<Prepared<'r>, Error> {
+    pub fn new(reader: &Reader, reclaim: ReclaimMode) -> Result<Prepared, Error> {
         machine::check(reader.facts())?;
         let (mut events, mut end_rows) = (Columns::default(), 0);
         let survey = Survey::of(reader, reclaim, |batch| {
@@ -161,7 +161,7 @@ impl<'r> Prepared<'r> {
                 false => events.push(&batch.cut(of_events)),
             }
         })?;
-        Ok(Prepared { facts: reader.facts(), reclaim, survey, events, end_rows })
+        Ok(Prepared { facts: reader.shared_facts(), reclaim, survey, events, end_rows })
     }
 
     /// Replays the recording under `policy`, which is called `name`, and under these conditions; `advance` hears how
@@ -177,7 +177,7 @@ impl<'r> Prepared<'r> {
         mut advance: impl FnMut(u64),
     ) -> Result<ReplayOutcome, Error> {
         let Conditions { cpus, settings, pacing, watch } = conditions;
-        let situation = Situation::new(self.facts, settings);
+        let situation = Situation::new(&self.facts, settings);
         let facts = &situation.facts;
         let options = Options { cpus, reclaim: self.reclaim, pacing, watch };
         let shape = machine::Shape::of(facts, policy, options);
@@ -189,7 +189,7 @@ impl<'r> Prepared<'r> {
             player.play(&self.events, &mut advance);
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
-            let (tally, course) = (player.tally(), player.course(self.facts));
+            let (tally, course) = (player.tally(), player.course(&self.facts));
             let found = outcome::Found { counts, tally, course };
             let outcome = outcome::of(name, engine, facts, &self.survey, found, options);
             outcome.under(settings::assumptions(settings)).granting(&self.facts.guesses)
@@ -198,7 +198,7 @@ impl<'r> Prepared<'r> {
     }
 }
 
-impl Prepared<'_> {
+impl Prepared {
     fn stage(&self, shape: &machine::Shape) -> Stage {
         let back = match self.reclaim {
             ReclaimMode::Model => WayBack::Kept,
@@ -206,7 +206,7 @@ impl Prepared<'_> {
         };
         let identity = Identity::new(self.survey.end, back);
         let memory = Memory::new(identity, &self.survey.reclaimed, shape.ranges());
-        Stage::new(self.reclaim, Lists::of(self.facts), memory, Costs::of(&self.survey.pace))
+        Stage::new(self.reclaim, Lists::of(&self.facts), memory, Costs::of(&self.survey.pace))
     }
 }
 

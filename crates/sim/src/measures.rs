@@ -76,6 +76,12 @@ impl<R> Measure<R> {
         (self.of)(measured)
     }
 
+    /// The same where another way is good.
+    #[must_use]
+    pub fn directed(self, direction: Direction) -> Measure<R> {
+        Measure { direction, ..self }
+    }
+
     /// A number as it is written in tables. Operations a second are millions there.
     pub fn text(&self, value: f64) -> String {
         self.unit.text(value)

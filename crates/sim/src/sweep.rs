@@ -5,6 +5,7 @@
 
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
+use freehold_measure::room::Need;
 
 use super::costs::Costs;
 use super::machine::Machine;
@@ -29,11 +30,15 @@ pub struct Cell {
 
 /// What distinguishes a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Job {
-    point: usize,
-    cpus: u16,
-    policy: usize,
-    seed: u64,
+pub struct Job {
+    /// Which of the plan's points.
+    pub point: usize,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Which of the plan's policies.
+    pub policy: usize,
+    /// What chance decides by.
+    pub seed: u64,
 }
 
 /// Simulates all runs of a plan. The cells come in the order of points, then CPUs, then policies.
@@ -42,12 +47,12 @@ struct Job {
 /// When there is too little memory for the runs; else the first run's, in that order, that could not be simulated.
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
-    meter::expect_room(jobs.iter().map(|job| meter::need(&machine(plan, *job), job.cpus)).collect())?;
+    meter::expect_room(jobs.iter().map(|job| need(plan, *job)).collect())?;
     let all = jobs.iter().map(|job| meter::weight(job.cpus, window(plan, *job))).sum();
     let progress = Progress::weighing(plan.name.as_str(), all);
     let outcomes = parallel::run_jobs(&largest_first(&jobs), |index| {
         let job = jobs[index];
-        simulate(plan, costs, job, &Meter::new(&progress, job.cpus, window(plan, job)))
+        simulate_metered(plan, costs, job, &Meter::new(&progress, job.cpus, window(plan, job)))
     })?;
     Ok(cells(plan, &jobs, outcomes))
 }
@@ -80,7 +85,20 @@ fn window(plan: &Plan, job: Job) -> Window {
     Window::after_ms(point.warmup_ms, point.duration_ms)
 }
 
-fn simulate(plan: &Plan, costs: &Costs, job: Job, meter: &Meter<'_>) -> Result<Outcome, RunError> {
+/// Simulates one run of a plan.
+///
+/// # Errors
+/// When it breaks down.
+pub fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
+    simulate_metered(plan, costs, job, &Meter::unseen(job.cpus, window(plan, job)))
+}
+
+/// The memory that one run of a plan takes.
+pub fn need(plan: &Plan, job: Job) -> Need {
+    meter::need(&machine(plan, job), job.cpus)
+}
+
+fn simulate_metered(plan: &Plan, costs: &Costs, job: Job, meter: &Meter<'_>) -> Result<Outcome, RunError> {
     let point = &plan.points[job.point];
     let start = point.machine.start(job.cpus, job.seed)?;
     let setup = Setup {

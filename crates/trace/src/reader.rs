@@ -8,6 +8,7 @@
 use std::borrow::Borrow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::batch::{Batch, Misfit};
 use crate::bounds::Bounds;
@@ -32,7 +33,7 @@ pub struct Reader {
     footer: Footer,
     extents: Vec<Extent>,
     checksums: Option<Checksums>,
-    facts: Facts,
+    facts: Arc<Facts>,
     origin: Origin,
     rows: u64,
 }
@@ -69,7 +70,7 @@ impl Reader {
         let facts = read_facts(path, &footer, checksums.as_ref())?;
         let rows = count_rows(path, &footer, &facts)?;
         let origin = Origin::of(footer.metadata.file_metadata().created_by(), WRITER_NAME);
-        Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts, origin, rows })
+        Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts: Arc::new(facts), origin, rows })
     }
 
     /// The same recording, if its facts can be those of a machine, and there is something to begin with: what every
@@ -104,6 +105,11 @@ impl Reader {
     /// The facts about the recorded machine.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// The same, for whoever needs them longer than the file.
+    pub fn shared_facts(&self) -> Arc<Facts> {
+        Arc::clone(&self.facts)
     }
 
     /// Number of rows of all kinds together.

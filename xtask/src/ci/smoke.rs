@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 72] = [
+const CASES: [Case; 75] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -90,6 +90,9 @@ const CASES: [Case; 72] = [
     good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "6", "--b", "freehold", "--json", "-"]),
     refused("fleet", &["webhsot"]),
+    good("sweep", &["plans/sweep-reserve.toml", CALM, "--into", "{scratch}/sweep"]),
+    good("sweep", &["--report", "{scratch}/sweep", "--json", "-"]),
+    refused("sweep", &["plans/purge.toml", CALM, "--into", "{scratch}/none"]),
     good("calibrate", &["--turns", "1", "--out", "{scratch}/costs.toml"]),
     good("sim", &["pingpong", "--quick", "--cpus", "2", "--costs", "{scratch}/costs.toml"]),
     refused("calibrate", &["--check", "--runs", "2"]),

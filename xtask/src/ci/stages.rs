@@ -135,7 +135,7 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// The command, and crates that only it is made of: who reads about them reads their inside.
-const ROOMS: [&str; 16] = [
+const ROOMS: [&str; 17] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
@@ -152,6 +152,7 @@ const ROOMS: [&str; 16] = [
     "freehold-registry",
     "freehold-replay",
     "freehold-sim",
+    "freehold-sweep",
 ];
 
 /// Programs and what they are made of first, with private items, because that is where their readers are; then the

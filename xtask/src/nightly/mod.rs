@@ -10,10 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::baremetal;
 use crate::ci::{loom, sanitizer, soak, uncoupled};
+use crate::command;
 use crate::error::Error;
 use crate::mutants;
 use crate::stage::{Outcome, Stage};
 use crate::weigh;
+use crate::workspace::cargo;
 
 /// How many mutants a night tries.
 const MUTANTS: u32 = 300;
@@ -23,7 +25,7 @@ const DAY: u64 = 24 * 60 * 60;
 const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the night.
-pub static STAGES: [Stage; 9] = [
+pub static STAGES: [Stage; 10] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
         name: "address",
@@ -57,11 +59,17 @@ pub static STAGES: [Stage; 9] = [
         budget: 600,
         run: weigh::nightly,
     },
+    Stage { name: "sweep", summary: "ten thousand tasks are one sweep", budget: 900, run: sweep },
     Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },
 ];
 
 fn long_soak() -> Result<Outcome, Error> {
     soak::stress(STEPS).map(|()| Outcome::Passed)
+}
+
+fn sweep() -> Result<Outcome, Error> {
+    let test = ["test", "--package", "freehold-lab", "--test", "sweep_many", "--", "--ignored"];
+    command::run(cargo().args(test)).map(|()| Outcome::Passed)
 }
 
 fn mutants() -> Result<Outcome, Error> {

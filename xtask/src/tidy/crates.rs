@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 29] = [
+const FLOORS: [(&str, &[&str]); 30] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
@@ -43,6 +43,7 @@ const FLOORS: [(&str, &[&str]); 29] = [
             "freehold-trace",
         ],
     ),
+    ("freehold-sweep", &["freehold-measure", "freehold-registry", "freehold-replay", "freehold-sim", "freehold-trace"]),
     ("freehold-disasm", &["freehold", "freehold-measure"]),
     (
         "freehold-bench",
@@ -76,6 +77,7 @@ const FLOORS: [(&str, &[&str]); 29] = [
             "freehold-registry",
             "freehold-replay",
             "freehold-sim",
+            "freehold-sweep",
             "freehold-trace",
         ],
     ),

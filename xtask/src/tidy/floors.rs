@@ -52,7 +52,7 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 15] = [
+pub const HOUSES: [House; 16] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
@@ -73,6 +73,7 @@ pub const HOUSES: [House; 15] = [
         REPLAY,
     ),
     House::flat("crates/sim/src/", &["error", "CPUS_MAX", "NODES_MAX"], SIM),
+    House::flat("crates/sweep/src/", &["error", "Failure"], SWEEP),
     House::flat(
         "crates/bench/src/",
         &["error", "Bench", "Case", "Effort", "Epilogue", "Method", "Plan", "Request", "Settings"],
@@ -196,6 +197,23 @@ const INSPECT: &[Floor] = &[
     floor(&["report"], &["course", "machine", "memory"]),
 ];
 
+const SWEEP: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["digest"], &[]),
+    floor(&["partition"], &["digest"]),
+    floor(&["plan"], &["digest"]),
+    floor(&["subject"], &["digest"]),
+    floor(&["task"], &["digest", "partition", "plan", "subject"]),
+    floor(&["part"], &["plan", "subject", "task"]),
+    floor(&["outcome"], &["part"]),
+    floor(&["replaying"], &["outcome", "plan", "subject"]),
+    floor(&["simulating"], &["outcome", "part", "plan", "task"]),
+    floor(&["worker"], &["outcome", "part", "plan", "replaying", "simulating", "subject", "task"]),
+    floor(&["folder"], &["part", "plan", "subject", "task"]),
+    floor(&["local"], &["folder", "plan", "subject", "task", "worker"]),
+    floor(&["report"], &["outcome", "part", "plan", "simulating", "subject", "task"]),
+];
+
 const FRAGMENT: &[Floor] = &[
     floor(&["error"], &[]),
     floor(&["kind"], &[]),
@@ -260,7 +278,7 @@ const REPLAY: &[Floor] = &[
     floor(&["counts", "lists"], &[]),
     floor(&["report"], &[]),
     floor(&["settings"], &[]),
-    floor(&["advice"], &["report", "settings"]),
+    floor(&["advice"], &["counts", "report", "settings"]),
     floor(&["divergence", "moments"], &["counts", "report", "touched"]),
     floor(&["survey", "machine", "platform", "memory"], &["counts", "identity", "lists", "settings"]),
     floor(&["schedule"], &["platform", "survey"]),

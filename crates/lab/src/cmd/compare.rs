@@ -244,9 +244,7 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
 /// The settings of each replay of a side: its own, then each nudge, where memory was short.
 fn nudged(side: &Side<'_>, recording: &Recording, args: &CompareArgs) -> Vec<Vec<Setting>> {
     let (facts, settings) = (recording.reader.facts(), side.settings);
-    let is_nudged = !args.exact && freehold_replay::was_short(facts);
-    let nudges = if is_nudged { advice::nudges(facts, settings) } else { Vec::new() };
-    iter::once(settings.to_vec()).chain(nudges.into_iter().map(|nudge| [settings, &[nudge]].concat())).collect()
+    if args.exact { vec![settings.to_vec()] } else { advice::with_nudges(facts, settings) }
 }
 
 /// B on the rules of the recorded kernel; it keeps the name that it was given.

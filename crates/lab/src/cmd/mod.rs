@@ -28,6 +28,7 @@ pub mod replay;
 pub mod run;
 pub mod sim;
 pub mod snapshot;
+pub mod sweep;
 
 use std::num::NonZeroU16;
 

@@ -119,10 +119,11 @@ pub struct Line {
 pub struct Pooled {
     /// Cases that it stands on: those that are reproduced in this measure, and that had anything to measure.
     pub cases: usize,
-    /// The change: of fewer than six cases the geometric mean of B/A, less one; of more that of the middle one.
+    /// The change: of fewer cases than an interval takes (six, unless many comparisons are made) the geometric mean of
+    /// B/A, less one; of more that of the middle one.
     pub change: Option<f64>,
-    /// The interval of the change: of the middle case at 95 % confidence or, of fewer than six cases, all that they
-    /// gave.
+    /// The interval of the change: of the middle case, at 95 % confidence for all comparisons together; or, of fewer
+    /// cases than that takes, all that they gave.
     pub interval: Option<(f64, f64)>,
     /// What that means.
     pub verdict: Option<Verdict>,

@@ -4,24 +4,31 @@
 //! is exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to
 //! agree: all beyond the margin and to one side, or all within it; otherwise they leave it undecided, and so they do if
 //! one of them is undecided by itself. What they say together is then the geometric mean of B/A, in which a half and a
-//! double cancel, whatever their sizes.
+//! double cancel, whatever their sizes. Where many comparisons are made, each has to be surer ([`confidence_of`]), and
+//! then it takes more cases to have an interval.
 
 use fastrand::Rng;
 
 use super::{Line, Pooled};
-use crate::stats::{median, median_interval};
+use crate::stats::{has_rank, median, median_interval};
 use crate::verdict::{Direction, Verdict, verdict_of};
 
 /// Cases of which an interval by rank can have the confidence of 95 %.
 pub const CASES_MIN: usize = 6;
 /// That confidence.
-const CONFIDENCE: f64 = 0.95;
+pub const CONFIDENCE: f64 = 0.95;
 /// What the bootstrap draws by: the same cases give the same interval.
 const SEED: u64 = 1;
 
+/// How sure each of so many comparisons has to be, for all of them together to be as sure as one alone: their errors
+/// share what one may err (Bonferroni).
+pub fn confidence_of(comparisons: usize) -> f64 {
+    1.0 - (1.0 - CONFIDENCE) / comparisons.max(1) as f64
+}
+
 /// All cases together. Those without a verdict of their own say nothing, nor do those in which there was nothing under
-/// either.
-pub fn pool(lines: &[Line], direction: Direction, margin: f64) -> Pooled {
+/// either. The interval is one of this confidence, if there are cases enough to have one.
+pub fn pool(lines: &[Line], direction: Direction, margin: f64, confidence: f64) -> Pooled {
     let told: Vec<&Line> = lines.iter().filter(|line| line.verdict.is_some() && line.is_of_something()).collect();
     let changes: Option<Vec<f64>> = told.iter().map(|line| line.change).collect();
     match changes {
@@ -36,20 +43,21 @@ pub fn pool(lines: &[Line], direction: Direction, margin: f64) -> Pooled {
             Pooled { cases: told.len(), change: None, interval: None, verdict }
         }
         Some(changes) => {
-            let is_open = told.len() < CASES_MIN && told.iter().any(|line| line.verdict == Some(Verdict::Undecided));
-            let pooled = of_changes(changes, direction, margin);
+            let is_few = !has_rank(told.len(), confidence);
+            let is_open = is_few && told.iter().any(|line| line.verdict == Some(Verdict::Undecided));
+            let pooled = of_changes(changes, direction, margin, confidence);
             if is_open { Pooled { verdict: Some(Verdict::Undecided), ..pooled } } else { pooled }
         }
     }
 }
 
-fn of_changes(mut changes: Vec<f64>, direction: Direction, margin: f64) -> Pooled {
-    let (low, high) = interval(&changes);
+fn of_changes(mut changes: Vec<f64>, direction: Direction, margin: f64, confidence: f64) -> Pooled {
+    let (low, high) = interval(&changes, confidence);
     let of_ends = [low, high].map(|end| verdict_of(end, direction, margin));
     let agree = of_ends[0] == of_ends[1] && !(low < -margin && high > margin);
     let verdict = Some(if agree { of_ends[0] } else { Verdict::Undecided });
     let cases = changes.len();
-    let change = Some(if cases >= CASES_MIN { median(&mut changes) } else { mean(&changes) });
+    let change = Some(if has_rank(cases, confidence) { median(&mut changes) } else { mean(&changes) });
     Pooled { cases, change, interval: Some((low, high)), verdict }
 }
 
@@ -59,9 +67,9 @@ fn mean(changes: &[f64]) -> f64 {
     (logarithms.sum::<f64>() / changes.len() as f64).exp() - 1.0
 }
 
-fn interval(changes: &[f64]) -> (f64, f64) {
-    if changes.len() >= CASES_MIN {
-        return median_interval(changes, CONFIDENCE, &mut Rng::with_seed(SEED));
+fn interval(changes: &[f64], confidence: f64) -> (f64, f64) {
+    if has_rank(changes.len(), confidence) {
+        return median_interval(changes, confidence, &mut Rng::with_seed(SEED));
     }
     let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
     changes.iter().fold((low, high), |(low, high), &change| (low.min(change), high.max(change)))
@@ -84,7 +92,7 @@ mod tests {
     }
 
     fn of(pairs: &[(u64, u64)]) -> Pooled {
-        pool(&lines(pairs), Direction::Lower, 0.02)
+        pool(&lines(pairs), Direction::Lower, 0.02, CONFIDENCE)
     }
 
     #[test]
@@ -98,7 +106,7 @@ mod tests {
     fn cases_that_do_not_agree_leave_it_undecided() {
         assert_eq!(of(&[(100, 50), (100, 200)]).verdict, Some(Verdict::Undecided));
         assert_eq!(of(&[(100, 50), (100, 100)]).verdict, Some(Verdict::Undecided));
-        let neutral = pool(&lines(&[(100, 50), (100, 200)]), Direction::Neutral, 0.02);
+        let neutral = pool(&lines(&[(100, 50), (100, 200)]), Direction::Neutral, 0.02, CONFIDENCE);
         assert_eq!(neutral.verdict, Some(Verdict::Undecided));
     }
 
@@ -113,7 +121,7 @@ mod tests {
     fn what_is_not_reproduced_says_nothing() {
         let mut lines = lines(&[(100, 50), (100, 200)]);
         lines[1].verdict = None;
-        let pooled = pool(&lines, Direction::Lower, 0.02);
+        let pooled = pool(&lines, Direction::Lower, 0.02, CONFIDENCE);
         assert_eq!((pooled.cases, pooled.verdict), (1, Some(Verdict::Better)));
     }
 
@@ -121,7 +129,7 @@ mod tests {
     fn few_cases_decide_nothing_if_one_of_them_is_open() {
         let mut lines = lines(&[(100, 50), (100, 60)]);
         lines[1].verdict = Some(Verdict::Undecided);
-        assert_eq!(pool(&lines, Direction::Lower, 0.02).verdict, Some(Verdict::Undecided));
+        assert_eq!(pool(&lines, Direction::Lower, 0.02, CONFIDENCE).verdict, Some(Verdict::Undecided));
     }
 
     #[test]
@@ -139,5 +147,18 @@ mod tests {
         assert_eq!(pooled.cases, 8);
         let (low, high) = pooled.interval.unwrap();
         assert!(low < -0.09 && high >= -0.1, "{low} to {high}");
+    }
+
+    #[test]
+    fn six_cases_are_enough_for_one_comparison() {
+        assert!(has_rank(CASES_MIN, confidence_of(1)) && !has_rank(CASES_MIN - 1, confidence_of(1)));
+    }
+
+    /// Eleven of twelve recordings gain: enough for one comparison, not for one of a hundred.
+    #[test]
+    fn one_of_many_comparisons_has_to_be_surer() {
+        let lines = lines(&[[(100, 80); 11].as_slice(), &[(100, 101)]].concat());
+        let of = |comparisons| pool(&lines, Direction::Lower, 0.02, confidence_of(comparisons)).verdict;
+        assert_eq!([1, 100].map(of), [Some(Verdict::Better), Some(Verdict::Undecided)]);
     }
 }

@@ -3,9 +3,12 @@
 //! All are values that the kernel takes. What is already set is left out, and so is more memory kept free than anyone
 //! would give up.
 
+use std::iter;
+
 use freehold_trace::Kind;
 use freehold_trace::facts::Facts;
 
+use crate::counts;
 use crate::settings::{
     self, BOOST_FACTOR, DEFRAG, EXTFRAG_THRESHOLD, HIGH_FRACTION, MIN_FREE, PROACTIVENESS, SCALE_FACTOR, Setting,
 };
@@ -92,6 +95,13 @@ pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     let Some(now) = now else { return Vec::new() };
     let nudged = NUDGES.iter().map(|part| now * part / NUDGE_WHOLE).filter(|value| *value != now);
     nudged.filter_map(|value| format!("{MIN_FREE}={value}").parse().ok()).collect()
+}
+
+/// The settings of every replay of a policy on a recording: those that are asked for, and, where memory was short and a
+/// few pages decide what follows, these with each nudge.
+pub fn with_nudges(facts: &Facts, settings: &[Setting]) -> Vec<Vec<Setting>> {
+    let nudges = if counts::was_short(facts) { nudges(facts, settings) } else { Vec::new() };
+    iter::once(settings.to_vec()).chain(nudges.into_iter().map(|nudge| [settings, &[nudge]].concat())).collect()
 }
 
 /// Requests in a recording.

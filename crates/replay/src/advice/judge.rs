@@ -10,6 +10,7 @@
 //! not to.
 
 use freehold_measure::number::Quantity;
+use freehold_measure::report::pool::CONFIDENCE;
 use freehold_measure::report::{Line, Measure};
 use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
 use freehold_trace::facts::Facts;
@@ -144,7 +145,8 @@ impl Judged {
         let cases: Vec<Case<'_>> =
             trials.iter().zip(&rows).map(|(trial, rows)| Case { of: trial.of.to_owned(), rows }).collect();
         let sieve = Sieve { margin, trials };
-        let effect = |concern: &Concern| Effect::of(concern, &measure(concern.metric, &cases, margin), sieve);
+        let effect =
+            |concern: &Concern| Effect::of(concern, &measure(concern.metric, &cases, margin, CONFIDENCE), sieve);
         let effects: Vec<Effect> = CONCERNS.iter().map(effect).collect();
         let memory = Memory::of(candidate, machine);
         let finding = finding(&effects, memory.share_of(machine));

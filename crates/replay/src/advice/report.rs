@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use freehold_measure::formats::Document;
 use freehold_measure::origin::version_in;
+use freehold_measure::report::pool::CONFIDENCE;
 use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 use freehold_measure::verdict::Verdict;
 use freehold_trace::facts::Facts;
@@ -261,8 +262,9 @@ fn not_judged(subjects: &[Subject]) -> Vec<String> {
         Case { of: subject.facts.file.clone(), rows }
     };
     let cases: Vec<Case<'_>> = subjects.iter().zip(&rows).map(case).collect();
-    let far =
-        CONCERNS.iter().map(|concern| sentences::not_judged(concern.words, &measure(concern.metric, &cases, 0.0)));
+    let far = CONCERNS
+        .iter()
+        .map(|concern| sentences::not_judged(concern.words, &measure(concern.metric, &cases, 0.0, CONFIDENCE)));
     far.flatten().collect()
 }
 

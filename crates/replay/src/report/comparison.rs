@@ -6,15 +6,16 @@
 use std::borrow::Cow;
 
 use freehold_measure::formats::Document;
-use freehold_measure::number::{self, change};
-use freehold_measure::origin::version_in;
+use freehold_measure::number;
 use freehold_measure::report::map::MemoryMap;
 use freehold_measure::report::plot::Plot;
+use freehold_measure::report::pool;
 use freehold_measure::report::{self, Caveats, Column, Detail, Table, Value};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 
+use super::brief::{self, extent};
 use super::course::OutOfMemory;
 use super::model::{FidelityRow, ReplayOutcome};
 use super::rows::{self, MetricRow};
@@ -82,6 +83,9 @@ pub struct ComparisonReport {
     a: String,
     /// Relative changes up to this are none.
     margin: f64,
+    /// How sure an interval over recordings is.
+    #[serde(skip)]
+    confidence: f64,
     verdicts: Vec<report::Report>,
     comparisons: Vec<Comparison>,
     fidelity: Vec<FidelityEntry>,
@@ -122,6 +126,7 @@ impl ComparisonReport {
             recordings: Vec::new(),
             a,
             margin,
+            confidence: pool::CONFIDENCE,
             verdicts: Vec::new(),
             comparisons: Vec::new(),
             fidelity: Vec::new(),
@@ -133,6 +138,12 @@ impl ComparisonReport {
             out_of_memory: Vec::new(),
             detail,
         }
+    }
+
+    /// The same where this is one of several comparisons, each of which has to be so sure: [`pool::confidence_of`].
+    #[must_use]
+    pub fn at_confidence(self, confidence: f64) -> ComparisonReport {
+        ComparisonReport { confidence, ..self }
     }
 
     /// Adds one recording.
@@ -209,7 +220,7 @@ impl ComparisonReport {
             .iter()
             .map(|comparison| Case { of: self.short(&comparison.recording), rows: &comparison.metrics })
             .collect();
-        let groups = verdict::groups(&cases, self.margin);
+        let groups = verdict::groups(&cases, self.margin, self.confidence);
         let mut sentences = verdict::sentences(b, &groups, cases.len());
         sentences.push(self.fidelity_in_short());
         sentences.extend(self.guessed());
@@ -217,8 +228,10 @@ impl ComparisonReport {
         sentences.extend(short.map(|OutOfMemoryEntry { recording, policy, short }| {
             format!("{}: {}", self.short(recording), short.sentence(policy))
         }));
-        let recordings: Vec<String> = self.recordings.iter().map(|facts| self.in_short(facts)).collect();
-        let subject = [format!("A: {}; B: {}", self.a, self.whole_name(b)), recordings.join("; ")];
+        let subject = [
+            format!("A: {}; B: {}", self.a, self.whole_name(b)),
+            brief::recordings(&self.recordings, |facts| self.short(&facts.file)),
+        ];
         let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
         report::Report {
             sides: [a, b.to_owned()],
@@ -242,27 +255,13 @@ impl ComparisonReport {
         if called_so > 1 { file.to_owned() } else { name }
     }
 
-    /// A recording in a line that fits.
-    fn in_short(&self, facts: &RecordingFacts) -> String {
-        let version = version_in(&facts.kernel_release);
-        format!("{}: Linux {version}, {}", self.short(&facts.file), extent(facts))
-    }
-
     /// How near the replays under the recorded kernel's rules come to what was recorded: a line.
     fn fidelity_in_short(&self) -> String {
-        let of = |facts: &RecordingFacts| {
-            let rows = self.fidelity.iter().filter(|entry| entry.recording == facts.file).map(|entry| &entry.row);
-            let bounded: Vec<&FidelityRow> = rows.filter(|row| row.within.is_some()).collect();
-            let off: Vec<&&FidelityRow> = bounded.iter().filter(|row| row.within == Some(false)).collect();
-            let worst = off.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
-            let worst = worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), error_of(row)));
-            let within = bounded.len() - off.len();
-            format!("{} {within} of {}{}", self.short(&facts.file), bounded.len(), worst.unwrap_or_default())
-        };
-        let each: Vec<String> = self.recordings.iter().map(of).collect();
+        let rows = self.fidelity.iter().map(|entry| (entry.recording.as_str(), &entry.row));
+        let told = brief::checks(&self.recordings, rows, |facts| self.short(&facts.file));
         let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
         policies.truncate(2);
-        format!("{} against the recording, checks within bounds: {}.", policies.join(" and "), each.join("; "))
+        format!("{} against the recording, checks within bounds: {told}.", policies.join(" and "))
     }
 
     /// Which recordings stand on guesses.
@@ -305,15 +304,6 @@ fn policy_of(b: &str) -> &str {
     b.split_once(WITH).map_or(b, |(policy, _)| policy)
 }
 
-/// How far a row is off, in words.
-fn error_of(row: &FidelityRow) -> String {
-    row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
-}
-
-fn size(row: &FidelityRow) -> f64 {
-    row.relative_error.map_or(f64::INFINITY, f64::abs)
-}
-
 fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
     vec![Value::text(&entry.what), Value::text(&entry.policy), Value::count(entry.events)]
 }
@@ -339,13 +329,6 @@ impl Document for ComparisonReport {
 pub fn title(facts: &RecordingFacts) -> String {
     let rows = number::count(facts.rows);
     format!("{}: Linux {}, {}, {rows} rows", facts.file, facts.kernel_release, extent(facts))
-}
-
-/// How many CPUs were recorded, and how long.
-fn extent(facts: &RecordingFacts) -> String {
-    let spread =
-        if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
-    format!("{} CPUs{spread}, {:.1} s", facts.cpus, facts.duration_seconds)
 }
 
 #[cfg(test)]

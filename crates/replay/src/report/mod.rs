@@ -5,6 +5,7 @@
 //! that leave the program. The names of metrics and the shapes of the JSON are a contract with people's scripts: they
 //! are added to, never changed.
 
+pub mod brief;
 pub mod comparison;
 pub mod course;
 pub mod model;

@@ -138,6 +138,11 @@ impl Metric {
         }
     }
 
+    /// The metric of this name.
+    pub fn named(name: &str) -> Option<Metric> {
+        Metric::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
     /// What the number counts.
     pub fn unit(self) -> &'static str {
         match self {
@@ -260,6 +265,13 @@ impl Metrics {
     #[must_use]
     pub fn with_count(mut self, metric: Metric, count: u64) -> Metrics {
         self.values[metric as usize] = Some(Quantity::Count(count));
+        self
+    }
+
+    /// Sets a metric to what a replay measured.
+    #[must_use]
+    pub fn with(mut self, metric: Metric, value: Quantity) -> Metrics {
+        self.values[metric as usize] = Some(value);
         self
     }
 

@@ -5,6 +5,7 @@ use freehold_measure::report::pool::pool;
 use freehold_measure::report::{Group, Line, Measure};
 use freehold_measure::verdict::Verdict;
 
+use super::brief::LISTED_MAX;
 use super::model::{Cause, Metric};
 use super::rows::MetricRow;
 
@@ -17,17 +18,18 @@ pub struct Case<'c> {
 }
 
 /// The measures of all recordings, by cause.
-pub fn groups(cases: &[Case<'_>], margin: f64) -> Vec<Group> {
+pub fn groups(cases: &[Case<'_>], margin: f64, confidence: f64) -> Vec<Group> {
     let of_cause = |cause: Cause| {
         let metrics = Metric::ALL.into_iter().filter(|metric| metric.cause() == cause);
-        let measures = metrics.map(|metric| measure(metric, cases, margin)).filter(|measure| !measure.lines.is_empty());
+        let measures = metrics.map(|metric| measure(metric, cases, margin, confidence));
+        let measures = measures.filter(|measure| !measure.lines.is_empty());
         Group { name: cause.name(), measures: measures.collect() }
     };
     Cause::ALL.into_iter().map(of_cause).filter(|group| !group.measures.is_empty()).collect()
 }
 
 /// One metric on all recordings, and what they say of it together.
-pub fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
+pub fn measure(metric: Metric, cases: &[Case<'_>], margin: f64, confidence: f64) -> Measure {
     let line = |case: &Case<'_>| {
         let row = case.rows.iter().find(|row| row.metric == metric)?;
         let &MetricRow { a, b, change, verdict, replay_error: error, .. } = row;
@@ -35,7 +37,7 @@ pub fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
     };
     let lines: Vec<Line> = cases.iter().filter_map(line).collect();
     let direction = metric.direction();
-    let pooled = (lines.len() > 1).then(|| pool(&lines, direction, margin));
+    let pooled = (lines.len() > 1).then(|| pool(&lines, direction, margin, confidence));
     Measure { name: metric.name(), unit: metric.unit(), direction, lines, pooled }
 }
 
@@ -85,12 +87,28 @@ fn alone(groups: &[Group]) -> String {
             None => of_each.push(((&line.of, verdict), vec![said])),
         }
     }
+    if of_each.len() > LISTED_MAX {
+        return counted(groups);
+    }
     // The table has all of them.
     let said = |((of, verdict), measures): &((&str, Verdict), Vec<String>)| {
         let more = if measures.len() > 1 { format!(" and {} more", measures.len() - 1) } else { String::new() };
         format!("{} on {of} {}{more}", verdict.word(), measures[0])
     };
     of_each.iter().map(said).collect::<Vec<_>>().join("; ")
+}
+
+/// The same of many recordings: how many say what.
+fn counted(groups: &[Group]) -> String {
+    let told = groups.iter().flat_map(|group| &group.measures).filter_map(|measure| {
+        let of = |verdict| measure.lines.iter().filter(|line| line.verdict == Some(verdict)).count();
+        let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
+        let is_open = !matches!(measure.verdict(), Some(Verdict::Better | Verdict::Worse));
+        let of = measure.lines.len();
+        let name = measure.name.replace('_', " ");
+        (is_open && better + worse > 0).then(|| format!("{name} better on {better} of {of} and worse on {worse}"))
+    });
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// A measure with its change, and the recordings that tell it.

@@ -17,11 +17,8 @@ use super::measures::Measure;
 use crate::measures::{Over, Unit};
 use crate::report::judge::{MARGIN, SHARE_MARGIN};
 
-/// How sure an interval is.
+/// How sure an interval is, where a fleet is the only one that is judged.
 pub const CONFIDENCE: f64 = 0.95;
-/// Fewer hosts than this span no interval: all of six lie on one side of the median by a chance of 3 %, all of five by
-/// 6 %.
-pub const HOSTS_MIN: usize = 6;
 /// Seed of the draws that intervals are made of.
 const SEED: u64 = 1;
 
@@ -38,6 +35,12 @@ pub struct Estimate {
     pub hosts: usize,
 }
 
+/// The fewest hosts that span an interval: all of six lie on one side of the median by a chance of 3 %, all of five by
+/// 6 %.
+pub fn hosts_min(confidence: f64) -> usize {
+    (1..).find(|&hosts| stats::has_rank(hosts, confidence)).expect("enough hosts are as sure as one likes")
+}
+
 /// How B stands against A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
@@ -49,7 +52,7 @@ pub struct Judged {
 
 impl Estimate {
     /// What these numbers of hosts come to; nothing if there are none.
-    pub fn of(over: Over, values: &[f64]) -> Option<Estimate> {
+    pub fn of(over: Over, values: &[f64], confidence: f64) -> Option<Estimate> {
         let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), &v| (l.min(v), m.max(v)));
         let rng = &mut Rng::with_seed(SEED);
         let value = match over {
@@ -57,9 +60,9 @@ impl Estimate {
             Over::Median => stats::median(&mut values.to_vec()),
             Over::Sum => values.iter().sum(),
         };
-        let interval = (values.len() >= HOSTS_MIN).then(|| match over {
-            Over::Median => stats::median_interval(values, CONFIDENCE, rng),
-            Over::Sum => stats::sum_interval(values, CONFIDENCE, rng),
+        let interval = stats::has_rank(values.len(), confidence).then(|| match over {
+            Over::Median => stats::median_interval(values, confidence, rng),
+            Over::Sum => stats::sum_interval(values, confidence, rng),
         });
         Some(Estimate { value, interval, range: (least, most), hosts: values.len() })
     }
@@ -67,14 +70,14 @@ impl Estimate {
 
 /// Judges B by A: one number a host each, in the same order. Hosts on which either is absent do not count; nothing if
 /// none are left.
-pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>]) -> Option<Judged> {
+pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>], confidence: f64) -> Option<Judged> {
     let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
     let of_a: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-    let difference = Estimate::of(measure.over, &differences)?;
+    let difference = Estimate::of(measure.over, &differences, confidence)?;
     let margin = match measure.unit {
         Unit::Share => SHARE_MARGIN,
-        _ => Estimate::of(measure.over, &of_a)?.value.abs() * MARGIN,
+        _ => Estimate::of(measure.over, &of_a, confidence)?.value.abs() * MARGIN,
     };
     Some(Judged { difference, verdict: verdict(measure.direction, &difference, margin) })
 }
@@ -114,18 +117,18 @@ mod tests {
     }
 
     fn verdict_of(measure: &Measure, a: impl Fn(u32) -> f64, b: impl Fn(u32) -> f64, hosts: u32) -> Verdict {
-        judge(measure, &some((0..hosts).map(a)), &some((0..hosts).map(b))).unwrap().verdict
+        judge(measure, &some((0..hosts).map(a)), &some((0..hosts).map(b)), CONFIDENCE).unwrap().verdict
     }
 
     #[test]
     fn a_fleet_is_its_middle_host_or_all_of_them() {
         let values: Vec<f64> = (1..=9).map(f64::from).collect();
-        let middle = Estimate::of(Over::Median, &values).unwrap();
+        let middle = Estimate::of(Over::Median, &values, CONFIDENCE).unwrap();
         assert_eq!((middle.value, middle.range, middle.hosts), (5.0, (1.0, 9.0), 9));
         let (low, high) = middle.interval.unwrap();
         assert!(low < 5.0 && high > 5.0);
-        assert_eq!(Estimate::of(Over::Sum, &values).unwrap().value, 45.0);
-        assert_eq!(Estimate::of(Over::Sum, &[]), None);
+        assert_eq!(Estimate::of(Over::Sum, &values, CONFIDENCE).unwrap().value, 45.0);
+        assert_eq!(Estimate::of(Over::Sum, &[], CONFIDENCE), None);
     }
 
     #[test]
@@ -160,8 +163,8 @@ mod tests {
     #[test]
     fn hosts_without_a_number_do_not_count() {
         let a = [Some(0.5), None, Some(0.5)];
-        let judged = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None]).unwrap();
+        let judged = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None], CONFIDENCE).unwrap();
         assert_eq!(judged.difference.hosts, 1);
-        assert_eq!(judge(&THP_SUCCESS, &[None], &[Some(1.0)]), None);
+        assert_eq!(judge(&THP_SUCCESS, &[None], &[Some(1.0)], CONFIDENCE), None);
     }
 }

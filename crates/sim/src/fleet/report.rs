@@ -34,6 +34,8 @@ pub struct FleetReport {
     pub listing: Listing,
     /// What a person at a terminal sees of it.
     pub detail: Detail,
+    /// How sure an interval is.
+    pub confidence: f64,
 }
 
 /// What is said of single hosts.
@@ -50,12 +52,19 @@ impl FleetReport {
     /// The report of a fleet of these hosts.
     pub fn new(fleet: Fleet, hosts: Vec<Host>, results: Vec<Vec<HostResult>>) -> FleetReport {
         let recipe = Recipe::new(&fleet.costs, &fleet.plan.policies);
-        FleetReport { recipe, fleet, hosts, results, listing: Listing::default(), detail: Detail::Tables }
+        let confidence = judge::CONFIDENCE;
+        FleetReport { recipe, fleet, hosts, results, listing: Listing::default(), detail: Detail::Tables, confidence }
     }
 
     /// The same with another word on single hosts, and so much to be seen at a terminal.
     pub fn shown(self, listing: Listing, detail: Detail) -> FleetReport {
         FleetReport { listing, detail, ..self }
+    }
+
+    /// The same where this is one of several comparisons, each of which has to be so sure.
+    #[must_use]
+    pub fn at_confidence(self, confidence: f64) -> FleetReport {
+        FleetReport { confidence, ..self }
     }
 
     /// A measure on every host, in their order.
@@ -66,12 +75,12 @@ impl FleetReport {
     /// A measure over the fleet; nothing if it is absent on all hosts.
     pub fn estimate(&self, measure: &Measure, policy: usize) -> Option<Estimate> {
         let present: Vec<f64> = self.values(measure, policy).into_iter().flatten().collect();
-        Estimate::of(measure.over, &present)
+        Estimate::of(measure.over, &present, self.confidence)
     }
 
     /// How a policy stands against policy A; nothing if no host has the measure under both.
     pub fn judged(&self, measure: &Measure, policy: usize) -> Option<Judged> {
-        judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy))
+        judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy), self.confidence)
     }
 
     /// How many policies there are.
@@ -152,7 +161,7 @@ impl Serialize for FleetReport {
         document.serialize_field("recipe", &self.recipe)?;
         document.serialize_field("plan", &self.fleet.plan)?;
         document.serialize_field("seed", &self.fleet.seed)?;
-        document.serialize_field("confidence", &judge::CONFIDENCE)?;
+        document.serialize_field("confidence", &self.confidence)?;
         let fleet: Vec<_> = (0..self.policies()).map(|policy| OfPolicy { report: self, policy }).collect();
         document.serialize_field("fleet", &fleet)?;
         let hosts: Vec<_> = (0..self.hosts.len()).map(|host| OfHost { report: self, host }).collect();

@@ -75,12 +75,12 @@ fn said(report: &FleetReport, measure: &OfHost, policy: usize, judged: &Judged) 
 
 /// How far to believe it, and why: said once, of all policies.
 pub fn belief(report: &FleetReport) -> Vec<String> {
-    let percent = judge::CONFIDENCE * 100.0;
-    let enough = match report.hosts.len() < judge::HOSTS_MIN {
-        true => {
-            format!("With fewer than {} hosts there is no interval, and nothing is decided: --hosts.", judge::HOSTS_MIN)
+    let percent = (report.confidence * 1e5).round() / 1e3;
+    let enough = match judge::hosts_min(report.confidence) {
+        least if report.hosts.len() < least => {
+            format!("With fewer than {least} hosts there is no interval, and nothing is decided: --hosts.")
         }
-        false => format!(
+        _ => format!(
             "Verdicts stand on {percent} % intervals of the differences on the same hosts: from and to hold the value for all \
              hosts that might have been drawn. A value is the median of hosts, or the sum where it says all hosts."
         ),

@@ -31,6 +31,11 @@ impl Vmstat {
         Vmstat { rows: rows.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect() }
     }
 
+    /// These rows, whose names were read from somewhere.
+    pub fn of_named(rows: impl IntoIterator<Item = (String, u64)>) -> Vmstat {
+        Vmstat { rows: rows.into_iter().map(|(name, value)| (Cow::Owned(name), value)).collect() }
+    }
+
     /// The value of a name. Cost: a step a row.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.rows.iter().find(|(known, _)| known == name).map(|&(_, value)| value)

@@ -13,7 +13,7 @@ pub mod draws;
 pub mod error;
 mod machine;
 mod read;
-mod source;
+pub mod source;
 #[cfg(test)]
 mod tests;
 

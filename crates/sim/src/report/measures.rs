@@ -141,7 +141,14 @@ impl Spread {
     /// # Panics
     /// If there are none.
     pub fn of(measure: &Measure, runs: &[Outcome]) -> Spread {
-        let values: Vec<f64> = runs.iter().map(|run| measure.of(run).unwrap_or(f64::NAN)).collect();
+        Spread::of_values(runs.iter().map(|run| measure.of(run).unwrap_or(f64::NAN)).collect())
+    }
+
+    /// The spread of these values, one a seed.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn of_values(values: Vec<f64>) -> Spread {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let middle = (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0;

@@ -1,0 +1,158 @@
+//! `freehold sweep`: many replays or simulations by a plan, into one dataset, and what they say together.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use freehold_measure::formats::VerdictFormats;
+use freehold_measure::parallel;
+use freehold_measure::report::Detail;
+use freehold_measure::terminal::{Style, printable};
+use freehold_sweep::folder::Folder;
+use freehold_sweep::local::{self, Summary};
+use freehold_sweep::report::Terms;
+use freehold_sweep::{Plan, Report};
+
+use super::margin;
+use crate::error::Error;
+
+/// The end of a recording's name.
+const ENDING: &str = "parquet";
+
+/// Arguments of `freehold sweep`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A plan says what is done (replays of recordings, runs of a simulation, hosts of a fleet), under which \
+                        policies, and along which axes. Each task's results are one small Parquet file in FOLDER, which pyarrow, \
+                        Polars and DuckDB read as one partitioned dataset. What is there is not done again: a sweep that was \
+                        interrupted goes on when it is started again.\n\n\
+                        Examples:\n  freehold sweep plans/sweep-reserve.toml recordings/*.parquet --into study\n  \
+                        freehold sweep my-plan.toml recordings --into study --jobs 8 --html study.html\n  \
+                        freehold sweep my-plan.toml recordings --into study --dry-run\n  \
+                        freehold sweep --report study --mmtests -\n\n\
+                        Exit status: 1 if some recordings could not be done, which are named, and the rest was."
+)]
+pub struct SweepArgs {
+    /// The plan, a TOML file
+    #[arg(value_name = "PLAN", required_unless_present = "report")]
+    plan: Option<PathBuf>,
+
+    /// Recordings, or folders of them
+    #[arg(value_name = "FILE")]
+    recordings: Vec<PathBuf>,
+
+    /// Folder for the results; one that holds some of the same plan is gone on with
+    #[arg(long, value_name = "FOLDER", required_unless_present_any = ["report", "dry_run"])]
+    into: Option<PathBuf>,
+
+    /// Show again what the results in FOLDER say
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "recordings", "into", "jobs", "dry_run"])]
+    report: Option<PathBuf>,
+
+    /// Do at most N tasks at a time; without it, as many as this machine has CPUs
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Say what there would be to do, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Relative changes of replays up to this are no difference, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    margin: f64,
+
+    /// Show everything: equal measures, tables, what is taken for granted
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    formats: VerdictFormats,
+}
+
+/// Does what the plan asks, and prints what all results say.
+pub fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
+    let detail = if args.all { Detail::All } else { Detail::Differences };
+    let terms = Terms { margin: margin(args.margin)?, detail };
+    args.formats.try_all(args.recordings.iter().map(PathBuf::as_path))?;
+    if let Some(path) = &args.report {
+        let (folder, plan) = Folder::open(path)?;
+        return show(args, &plan, &folder, terms, style);
+    }
+    let Some(path) = &args.plan else { unreachable!("clap asks for a plan or a report") };
+    let plan = Plan::open(path)?;
+    let files = recordings(&plan, &args.recordings)?;
+    if args.dry_run {
+        return look(&plan, &files, args.into.as_deref());
+    }
+    let Some(into) = &args.into else { unreachable!("clap asks for a folder") };
+    let folder = Folder::of(into, &plan)?;
+    let jobs = args.jobs.map_or_else(parallel::at_once, NonZeroUsize::get);
+    let summary = local::run(&plan, &files, &folder, jobs)?;
+    if summary.kept > 0 {
+        eprintln!("freehold: {} of {} tasks were done before", summary.kept, summary.tasks);
+    }
+    show(args, &plan, &folder, terms, style)?;
+    conclude(&summary)
+}
+
+/// Prints what the results say.
+fn show(args: &SweepArgs, plan: &Plan, folder: &Folder, terms: Terms, style: Style) -> Result<(), Error> {
+    let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
+    let report = Report::of_parts(plan, parts, terms)?;
+    Ok(args.formats.emit(&report, style)?)
+}
+
+/// The recordings that were named, and those in folders that were.
+fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    match (plan.takes_recordings(), named.is_empty()) {
+        (true, true) => return Err(Error::Input("the plan replays recordings; name some after it".to_owned())),
+        (false, false) => return Err(Error::Input("the plan simulates; take the recordings out".to_owned())),
+        _ => {}
+    }
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            files.extend(in_folder(path)?);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let fail = |error| Error::Input(format!("cannot read the folder {}: {error}", folder.display()));
+    let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<Result<Vec<PathBuf>, _>>().map_err(fail)?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
+    paths.sort();
+    match paths.is_empty() {
+        true => Err(Error::Input(format!("there is no recording in {}; name another folder", folder.display()))),
+        false => Ok(paths),
+    }
+}
+
+/// Says what there would be to do.
+fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error> {
+    let folder = into.map(|into| Folder::found(into, plan)).transpose()?.flatten();
+    let summary = local::look(plan, files, folder.as_ref())?;
+    let of = if plan.takes_recordings() { format!(" on {} recordings", summary.recordings) } else { String::new() };
+    let line = format!("{}: {} tasks{of}, {} of them done", plan.title(), summary.tasks, summary.kept);
+    freehold_measure::output::print(format!("{}\n", printable(&line)).as_bytes())?;
+    conclude(&summary)
+}
+
+/// Names what could not be done.
+fn conclude(summary: &Summary) -> Result<(), Error> {
+    for repeated in &summary.repeated {
+        eprintln!("freehold: {} is another of these recordings again, and was passed over", printable(repeated));
+    }
+    for failure in &summary.failures {
+        eprintln!("freehold: {}: {}", printable(&failure.of), printable(&failure.why));
+    }
+    match summary.failures.len() {
+        0 => Ok(()),
+        failures => Err(Error::Left { failures }),
+    }
+}

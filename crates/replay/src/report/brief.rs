@@ -1,0 +1,124 @@
+//! Recordings in a line: one by one, or what they have in common if they are many.
+
+use std::collections::HashMap;
+
+use freehold_measure::number::{self, change};
+use freehold_measure::origin::version_in;
+use freehold_trace::recording::RecordingFacts;
+
+use super::model::FidelityRow;
+
+/// Recordings that are told one by one; of more it is told what they have in common.
+pub const LISTED_MAX: usize = 12;
+
+/// What was recorded; `short` is what a recording is called.
+pub fn recordings(all: &[RecordingFacts], short: impl Fn(&RecordingFacts) -> String) -> String {
+    if all.len() > LISTED_MAX {
+        return together(all);
+    }
+    let one = |facts: &RecordingFacts| {
+        format!("{}: Linux {}, {}", short(facts), version_in(&facts.kernel_release), extent(facts))
+    };
+    all.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn together(all: &[RecordingFacts]) -> String {
+    let mut kernels: Vec<&str> = all.iter().map(|facts| version_in(&facts.kernel_release)).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    let kernels = match kernels.len() {
+        0..=LISTED_MAX => format!("Linux {}", kernels.join(", ")),
+        several => format!("{several} releases of Linux"),
+    };
+    let cpus = all.iter().map(|facts| facts.cpus);
+    let (least, most) = (cpus.clone().min().unwrap_or(0), cpus.max().unwrap_or(0));
+    let cpus = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let seconds: f64 = all.iter().map(|facts| facts.duration_seconds).sum();
+    format!("{} recordings: {kernels}, {cpus} CPUs, {seconds:.1} s in all", number::count(all.len() as u64))
+}
+
+/// How many CPUs were recorded, and how long.
+pub fn extent(facts: &RecordingFacts) -> String {
+    let spread =
+        if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
+    format!("{} CPUs{spread}, {:.1} s", facts.cpus, facts.duration_seconds)
+}
+
+/// How many checks are within their bounds, by these rows of each recording's file.
+pub fn checks<'r>(
+    all: &[RecordingFacts],
+    rows: impl Iterator<Item = (&'r str, &'r FidelityRow)>,
+    short: impl Fn(&RecordingFacts) -> String,
+) -> String {
+    let mut of_file: HashMap<&str, Vec<&FidelityRow>> = HashMap::new();
+    for (file, row) in rows.filter(|(_, row)| row.within.is_some()) {
+        of_file.entry(file).or_default().push(row);
+    }
+    let of = |facts: &RecordingFacts| Checks::of(of_file.get(facts.file.as_str()).map_or(&[], Vec::as_slice));
+    let each: Vec<Checks<'_>> = all.iter().map(of).collect();
+    if all.len() <= LISTED_MAX {
+        let told = all.iter().zip(&each).map(|(facts, checks)| format!("{} {}", short(facts), checks.told()));
+        return told.collect::<Vec<_>>().join("; ");
+    }
+    let whole = each.iter().filter(|checks| checks.within == checks.all).count();
+    let within: usize = each.iter().map(|checks| checks.within).sum();
+    let checks: usize = each.iter().map(|checks| checks.all).sum();
+    format!("{within} of {checks}, and all of them on {whole} of {} recordings", all.len())
+}
+
+/// The checks of one recording that have bounds.
+struct Checks<'r> {
+    within: usize,
+    all: usize,
+    worst: Option<&'r FidelityRow>,
+}
+
+impl<'r> Checks<'r> {
+    fn of(rows: &[&'r FidelityRow]) -> Checks<'r> {
+        let off: Vec<&'r FidelityRow> = rows.iter().copied().filter(|row| row.within == Some(false)).collect();
+        let worst = off.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b)));
+        Checks { within: rows.len() - off.len(), all: rows.len(), worst }
+    }
+
+    fn told(&self) -> String {
+        let worst = self.worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), error_of(row)));
+        format!("{} of {}{}", self.within, self.all, worst.unwrap_or_default())
+    }
+}
+
+/// How far a row is off, in words.
+fn error_of(row: &FidelityRow) -> String {
+    row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
+}
+
+fn size(row: &FidelityRow) -> f64 {
+    row.relative_error.map_or(f64::INFINITY, f64::abs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(number: u16) -> RecordingFacts {
+        RecordingFacts {
+            file: format!("{number}.parquet"),
+            kernel_release: "6.12.1-host".to_owned(),
+            cpus: 2 + number % 2,
+            replay_cpus: 2 + number % 2,
+            duration_seconds: 1.5,
+            rows: 7,
+        }
+    }
+
+    #[test]
+    fn few_are_told_one_by_one_and_many_together() {
+        let name = |facts: &RecordingFacts| facts.file.clone();
+        let all: Vec<RecordingFacts> = (0..20).map(facts).collect();
+        assert_eq!(recordings(&all[..1], name), "0.parquet: Linux 6.12.1, 2 CPUs, 1.5 s");
+        assert_eq!(recordings(&all, name), "20 recordings: Linux 6.12.1, 2 to 3 CPUs, 30.0 s in all");
+        let rows = [1.0, 2.0].map(|replayed| FidelityRow::new("free_pages", 1.0, replayed, Some(0.1)));
+        let told = |all: &[RecordingFacts]| checks(all, rows.iter().map(|row| ("0.parquet", row)), name);
+        assert_eq!(told(&all[..1]), "0.parquet 1 of 2, worst free pages +100.0 %");
+        assert_eq!(told(&all), "1 of 2, and all of them on 19 of 20 recordings");
+    }
+}

@@ -1,0 +1,50 @@
+//! What contents are called: SHA-256, in hexadecimal digits, the same that `sha256sum` prints.
+
+use std::fmt::Write;
+use std::io::{self, Read};
+
+use sha2::{Digest, Sha256};
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 1 << 16;
+
+/// The digest of some bytes.
+pub fn of(bytes: impl AsRef<[u8]>) -> String {
+    digits(&Sha256::digest(bytes))
+}
+
+/// The digest of all that is still to be read.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_reader(mut reader: impl Read) -> io::Result<String> {
+    let (mut sum, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
+    loop {
+        match reader.read(&mut chunk) {
+            Ok(0) => return Ok(digits(&sum.finalize())),
+            Ok(read) => sum.update(&chunk[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes what is written to it");
+        digits
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the standard: the digest of `abc`.
+    #[test]
+    fn a_digest_is_the_published_one() {
+        let published = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(of("abc"), published);
+        assert_eq!(of_reader("abc".as_bytes()).unwrap(), published);
+    }
+}

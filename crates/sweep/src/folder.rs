@@ -1,0 +1,187 @@
+//! The dataset in a folder: the plan, and a part for each task that is done.
+//!
+//! A part is written under another name in `_making`, made durable, and renamed to its place; so it is whole or not
+//! there. No lock: a part has the same bytes whoever makes it, so two sweeps into one folder do each other no harm, and
+//! share the work, since each looks whether a part is there right before it makes it. Names that begin with `_` are
+//! none of the dataset's: readers pass over them.
+
+use std::fs::{self, DirEntry, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use freehold_measure::output::{OutputError, write_atomically};
+
+use crate::error::Error;
+use crate::part::{self, Header};
+use crate::plan::Plan;
+use crate::subject::Identity;
+use crate::task::Task;
+
+/// The plan, and what made the results.
+const MANIFEST: &str = "_plan.json";
+/// Where parts are before they have their places.
+const MAKING: &str = "_making";
+/// The end of a part's name.
+const ENDING: &str = "parquet";
+
+/// A folder with the results of one plan.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// Whether there is a part for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum There {
+    /// It is done.
+    Whole,
+    /// It is to be done: there is none, or one that was cut or damaged.
+    No,
+}
+
+impl Folder {
+    /// The folder for results of this plan: made if there is none, and else the one that holds them already.
+    ///
+    /// # Errors
+    /// When it cannot be made, or holds something else.
+    pub fn of(path: &Path, plan: &Plan) -> Result<Folder, Error> {
+        if let Some(folder) = Folder::found(path, plan)? {
+            return Ok(folder);
+        }
+        let folder = Folder { path: path.to_path_buf() };
+        fs::create_dir_all(path).map_err(|source| folder.on_write(path, source))?;
+        write_atomically(&path.join(MANIFEST), plan.manifest().as_bytes())?;
+        Ok(folder)
+    }
+
+    /// The folder for results of this plan, if it holds them already. Changes nothing.
+    ///
+    /// # Errors
+    /// When it holds something else.
+    pub fn found(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
+        let folder = Folder { path: path.to_path_buf() };
+        let manifest = path.join(MANIFEST);
+        match fs::read_to_string(&manifest) {
+            Ok(there) => folder.expect(plan, &there).map(|()| Some(folder)),
+            Err(error) if error.kind() == ErrorKind::NotFound => folder.expect_empty().map(|()| None),
+            Err(source) => Err(Error::Read { path: manifest, source }),
+        }
+    }
+
+    /// A folder with results, and the plan that they are of.
+    ///
+    /// # Errors
+    /// When it has none, or another version of this program made them.
+    pub fn open(path: &Path) -> Result<(Folder, Plan), Error> {
+        let manifest = path.join(MANIFEST);
+        let text = fs::read_to_string(&manifest).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => {
+                let sentence = "holds no results of a sweep; name the folder that was given to --into";
+                Error::Folder(format!("{} {sentence}", path.display()))
+            }
+            _ => Error::Read { path: manifest, source },
+        })?;
+        Ok((Folder { path: path.to_path_buf() }, Plan::from_manifest(&text)?))
+    }
+
+    fn expect(&self, plan: &Plan, manifest: &str) -> Result<(), Error> {
+        plan.difference(manifest).map_or(Ok(()), |difference| {
+            Err(Error::Folder(format!("{} {difference}; name another folder with --into", self.path.display())))
+        })
+    }
+
+    /// Results do not go among files that are something else.
+    fn expect_empty(&self) -> Result<(), Error> {
+        let is_strange = |entry: io::Result<DirEntry>| entry.is_ok_and(|entry| entry.file_name() != MAKING);
+        match fs::read_dir(&self.path).map(|mut entries| entries.any(is_strange)) {
+            Ok(true) => Err(Error::Folder(format!(
+                "{} holds something else than the results of a sweep; name another folder with --into",
+                self.path.display()
+            ))),
+            Ok(false) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(self.on_write(&self.path, source)),
+        }
+    }
+
+    fn on_write(&self, path: &Path, source: io::Error) -> Error {
+        OutputError::Write { path: path.to_path_buf(), source }.into()
+    }
+
+    /// Whether a task is done.
+    ///
+    /// # Errors
+    /// When its part is another task's: somebody moved it there.
+    pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<There, Error> {
+        let path = self.path.join(task.path());
+        let Ok(bytes) = fs::read(&path) else { return Ok(There::No) };
+        match part::header(bytes.into()) {
+            Err(_) => Ok(There::No),
+            Ok(there) if there == Header::of(plan, task, recording) => Ok(There::Whole),
+            Ok(_) => Err(Error::Folder(format!(
+                "{} is the part of another task; remove it, or name another folder with --into",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Puts a part into its place.
+    ///
+    /// # Errors
+    /// When it cannot be written; then nothing stands in its place.
+    pub fn put(&self, task: &Task, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path.join(task.path());
+        let put = || -> io::Result<()> {
+            fs::create_dir_all(path.parent().expect("a part lies in a folder"))?;
+            let making = self.path.join(MAKING);
+            fs::create_dir_all(&making)?;
+            let mut builder = tempfile::Builder::new();
+            let mut file =
+                builder.prefix(&task.number).permissions(Permissions::from_mode(0o666)).tempfile_in(making)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map(|_| ()).map_err(|error| error.error)
+        };
+        // Another sweep that was done may have taken the half-made file away.
+        let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { put() } else { Err(error) };
+        put().or_else(again).map_err(|source| self.on_write(&path, source))
+    }
+
+    /// The bytes of all parts, in the order of their names.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn parts(&self) -> Result<impl Iterator<Item = Result<(PathBuf, Bytes), Error>> + use<>, Error> {
+        let mut paths = Vec::new();
+        collect(&self.path, &mut paths)?;
+        paths.sort();
+        Ok(paths.into_iter().map(|path| match fs::read(&path) {
+            Ok(bytes) => Ok((path, bytes.into())),
+            Err(source) => Err(Error::Read { path, source }),
+        }))
+    }
+
+    /// Removes what a sweep that was ended left half made, when all is done.
+    pub fn conclude(&self) {
+        // Another sweep that is making one of these makes it again.
+        let _ = fs::remove_dir_all(self.path.join(MAKING));
+    }
+}
+
+/// All parts below a folder.
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
+    let fail = |source| Error::Read { path: folder.to_path_buf(), source };
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let path = entry.path();
+        let is_ours = !entry.file_name().to_string_lossy().starts_with('_');
+        if is_ours && path.is_dir() {
+            collect(&path, paths)?;
+        } else if is_ours && path.extension().is_some_and(|ending| ending == ENDING) {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}

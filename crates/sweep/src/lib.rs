@@ -1,0 +1,47 @@
+//! Sweeps: many replays or simulations, each a task that knows nothing of the others, and what they say together.
+//!
+//! ```text
+//! plan       what is swept: recordings or simulated hosts, policies, settings, CPUs, seeds       (TOML)
+//! subject    a recording, known by its contents
+//! task       one combination, with a number that its contents give
+//! worker     does a task: from the plan and the recording's bytes to the bytes of one part
+//! part       what a task brought: one small Parquet file of a partitioned dataset
+//! folder     the dataset on a disk: what is there is not done again
+//! local      all tasks on this machine
+//! report     what the dataset says, by the one model of a report
+//! ```
+//!
+//! A task's part has the same bytes whoever makes it, when and where. So it does not matter in which order tasks are
+//! done, how many do them at a time, who dies in the middle, or whether two do the same one. Whoever spreads tasks over
+//! machines needs three calls: [`Plan::tasks`] of a [`Subject`]'s identity, [`Worker::run`], and [`Report::of_parts`].
+
+mod digest;
+mod error;
+pub mod folder;
+pub mod local;
+mod outcome;
+pub mod part;
+mod partition;
+mod plan;
+mod replaying;
+pub mod report;
+mod simulating;
+mod subject;
+mod task;
+mod worker;
+
+pub use error::{Error, TaskError};
+pub use plan::Plan;
+pub use report::Report;
+pub use subject::{Identity, Subject};
+pub use task::Task;
+pub use worker::Worker;
+
+/// A recording, or a task, that could not be done; the rest was.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Failure {
+    /// The recording's file as it was named, or the task.
+    pub of: String,
+    /// Why, in a sentence.
+    pub why: String,
+}

@@ -1,0 +1,335 @@
+//! All tasks on this machine, on as many cores as it has.
+//!
+//! Each thread opens a recording and does its tasks; when no recording is left to be opened, it helps with another's.
+//! So a recording is read once, and as many are in memory as there are threads. What fails is noted, and the rest goes
+//! on; only a folder that takes no more results ends the sweep.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use freehold_measure::parallel;
+use freehold_measure::progress::Progress;
+use freehold_sim::meter;
+use freehold_sim::sweep::{self, Job};
+
+use crate::Failure;
+use crate::error::{Error, TaskError};
+use crate::folder::{Folder, There};
+use crate::plan::{Plan, SimulatedPoint, Study};
+use crate::subject::{Identity, Subject};
+use crate::task::Task;
+use crate::worker::Worker;
+
+/// What a sweep came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Recordings that could be read.
+    pub recordings: usize,
+    /// Tasks of these.
+    pub tasks: usize,
+    /// Tasks that were done before.
+    pub kept: usize,
+    /// Tasks that were done now.
+    pub done: usize,
+    /// What could not be done, by name.
+    pub failures: Vec<Failure>,
+    /// Recordings that are another one again.
+    pub repeated: Vec<String>,
+}
+
+/// Does all tasks of a plan on these recordings that are not done yet, so many at a time.
+///
+/// # Errors
+/// When a result cannot be written, or there is too little memory for the simulations.
+pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Result<Summary, Error> {
+    expect_room(plan)?;
+    let files = largest_first(files);
+    let subjects = if plan.takes_recordings() { files.len() } else { 1 };
+    let progress = Progress::counting(plan.title(), (subjects * plan.tasks_max()) as u64, "tasks");
+    let queue = Queue { plan, folder, files, progress, state: Mutex::default(), changed: Condvar::new() };
+    if !plan.takes_recordings() {
+        queue.open_simulations()?;
+    }
+    parallel::run_all(jobs.max(1), |_| queue.work())?;
+    if !queue.state().summary.is_short() {
+        folder.conclude();
+    }
+    Ok(queue.into_summary())
+}
+
+/// What there would be to do, of which so much is done in the folder; nothing is done or written.
+///
+/// # Errors
+/// When the folder holds parts of other tasks.
+pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<Summary, Error> {
+    let mut summary = Summary::default();
+    if !plan.takes_recordings() {
+        summary.add(plan, None, folder)?;
+        return Ok(summary);
+    }
+    let mut seen = HashMap::new();
+    for file in files {
+        match Subject::open(file) {
+            Ok(subject) => match seen.insert(subject.identity.sha256.clone(), ()) {
+                None => summary.add(plan, Some(&subject.identity), folder)?,
+                Some(()) => summary.repeated.push(file.display().to_string()),
+            },
+            Err(error) => summary.failures.push(failure(file, &error)),
+        }
+    }
+    Ok(summary)
+}
+
+impl Summary {
+    /// Whether not all was done.
+    pub fn is_short(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    fn add(&mut self, plan: &Plan, identity: Option<&Identity>, folder: Option<&Folder>) -> Result<(), Error> {
+        let tasks = plan.tasks(identity);
+        self.recordings += usize::from(identity.is_some());
+        self.tasks += tasks.len();
+        for task in &tasks {
+            let there = folder.map_or(Ok(There::No), |folder| folder.has(plan, task, identity))?;
+            self.kept += usize::from(there == There::Whole);
+        }
+        Ok(())
+    }
+}
+
+fn failure(file: &Path, error: &TaskError) -> Failure {
+    Failure { of: file.display().to_string(), why: error.to_string() }
+}
+
+/// Whether as many simulations as are done at a time fit into memory.
+fn expect_room(plan: &Plan) -> Result<(), Error> {
+    let Study::Simulations(simulations) = &plan.study else { return Ok(()) };
+    let need = |point: &SimulatedPoint| {
+        let job = Job { point: 0, cpus: point.cpus, policy: 0, seed: 1 };
+        sweep::need(&point.plan, job)
+    };
+    // Each seed and policy takes as much as the first.
+    let at_once = parallel::at_once();
+    let needs = simulations.points.iter().flat_map(|point| vec![need(point); at_once]).collect();
+    meter::expect_room(needs).map_err(Error::Room)
+}
+
+/// Large recordings are begun early, so that none is left for the end.
+fn largest_first(files: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = files.to_vec();
+    files.sort_by_cached_key(|file| (u64::MAX - fs::metadata(file).map_or(0, |there| there.len()), file.clone()));
+    files
+}
+
+/// A recording that is open, and which of its tasks are taken.
+struct Open {
+    of: String,
+    identity: Option<Identity>,
+    worker: Worker,
+    tasks: Vec<Task>,
+    taken: AtomicUsize,
+}
+
+impl Open {
+    fn take(&self) -> Option<&Task> {
+        self.tasks.get(self.taken.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn has_left(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) < self.tasks.len()
+    }
+}
+
+/// What is to be done, and what has been.
+struct Queue<'q> {
+    plan: &'q Plan,
+    folder: &'q Folder,
+    files: Vec<PathBuf>,
+    progress: Progress,
+    state: Mutex<State>,
+    /// A recording was opened, or could not be, or all is over.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The next recording to be opened.
+    next: usize,
+    /// How many are being opened.
+    opening: usize,
+    /// Those that have tasks left.
+    open: Vec<Arc<Open>>,
+    /// Whether something ended the sweep.
+    is_over: bool,
+    /// Recordings by their contents.
+    seen: HashMap<String, PathBuf>,
+    summary: Summary,
+}
+
+/// What a thread does next.
+enum Next {
+    Help(Arc<Open>),
+    Open(usize),
+    Nothing,
+}
+
+impl Queue<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn into_summary(self) -> Summary {
+        let mut summary = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).summary;
+        summary.failures.sort_by(|a, b| (&a.of, &a.why).cmp(&(&b.of, &b.why)));
+        summary.failures.dedup();
+        summary.repeated.sort();
+        summary
+    }
+
+    /// One thread's work.
+    fn work(&self) -> Result<(), Error> {
+        self.work_until_done().inspect_err(|_| {
+            self.state().is_over = true;
+            self.changed.notify_all();
+        })
+    }
+
+    fn work_until_done(&self) -> Result<(), Error> {
+        loop {
+            // What was open before is closed by now: a thread has one recording in memory.
+            let open = match self.next() {
+                Next::Help(open) => open,
+                Next::Nothing => return Ok(()),
+                Next::Open(number) => match self.open(number)? {
+                    Some(open) => open,
+                    None => continue,
+                },
+            };
+            while let Some(task) = open.take() {
+                self.finish(&open, task)?;
+            }
+        }
+    }
+
+    /// A recording to open, else one to help with, once those that are being opened are.
+    fn next(&self) -> Next {
+        let mut state = self.state();
+        loop {
+            state.open.retain(|open| open.has_left());
+            if state.is_over {
+                return Next::Nothing;
+            }
+            if state.next < self.files.len() && self.plan.takes_recordings() {
+                state.next += 1;
+                state.opening += 1;
+                return Next::Open(state.next - 1);
+            }
+            if let Some(open) = state.open.first() {
+                return Next::Help(Arc::clone(open));
+            }
+            if state.opening == 0 {
+                return Next::Nothing;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn open(&self, number: usize) -> Result<Option<Arc<Open>>, Error> {
+        let opened = self.try_open(&self.files[number]);
+        let mut state = self.state();
+        state.opening -= 1;
+        self.changed.notify_all();
+        let open = opened?.map(Arc::new);
+        state.open.extend(open.clone());
+        Ok(open)
+    }
+
+    /// Opens a recording; nothing if it cannot be, or has nothing left to do.
+    fn try_open(&self, file: &Path) -> Result<Option<Open>, Error> {
+        let all = self.plan.tasks_max() as u64;
+        let fail = |error: &TaskError| {
+            self.state().summary.failures.push(failure(file, error));
+            self.progress.advance(all);
+        };
+        let subject = match Subject::open(file) {
+            Ok(subject) => subject,
+            Err(error) => {
+                fail(&error);
+                return Ok(None);
+            }
+        };
+        if self.state().seen.insert(subject.identity.sha256.clone(), file.to_path_buf()).is_some() {
+            self.state().summary.repeated.push(file.display().to_string());
+            self.progress.advance(all);
+            return Ok(None);
+        }
+        let identity = subject.identity.clone();
+        let tasks = self.left(Some(&identity))?;
+        self.progress.advance(all - tasks.len() as u64);
+        if tasks.is_empty() {
+            return Ok(None);
+        }
+        match Worker::new(self.plan, Some(subject)) {
+            Ok(worker) => {
+                let of = file.display().to_string();
+                Ok(Some(Open { of, identity: Some(identity), worker, tasks, taken: AtomicUsize::new(0) }))
+            }
+            Err(error) => {
+                self.state().summary.failures.push(failure(file, &error));
+                self.progress.advance(tasks.len() as u64);
+                Ok(None)
+            }
+        }
+    }
+
+    fn open_simulations(&self) -> Result<(), Error> {
+        let tasks = self.left(None)?;
+        self.progress.advance((self.plan.tasks_max() - tasks.len()) as u64);
+        let worker = Worker::new(self.plan, None).map_err(|error| Error::Input(error.to_string()))?;
+        let of = self.plan.title().to_owned();
+        let open = Open { of, identity: None, worker, tasks, taken: AtomicUsize::new(0) };
+        self.state().open.push(Arc::new(open));
+        Ok(())
+    }
+
+    /// The tasks of a recording that are not done yet.
+    fn left(&self, identity: Option<&Identity>) -> Result<Vec<Task>, Error> {
+        let tasks = self.plan.tasks(identity);
+        let all = tasks.len();
+        let mut left = Vec::with_capacity(all);
+        for task in tasks {
+            if self.folder.has(self.plan, &task, identity)? == There::No {
+                left.push(task);
+            }
+        }
+        let summary = &mut self.state().summary;
+        summary.recordings += usize::from(identity.is_some());
+        summary.tasks += all;
+        summary.kept += all - left.len();
+        Ok(left)
+    }
+
+    /// Does a task, unless another sweep has done it meanwhile.
+    fn finish(&self, open: &Open, task: &Task) -> Result<(), Error> {
+        let there = self.folder.has(self.plan, task, open.identity.as_ref())?;
+        let outcome = if there == There::Whole { None } else { Some(open.worker.run(self.plan, task)) };
+        if let Some(Ok(bytes)) = &outcome {
+            self.folder.put(task, bytes)?;
+        }
+        let mut state = self.state();
+        match outcome {
+            None => state.summary.kept += 1,
+            Some(Ok(_)) => state.summary.done += 1,
+            Some(Err(error)) => {
+                state.summary.failures.push(Failure { of: open.of.clone(), why: error.to_string() });
+            }
+        }
+        drop(state);
+        self.progress.advance(1);
+        Ok(())
+    }
+}

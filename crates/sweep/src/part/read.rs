@@ -1,0 +1,77 @@
+//! From bytes to rows, believing nothing: a part may be cut, damaged, or something else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row as Record};
+
+use super::{Header, KEY, Row};
+
+/// What a part is, by its metadata alone. Cost: some microseconds.
+///
+/// # Errors
+/// Why it is no part, as words that follow its name.
+pub fn header(bytes: Bytes) -> Result<Header, String> {
+    guarded(|| header_of(&open(bytes)?))
+}
+
+/// What a part is, and its rows in the order in which they were written.
+///
+/// # Errors
+/// Why it is no part, as words that follow its name.
+pub fn read(bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
+    guarded(|| {
+        let file = open(bytes)?;
+        let header = header_of(&file)?;
+        let records = file.get_row_iter(None).map_err(damaged)?;
+        let rows: ParquetResult<Vec<Row>> = records.map(|record| row(&record?)).collect();
+        Ok((header, rows.map_err(damaged)?))
+    })
+}
+
+/// The Parquet crate may panic on a file that is damaged.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("is damaged".to_owned()))
+}
+
+fn damaged(error: ParquetError) -> String {
+    format!("is damaged ({error})")
+}
+
+fn open(bytes: Bytes) -> Result<SerializedFileReader<Bytes>, String> {
+    SerializedFileReader::new(bytes).map_err(damaged)
+}
+
+fn header_of(file: &SerializedFileReader<Bytes>) -> Result<Header, String> {
+    let metadata = file.metadata().file_metadata().key_value_metadata();
+    let pair = metadata.into_iter().flatten().find(|pair| pair.key == KEY);
+    let text = pair.and_then(|pair| pair.value.as_deref()).ok_or("is no part of a sweep")?;
+    serde_json::from_str(text).map_err(|error| format!("is damaged ({error})"))
+}
+
+fn row(record: &Record) -> ParquetResult<Row> {
+    let fields: Vec<&Field> = record.get_column_iter().map(|(_, field)| field).collect();
+    match fields.as_slice() {
+        [
+            Field::Str(_),
+            Field::Str(section),
+            Field::UInt(at),
+            Field::Str(measure),
+            Field::Str(unit),
+            count @ (Field::ULong(_) | Field::Null),
+            value @ (Field::Double(_) | Field::Null),
+            text @ (Field::Str(_) | Field::Null),
+        ] => Ok(Row {
+            section: section.clone(),
+            at: *at,
+            measure: measure.clone(),
+            unit: unit.clone(),
+            count: if let Field::ULong(count) = count { Some(*count) } else { None },
+            value: if let Field::Double(value) = value { Some(*value) } else { None },
+            text: if let Field::Str(text) = text { Some(text.clone()) } else { None },
+        }),
+        _ => Err(ParquetError::General("its columns are others".to_owned())),
+    }
+}

@@ -1,0 +1,130 @@
+//! The axes of a plan: each key, and the values that it has, one after the other.
+
+use std::num::NonZeroU16;
+
+use freehold_replay::Setting;
+use freehold_sim::CPUS_MAX;
+use freehold_sim::plan::error::PlanError;
+use freehold_sim::plan::source::{Source, Value};
+
+use super::RECORDED;
+
+/// The table of axes.
+pub const AXES: &str = "axes";
+/// Settings of the recorded kernel.
+pub const SETTING: &str = "setting";
+/// Numbers of CPUs.
+pub const CPUS: &str = "cpus";
+/// Seeds: how many.
+pub const SEED: &str = "seed";
+/// Hosts of a fleet: how many.
+pub const HOST: &str = "host";
+
+/// One axis.
+#[derive(Debug)]
+pub struct Axis<'s, 't> {
+    source: &'s Source<'t>,
+    /// Its key.
+    pub key: String,
+    place: std::ops::Range<usize>,
+    value: Value<'t>,
+}
+
+/// All axes, in the order of their keys.
+pub fn of<'s, 't>(source: &'s Source<'t>) -> Result<Vec<Axis<'s, 't>>, PlanError> {
+    let Some((key, axes)) = source.table().get_key_value(AXES) else { return Ok(Vec::new()) };
+    let Some(axes) = axes.get_ref().as_table() else {
+        return Err(source.unfit_at(key.span(), AXES, "is no table; write it as [axes], and a line for each axis"));
+    };
+    let axis = |(key, value): (&toml::Spanned<_>, &Value<'t>)| Axis {
+        source,
+        key: ToString::to_string(key.get_ref()),
+        place: key.span(),
+        value: value.clone(),
+    };
+    Ok(axes.iter().map(axis).collect())
+}
+
+impl Axis<'_, '_> {
+    /// A complaint about it, in a sentence that follows its key.
+    pub fn unfit(&self, sentence: impl Into<String>) -> PlanError {
+        self.source.unfit_at(self.place.clone(), &self.path(), sentence)
+    }
+
+    fn path(&self) -> String {
+        format!("{AXES}.{}", self.key)
+    }
+
+    /// How many there are of something, numbered from 1.
+    pub fn count(&self, most: u32) -> Result<u32, PlanError> {
+        let sentence = || format!("is how many there are; give a number from 1 to {most}");
+        let count = self.value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
+        count.filter(|count| (1..=most).contains(count)).ok_or_else(|| self.unfit(sentence()))
+    }
+
+    /// Its values as they are written, each once.
+    pub fn values(&self) -> Result<Vec<String>, PlanError> {
+        if self.value.get_ref().is_table() {
+            return Err(
+                self.unfit("is a table; write the whole path of a key in quotes, as in \"machine.age\" = [0, 60]")
+            );
+        }
+        let values: Vec<toml::Value> = self.source.read(&self.path(), self.value.clone(), &[])?;
+        let values = values.iter().map(|value| match value {
+            toml::Value::String(text) => Ok(text.clone()),
+            toml::Value::Array(_) | toml::Value::Table(_) => {
+                Err(self.unfit("takes numbers and words, no lists of them"))
+            }
+            other => Ok(other.to_string()),
+        });
+        let values: Vec<String> = values.collect::<Result<_, _>>()?;
+        if values.is_empty() {
+            return Err(self.unfit("is empty; give its values, one after the other, or take it out"));
+        }
+        match (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
+            Some(at) => Err(self.unfit(format!("holds {} twice; give each value once", values[at]))),
+            None => Ok(values),
+        }
+    }
+
+    /// Settings of the recorded kernel: several at a point are separated by commas.
+    pub fn settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
+        let settings = |value: &String| match value.as_str() {
+            RECORDED => Ok(Vec::new()),
+            several => self.settings_of(several),
+        };
+        self.values()?.iter().map(settings).collect()
+    }
+
+    fn settings_of(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
+        let settings = text.split(',').map(|one| {
+            one.trim().parse().map_err(|sentence: String| self.unfit(format!("holds `{}`: {sentence}", one.trim())))
+        });
+        let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
+        let is_twice = |at: usize| settings[..at].iter().any(|other| other.name() == settings[at].name());
+        match (1..settings.len()).any(is_twice) {
+            true => Err(self.unfit(format!("holds `{text}`, which sets something twice; set it once"))),
+            false => Ok(settings),
+        }
+    }
+
+    /// Numbers of CPUs.
+    pub fn cpus(&self) -> Result<Vec<NonZeroU16>, PlanError> {
+        self.values()?.iter().map(|value| self.cpus_of(value, "")).collect()
+    }
+
+    /// Numbers of CPUs, or those that were recorded.
+    pub fn cpus_or_recorded(&self) -> Result<Vec<Option<NonZeroU16>>, PlanError> {
+        let cpus = |value: &String| match value.as_str() {
+            RECORDED => Ok(None),
+            number => self.cpus_of(number, " or `recorded`").map(Some),
+        };
+        self.values()?.iter().map(cpus).collect()
+    }
+
+    fn cpus_of(&self, value: &str, or: &str) -> Result<NonZeroU16, PlanError> {
+        let cpus = value.parse().ok().filter(|cpus: &NonZeroU16| cpus.get() <= CPUS_MAX);
+        let sentence = || format!("holds {value}; give numbers of CPUs from 1 to {CPUS_MAX}{or}");
+        cpus.ok_or_else(|| self.unfit(sentence()))
+    }
+}

@@ -1,0 +1,265 @@
+//! From tables to a plan: what must be there, what may be, and what makes no sense.
+
+use std::path::Path;
+
+use freehold_registry::NamedPolicy;
+use freehold_sim::fleet::HOSTS_MAX;
+use freehold_sim::plan::builtin::BUILTINS;
+use freehold_sim::plan::error::{OpenError, PlanError};
+use freehold_sim::plan::source::Source;
+use freehold_sim::plan::{Changes, Plan as Simulated};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::axes::{self, AXES, Axis, CPUS, HOST, SEED, SETTING};
+use super::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, Study};
+use crate::error::Error;
+
+/// Most combinations that a plan may ask of a recording, or of a seed.
+const COMBINATIONS_MAX: usize = 100_000;
+/// Most seeds of a run.
+const SEEDS_MAX: u32 = 1000;
+/// The kinds of sweeps.
+const KINDS: [&str; 3] = ["replay", "sim", "fleet"];
+
+/// What stands at the top of a plan.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    title: String,
+    kind: String,
+    a: Option<String>,
+    b: Option<Vec<String>>,
+    exact: Option<bool>,
+    plan: Option<String>,
+    set: Option<Vec<String>>,
+}
+
+/// A plan that was read.
+pub struct Read {
+    pub title: String,
+    pub study: Study,
+    /// Name and text of the plan of the simulation.
+    pub simulated: Option<(String, String)>,
+    /// Everything that decides results, in one way.
+    pub meaning: Vec<u8>,
+}
+
+/// What decides results of replays.
+#[derive(Serialize)]
+struct MeaningOfReplays {
+    kind: &'static str,
+    a: String,
+    b: Vec<String>,
+    setting: Vec<String>,
+    cpus: Vec<String>,
+    exact: bool,
+}
+
+/// What decides results of simulations.
+#[derive(Serialize)]
+struct MeaningOfSimulations<'m> {
+    kind: &'m str,
+    text: &'m str,
+    policies: Vec<&'m str>,
+    set: &'m [String],
+    points: Vec<(u16, &'m [(String, String)])>,
+    seeds: u32,
+    hosts: Option<u32>,
+}
+
+/// Reads the whole plan; `simulated` has the plan of the simulation that it names.
+pub fn plan(
+    name: &str,
+    text: &str,
+    simulated: impl FnOnce(&str) -> Result<(String, String), Error>,
+) -> Result<Read, Error> {
+    let source = Source::parse(name, text)?;
+    let head = head(&source)?;
+    let axes = axes::of(&source)?;
+    match head.kind.as_str() {
+        "replay" => Ok(replays(&source, &head, &axes)?),
+        "sim" | "fleet" => {
+            let Some(named) = &head.plan else {
+                return Err(source
+                    .unfit("kind", format!("is `{}`, which needs `plan`, as in plan = \"webhost\"", head.kind))
+                    .into());
+            };
+            simulations(&source, &head, &axes, simulated(named)?)
+        }
+        other => {
+            let hint = freehold_registry::hint(other, KINDS.into_iter());
+            Err(source.unfit("kind", format!("cannot be `{other}`; {hint}")).into())
+        }
+    }
+}
+
+/// Name and text of a plan of the simulation: a built-in one, or a file in this folder.
+pub fn simulated(name: &str, folder: Option<&Path>) -> Result<(String, String), Error> {
+    if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
+        return Ok((name.to_owned(), builtin.text.to_owned()));
+    }
+    let Some(path) = folder.map(|folder| folder.join(name)).filter(|path| path.exists() || name.contains(['/', '.']))
+    else {
+        let hint = freehold_registry::hint(name, BUILTINS.iter().map(|builtin| builtin.name));
+        return Err(OpenError::Unknown { name: name.to_owned(), hint }.into());
+    };
+    let text = std::fs::read_to_string(&path).map_err(|source| OpenError::Unreadable { path, source })?;
+    Ok((name.to_owned(), text))
+}
+
+fn head(source: &Source<'_>) -> Result<Head, PlanError> {
+    let mut table = source.table().clone();
+    table.remove(AXES);
+    let head: Head = source.read("", Spanned::new(0..0, DeValue::Table(table)), &[AXES])?;
+    if head.title.trim().is_empty() {
+        return Err(source.unfit("title", "is empty; say what the plan is for"));
+    }
+    Ok(head)
+}
+
+/// Refuses an axis that this kind does not have.
+fn expect_axes(axes: &[Axis<'_, '_>], known: &[&str]) -> Result<(), PlanError> {
+    let unknown = axes.iter().find(|axis| !known.contains(&axis.key.as_str()));
+    unknown.map_or(Ok(()), |axis| {
+        let hint = freehold_registry::hint(&axis.key, known.iter().copied());
+        Err(axis.unfit(format!("is no axis that is known here; {hint}")))
+    })
+}
+
+fn axis<'x, 's, 't>(axes: &'x [Axis<'s, 't>], key: &str) -> Option<&'x Axis<'s, 't>> {
+    axes.iter().find(|axis| axis.key == key)
+}
+
+fn policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
+    freehold_registry::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
+}
+
+fn replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<Read, PlanError> {
+    let strange = [("plan", head.plan.is_some()), ("set", head.set.is_some())];
+    if let Some((key, _)) = strange.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(source.unfit(key, "says what is simulated, but this plan replays recordings; take it out"));
+    }
+    expect_axes(axes, &[SETTING, CPUS])?;
+    let a = head.a.as_deref().filter(|name| *name != RECORDED).map(|name| policy(source, "a", name)).transpose()?;
+    let b = head.b.iter().flatten().map(|name| policy(source, "b", name)).collect::<Result<Vec<_>, _>>()?;
+    if (1..b.len()).any(|at| b[..at].iter().any(|other| other.name == b[at].name)) {
+        return Err(source.unfit("b", "names a policy twice; name each once"));
+    }
+    if let Some(a) = a.as_ref().filter(|a| b.iter().any(|b| b.name == a.name)) {
+        return Err(source.unfit("b", format!("names {}, which is policy A; name another", a.name)));
+    }
+    let settings = axis(axes, SETTING).map_or_else(|| Ok(vec![Vec::new()]), Axis::settings)?;
+    let cpus = axis(axes, CPUS).map_or_else(|| Ok(vec![None]), Axis::cpus_or_recorded)?;
+    if b.is_empty() && (settings.len() < 2 || !settings.contains(&Vec::new())) {
+        let sentence = "names no policy, so other settings are held against the recorded ones; give a policy, or \
+                        setting = [\"recorded\", ...] below [axes]";
+        return Err(source.unfit("b", sentence));
+    }
+    let replays = Replays { a, b, settings, cpus, exact: head.exact.unwrap_or(false) };
+    expect_few(source, replays.settings.len() * replays.cpus.len() * (1 + replays.b.len()))?;
+    let meaning = MeaningOfReplays {
+        kind: "replay",
+        a: replays.a_label().to_owned(),
+        b: sorted(replays.b.iter().map(|policy| policy.name.clone())),
+        setting: sorted(replays.settings.iter().map(|settings| super::setting_label(settings))),
+        cpus: sorted(replays.cpus.iter().map(|cpus| super::cpus_label(*cpus))),
+        exact: replays.exact,
+    };
+    let meaning = in_one_way(&meaning);
+    Ok(Read { title: head.title.clone(), study: Study::Replays(replays), simulated: None, meaning })
+}
+
+fn expect_few(source: &Source<'_>, combinations: usize) -> Result<(), PlanError> {
+    match combinations > COMBINATIONS_MAX {
+        true => Err(source.unfit(AXES, format!("make {combinations} combinations; make at most {COMBINATIONS_MAX}"))),
+        false => Ok(()),
+    }
+}
+
+fn simulations(
+    source: &Source<'_>,
+    head: &Head,
+    axes: &[Axis<'_, '_>],
+    (name, text): (String, String),
+) -> Result<Read, Error> {
+    if head.exact.is_some() {
+        return Err(source.unfit("exact", "is for replays; take it out").into());
+    }
+    let (keys, named): (Vec<&Axis<'_, '_>>, Vec<&Axis<'_, '_>>) = axes.iter().partition(|axis| axis.key.contains('.'));
+    let is_fleet = head.kind == "fleet";
+    let known: &[&str] = if is_fleet { &[SEED, HOST, CPUS] } else { &[SEED, CPUS] };
+    for axis in named {
+        // Also one whose path was not written in quotes.
+        if !known.contains(&axis.key.as_str()) {
+            axis.values()?;
+            expect_axes(axes, known)?;
+        }
+    }
+    let set = head.set.as_deref().unwrap_or(&[]);
+    let open = |cpus: Vec<u16>, values: &[(String, String)]| {
+        let set = set.iter().cloned().chain(values.iter().map(|(key, value)| format!("{key}={value}")));
+        let (a, b) = (head.a.clone(), head.b.clone().unwrap_or_default());
+        Simulated::parse(&name, &text, &Changes { set: set.collect(), cpus, a, b, ..Changes::default() })
+    };
+    let whole = points(&keys)?;
+    let first = open(Vec::new(), &whole[0])?;
+    if let Some(key) = &first.swept {
+        let sentence =
+            format!("is {name}, which sweeps `{key}` itself; give its values as \"{key}\" = [...] below [axes]");
+        return Err(source.unfit("plan", sentence).into());
+    }
+    let cpus = axis(axes, CPUS).map(Axis::cpus).transpose()?;
+    let cpus = cpus.map_or_else(|| first.cpus.clone(), |cpus| cpus.iter().map(|cpus| cpus.get()).collect());
+    expect_few(source, cpus.len() * whole.len() * first.policies.len())?;
+    let all = cpus.iter().flat_map(|&cpus| whole.iter().map(move |values| (cpus, values)));
+    let point = |(cpus, values): (u16, &Vec<(String, String)>)| {
+        Ok(SimulatedPoint { cpus, values: values.clone(), plan: open(vec![cpus], values)? })
+    };
+    let points = all.map(point).collect::<Result<Vec<_>, Error>>()?;
+    let seeds = axis(axes, SEED).map(|axis| axis.count(SEEDS_MAX)).transpose()?;
+    let hosts = axis(axes, HOST).map(|axis| axis.count(HOSTS_MAX)).transpose()?;
+    let of = if is_fleet { Simulation::Hosts(hosts.unwrap_or(HOSTS)) } else { Simulation::Runs };
+    let seeds = seeds.unwrap_or(if is_fleet { 1 } else { first.seeds });
+    let meaning = MeaningOfSimulations {
+        kind: &head.kind,
+        text: &text,
+        policies: first.policies.iter().map(|policy| policy.name.as_str()).collect(),
+        set,
+        points: sorted(points.iter().map(|point| (point.cpus, point.values.as_slice()))),
+        seeds,
+        hosts: if let Simulation::Hosts(hosts) = of { Some(hosts) } else { None },
+    };
+    let meaning = in_one_way(&meaning);
+    let study = Study::Simulations(Simulations { of, points, seeds });
+    Ok(Read { title: head.title.clone(), study, simulated: Some((name, text)), meaning })
+}
+
+/// Hosts of a fleet whose plan does not say how many.
+const HOSTS: u32 = 60;
+
+/// Every combination of the values of these axes: keys, and a value for each.
+fn points(axes: &[&Axis<'_, '_>]) -> Result<Vec<Vec<(String, String)>>, PlanError> {
+    let mut points = vec![Vec::new()];
+    for axis in axes {
+        let values = axis.values()?;
+        let with = |point: &Vec<(String, String)>| {
+            let longer = |value: &String| [point.as_slice(), &[(axis.key.clone(), value.clone())]].concat();
+            values.iter().map(longer).collect::<Vec<_>>()
+        };
+        points = points.iter().flat_map(with).collect();
+    }
+    Ok(points)
+}
+
+/// In which order values are written changes nothing in what they give.
+fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort();
+    values
+}
+
+fn in_one_way(meaning: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(meaning).expect("a plan is plain data")
+}

@@ -1,0 +1,71 @@
+//! Replays of one recording, each as `freehold compare` makes it.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use freehold_registry::NamedPolicy;
+use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode, Watch, advice};
+use freehold_trace::Facts;
+use freehold_trace::kernel::Release;
+use freehold_trace::recording::{Recording, RecordingFacts};
+
+use crate::error::TaskError;
+use crate::outcome::Replayed;
+use crate::plan::Replays;
+use crate::subject::Identity;
+
+/// One recording, ready to be replayed.
+pub struct Replayer {
+    prepared: Prepared,
+    machine: Arc<Facts>,
+    release: Release,
+    facts: RecordingFacts,
+}
+
+impl Replayer {
+    /// Reads the recording, whose file is not needed any more then.
+    pub fn new(identity: &Identity, recording: Recording) -> Result<Replayer, TaskError> {
+        let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
+        let facts = RecordingFacts { file: format!("{}.parquet", identity.name), ..recording.facts(None) };
+        Ok(Replayer { prepared, machine: recording.reader.shared_facts(), release: recording.release, facts })
+    }
+
+    /// Replays it under a policy, settings and CPUs of the plan, by their places; where there is no place, by what was
+    /// recorded.
+    pub fn replay(
+        &self,
+        replays: &Replays,
+        policy: Option<usize>,
+        setting: Option<usize>,
+        cpus: Option<usize>,
+    ) -> Result<Replayed, TaskError> {
+        let policy = self.policy(replays, policy)?;
+        let settings = setting.map_or(&[][..], |at| &replays.settings[at]);
+        let cpus = cpus.and_then(|at| replays.cpus[at]);
+        let all = match replays.exact {
+            true => vec![settings.to_vec()],
+            false => advice::with_nudges(&self.machine, settings),
+        };
+        let mut outcomes = all.iter().map(|settings| {
+            let conditions = Conditions { cpus, settings, pacing: Pacing::Work, watch: Watch::Nothing };
+            self.prepared.replay(&policy.name, policy.policy, conditions, |_| {})
+        });
+        let mut outcome = outcomes.next().expect("the settings themselves are the first")?;
+        outcome.nudged = outcomes.collect::<Result<_, _>>()?;
+        Ok(Replayed { facts: self.on(cpus), outcome })
+    }
+
+    fn on(&self, cpus: Option<NonZeroU16>) -> RecordingFacts {
+        RecordingFacts { replay_cpus: cpus.map_or(self.facts.cpus, NonZeroU16::get), ..self.facts.clone() }
+    }
+
+    /// A policy by its place, on the rules of the recorded kernel where A is these.
+    fn policy(&self, replays: &Replays, place: Option<usize>) -> Result<NamedPolicy, TaskError> {
+        let rules = self.release.rules();
+        match place.map(|place| replays.policy(place)) {
+            None | Some(None) => Ok(freehold_registry::parse(rules)?),
+            Some(Some(b)) if replays.a.is_none() => Ok(freehold_registry::parse(&self.release.on_rules(&b.name))?),
+            Some(Some(policy)) => Ok(policy.clone()),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Tasks: what there is to do, one by one, each known by what it is about and not by its place in a list.
+
+use freehold_registry::NamedPolicy;
+use freehold_trace::kernel::Release;
+
+use crate::digest;
+use crate::partition;
+use crate::plan::{Plan, RECORDED, Replays, Simulation, Simulations, Study, cpus_label, setting_label};
+use crate::subject::Identity;
+
+/// The label of a recording.
+pub const RECORDING: &str = "recording";
+/// The label of a policy.
+pub const POLICY: &str = "policy";
+/// The label of settings.
+pub const SETTING: &str = "setting";
+/// The label of a number of CPUs.
+pub const CPUS: &str = "cpus";
+/// The label of a seed.
+pub const SEED: &str = "seed";
+/// The label of a host.
+pub const HOST: &str = "host";
+/// The file in the folder of a task.
+const PART: &str = "part.parquet";
+/// Digits of a task's number.
+const DIGITS: usize = 32;
+
+/// One replay, or one simulated run or host. What it brings follows from the plan, the recording's bytes and this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its number: a digest of the plan, the recording's contents, and the combination.
+    pub number: String,
+    /// What was swept, and what it is here, in the order of the dataset's folders.
+    pub labels: Vec<(String, String)>,
+    pub(crate) work: Work,
+}
+
+/// What is done in a task, by places in the plan's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A replay under policy A (0), a policy B (from 1), or the recorded kernel's rules (none).
+    Replay { policy: Option<usize>, setting: Option<usize>, cpus: Option<usize> },
+    /// A run or a host at a point.
+    Simulate { point: usize, policy: usize, seed: u64, host: u32 },
+}
+
+impl Task {
+    fn new(plan: &Plan, identity: Option<&Identity>, labels: Vec<(&str, String)>, work: Work) -> Task {
+        let labels: Vec<(String, String)> = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let of = (plan.digest(), identity.map(|identity| &identity.sha256), &labels);
+        let number = digest::of(serde_json::to_vec(&of).expect("labels are plain data"))[..DIGITS].to_owned();
+        let recording = identity.map(|identity| (RECORDING.to_owned(), identity.label()));
+        Task { number, labels: recording.into_iter().chain(labels).collect(), work }
+    }
+
+    /// Where its part lies in the dataset: a folder for each label.
+    pub fn path(&self) -> String {
+        let folders = self.labels.iter().map(|(key, value)| partition::folder(key, value));
+        folders.chain([PART.to_owned()]).collect::<Vec<_>>().join("/")
+    }
+}
+
+impl Plan {
+    /// The tasks of a recording, or all tasks of a plan that takes none. A recording of a kernel that is not known has
+    /// none.
+    pub fn tasks(&self, identity: Option<&Identity>) -> Vec<Task> {
+        match (&self.study, identity) {
+            (Study::Replays(replays), Some(identity)) => self.replays(replays, identity),
+            (Study::Replays(_), None) => Vec::new(),
+            (Study::Simulations(simulations), _) => self.simulations(simulations),
+        }
+    }
+
+    /// How many tasks there are: of each recording at most, or in all.
+    pub fn tasks_max(&self) -> usize {
+        match &self.study {
+            Study::Replays(replays) => replays.combinations().count() + 1,
+            Study::Simulations(Simulations { of, points, seeds }) => {
+                let hosts = if let Simulation::Hosts(hosts) = of { *hosts as usize } else { 1 };
+                points.iter().map(|point| point.plan.policies.len()).sum::<usize>() * *seeds as usize * hosts
+            }
+        }
+    }
+
+    fn replays(&self, replays: &Replays, identity: &Identity) -> Vec<Task> {
+        let Some(release) = Release::parse(&identity.kernel) else { return Vec::new() };
+        let task = |(policy, setting, cpus): (usize, usize, usize)| {
+            let name = replays.policy(policy).map_or(RECORDED, |policy| &policy.name);
+            let labels = vec![
+                (POLICY, name.to_owned()),
+                (SETTING, setting_label(&replays.settings[setting])),
+                (CPUS, cpus_label(replays.cpus[cpus])),
+            ];
+            let work = Work::Replay { policy: Some(policy), setting: Some(setting), cpus: Some(cpus) };
+            Task::new(self, Some(identity), labels, work)
+        };
+        let baseline = (!replays.has_baseline(release)).then(|| {
+            let labels = [POLICY, SETTING, CPUS].map(|key| (key, RECORDED.to_owned())).to_vec();
+            Task::new(self, Some(identity), labels, Work::Replay { policy: None, setting: None, cpus: None })
+        });
+        replays.combinations().map(task).chain(baseline).collect()
+    }
+
+    fn simulations(&self, simulations: &Simulations) -> Vec<Task> {
+        let hosts = if let Simulation::Hosts(hosts) = simulations.of { hosts } else { 1 };
+        let mut tasks = Vec::with_capacity(self.tasks_max());
+        for (point, at) in simulations.points.iter().enumerate() {
+            for (policy, named) in at.plan.policies.iter().enumerate() {
+                for seed in 1..=u64::from(simulations.seeds) {
+                    for host in 1..=hosts {
+                        let mut labels = vec![(POLICY, named.name.clone()), (CPUS, at.cpus.to_string())];
+                        labels.extend(at.values.iter().map(|(key, value)| (key.as_str(), value.clone())));
+                        labels.push((SEED, seed.to_string()));
+                        let is_fleet = simulations.of != Simulation::Runs;
+                        labels.extend(is_fleet.then(|| (HOST, host.to_string())));
+                        tasks.push(Task::new(self, None, labels, Work::Simulate { point, policy, seed, host }));
+                    }
+                }
+            }
+        }
+        tasks
+    }
+}
+
+impl Replays {
+    /// Policy A (0; none where it is the recorded kernel's rules), or one of the policies B.
+    pub fn policy(&self, number: usize) -> Option<&NamedPolicy> {
+        match number {
+            0 => self.a.as_ref(),
+            b => Some(&self.b[b - 1]),
+        }
+    }
+
+    /// Places of policies, settings and CPUs.
+    fn combinations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        let (settings, cpus) = (self.settings.len(), self.cpus.len());
+        let of_policy =
+            move |policy| (0..settings).flat_map(move |setting| (0..cpus).map(move |cpus| (policy, setting, cpus)));
+        (0..=self.b.len()).flat_map(of_policy)
+    }
+
+    /// Whether A as recorded is the replay under the recorded kernel's rules, which all others are held against.
+    pub fn has_baseline(&self, kernel: Release) -> bool {
+        let as_recorded = self.settings.contains(&Vec::new()) && self.cpus.contains(&None);
+        let rules = || freehold_registry::parse(kernel.rules());
+        let is_rules = |a: &NamedPolicy| rules().is_ok_and(|rules| rules.policy == a.policy);
+        as_recorded && self.a.as_ref().is_none_or(is_rules)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn plan(cpus: &str) -> Plan {
+        let text = format!("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = {cpus}\n");
+        Plan::parse("plan.toml", &text).unwrap()
+    }
+
+    fn identity(name: &str, sha256: &str) -> Identity {
+        Identity { name: name.to_owned(), sha256: sha256.repeat(64), kernel: "6.18.5".to_owned() }
+    }
+
+    fn numbers(plan: &Plan, identity: &Identity) -> HashSet<String> {
+        plan.tasks(Some(identity)).into_iter().map(|task| task.number).collect()
+    }
+
+    #[test]
+    fn a_task_is_known_by_what_it_is_about() {
+        let plan_of = plan;
+        let plan = plan("['recorded', 8]");
+        let all = numbers(&plan, &identity("a", "0"));
+        assert_eq!(all.len(), 4);
+        assert_eq!(all, numbers(&plan, &identity("b", "0")), "whatever the file is called");
+        assert_eq!(all, numbers(&plan_of("[8, 'recorded']"), &identity("a", "0")), "in whatever order");
+        assert!(all.is_disjoint(&numbers(&plan, &identity("a", "1"))), "other bytes");
+        assert!(all.is_disjoint(&numbers(&plan_of("['recorded', 9]"), &identity("a", "0"))), "another plan");
+    }
+
+    #[test]
+    fn every_part_has_a_place_of_its_own() {
+        let plan = plan("['recorded', 8]");
+        let tasks = |name: &str, sha256: &str| plan.tasks(Some(&identity(name, sha256)));
+        let all: Vec<Task> = [tasks("a", "0"), tasks("a", "1"), tasks("b", "0")].concat();
+        assert_eq!(all.iter().map(Task::path).collect::<HashSet<_>>().len(), all.len());
+        let first = "recording=a-000000000000/policy=recorded/setting=recorded/cpus=recorded/part.parquet";
+        assert_eq!(all[0].path(), first);
+    }
+
+    /// Where A as recorded is none of the replays, the recorded kernel's rules are one more.
+    #[test]
+    fn there_is_always_a_replay_that_says_what_is_reproduced() {
+        assert_eq!(plan("[8]").tasks(Some(&identity("a", "0"))).len(), 2 + 1);
+        assert_eq!(plan("['recorded']").tasks(Some(&identity("a", "0"))).len(), 2);
+        let unknown = Identity { kernel: "1.0".to_owned(), ..identity("a", "0") };
+        assert_eq!(plan("[8]").tasks(Some(&unknown)), []);
+    }
+
+    #[test]
+    fn a_plan_that_is_handed_on_has_the_same_tasks() {
+        let plan = plan("[8]");
+        let other = Plan::from_manifest(&plan.manifest()).unwrap();
+        assert_eq!(other.tasks(Some(&identity("a", "0"))), plan.tasks(Some(&identity("a", "0"))));
+        assert!(Plan::from_manifest("{}").unwrap_err().to_string().contains("not the plan of a sweep"));
+        let newer = plan.manifest().replace("\"program\": \"", "\"program\": \"9.");
+        assert!(Plan::from_manifest(&newer).unwrap_err().to_string().contains("made by freehold 9."));
+    }
+}

@@ -1,0 +1,87 @@
+//! Does tasks: from the plan and the recording's bytes to the bytes of parts.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::TaskError;
+use crate::outcome;
+use crate::part::{self, Header, Row};
+use crate::plan::{Plan, Study};
+use crate::replaying::Replayer;
+use crate::simulating::Simulator;
+use crate::subject::{Identity, Subject};
+use crate::task::{Task, Work};
+
+/// Whoever does the tasks of one recording, or of a plan without recordings.
+///
+/// A recording is read once, and replayed as often as its tasks ask. What a worker holds is what one replay needs: the
+/// events, packed, and while it replays the machine.
+pub struct Worker {
+    identity: Option<Identity>,
+    doing: Doing,
+}
+
+enum Doing {
+    Replays(Box<Replayer>),
+    Simulations(Simulator),
+}
+
+impl Worker {
+    /// A worker for this recording, or for a plan that takes none. Cost: reading the recording.
+    ///
+    /// # Errors
+    /// When it cannot be read or replayed.
+    ///
+    /// # Panics
+    /// If a plan that takes recordings is given none.
+    pub fn new(plan: &Plan, subject: Option<Subject>) -> Result<Worker, TaskError> {
+        match &plan.study {
+            Study::Replays(_) => {
+                let Subject { identity, recording } = subject.expect("a plan of replays takes recordings");
+                let replayer = unpanicking(|| Replayer::new(&identity, recording))?;
+                Ok(Worker { identity: Some(identity), doing: Doing::Replays(Box::new(replayer)) })
+            }
+            Study::Simulations(_) => Ok(Worker { identity: None, doing: Doing::Simulations(Simulator::new()) }),
+        }
+    }
+
+    /// Does the task of this number, and hands back the bytes of its part.
+    ///
+    /// # Errors
+    /// When the plan has no such task for this recording, or it cannot be done.
+    pub fn run_number(&self, plan: &Plan, number: &str) -> Result<Vec<u8>, TaskError> {
+        let task = plan.tasks(self.identity.as_ref()).into_iter().find(|task| task.number == number);
+        self.run(plan, &task.ok_or_else(|| TaskError::NoTask(number.to_owned()))?)
+    }
+
+    /// Does a task of this plan and recording, and hands back the bytes of its part.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    pub fn run(&self, plan: &Plan, task: &Task) -> Result<Vec<u8>, TaskError> {
+        let rows = unpanicking(|| self.rows(plan, task))?;
+        Ok(part::write(&Header::of(plan, task, self.identity.as_ref()), &rows))
+    }
+
+    fn rows(&self, plan: &Plan, task: &Task) -> Result<Vec<Row>, TaskError> {
+        match (&self.doing, &plan.study, task.work) {
+            (Doing::Replays(replayer), Study::Replays(replays), Work::Replay { policy, setting, cpus }) => {
+                replayer.replay(replays, policy, setting, cpus).map(|replayed| outcome::rows(&replayed))
+            }
+            (Doing::Simulations(simulator), Study::Simulations(simulations), Work::Simulate { .. }) => {
+                simulator.simulate(simulations, task.work)
+            }
+            _ => Err(TaskError::NoTask(task.number.clone())),
+        }
+    }
+}
+
+/// A mistake of the engine's that one recording shows must not cost the results of all others.
+fn unpanicking<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(TaskError::Panic(said(&*panic))))
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    said.unwrap_or("without a word").to_owned()
+}
