@@ -11,7 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use freehold_measure::output::{OutputError, write_atomically};
+use freehold_measure::output::OutputError;
+use tempfile::{Builder, NamedTempFile};
 
 use crate::error::Error;
 use crate::part::{self, Header};
@@ -23,6 +24,8 @@ use crate::task::Task;
 const MANIFEST: &str = "_plan.json";
 /// Where parts are before they have their places.
 const MAKING: &str = "_making";
+/// What begins the names of what is none of the dataset's.
+const BESIDE: char = '_';
 /// The end of a part's name.
 const ENDING: &str = "parquet";
 
@@ -52,7 +55,7 @@ impl Folder {
         }
         let folder = Folder { path: path.to_path_buf() };
         fs::create_dir_all(path).map_err(|source| folder.on_write(path, source))?;
-        write_atomically(&path.join(MANIFEST), plan.manifest().as_bytes())?;
+        folder.claim(plan)?;
         Ok(folder)
     }
 
@@ -62,11 +65,31 @@ impl Folder {
     /// When it holds something else.
     pub fn found(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
         let folder = Folder { path: path.to_path_buf() };
+        // In this order: who puts parts into it has put the plan there before.
+        let is_empty = folder.is_empty()?;
         let manifest = path.join(MANIFEST);
         match fs::read_to_string(&manifest) {
             Ok(there) => folder.expect(plan, &there).map(|()| Some(folder)),
-            Err(error) if error.kind() == ErrorKind::NotFound => folder.expect_empty().map(|()| None),
+            Err(error) if error.kind() == ErrorKind::NotFound && is_empty => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::Folder(format!(
+                "{} holds something else than the results of a sweep; name another folder with --into",
+                path.display()
+            ))),
             Err(source) => Err(Error::Read { path: manifest, source }),
+        }
+    }
+
+    /// Puts the plan into the folder, unless another sweep was faster; then it has to be the same.
+    fn claim(&self, plan: &Plan) -> Result<(), Error> {
+        let manifest = self.path.join(MANIFEST);
+        let made = made(&self.path, MANIFEST, plan.manifest().as_bytes());
+        match made.and_then(|file| file.persist_noclobber(&manifest).map_err(|error| error.error)) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let there = fs::read_to_string(&manifest).map_err(|source| Error::Read { path: manifest, source })?;
+                self.expect(plan, &there)
+            }
+            Err(source) => Err(self.on_write(&manifest, source)),
         }
     }
 
@@ -92,16 +115,14 @@ impl Folder {
         })
     }
 
-    /// Results do not go among files that are something else.
-    fn expect_empty(&self) -> Result<(), Error> {
-        let is_strange = |entry: io::Result<DirEntry>| entry.is_ok_and(|entry| entry.file_name() != MAKING);
-        match fs::read_dir(&self.path).map(|mut entries| entries.any(is_strange)) {
-            Ok(true) => Err(Error::Folder(format!(
-                "{} holds something else than the results of a sweep; name another folder with --into",
-                self.path.display()
-            ))),
-            Ok(false) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+    /// Whether there is nothing but what sweeps have beside their results.
+    fn is_empty(&self) -> Result<bool, Error> {
+        let is_other = |entry: io::Result<DirEntry>| {
+            entry.is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with(BESIDE))
+        };
+        match fs::read_dir(&self.path).map(|mut entries| entries.any(is_other)) {
+            Ok(is_other) => Ok(!is_other),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
             Err(source) => Err(self.on_write(&self.path, source)),
         }
     }
@@ -137,11 +158,7 @@ impl Folder {
             fs::create_dir_all(path.parent().expect("a part lies in a folder"))?;
             let making = self.path.join(MAKING);
             fs::create_dir_all(&making)?;
-            let mut builder = tempfile::Builder::new();
-            let mut file =
-                builder.prefix(&task.number).permissions(Permissions::from_mode(0o666)).tempfile_in(making)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
+            let file = made(&making, &task.number, bytes)?;
             file.persist(&path).map(|_| ()).map_err(|error| error.error)
         };
         // Another sweep that was done may have taken the half-made file away.
@@ -170,13 +187,22 @@ impl Folder {
     }
 }
 
+/// A file that is whole and durable, and has no name yet that anybody looks for.
+fn made(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut builder = Builder::new();
+    let mut file = builder.prefix(prefix).permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
 /// All parts below a folder.
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
     let fail = |source| Error::Read { path: folder.to_path_buf(), source };
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
         let path = entry.path();
-        let is_ours = !entry.file_name().to_string_lossy().starts_with('_');
+        let is_ours = !entry.file_name().to_string_lossy().starts_with(BESIDE);
         if is_ours && path.is_dir() {
             collect(&path, paths)?;
         } else if is_ours && path.extension().is_some_and(|ending| ending == ENDING) {

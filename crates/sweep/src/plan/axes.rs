@@ -62,13 +62,19 @@ impl Axis<'_, '_> {
         count.filter(|count| (1..=most).contains(count)).ok_or_else(|| self.unfit(sentence()))
     }
 
-    /// Its values as they are written, each once.
-    pub fn values(&self) -> Result<Vec<String>, PlanError> {
+    /// A path that is not in quotes is a table in a table.
+    pub fn expect_no_table(&self) -> Result<(), PlanError> {
         if self.value.get_ref().is_table() {
             return Err(
                 self.unfit("is a table; write the whole path of a key in quotes, as in \"machine.age\" = [0, 60]")
             );
         }
+        Ok(())
+    }
+
+    /// Its values as they are written, each once.
+    pub fn values(&self) -> Result<Vec<String>, PlanError> {
+        self.expect_no_table()?;
         let values: Vec<toml::Value> = self.source.read(&self.path(), self.value.clone(), &[])?;
         let values = values.iter().map(|value| match value {
             toml::Value::String(text) => Ok(text.clone()),

@@ -120,8 +120,11 @@ fn head(source: &Source<'_>) -> Result<Head, PlanError> {
 }
 
 /// Refuses an axis that this kind does not have.
-fn expect_axes(axes: &[Axis<'_, '_>], known: &[&str]) -> Result<(), PlanError> {
-    let unknown = axes.iter().find(|axis| !known.contains(&axis.key.as_str()));
+fn expect_axes<'x, 's: 'x, 't: 's>(
+    axes: impl IntoIterator<Item = &'x Axis<'s, 't>>,
+    known: &[&str],
+) -> Result<(), PlanError> {
+    let unknown = axes.into_iter().find(|axis| !known.contains(&axis.key.as_str()));
     unknown.map_or(Ok(()), |axis| {
         let hint = freehold_registry::hint(&axis.key, known.iter().copied());
         Err(axis.unfit(format!("is no axis that is known here; {hint}")))
@@ -193,8 +196,8 @@ fn simulations(
     for axis in named {
         // Also one whose path was not written in quotes.
         if !known.contains(&axis.key.as_str()) {
-            axis.values()?;
-            expect_axes(axes, known)?;
+            axis.expect_no_table()?;
+            expect_axes([axis], known)?;
         }
     }
     let set = head.set.as_deref().unwrap_or(&[]);
