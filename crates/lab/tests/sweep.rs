@@ -360,7 +360,7 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
         ("title = 'x'\nkind = 'sim'\n", "needs `plan`"),
         ("title = 'x'\nkind = 'sim'\nplan = 'prge'\n", "perhaps `purge` is meant"),
         ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nhost = 3\n", "`axes.host` is no axis that is known here"),
-        ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nseed = 0\n", "give a number from 1 to 1000"),
+        ("title = 'x'\nkind = 'sim'\nplan = 'pingpong'\n[axes]\nseed = 0\n", "give a number from 1 to 1000"),
         (
             "title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nmachine.age = [0]\n",
             "write the whole path of a key in quotes",

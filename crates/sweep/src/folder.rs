@@ -180,7 +180,7 @@ impl Folder {
         }))
     }
 
-    /// Removes what a sweep that was ended left half made, when all is done.
+    /// Removes what a sweep that was ended left half made.
     pub fn conclude(&self) {
         // Another sweep that is making one of these makes it again.
         let _ = fs::remove_dir_all(self.path.join(MAKING));

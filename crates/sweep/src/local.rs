@@ -54,9 +54,7 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
         queue.open_simulations()?;
     }
     parallel::run_all(jobs.max(1), |_| queue.work())?;
-    if !queue.state().summary.is_short() {
-        folder.conclude();
-    }
+    folder.conclude();
     Ok(queue.into_summary())
 }
 
@@ -84,11 +82,6 @@ pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<S
 }
 
 impl Summary {
-    /// Whether not all was done.
-    pub fn is_short(&self) -> bool {
-        !self.failures.is_empty()
-    }
-
     fn add(&mut self, plan: &Plan, identity: Option<&Identity>, folder: Option<&Folder>) -> Result<(), Error> {
         let tasks = plan.tasks(identity);
         self.recordings += usize::from(identity.is_some());
