@@ -3,8 +3,9 @@
 # running beside it, in pairs whose order alternates. As root, from anywhere, with nothing else running. PAIRS says how
 # many (default 40); arguments go to `freehold record --flight`.
 #
-# The build is a short one, so that what else the machine does is alike in both builds of a pair. The CPU time is that of the build, user and system, so it holds what tracing adds to each page event; the recorder's
-# own CPU time and memory are shown beside it. The interval is Student's, of the mean of the pairs' changes, at 95 %.
+# The build is a short one, so that what else the machine does is alike in both builds of a pair. The CPU time is that of
+# the build, user and system, so it holds what tracing adds to each page event; the recorder's own CPU time and memory are
+# shown beside it. The interval is Student's, of the mean of the pairs' changes, at 95 %.
 set -eu
 cd "$(dirname "$0")/.."
 pairs=${PAIRS:-40}
@@ -28,6 +29,7 @@ build() {
 }
 
 with() {
+    : >"$work/said"
     "$FREEHOLD" record --flight 60s --on asked "$@" --out "$work" 2>"$work/said" &
     recorder=$!
     until grep -q keeps "$work/said"; do kill -0 "$recorder"; done
