@@ -34,8 +34,8 @@ CALLS = [
     (
         "fleet",
         ["webhost"],
-        {"hosts": 2, "memory": "1GiB", "quick": True, "resume": "{scratch}/kept.jsonl"},
-        ["webhost", "--hosts=2", "--memory=1GiB", "--quick", "--resume={scratch}/command.jsonl"],
+        {"hosts": 1, "memory": "1GiB", "quick": True, "resume": "{scratch}/kept.jsonl"},
+        ["webhost", "--hosts=1", "--memory=1GiB", "--quick", "--resume={scratch}/command.jsonl"],
     ),
     ("age", [], {"age": 30, "memory": "1GiB"}, ["--age", "30", "--memory", "1GiB"]),
 ]

@@ -19,7 +19,7 @@ def test_facts_are_those_of_the_file(recording, calm):
     assert recording.facts["kernel_release"] == stored["kernel_release"]
     assert recording.facts["tasks"] == stored["tasks"]
     assert len(recording) == parquet.read_metadata(calm).num_rows
-    assert recording.path == str(calm) or recording.path == calm
+    assert recording.path == calm
 
 
 def test_rows_are_those_of_the_file(recording, calm):

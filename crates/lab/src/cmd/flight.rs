@@ -10,7 +10,7 @@ use freehold_measure::terminal::printable;
 use freehold_sim::plan::Bytes;
 use indicatif::{HumanBytes, HumanCount};
 
-use super::recorded::{Recorded, RecordedFile};
+use super::recorded::RecordedFile;
 use crate::error::Error;
 
 /// Arguments of a flight recorder.
@@ -67,21 +67,20 @@ impl FlightArgs {
         self.flight.is_some()
     }
 
-    /// Keeps events until it is ended, and says on stderr what happens: the files that were written.
-    pub fn run(self, common: Common) -> Result<Recorded, Error> {
+    /// Keeps events until it is ended, says on stderr what happens, and hands each file over that it writes.
+    pub fn run(self, common: Common, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
         let quiet = common.quiet;
         let plan = self.plan(common)?;
-        let mut recordings = Vec::new();
         fly(&plan, &mut |happening| {
             if let Happening::Written { path, summary, .. } = happening {
-                recordings.push(RecordedFile::of(summary, path));
+                written(RecordedFile::of(summary, path));
             }
             if !quiet {
                 // A line each, however long: they are read in logs.
                 eprintln!("{}", printable(&told(happening, &plan)));
             }
         })?;
-        Ok(Recorded { recordings })
+        Ok(())
     }
 
     fn plan(self, common: Common) -> Result<FlightPlan, Error> {

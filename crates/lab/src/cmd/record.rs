@@ -93,7 +93,7 @@ fn period(text: &str) -> Result<u64, String> {
 /// Records, and says on stderr what came of it: stdout belongs to the command.
 pub fn run(args: RecordArgs) -> Result<(), Error> {
     if args.flight.is_asked() {
-        return args.fly().map(|_| ());
+        return args.fly(&mut drop);
     }
     let recorded = args.record()?;
     if !args.quiet {
@@ -105,7 +105,12 @@ pub fn run(args: RecordArgs) -> Result<(), Error> {
 
 /// Records: what came of it, of each file that was written.
 pub fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
-    Ok(Box::new(if args.flight.is_asked() { args.fly()? } else { args.record()? }))
+    if !args.flight.is_asked() {
+        return Ok(Box::new(args.record()?));
+    }
+    let mut recordings = Vec::new();
+    args.fly(&mut |file| recordings.push(file))?;
+    Ok(Box::new(Recorded { recordings }))
 }
 
 impl RecordArgs {
@@ -117,8 +122,8 @@ impl RecordArgs {
         Ok(Recorded { recordings: vec![RecordedFile::of(&summary, &plan.out)] })
     }
 
-    /// Keeps the last minute until something happens.
-    fn fly(self) -> Result<Recorded, Error> {
+    /// Keeps the last minute until something happens; hands each file over that is written then.
+    fn fly(self, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
         let common = Common {
             out: self.out,
             duration: self.duration,
@@ -129,7 +134,7 @@ impl RecordArgs {
             spool: self.spool,
             quiet: self.quiet,
         };
-        self.flight.run(common)
+        self.flight.run(common, written)
     }
 
     fn plan(&self) -> Plan {

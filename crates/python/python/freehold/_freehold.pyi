@@ -2,6 +2,7 @@
 """The laboratory's commands as functions, what they answer, and recordings."""
 
 import os
+from pathlib import Path
 from typing import Any, Iterable, Literal, Union, final
 
 _StrPath = Union[str, os.PathLike[str]]
@@ -85,7 +86,7 @@ class Recording:
 
     def __new__(cls, path: _StrPath) -> Recording: ...
     @property
-    def path(self) -> str:
+    def path(self) -> Path:
         """The file."""
 
     @property
