@@ -122,6 +122,11 @@ impl Observer {
     }
 }
 
+/// Whether somebody looks at what this thread does, who wants no lines on stderr.
+pub fn is_watched() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
 /// Does work of this thread under the observer, if there is one.
 pub(crate) fn under<T>(observer: Option<&Arc<Observer>>, work: impl FnOnce() -> T) -> T {
     let _before = Before(CURRENT.replace(observer.cloned()));

@@ -105,3 +105,23 @@ def test_a_process_that_forks_between_calls_goes_on(calm):
 def test_an_answer_belongs_to_its_process(calm):
     with pytest.raises(TypeError):
         pickle.dumps(freehold.inspect(calm))
+
+
+def test_functions_are_found_by_their_names():
+    for name in ("compare", "record", "sim"):
+        function = getattr(freehold, name)
+        assert pickle.loads(pickle.dumps(function)) is function and function.__module__ == "freehold"
+        assert "progress" in str(inspect.signature(function))
+
+
+def test_a_report_says_that_it_stays(calm):
+    with pytest.raises(TypeError, match=r"stays in its process; hand over its \.json\(\)"):
+        pickle.dumps(freehold.inspect(calm, progress=False))
+
+
+def test_numbers_of_numpy_are_numbers(calm):
+    numpy = pytest.importorskip("numpy")
+    plain = freehold.replay(calm, cpus=2, explain=True, progress=False)
+    others = freehold.replay(calm, cpus=numpy.int64(2), explain=numpy.bool_(True), progress=False)
+    assert plain.dict == others.dict
+    assert freehold.compare(calm, margin=numpy.float32(3), progress=False).verdict

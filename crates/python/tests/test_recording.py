@@ -1,5 +1,8 @@
 """Recordings, decoded: each row as it stands in the file, by name."""
 
+import os
+import pickle
+
 import freehold
 import pytest
 
@@ -83,3 +86,12 @@ def test_polars_duckdb_and_pandas_count_the_same(recording):
     assert (frame["kind"] == "Alloc").sum() == expected
     duckdb = pytest.importorskip("duckdb")
     assert duckdb.sql("SELECT count(*) FROM events WHERE kind = 'Alloc'").fetchall() == [(expected,)]
+
+
+def test_a_recording_goes_where_its_file_may(calm, tmp_path, monkeypatch):
+    monkeypatch.chdir(calm.parent)
+    recording = freehold.Recording(calm.name)
+    monkeypatch.chdir(tmp_path)
+    there = pickle.loads(pickle.dumps(recording))
+    assert os.path.samefile(recording, calm) and there.facts == recording.facts
+    assert freehold.inspect(recording).dict == freehold.inspect(there).dict

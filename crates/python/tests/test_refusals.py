@@ -1,5 +1,7 @@
 """What is no call or cannot be worked with: one sentence, and an exception that programs know."""
 
+import errno
+import itertools
 import os
 import subprocess
 import sys
@@ -12,7 +14,13 @@ import pytest
     "call, sentence",
     [
         (lambda file: freehold.replay(file, polcy="x"), "replay() has no keyword polcy; did you mean policy?"),
-        (lambda file: freehold.replay(file, json="x"), "replay() has no keyword json; it has recording, policy,"),
+        (lambda file: freehold.replay(file, json="x"), "replay() has no keyword json; formats are the answer's: .json(),"),
+        (lambda file: freehold.replay(file, zzz=1), "explain, page, progress"),
+        (lambda file: freehold.compare([]), "compare(): recordings is a list with nothing in it"),
+        (lambda file: freehold.compare([[file]]), "must be a str or an os.PathLike, or several, not list"),
+        (lambda file: freehold.compare(itself()), "must be a str or an os.PathLike, or several, not list"),
+        (lambda file: freehold.compare(itertools.repeat("x")), "values are too many for a call"),
+        (lambda file: freehold.inspect("\ud800"), "not a str with half a letter in it"),
         (lambda file: freehold.replay(), "replay() needs recording"),
         (lambda file: freehold.replay(3), "replay(): recording must be a str or an os.PathLike, not int"),
         (lambda file: freehold.replay(b"x"), "replay(): recording must be a str or an os.PathLike, not bytes"),
@@ -55,6 +63,13 @@ def test_what_cannot_be_worked_with(call, sentence, calm):
     refused(freehold.InputError, ValueError, call, sentence, calm)
 
 
+def itself():
+    """A list that holds itself."""
+    values = []
+    values.append(values)
+    return values
+
+
 def refused(kind, of_python, call, sentence, calm):
     with pytest.raises(kind) as raised:
         call(calm)
@@ -67,7 +82,7 @@ def test_a_file_that_is_not_there():
     for call in (freehold.inspect, freehold.replay, freehold.Recording):
         with pytest.raises(FileNotFoundError, match="no-such") as raised:
             call("no-such.parquet")
-        assert isinstance(raised.value, freehold.NotFoundError)
+        assert isinstance(raised.value, freehold.NotFoundError) and raised.value.errno == errno.ENOENT
 
 
 def test_a_place_that_cannot_be_written():

@@ -23,7 +23,7 @@ const GUEST: [&str; 4] = ["--memory", "512M", "--workload", "small"];
 const KERNEL: &str = "6.12";
 /// A workload in which flight recorders have something to write, and the seconds after which they should have.
 const FLIGHT: &str = "xtask/src/ci/flight.sh";
-const FLIGHT_TIME: &str = "120";
+const FLIGHT_TIME: &str = "300";
 
 /// What boots take of this machine.
 const PROGRAMS: [&str; 3] = ["qemu-system-x86_64", "busybox", "setpriv"];
@@ -60,20 +60,28 @@ const KNOWN: [Known; 3] = [
 
 /// Boots, unless this machine cannot.
 pub fn run() -> Result<Outcome, Error> {
-    let lab = Lab { freehold: smoke::freehold()?, folder: workspace::target().join("boot") };
-    // What is there would not be booted again.
-    if lab.folder.is_dir() {
-        fs::remove_dir_all(&lab.folder).map_err(on_file("remove", &lab.folder))?;
-    }
-    fs::create_dir_all(&lab.folder).map_err(on_file("create", &lab.folder))?;
+    let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
         return Ok(Outcome::Skipped(reason));
     }
     lab.passes()?;
-    lab.flies()?;
     FAILURES.iter().try_for_each(|(options, words)| lab.fails(options, words))?;
     KNOWN.iter().try_for_each(|known| lab.knows(known))?;
     Ok(Outcome::Passed)
+}
+
+/// Flight recorders in a guest notice what happens there, unless this machine cannot boot.
+///
+/// # Errors
+/// The guest's.
+pub fn flights() -> Result<Outcome, Error> {
+    let lab = Lab::new()?;
+    if let Some(reason) = lab.cannot_boot()? {
+        return Ok(Outcome::Skipped(reason));
+    }
+    let mut boot = lab.command("boot");
+    boot.args(["--kernel", KERNEL, "--memory", "256M", "--workload", FLIGHT, "--timeout", FLIGHT_TIME, "--out"]);
+    command::run(boot.arg(lab.folder.join("flight.parquet"))).map(|()| Outcome::Passed)
 }
 
 struct Lab {
@@ -82,6 +90,16 @@ struct Lab {
 }
 
 impl Lab {
+    fn new() -> Result<Lab, Error> {
+        let lab = Lab { freehold: smoke::freehold()?, folder: workspace::target().join("boot") };
+        // What is there would not be booted again.
+        if lab.folder.is_dir() {
+            fs::remove_dir_all(&lab.folder).map_err(on_file("remove", &lab.folder))?;
+        }
+        fs::create_dir_all(&lab.folder).map_err(on_file("create", &lab.folder))?;
+        Ok(lab)
+    }
+
     /// Why this machine cannot boot: a program is missing, or no kernel can be fetched.
     fn cannot_boot(&self) -> Result<Option<String>, Error> {
         let lacks = |program: &&&str| Command::new(program).arg("--help").output().is_err();
@@ -98,14 +116,6 @@ impl Lab {
         command::run(self.command("boot").args(["--kernel", KERNEL, "--memory", "512M", "--out"]).arg(&out))?;
         command::run(self.command("inspect").arg(&out))?;
         command::run(self.command("replay").args(["--policy", "linux-6.12"]).arg(&out))
-    }
-
-    /// Flight recorders in a guest notice what happens there.
-    fn flies(&self) -> Result<(), Error> {
-        let out = self.folder.join("flight.parquet");
-        let mut boot = self.command("boot");
-        boot.args(["--kernel", KERNEL, "--memory", "256M", "--workload", FLIGHT, "--timeout", FLIGHT_TIME, "--out"]);
-        command::run(boot.arg(&out))
     }
 
     /// The guest fails in one sentence, and leaves nothing.

@@ -4,7 +4,7 @@
 //! a change can wait for is in [`nightly`](crate::nightly), which shares some of these checks.
 
 mod book;
-mod boot;
+pub mod boot;
 mod conformance;
 mod group;
 pub mod loom;

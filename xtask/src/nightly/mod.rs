@@ -9,7 +9,7 @@ mod interpreter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::baremetal;
-use crate::ci::{loom, sanitizer, soak, uncoupled};
+use crate::ci::{boot, loom, sanitizer, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
@@ -25,7 +25,7 @@ const DAY: u64 = 24 * 60 * 60;
 const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the night.
-pub static STAGES: [Stage; 10] = [
+pub static STAGES: [Stage; 11] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
         name: "address",
@@ -58,6 +58,12 @@ pub static STAGES: [Stage; 10] = [
         summary: "a kernel has no more of the engine's code than it is to have",
         budget: 600,
         run: weigh::nightly,
+    },
+    Stage {
+        name: "flight",
+        summary: "flight recorders in a booted kernel notice what happens there",
+        budget: 600,
+        run: boot::flights,
     },
     Stage { name: "sweep", summary: "ten thousand tasks are one sweep", budget: 900, run: sweep },
     Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },

@@ -12,21 +12,8 @@ from ._errors import (
     NotPermittedError,
     SystemFailure,
 )
-from ._freehold import (
-    Recording,
-    Report,
-    Rows,
-    Table,
-    __version__,
-    advise,
-    age,
-    compare,
-    fleet,
-    inspect,
-    record,
-    replay,
-    sim,
-)
+from ._freehold import Recording, Report, Rows, Table, __version__
+from ._functions import advise, age, compare, fleet, inspect, record, replay, sim
 
 __all__ = [
     "CallError",

@@ -1,6 +1,9 @@
 """What can go wrong. The text of each is one sentence that says what to do, the one that the command would say."""
 
 
+import errno
+
+
 class Error(Exception):
     """A command could not be carried out; or it was, and came to something that is not to be."""
 
@@ -16,9 +19,13 @@ class InputError(Error, ValueError):
 class NotFoundError(Error, FileNotFoundError):
     """A file or a program that is not there."""
 
+    errno = errno.ENOENT
+
 
 class NotPermittedError(Error, PermissionError):
     """Something that this process may not do: to record a machine is root's."""
+
+    errno = errno.EPERM
 
 
 class SystemFailure(Error, OSError):

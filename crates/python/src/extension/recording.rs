@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use freehold_trace::event::Section;
 use freehold_trace::recording;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyType};
 
 use super::{capsule, errors};
 use crate::rows;
@@ -13,6 +14,9 @@ use crate::rows;
 /// A recording: what it says of the machine, and its rows.
 #[pyclass(frozen, module = "freehold")]
 pub struct Recording {
+    /// As it was named.
+    path: PathBuf,
+    /// Where it is, whatever folder this process goes to.
     file: PathBuf,
     facts: String,
     rows: u64,
@@ -24,12 +28,24 @@ impl Recording {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Recording> {
         let recording = open(py, &path)?;
         let facts = serde_json::to_string(recording.reader.facts()).expect("facts are plain data");
-        Ok(Recording { file: path, facts, rows: recording.reader.row_count() })
+        let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        Ok(Recording { path, file, facts, rows: recording.reader.row_count() })
     }
 
     #[getter]
     fn path(&self) -> &Path {
-        &self.file
+        &self.path
+    }
+
+    /// A recording may stand wherever its file may.
+    fn __fspath__(&self) -> PyResult<String> {
+        let path = self.file.to_str().map(str::to_owned);
+        path.ok_or_else(|| PyValueError::new_err("the path of this recording is no text; use .path"))
+    }
+
+    /// Another process opens the file anew.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (PathBuf,))> {
+        Ok((slf.get_type(), (slf.get().file.clone(),)))
     }
 
     #[getter]
@@ -54,7 +70,7 @@ impl Recording {
     }
 
     fn __repr__(&self) -> String {
-        format!("<freehold.Recording {:?}: {} rows>", self.file.display().to_string(), self.rows)
+        format!("<freehold.Recording {:?}: {} rows>", self.path.display().to_string(), self.rows)
     }
 }
 

@@ -3,6 +3,7 @@
 use freehold_measure::formats::Views;
 use freehold_measure::origin;
 use freehold_measure::terminal::{Style, printable};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use super::errors;
@@ -63,6 +64,11 @@ impl Report {
 
     fn __str__(&self) -> String {
         self.text()
+    }
+
+    /// An answer holds all that its views are made of, in the form of this process.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("a Report stays in its process; hand over its .json(), .html() or .measures"))
     }
 
     fn __repr__(&self) -> String {

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 
-use super::wait::PROGRESS;
-use crate::keywords::Value;
+use super::errors;
+use crate::keywords::{OF_EVERY_CALL as PROGRESS, Value};
 
 /// What is given by position.
 pub fn all(places: &Bound<'_, PyTuple>) -> PyResult<Vec<Value>> {
@@ -21,41 +21,76 @@ pub fn named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>
     of_command.map(|named| named.and_then(|(name, value)| Ok((name, of(&value)?)))).collect()
 }
 
+/// Values that a call may hold in a list: more are a mistake, such as an iterator that never ends.
+const VALUES_MAX: usize = 1 << 20;
+/// Values of a list between two looks at Ctrl-C.
+const STRIDE: usize = 1 << 12;
+
+/// One value, or the values of a list; a list in a list is none that any command takes.
 fn of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    if value.is_none() {
-        return Ok(Value::None);
+    if let Some(value) = one(value)? {
+        return Ok(value);
     }
-    if let Ok(value) = value.cast::<PyBool>() {
-        return Ok(Value::Bool(value.is_true()));
+    let Ok(values) = value.try_iter() else { return Ok(Value::Other(type_name(value))) };
+    let mut list = Vec::new();
+    for value in values {
+        let value = value?;
+        list.push(one(&value)?.unwrap_or_else(|| Value::Other(type_name(&value))));
+        if list.len() > VALUES_MAX {
+            return Err(errors::call(value.py(), &format!("more than {VALUES_MAX} values are too many for a call")));
+        }
+        if list.len().is_multiple_of(STRIDE) {
+            value.py().check_signals()?;
+        }
     }
-    if value.is_instance_of::<PyInt>() {
-        return Ok(Value::Int(value.str()?.to_string()));
+    Ok(Value::List(list))
+}
+
+/// A value that is none of several.
+fn one(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    if let Some(number) = of_numpy(value)? {
+        return one(&number);
     }
-    if let Ok(value) = value.cast::<PyFloat>() {
-        return Ok(Value::Float(value.value()));
-    }
-    if value.is_instance_of::<PyString>() {
-        // Names of files that are no Unicode are texts with halves of letters in them.
-        return Ok(value
-            .extract()
-            .map_or_else(|_| Value::Path(value.extract::<OsString>().unwrap_or_default()), Value::Text));
-    }
-    if value.hasattr("__fspath__")? {
-        return Ok(Value::Path(value.call_method0("__fspath__")?.extract()?));
-    }
-    // Whole numbers of other libraries.
-    if value.hasattr("__index__")? {
-        return Ok(Value::Int(value.call_method0("__index__")?.str()?.to_string()));
-    }
-    if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyDict>() {
-        return Ok(Value::Other(type_name(value)));
-    }
-    match value.try_iter() {
-        Ok(values) => Ok(Value::List(values.map(|value| of(&value?)).collect::<PyResult<_>>()?)),
-        Err(_) => Ok(Value::Other(type_name(value))),
-    }
+    Ok(Some(if value.is_none() {
+        Value::None
+    } else if let Ok(value) = value.cast::<PyBool>() {
+        Value::Bool(value.is_true())
+    } else if value.is_instance_of::<PyInt>() {
+        Value::Int(value.str()?.to_string())
+    } else if let Ok(value) = value.cast::<PyFloat>() {
+        Value::Float(value.value())
+    } else if value.is_instance_of::<PyString>() {
+        text(value)
+    } else if value.hasattr("__fspath__")? {
+        Value::Path(value.call_method0("__fspath__")?.extract()?)
+    } else if value.hasattr("__index__")? {
+        Value::Int(value.call_method0("__index__")?.str()?.to_string())
+    } else if value.hasattr("__float__")? {
+        Value::Float(value.call_method0("__float__")?.extract()?)
+    } else if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyDict>() {
+        Value::Other(type_name(value))
+    } else {
+        return Ok(None);
+    }))
+}
+
+/// The number of Python's that a number of numpy's stands for: those say of themselves that they have no dimension.
+fn of_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let is_number = value.hasattr("dtype")? && value.getattr("ndim").is_ok_and(|ndim| ndim.eq(0).unwrap_or(false));
+    let number = if is_number { Some(value.call_method0("item")?) } else { None };
+    // What stands for itself is none of these.
+    Ok(number.filter(|number| !number.is(value) && !number.hasattr("dtype").unwrap_or(true)))
+}
+
+/// A text. Names of files that are no Unicode are texts with halves of letters in them; not all such texts are names.
+fn text(value: &Bound<'_, PyAny>) -> Value {
+    value.extract().map(Value::Text).unwrap_or_else(|_| {
+        let name = value.extract::<OsString>().map(Value::Path);
+        name.unwrap_or_else(|_| Value::Other("a str with half a letter in it".to_owned()))
+    })
 }
 
 fn type_name(value: &Bound<'_, PyAny>) -> String {
-    value.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
+    let kind = value.get_type();
+    kind.fully_qualified_name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
 }

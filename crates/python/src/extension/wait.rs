@@ -13,10 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use super::errors;
-use crate::keywords::Function;
-
-/// The keyword that says whether it is shown how far a call is.
-pub const PROGRESS: &str = "progress";
+use crate::keywords::{Function, OF_EVERY_CALL as PROGRESS};
 
 /// How soon a signal is heard, and how often it is shown how far it is.
 const PAUSE: Duration = Duration::from_millis(50);

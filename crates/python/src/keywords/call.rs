@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use super::Function;
 use super::kind::Kind;
 use super::parameter::{Parameter, Spelling};
+use super::{Function, formats};
 
 /// What a function is given.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,9 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CallError(String);
+
+/// The keyword of every function, which is no option of its command.
+pub const OF_EVERY_CALL: &str = "progress";
 
 /// Names that are alike are at least so near, from 0 to 1; as clap judges it.
 const NEAR: f64 = 0.7;
@@ -107,7 +110,12 @@ impl Function {
         let mut given = Vec::new();
         for parameter in &self.positions {
             if parameter.is_many {
-                let all: Vec<Value> = values.by_ref().flat_map(flat).collect();
+                let places: Vec<Value> = values.by_ref().collect();
+                if places.contains(&Value::List(Vec::new())) {
+                    let (function, name) = (self.name, &parameter.name);
+                    return Err(CallError(format!("{function}(): {name} is a list with nothing in it")));
+                }
+                let all: Vec<Value> = places.into_iter().flat_map(flat).collect();
                 given.extend((!all.is_empty()).then_some((parameter, Value::List(all))));
             } else if let Some(value) = values.next() {
                 given.push((parameter, value));
@@ -159,11 +167,15 @@ impl Function {
     fn unknown(&self, name: &str) -> CallError {
         let near = |one: &Parameter| strsim::jaro(name, &one.name);
         let nearest = self.parameters().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|one| near(one) > NEAR);
+        let is_format = formats().iter().any(|format| format == name);
         let name = name.escape_debug();
         CallError(match nearest {
+            _ if is_format => {
+                format!("{}() has no keyword {name}; formats are the answer's: .json(), .html(), .tables", self.name)
+            }
             Some(nearest) => format!("{}() has no keyword {name}; did you mean {}?", self.name, nearest.name),
             None => {
-                let names: Vec<&str> = self.parameters().map(|one| one.name.as_str()).collect();
+                let names: Vec<&str> = self.parameters().map(|one| one.name.as_str()).chain([OF_EVERY_CALL]).collect();
                 format!("{}() has no keyword {name}; it has {}", self.name, names.join(", "))
             }
         })
@@ -265,11 +277,15 @@ mod tests {
         );
         assert_eq!(
             refused("replay", &[], &[("zzz", int.clone())]),
-            "replay() has no keyword zzz; it has recording, policy, cpus, reclaim, pace, setting, explain, page"
+            "replay() has no keyword zzz; it has recording, policy, cpus, reclaim, pace, setting, explain, page, progress"
         );
         assert_eq!(
-            refused("replay", &[], &[("json", text("x"))]).split(';').next(),
-            Some("replay() has no keyword json")
+            refused("replay", &[], &[("json", text("x"))]),
+            "replay() has no keyword json; formats are the answer's: .json(), .html(), .tables"
+        );
+        assert_eq!(
+            refused("compare", &[Value::List(Vec::new())], &[]),
+            "compare(): recordings is a list with nothing in it"
         );
         assert_eq!(refused("replay", &[], &[]), "replay() needs recording");
         assert_eq!(

@@ -12,7 +12,7 @@ use clap::{Args, CommandFactory};
 use freehold_lab::Cli;
 use freehold_measure::formats::VerdictFormats;
 
-pub use call::{CallError, Value};
+pub use call::{CallError, OF_EVERY_CALL, Value};
 pub use kind::Kind;
 pub use parameter::{Parameter, Spelling};
 

@@ -17,6 +17,7 @@ mod tables;
 mod verdict;
 
 use fingerprint::Fingerprint;
+use freehold_measure::observer;
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 use host::{Host, HostResult};
@@ -130,7 +131,8 @@ impl Fleet {
 
 /// A line on stderr: which runs need not be done again, or where those will be that are done.
 fn say_what_is_kept(runs: usize, open: usize, state: &State) {
-    let Some(path) = state.path().map(|path| path.display()).filter(|_| open > 0) else { return };
+    let is_told = open > 0 && !observer::is_watched();
+    let Some(path) = state.path().map(|path| path.display()).filter(|_| is_told) else { return };
     if open < runs {
         eprintln!("freehold: {} of {runs} runs are in {path} already", runs - open);
     } else {

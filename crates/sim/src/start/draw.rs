@@ -9,6 +9,8 @@
 //! - Within a part of memory, pageblocks of one kind lie together, 1 to 7 in a row.
 //! - Of free pages and those that can be moved, the fewer come in runs of 1 to 7, the others in runs of 1 to 31.
 
+use freehold_measure::observer;
+
 use super::layout::{Kind, Layout};
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
 use crate::workload::draw::Spread;
@@ -40,6 +42,7 @@ pub fn drawn(layout: &Layout, seed: u64) -> Start {
     for part in layout.parts() {
         let plans: Vec<Plan> = Kind::ALL.into_iter().flat_map(|kind| plans(kind, &part[kind as usize], rng)).collect();
         for plan in &clustered(plans, rng) {
+            observer::go_on();
             start.push(plan.kind.migratetype(), runs(plan, &part[plan.kind as usize], rng));
         }
     }

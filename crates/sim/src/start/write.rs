@@ -9,6 +9,7 @@ use freehold::platform::NoProbe;
 use freehold::platform::host::Solo;
 use freehold::{PageAllocator, Policy};
 use freehold_measure::origin::Program;
+use freehold_measure::progress::Progress;
 use freehold_trace::event::{Kind, Row, class};
 use freehold_trace::facts::{Facts, PcpFacts, TypeFacts, ZoneFacts};
 use freehold_trace::{Error, Writer};
@@ -29,7 +30,11 @@ const KERNEL: &str = "6.12.0-freehold";
 /// If there is no such machine.
 pub fn write(start: &Start, machine: &Machine, cpus: u16, path: &Path) -> Result<u64, Error> {
     let mut writer = Writer::create(path)?;
-    state_rows(start).try_for_each(|row| writer.push(&row))?;
+    let progress = Progress::counting("writing", start.len() as u64, "pageblocks");
+    state_rows(start).try_for_each(|row| {
+        progress.advance(u64::from(row.kind == Kind::StartPageblock));
+        writer.push(&row)
+    })?;
     let rows = writer.rows();
     writer.finish(&facts(start, machine, cpus))?;
     Ok(rows)
