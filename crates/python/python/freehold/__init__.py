@@ -1,13 +1,14 @@
 """Freehold: record what a Linux machine's page allocator did, look at it, and compare policies on it.
 
 Each function is a command of `freehold`, its keywords are the command's long options, and what it answers is a
-`Report`. A `Recording` has the decoded rows of a file.
+`Report`. A `Recording` has the decoded rows of a file. `sweep` does many replays or simulations, here or on a cluster.
 """
 
 from ._errors import (
     CallError,
     Error,
     InputError,
+    MissingPackageError,
     NotFoundError,
     NotPermittedError,
     SystemFailure,
@@ -27,16 +28,19 @@ from ._freehold import (
     replay,
     sim,
 )
+from ._sweep import SweepWarning, sweep
 
 __all__ = [
     "CallError",
     "Error",
     "InputError",
+    "MissingPackageError",
     "NotFoundError",
     "NotPermittedError",
     "Recording",
     "Report",
     "Rows",
+    "SweepWarning",
     "SystemFailure",
     "Table",
     "__version__",
@@ -48,4 +52,5 @@ __all__ = [
     "record",
     "replay",
     "sim",
+    "sweep",
 ]
