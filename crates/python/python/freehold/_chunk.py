@@ -5,7 +5,6 @@ process and kept while its tasks are done: never more of them than threads are a
 that is done twice leaves the same bytes, so it does not matter who dies, or when.
 """
 
-import functools
 import hashlib
 import threading
 import time
@@ -59,7 +58,7 @@ def do(manifest: str, into: Store, pieces: "list[Piece]") -> Tally:
     """Does a chunk."""
     tally, begun = Tally(), time.monotonic()
     try:
-        plan = _plan(manifest)
+        plan = SweepPlan.of_manifest(manifest)
     except Error as error:
         tally.refusal = str(error)
         return tally
@@ -124,11 +123,6 @@ def _why(error: Exception) -> str:
         return str(error)
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-@functools.lru_cache(maxsize=2)
-def _plan(manifest: str) -> SweepPlan:
-    return SweepPlan.of_manifest(manifest)
 
 
 def _worker(plan: SweepPlan, source: Optional[Source]) -> SweepWorker:
