@@ -15,7 +15,7 @@ use freehold_measure::output::OutputError;
 use tempfile::{Builder, NamedTempFile};
 
 use crate::error::Error;
-use crate::part::{self, Header};
+use crate::part::{self, Found};
 use crate::plan::Plan;
 use crate::subject::Identity;
 use crate::task::Task;
@@ -138,10 +138,10 @@ impl Folder {
     pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<There, Error> {
         let path = self.path.join(task.path());
         let Ok(bytes) = fs::read(&path) else { return Ok(There::No) };
-        match part::header(bytes.into()) {
-            Err(_) => Ok(There::No),
-            Ok(there) if there == Header::of(plan, task, recording) => Ok(There::Whole),
-            Ok(_) => Err(Error::Folder(format!(
+        match part::found(bytes.into(), plan, task, recording) {
+            Found::Damaged => Ok(There::No),
+            Found::Whole => Ok(There::Whole),
+            Found::Strange => Err(Error::Folder(format!(
                 "{} is the part of another task; remove it, or name another folder with --into",
                 path.display()
             ))),

@@ -23,6 +23,9 @@ use crate::subject::{Identity, Subject};
 use crate::task::Task;
 use crate::worker::Worker;
 
+/// The end of a recording's name.
+const ENDING: &str = "parquet";
+
 /// What a sweep came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -38,6 +41,39 @@ pub struct Summary {
     pub failures: Vec<Failure>,
     /// Recordings that are another one again.
     pub repeated: Vec<String>,
+}
+
+/// The recordings that were named, and those in folders that were.
+///
+/// # Errors
+/// When the plan takes some and there are none, or the other way round, or a folder cannot be read.
+pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    match (plan.takes_recordings(), named.is_empty()) {
+        (true, true) => return Err(Error::Input("the plan replays recordings; name some after it".to_owned())),
+        (false, false) => return Err(Error::Input("the plan simulates; take the recordings out".to_owned())),
+        _ => {}
+    }
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            files.extend(in_folder(path)?);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let fail = |error| Error::Input(format!("cannot read the folder {}: {error}", folder.display()));
+    let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<Result<Vec<PathBuf>, _>>().map_err(fail)?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
+    paths.sort();
+    match paths.is_empty() {
+        true => Err(Error::Input(format!("there is no recording in {}; name another folder", folder.display()))),
+        false => Ok(paths),
+    }
 }
 
 /// Does all tasks of a plan on these recordings that are not done yet, so many at a time.

@@ -11,7 +11,7 @@ pub mod loom;
 mod malloc;
 pub mod planted;
 mod profile;
-mod python;
+pub mod python;
 mod readme;
 pub mod sanitizer;
 mod smoke;

@@ -17,11 +17,30 @@ use crate::workspace::{self, cargo};
 /// The package.
 const CRATE: &str = "crates/python";
 
+/// The test of a cluster that is left to the night.
+const NIGHTLY: &str = "tests/nightly_sweep_many.py";
+
 /// Runs it.
 ///
 /// # Errors
 /// The first step's that fails.
 pub fn run() -> Result<Outcome, Error> {
+    in_environment(|python| {
+        lint()?;
+        tests(python, &[])
+    })
+}
+
+/// Ten thousand tasks on a cluster.
+///
+/// # Errors
+/// The first step's that fails.
+pub fn nightly() -> Result<Outcome, Error> {
+    in_environment(|python| tests(python, &[NIGHTLY]))
+}
+
+/// Installs the wheel, and tries it there.
+fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outcome, Error> {
     let folder = workspace::target().join("python");
     let environment = folder.join("environment");
     remove(&environment)?;
@@ -36,10 +55,9 @@ pub fn run() -> Result<Outcome, Error> {
     if let Err(error) = command::output(pip(&python).args(["--quiet", "--requirement"]).arg(&requirements)) {
         return Ok(Outcome::Skipped(format!("its packages cannot be had ({})", short(&error))));
     }
-    lint()?;
     let wheel = wheel(&environment, &folder.join("wheels"))?;
     command::run(pip(&python).args(["--quiet", "--no-deps", "--no-index"]).arg(&wheel))?;
-    tests(&python)?;
+    trial(&python)?;
     Ok(Outcome::Passed)
 }
 
@@ -64,9 +82,9 @@ fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Tests hold what Python is answered against what the command prints.
-fn tests(python: &Path) -> Result<(), Error> {
+fn tests(python: &Path, files: &[&str]) -> Result<(), Error> {
     let mut tests = Command::new(python);
-    tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).env("FREEHOLD", smoke::freehold()?);
+    tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).args(files).env("FREEHOLD", smoke::freehold()?);
     command::run(tests.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(workspace::root().join(CRATE)))
 }
 

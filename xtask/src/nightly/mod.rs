@@ -9,7 +9,7 @@ mod interpreter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::baremetal;
-use crate::ci::{boot, loom, sanitizer, soak, uncoupled};
+use crate::ci::{boot, loom, python, sanitizer, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
@@ -25,7 +25,7 @@ const DAY: u64 = 24 * 60 * 60;
 const STEPS: u64 = 1_000_000_000;
 
 /// All stages of the night.
-pub static STAGES: [Stage; 11] = [
+pub static STAGES: [Stage; 12] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {
         name: "address",
@@ -66,6 +66,7 @@ pub static STAGES: [Stage; 11] = [
         run: boot::flights,
     },
     Stage { name: "sweep", summary: "ten thousand tasks are one sweep", budget: 900, run: sweep },
+    Stage { name: "cluster", summary: "ten thousand tasks on a cluster", budget: 900, run: python::nightly },
     Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },
 ];
 

@@ -81,7 +81,7 @@ const FLOORS: [(&str, &[&str]); 30] = [
             "freehold-trace",
         ],
     ),
-    ("freehold-python", &["freehold-lab", "freehold-measure", "freehold-trace"]),
+    ("freehold-python", &["freehold-lab", "freehold-measure", "freehold-sweep", "freehold-trace"]),
     ("freehold-findings", &["freehold", "freehold-bench", "freehold-measure", "freehold-registry", "freehold-sim"]),
     (
         "freehold-oracle",

@@ -1,6 +1,5 @@
 //! `freehold sweep`: many replays or simulations by a plan, into one dataset, and what they say together.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +15,6 @@ use freehold_sweep::{Plan, Report};
 
 use super::margin;
 use crate::error::Error;
-
-/// The end of a recording's name.
-const ENDING: &str = "parquet";
 
 /// Arguments of `freehold sweep`.
 #[derive(Debug, Args)]
@@ -81,7 +77,7 @@ pub fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     }
     let Some(path) = &args.plan else { unreachable!("clap asks for a plan or a report") };
     let plan = Plan::open(path)?;
-    let files = recordings(&plan, &args.recordings)?;
+    let files = local::recordings(&plan, &args.recordings)?;
     if args.dry_run {
         return look(&plan, &files, args.into.as_deref());
     }
@@ -101,36 +97,6 @@ fn show(args: &SweepArgs, plan: &Plan, folder: &Folder, terms: Terms, style: Sty
     let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
     let report = Report::of_parts(plan, parts, terms)?;
     Ok(args.formats.emit(&report, style)?)
-}
-
-/// The recordings that were named, and those in folders that were.
-fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
-    match (plan.takes_recordings(), named.is_empty()) {
-        (true, true) => return Err(Error::Input("the plan replays recordings; name some after it".to_owned())),
-        (false, false) => return Err(Error::Input("the plan simulates; take the recordings out".to_owned())),
-        _ => {}
-    }
-    let mut files = Vec::new();
-    for path in named {
-        if path.is_dir() {
-            files.extend(in_folder(path)?);
-        } else {
-            files.push(path.clone());
-        }
-    }
-    Ok(files)
-}
-
-fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let fail = |error| Error::Input(format!("cannot read the folder {}: {error}", folder.display()));
-    let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| entry.map(|entry| entry.path()));
-    let mut paths = paths.collect::<Result<Vec<PathBuf>, _>>().map_err(fail)?;
-    paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
-    paths.sort();
-    match paths.is_empty() {
-        true => Err(Error::Input(format!("there is no recording in {}; name another folder", folder.display()))),
-        false => Ok(paths),
-    }
 }
 
 /// Says what there would be to do.

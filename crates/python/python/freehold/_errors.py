@@ -22,6 +22,10 @@ class NotFoundError(Error, FileNotFoundError):
     errno = errno.ENOENT
 
 
+class MissingPackageError(Error, ImportError):
+    """A package that this needs and that is not installed."""
+
+
 class NotPermittedError(Error, PermissionError):
     """Something that this process may not do: to record a machine is root's."""
 

@@ -22,6 +22,11 @@ pub fn of(py: Python<'_>, error: &Error) -> PyErr {
     raised(py, class, &error.to_string())
 }
 
+/// A sweep that cannot be carried out.
+pub fn of_sweep(py: Python<'_>, error: freehold_sweep::Error) -> PyErr {
+    of(py, &Error::from(error))
+}
+
 /// A file that is no recording.
 pub fn of_recording(py: Python<'_>, error: OpenError) -> PyErr {
     of(py, &Error::from(error))

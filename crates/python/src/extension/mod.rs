@@ -9,6 +9,7 @@ mod capsule;
 mod errors;
 mod recording;
 mod report;
+mod sweep;
 mod table;
 mod values;
 mod wait;
@@ -34,6 +35,8 @@ fn _freehold(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<recording::Recording>()?;
     module.add_class::<recording::Rows>()?;
+    module.add_class::<sweep::SweepPlan>()?;
+    module.add_class::<sweep::SweepWorker>()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }
 

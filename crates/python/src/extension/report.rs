@@ -17,12 +17,19 @@ pub struct Report {
     function: &'static str,
     /// The words of the command line that would have asked the same.
     asked: Vec<String>,
+    /// What could not be done, by name, and why.
+    failures: Vec<(String, String)>,
 }
 
 impl Report {
     /// The answer to these words.
     pub fn new(answer: Box<dyn Views>, function: &'static str, asked: Vec<String>) -> Report {
-        Report { answer, function, asked }
+        Report { answer, function, asked, failures: Vec::new() }
+    }
+
+    /// The same, which is short of these.
+    pub fn without(self, failures: Vec<(String, String)>) -> Report {
+        Report { failures, ..self }
     }
 
     /// Something of the answer that says where it is from.
@@ -81,6 +88,11 @@ impl Report {
     #[getter]
     fn verdict(&self) -> Vec<String> {
         self.answer.reports().iter().flat_map(|report| report.verdict.clone()).collect()
+    }
+
+    #[getter]
+    fn failures(&self) -> Vec<(String, String)> {
+        self.failures.clone()
     }
 
     #[getter]

@@ -3,7 +3,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Iterable, Literal, Union, final
+from typing import Any, Iterable, Iterator, Literal, Sequence, Union, final
 
 _StrPath = Union[str, os.PathLike[str]]
 
@@ -55,6 +55,10 @@ class Report:
         """What was found, in sentences."""
 
     @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Of a sweep: what could not be done, by name, and why. The report stands on the rest."""
+
+    @property
     def tables(self) -> list[Table]:
         """Its tables."""
 
@@ -104,3 +108,74 @@ class Recording:
 
     def end(self) -> Rows:
         """The state of memory when it ended."""
+
+@final
+class SweepPlan:
+    """A plan of a sweep: what `freehold.sweep` is made of, and nobody else."""
+
+    @staticmethod
+    def open(path: _StrPath) -> SweepPlan:
+        """The plan in a file."""
+
+    @staticmethod
+    def of_manifest(manifest: str) -> SweepPlan:
+        """The plan that another process wrote down; refused if that was another version."""
+
+    @staticmethod
+    def program() -> str:
+        """Version and commit of this program."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def manifest(self) -> str:
+        """All of the plan: what stands in the folder of its results, and goes to whoever works on it elsewhere."""
+
+    @property
+    def takes_recordings(self) -> bool: ...
+    @property
+    def tasks_max(self) -> int:
+        """How many tasks there are: of each recording at most, or in all."""
+
+    def difference(self, manifest: str) -> str | None:
+        """Why results under this manifest are not the plan's, as words that follow the folder's name."""
+
+    def claim(self, into: _StrPath) -> None:
+        """Makes a folder of this machine the one for the plan's results."""
+
+    def sweep_here(
+        self, recordings: Sequence[_StrPath], into: _StrPath, jobs: int | None, progress: bool
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """Does all tasks that are not done yet, here: failures, and recordings that are another one again."""
+
+    def report_here(
+        self, into: _StrPath, failures: list[tuple[str, str]], margin: float, all: bool, progress: bool
+    ) -> Report:
+        """What the parts in a folder of this machine say."""
+
+    def report(
+        self,
+        parts: Iterator[tuple[str, bytes]],
+        into: str,
+        failures: list[tuple[str, str]],
+        margin: float,
+        all: bool,
+    ) -> Report:
+        """What parts say, in any order."""
+
+@final
+class SweepWorker:
+    """Whoever does the tasks of one recording, or of a plan that takes none. Several threads may share it."""
+
+    def __new__(cls, plan: SweepPlan, recording: tuple[str, bytes] | None = None) -> SweepWorker: ...
+    def __len__(self) -> int:
+        """Number of the tasks."""
+
+    def task(self, place: int) -> tuple[str, str]:
+        """Number of a task, and where its part lies in the dataset."""
+
+    def found(self, place: int, bytes: bytes) -> Literal["whole", "damaged", "strange"]:
+        """What lies where a task's part is to be: `strange` is another task's."""
+
+    def run(self, place: int) -> bytes:
+        """Does a task: the bytes of its part."""

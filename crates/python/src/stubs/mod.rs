@@ -15,7 +15,7 @@ const WIDTH: usize = 100;
 const PROGRESS: &str = "Show how far it is: in a bar where tqdm is installed, else in a line of the terminal";
 
 /// Names of the module that are no functions.
-const OTHERS: [&str; 5] = ["Recording", "Report", "Rows", "Table", "__version__"];
+const OTHERS: [&str; 7] = ["Recording", "Report", "Rows", "SweepPlan", "SweepWorker", "Table", "__version__"];
 
 /// The stubs of the module.
 pub fn text() -> String {

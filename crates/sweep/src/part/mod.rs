@@ -7,6 +7,7 @@
 mod read;
 mod write;
 
+use bytes::Bytes;
 use freehold_measure::number::Quantity;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,26 @@ pub struct Header {
     pub labels: Vec<(String, String)>,
     /// The recording.
     pub recording: Option<Identity>,
+}
+
+/// What lies where a task's part is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The task's part.
+    Whole,
+    /// A part that was cut or damaged, or something that is none.
+    Damaged,
+    /// The part of another task: somebody moved it there.
+    Strange,
+}
+
+/// What these bytes are, which lie where a task's part is to be. Cost: some microseconds.
+pub fn found(bytes: Bytes, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Found {
+    match header(bytes) {
+        Err(_) => Found::Damaged,
+        Ok(there) if there == Header::of(plan, task, recording) => Found::Whole,
+        Ok(_) => Found::Strange,
+    }
 }
 
 /// One number or sentence.

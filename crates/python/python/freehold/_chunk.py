@@ -1,0 +1,193 @@
+"""What a worker of a cluster does: a chunk of tasks, from recordings in a store to parts in a store.
+
+The plan travels as text, and tasks as their places in the plan's list of a recording. Each recording is read once by a
+process and kept while its tasks are done: never more of them than threads are at work. Only tallies go back. A chunk
+that is done twice leaves the same bytes, so it does not matter who dies, or when.
+"""
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
+
+from ._errors import Error
+from ._freehold import SweepPlan, SweepWorker
+from ._store import Store, patiently
+
+# Bytes that are read at a time.
+READ = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recording in a store, and how many bytes it has, if the store says so."""
+
+    system: Any
+    path: str
+    size: Optional[int]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Tasks of one recording, or of a plan that takes none: those at these places of the plan's list."""
+
+    source: Optional[Source]
+    first: int
+    count: int
+
+
+@dataclass
+class Tally:
+    """What came of a chunk."""
+
+    kept: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    failures: "list[tuple[str, str]]" = field(default_factory=list)
+    # Why nothing more is to be done, if that is so.
+    refusal: Optional[str] = None
+
+
+def program() -> str:
+    """Version and commit of this process."""
+    return SweepPlan.program()
+
+
+def do(manifest: str, into: Store, pieces: "list[Piece]") -> Tally:
+    """Does a chunk."""
+    tally, begun = Tally(), time.monotonic()
+    try:
+        plan = SweepPlan.of_manifest(manifest)
+    except Error as error:
+        tally.refusal = str(error)
+        return tally
+    for piece in pieces:
+        if tally.refusal is None:
+            _do_piece(plan, manifest, into, piece, tally)
+    tally.seconds = time.monotonic() - begun
+    return tally
+
+
+def digests(sources: "list[Source]") -> "list[Optional[str]]":
+    """What recordings are called by their contents; nothing for those that cannot be read, which are named later."""
+    return [_digest(source) for source in sources]
+
+
+def _digest(source: Source) -> Optional[str]:
+    def read() -> str:
+        summed = hashlib.sha256()
+        with source.system.open(source.path, "rb") as file:
+            while some := file.read(READ):
+                summed.update(some)
+        return summed.hexdigest()
+
+    try:
+        return patiently(read)
+    except Exception:
+        return None
+
+
+def _do_piece(plan: SweepPlan, manifest: str, into: Store, piece: Piece, tally: Tally) -> None:
+    name = plan.title if piece.source is None else piece.source.path
+    try:
+        with _held.borrowed((manifest, piece.source), lambda: _worker(plan, piece.source)) as worker:
+            for place in range(piece.first, min(piece.first + piece.count, len(worker))):
+                if tally.refusal is None:
+                    _do_task(worker, place, into, name, tally)
+    except Exception as error:
+        tally.failures.append((name, _why(error)))
+
+
+def _do_task(worker: SweepWorker, place: int, into: Store, name: str, tally: Tally) -> None:
+    number, path = worker.task(place)
+    try:
+        there = into.read(path)
+        found = "damaged" if there is None else worker.found(place, there)
+        if found == "strange":
+            tally.refusal = f"{into.url}/{path} is the part of another task; remove it, or name another folder by into="
+        elif found == "whole":
+            tally.kept += 1
+        else:
+            into.put(path, number, worker.run(place))
+            tally.done += 1
+    except Error as error:
+        tally.failures.append((name, str(error)))
+    except Exception as error:
+        tally.failures.append((f"{into.url}/{path}", _why(error)))
+
+
+def _why(error: Exception) -> str:
+    """What went wrong in one sentence, whoever says it."""
+    if isinstance(error, Error):
+        return str(error)
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _worker(plan: SweepPlan, source: Optional[Source]) -> SweepWorker:
+    if source is None:
+        return SweepWorker(plan)
+    recording: bytes = patiently(lambda: source.system.cat_file(source.path))
+    # A name may hold bytes that are no text.
+    name = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return SweepWorker(plan, (name, recording))
+
+
+class _Slot:
+    """A recording that threads of this process work on, and how many do."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.worker: Optional[SweepWorker] = None
+        self.users = 0
+
+
+class _Held:
+    """The recordings that this process has read: those that are worked on, and the one that was last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: "dict[Any, _Slot]" = {}
+
+    def borrowed(self, key: Any, read: Callable[[], SweepWorker]) -> "_Loan":
+        return _Loan(self, key, read)
+
+    def take(self, key: Any) -> _Slot:
+        with self._lock:
+            if key not in self._slots:
+                # Before another one is read: never are more in memory than are worked on.
+                for idle in [other for other, slot in self._slots.items() if slot.users == 0]:
+                    del self._slots[idle]
+                self._slots[key] = _Slot()
+            slot = self._slots[key]
+            slot.users += 1
+            return slot
+
+    def give(self, slot: _Slot) -> None:
+        with self._lock:
+            slot.users -= 1
+
+
+class _Loan:
+    """A recording while a thread works on it. The first thread reads it, and others wait for that."""
+
+    def __init__(self, held: _Held, key: Any, read: Callable[[], SweepWorker]) -> None:
+        self._held, self._read = held, read
+        self._slot = held.take(key)
+
+    def __enter__(self) -> SweepWorker:
+        try:
+            with self._slot.lock:
+                if self._slot.worker is None:
+                    self._slot.worker = self._read()
+                return self._slot.worker
+        except BaseException:
+            self._held.give(self._slot)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._held.give(self._slot)
+
+
+_held = _Held()

@@ -1,0 +1,275 @@
+"""A sweep on the workers of a Dask cluster.
+
+The client hands out chunks, a few for each thread of a worker and never all at once, and counts what comes back. It
+reads no recording. Whatever the cluster loses is done again by somebody: a part is there or not, and has the same bytes
+whoever made it. What is lost for good is named, and the rest goes on.
+"""
+
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
+
+from . import _chunk
+from ._chunk import Piece, Source, Tally
+from ._chunks import Chunks
+from ._errors import CallError, Error, InputError, SystemFailure
+from ._freehold import SweepPlan
+from ._progress import Progress
+from ._store import Store, opened
+
+# Chunks under way for each thread: one in work, and one that waits beside it.
+UNDER_WAY = 2
+
+# Recordings whose contents one chunk looks at.
+LOOKED_AT = 16
+
+# The end of a recording's name.
+ENDING = ".parquet"
+
+
+def sweep(
+    client: Any,
+    plan: SweepPlan,
+    recordings: "list[str]",
+    into: str,
+    options: Mapping[str, Any],
+    retries: int,
+    progress: bool,
+) -> "tuple[list[tuple[str, str]], list[str], Store]":
+    """Does all tasks that are not done yet: failures, recordings that are another one again, and the results."""
+    expect_client(client)
+    store = Store(into, options)
+    if plan.takes_recordings and not recordings:
+        raise InputError("the plan replays recordings; name some by recordings=")
+    if recordings and not plan.takes_recordings:
+        raise InputError("the plan simulates; take the recordings out")
+    expect_same_program(client)
+    claim(store, plan)
+    sources, failures = found(recordings, options)
+    run = _Run(client, plan, store, retries, Progress() if progress else None)
+    try:
+        sources, repeated = run.without_repeated(sources)
+        failures += run.all_of(sources if plan.takes_recordings else [None])
+    finally:
+        run.close()
+    if not failures:
+        store.conclude()
+    return sorted(set(failures)), repeated, store
+
+
+def expect_client(client: Any) -> None:
+    """Refuses what is no client of Dask's."""
+    from distributed import Client
+
+    if not isinstance(client, Client):
+        raise CallError(f"sweep(): client must be a distributed.Client, not {type(client).__name__}")
+    if client.asynchronous:
+        raise CallError("sweep(): client must be one that waits; make it without asynchronous=True")
+
+
+def expect_same_program(client: Any) -> None:
+    """Refuses workers that have another version, since their results would be others."""
+    ours = _chunk.program()
+    for worker, theirs in sorted(_asked(lambda: client.run(_chunk.program, on_error="return")).items()):
+        if isinstance(theirs, BaseException):
+            said = " ".join(str(theirs).split())
+            raise InputError(f"the worker {worker} has no freehold that works ({said}); install the same wheel there")
+        if theirs != ours:
+            raise InputError(f"the worker {worker} has freehold {theirs}, and this is {ours}; install the same there")
+
+
+def claim(store: Store, plan: SweepPlan) -> None:
+    """Makes the store the one for the plan's results, or refuses it."""
+    if store.folder is not None:
+        # What a folder of this machine holds is judged and claimed in one step.
+        plan.claim(store.folder)
+        return
+    there = store.manifest()
+    if there is None:
+        store.claim(plan.manifest)
+        there = store.manifest() or ""
+    difference = plan.difference(there)
+    if difference is not None:
+        raise InputError(f"{store.url} {difference}; name another by into=")
+
+
+def found(recordings: "list[str]", options: Mapping[str, Any]) -> "tuple[list[Source], list[tuple[str, str]]]":
+    """The recordings of these URLs, globs and folders, large ones first; and those that are not there."""
+    sources: "dict[tuple[Any, str], Source]" = {}
+    failures: "list[tuple[str, str]]" = []
+    for url in recordings:
+        system, path = opened(url, options)
+        try:
+            entries = list(_entries(system, path, url))
+        except (OSError, ValueError) as error:
+            failures.append((url, f"cannot be read: {' '.join(str(error).split())}"))
+            continue
+        for name, size in entries:
+            sources[system, name] = Source(system, name, size)
+    in_order = sorted(sources.values(), key=lambda source: (-(source.size or 0), source.path))
+    return in_order, failures
+
+
+def _entries(system: Any, path: str, url: str) -> "Iterator[tuple[str, Optional[int]]]":
+    try:
+        there = system.info(path)
+    except FileNotFoundError:
+        # A name that is there is no pattern, whatever is in it.
+        matched = system.glob(path, detail=True) if any(letter in path for letter in "*?[") else {}
+        if not matched:
+            raise FileNotFoundError(f"there is no {url}") from None
+        yield from _files(matched.values())
+        return
+    if there["type"] != "directory":
+        yield there["name"], there.get("size")
+        return
+    files = [entry for entry in system.ls(path, detail=True) if entry["name"].endswith(ENDING)]
+    if not files:
+        raise FileNotFoundError(f"there is no recording in {url}; name another folder")
+    yield from _files(files)
+
+
+def _files(entries: "Iterable[Any]") -> "Iterator[tuple[str, Optional[int]]]":
+    for entry in entries:
+        if entry["type"] != "directory":
+            yield entry["name"], entry.get("size")
+
+
+class _Run:
+    """One sweep under way."""
+
+    def __init__(
+        self, client: Any, plan: SweepPlan, store: Store, retries: int, progress: "Optional[Progress]"
+    ) -> None:
+        self._client, self._plan, self._store, self._retries = client, plan, store, retries
+        self._manifest = plan.manifest
+        self._progress = progress
+        self._under_way: "dict[Any, Any]" = {}
+
+    def close(self) -> None:
+        """Ends what is under way, if anything is."""
+        if self._progress is not None:
+            self._progress.close()
+        if self._under_way:
+            try:
+                self._client.cancel(list(self._under_way))
+            except Exception:
+                # There is no scheduler any more that could end it.
+                pass
+
+    def without_repeated(self, sources: "list[Source]") -> "tuple[list[Source], list[str]]":
+        """Recordings that differ, and those that are one of them again: only equally long ones can be that."""
+        of_size: "dict[Optional[int], list[Source]]" = {}
+        for source in sources:
+            of_size.setdefault(source.size, []).append(source)
+        doubtful = [source for size, some in of_size.items() if size is None or len(some) > 1 for source in some]
+        batches = iter([doubtful[at : at + LOOKED_AT] for at in range(0, len(doubtful), LOOKED_AT)])
+        called: "dict[Source, Optional[str]]" = {}
+
+        def look(threads: int) -> "Optional[tuple[Any, Any]]":
+            batch = next(batches, None)
+            return None if batch is None else (batch, self._submit(_chunk.digests, batch))
+
+        def note(batch: Any, future: Any) -> int:
+            if future.status == "finished":
+                called.update(zip(batch, future.result()))
+            return len(batch)
+
+        self._flow(look, note, "looking at recordings", len(doubtful), "recordings")
+        seen: "set[str]" = set()
+        kept: "list[Source]" = []
+        repeated: "list[str]" = []
+        for source in sources:
+            digest = called.get(source)
+            if digest is not None and digest in seen:
+                repeated.append(source.path)
+                continue
+            seen.update([] if digest is None else [digest])
+            kept.append(source)
+        return kept, sorted(repeated)
+
+    def all_of(self, sources: "Iterable[Optional[Source]]") -> "list[tuple[str, str]]":
+        """Does all tasks: what could not be done."""
+        sources = list(sources)
+        chunks = Chunks(sources, self._plan.tasks_max)
+        failures: "list[tuple[str, str]]" = []
+
+        def hand_out(threads: int) -> "Optional[tuple[Any, Any]]":
+            if not chunks or (chunks.is_doubtful and self._under_way):
+                return None
+            is_alone, pieces = chunks.is_doubtful, chunks.next(threads)
+            return (is_alone, pieces), self._submit(_chunk.do, self._manifest, self._store, pieces)
+
+        def take_in(given: "tuple[bool, list[Piece]]", future: Any) -> int:
+            is_alone, pieces = given
+            if future.status == "finished":
+                tally: Tally = future.result()
+                if tally.refusal is not None:
+                    raise InputError(tally.refusal)
+                failures.extend(tally.failures)
+                chunks.measured(pieces, tally.seconds)
+            elif not is_alone:
+                # One of these, or one that waited beside them, kills workers: which one shows when each is alone.
+                chunks.again(pieces)
+                return 0
+            else:
+                name = self._plan.title if pieces[0].source is None else pieces[0].source.path
+                failures.append((name, f"was given up by the cluster: {_said(future.exception())}"))
+            return sum(piece.count for piece in pieces)
+
+        self._flow(hand_out, take_in, self._plan.title, len(sources) * self._plan.tasks_max, "tasks")
+        return failures
+
+    def _submit(self, function: Any, *given: Any) -> Any:
+        # Without a key of its own, two sweeps on one cluster would be taken for one.
+        return self._client.submit(function, *given, pure=False, retries=self._retries)
+
+    def _flow(
+        self,
+        begin: "Callable[[int], Optional[tuple[Any, Any]]]",
+        end: "Callable[[Any, Any], int]",
+        what: str,
+        total: int,
+        unit: str,
+    ) -> None:
+        """Begins work as long as there is some, a few pieces for each thread, and ends each as it is done."""
+        from distributed import as_completed
+
+        completed: Any = as_completed()  # type: ignore[no-untyped-call, unused-ignore]
+        done, has_more = 0, True
+        while True:
+            threads = max(1, sum(_asked(self._client.nthreads).values()))
+            while has_more and len(self._under_way) < UNDER_WAY * threads + 1:
+                begun = begin(threads)
+                if begun is None:
+                    has_more = False
+                    break
+                given, future = begun
+                self._under_way[future] = given
+                completed.add(future)
+            if not self._under_way:
+                return
+            for future in [_asked(lambda: next(completed)), *completed.next_batch(block=False)]:
+                if future.status not in ("finished", "error"):
+                    raise SystemFailure(GONE)
+                done += end(self._under_way.pop(future), future)
+                has_more = True
+            if self._progress is not None:
+                self._progress.show([(1, what, done, total, unit)])
+
+
+GONE = "the scheduler of the cluster went away; give the same call again on another one: what is done is kept"
+
+
+def _asked(ask: "Callable[[], Any]") -> Any:
+    """What the cluster answers; if there is none any more, a sentence on that."""
+    try:
+        return ask()
+    except (OSError, StopIteration) as error:
+        raise SystemFailure(GONE) from error
+    except Exception as error:
+        if isinstance(error, Error) or "Cancelled" not in type(error).__name__:
+            raise
+        raise SystemFailure(GONE) from error
+
+
+def _said(error: Any) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,170 @@
+"""`sweep`: the one function that is more than its command, since it also knows clusters."""
+
+import difflib
+import functools
+import glob
+import inspect
+import os
+import warnings
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, TypeVar, Union, cast
+
+from ._errors import CallError, InputError, MissingPackageError
+from ._freehold import Report, SweepPlan
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+StrPath = Union[str, "os.PathLike[str]"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# How many of the things that could not be done a warning names.
+NAMED = 10
+
+
+class SweepWarning(UserWarning):
+    """Some recordings or tasks of a sweep could not be done. All of them are in `Report.failures`."""
+
+
+def _suggesting(function: Function) -> Function:
+    """Says of a keyword that there is not which one is near."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def called(*places: Any, **names: Any) -> Any:
+        for name in names:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                more = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+                raise CallError(f"{function.__name__}() has no keyword {_shown(name)}; {more}")
+        try:
+            inspect.signature(function).bind(*places, **names)
+        except TypeError as error:
+            raise CallError(f"{function.__name__}(): {error}") from None
+        return function(*places, **names)
+
+    return cast(Function, called)
+
+
+@_suggesting
+def sweep(
+    plan: StrPath,
+    recordings: "Union[StrPath, Iterable[StrPath]]" = (),
+    *,
+    into: StrPath,
+    client: "Optional[Client]" = None,
+    jobs: Optional[int] = None,
+    margin: float = 2,
+    all: bool = False,
+    retries: int = 3,
+    storage_options: Optional[Mapping[str, Any]] = None,
+    progress: bool = True,
+) -> Report:
+    """Do many replays or simulations by a plan, into one dataset, and say what they show together.
+
+    Args:
+        plan: The plan, a TOML file
+        recordings: Recordings, folders of them, or globs; with a client also URLs that fsspec knows
+        into: Folder for the results; with a client also a URL. One that holds some of the same plan is gone on with
+        client: The cluster that does it; without one, this machine does
+        jobs: Without a client: do at most so many tasks at a time, else as many as this machine has CPUs
+        margin: Relative changes of replays up to this are no difference, in percent
+        all: Show everything: equal measures, tables, what is taken for granted
+        retries: With a client: how often a chunk of tasks that broke down is tried again
+        storage_options: With a client: what fsspec needs to open recordings and results
+        progress: Show how far it is: in a bar where tqdm is installed, else in a line of the terminal
+
+    What is there is not done again: a sweep that was interrupted goes on when it is called again. Recordings that
+    cannot be read, and tasks that fail, are warned of by name and stand in `Report.failures`; the rest is done.
+    """
+    _expect_types(
+        ("plan", plan, (str, os.PathLike), "a str or an os.PathLike"),
+        ("into", into, (str, os.PathLike), "a str or an os.PathLike"),
+        ("jobs", jobs, (int, type(None)), "an int"),
+        ("margin", margin, (int, float), "a float"),
+        ("all", all, bool, "a bool"),
+        ("retries", retries, int, "an int"),
+        ("storage_options", storage_options, (Mapping, type(None)), "a dict"),
+        ("progress", progress, bool, "a bool"),
+    )
+    if (jobs is not None and jobs < 1) or retries < 0:
+        raise InputError("sweep(): jobs must be at least 1, and retries at least 0")
+    if not 0 <= margin < 100:
+        raise InputError(f"the margin cannot be {margin} %; give one from 0 to below 100")
+    opened, named = SweepPlan.open(plan), _named(recordings)
+    if client is None:
+        if storage_options is not None:
+            raise CallError("sweep(): storage_options are for stores, which only a client reads; take them out")
+        files = [file for name in named for file in _matched(name)]
+        failures, repeated = opened.sweep_here(files, into, jobs, progress)
+        _warn(failures, repeated)
+        return opened.report_here(into, failures, float(margin), all, progress)
+    if jobs is not None:
+        raise CallError("sweep(): jobs is for this machine; of a cluster its workers say how many; take it out")
+    cluster = _cluster()
+    failures, repeated, store = cluster.sweep(
+        client, opened, named, os.fspath(into), storage_options or {}, retries, progress
+    )
+    _warn(failures, repeated)
+    return opened.report(store.parts(), store.url, failures, float(margin), all)
+
+
+def _cluster() -> Any:
+    """The module that needs what only clusters need."""
+    try:
+        import distributed  # noqa: F401
+        import fsspec  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
+    except ImportError as error:
+        sentence = f"sweep(): client= needs {error.name}; install it by: pip install 'freehold[cluster]'"
+        raise MissingPackageError(sentence) from None
+    from . import _cluster
+
+    return _cluster
+
+
+def _expect_types(*parameters: "tuple[str, Any, Any, str]") -> None:
+    for name, value, types, called in parameters:
+        # To Python a bool is an int, and to people it is not.
+        is_bool = isinstance(value, bool) and types is not bool
+        if is_bool or not isinstance(value, types):
+            raise CallError(f"sweep(): {name} must be {called}, not {type(value).__name__}")
+
+
+def _named(recordings: Any) -> "list[str]":
+    """The recordings as texts."""
+    of_one = isinstance(recordings, (str, os.PathLike))
+    try:
+        given = [recordings] if of_one else list(recordings)
+        if isinstance(recordings, (bytes, Mapping)):
+            raise TypeError
+        names = [os.fspath(name) for name in given]
+        if any(isinstance(name, bytes) for name in names):
+            raise TypeError
+    except TypeError:
+        found = type(recordings).__name__
+        raise CallError(f"sweep(): recordings must be a str or an os.PathLike, or several, not {found}") from None
+    return names
+
+
+def _matched(name: str) -> "list[str]":
+    """The files of this name: what is there is no pattern, whatever is in its name."""
+    if "://" in name and not os.path.exists(name):
+        raise InputError(f"{name} is in a store, which only a client reads: give client=, or name a file")
+    if os.path.lexists(name) or not glob.has_magic(name):
+        return [name]
+    return sorted(glob.glob(name, recursive=True)) or [name]
+
+
+def _warn(failures: "list[tuple[str, str]]", repeated: "list[str]") -> None:
+    """Names what was not done."""
+    lines = [f"{_shown(of)}: {_shown(why)}" for of, why in failures[:NAMED]]
+    if len(failures) > NAMED:
+        lines.append(f"and {len(failures) - NAMED} more, which Report.failures has")
+    for name in repeated[:NAMED]:
+        lines.append(f"{_shown(name)} is another of these recordings again, and was passed over")
+    if lines:
+        warnings.warn("not all was done:\n" + "\n".join(lines), SweepWarning, stacklevel=4)
+
+
+def _shown(text: str) -> str:
+    """A name as a terminal may see it."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -1,0 +1,242 @@
+//! Sweeps as the package's own Python needs them: a plan, whoever does the tasks of one recording, and what all parts
+//! say. Nothing here knows of a cluster: a plan travels as the text of its manifest, a recording and a part as bytes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freehold_measure::origin::Program;
+use freehold_measure::parallel;
+use freehold_measure::report::Detail;
+use freehold_sweep::folder::Folder;
+use freehold_sweep::part::{self, Found};
+use freehold_sweep::report::Terms;
+use freehold_sweep::{Error, Identity, Plan, Subject, Task, TaskError, Worker, local};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator};
+
+use super::errors;
+use super::report::Report;
+use super::wait::{self, Interrupts, Shown};
+
+/// The function that this is for.
+const SWEEP: &str = "sweep";
+
+/// Names, each with a sentence on what is wrong with it.
+type Failures = Vec<(String, String)>;
+
+/// A plan of a sweep.
+#[pyclass(frozen, module = "freehold._freehold")]
+pub struct SweepPlan(Arc<Plan>);
+
+#[pymethods]
+impl SweepPlan {
+    /// The plan in a file.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> PyResult<SweepPlan> {
+        let opened = py.detach(|| Plan::open(&path));
+        opened.map(SweepPlan::of).map_err(|error| errors::of_sweep(py, error))
+    }
+
+    /// The plan that another process wrote down.
+    #[staticmethod]
+    fn of_manifest(py: Python<'_>, manifest: &str) -> PyResult<SweepPlan> {
+        Plan::from_manifest(manifest).map(SweepPlan::of).map_err(|error| errors::of_sweep(py, error))
+    }
+
+    /// Version and commit of this program.
+    #[staticmethod]
+    fn program() -> String {
+        Program::this().version()
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        self.0.title()
+    }
+
+    #[getter]
+    fn manifest(&self) -> String {
+        self.0.manifest()
+    }
+
+    #[getter]
+    fn takes_recordings(&self) -> bool {
+        self.0.takes_recordings()
+    }
+
+    #[getter]
+    fn tasks_max(&self) -> usize {
+        self.0.tasks_max()
+    }
+
+    /// Why results under this manifest are not the plan's, as words that follow the folder's name.
+    fn difference(&self, manifest: &str) -> Option<String> {
+        self.0.difference(manifest)
+    }
+
+    /// Makes a folder of this machine the one for the plan's results.
+    fn claim(&self, py: Python<'_>, into: PathBuf) -> PyResult<()> {
+        let claimed = py.detach(|| Folder::of(&into, &self.0));
+        claimed.map(|_| ()).map_err(|error| errors::of_sweep(py, error))
+    }
+
+    /// Does all tasks on this machine that are not done yet: failures, and recordings that are another one again.
+    fn sweep_here(
+        &self,
+        py: Python<'_>,
+        recordings: Vec<PathBuf>,
+        into: PathBuf,
+        jobs: Option<usize>,
+        progress: bool,
+    ) -> PyResult<(Failures, Vec<String>)> {
+        let plan = Arc::clone(&self.0);
+        let work = move || {
+            let files = local::recordings(&plan, &recordings)?;
+            let folder = Folder::of(&into, &plan)?;
+            local::run(&plan, &files, &folder, jobs.unwrap_or_else(parallel::at_once))
+        };
+        let shown = if progress { Shown::Yes } else { Shown::No };
+        let summary = wait::for_work(py, work, &shown, Interrupts::Ends)?;
+        let summary = summary.map_err(|error| errors::of_sweep(py, error))?;
+        let failures = summary.failures.into_iter().map(|failure| (failure.of, failure.why));
+        Ok((failures.collect(), summary.repeated))
+    }
+
+    /// What the parts in a folder of this machine say.
+    fn report_here(
+        &self,
+        py: Python<'_>,
+        into: PathBuf,
+        failures: Failures,
+        margin: f64,
+        all: bool,
+        progress: bool,
+    ) -> PyResult<Report> {
+        let (plan, terms) = (Arc::clone(&self.0), terms(margin, all));
+        let work = {
+            let into = into.clone();
+            move || {
+                let folder = Folder::of(&into, &plan)?;
+                let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
+                freehold_sweep::Report::of_parts(&plan, parts, terms)
+            }
+        };
+        let shown = if progress { Shown::Yes } else { Shown::No };
+        let reported = wait::for_work(py, work, &shown, Interrupts::Ends)?;
+        answer(py, reported, &into.display().to_string(), failures)
+    }
+
+    /// What parts say, which come as pairs of a name and bytes, in any order.
+    fn report(
+        &self,
+        py: Python<'_>,
+        parts: &Bound<'_, PyIterator>,
+        into: &str,
+        failures: Failures,
+        margin: f64,
+        all: bool,
+    ) -> PyResult<Report> {
+        let (parts, mut raised) = (parts.clone().unbind(), None);
+        let mut next = |py: Python<'_>| {
+            let part = parts.bind(py).clone().next()?;
+            let part = part.and_then(|part| part.extract::<(String, Bound<'_, PyBytes>)>());
+            let part = part.map(|(name, bytes)| (name, Bytes::copy_from_slice(bytes.as_bytes())));
+            part.map_err(|error| raised = Some(error)).ok().map(Ok)
+        };
+        let reported = py.detach(|| {
+            let parts = std::iter::from_fn(|| Python::attach(&mut next));
+            freehold_sweep::Report::of_parts(&self.0, parts, terms(margin, all))
+        });
+        raised.map_or(Ok(()), Err)?;
+        answer(py, reported, into, failures)
+    }
+}
+
+fn terms(margin: f64, all: bool) -> Terms {
+    Terms { margin: margin / 100.0, detail: if all { Detail::All } else { Detail::Differences } }
+}
+
+/// A report as Python sees it; the command that would say the same is that on the results.
+fn answer(
+    py: Python<'_>,
+    reported: Result<freehold_sweep::Report, Error>,
+    into: &str,
+    failures: Failures,
+) -> PyResult<Report> {
+    let report = reported.map_err(|error| errors::of_sweep(py, error))?;
+    let asked = [SWEEP, "--report", into].map(str::to_owned).to_vec();
+    Ok(Report::new(Box::new(report), SWEEP, asked).without(failures))
+}
+
+impl SweepPlan {
+    fn of(plan: Plan) -> SweepPlan {
+        SweepPlan(Arc::new(plan))
+    }
+}
+
+/// Whoever does the tasks of one recording, or of a plan that takes none. Several threads may share it.
+#[pyclass(frozen, module = "freehold._freehold")]
+pub struct SweepWorker {
+    plan: Arc<Plan>,
+    identity: Option<Identity>,
+    tasks: Vec<Task>,
+    worker: Worker,
+}
+
+#[pymethods]
+impl SweepWorker {
+    /// Reads the recording in these bytes, which came from a file of this name.
+    #[new]
+    #[pyo3(signature = (plan, recording=None))]
+    fn new(py: Python<'_>, plan: &SweepPlan, recording: Option<(String, Bound<'_, PyBytes>)>) -> PyResult<SweepWorker> {
+        let plan = Arc::clone(&plan.0);
+        let recording = recording.as_ref().map(|(name, bytes)| (name.as_str(), bytes.as_bytes()));
+        py.detach(|| SweepWorker::read(plan, recording)).map_err(|error| errors::input(py, &error.to_string()))
+    }
+
+    /// Number of the tasks.
+    fn __len__(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Number of a task, and where its part lies in the dataset.
+    fn task(&self, py: Python<'_>, place: usize) -> PyResult<(String, String)> {
+        let task = self.at(py, place)?;
+        Ok((task.number.clone(), task.path()))
+    }
+
+    /// Whether these bytes are the task's part: `"whole"`, `"damaged"`, or `"strange"` if they are another task's.
+    fn found(&self, py: Python<'_>, place: usize, bytes: &[u8]) -> PyResult<&'static str> {
+        let task = self.at(py, place)?;
+        Ok(match part::found(Bytes::copy_from_slice(bytes), &self.plan, task, self.identity.as_ref()) {
+            Found::Whole => "whole",
+            Found::Damaged => "damaged",
+            Found::Strange => "strange",
+        })
+    }
+
+    /// Does a task: the bytes of its part.
+    fn run<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let task = self.at(py, place)?;
+        match py.detach(|| self.worker.run(&self.plan, task)) {
+            Ok(bytes) => Ok(PyBytes::new(py, &bytes)),
+            Err(error) => Err(errors::input(py, &error.to_string())),
+        }
+    }
+}
+
+impl SweepWorker {
+    fn read(plan: Arc<Plan>, recording: Option<(&str, &[u8])>) -> Result<SweepWorker, TaskError> {
+        let subject = recording.map(|(name, bytes)| Subject::of_bytes(name, bytes)).transpose()?;
+        let identity = subject.as_ref().map(|subject| subject.identity.clone());
+        let tasks = plan.tasks(identity.as_ref());
+        let worker = Worker::new(&plan, subject)?;
+        Ok(SweepWorker { plan, identity, tasks, worker })
+    }
+
+    fn at(&self, py: Python<'_>, place: usize) -> PyResult<&Task> {
+        let sentence = || format!("there is no task {place}; there are {}", self.tasks.len());
+        self.tasks.get(place).ok_or_else(|| errors::input(py, &sentence()))
+    }
+}
