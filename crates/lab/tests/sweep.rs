@@ -4,7 +4,10 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -168,6 +171,36 @@ fn a_recording_that_is_none_is_named_and_the_rest_goes_on() {
     }
     assert_eq!(parts(&sweep.tree("a")).len(), 2 * TASKS);
     assert!(!output.stdout.is_empty());
+    assert!(!said.contains("plan.toml: "), "a file is named once: {said}");
+}
+
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    let pipe = sweep.sandbox.argument("pipe.parquet");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    sweep.files.push(pipe);
+    for more in [&["--dry-run"][..], &[]] {
+        let output = sweep.run("a", more);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("pipe.parquet is no regular file"), "{}", stderr(&output));
+    }
+    assert_eq!(parts(&sweep.tree("a")).len(), TASKS);
+}
+
+#[test]
+fn many_copies_are_one_line() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    for number in 0..5 {
+        let copy = sweep.sandbox.argument(&format!("copy{number}.parquet"));
+        fs::copy(&sweep.files[0], &copy).unwrap();
+        sweep.files.push(copy);
+    }
+    let output = sweep.run("a", &["--jobs", "1"]);
+    is_done(&output);
+    let said = stderr(&output);
+    assert!(said.contains("5 files are others of these recordings again") && said.contains(" and more)"), "{said}");
+    assert_eq!(said.matches("copy").count(), 3, "{said}");
 }
 
 #[test]
@@ -209,6 +242,76 @@ fn a_part_of_another_task_is_refused() {
     assert_refused(&sweep.run("a", &[]), "is the part of another task");
 }
 
+/// What is damaged, lies twice, or where it does not belong is no result.
+#[test]
+fn every_part_is_counted_once_and_as_it_was_written() {
+    let sweep = Sweep::new(PLAN, 1);
+    is_done(&sweep.run("a", &[]));
+    let (tree, folder) = (sweep.tree("a"), sweep.sandbox.path("a"));
+    let part = parts(&tree)[0];
+    let report = || freehold(&["sweep", "--report", folder.to_str().unwrap()]);
+    for at in [1456, tree[part].len() - 100] {
+        let mut turned = tree[part].clone();
+        turned[at] ^= 1;
+        fs::write(folder.join(part), turned).unwrap();
+        assert_refused(&report(), "is damaged");
+        is_done(&sweep.run("a", &[]));
+        assert!(sweep.tree("a") == tree);
+    }
+    let copy = folder.join("part.parquet");
+    fs::write(&copy, &tree[part]).unwrap();
+    assert_refused(&report(), "is not where it belongs");
+    fs::remove_file(copy).unwrap();
+    let copy = folder.join("copy").join(part);
+    fs::create_dir_all(copy.parent().unwrap()).unwrap();
+    fs::write(copy, &tree[part]).unwrap();
+    assert_refused(&report(), "is the part of a task that has one already");
+    fs::remove_dir_all(folder.join("copy")).unwrap();
+    symlink(".", folder.join("loop")).unwrap();
+    assert_refused(&report(), "is a link to another folder");
+}
+
+#[test]
+fn what_no_sweep_made_stays() {
+    let sweep = Sweep::new(PLAN, 1);
+    let making = sweep.sandbox.path("a/_making");
+    fs::create_dir_all(&making).unwrap();
+    fs::write(making.join("precious"), "precious").unwrap();
+    assert_refused(&sweep.run("a", &[]), "than the results of a sweep, _making/precious;");
+    fs::remove_file(making.join("precious")).unwrap();
+    // Of a sweep that was killed, whose plan was removed.
+    let half_made = making.join("0123456789abcdef0123456789abcdefaB3xYz");
+    fs::write(&half_made, "PAR1").unwrap();
+    is_done(&sweep.run("a", &[]));
+    assert!(!making.exists());
+    fs::create_dir(&making).unwrap();
+    [&half_made, &making.join("precious")].map(|path| fs::write(path, "precious").unwrap());
+    is_done(&sweep.run("a", &[]));
+    assert!(making.join("precious").exists() && !half_made.exists());
+}
+
+#[test]
+fn a_file_may_be_called_by_any_bytes() {
+    let sweep = Sweep::new(PLAN, 1);
+    let named = sweep.sandbox.path("").join(OsStr::from_bytes(b"\xff\xfe.parquet"));
+    fs::rename(&sweep.files[0], &named).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+    command.args(["sweep", &sweep.plan]).arg(named).args(["--into", &sweep.sandbox.argument("a")]);
+    is_done(&command.output().unwrap());
+    assert_eq!(parts(&sweep.tree("a")).len(), TASKS);
+}
+
+#[test]
+fn where_nothing_is_done_there_is_no_more_to_see() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    sweep.files[0].clone_from(&sweep.plan);
+    let said = String::from_utf8(sweep.run("a", &[]).stdout).unwrap();
+    assert!(said.contains("There is nothing to compare yet") && !said.contains("--all"), "{said}");
+    fs::write(sweep.sandbox.path("a/_plan.json"), "junk").unwrap();
+    let report = freehold(&["sweep", "--report", &sweep.sandbox.argument("a")]);
+    assert_refused(&report, "a/_plan.json: this is not the plan of a sweep");
+}
+
 #[test]
 fn names_of_recordings_may_be_hostile() {
     let mut sweep = Sweep::new(PLAN, 1);
@@ -234,6 +337,8 @@ fn a_full_disk_is_said_and_what_is_done_stays_whole() {
     };
     let full = sweep.run("disk/a", &[]);
     assert_refused(&full, "cannot write");
+    // Neither the file that was half made nor its name is anything to anybody.
+    assert!(!stderr(&full).contains("_making") && !disk.folder.join("a/_making").exists(), "{}", stderr(&full));
     is_done(&sweep.run("whole", &[]));
     let whole = sweep.tree("whole");
     for (path, bytes) in tree(&disk.folder.join("a")).iter().filter(|(path, _)| path.ends_with("part.parquet")) {
@@ -309,6 +414,33 @@ fn simulations_and_fleets_are_swept_too() {
     assert_eq!(swept, alone["fleet"][1]["highatomic_pageblocks"]["value"].as_f64(), "{groups}");
 }
 
+#[test]
+fn a_simulation_is_judged_by_the_cpus_of_its_axis() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.argument("plan.toml");
+    let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n\
+                set = ['machine.memory_per_cpu=80 GiB']\n[axes]\ncpus = [2]\nseed = 1\n";
+    fs::write(&plan, text).unwrap();
+    is_done(&freehold(&["sweep", &plan, "--dry-run"]));
+}
+
+/// Each takes 128 MiB of addresses and a little; sixteen do not fit into what there is.
+#[test]
+fn fewer_at_a_time_take_less_memory() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.argument("plan.toml");
+    fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
+    fs::write(&plan, "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n").unwrap();
+    let limited = |jobs: &str, into: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 1800000; exec \"$@\"", "sh"]).arg(assert_cmd::cargo::cargo_bin("freehold"));
+        shell.args(["sweep", &plan, "--jobs", jobs, "--into", &sandbox.argument(into)]);
+        shell.env("RAYON_NUM_THREADS", "16").output().unwrap()
+    };
+    assert_refused(&limited("16", "many"), "do fewer at a time with --jobs");
+    is_done(&limited("1", "few"));
+}
+
 /// Each plan on the page is copied into a file, and the commands below it run.
 #[test]
 fn the_plans_of_the_page_do_what_it_says() {
@@ -351,6 +483,22 @@ fn mistakes_in_a_plan_are_told_in_one_sentence() {
         ),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = []\n", "`axes.cpus` is empty"),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [8, 8]\n", "holds 8 twice"),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [2, '02']\n", "holds 2 twice"),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
+             setting = ['vm.min_free_kbytes=65536', 'vm.min_free_kbytes= 065536']\n",
+            "holds vm.min_free_kbytes=65536 twice",
+        ),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
+             setting = ['vm.min_free_kbytes=9,vm.compaction_proactiveness=1', \
+             'vm.compaction_proactiveness=1, vm.min_free_kbytes=9']\n",
+            "holds vm.compaction_proactiveness=1, vm.min_free_kbytes=9 twice",
+        ),
+        (
+            "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\n[axes]\n'machine.memory' = ['1 GiB', '1024 MiB']\n",
+            "holds machine.memory = 1024 MiB twice",
+        ),
         ("title = 'x'\nkind = 'replay'\nb = ['freehold', 'freehold']\n", "names a policy twice"),
         ("title = 'x'\nkind = 'replay'\na = 'freehold'\nb = ['freehold']\n", "is policy A"),
         ("title = 'x'\nkind = 'replay'\n", "names no policy"),

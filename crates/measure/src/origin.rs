@@ -1,6 +1,7 @@
 //! The origin of a result: which command of which program, and, if time was measured, on which machine.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -48,22 +49,38 @@ pub struct Program {
 impl Program {
     /// This process.
     pub fn this() -> Program {
-        let asked = ASKED.with_borrow(Clone::clone);
-        let words = asked.unwrap_or_else(|| std::env::args().skip(1).collect());
-        Program {
-            command: command(words.into_iter()),
-            freehold: env!("CARGO_PKG_VERSION"),
-            commit: COMMIT.get().copied().flatten(),
-        }
+        let words = ASKED.with_borrow(Clone::clone).unwrap_or_else(|| words(std::env::args_os()));
+        Program { command: command(words.into_iter()), freehold: VERSION, commit: commit() }
     }
 
     /// Its version, and the commit.
     pub fn version(&self) -> String {
-        match self.commit {
-            Some(commit) => format!("{}, commit {commit}", self.freehold),
-            None => format!("{}, built outside of a repository", self.freehold),
-        }
+        version_of(self.freehold, self.commit)
     }
+}
+
+/// Version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Version of this program, and the commit, whatever it was asked.
+pub fn version() -> String {
+    version_of(VERSION, commit())
+}
+
+fn version_of(version: &str, commit: Option<&str>) -> String {
+    match commit {
+        Some(commit) => format!("{version}, commit {commit}"),
+        None => format!("{version}, built outside of a repository"),
+    }
+}
+
+fn commit() -> Option<&'static str> {
+    COMMIT.get().copied().flatten()
+}
+
+/// The words after the program's name. A file may be called by bytes that are no text.
+fn words(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+    arguments.skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// The machine on which time was measured, and how the program was built for it.
@@ -150,6 +167,8 @@ fn model_in(cpuinfo: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
@@ -158,6 +177,12 @@ mod tests {
         assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
         assert_eq!(of("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
         assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+    }
+
+    #[test]
+    fn words_that_are_no_text_are_shown_as_far_as_they_are() {
+        let hostile = OsString::from_vec(b"\xff.parquet".to_vec());
+        assert_eq!(words(["freehold".into(), hostile].into_iter()), ["\u{fffd}.parquet"]);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 
-use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 use freehold_measure::room::{self, Need, TooLittle};
 
@@ -73,18 +72,21 @@ pub fn need(machine: &Machine, cpus: u16) -> Need {
     Need { memory, addresses: memory + u64::from(cpus) * STACK + HEAP }
 }
 
-/// Whether the largest of these runs fit beside each other, as many as are done at a time.
+/// Whether the largest of these runs fit beside each other, of which so many are done at a time.
 ///
 /// # Errors
 /// When there is too little memory for them.
-pub fn expect_room(mut needs: Vec<Need>) -> Result<(), TooLittle> {
+pub fn expect_room(needs: Vec<Need>, at_once: usize) -> Result<(), TooLittle> {
+    room::expect(&largest(needs, at_once))
+}
+
+/// What so many of the largest take together.
+fn largest(mut needs: Vec<Need>, at_once: usize) -> Need {
     needs.sort_by_key(|need| std::cmp::Reverse(need.memory));
-    let largest = needs.iter().take(parallel::at_once());
-    let sum = largest.fold(Need::default(), |sum, need| Need {
+    needs.iter().take(at_once).fold(Need::default(), |sum, need| Need {
         memory: sum.memory + need.memory,
         addresses: sum.addresses + need.addresses,
-    });
-    room::expect(&sum)
+    })
 }
 
 #[cfg(test)]
@@ -107,6 +109,16 @@ mod tests {
     fn a_tebibyte_takes_gibibytes_and_a_little_fits() {
         let machine = |pages| Machine { pages, nodes: 1 };
         assert!(need(&machine(1 << 28), 32).memory > 8 << 30);
-        assert_eq!(expect_room(vec![need(&machine(1 << 14), 2); 3]), Ok(()));
+        assert_eq!(expect_room(vec![need(&machine(1 << 14), 2); 3], 2), Ok(()));
+    }
+
+    #[test]
+    fn those_that_wait_take_nothing() {
+        let need = |memory| Need { memory, addresses: 2 * memory };
+        assert_eq!(largest(vec![need(1), need(5), need(3)], 2), need(8));
+        assert_eq!(largest(vec![need(1), need(5)], 1), need(5));
+        let most = u64::MAX / 4;
+        assert_eq!(expect_room(vec![need(most); 3], 0), Ok(()));
+        assert!(expect_room(vec![need(most)], 1).is_err());
     }
 }

@@ -47,7 +47,7 @@ pub struct Job {
 /// When there is too little memory for the runs; else the first run's, in that order, that could not be simulated.
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
-    meter::expect_room(jobs.iter().map(|job| need(plan, *job)).collect())?;
+    meter::expect_room(jobs.iter().map(|job| need(plan, *job)).collect(), parallel::at_once())?;
     let all = jobs.iter().map(|job| meter::weight(job.cpus, window(plan, *job))).sum();
     let progress = Progress::weighing(plan.name.as_str(), all);
     let outcomes = parallel::run_jobs(&largest_first(&jobs), |index| {

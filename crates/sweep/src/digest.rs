@@ -13,6 +13,12 @@ pub fn of(bytes: impl AsRef<[u8]>) -> String {
     digits(&Sha256::digest(bytes))
 }
 
+/// The digest of bytes that lie in pieces, one after the other.
+pub fn of_pieces(pieces: &[&[u8]]) -> String {
+    let sum = pieces.iter().fold(Sha256::new(), |sum, piece| sum.chain_update(piece));
+    digits(&sum.finalize())
+}
+
 /// The digest of all that is still to be read.
 ///
 /// # Errors
@@ -45,6 +51,7 @@ mod tests {
     fn a_digest_is_the_published_one() {
         let published = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(of("abc"), published);
+        assert_eq!(of_pieces(&[b"a", b"", b"bc"]), published);
         assert_eq!(of_reader("abc".as_bytes()).unwrap(), published);
     }
 }

@@ -84,6 +84,10 @@ pub enum TaskError {
         source: io::Error,
     },
 
+    /// It is a folder, a pipe or a device.
+    #[error("{} is no regular file; copy the recording into one", .0.display())]
+    NoFile(PathBuf),
+
     /// The plan has no such task for this recording.
     #[error("the plan has no task {0} for this; list its tasks again with the same version of freehold")]
     NoTask(String),

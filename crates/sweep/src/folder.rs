@@ -5,7 +5,8 @@
 //! share the work, since each looks whether a part is there right before it makes it. Names that begin with `_` are
 //! none of the dataset's: readers pass over them.
 
-use std::fs::{self, DirEntry, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,12 +19,14 @@ use crate::error::Error;
 use crate::part::{self, Found};
 use crate::plan::Plan;
 use crate::subject::Identity;
-use crate::task::Task;
+use crate::task::{Task, is_number};
 
 /// The plan, and what made the results.
 const MANIFEST: &str = "_plan.json";
 /// Where parts are before they have their places.
 const MAKING: &str = "_making";
+/// Letters that a file has behind its name while it is half made.
+const UNIQUE: usize = 6;
 /// What begins the names of what is none of the dataset's.
 const BESIDE: char = '_';
 /// The end of a part's name.
@@ -66,15 +69,17 @@ impl Folder {
     pub fn found(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
         let folder = Folder { path: path.to_path_buf() };
         // In this order: who puts parts into it has put the plan there before.
-        let is_empty = folder.is_empty()?;
+        let stranger = folder.stranger()?;
         let manifest = path.join(MANIFEST);
         match fs::read_to_string(&manifest) {
             Ok(there) => folder.expect(plan, &there).map(|()| Some(folder)),
-            Err(error) if error.kind() == ErrorKind::NotFound && is_empty => Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::Folder(format!(
-                "{} holds something else than the results of a sweep; name another folder with --into",
-                path.display()
-            ))),
+            Err(error) if error.kind() == ErrorKind::NotFound => stranger.map_or(Ok(None), |stranger| {
+                Err(Error::Folder(format!(
+                    "{} holds something else than the results of a sweep, {}; name another folder with --into",
+                    path.display(),
+                    stranger.display()
+                )))
+            }),
             Err(source) => Err(Error::Read { path: manifest, source }),
         }
     }
@@ -106,7 +111,9 @@ impl Folder {
             }
             _ => Error::Read { path: manifest, source },
         })?;
-        Ok((Folder { path: path.to_path_buf() }, Plan::from_manifest(&text)?))
+        let plan = Plan::from_manifest(&text)
+            .map_err(|error| Error::Folder(format!("{}: {error}", path.join(MANIFEST).display())))?;
+        Ok((Folder { path: path.to_path_buf() }, plan))
     }
 
     fn expect(&self, plan: &Plan, manifest: &str) -> Result<(), Error> {
@@ -115,15 +122,12 @@ impl Folder {
         })
     }
 
-    /// Whether there is nothing but what sweeps have beside their results.
-    fn is_empty(&self) -> Result<bool, Error> {
-        let is_other = |entry: io::Result<DirEntry>| {
-            entry.is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with(BESIDE))
-        };
-        match fs::read_dir(&self.path).map(|mut entries| entries.any(is_other)) {
-            Ok(is_other) => Ok(!is_other),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-            Err(source) => Err(self.on_write(&self.path, source)),
+    /// Something that no sweep has put here before its plan, as a path in the folder; nothing if there is none.
+    fn stranger(&self) -> Result<Option<PathBuf>, Error> {
+        match strangers(&self.path) {
+            Ok(strangers) => Ok(strangers.into_iter().min()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Read { path: self.path.clone(), source }),
         }
     }
 
@@ -180,20 +184,63 @@ impl Folder {
         }))
     }
 
-    /// Removes what a sweep that was ended left half made.
+    /// Removes what sweeps that were ended left half made, and nothing else.
     pub fn conclude(&self) {
-        // Another sweep that is making one of these makes it again.
-        let _ = fs::remove_dir_all(self.path.join(MAKING));
+        let making = self.path.join(MAKING);
+        for entry in fs::read_dir(&making).into_iter().flatten().flatten() {
+            if is_half_a_part(&entry.file_name()) {
+                // Another sweep that is making it makes it again.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        // It stays if something else is in it.
+        let _ = fs::remove_dir(making);
     }
+}
+
+/// What lies in a folder without a plan and is no file that a sweep has half made, as paths in the folder.
+fn strangers(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut strangers = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        if name == MAKING && entry.is_dir() && !entry.is_symlink() {
+            let inside = fs::read_dir(&entry)?.map(|inside| inside.map(|inside| inside.file_name()));
+            let inside = inside.collect::<io::Result<Vec<OsString>>>()?;
+            strangers
+                .extend(inside.iter().filter(|name| !is_half_a_part(name)).map(|name| Path::new(MAKING).join(name)));
+        } else if half_made(&name) != Some(MANIFEST) {
+            strangers.push(name.into());
+        }
+    }
+    Ok(strangers)
+}
+
+/// What the file of this name is to be when it is whole, if it has the name of one that is half made.
+fn half_made(name: &OsStr) -> Option<&str> {
+    let name = name.to_str()?;
+    let (whole, unique) = name.split_at_checked(name.len().checked_sub(UNIQUE)?)?;
+    unique.bytes().all(|letter| letter.is_ascii_alphanumeric()).then_some(whole)
+}
+
+fn is_half_a_part(name: &OsStr) -> bool {
+    half_made(name).is_some_and(is_number)
 }
 
 /// A file that is whole and durable, and has no name yet that anybody looks for.
 fn made(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let mut builder = Builder::new();
-    let mut file = builder.prefix(prefix).permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
-    file.write_all(bytes)?;
+    let builder = builder.prefix(prefix).rand_bytes(UNIQUE).permissions(Permissions::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(without_name)?;
+    // Past the one that would name itself in complaints.
+    file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
     Ok(file)
+}
+
+/// What the system said, without the name of a file that nobody knows.
+fn without_name(error: io::Error) -> io::Error {
+    let said = error.get_ref().and_then(|named| named.source()).and_then(|said| said.downcast_ref::<io::Error>());
+    said.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
 }
 
 /// All parts below a folder.
@@ -202,10 +249,17 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
         let path = entry.path();
-        let is_ours = !entry.file_name().to_string_lossy().starts_with(BESIDE);
-        if is_ours && path.is_dir() {
+        if entry.file_name().to_string_lossy().starts_with(BESIDE) {
+            continue;
+        }
+        if path.is_dir() {
+            // One that led up would be gone through again and again.
+            if path.is_symlink() {
+                let sentence = "is a link to another folder; put the folder itself there, or remove the link";
+                return Err(Error::Folder(format!("{} {sentence}", path.display())));
+            }
             collect(&path, paths)?;
-        } else if is_ours && path.extension().is_some_and(|ending| ending == ENDING) {
+        } else if path.is_file() && path.extension().is_some_and(|ending| ending == ENDING) {
             paths.push(path);
         }
     }

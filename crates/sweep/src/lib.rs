@@ -30,6 +30,8 @@ mod subject;
 mod task;
 mod worker;
 
+use std::fmt;
+
 pub use error::{Error, TaskError};
 pub use plan::Plan;
 pub use report::Report;
@@ -44,4 +46,26 @@ pub struct Failure {
     pub of: String,
     /// Why, in a sentence.
     pub why: String,
+}
+
+impl fmt::Display for Failure {
+    /// Names what it is of once, also where the sentence does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why.contains(&self.of) {
+            true => f.write_str(&self.why),
+            false => write!(f, "{}: {}", self.of, self.why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    #[test]
+    fn a_failure_names_what_it_is_of_once() {
+        let failure = |why: &str| Failure { of: "/a".to_owned(), why: why.to_owned() }.to_string();
+        assert_eq!(failure("/a is not a Parquet file"), "/a is not a Parquet file");
+        assert_eq!(failure("no memory"), "/a: no memory");
+    }
 }

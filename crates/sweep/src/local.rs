@@ -4,7 +4,7 @@
 //! So a recording is read once, and as many are in memory as there are threads. What fails is noted, and the rest goes
 //! on; only a folder that takes no more results ends the sweep.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,7 +81,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// When a result cannot be written, or there is too little memory for the simulations.
 pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Result<Summary, Error> {
-    expect_room(plan)?;
+    expect_room(plan, jobs)?;
     let files = largest_first(files);
     let subjects = if plan.takes_recordings() { files.len() } else { 1 };
     let progress = Progress::counting(plan.title(), (subjects * plan.tasks_max()) as u64, "tasks");
@@ -89,9 +89,9 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
     if !plan.takes_recordings() {
         queue.open_simulations()?;
     }
-    parallel::run_all(jobs.max(1), |_| queue.work())?;
+    let worked = parallel::run_all(jobs.max(1), |_| queue.work());
     folder.conclude();
-    Ok(queue.into_summary())
+    worked.map(|_| queue.into_summary())
 }
 
 /// What there would be to do, of which so much is done in the folder; nothing is done or written.
@@ -101,32 +101,50 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
 pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     if !plan.takes_recordings() {
-        summary.add(plan, None, folder)?;
+        summary.add(None, done(plan, None, folder)?);
         return Ok(summary);
     }
-    let mut seen = HashMap::new();
-    for file in files {
-        match Subject::open(file) {
-            Ok(subject) => match seen.insert(subject.identity.sha256.clone(), ()) {
-                None => summary.add(plan, Some(&subject.identity), folder)?,
-                Some(()) => summary.repeated.push(file.display().to_string()),
-            },
+    let progress = Progress::counting(plan.title(), files.len() as u64, "recordings");
+    let opened = parallel::run_all(files.len(), |number| {
+        let opened = Subject::open(&files[number]).map(|subject| subject.identity);
+        progress.advance(1);
+        Ok::<_, Error>(opened)
+    })?;
+    let (mut seen, mut identities) = (HashSet::new(), Vec::new());
+    for (file, opened) in files.iter().zip(opened) {
+        match opened {
+            Ok(identity) if seen.insert(identity.sha256.clone()) => identities.push(identity),
+            Ok(_) => summary.repeated.push(file.display().to_string()),
             Err(error) => summary.failures.push(failure(file, &error)),
         }
+    }
+    let all = parallel::run_all(identities.len(), |number| done(plan, Some(&identities[number]), folder))?;
+    for (identity, done) in identities.iter().zip(all) {
+        summary.add(Some(identity), done);
     }
     Ok(summary)
 }
 
+/// The tasks of a recording, and of each whether it is done.
+fn done(
+    plan: &Plan,
+    identity: Option<&Identity>,
+    folder: Option<&Folder>,
+) -> Result<impl Iterator<Item = (Task, There)> + use<>, Error> {
+    let tasks = plan.tasks(identity);
+    let there = |task: &Task| folder.map_or(Ok(There::No), |folder| folder.has(plan, task, identity));
+    let there = tasks.iter().map(there).collect::<Result<Vec<There>, Error>>()?;
+    Ok(tasks.into_iter().zip(there))
+}
+
 impl Summary {
-    fn add(&mut self, plan: &Plan, identity: Option<&Identity>, folder: Option<&Folder>) -> Result<(), Error> {
-        let tasks = plan.tasks(identity);
+    /// Counts the tasks of a recording, and hands back those that are left.
+    fn add(&mut self, identity: Option<&Identity>, tasks: impl Iterator<Item = (Task, There)>) -> Vec<Task> {
+        let (done, left): (Vec<_>, Vec<_>) = tasks.partition(|(_, there)| *there == There::Whole);
         self.recordings += usize::from(identity.is_some());
-        self.tasks += tasks.len();
-        for task in &tasks {
-            let there = folder.map_or(Ok(There::No), |folder| folder.has(plan, task, identity))?;
-            self.kept += usize::from(there == There::Whole);
-        }
-        Ok(())
+        self.tasks += done.len() + left.len();
+        self.kept += done.len();
+        left.into_iter().map(|(task, _)| task).collect()
     }
 }
 
@@ -135,16 +153,16 @@ fn failure(file: &Path, error: &TaskError) -> Failure {
 }
 
 /// Whether as many simulations as are done at a time fit into memory.
-fn expect_room(plan: &Plan) -> Result<(), Error> {
+fn expect_room(plan: &Plan, jobs: usize) -> Result<(), Error> {
     let Study::Simulations(simulations) = &plan.study else { return Ok(()) };
     let need = |point: &SimulatedPoint| {
         let job = Job { point: 0, cpus: point.cpus, policy: 0, seed: 1 };
         sweep::need(&point.plan, job)
     };
+    let at_once = jobs.max(1).min(parallel::at_once());
     // Each seed and policy takes as much as the first.
-    let at_once = parallel::at_once();
     let needs = simulations.points.iter().flat_map(|point| vec![need(point); at_once]).collect();
-    meter::expect_room(needs).map_err(Error::Room)
+    meter::expect_room(needs, at_once).map_err(Error::Room)
 }
 
 /// Large recordings are begun early, so that none is left for the end.
@@ -194,8 +212,8 @@ struct State {
     open: Vec<Arc<Open>>,
     /// Whether something ended the sweep.
     is_over: bool,
-    /// Recordings by their contents.
-    seen: HashMap<String, PathBuf>,
+    /// Recordings that were opened, by their contents.
+    seen: HashSet<String>,
     summary: Summary,
 }
 
@@ -291,7 +309,7 @@ impl Queue<'_> {
                 return Ok(None);
             }
         };
-        if self.state().seen.insert(subject.identity.sha256.clone(), file.to_path_buf()).is_some() {
+        if !self.state().seen.insert(subject.identity.sha256.clone()) {
             self.state().summary.repeated.push(file.display().to_string());
             self.progress.advance(all);
             return Ok(None);
@@ -327,19 +345,8 @@ impl Queue<'_> {
 
     /// The tasks of a recording that are not done yet.
     fn left(&self, identity: Option<&Identity>) -> Result<Vec<Task>, Error> {
-        let tasks = self.plan.tasks(identity);
-        let all = tasks.len();
-        let mut left = Vec::with_capacity(all);
-        for task in tasks {
-            if self.folder.has(self.plan, &task, identity)? == There::No {
-                left.push(task);
-            }
-        }
-        let summary = &mut self.state().summary;
-        summary.recordings += usize::from(identity.is_some());
-        summary.tasks += all;
-        summary.kept += all - left.len();
-        Ok(left)
+        let tasks = done(self.plan, identity, Some(self.folder))?;
+        Ok(self.state().summary.add(identity, tasks))
     }
 
     /// Does a task, unless another sweep has done it meanwhile.

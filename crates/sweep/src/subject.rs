@@ -1,6 +1,6 @@
 //! A recording as a sweep knows it: by its contents, wherever it lies and whatever it is called.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::Path;
 
@@ -50,7 +50,11 @@ impl Subject {
     /// When it cannot be read, or is no recording to replay.
     pub fn open(path: &Path) -> Result<Subject, TaskError> {
         let fail = |source| TaskError::Read { path: path.to_path_buf(), source };
-        Subject::of_file(File::open(path).map_err(fail)?, path)
+        // A pipe would be waited for until somebody writes to it.
+        match fs::metadata(path).map_err(fail)?.is_file() {
+            true => Subject::of_file(File::open(path).map_err(fail)?, path),
+            false => Err(TaskError::NoFile(path.to_path_buf())),
+        }
     }
 
     /// The recording in these bytes, which came from a file of this name, wherever that was. Cost: memory for them.

@@ -55,9 +55,19 @@ impl Task {
 
     /// Where its part lies in the dataset: a folder for each label.
     pub fn path(&self) -> String {
-        let folders = self.labels.iter().map(|(key, value)| partition::folder(key, value));
-        folders.chain([PART.to_owned()]).collect::<Vec<_>>().join("/")
+        path_of(&self.labels)
     }
+}
+
+/// Where the part with these labels lies in the dataset.
+pub fn path_of(labels: &[(String, String)]) -> String {
+    let folders = labels.iter().map(|(key, value)| partition::folder(key, value));
+    folders.chain([PART.to_owned()]).collect::<Vec<_>>().join("/")
+}
+
+/// Whether some task may have this number.
+pub fn is_number(text: &str) -> bool {
+    text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Plan {

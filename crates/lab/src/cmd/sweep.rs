@@ -111,14 +111,29 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
 
 /// Names what could not be done.
 fn conclude(summary: &Summary) -> Result<(), Error> {
-    for repeated in &summary.repeated {
-        eprintln!("freehold: {} is another of these recordings again, and was passed over", printable(repeated));
+    if let Some(sentence) = again(&summary.repeated) {
+        eprintln!("freehold: {}", printable(&sentence));
     }
     for failure in &summary.failures {
-        eprintln!("freehold: {}: {}", printable(&failure.of), printable(&failure.why));
+        eprintln!("freehold: {}", printable(&failure.to_string()));
     }
     match summary.failures.len() {
         0 => Ok(()),
         failures => Err(Error::Left { failures }),
+    }
+}
+
+/// Which recordings are others again, some of them by name.
+fn again(repeated: &[String]) -> Option<String> {
+    const NAMED_MAX: usize = 3;
+    match repeated {
+        [] => None,
+        [one] => Some(format!("{one} is another of these recordings again, and was passed over")),
+        several => {
+            let named = several.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+            let more = if several.len() > NAMED_MAX { " and more" } else { "" };
+            let files = several.len();
+            Some(format!("{files} files are others of these recordings again, and were passed over ({named}{more})"))
+        }
     }
 }

@@ -88,27 +88,26 @@ impl FromStr for Setting {
         let known = KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
             format!("a replay cannot change `{name}`; it can change {}", names().collect::<Vec<_>>().join(", "))
         })?;
-        known.check(value)?;
-        Ok(Setting { name: known.name, value: value.to_owned() })
+        Ok(Setting { name: known.name, value: known.value(value)? })
     }
 }
 
 impl Known {
-    fn check(&self, value: &str) -> Result<(), String> {
+    /// A value in the one way in which it is written.
+    fn value(&self, text: &str) -> Result<String, String> {
         let Known { name, numbers } = self;
         let Some((min, max)) = *numbers else {
             let words = huge::WORDS.join(", ");
-            let is_word = huge::WORDS.contains(&value);
-            return is_word.then_some(()).ok_or_else(|| format!("`{name}` cannot be `{value}`; it is one of {words}"));
+            let is_word = huge::WORDS.contains(&text);
+            let refusal = || format!("`{name}` cannot be `{text}`; it is one of {words}");
+            return is_word.then(|| text.to_owned()).ok_or_else(refusal);
         };
-        let number = value.parse().ok().filter(|number| (min..=max).contains(number));
         // linux: mm/page_alloc.c:percpu_pagelist_high_fraction_sysctl_handler
-        let is_taken = |number: u32| *name != HIGH_FRACTION || !(1..8).contains(&number);
-        if number.is_some_and(is_taken) {
-            return Ok(());
-        }
+        let is_taken = |number: &u32| *name != HIGH_FRACTION || !(1..8).contains(number);
+        let number = text.parse().ok().filter(|number| (min..=max).contains(number)).filter(is_taken);
         let but = if *name == HIGH_FRACTION { ", but not from 1 to 7" } else { "" };
-        Err(format!("`{name}` cannot be `{value}`; give a whole number from {min} to {max}{but}"))
+        let refusal = || format!("`{name}` cannot be `{text}`; give a whole number from {min} to {max}{but}");
+        number.as_ref().map(u32::to_string).ok_or_else(refusal)
     }
 }
 
@@ -199,6 +198,13 @@ mod tests {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }
         assert!("vm.percpu_pagelist_high_fraction=0".parse::<Setting>().is_ok());
+    }
+
+    #[test]
+    fn a_number_that_is_written_in_another_way_is_the_same_setting() {
+        let one = "vm.min_free_kbytes=65536".parse::<Setting>();
+        assert_eq!(" vm.min_free_kbytes = 065536 ".parse(), one);
+        assert_eq!("vm.min_free_kbytes=+65536".parse(), one);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Fleet {
         let hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
         let runs = hosts.iter().flat_map(|host| self.plan.policies.iter().map(move |_| host));
         let needs = runs.map(|host| meter::need(&host.machine(), host.cpus)).collect();
-        meter::expect_room(needs).map_err(RunError::Room)?;
+        meter::expect_room(needs, parallel::at_once()).map_err(RunError::Room)?;
         let state = State::open(place, &self.header()?)?;
         let results = self.results(&hosts, &state)?;
         Ok((FleetReport::new(self, hosts, results), state))

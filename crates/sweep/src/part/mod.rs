@@ -2,9 +2,11 @@
 //!
 //! Rows are long: each is one number or sentence, and says what it is about. What was swept stands in the names of the
 //! folders, where readers of partitioned datasets find it, and in the file's metadata with the plan and the version of
-//! the program, so that a part that was moved or renamed is still known for what it is.
+//! the program, so that a part that was moved or renamed is still known for what it is. A [`seal`] shows whether a bit
+//! has turned over since.
 
 mod read;
+mod seal;
 mod write;
 
 use bytes::Bytes;
@@ -16,7 +18,7 @@ pub use write::write;
 
 use crate::plan::{Plan, this_program};
 use crate::subject::Identity;
-use crate::task::Task;
+use crate::task::{Task, path_of};
 
 /// Key of the header in the file's metadata.
 const KEY: &str = "freehold.sweep";
@@ -59,7 +61,7 @@ pub enum Found {
     Strange,
 }
 
-/// What these bytes are, which lie where a task's part is to be. Cost: some microseconds.
+/// What these bytes are, which lie where a task's part is to be. Cost: a digest of them.
 pub fn found(bytes: Bytes, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Found {
     match header(bytes) {
         Err(_) => Found::Damaged,
@@ -97,6 +99,11 @@ impl Header {
             labels: task.labels.clone(),
             recording: recording.cloned(),
         }
+    }
+
+    /// Where the part lies in the dataset.
+    pub fn path(&self) -> String {
+        path_of(&self.labels)
     }
 
     /// The value of a label.
@@ -166,11 +173,16 @@ mod tests {
         for length in [0, 3, 8, bytes.len() / 2, bytes.len() - 1] {
             assert!(header(bytes[..length].to_vec().into()).is_err(), "{length}");
         }
-        for at in 0..bytes.len() {
+    }
+
+    #[test]
+    fn a_bit_that_has_turned_over_is_seen_wherever_it_is() {
+        let bytes = write(&header_of("a"), &rows());
+        for (at, bits) in (0..bytes.len()).flat_map(|at| [1, 0x80, 0xff].map(|bits| (at, bits))) {
             let mut damaged = bytes.clone();
-            damaged[at] ^= 0xff;
-            // Whatever comes of it, it is no crash.
-            let _ = read(damaged.into());
+            damaged[at] ^= bits;
+            let damaged = Bytes::from(damaged);
+            assert!(header(damaged.clone()).is_err() && read(damaged).is_err(), "{at} {bits:x}");
         }
     }
 }

@@ -7,14 +7,14 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row as Record};
 
-use super::{Header, KEY, Row};
+use super::{Header, KEY, Row, seal};
 
-/// What a part is, by its metadata alone. Cost: some microseconds.
+/// What a part is, if each bit of it is as it was written. Cost: a digest of the file.
 ///
 /// # Errors
 /// Why it is no part, as words that follow its name.
 pub fn header(bytes: Bytes) -> Result<Header, String> {
-    guarded(|| header_of(&open(bytes)?))
+    guarded(|| open(bytes).map(|(_, header)| header))
 }
 
 /// What a part is, and its rows in the order in which they were written.
@@ -23,8 +23,7 @@ pub fn header(bytes: Bytes) -> Result<Header, String> {
 /// Why it is no part, as words that follow its name.
 pub fn read(bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
     guarded(|| {
-        let file = open(bytes)?;
-        let header = header_of(&file)?;
+        let (file, header) = open(bytes)?;
         let records = file.get_row_iter(None).map_err(damaged)?;
         let rows: ParquetResult<Vec<Row>> = records.map(|record| row(&record?)).collect();
         Ok((header, rows.map_err(damaged)?))
@@ -40,8 +39,13 @@ fn damaged(error: ParquetError) -> String {
     format!("is damaged ({error})")
 }
 
-fn open(bytes: Bytes) -> Result<SerializedFileReader<Bytes>, String> {
-    SerializedFileReader::new(bytes).map_err(damaged)
+fn open(bytes: Bytes) -> Result<(SerializedFileReader<Bytes>, Header), String> {
+    let file = SerializedFileReader::new(bytes.clone()).map_err(damaged)?;
+    let header = header_of(&file)?;
+    match seal::holds(&bytes) {
+        true => Ok((file, header)),
+        false => Err("is damaged (its bytes are not those that were written)".to_owned()),
+    }
 }
 
 fn header_of(file: &SerializedFileReader<Bytes>) -> Result<Header, String> {

@@ -10,14 +10,16 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::{Header, KEY, Row, SCHEMA};
+use super::{Header, KEY, Row, SCHEMA, seal};
 
 /// What wrote the file, without a version: that stands in the header.
 const WRITER: &str = "freehold";
 
 /// The bytes of a part.
 pub fn write(header: &Header, rows: &[Row]) -> Vec<u8> {
-    encode(header, rows).expect("memory takes what is written to it")
+    let mut file = encode(header, rows).expect("memory takes what is written to it");
+    seal::put(&mut file);
+    file
 }
 
 fn encode(header: &Header, rows: &[Row]) -> Result<Vec<u8>> {
@@ -25,7 +27,7 @@ fn encode(header: &Header, rows: &[Row]) -> Result<Vec<u8>> {
     let properties = WriterProperties::builder()
         .set_created_by(WRITER.to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(vec![KeyValue::new(KEY.to_owned(), header_text)]));
+        .set_key_value_metadata(Some(vec![KeyValue::new(KEY.to_owned(), header_text), seal::blank()]));
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()))?;
     let mut group = file.next_row_group()?;

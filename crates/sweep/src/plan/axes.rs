@@ -1,5 +1,6 @@
 //! The axes of a plan: each key, and the values that it has, one after the other.
 
+use std::collections::HashSet;
 use std::num::NonZeroU16;
 
 use freehold_replay::Setting;
@@ -7,7 +8,7 @@ use freehold_sim::CPUS_MAX;
 use freehold_sim::plan::error::PlanError;
 use freehold_sim::plan::source::{Source, Value};
 
-use super::RECORDED;
+use super::{RECORDED, cpus_label, setting_label};
 
 /// The table of axes.
 pub const AXES: &str = "axes";
@@ -74,6 +75,10 @@ impl Axis<'_, '_> {
 
     /// Its values as they are written, each once.
     pub fn values(&self) -> Result<Vec<String>, PlanError> {
+        self.once(self.written()?, Clone::clone)
+    }
+
+    fn written(&self) -> Result<Vec<String>, PlanError> {
         self.expect_no_table()?;
         let values: Vec<toml::Value> = self.source.read(&self.path(), self.value.clone(), &[])?;
         let values = values.iter().map(|value| match value {
@@ -84,11 +89,17 @@ impl Axis<'_, '_> {
             other => Ok(other.to_string()),
         });
         let values: Vec<String> = values.collect::<Result<_, _>>()?;
-        if values.is_empty() {
-            return Err(self.unfit("is empty; give its values, one after the other, or take it out"));
+        match values.is_empty() {
+            true => Err(self.unfit("is empty; give its values, one after the other, or take it out")),
+            false => Ok(values),
         }
-        match (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
-            Some(at) => Err(self.unfit(format!("holds {} twice; give each value once", values[at]))),
+    }
+
+    /// These values, none of which may be another one again, however it was written.
+    fn once<V>(&self, values: Vec<V>, label: impl Fn(&V) -> String) -> Result<Vec<V>, PlanError> {
+        let mut seen = HashSet::new();
+        match values.iter().map(label).find(|label| !seen.insert(label.clone())) {
+            Some(again) => Err(self.unfit(format!("holds {again} twice; give each value once"))),
             None => Ok(values),
         }
     }
@@ -99,16 +110,18 @@ impl Axis<'_, '_> {
             RECORDED => Ok(Vec::new()),
             several => self.settings_of(several),
         };
-        self.values()?.iter().map(settings).collect()
+        let values = self.written()?.iter().map(settings).collect::<Result<_, _>>()?;
+        self.once(values, |settings| setting_label(settings))
     }
 
+    /// Settings of a point, in the order of their names.
     fn settings_of(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
         let settings = text.split(',').map(|one| {
             one.trim().parse().map_err(|sentence: String| self.unfit(format!("holds `{}`: {sentence}", one.trim())))
         });
-        let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
-        let is_twice = |at: usize| settings[..at].iter().any(|other| other.name() == settings[at].name());
-        match (1..settings.len()).any(is_twice) {
+        let mut settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
+        settings.sort_by_key(Setting::name);
+        match settings.windows(2).any(|two| two[0].name() == two[1].name()) {
             true => Err(self.unfit(format!("holds `{text}`, which sets something twice; set it once"))),
             false => Ok(settings),
         }
@@ -116,7 +129,8 @@ impl Axis<'_, '_> {
 
     /// Numbers of CPUs.
     pub fn cpus(&self) -> Result<Vec<NonZeroU16>, PlanError> {
-        self.values()?.iter().map(|value| self.cpus_of(value, "")).collect()
+        let values = self.written()?.iter().map(|value| self.cpus_of(value, "")).collect::<Result<_, _>>()?;
+        self.once(values, NonZeroU16::to_string)
     }
 
     /// Numbers of CPUs, or those that were recorded.
@@ -125,7 +139,8 @@ impl Axis<'_, '_> {
             RECORDED => Ok(None),
             number => self.cpus_of(number, " or `recorded`").map(Some),
         };
-        self.values()?.iter().map(cpus).collect()
+        let values = self.written()?.iter().map(cpus).collect::<Result<_, _>>()?;
+        self.once(values, |cpus| cpus_label(*cpus))
     }
 
     fn cpus_of(&self, value: &str, or: &str) -> Result<NonZeroU16, PlanError> {

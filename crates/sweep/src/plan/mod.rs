@@ -12,7 +12,7 @@ use std::fs;
 use std::num::NonZeroU16;
 use std::path::Path;
 
-use freehold_measure::origin::Program;
+use freehold_measure::origin;
 use freehold_registry::NamedPolicy;
 use freehold_replay::Setting;
 use freehold_sim::plan::Plan as Simulated;
@@ -203,7 +203,7 @@ impl Manifest {
 
 /// Version and commit of this program.
 pub(crate) fn this_program() -> String {
-    Program::this().version()
+    origin::version()
 }
 
 impl Replays {

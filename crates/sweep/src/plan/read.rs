@@ -1,5 +1,6 @@
 //! From tables to a plan: what must be there, what may be, and what makes no sense.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use freehold_registry::NamedPolicy;
@@ -14,6 +15,7 @@ use toml::de::DeValue;
 
 use super::axes::{self, AXES, Axis, CPUS, HOST, SEED, SETTING};
 use super::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, Study};
+use crate::digest;
 use crate::error::Error;
 
 /// Most combinations that a plan may ask of a recording, or of a seed.
@@ -207,20 +209,21 @@ fn simulations(
         Simulated::parse(&name, &text, &Changes { set: set.collect(), cpus, a, b, ..Changes::default() })
     };
     let whole = points(&keys)?;
-    let first = open(Vec::new(), &whole[0])?;
+    // None are those of the plan that is named.
+    let cpus = axis(axes, CPUS).map(Axis::cpus).transpose()?.unwrap_or_default();
+    let first = open(cpus.iter().map(|cpus| cpus.get()).collect(), &whole[0])?;
     if let Some(key) = &first.swept {
         let sentence =
             format!("is {name}, which sweeps `{key}` itself; give its values as \"{key}\" = [...] below [axes]");
         return Err(source.unfit("plan", sentence).into());
     }
-    let cpus = axis(axes, CPUS).map(Axis::cpus).transpose()?;
-    let cpus = cpus.map_or_else(|| first.cpus.clone(), |cpus| cpus.iter().map(|cpus| cpus.get()).collect());
-    expect_few(source, cpus.len() * whole.len() * first.policies.len())?;
-    let all = cpus.iter().flat_map(|&cpus| whole.iter().map(move |values| (cpus, values)));
+    expect_few(source, first.cpus.len() * whole.len() * first.policies.len())?;
+    let all = first.cpus.iter().flat_map(|&cpus| whole.iter().map(move |values| (cpus, values)));
     let point = |(cpus, values): (u16, &Vec<(String, String)>)| {
         Ok(SimulatedPoint { cpus, values: values.clone(), plan: open(vec![cpus], values)? })
     };
     let points = all.map(point).collect::<Result<Vec<_>, Error>>()?;
+    expect_different(source, &points)?;
     let seeds = axis(axes, SEED).map(|axis| axis.count(SEEDS_MAX)).transpose()?;
     let hosts = axis(axes, HOST).map(|axis| axis.count(HOSTS_MAX)).transpose()?;
     let of = if is_fleet { Simulation::Hosts(hosts.unwrap_or(HOSTS)) } else { Simulation::Runs };
@@ -237,6 +240,18 @@ fn simulations(
     let meaning = in_one_way(&meaning);
     let study = Study::Simulations(Simulations { of, points, seeds });
     Ok(Read { title: head.title.clone(), study, simulated: Some((name, text)), meaning })
+}
+
+/// Refuses values that are written in several ways and mean the same.
+fn expect_different(source: &Source<'_>, points: &[SimulatedPoint]) -> Result<(), PlanError> {
+    let mut seen = HashSet::new();
+    let is_again = |point: &&SimulatedPoint| {
+        !seen.insert(digest::of(in_one_way(&(point.cpus, &point.plan.points, &point.plan.draws))))
+    };
+    points.iter().find(is_again).map_or(Ok(()), |again| {
+        let values: Vec<String> = again.values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        Err(source.unfit(AXES, format!("holds {} twice; give each value once", values.join(", "))))
+    })
 }
 
 /// Hosts of a fleet whose plan does not say how many.

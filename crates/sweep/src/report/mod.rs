@@ -5,12 +5,15 @@
 //! ([`fleet`]), seeds as by `freehold sim` ([`sim`]). Many verdicts at once err more often than one. So each comparison
 //! is held to a confidence at which all of them together are as sure as one alone would be
 //! ([`confidence_of`](freehold_measure::report::pool::confidence_of)).
+//!
+//! Parts are read one after the other, in whatever order. Of each only what a verdict needs is kept.
 
 mod fleet;
 mod replay;
 mod sim;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use freehold_measure::formats::Document;
@@ -62,10 +65,11 @@ pub struct Report {
     pub verdicts: Vec<model::Report>,
 }
 
-/// A part that was read.
-struct Part {
-    header: Header,
-    rows: Vec<Row>,
+/// What the parts of a sweep tell, without the parts.
+enum Told<'p> {
+    Replays(replay::Told<'p>),
+    Runs(sim::Told<'p>),
+    Hosts(fleet::Told<'p>),
 }
 
 /// What one kind of sweep comes to.
@@ -79,31 +83,33 @@ impl Report {
     /// What these parts of a plan's dataset say: each with its name, for complaints, in any order.
     ///
     /// # Errors
-    /// When a part is damaged, or one of another plan.
+    /// When a part is damaged, one of another plan, or not where it belongs: its name has to end in the folders of what
+    /// was swept.
     pub fn of_parts(
         plan: &Plan,
         parts: impl IntoIterator<Item = Result<(String, Bytes), Error>>,
         terms: Terms,
     ) -> Result<Report, Error> {
-        let parts = parts.into_iter().map(|part| part.and_then(|(name, bytes)| admitted(plan, &name, bytes)));
-        let mut parts = parts.collect::<Result<Vec<Part>, Error>>()?;
-        parts.sort_by(|one, other| one.header.task.cmp(&other.header.task));
-        let tasks = parts.len();
-        let judged = match &plan.study {
-            Study::Replays(replays) => replay::judge(replays, parts, terms),
-            Study::Simulations(simulations) => match simulations.of {
-                Simulation::Runs => sim::judge(simulations, &parts, terms),
-                Simulation::Hosts(hosts) => fleet::judge(simulations, hosts, &parts, terms)?,
-            },
-        };
-        Ok(Report::of(plan, tasks, judged, terms))
+        let (mut told, mut tasks) = (Told::nothing(&plan.study), HashSet::new());
+        for part in parts {
+            let (name, bytes) = part?;
+            let refused = |why: &str| Error::Folder(format!("{name} {why}"));
+            let (header, rows) = admitted(plan, &name, bytes).map_err(|why| refused(&why))?;
+            if !tasks.insert(header.task.clone()) {
+                return Err(refused("is the part of a task that has one already; remove one of them"));
+            }
+            let again = "tells of no whole result; remove it, and sweep once more: what is there is not done again";
+            told.add(header, &rows).ok_or_else(|| refused(again))?;
+        }
+        Ok(Report::of(plan, tasks.len(), told.judge(terms)?))
     }
 
-    fn of(plan: &Plan, tasks: usize, judged: Judged, terms: Terms) -> Report {
+    fn of(plan: &Plan, tasks: usize, judged: Judged) -> Report {
         let Judged { comparisons, incomplete, mut verdicts } = judged;
         if verdicts.is_empty() {
             let nothing = "There is nothing to compare yet: nothing has all of its tasks done.".to_owned();
-            verdicts.push(model::Report { verdict: vec![nothing], detail: terms.detail, ..model::Report::default() });
+            // There is nothing more to see.
+            verdicts.push(model::Report { verdict: vec![nothing], detail: Detail::All, ..model::Report::default() });
         }
         let confidence = confidence_of(comparisons);
         let recipe = [
@@ -121,17 +127,48 @@ impl Report {
     }
 }
 
-/// A part of this plan.
-fn admitted(plan: &Plan, name: &str, bytes: Bytes) -> Result<Part, Error> {
-    let (header, rows) = part::read(bytes).map_err(|why| {
-        Error::Folder(format!("{name} {why}; remove it, and sweep once more: what is there is not done again"))
-    })?;
-    if (&header.plan, &header.program) != (&plan.digest().to_owned(), &this_program()) {
-        return Err(Error::Folder(format!(
-            "{name} is of another plan, or made by another version of freehold; remove it"
-        )));
+impl Told<'_> {
+    fn nothing(study: &Study) -> Told<'_> {
+        match study {
+            Study::Replays(replays) => Told::Replays(replay::Told::nothing(replays)),
+            Study::Simulations(simulations) => match simulations.of {
+                Simulation::Runs => Told::Runs(sim::Told::nothing(simulations)),
+                Simulation::Hosts(hosts) => Told::Hosts(fleet::Told::nothing(simulations, hosts)),
+            },
+        }
     }
-    Ok(Part { header, rows })
+
+    /// Takes in a part; nothing if it tells of no whole result.
+    fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
+        match self {
+            Told::Replays(told) => told.add(header, rows),
+            Told::Runs(told) => told.add(header, rows),
+            Told::Hosts(told) => told.add(header, rows),
+        }
+    }
+
+    fn judge(&self, terms: Terms) -> Result<Judged, Error> {
+        match self {
+            Told::Replays(told) => Ok(told.judge(terms)),
+            Told::Runs(told) => Ok(told.judge(terms)),
+            Told::Hosts(told) => told.judge(terms),
+        }
+    }
+}
+
+/// A part of this plan that lies where it belongs; else what is wrong with it, as words that follow its name.
+fn admitted(plan: &Plan, name: &str, bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
+    let (header, rows) = part::read(bytes)
+        .map_err(|why| format!("{why}; remove it, and sweep once more: what is there is not done again"))?;
+    if (header.plan.as_str(), header.program.as_str()) != (plan.digest(), this_program().as_str()) {
+        return Err("is of another plan, or made by another version of freehold; remove it".to_owned());
+    }
+    let path = header.path();
+    let is_there = name.strip_suffix(&path).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
+    if !is_there {
+        return Err(format!("is not where it belongs; remove it, or move it to {path}"));
+    }
+    Ok((header, rows))
 }
 
 /// What is said where there are several comparisons.
@@ -139,8 +176,9 @@ fn many(comparisons: usize, confidence: f64) -> Option<String> {
     let percent = |share: f64| (share * 1e5).round() / 1e3;
     (comparisons > 1).then(|| {
         format!(
-            "There are {comparisons} comparisons. Each is held to {} % confidence, so that all of them together are as \
-             sure as one at {} %.",
+            "There are {comparisons} comparisons: policies B times points, each of all measures. Each comparison is held \
+             to {} % confidence, so that all of them together are as sure as one at {} %. The measures of a comparison \
+             are not counted.",
             percent(confidence),
             percent(CONFIDENCE)
         )
@@ -158,5 +196,26 @@ fn left_out(incomplete: &[String]) -> Option<String> {
 impl Document for Report {
     fn reports(&self) -> Cow<'_, [model::Report]> {
         Cow::Borrowed(&self.verdicts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Identity;
+
+    #[test]
+    fn a_part_that_tells_of_nothing_is_named() {
+        for text in ["title = 'x'\nkind = 'replay'\nb = ['freehold']", "title = 'x'\nkind = 'fleet'\nplan = 'webhost'"]
+        {
+            let plan = Plan::parse("plan.toml", text).unwrap();
+            let identity = Identity { name: "a".to_owned(), sha256: "0".repeat(64), kernel: "6.18.5".to_owned() };
+            let identity = plan.takes_recordings().then_some(&identity);
+            let task = &plan.tasks(identity)[0];
+            let part = part::write(&Header::of(&plan, task, identity), &[]);
+            let name = format!("study/{}", task.path());
+            let refused = Report::of_parts(&plan, [Ok((name.clone(), part.into()))], Terms::default()).unwrap_err();
+            assert!(refused.to_string().starts_with(&format!("{name} tells of no whole result")), "{refused}");
+        }
     }
 }

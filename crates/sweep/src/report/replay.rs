@@ -9,9 +9,11 @@ use freehold_replay::report::brief::LISTED_MAX;
 use freehold_replay::report::comparison::{ComparisonReport, Replays as Sides, WITH};
 use freehold_replay::report::model::ReplayOutcome;
 use freehold_trace::kernel::Release;
+use freehold_trace::recording::RecordingFacts;
 
-use super::{Judged, Part, Terms};
+use super::{Judged, Terms};
 use crate::outcome::{self, Replayed};
+use crate::part::{Header, Row};
 use crate::plan::{RECORDED, Replays, cpus_label, setting_label};
 use crate::subject::Identity;
 use crate::task::{CPUS, POLICY, SETTING};
@@ -45,37 +47,106 @@ struct Asked {
     cpus: Vec<String>,
 }
 
-/// Judges every B by A.
-pub fn judge(replays: &Replays, parts: Vec<Part>, terms: Terms) -> Judged {
-    let recordings = by_recording(parts);
-    let asked = Asked {
-        a: replays.a_label().to_owned(),
-        b: replays.b.iter().map(|policy| policy.name.clone()).collect(),
-        settings: replays.settings.iter().map(|settings| setting_label(settings)).collect(),
-        cpus: replays.cpus.iter().map(|cpus| cpus_label(*cpus)).collect(),
-    };
-    let questions = asked.questions();
-    let comparisons = questions.iter().map(|question| question.rivals.len()).sum();
-    let (mut incomplete, mut verdicts) = (BTreeSet::new(), Vec::new());
-    for question in &questions {
-        let (report, missing) = answer(question, replays, &recordings, terms, confidence_of(comparisons));
-        incomplete.extend(missing);
-        verdicts.extend(report);
-    }
-    Judged { comparisons, incomplete: incomplete.into_iter().collect(), verdicts }
+/// What is known of all recordings.
+pub struct Told<'p> {
+    replays: &'p Replays,
+    /// Those of the same name beside each other.
+    recordings: BTreeMap<Identity, Found>,
 }
 
-/// Replays of each recording, those of the same name beside each other.
-fn by_recording(parts: Vec<Part>) -> BTreeMap<Identity, Found> {
-    let mut recordings: BTreeMap<Identity, Found> = BTreeMap::new();
-    for Part { header, rows } in parts {
+impl<'p> Told<'p> {
+    /// Of no recording yet.
+    pub fn nothing(replays: &'p Replays) -> Told<'p> {
+        Told { replays, recordings: BTreeMap::new() }
+    }
+
+    /// Takes in a replay; nothing if these rows tell of none.
+    pub fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
+        let mut replayed = outcome::of_rows(rows)?;
         let label = |key| header.label(key).unwrap_or_default().to_owned();
         let key = [POLICY, SETTING, CPUS].map(label);
-        if let (Some(identity), Some(replayed)) = (header.recording, outcome::of_rows(&rows)) {
-            recordings.entry(identity).or_default().insert(key, replayed);
+        // Only these are held against the recorded kernel.
+        let [policy, under @ ..] = &key;
+        let is_baseline = under.iter().all(|label| label == RECORDED)
+            && [RECORDED, self.replays.a_label()].contains(&policy.as_str());
+        if !is_baseline {
+            replayed.outcome.fidelity = Vec::new();
         }
+        self.recordings.entry(header.recording?).or_default().insert(key, replayed);
+        Some(())
     }
-    recordings
+
+    /// Judges every B by A.
+    pub fn judge(&self, terms: Terms) -> Judged {
+        let asked = Asked {
+            a: self.replays.a_label().to_owned(),
+            b: self.replays.b.iter().map(|policy| policy.name.clone()).collect(),
+            settings: self.replays.settings.iter().map(|settings| setting_label(settings)).collect(),
+            cpus: self.replays.cpus.iter().map(|cpus| cpus_label(*cpus)).collect(),
+        };
+        let questions = asked.questions();
+        let comparisons = questions.iter().map(|question| question.rivals.len()).sum();
+        let (mut incomplete, mut verdicts) = (BTreeSet::new(), Vec::new());
+        let files = self.files();
+        for question in &questions {
+            let (answers, missing) = self.answers(question);
+            incomplete.extend(missing);
+            if !answers.is_empty() {
+                verdicts.extend(self.report(question, &answers, &files, (terms, confidence_of(comparisons))));
+            }
+        }
+        Judged { comparisons, incomplete: incomplete.into_iter().collect(), verdicts }
+    }
+
+    /// What recordings are called: those that share a name, by their contents too.
+    fn files(&self) -> BTreeMap<&Identity, String> {
+        let mut named: HashMap<&str, usize> = HashMap::new();
+        self.recordings.keys().for_each(|identity| *named.entry(&identity.name).or_default() += 1);
+        let name = |identity: &Identity| match named[identity.name.as_str()] {
+            1 => identity.name.clone(),
+            _ => identity.label(),
+        };
+        self.recordings.keys().map(|identity| (identity, format!("{}.parquet", name(identity)))).collect()
+    }
+
+    /// What answers a question, and the recordings that lack an answer.
+    fn answers(&self, question: &Question<'_>) -> (Vec<(&Identity, Answer<'_>)>, Vec<String>) {
+        let (mut missing, mut answers) = (Vec::new(), Vec::new());
+        for (identity, found) in &self.recordings {
+            match question.on(self.replays, found) {
+                Some(answer) => answers.push((identity, answer)),
+                None => missing.push(identity.label()),
+            }
+        }
+        (answers, missing)
+    }
+
+    fn report(
+        &self,
+        question: &Question<'_>,
+        answers: &[(&Identity, Answer<'_>)],
+        files: &BTreeMap<&Identity, String>,
+        (terms, confidence): (Terms, f64),
+    ) -> Vec<model::Report> {
+        let kernels: BTreeSet<&str> = answers.iter().map(|(_, answer)| answer.release.rules()).collect();
+        let a = match &self.replays.a {
+            Some(a) => a.name.clone(),
+            None => kernels.into_iter().collect::<Vec<_>>().join(" or ") + " (nearest kernel)",
+        };
+        let a = named(&a, question.a.setting);
+        let mut report = ComparisonReport::new(a, terms.margin, terms.detail).at_confidence(confidence);
+        for (identity, answer) in answers {
+            let rules = (self.replays.a.is_none() && !self.replays.b.is_empty()).then_some(answer.release);
+            let facts = RecordingFacts { file: files[identity].clone(), ..answer.a.facts.clone() };
+            let (a, rivals) = question.named(answer);
+            report.add(facts, &Sides { a: &a, rivals: &rivals, baseline: answer.baseline, rules });
+        }
+        for set in freehold_registry::SETS {
+            report.explain(set.name, set.why);
+        }
+        let reports = report.concluded().reports().into_owned();
+        reports.into_iter().map(|report| told(report, question, answers.len())).collect()
+    }
 }
 
 impl Asked {
@@ -111,77 +182,35 @@ impl Asked {
 }
 
 /// The replays that answer a question on one recording.
-struct Answer {
-    a: ReplayOutcome,
-    rivals: Vec<ReplayOutcome>,
-    baseline: ReplayOutcome,
+struct Answer<'f> {
+    a: &'f Replayed,
+    rivals: Vec<&'f Replayed>,
+    baseline: &'f ReplayOutcome,
     release: Release,
 }
 
-/// The report on a question, and the recordings that lack an answer; no report if all do.
-fn answer(
-    question: &Question<'_>,
-    replays: &Replays,
-    recordings: &BTreeMap<Identity, Found>,
-    terms: Terms,
-    confidence: f64,
-) -> (Vec<model::Report>, Vec<String>) {
-    let (mut missing, mut kernels, mut answers) = (Vec::new(), BTreeSet::new(), Vec::new());
-    for (identity, found) in recordings {
-        match question.on(replays, found) {
-            Some((facts, answer)) => {
-                let twins = recordings.keys().filter(|other| other.name == identity.name).count();
-                let file = if twins > 1 { format!("{}.parquet", identity.label()) } else { facts.file.clone() };
-                kernels.insert(answer.release.rules());
-                answers.push((freehold_trace::recording::RecordingFacts { file, ..facts }, answer));
-            }
-            None => missing.push(identity.label()),
-        }
-    }
-    if answers.is_empty() {
-        return (Vec::new(), missing);
-    }
-    let a = match &replays.a {
-        Some(a) => named(&a.name, question.a.setting),
-        None => {
-            named(&(kernels.into_iter().collect::<Vec<_>>().join(" or ") + " (nearest kernel)"), question.a.setting)
-        }
-    };
-    let mut report = ComparisonReport::new(a, terms.margin, terms.detail).at_confidence(confidence);
-    for (facts, Answer { a, rivals, baseline, release }) in &answers {
-        let rules = (replays.a.is_none() && !replays.b.is_empty()).then_some(*release);
-        report.add(facts.clone(), &Sides { a, rivals, baseline, rules });
-    }
-    for set in freehold_registry::SETS {
-        report.explain(set.name, set.why);
-    }
-    let report = report.concluded();
-    let reports = report.reports().into_owned();
-    (reports.into_iter().map(|report| told(report, question, answers.len())).collect(), missing)
-}
-
 impl Question<'_> {
-    fn on(&self, replays: &Replays, found: &Found) -> Option<(freehold_trace::recording::RecordingFacts, Answer)> {
+    /// What answers it; nothing if a replay is missing.
+    fn on<'f>(&self, replays: &Replays, found: &'f Found) -> Option<Answer<'f>> {
         let get = |side: &Side<'_>| found.get(&[side.policy, side.setting, self.cpus].map(str::to_owned));
         let a = get(&self.a)?;
         let release = Release::parse(&a.facts.kernel_release)?;
-        let as_recorded = [RECORDED; 3].map(str::to_owned);
-        let baseline = match replays.has_baseline(release) {
-            true => found.get(&[replays.a_label(), RECORDED, RECORDED].map(str::to_owned)),
-            false => found.get(&as_recorded),
-        };
-        let rivals = self.rivals.iter().map(|side| Some(self.renamed(side, &get(side)?.outcome)));
-        let rivals = rivals.collect::<Option<Vec<_>>>()?;
-        let mut a_outcome = ReplayOutcome { policy: named(&a.outcome.policy, self.a.setting), ..a.outcome.clone() };
-        a_outcome.assumptions.extend(release.differences(&a.outcome.policy));
-        let baseline = baseline?.outcome.clone();
-        Some((a.facts.clone(), Answer { a: a_outcome, rivals, baseline, release }))
+        let policy = if replays.has_baseline(release) { replays.a_label() } else { RECORDED };
+        let baseline = &found.get(&[policy, RECORDED, RECORDED].map(str::to_owned))?.outcome;
+        let rivals = self.rivals.iter().map(get).collect::<Option<_>>()?;
+        Some(Answer { a, rivals, baseline, release })
     }
 
-    /// B by the name that it is asked for, as in a comparison.
-    fn renamed(&self, side: &Side<'_>, outcome: &ReplayOutcome) -> ReplayOutcome {
-        let policy = if side.policy == self.a.policy { "A" } else { side.policy };
-        ReplayOutcome { policy: named(policy, side.setting), ..outcome.clone() }
+    /// A and its rivals by the names that they are asked for, as in a comparison.
+    fn named(&self, answer: &Answer<'_>) -> (ReplayOutcome, Vec<ReplayOutcome>) {
+        let Answer { a, rivals, release, .. } = answer;
+        let mut outcome = ReplayOutcome { policy: named(&a.outcome.policy, self.a.setting), ..a.outcome.clone() };
+        outcome.assumptions.extend(release.differences(&a.outcome.policy));
+        let renamed = |(side, rival): (&Side<'_>, &&Replayed)| {
+            let policy = if side.policy == self.a.policy { "A" } else { side.policy };
+            ReplayOutcome { policy: named(policy, side.setting), ..rival.outcome.clone() }
+        };
+        (outcome, self.rivals.iter().zip(rivals).map(renamed).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Simulated runs: at each point a B is held against A seed by seed, as in a simulation of its own. As many verdicts
 //! take more seeds than one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use freehold_measure::number;
 use freehold_measure::report::pool::confidence_of;
@@ -13,78 +13,102 @@ use freehold_sim::report::judge::{self, Judged as OfSeeds};
 use freehold_sim::report::measures::{self, Measure, Spread};
 use freehold_sim::workload::WorkPace;
 
-use super::{Judged, Part, Terms};
+use super::{Judged, Terms};
 use crate::outcome::MEASURE;
+use crate::part::{Header, Row};
 use crate::plan::{SimulatedPoint, Simulations};
-use crate::task::{POLICY, SEED};
+use crate::task::{CPUS, POLICY, SEED};
 
-/// What was measured in each run: by policy and place, then by seed and measure.
-type Found<'p> = HashMap<(&'p str, Vec<(&'p str, &'p str)>), HashMap<(u64, &'p str), f64>>;
+/// What was measured in a run, by measure.
+type Run = HashMap<&'static str, f64>;
 
-/// Judges every B by A.
-pub fn judge(simulations: &Simulations, parts: &[Part], terms: Terms) -> Judged {
-    let found = found(parts);
-    let policies = simulations.points.first().map_or(0, |point| point.plan.policies.len());
-    let comparisons = simulations.points.len() * policies.saturating_sub(1);
-    let runs = Runs { simulations, found, is_enough: has_rank(simulations.seeds as usize, confidence_of(comparisons)) };
-    let verdicts = (1..policies).filter_map(|policy| runs.report(policy, comparisons, terms)).collect();
-    Judged { comparisons, incomplete: runs.incomplete(), verdicts }
+/// What is known of all runs.
+pub struct Told<'p> {
+    simulations: &'p Simulations,
+    /// Names of the measures that are told of.
+    names: HashSet<&'static str>,
+    /// Which place among the runs a policy and a point have, by their labels.
+    places: HashMap<(String, Vec<(String, String)>), [usize; 2]>,
+    /// Runs by point, policy and seed.
+    runs: Vec<Vec<Vec<Option<Run>>>>,
 }
 
-fn found(parts: &[Part]) -> Found<'_> {
-    let mut found = Found::new();
-    for part in parts {
-        let labels = part.header.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let place = labels.filter(|(key, _)| ![POLICY, SEED].contains(key)).collect();
-        let seed = part.header.label(SEED).and_then(|seed| seed.parse().ok()).unwrap_or(0);
-        let of_place = found.entry((part.header.label(POLICY).unwrap_or_default(), place)).or_default();
-        // A run without a number for some measure was run all the same.
-        of_place.insert((seed, ""), 0.0);
-        let measures = part.rows.iter().filter(|row| row.section == MEASURE);
-        of_place.extend(measures.filter_map(|row| Some(((seed, row.measure.as_str()), row.value?))));
+impl<'p> Told<'p> {
+    /// Of no run yet.
+    pub fn nothing(simulations: &'p Simulations) -> Told<'p> {
+        let (mut places, mut runs) = (HashMap::new(), Vec::new());
+        for (at, point) in simulations.points.iter().enumerate() {
+            let cpus = (CPUS.to_owned(), point.cpus.to_string());
+            let labels: Vec<_> = [cpus].into_iter().chain(point.values.iter().cloned()).collect();
+            let policies = point.plan.policies.iter().enumerate();
+            places.extend(policies.map(|(policy, named)| ((named.name.clone(), labels.clone()), [at, policy])));
+            runs.push(vec![vec![None; simulations.seeds as usize]; point.plan.policies.len()]);
+        }
+        let names = measures::groups(pace(simulations)).flat_map(|(_, all)| all).map(|measure| measure.name).collect();
+        Told { simulations, names, places, runs }
     }
-    found
+
+    /// Takes in a run; nothing if it is none of the plan's.
+    pub fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
+        let policy = header.label(POLICY)?.to_owned();
+        let seed = header.label(SEED)?.parse::<usize>().ok()?.checked_sub(1)?;
+        let labels = header.labels.into_iter().filter(|(key, _)| ![POLICY, SEED].contains(&key.as_str())).collect();
+        let [point, policy] = *self.places.get(&(policy, labels))?;
+        let measured = rows.iter().filter(|row| row.section == MEASURE);
+        let run = measured.filter_map(|row| Some((*self.names.get(row.measure.as_str())?, row.value?))).collect();
+        *self.runs[point][policy].get_mut(seed)? = Some(run);
+        Some(())
+    }
+
+    /// Judges every B by A.
+    pub fn judge(&self, terms: Terms) -> Judged {
+        let Told { simulations, runs, .. } = self;
+        let policies = simulations.points.first().map_or(0, |point| point.plan.policies.len());
+        let comparisons = simulations.points.len() * policies.saturating_sub(1);
+        let is_enough = has_rank(simulations.seeds as usize, confidence_of(comparisons));
+        let runs = Runs { simulations, runs, is_enough };
+        let verdicts = (1..policies).filter_map(|policy| runs.report(policy, comparisons, terms)).collect();
+        Judged { comparisons, incomplete: runs.incomplete(), verdicts }
+    }
+}
+
+/// At what pace all of them work.
+fn pace(simulations: &Simulations) -> WorkPace {
+    simulations.points[0].plan.points[0].workload.pace()
 }
 
 /// All runs.
 struct Runs<'p> {
     simulations: &'p Simulations,
-    found: Found<'p>,
+    /// By point, policy and seed.
+    runs: &'p [Vec<Vec<Option<Run>>>],
     /// Whether there are seeds enough to decide anything.
     is_enough: bool,
 }
 
 impl Runs<'_> {
-    fn of(&self, point: &SimulatedPoint, policy: usize) -> Option<&HashMap<(u64, &str), f64>> {
-        let cpus = point.cpus.to_string();
-        let mut place = vec![("cpus", cpus.as_str())];
-        place.extend(point.values.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        let name = point.plan.policies[policy].name.as_str();
-        self.found.iter().find(|((policy, there), _)| *policy == name && *there == place).map(|(_, runs)| runs)
+    /// All points, with their numbers.
+    fn points(&self) -> impl Iterator<Item = (usize, &SimulatedPoint)> {
+        self.simulations.points.iter().enumerate()
     }
 
-    /// Whether all seeds were run under this policy.
-    fn is_whole(&self, point: &SimulatedPoint, policy: usize) -> bool {
-        let runs = self.of(point, policy);
-        (1..=u64::from(self.simulations.seeds)).all(|seed| runs.is_some_and(|runs| runs.contains_key(&(seed, ""))))
-    }
-
-    fn spread(&self, point: &SimulatedPoint, policy: usize, measure: &Measure) -> Option<Spread> {
-        let runs = self.of(point, policy).filter(|_| self.is_whole(point, policy))?;
-        let of_seed = |seed| runs.get(&(seed, measure.name)).copied().unwrap_or(f64::NAN);
-        Some(Spread::of_values((1..=u64::from(self.simulations.seeds)).map(of_seed).collect()))
+    /// A measure under each seed; nothing if one was not run under this policy.
+    fn spread(&self, point: usize, policy: usize, measure: &Measure) -> Option<Spread> {
+        let value = |run: &Option<Run>| Some(run.as_ref()?.get(measure.name).copied().unwrap_or(f64::NAN));
+        Some(Spread::of_values(self.runs[point][policy].iter().map(value).collect::<Option<_>>()?))
     }
 
     fn incomplete(&self) -> Vec<String> {
-        let places = self.simulations.points.iter().flat_map(|point| {
-            let policies = (0..point.plan.policies.len()).filter(|&policy| !self.is_whole(point, policy));
-            policies.map(|policy| format!("{} on {}", point.plan.policies[policy].name, of(point)))
+        let places = self.points().flat_map(|(at, point)| {
+            let policies = point.plan.policies.iter().zip(&self.runs[at]);
+            let is_short = |(_, runs): &(_, &Vec<Option<Run>>)| runs.iter().any(Option::is_none);
+            policies.filter(is_short).map(|(policy, _)| format!("{} on {}", policy.name, of(point)))
         });
         places.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    fn line(&self, point: &SimulatedPoint, policy: usize, measure: &Measure) -> Option<Line> {
-        let [a, b] = [0, policy].map(|policy| self.spread(point, policy, measure));
+    fn line(&self, (at, point): (usize, &SimulatedPoint), policy: usize, measure: &Measure) -> Option<Line> {
+        let [a, b] = [0, policy].map(|policy| self.spread(at, policy, measure));
         let (a, b) = (a?, b?);
         let OfSeeds { change, verdict } = judge::judge(measure, &a, &b);
         let is_open = !self.is_enough && matches!(verdict, Verdict::Better | Verdict::Worse);
@@ -94,12 +118,12 @@ impl Runs<'_> {
     }
 
     fn groups(&self, policy: usize) -> Vec<Group> {
-        let pace = self.simulations.points[0].plan.points[0].workload.pace();
+        let pace = pace(self.simulations);
         let measure = |measure: &Measure| {
             // As much is asked for under every policy: more of it is neither good nor bad.
             let is_set = measure.name == measures::THROUGHPUT.name && pace == WorkPace::Set;
             let measure = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
-            let lines = self.simulations.points.iter().filter_map(|point| self.line(point, policy, &measure));
+            let lines = self.points().filter_map(|point| self.line(point, policy, &measure));
             let (lines, unit) = (lines.collect(), measure.unit.name());
             model::Measure { name: measure.name, unit, direction: measure.direction, lines, pooled: None }
         };
