@@ -215,6 +215,53 @@ def test_versions_that_differ_are_refused(client, many, tmp_path):
     assert not (tmp_path / "into").exists()
 
 
+def test_a_worker_that_comes_later_with_another_version_is_refused_too(client, many, tmp_path, monkeypatch):
+    from freehold import _cluster
+
+    other = freehold._freehold.SweepPlan.program().replace("0.1.0", "0.0.1")
+    run = _cluster._Run.__init__
+
+    def later(self, *places):
+        run(self, *places)
+        self._manifest = self._manifest.replace(freehold._freehold.SweepPlan.program(), other)
+
+    monkeypatch.setattr(_cluster._Run, "__init__", later)
+    with pytest.raises(freehold.InputError, match="the worker tcp://.* has another version than this: .*0.0.1"):
+        freehold.sweep(*many, into=tmp_path / "into", client=client, progress=False)
+
+
+def test_a_worker_without_the_package_is_refused(client, many, tmp_path, monkeypatch):
+    missing = Exception("ModuleNotFoundError(\"No module named 'freehold'\")")
+    monkeypatch.setattr(client, "run", lambda function, on_error: {"tcp://10.0.0.1:1": missing})
+    with pytest.raises(freehold.InputError, match="the worker tcp://10.0.0.1:1 has no freehold that works"):
+        freehold.sweep(*many, into=tmp_path / "into", client=client, progress=False)
+
+
+def test_it_is_shown_how_far_it_is_and_an_interrupt_ends_it(client, many, whole, tmp_path, monkeypatch):
+    from freehold import _progress
+
+    shown, is_resumed = [], []
+
+    class Bars:
+        def show(self, stages):
+            shown.extend(stages)
+            if shown[0][0] != stages[0][0] and not is_resumed:
+                raise KeyboardInterrupt
+
+        def close(self):
+            shown.append("closed")
+
+    monkeypatch.setattr(_progress._Bars, "if_installed", staticmethod(Bars))
+    monkeypatch.setattr(_progress, "PATIENCE", 0)
+    with pytest.raises(KeyboardInterrupt):
+        freehold.sweep(*many, into=tmp_path / "into", client=client)
+    assert shown[0][1:] == ("looking at recordings", RECORDINGS, RECORDINGS, "recordings")
+    assert shown[-1] == "closed" and shown[-2][1] == "Two policies" and shown[-2][4] == "tasks"
+    is_resumed.append(True)
+    report = freehold.sweep(*many, into=tmp_path / "into", client=client)
+    assert shown[-2][2] == shown[-2][3] and report.json() == whole[1]
+
+
 def test_few_chunks_are_under_way_at_a_time(client, many, tmp_path, monkeypatch):
     from freehold import _chunks, _cluster
 

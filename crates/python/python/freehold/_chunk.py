@@ -60,13 +60,20 @@ def do(manifest: str, into: Store, pieces: "list[Piece]") -> Tally:
     try:
         plan = SweepPlan.of_manifest(manifest)
     except Error as error:
-        tally.refusal = str(error)
+        # A worker that came later than the client looked.
+        tally.refusal = f"the worker {_address()} has another version than this: {error}; install the same there"
         return tally
     for piece in pieces:
         if tally.refusal is None:
             _do_piece(plan, manifest, into, piece, tally)
     tally.seconds = time.monotonic() - begun
     return tally
+
+
+def _address() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)
 
 
 def digests(sources: "list[Source]") -> "list[Optional[str]]":

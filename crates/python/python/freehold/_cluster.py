@@ -5,7 +5,8 @@ reads no recording. Whatever the cluster loses is done again by somebody: a part
 whoever made it. What is lost for good is named, and the rest goes on.
 """
 
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
+import functools
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 
 from . import _chunk
 from ._chunk import Piece, Source, Tally
@@ -143,6 +144,7 @@ class _Run:
         self._manifest = plan.manifest
         self._progress = progress
         self._under_way: "dict[Any, Any]" = {}
+        self._stage = 0
 
     def close(self) -> None:
         """Ends what is under way, if anything is."""
@@ -168,9 +170,9 @@ class _Run:
             batch = next(batches, None)
             return None if batch is None else (batch, self._submit(_chunk.digests, batch))
 
-        def note(batch: Any, future: Any) -> int:
-            if future.status == "finished":
-                called.update(zip(batch, future.result()))
+        def note(batch: Any, outcome: Any) -> int:
+            if not isinstance(outcome, BaseException):
+                called.update(zip(batch, outcome))
             return len(batch)
 
         self._flow(look, note, "looking at recordings", len(doubtful), "recordings")
@@ -198,21 +200,20 @@ class _Run:
             is_alone, pieces = chunks.is_doubtful, chunks.next(threads)
             return (is_alone, pieces), self._submit(_chunk.do, self._manifest, self._store, pieces)
 
-        def take_in(given: "tuple[bool, list[Piece]]", future: Any) -> int:
+        def take_in(given: "tuple[bool, list[Piece]]", outcome: "Union[Tally, BaseException]") -> int:
             is_alone, pieces = given
-            if future.status == "finished":
-                tally: Tally = future.result()
-                if tally.refusal is not None:
-                    raise InputError(tally.refusal)
-                failures.extend(tally.failures)
-                chunks.measured(pieces, tally.seconds)
+            if not isinstance(outcome, BaseException):
+                if outcome.refusal is not None:
+                    raise InputError(outcome.refusal)
+                failures.extend(outcome.failures)
+                chunks.measured(pieces, outcome.seconds)
             elif not is_alone:
                 # One of these, or one that waited beside them, kills workers: which one shows when each is alone.
                 chunks.again(pieces)
                 return 0
             else:
                 name = self._plan.title if pieces[0].source is None else pieces[0].source.path
-                failures.append((name, f"was given up by the cluster: {_said(future.exception())}"))
+                failures.append((name, f"was given up by the cluster: {_said(outcome)}"))
             return sum(piece.count for piece in pieces)
 
         self._flow(hand_out, take_in, self._plan.title, len(sources) * self._plan.tasks_max, "tasks")
@@ -235,6 +236,7 @@ class _Run:
 
         completed: Any = as_completed()  # type: ignore[no-untyped-call, unused-ignore]
         done, has_more = 0, True
+        self._stage += 1
         while True:
             threads = max(1, sum(_asked(self._client.nthreads).values()))
             while has_more and len(self._under_way) < UNDER_WAY * threads + 1:
@@ -248,12 +250,11 @@ class _Run:
             if not self._under_way:
                 return
             for future in [_asked(lambda: next(completed)), *completed.next_batch(block=False)]:
-                if future.status not in ("finished", "error"):
-                    raise SystemFailure(GONE)
-                done += end(self._under_way.pop(future), future)
+                outcome = _asked(functools.partial(_outcome, future))
+                done += end(self._under_way.pop(future), outcome)
                 has_more = True
             if self._progress is not None:
-                self._progress.show([(1, what, done, total, unit)])
+                self._progress.show([(self._stage, what, done, total, unit)])
 
 
 GONE = "the scheduler of the cluster went away; give the same call again on another one: what is done is kept"
@@ -269,6 +270,15 @@ def _asked(ask: "Callable[[], Any]") -> Any:
         if isinstance(error, Error) or "Cancelled" not in type(error).__name__:
             raise
         raise SystemFailure(GONE) from error
+
+
+def _outcome(future: Any) -> Any:
+    """What a worker said, or why none did."""
+    if future.status == "finished":
+        return future.result()
+    if future.status == "error":
+        return future.exception()
+    raise SystemFailure(GONE)
 
 
 def _said(error: Any) -> str:
