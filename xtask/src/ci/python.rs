@@ -12,7 +12,7 @@ use super::smoke;
 use crate::command;
 use crate::error::{Error, on_file};
 use crate::stage::Outcome;
-use crate::workspace::{self, cargo};
+use crate::workspace;
 
 /// The package.
 const CRATE: &str = "crates/python";
@@ -25,10 +25,7 @@ const NIGHTLY: &str = "tests/nightly_sweep_many.py";
 /// # Errors
 /// The first step's that fails.
 pub fn run() -> Result<Outcome, Error> {
-    in_environment(|python| {
-        lint()?;
-        tests(python, &[])
-    })
+    in_environment(|python| tests(python, &[]))
 }
 
 /// Ten thousand tasks on a cluster.
@@ -59,12 +56,6 @@ fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outc
     command::run(pip(&python).args(["--quiet", "--no-deps", "--no-index"]).arg(&wheel))?;
     trial(&python)?;
     Ok(Outcome::Passed)
-}
-
-/// What needs Python is not looked at by the lints of the workspace.
-fn lint() -> Result<(), Error> {
-    let words = ["clippy", "--package", "freehold-python", "--features", "extension", "--", "--deny", "warnings"];
-    command::run(cargo().args(words))
 }
 
 /// Builds the wheel, the only one in this folder.
