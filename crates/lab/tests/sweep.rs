@@ -285,7 +285,9 @@ fn what_no_sweep_made_stays() {
     is_done(&sweep.run("a", &[]));
     assert!(!making.exists());
     fs::create_dir(&making).unwrap();
-    [&half_made, &making.join("precious")].map(|path| fs::write(path, "precious").unwrap());
+    for path in [&half_made, &making.join("precious")] {
+        fs::write(path, "precious").unwrap();
+    }
     is_done(&sweep.run("a", &[]));
     assert!(making.join("precious").exists() && !half_made.exists());
 }
