@@ -1,5 +1,5 @@
-//! `freehold sweep` from outside: the same bytes whoever makes them, a sweep that goes on, recordings that are none,
-//! folders that hold something else, and the verdict of `compare`.
+//! `freehold sweep` from outside: the same bytes whoever makes them, a sweep that goes on, recordings that are none, and
+//! the verdict of `compare`.
 
 mod common;
 
@@ -7,77 +7,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
-use common::recorder::SmallDisk;
-use common::{Sandbox, assert_refused, facts, freehold, json, stderr};
-use freehold_trace::Facts;
+use common::sweep::{PLAN, Sweep, TASKS, is_done, parts, tree};
+use common::{Sandbox, assert_refused, freehold, json, stderr};
 use serde_json::Value;
-
-/// Two policies on the recorded CPUs and on eight.
-const PLAN: &str = "title = 'Two policies'\nkind = 'replay'\na = 'linux-6.12'\nb = ['freehold']\n\
-                    [axes]\ncpus = ['recorded', 8]\n";
-/// Tasks of that plan on a recording of Linux 6.12.
-const TASKS: usize = 4;
-
-/// A sandbox with a plan and recordings that differ.
-struct Sweep {
-    sandbox: Sandbox,
-    plan: String,
-    files: Vec<String>,
-}
-
-impl Sweep {
-    fn new(plan: &str, recordings: u64) -> Sweep {
-        let sandbox = Sandbox::new();
-        let path = sandbox.argument("plan.toml");
-        fs::write(&path, plan).unwrap();
-        let differing = |number: u64| Facts { writer: format!("test {number}"), ..facts() };
-        let files =
-            (0..recordings).map(|number| sandbox.recording_with(&format!("r{number}.parquet"), &differing(number)));
-        let files = files.collect();
-        Sweep { sandbox, plan: path, files }
-    }
-
-    fn run(&self, into: &str, more: &[&str]) -> Output {
-        let into = self.sandbox.argument(into);
-        let files = self.files.iter().map(String::as_str);
-        let arguments: Vec<&str> = ["sweep", self.plan.as_str()].into_iter().chain(files).collect();
-        freehold(&[arguments.as_slice(), &["--into", &into], more].concat())
-    }
-
-    fn tree(&self, into: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-        tree(&self.sandbox.path(into))
-    }
-}
-
-/// All files below a folder, with their bytes.
-fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).unwrap().map(|entry| entry.unwrap().path()) {
-            match entry.is_dir() {
-                true => folders.push(entry),
-                false => {
-                    drop(files.insert(entry.strip_prefix(folder).unwrap().to_path_buf(), fs::read(&entry).unwrap()))
-                }
-            }
-        }
-    }
-    files
-}
-
-fn parts(tree: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<&PathBuf> {
-    tree.keys().filter(|path| path.ends_with("part.parquet")).collect()
-}
-
-fn is_done(output: &Output) {
-    assert!(output.status.success(), "{}", stderr(output));
-}
 
 #[test]
 fn the_bytes_are_the_same_however_many_do_it_and_in_whatever_order() {
@@ -203,24 +139,6 @@ fn many_copies_are_one_line() {
     assert_eq!(said.matches("copy").count(), 3, "{said}");
 }
 
-#[test]
-fn a_folder_with_something_else_is_refused_and_left_alone() {
-    let sweep = Sweep::new(PLAN, 1);
-    is_done(&sweep.run("a", &[]));
-    let before = sweep.tree("a");
-    fs::write(&sweep.plan, PLAN.replace("'freehold'", "'linux-6.12,pcp=merge'")).unwrap();
-    assert_refused(&sweep.run("a", &[]), "holds the results of another plan (plan.toml)");
-    assert!(sweep.tree("a") == before);
-    let manifest = sweep.sandbox.path("a/_plan.json");
-    let text = String::from_utf8(before[Path::new("_plan.json")].clone()).unwrap();
-    fs::write(&manifest, text.replace("\"program\": \"", "\"program\": \"9.")).unwrap();
-    assert_refused(&sweep.run("a", &[]), "holds results of freehold 9.");
-    fs::create_dir(sweep.sandbox.path("notes")).unwrap();
-    fs::write(sweep.sandbox.path("notes/mine.txt"), "mine").unwrap();
-    assert_refused(&sweep.run("notes", &[]), "holds something else than the results of a sweep");
-    assert_refused(&freehold(&["sweep", "--report", &sweep.sandbox.argument("notes")]), "holds no results of a sweep");
-}
-
 /// A title or a comment changes no result.
 #[test]
 fn a_plan_that_says_the_same_is_the_same() {
@@ -233,64 +151,6 @@ fn a_plan_that_says_the_same_is_the_same() {
 }
 
 #[test]
-fn a_part_of_another_task_is_refused() {
-    let sweep = Sweep::new(PLAN, 1);
-    is_done(&sweep.run("a", &[]));
-    let tree = sweep.tree("a");
-    let [one, other] = [0, 1].map(|at| sweep.sandbox.path("a").join(parts(&tree)[at]));
-    fs::copy(one, other).unwrap();
-    assert_refused(&sweep.run("a", &[]), "is the part of another task");
-}
-
-/// What is damaged, lies twice, or where it does not belong is no result.
-#[test]
-fn every_part_is_counted_once_and_as_it_was_written() {
-    let sweep = Sweep::new(PLAN, 1);
-    is_done(&sweep.run("a", &[]));
-    let (tree, folder) = (sweep.tree("a"), sweep.sandbox.path("a"));
-    let part = parts(&tree)[0];
-    let report = || freehold(&["sweep", "--report", folder.to_str().unwrap()]);
-    for at in [1456, tree[part].len() - 100] {
-        let mut turned = tree[part].clone();
-        turned[at] ^= 1;
-        fs::write(folder.join(part), turned).unwrap();
-        assert_refused(&report(), "is damaged");
-        is_done(&sweep.run("a", &[]));
-        assert!(sweep.tree("a") == tree);
-    }
-    let copy = folder.join("part.parquet");
-    fs::write(&copy, &tree[part]).unwrap();
-    assert_refused(&report(), "is not where it belongs");
-    fs::remove_file(copy).unwrap();
-    let copy = folder.join("copy").join(part);
-    fs::create_dir_all(copy.parent().unwrap()).unwrap();
-    fs::write(copy, &tree[part]).unwrap();
-    assert_refused(&report(), "is the part of a task that has one already");
-    fs::remove_dir_all(folder.join("copy")).unwrap();
-    symlink(".", folder.join("loop")).unwrap();
-    assert_refused(&report(), "is a link to another folder");
-}
-
-#[test]
-fn what_no_sweep_made_stays() {
-    let sweep = Sweep::new(PLAN, 1);
-    let making = sweep.sandbox.path("a/_making");
-    fs::create_dir_all(&making).unwrap();
-    fs::write(making.join("precious"), "precious").unwrap();
-    assert_refused(&sweep.run("a", &[]), "than the results of a sweep, _making/precious;");
-    fs::remove_file(making.join("precious")).unwrap();
-    // Of a sweep that was killed, whose plan was removed.
-    let half_made = making.join("0123456789abcdef0123456789abcdefaB3xYz");
-    fs::write(&half_made, "PAR1").unwrap();
-    is_done(&sweep.run("a", &[]));
-    assert!(!making.exists());
-    fs::create_dir(&making).unwrap();
-    [&half_made, &making.join("precious")].map(|path| fs::write(path, "precious").unwrap());
-    is_done(&sweep.run("a", &[]));
-    assert!(making.join("precious").exists() && !half_made.exists());
-}
-
-#[test]
 fn a_file_may_be_called_by_any_bytes() {
     let sweep = Sweep::new(PLAN, 1);
     let named = sweep.sandbox.path("").join(OsStr::from_bytes(b"\xff\xfe.parquet"));
@@ -299,17 +159,6 @@ fn a_file_may_be_called_by_any_bytes() {
     command.args(["sweep", &sweep.plan]).arg(named).args(["--into", &sweep.sandbox.argument("a")]);
     is_done(&command.output().unwrap());
     assert_eq!(parts(&sweep.tree("a")).len(), TASKS);
-}
-
-#[test]
-fn where_nothing_is_done_there_is_no_more_to_see() {
-    let mut sweep = Sweep::new(PLAN, 1);
-    sweep.files[0].clone_from(&sweep.plan);
-    let said = String::from_utf8(sweep.run("a", &[]).stdout).unwrap();
-    assert!(said.contains("There is nothing to compare yet") && !said.contains("--all"), "{said}");
-    fs::write(sweep.sandbox.path("a/_plan.json"), "junk").unwrap();
-    let report = freehold(&["sweep", "--report", &sweep.sandbox.argument("a")]);
-    assert_refused(&report, "a/_plan.json: this is not the plan of a sweep");
 }
 
 #[test]
@@ -327,23 +176,6 @@ fn names_of_recordings_may_be_hostile() {
         assert!(first.starts_with("recording=..%3D%252e%20a%1B%5B31m%0A%C3%A9-"), "{first}");
     }
     assert!(!output.stdout.contains(&0x1b));
-}
-
-#[test]
-fn a_full_disk_is_said_and_what_is_done_stays_whole() {
-    let sweep = Sweep::new(PLAN, 8);
-    let Some(disk) = SmallDisk::mount(sweep.sandbox.path("disk")) else {
-        return eprintln!("skipped: this machine does not mount a tmpfs");
-    };
-    let full = sweep.run("disk/a", &[]);
-    assert_refused(&full, "cannot write");
-    // Neither the file that was half made nor its name is anything to anybody.
-    assert!(!stderr(&full).contains("_making") && !disk.folder.join("a/_making").exists(), "{}", stderr(&full));
-    is_done(&sweep.run("whole", &[]));
-    let whole = sweep.tree("whole");
-    for (path, bytes) in tree(&disk.folder.join("a")).iter().filter(|(path, _)| path.ends_with("part.parquet")) {
-        assert!(whole[path] == *bytes, "{}", path.display());
-    }
 }
 
 #[test]

@@ -204,7 +204,7 @@ const SWEEP: &[Floor] = &[
     floor(&["plan"], &["digest"]),
     floor(&["subject"], &["digest"]),
     floor(&["task"], &["digest", "partition", "plan", "subject"]),
-    floor(&["part"], &["plan", "subject", "task"]),
+    floor(&["part"], &["digest", "plan", "subject", "task"]),
     floor(&["outcome"], &["part"]),
     floor(&["replaying"], &["outcome", "plan", "subject"]),
     floor(&["simulating"], &["outcome", "part", "plan", "task"]),

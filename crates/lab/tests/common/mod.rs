@@ -5,6 +5,7 @@
 pub mod browser;
 pub mod raw;
 pub mod recorder;
+pub mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

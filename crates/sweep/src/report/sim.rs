@@ -22,13 +22,16 @@ use crate::task::{CPUS, POLICY, SEED};
 /// What was measured in a run, by measure.
 type Run = HashMap<&'static str, f64>;
 
+/// A policy, and the labels of a point.
+type Place = (String, Vec<(String, String)>);
+
 /// What is known of all runs.
 pub struct Told<'p> {
     simulations: &'p Simulations,
     /// Names of the measures that are told of.
     names: HashSet<&'static str>,
-    /// Which place among the runs a policy and a point have, by their labels.
-    places: HashMap<(String, Vec<(String, String)>), [usize; 2]>,
+    /// Point and policy, by number.
+    places: HashMap<Place, [usize; 2]>,
     /// Runs by point, policy and seed.
     runs: Vec<Vec<Vec<Option<Run>>>>,
 }
