@@ -107,6 +107,7 @@ mod tests {
             replay_cpus: 2 + number % 2,
             duration_seconds: 1.5,
             rows: 7,
+            guesses: Vec::new(),
         }
     }
 
