@@ -10,6 +10,7 @@ afterwards. Build the wheel with --release first.
 """
 
 import argparse
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -56,13 +57,34 @@ def cluster_of(workers: int) -> distributed.LocalCluster:
     )
 
 
-def timed(plan: Path, recordings: Path, into: Path, workers: int) -> "tuple[float, int]":
-    """Seconds of a sweep on so many workers that are there already, and its tasks."""
+def timed(plan: Path, recordings: Path, into: Path, workers: int) -> "tuple[float, int, list[float]]":
+    """Seconds of a sweep on so many workers that are there already, its tasks, and each worker's seconds on a CPU."""
     with cluster_of(workers) as cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(workers)
-        begun = time.monotonic()
+        before, begun = client.run(time.process_time), time.monotonic()
         report = freehold.sweep(plan, recordings, into=into, client=client, progress=False)
-        return time.monotonic() - begun, report.dict["tasks"]
+        seconds = time.monotonic() - begun
+        after = client.run(time.process_time)
+        return seconds, report.dict["tasks"], [after[worker] - before[worker] for worker in after]
+
+
+def spin() -> None:
+    """Some seconds of work that shares nothing."""
+    sum(number * number for number in range(30_000_000))
+
+
+def scaling() -> float:
+    """How much two processes that share nothing get done beside what one does: 2 where two CPUs are free."""
+    times = []
+    for processes in (1, 2):
+        begun = time.monotonic()
+        running = [multiprocessing.Process(target=spin) for _ in range(processes)]
+        for process in running:
+            process.start()
+        for process in running:
+            process.join()
+        times.append(time.monotonic() - begun)
+    return 2 * times[0] / times[1]
 
 
 def bytes_below(folder: Path) -> int:
@@ -71,27 +93,35 @@ def bytes_below(folder: Path) -> int:
 
 def study(folder: Path, words: argparse.Namespace) -> None:
     """A study of small recordings, and what ten thousand would cost."""
-    recordings, plan = copies(folder, SMALL, words.recordings), plan_of(folder, "['recorded', 4]")
-    seconds, tasks = timed(plan, recordings, folder / "into", words.workers)
+    recordings, plan = copies(folder, SMALL, words.recordings), plan_of(folder, "['recorded']", exact=True)
+    seconds, tasks, of_cpu = timed(plan, recordings, folder / "into", words.workers)
     begun = time.monotonic()
     freehold.sweep(plan, recordings, into=folder / "into", progress=False)
     again = time.monotonic() - begun
     results, read = bytes_below(folder / "into"), bytes_below(recordings)
-    print(f"{words.recordings} recordings of {read / words.recordings / 1e3:.0f} kB, {tasks} tasks, {words.workers} workers")
+    size = read / words.recordings
+    print(f"{words.recordings} recordings of {size / 1e3:.0f} kB, {tasks} tasks, {words.workers} workers")
     print(f"seconds: {seconds:.1f}; tasks a second and worker: {tasks / seconds / words.workers:.1f}")
     print(f"results: {results / 1e6:.1f} MB in {tasks} files; to find all of it done, on this machine: {again:.1f} s")
-    hours = seconds * words.workers / words.recordings * 10_000 / 3600
-    print(f"10,000 recordings: {hours:.2f} hours of one worker, {results / words.recordings * 10_000 / 1e6:.0f} MB of results")
+    hours = sum(of_cpu) / words.recordings * 10_000 / 3600
+    print(f"seconds on a CPU: {sum(of_cpu):.1f}")
+    more = results / words.recordings * 10_000
+    print(f"10,000 recordings: {hours:.2f} hours on one CPU, {more / 1e6:.0f} MB of results")
 
 
 def scale(folder: Path, words: argparse.Namespace) -> None:
     """200 replays on one worker and on two."""
     recordings, plan = copies(folder, ("oracle-calm",), 50), plan_of(folder, "['recorded']")
-    plan.write_text(plan.read_text().replace("b = ['freehold']", "b = ['freehold', 'linux-6.12,pcp=merge']"))
+    four = "b = ['freehold', 'linux-6.12,pcp=merge', 'linux-6.12,pcp=off']"
+    plan.write_text(plan.read_text().replace("b = ['freehold']", four))
     for turn in range(words.repeat):
-        one, tasks = timed(plan, recordings, folder / f"one-{turn}", 1)
-        two, _ = timed(plan, recordings, folder / f"two-{turn}", 2)
-        print(f"{tasks} tasks: {one:.1f} s on one worker, {two:.1f} s on two, {one / two:.2f} times as fast")
+        machine = scaling()
+        one, tasks, [of_one] = timed(plan, recordings, folder / f"one-{turn}", 1)
+        two, _, of_two = timed(plan, recordings, folder / f"two-{turn}", 2)
+        print(f"{tasks} tasks: {one:.1f} s on one worker, {two:.1f} s on two, {one / two:.2f} times as fast;")
+        print(f"  two processes that share nothing: {machine:.2f} times")
+        print(f"  on a CPU: {of_one:.1f} s of one, {of_two[0]:.1f} s and {of_two[1]:.1f} s of two", end=", ")
+        print(f"{of_one / max(of_two):.2f} times as fast where each has a CPU")
 
 
 def overhead(folder: Path, words: argparse.Namespace) -> None:
@@ -104,7 +134,7 @@ def overhead(folder: Path, words: argparse.Namespace) -> None:
             worker = SweepWorker(plan, (str(recording), recording.read_bytes()))
             tasks += len([worker.run(place) for place in range(len(worker))])
         bare = time.monotonic() - begun
-        swept, _ = timed(path, recordings, folder / f"into-{turn}", 1)
+        swept, _, _ = timed(path, recordings, folder / f"into-{turn}", 1)
         print(f"{tasks} tasks of {bare / tasks:.2f} s: {bare:.1f} s bare, {swept:.1f} s swept, {swept / bare - 1:+.1%}")
 
 
@@ -129,8 +159,9 @@ print(cluster.peak() - before)
         report = freehold.sweep(path, recordings, into=folder / "into", client=client, progress=False)
         [after] = client.run(peak).values()
     print(f"one replay: {alone / 1024:.0f} MiB more than the process before it")
-    print(f"a worker, after {report.dict['tasks']} tasks on 6 recordings: {(after - before) / 1024:.0f} MiB more than idle")
-    print(f"{(after - before) / alone:.2f} times as much")
+    tasks, grown = report.dict["tasks"], after - before
+    print(f"a worker, after {tasks} tasks on 6 recordings: {grown / 1024:.0f} MiB more than idle")
+    print(f"{grown / alone:.2f} times as much")
 
 
 def _warm() -> None:

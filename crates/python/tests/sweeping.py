@@ -18,6 +18,17 @@ cpus = ['recorded', 4]
 TASKS = 4
 
 
+SIMULATED = """title = 'Simulated'
+kind = 'sim'
+plan = 'pingpong'
+set = ['duration_ms=1']
+b = ['freehold']
+[axes]
+cpus = [2]
+seed = 3
+"""
+
+
 def differing(bytes_of: bytes, number: int) -> bytes:
     """The same recording in other bytes: some that nothing points to stand before the footer."""
     footer = len(bytes_of) - 8 - int.from_bytes(bytes_of[-8:-4], "little")

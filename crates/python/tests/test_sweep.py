@@ -9,7 +9,7 @@ import warnings
 
 import freehold
 import pytest
-from sweeping import TASKS, parts, study, tree
+from sweeping import SIMULATED, TASKS, parts, study, tree
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_recordings_are_files_folders_and_globs(two, tmp_path):
 
 def test_simulations_are_swept_too(tmp_path):
     plan = tmp_path / "plan.toml"
-    plan.write_text("title='x'\nkind='sim'\nplan='pingpong'\nset=['duration_ms=1']\nb=['freehold']\n[axes]\ncpus=[2]\nseed=2\n")
+    plan.write_text(SIMULATED)
     report = freehold.sweep(plan, into=tmp_path / "into", progress=False)
     assert report.dict["tasks"] > 0
     with pytest.raises(freehold.InputError, match="the plan simulates; take the recordings out"):

@@ -68,7 +68,11 @@ def test_no_more_recordings_are_held_than_are_worked_on():
 
 def test_a_recording_that_cannot_be_read_is_nobodys():
     held = _chunk._Held()
-    with pytest.raises(freehold.InputError), held.borrowed("a", lambda: (_ for _ in ()).throw(freehold.InputError("x"))):
+
+    def failing():
+        raise freehold.InputError("no recording")
+
+    with pytest.raises(freehold.InputError), held.borrowed("a", failing):
         pass
     with held.borrowed("a", lambda: "read") as worker:
         assert worker == "read"

@@ -6,7 +6,7 @@ import threading
 
 import freehold
 import pytest
-from sweeping import TASKS, differing, parts, study, tree
+from sweeping import SIMULATED, TASKS, differing, parts, study, tree
 
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("fsspec")
@@ -281,7 +281,7 @@ def test_few_chunks_are_under_way_at_a_time(client, many, tmp_path, monkeypatch)
 
 def test_simulations_are_swept_too(client, tmp_path):
     plan = tmp_path / "plan.toml"
-    plan.write_text("title='x'\nkind='sim'\nplan='pingpong'\nset=['duration_ms=1']\nb=['freehold']\n[axes]\ncpus=[2]\nseed=3\n")
+    plan.write_text(SIMULATED)
     report = freehold.sweep(plan, into=tmp_path / "a", client=client, progress=False)
     assert report.json() == freehold.sweep(plan, into=tmp_path / "b", progress=False).json()
     assert tree(tmp_path / "a") == tree(tmp_path / "b")

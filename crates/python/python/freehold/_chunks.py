@@ -39,7 +39,7 @@ class Chunks:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether what comes next may kill its worker: it is to be alone on all of them, so that nobody else is blamed."""
+        """Whether what comes next may kill its worker: it is to be alone on all of them, so that no other is blamed."""
         return not self._pieces
 
     def measured(self, pieces: "list[Piece]", seconds: float) -> None:
