@@ -97,6 +97,9 @@ class Recording:
     def facts(self) -> dict[str, Any]:
         """What the recording says of the machine (crates/trace/FORMAT.md)."""
 
+    def __fspath__(self) -> str:
+        """Its path, since a recording may stand wherever its file may."""
+
     def __len__(self) -> int:
         """Number of its rows: events, and the state at both ends."""
 
