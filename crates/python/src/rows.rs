@@ -1,7 +1,7 @@
 //! A recording's rows as Arrow, decoded: names of tasks, of GFP flags, of kinds and of migratetypes.
 //!
-//! Rows come batch by batch, and no more of them are in memory than one batch of [`BATCH_ROWS`] and what the reader holds.
-//! Names are kept once, as dictionaries: kinds and migratetypes are known beforehand and tasks stand in the facts, so
+//! Rows come batch by batch, and no more of them are in memory than one batch of some ten thousand and what the reader
+//! holds. Names are kept once, as dictionaries: kinds and migratetypes are known beforehand and tasks stand in the facts, so
 //! all batches share these; masks of GFP flags are named as they come up.
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! Replays are judged and pooled over recordings as by `freehold compare` ([`replay`]), hosts as by `freehold fleet`
 //! ([`fleet`]), seeds as by `freehold sim` ([`sim`]). Many verdicts at once err more often than one. So each comparison
 //! is held to a confidence at which all of them together are as sure as one alone would be
-//! ([`confidence_of`](freehold_measure::report::pool::confidence_of)).
+//! ([`confidence_of`]).
 //!
 //! Parts are read one after the other, in whatever order. Of each only what a verdict needs is kept.
 
