@@ -182,9 +182,10 @@ impl Case {
     }
 }
 
-/// Builds the laboratory's program as users have it, and says where it is.
+/// Builds the laboratory's program as users have it, and says where it is. It is named by its name and not by its
+/// package: so cargo takes the same features of what it is made of as for the README's command, and builds it once.
 pub fn freehold() -> Result<PathBuf, Error> {
-    command::run(cargo().args(["build", "--quiet", "--release", "--package", "freehold-lab"]))?;
+    command::run(cargo().args(["build", "--quiet", "--release", "--bin", "freehold"]))?;
     Ok(workspace::target().join("release/freehold"))
 }
 
