@@ -163,6 +163,10 @@ pub fn run() -> Result<Outcome, Error> {
         return Err(Error::Failed(format!("`freehold {name}` has no smoke case; add one to xtask/src/ci/smoke.rs")));
     }
     let scratch = workspace::target().join("smoke");
+    // What another version has left is nothing that a command must go on with.
+    if scratch.is_dir() {
+        fs::remove_dir_all(&scratch).map_err(on_file("remove", &scratch))?;
+    }
     fs::create_dir_all(&scratch).map_err(on_file("create", &scratch))?;
     CASES.iter().try_for_each(|case| case.run(&freehold, &scratch))?;
     Ok(Outcome::Passed)
