@@ -10,15 +10,8 @@ set -eu
 cd "$(dirname "$0")/.."
 pairs=${PAIRS:-40}
 
-if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
-fi
-work=$(mktemp -d)
-recorder=
-trap '[ -z "$recorder" ] || kill "$recorder"; rm -rf "$work"' EXIT
+. recordings/flight-beside.sh
 unoptimised='profile.dev.package."*".opt-level=0'
-export CARGO_TARGET_DIR=$work/target
 
 # One build from nothing; prints its CPU seconds.
 build() {
@@ -29,16 +22,11 @@ build() {
 }
 
 with() {
-    : >"$work/said"
-    "$FREEHOLD" record --flight 60s --on asked "$@" --out "$work" 2>"$work/said" &
-    recorder=$!
-    until grep -q keeps "$work/said"; do kill -0 "$recorder"; done
+    begin_flight "$@"
     traced=$(build)
     own=$(awk -v hertz="$(getconf CLK_TCK)" '{ print ($14 + $15) / hertz }' "/proc/$recorder/stat")
     resident=$(awk '/VmHWM/ { print $2 / 1024 }' "/proc/$recorder/status")
-    kill -INT "$recorder"
-    wait "$recorder"
-    recorder=
+    end_flight
 }
 
 build >/dev/null # The first build warms the caches and does not count.

@@ -12,16 +12,9 @@ pairs=${PAIRS:-20}
 mib=128
 rounds=24
 
-if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
-fi
-work=$(mktemp -d)
-recorder=
-trap '[ -z "$recorder" ] || kill "$recorder"; rm -rf "$work"' EXIT
-export CARGO_TARGET_DIR=$work/target
+. recordings/flight-beside.sh
 
-pages() { awk '/^pgalloc_/ { pages += $2 } END { print pages }' /proc/vmstat; }
+pages() { awk '/^pgalloc_/ { pages += $2 } END { printf "%.0f", pages }' /proc/vmstat; }
 
 # CPU seconds of a command's children, and the pages that were taken meanwhile.
 measured() {
@@ -34,20 +27,14 @@ measured() {
 touch_pages() { for _ in $(seq $rounds); do "$FREEHOLD" load hog --mib $mib --pages small; done; }
 
 with() {
-    : >"$work/said"
-    "$FREEHOLD" record --flight 60s --on asked "$@" --out "$work" 2>"$work/said" &
-    recorder=$!
-    until grep -q keeps "$work/said"; do kill -0 "$recorder"; done
-    measured touch_pages
-    kill -INT "$recorder"
-    wait "$recorder"
-    recorder=
+    begin_flight "$@"
+    traced=$(measured touch_pages)
+    end_flight
 }
 
 touch_pages # The first load warms the caches and does not count.
 for pair in $(seq "$pairs"); do
-    if [ $((pair % 2)) = 0 ]; then plain=$(measured touch_pages) && traced=$(with "$@")
-    else traced=$(with "$@") && plain=$(measured touch_pages); fi
+    if [ $((pair % 2)) = 0 ]; then plain=$(measured touch_pages) && with "$@"; else with "$@" && plain=$(measured touch_pages); fi
     echo "$plain $traced"
 done >"$work/pairs"
 build=$(measured cargo build --quiet --offline -p quote -p serde_core)

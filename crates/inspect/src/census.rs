@@ -1,5 +1,6 @@
 //! Plain counts: events by kind, orders, GFP classes, migratetypes, tasks.
 
+use freehold_measure::report::map::TYPES;
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Facts, Kind, Row, gfp_names};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -77,12 +78,9 @@ pub struct TaskRow {
     pub share: f64,
 }
 
-/// Names of migratetypes by number. linux: mm/page_alloc.c:migratetype_names
-pub const MIGRATETYPES: [&str; 6] = ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"];
-
 /// The name of a migratetype, whatever its number.
 pub fn migratetype_name(migratetype: i64) -> &'static str {
-    usize::try_from(migratetype).ok().and_then(|index| MIGRATETYPES.get(index)).copied().unwrap_or("unknown")
+    usize::try_from(migratetype).ok().and_then(|index| TYPES.get(index)).copied().unwrap_or("unknown")
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +104,7 @@ pub struct Census {
     kinds: [u64; 128],
     orders: [Requests; ORDERS],
     masks: FxHashMap<u32, Requests>,
-    migratetypes: [[u64; 3]; MIGRATETYPES.len()],
+    migratetypes: [[u64; 3]; TYPES.len()],
     tasks: Vec<Requests>,
 }
 
@@ -117,7 +115,7 @@ impl Census {
             kinds: [0; 128],
             orders: [Requests::default(); ORDERS],
             masks: FxHashMap::default(),
-            migratetypes: [[0; 3]; MIGRATETYPES.len()],
+            migratetypes: [[0; 3]; TYPES.len()],
             tasks: Vec::new(),
         }
     }
@@ -172,7 +170,7 @@ impl Census {
     /// Migratetypes that occurred.
     pub fn migratetypes(&self) -> Vec<MigratetypeRow> {
         let row = |(index, counts): (usize, &[u64; 3])| MigratetypeRow {
-            migratetype: MIGRATETYPES[index],
+            migratetype: TYPES[index],
             requests: counts[0],
             blocks_from_zone: counts[1],
             blocks_to_zone: counts[2],

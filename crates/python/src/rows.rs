@@ -13,6 +13,7 @@ use arrow_array::{
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use freehold_measure::report::map::TYPES;
 use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, Section};
 use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Error, Reader, gfp_names};
@@ -20,9 +21,6 @@ use rustc_hash::FxHashMap;
 
 /// Rows in a batch, except the last: many enough that what a batch costs its reader is nothing.
 const BATCH_ROWS: usize = 1 << 16;
-
-/// Names of migratetypes, by their number.
-const MIGRATETYPES: [&str; 6] = ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"];
 
 /// The columns.
 pub fn schema() -> SchemaRef {
@@ -65,7 +63,7 @@ impl Rows {
             section,
             schema: schema(),
             kinds: Arc::new(Kind::ALL.iter().map(|kind| Some(format!("{kind:?}"))).collect::<StringArray>()),
-            migratetypes: Arc::new(StringArray::from_iter_values(MIGRATETYPES)),
+            migratetypes: Arc::new(StringArray::from_iter_values(TYPES)),
             tasks: Tasks::of(facts),
             masks: Masks::default(),
             batches: Box::new(reader.into_batches()),

@@ -6,8 +6,9 @@ again, a few times; whoever still gets no answer learns the store's last words.
 """
 
 import os
+import re
+import secrets
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
 
@@ -18,6 +19,10 @@ T = TypeVar("T")
 # Where the plan of all results stands, and where parts are before they have their places.
 MANIFEST = "_plan.json"
 MAKING = "_making"
+
+# Letters behind the name of what is half made: named as the command names it, so that either clears up after the other.
+UNIQUE = 6
+HALF_MADE = re.compile(f"[0-9a-f]{{32}}[0-9A-Za-z]{{{UNIQUE}}}")
 
 # Seconds to wait before a store is asked once more.
 PAUSES = [0.1, 0.5, 2.0]
@@ -111,9 +116,13 @@ class Store:
                         yield f"{self._root}/{name}", part
 
     def conclude(self) -> None:
-        """Removes what workers that died left half made."""
+        """Removes what workers that died left half made, and nothing else."""
         try:
-            self._system.rm(self._path(MAKING), recursive=True)
+            for path in self._system.ls(self._path(MAKING), detail=False):
+                if HALF_MADE.fullmatch(path.rsplit("/", 1)[-1]):
+                    self._system.rm_file(path)
+            # It stays if something else is in it.
+            self._system.rmdir(self._path(MAKING))
         except Exception:
             # There is none, or another sweep is about to remove it: nobody reads it.
             pass
@@ -138,7 +147,7 @@ class Store:
         self._system.pipe_file(path, part)
 
     def _moved(self, name: str, number: str, part: bytes) -> None:
-        making, path = self._path(f"{MAKING}/{number}-{uuid.uuid4().hex}"), self._path(name)
+        making, path = self._path(f"{MAKING}/{number}{secrets.token_hex(UNIQUE // 2)}"), self._path(name)
         for folder in (making, path):
             self._system.makedirs(folder.rsplit("/", 1)[0], exist_ok=True)
         with self._system.open(making, "wb") as file:
