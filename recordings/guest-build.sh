@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The second half of a workload: the functions of `crates/boot/workloads/build.sh` come before it (`guests.sh` joins the
+# The second half of a workload: the functions of `lab/boot/workloads/build.sh` come before it (`guests.sh` joins the
 # two), and what is said again here replaces what they say.
 #
 # A machine after builds: a compiler over generated sources, while copies of files that do not fit into memory go on.

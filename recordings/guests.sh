@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp recordings/guest-files.sh "$work"
 # What a guest builds is what the workload `build` does; only what it does when differs.
-{ sed '/^case /,$d' crates/boot/workloads/build.sh; cat recordings/guest-build.sh; } >"$work/guest-build.sh"
+{ sed '/^case /,$d' lab/boot/workloads/build.sh; cat recordings/guest-build.sh; } >"$work/guest-build.sh"
 
 for guest in guest-build guest-files; do
     "$FREEHOLD" boot --workload "$work/$guest.sh" --cpus 2 --memory 1G --timeout 1400 \

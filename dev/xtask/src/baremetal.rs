@@ -1,0 +1,282 @@
+//! `cargo xtask boot`: the small kernel of `engine/baremetal`, built and booted in an emulator, a few times.
+//!
+//! It is a workspace of its own, for a processor without an operating system, so the gate's lints and formatter do not
+//! see it: both are run here. A boot prints what the kernel finds, and ends with the code that the kernel gives. Each
+//! processor boots with the checks of debug builds; as shipped, with more CPUs; and on a clock that counts instructions,
+//! so that the kernel can count them, and be interrupted after each. A PC boots once more with interrupts between any
+//! two instructions, which an emulator else takes between blocks of them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::ValueEnum;
+
+use crate::command;
+use crate::error::Error;
+use crate::stage::Outcome;
+use crate::workspace::{as_users_have_it, cargo, root, target};
+
+/// Seconds after which a boot counts as one that stands still.
+const SECONDS_MAX: &str = "300";
+/// What a kernel says where it should have counted instructions, and could not.
+const UNCOUNTED: &str = "the clock does not count instructions";
+/// With what an emulator ends when the kernel says that all went well.
+const PASSED: i32 = 33;
+
+/// Which kernels are booted.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The processor: all of them, if none is named
+    #[arg(long, value_enum)]
+    arch: Vec<Arch>,
+}
+
+/// A processor that there is a kernel for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Arch {
+    /// A PC, by PVH.
+    #[value(name = "x86-64")]
+    X86_64,
+    /// The emulator's ARM board.
+    #[value(name = "aarch64")]
+    Aarch64,
+    /// The emulator's RISC-V board.
+    #[value(name = "riscv64")]
+    Riscv64,
+}
+
+impl Arch {
+    /// The compiler's name for it, without an operating system.
+    fn target(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64-unknown-none",
+            Arch::Aarch64 => "aarch64-unknown-none-softfloat",
+            Arch::Riscv64 => "riscv64imac-unknown-none-elf",
+        }
+    }
+
+    /// Its emulator, and the machine that it is to be.
+    fn emulator(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Arch::X86_64 => ("qemu-system-x86_64", &["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]),
+            Arch::Aarch64 => {
+                ("qemu-system-aarch64", &["-machine", "virt,gic-version=2", "-cpu", "max", "-semihosting"])
+            }
+            Arch::Riscv64 => ("qemu-system-riscv64", &["-machine", "virt", "-bios", "none"]),
+        }
+    }
+
+    /// How often, and how.
+    fn boots(self) -> &'static [Boot] {
+        match self {
+            Arch::X86_64 => &BOOTS,
+            Arch::Aarch64 | Arch::Riscv64 => &BOOTS[..3],
+        }
+    }
+
+    /// What of this the gate has time for: a boot with the checks of debug builds, and of the first one as shipped, and
+    /// counted.
+    fn gate_boots(self) -> &'static [Boot] {
+        match self {
+            Arch::X86_64 => &BOOTS[..3],
+            Arch::Aarch64 | Arch::Riscv64 => &BOOTS[..1],
+        }
+    }
+
+    /// For a clock that counts instructions: how long each of them takes, as a power of two of nanoseconds, which is
+    /// about as long as the timer's smallest delay; and how many CPUs there are. An emulator that counts lets them take
+    /// turns, and those of ARM and RISC-V never end theirs while they wait for another to start.
+    fn counted(self) -> (&'static str, &'static str) {
+        match self {
+            Arch::X86_64 => ("shift=0", "2"),
+            Arch::Aarch64 => ("shift=4", "1"),
+            Arch::Riscv64 => ("shift=7", "1"),
+        }
+    }
+}
+
+/// One boot.
+struct Boot {
+    profile: &'static str,
+    cpus: &'static str,
+    steps: Steps,
+}
+
+/// Between which instructions interrupts come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// Between blocks of them, as they are translated.
+    Blocks,
+    /// After as many of them as the timer is told: they are what time consists of.
+    Counted,
+    /// Between any two.
+    Single,
+}
+
+const BOOTS: [Boot; 4] = [
+    Boot { profile: "checked", cpus: "2", steps: Steps::Blocks },
+    Boot { profile: "release", cpus: "4", steps: Steps::Blocks },
+    Boot { profile: "release", cpus: "2", steps: Steps::Counted },
+    Boot { profile: "release", cpus: "2", steps: Steps::Single },
+];
+
+/// Boots the kernels that are named.
+///
+/// # Errors
+/// If one does not pass, or cannot be built or booted here.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let named = if args.arch.is_empty() { Arch::value_variants() } else { &args.arch };
+    named.iter().try_for_each(|&arch| match boot(arch, arch.boots())? {
+        Outcome::Passed => Ok(()),
+        Outcome::Skipped(reason) => Err(Error::Failed(reason)),
+    })
+}
+
+/// As the gate does: what this machine cannot boot is left out.
+///
+/// # Errors
+/// If a kernel does not pass.
+pub fn stage() -> Result<Outcome, Error> {
+    all(Arch::gate_boots)
+}
+
+/// The same with every boot.
+///
+/// # Errors
+/// If a kernel does not pass.
+pub fn nightly() -> Result<Outcome, Error> {
+    all(Arch::boots)
+}
+
+fn all(boots: fn(Arch) -> &'static [Boot]) -> Result<Outcome, Error> {
+    let mut left_out = Vec::new();
+    for &arch in Arch::value_variants() {
+        if let Outcome::Skipped(reason) = boot(arch, boots(arch))? {
+            println!("left out: {reason}");
+            left_out.push(reason);
+        }
+    }
+    let is_nothing = left_out.len() == Arch::value_variants().len();
+    Ok(if is_nothing { Outcome::Skipped(left_out.join("; ")) } else { Outcome::Passed })
+}
+
+fn boot(arch: Arch, boots: &[Boot]) -> Result<Outcome, Error> {
+    if let Some(reason) = cannot_boot(arch) {
+        return Ok(Outcome::Skipped(reason));
+    }
+    command::run(own_cargo().args(["fmt", "--check"]))?;
+    let lints = ["clippy", "--profile", "checked", "--target", arch.target()];
+    command::run(own_cargo().args(lints).args(["--", "--deny", "warnings"]))?;
+    if arch == Arch::X86_64 {
+        let smallest = ["--example", "smallest", "--features", "heap,linux", "--", "--deny", "warnings"];
+        command::run(own_cargo().args(lints).args(smallest))?;
+    }
+    for boot in boots {
+        let kernel = build(arch, boot.profile)?;
+        start(arch, boot, &kernel)?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Why a kernel cannot be built or booted here.
+fn cannot_boot(arch: Arch) -> Option<String> {
+    let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", arch.target()]).output();
+    let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    if folder.is_empty() || !Path::new(&folder).is_dir() {
+        return Some(format!("`rustup target add {}` would make a kernel possible", arch.target()));
+    }
+    let (program, _) = arch.emulator();
+    Command::new(program).arg("--version").output().err().map(|_| format!("`{program}` is missing"))
+}
+
+/// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
+pub fn own_cargo() -> Command {
+    let mut command = cargo();
+    as_users_have_it(&mut command);
+    command.current_dir(root().join("engine/baremetal"));
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env("CARGO_TARGET_DIR", target());
+    command
+}
+
+fn build(arch: Arch, profile: &str) -> Result<PathBuf, Error> {
+    command::run(own_cargo().args(["build", "--quiet", "--profile", profile, "--target", arch.target()]))?;
+    Ok(built(arch.target(), profile).join("baremetal"))
+}
+
+/// Where what is built for a processor lies.
+pub fn built(target_name: &str, profile: &str) -> PathBuf {
+    target().join(target_name).join(profile)
+}
+
+fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
+    let (program, machine) = arch.emulator();
+    let mut emulator = Command::new("timeout");
+    emulator.args(["--kill-after", "5", SECONDS_MAX, program]).args(machine);
+    emulator.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio", "-m", "256M"]);
+    match boot.steps {
+        Steps::Blocks => emulator.args(["-smp", boot.cpus]),
+        Steps::Counted => {
+            let (instruction, cpus) = arch.counted();
+            emulator.args(["-smp", cpus, "-icount", instruction])
+        }
+        Steps::Single => emulator.args(["-smp", boot.cpus]).args(single_steps(program)?),
+    };
+    emulator.arg("-kernel").arg(kernel);
+    println!("$ {}", command::line(&emulator));
+    let failed = |error| Error::Failed(format!("`{program}` could not be started: {error}"));
+    let mut child = emulator.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+    let counts = lines.inspect(|line| println!("{line}")).filter(|line| line.contains(UNCOUNTED)).count() == 0;
+    let ended = child.wait().map_err(failed)?;
+    match ended.code() {
+        Some(PASSED) if boot.steps == Steps::Counted && !counts => {
+            Err(Error::Failed("the clock was to count instructions, and the kernel says that it does not".to_owned()))
+        }
+        Some(PASSED) => Ok(()),
+        Some(124) => Err(Error::Failed(format!("the kernel did not end within {SECONDS_MAX} seconds"))),
+        _ => Err(Error::Failed(format!("the kernel failed; what it said last says how ({ended})"))),
+    }
+}
+
+/// The option changed its name with version 8.1.
+fn single_steps(program: &str) -> Result<&'static [&'static str], Error> {
+    let help = command::text(Command::new(program).arg("-help"))?;
+    Ok(if help.contains("-singlestep") { &["-singlestep"] } else { &["-accel", "tcg,one-insn-per-tb=on"] })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::Cli;
+
+    /// What the tutorial has its readers type.
+    fn typed() -> Vec<String> {
+        let page = fs::read_to_string(root().join("docs/kernel.md")).expect("it is there");
+        let is_typed = |line: &&str| ["cargo ", "rustup ", "apt "].iter().any(|tool| line.starts_with(tool));
+        page.lines().filter(is_typed).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_count_says_what_is_looked_for() {
+        let clock = fs::read_to_string(root().join("engine/baremetal/src/clock.rs")).expect("it is there");
+        assert!(clock.contains(&format!("\"{UNCOUNTED}\"")));
+    }
+
+    #[test]
+    fn the_tutorial_types_what_there_is() {
+        let commands = typed();
+        let boot = commands.iter().find_map(|line| line.strip_prefix("cargo xtask ")).expect("a kernel is booted");
+        Cli::try_parse_from(["xtask"].into_iter().chain(boot.split(' '))).expect("it is a command");
+        assert!(boot.contains("--arch x86-64"), "{boot}");
+        let rustup = format!("rustup target add {}", Arch::X86_64.target());
+        assert!(commands.contains(&rustup), "{commands:?}");
+        let gate = fs::read_to_string(root().join(".ci/run")).expect("it is there");
+        let apt = commands.iter().find_map(|line| line.strip_prefix("apt install ")).expect("an emulator is installed");
+        assert!(apt.split(' ').all(|package| gate.contains(package)), "the gate installs the same: {apt}");
+    }
+}

@@ -1,0 +1,88 @@
+//! One's own policy: the edits of the page that tells how to add one are made in a copy, and its test passes there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::blocks;
+use crate::command;
+use crate::error::{Error, on_file};
+use crate::workspace;
+
+/// The page.
+const PAGE: &str = "docs/own-policy.md";
+/// What the copy needs of the workspace, beside its manifest.
+const NEEDED: [&str; 4] = ["engine/core/", "engine/policies/", "Cargo.lock", "rust-toolchain.toml"];
+/// The packages of the copy.
+const MEMBERS: [&str; 2] = ["engine/core", "engine/policies"];
+
+/// Makes the page's edits in a copy, and runs the page's test there.
+///
+/// # Errors
+/// [`Error::Command`] if an edit does not fit, or the test fails; [`Error::Failed`] if there is no test.
+pub fn run() -> Result<(), Error> {
+    let path = workspace::root().join(PAGE);
+    let page = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    let copy = tempfile::tempdir().map_err(on_file("create", &std::env::temp_dir()))?;
+    fill(copy.path())?;
+    apply(&page, copy.path())?;
+    let mut test = workspace::cargo_here();
+    test.args(["test", "--quiet", "--package", "freehold-registry", "--test", "own"]).current_dir(copy.path());
+    // One small test: what a faster engine saves, its compiler takes.
+    test.env("CARGO_TARGET_DIR", workspace::target().join("own-policy")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+    let said = command::text(&mut test)?;
+    if !said.contains("test result: ok. 1 passed") {
+        return Err(Error::Failed(format!("{PAGE} has another number of tests than one: {}", said.trim())));
+    }
+    println!("  the policy of {PAGE} decides as it says");
+    Ok(())
+}
+
+/// Copies what is needed of the workspace into a folder.
+fn fill(copy: &Path) -> Result<(), Error> {
+    for file in workspace::files()? {
+        if NEEDED.iter().any(|needed| file.starts_with(needed)) {
+            let to = copy.join(&file);
+            let folder = to.parent().unwrap_or(copy);
+            fs::create_dir_all(folder).map_err(on_file("create", folder))?;
+            fs::copy(workspace::root().join(&file), &to).map_err(on_file("write", &to))?;
+        }
+    }
+    let manifest = copy.join("Cargo.toml");
+    fs::write(&manifest, workspace::manifest_of(workspace::root(), &MEMBERS)?).map_err(on_file("write", &manifest))
+}
+
+/// Makes the edits of a page in a folder, one after the other.
+fn apply(page: &str, folder: &Path) -> Result<(), Error> {
+    let edits: Vec<_> = blocks::of(page).into_iter().filter(|block| block.info == "diff").collect();
+    if edits.is_empty() {
+        return Err(Error::Failed(format!("{PAGE} has no edit")));
+    }
+    for edit in edits {
+        let file = folder.join("edit.diff");
+        fs::write(&file, &edit.text).map_err(on_file("write", &file))?;
+        // Inside of a repository, git would leave out what is not below the folder from there.
+        let mut git = Command::new("git");
+        git.args(["apply", "edit.diff"]).current_dir(folder).env("GIT_CEILING_DIRECTORIES", folder.join(".."));
+        command::output(&mut git)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planted_edits_that_do_not_fit_are_found() {
+        let edit = |old: &str| format!("```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{old}\n+new\n```\n");
+        let apply_to = |page: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
+            fs::write(folder.path().join("x"), "old\n").expect("a file");
+            apply(page, folder.path()).map(|()| fs::read_to_string(folder.path().join("x")).expect("it is there"))
+        };
+        assert_eq!(apply_to(&edit("old")).expect("it fits"), "new\n");
+        assert!(apply_to(&edit("odd")).expect_err("it does not").to_string().contains("does not apply"));
+        assert!(apply_to("# Nothing\n").expect_err("it has none").to_string().contains("no edit"));
+    }
+}

@@ -1,0 +1,132 @@
+//! C's promises, and C++'s, held against the malloc: programs in `malloc/preload/tests` that check each name, and
+//! forks, signals, threads and a limited address space.
+
+use std::process::Command;
+
+use super::group::Group;
+use super::malloc::Place;
+use crate::command;
+use crate::error::Error;
+use crate::workspace;
+
+/// A program, and how it is compiled.
+struct Program {
+    source: &'static str,
+    compiler: &'static str,
+    /// What it is run with, each once.
+    runs: &'static [Run],
+}
+
+/// One run of a program.
+struct Run {
+    argument: &'static str,
+    limit: Limit,
+}
+
+/// How much address space, or memory, a run has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// As much as there is.
+    None,
+    /// So many KiB, from its start on.
+    KiB(&'static str),
+    /// A control group of 72 MiB of memory.
+    Group,
+}
+
+const fn free(argument: &'static str) -> Run {
+    Run { argument, limit: Limit::None }
+}
+
+const fn limited(argument: &'static str) -> Run {
+    Run { argument, limit: Limit::KiB("400000") }
+}
+
+const PROGRAMS: [Program; 3] = [
+    Program { source: "conformance.c", compiler: "gcc", runs: &[free("all")] },
+    Program { source: "conformance.cc", compiler: "g++", runs: &[free("all"), limited("all")] },
+    Program {
+        source: "storms.c",
+        compiler: "gcc",
+        runs: &[
+            free("forks"),
+            free("signals"),
+            free("threads"),
+            free("limit"),
+            limited("threads"),
+            limited("limit"),
+            limited("forks"),
+            Run { argument: "turns", limit: Limit::Group },
+        ],
+    },
+];
+
+/// What the programs are run under.
+const OPTIONS: [&str; 4] = ["return=frees", "return=helper,cpus=1", "sections=locks", "hardened=on"];
+/// Without, what is checked is whether the checks are right.
+const WITHOUT: [&str; 2] = ["conformance.c", "conformance.cc"];
+/// Seconds after which a run has hung.
+const PATIENCE: &str = "100";
+/// Sets a limit, and becomes what follows.
+const LIMITER: &str = "ulimit -v \"$0\" && exec \"$@\"";
+/// Joins a group, and becomes what follows.
+const JOINER: &str = "echo $$ >\"$0/cgroup.procs\" && exec \"$@\"";
+
+/// Compiles and runs all for which there is a compiler; says how many programs that were.
+///
+/// # Errors
+/// When one cannot be compiled, or finds something wrong.
+pub fn run(place: &Place) -> Result<usize, Error> {
+    let mut count = 0;
+    let group = Group::new();
+    if group.is_none() {
+        println!("  no control group can be made here; runs in one are left out");
+    }
+    for program in &PROGRAMS {
+        if place.has(program.compiler) {
+            program.check(place, group.as_ref())?;
+            count += 1;
+        } else {
+            println!("  {} is left out: `{}` is not here", program.source, program.compiler);
+        }
+    }
+    Ok(count)
+}
+
+impl Program {
+    fn check(&self, place: &Place, group: Option<&Group>) -> Result<(), Error> {
+        let source = workspace::root().join("malloc/preload/tests").join(self.source);
+        let program = place.scratch.join(self.source.replace('.', "-"));
+        let mut compile = Command::new(self.compiler);
+        compile.args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wextra", "-Werror"]);
+        command::run(compile.arg(source).arg("-o").arg(&program))?;
+        let program = program.to_string_lossy();
+        if WITHOUT.contains(&self.source) {
+            command::output(
+                place.command(&["timeout", PATIENCE, &program, "glibc"], None)?.current_dir(&place.scratch),
+            )?;
+        }
+        for options in OPTIONS {
+            for run in self.runs {
+                let Some(words) = run.words(&program, group) else { continue };
+                let mut command = place.command(&words, Some(options))?;
+                command::output(command.current_dir(&place.scratch))
+                    .map_err(|error| Error::Failed(format!("{} under {options}: {error}", self.source)))?;
+            }
+        }
+        println!("  {} finds nothing wrong under {}", self.source, OPTIONS.join(" and "));
+        Ok(())
+    }
+}
+
+impl Run {
+    /// Nothing for a run in a group, where there is none.
+    fn words<'w>(&self, program: &'w str, group: Option<&'w Group>) -> Option<Vec<&'w str>> {
+        let limiter = match &self.limit {
+            Limit::None => vec![],
+            Limit::KiB(size) => vec!["sh", "-c", LIMITER, size],
+            Limit::Group => vec!["sh", "-c", JOINER, &group?.folder],
+        };
+        Some(["timeout", PATIENCE].into_iter().chain(limiter).chain([program, self.argument]).collect())
+    }
+}

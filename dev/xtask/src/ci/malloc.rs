@@ -1,0 +1,314 @@
+//! Real programs under the malloc: what each prints, and how it ends, is what it is without.
+//!
+//! Scripts in `dev/xtask/malloc` give a program something to do, in a folder of its own, on sockets in that folder and no
+//! others. Each runs as it is, and then with the library that `freehold run` carries, once for each set of options. A
+//! program that this machine lacks is left out with a word. First, C's own promises are held against it:
+//! [`conformance`]; then its heap profiles against what a program is known to hold: [`profile`].
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::{conformance, profile, smoke};
+use crate::command;
+use crate::error::{Error, on_file};
+use crate::stage::Outcome;
+use crate::workspace;
+
+/// A script, and what it takes.
+struct Case {
+    /// Its name, without the ending.
+    name: &'static str,
+    /// The programs that it runs.
+    needs: &'static [&'static str],
+    /// What makes the first of them allocate and end at once; nothing for one with a malloc of its own, which comes
+    /// first.
+    hello: &'static [&'static str],
+    /// Sets of options that it is run under.
+    options: &'static [&'static str],
+    /// Who runs it, if root would.
+    user: User,
+}
+
+/// Who runs a script.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// Whoever runs the stage.
+    Own,
+    /// Not root, which the program refuses: one who owns nothing.
+    Nobody,
+}
+
+const VERSION: &[&str] = &["--version"];
+/// Memory goes back by each of the two ways.
+const BOTH: &[&str] = &["return=frees", "return=helper"];
+/// And in a process that looks for misuse: there is none to find.
+const HARDENED: &[&str] = &["return=frees", "return=helper", "hardened=on"];
+/// And under locks.
+const ALL: &[&str] = &["return=frees", "return=helper", "sections=locks,return=helper"];
+
+/// Those that take longest come first.
+const CASES: [Case; 11] = [
+    Case { name: "python3", needs: &["python3"], hello: VERSION, options: ALL, user: User::Own },
+    Case { name: "gcc", needs: &["gcc"], hello: VERSION, options: HARDENED, user: User::Own },
+    Case { name: "java", needs: &["java"], hello: VERSION, options: BOTH, user: User::Own },
+    Case {
+        name: "redis",
+        needs: &["redis-server", "redis-benchmark", "redis-cli"],
+        hello: VERSION,
+        options: HARDENED,
+        user: User::Own,
+    },
+    Case {
+        name: "postgres",
+        needs: &["postgres", "initdb", "psql", "pgbench", "pg_isready"],
+        hello: VERSION,
+        options: BOTH,
+        user: User::Nobody,
+    },
+    Case {
+        name: "nginx",
+        needs: &["nginx", "curl"],
+        hello: &["-t", "-c", "/dev/null", "-e", "/dev/null"],
+        options: BOTH,
+        user: User::Own,
+    },
+    Case { name: "git", needs: &["git"], hello: VERSION, options: HARDENED, user: User::Own },
+    Case { name: "rustc", needs: &["rustc"], hello: &[], options: BOTH, user: User::Own },
+    Case { name: "node", needs: &["node"], hello: VERSION, options: BOTH, user: User::Own },
+    Case { name: "sqlite3", needs: &["sqlite3"], hello: VERSION, options: HARDENED, user: User::Own },
+    Case { name: "perl", needs: &["perl"], hello: VERSION, options: HARDENED, user: User::Own },
+];
+
+/// Seconds after which a run is ended, with all that it started.
+const PATIENCE: &str = "100";
+/// Scripts that are run at a time: most of them wait for something now and then.
+const AT_ONCE: usize = 2;
+/// What the allocator's own sentences begin with.
+const COMPLAINT: &str = "freehold:";
+/// The number of one who owns nothing.
+const NOBODY: u32 = 65534;
+
+/// Runs what there is.
+///
+/// # Errors
+/// When a build fails, a program does something else under the malloc, or a check of conformance fails.
+pub fn run() -> Result<Outcome, Error> {
+    let scratch = tempfile::tempdir().map_err(on_file("create a folder in", &env::temp_dir()))?;
+    let place = Place::new(smoke::freehold()?, scratch.path())?;
+    let checked = conformance::run(&place)? + profile::run(&place)?;
+    let (present, absent): (Vec<_>, Vec<_>) = CASES.iter().partition(|case| place.missing(case).is_none());
+    for case in absent {
+        println!("  {} is left out: `{}` is not here", case.name, place.missing(case).unwrap_or_default());
+    }
+    place.run_all(&present)?;
+    let is_empty = present.is_empty() && checked == 0;
+    Ok(if is_empty {
+        Outcome::Skipped("neither a compiler nor any of the programs is here".into())
+    } else {
+        Outcome::Passed
+    })
+}
+
+/// Where things are during the stage.
+pub struct Place {
+    /// The laboratory's program.
+    pub freehold: PathBuf,
+    /// A copy of the library that it carries, which anybody may read.
+    library: PathBuf,
+    /// The folder in which each run gets its own.
+    pub scratch: PathBuf,
+    /// Folders with programs.
+    path: Vec<PathBuf>,
+}
+
+impl Place {
+    fn new(freehold: PathBuf, scratch: &Path) -> Result<Place, Error> {
+        let permissions = || Permissions::from_mode(0o755);
+        fs::set_permissions(scratch, permissions()).map_err(on_file("open", scratch))?;
+        let carried = command::text(Command::new(&freehold).args(["run", "--print-library"]))?;
+        let library = scratch.join("libfreehold.so");
+        fs::copy(carried.trim_end(), &library).map_err(on_file("create", &library))?;
+        fs::set_permissions(&library, permissions()).map_err(on_file("open", &library))?;
+        Ok(Place { freehold, library, scratch: scratch.to_owned(), path: program_folders() })
+    }
+
+    /// The first program that a case needs and that is nowhere.
+    fn missing(&self, case: &Case) -> Option<&'static str> {
+        case.needs.iter().copied().find(|program| !self.has(program))
+    }
+
+    /// Whether a program is here.
+    pub fn has(&self, program: &str) -> bool {
+        self.path.iter().any(|folder| folder.join(program).is_file())
+    }
+
+    /// A few at a time, until all are done; then the first failure, if there is one.
+    fn run_all(&self, cases: &[&Case]) -> Result<(), Error> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), Error> {
+            while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.compare(case)?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+        })
+    }
+
+    /// One script as it is, and under each set of options.
+    fn compare(&self, case: &Case) -> Result<(), Error> {
+        if !case.hello.is_empty() {
+            self.carries(case)?;
+        }
+        let plain = self.perform(case, None)?;
+        for options in case.options {
+            let under = self.perform(case, Some(options))?;
+            judge(&plain, &under).map_err(|sentence| {
+                Error::Failed(format!("dev/xtask/malloc/{}.sh under {options}: {sentence}", case.name))
+            })?;
+        }
+        println!("  {} does the same under {}", case.name, case.options.join(" and "));
+        Ok(())
+    }
+
+    /// The library is in the program at all: at its end, it says so.
+    fn carries(&self, case: &Case) -> Result<(), Error> {
+        let mut command = Command::new(&self.freehold);
+        command.args(["run", "--stats", "--", case.needs[0]]).args(case.hello).env("PATH", self.joined()?);
+        let said = String::from_utf8_lossy(&output(&mut command)?.stderr).into_owned();
+        if said.lines().any(|line| line.starts_with(COMPLAINT)) {
+            return Ok(());
+        }
+        Err(Error::Failed(format!("`{}` does not run under the malloc: {}", command::line(&command), said.trim())))
+    }
+
+    /// Runs a script in a folder of its own.
+    fn perform(&self, case: &Case, options: Option<&str>) -> Result<Output, Error> {
+        let folder = self.scratch.join(format!("{}-{}", case.name, options.unwrap_or("plain").replace(',', "-")));
+        fs::create_dir(&folder).map_err(on_file("create", &folder))?;
+        let script = fs::read(workspace::root().join("dev/xtask/malloc").join(case.name).with_extension("sh"));
+        let script = script.map_err(on_file("read", Path::new(case.name)))?;
+        let copy = folder.join("script.sh");
+        fs::write(&copy, script).map_err(on_file("write", &copy))?;
+        let is_root = fs::metadata(&folder).map_err(on_file("read", &folder))?.uid() == 0;
+        let mut words = vec!["timeout", PATIENCE, "sh"];
+        if is_root && case.user == User::Nobody {
+            chown(&folder, Some(NOBODY), Some(NOBODY)).map_err(on_file("give away", &folder))?;
+            words.splice(0..0, ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
+        }
+        let mut command = self.command(&words, options)?;
+        output(command.arg(&copy).arg(workspace::root()).current_dir(&folder))
+    }
+
+    /// A command with the library, where there are options, and without, where there are none.
+    pub fn command(&self, words: &[&str], options: Option<&str>) -> Result<Command, Error> {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("PATH", self.joined()?).env_remove("LD_PRELOAD").env_remove("FREEHOLD_OPTIONS");
+        if let Some(options) = options {
+            command.env("LD_PRELOAD", &self.library).env("FREEHOLD_OPTIONS", options);
+        }
+        Ok(command)
+    }
+
+    /// What `env` sets for the library and options, where what starts a program is not to have them.
+    pub fn settings(&self, options: &str) -> [String; 2] {
+        [format!("LD_PRELOAD={}", self.library.display()), format!("FREEHOLD_OPTIONS={options}")]
+    }
+
+    fn joined(&self) -> Result<std::ffi::OsString, Error> {
+        env::join_paths(&self.path).map_err(|error| Error::Failed(format!("PATH: {error}")))
+    }
+}
+
+/// What PATH names, and where servers are installed that not everybody is meant to start.
+fn program_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
+    folders.push("/usr/sbin".into());
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    folders.extend(versions.map(|version| version.path().join("bin")).max());
+    folders
+}
+
+/// How a command ended, and what it said.
+fn output(command: &mut Command) -> Result<Output, Error> {
+    let output = command.stdin(Stdio::null()).output();
+    output.map_err(|error| Error::Failed(format!("`{}` could not be started: {error}", command::line(command))))
+}
+
+/// Whether a run under the malloc ended as a plain one did, with the same words, and the allocator said nothing.
+fn judge(plain: &Output, under: &Output) -> Result<(), String> {
+    let [said, complaints] = [plain, under].map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    if !plain.status.success() || plain.stdout.is_empty() {
+        return Err(format!("it does not even run without: {}: {}", plain.status, said.trim()));
+    }
+    if under.status != plain.status {
+        return Err(format!("it ended with {}: {}", under.status, complaints.trim()));
+    }
+    if let Some(complaint) = complaints.lines().find(|line| line.starts_with(COMPLAINT)) {
+        return Err(format!("the allocator says: {complaint}"));
+    }
+    if under.stdout == plain.stdout {
+        return Ok(());
+    }
+    let [old, new] = [plain, under].map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let place = old.lines().zip(new.lines()).position(|(old, new)| old != new);
+    let place = place.unwrap_or_else(|| old.lines().count().min(new.lines().count()));
+    let line = |text: &str| text.lines().nth(place).unwrap_or("nothing").to_owned();
+    Err(format!("line {} of its output should be `{}`, and is `{}`", place + 1, line(&old), line(&new)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn ended(status: i32, stdout: &str, stderr: &str) -> Output {
+        Output { status: ExitStatus::from_raw(status), stdout: stdout.into(), stderr: stderr.into() }
+    }
+
+    #[test]
+    fn a_planted_difference_is_noticed() {
+        let plain = ended(0, "one\ntwo\n", "");
+        assert_eq!(judge(&plain, &ended(0, "one\ntwo\n", "a warning\n")), Ok(()));
+        let sentence = judge(&plain, &ended(0, "one\ntoo\n", "")).unwrap_err();
+        assert_eq!(sentence, "line 2 of its output should be `two`, and is `too`");
+        assert!(judge(&plain, &ended(0, "one\n", "")).unwrap_err().contains("is `nothing`"));
+        assert!(judge(&plain, &ended(0, "one\ntwo\nthree\n", "")).is_err());
+        assert!(judge(&plain, &ended(0, "one\ntwo", "")).is_err());
+    }
+
+    #[test]
+    fn another_ending_and_a_complaint_are_noticed() {
+        let plain = ended(0, "one\n", "");
+        assert!(judge(&plain, &ended(6, "one\n", "")).is_err());
+        assert!(judge(&plain, &ended(1 << 8, "one\n", "")).is_err());
+        assert!(judge(&plain, &ended(0, "one\n", "freehold: free(0x1): it is no object\n")).is_err());
+    }
+
+    #[test]
+    fn what_does_not_run_without_proves_nothing() {
+        assert!(judge(&ended(1 << 8, "one\n", ""), &ended(1 << 8, "one\n", "")).is_err());
+        assert!(judge(&ended(0, "", ""), &ended(0, "", "")).is_err());
+    }
+
+    #[test]
+    fn each_case_has_a_script_and_each_script_a_case() {
+        let folder = workspace::root().join("dev/xtask/malloc");
+        let scripts = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut scripts: Vec<_> =
+            scripts.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+        scripts.sort();
+        let mut names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        names.sort_unstable();
+        assert_eq!(scripts, names);
+    }
+}

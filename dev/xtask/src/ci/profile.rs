@@ -1,0 +1,162 @@
+//! Heap profiles held against a program of which it is known who holds how much: `malloc/preload/tests/profile.c`.
+//!
+//! Samples are drawn, so what they add up to is right within five standard errors; blocks that are much larger than the
+//! distance of samples are all there. Names are those that binutils find at the addresses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::malloc::Place;
+use crate::command;
+use crate::error::{Error, on_file};
+use crate::workspace;
+
+/// Bytes between two samples.
+const MEAN: f64 = 4096.0;
+/// What the program holds: of each function bytes, and what they may be off by, as a share.
+const SMALL: (&str, f64, f64) = ("hold_small", 4e6, 0.17);
+const LARGE: (&str, f64, f64) = ("hold_large", 1e7, 0.01);
+const MORE: (&str, f64, f64) = ("hold_more", 4e6, 0.17);
+const NO_MORE: (&str, f64, f64) = ("hold_more", 0.0, 0.0);
+const NOTHING: (&str, f64, f64) = ("hold_nothing", 0.0, 0.0);
+
+/// Ways to have a profile written, and what stands in the files that are left: by the end of their names.
+type Way = (&'static str, &'static [(&'static str, &'static [(&'static str, f64, f64)])]);
+const WAYS: [Way; 5] = [
+    ("exit", &[("", &[SMALL, LARGE, NO_MORE, NOTHING])]),
+    ("dump", &[("", &[SMALL, LARGE, NO_MORE, NOTHING]), (".dump", &[SMALL, LARGE, MORE, NOTHING])]),
+    ("signal", &[("", &[SMALL, LARGE, NO_MORE, NOTHING])]),
+    ("fork", &[("", &[SMALL, LARGE, NO_MORE, NOTHING]), (".CHILD", &[SMALL, LARGE, MORE, NOTHING])]),
+    ("storm", &[("", &[SMALL, LARGE, NO_MORE]), (".dump", &[SMALL, LARGE, NO_MORE])]),
+];
+/// What the program is run under.
+const OPTIONS: [&str; 2] = ["return=helper", "sections=locks"];
+/// Seconds after which a run has hung.
+const PATIENCE: &str = "100";
+
+/// Runs the program in all ways, if it can be compiled; says how many programs that were.
+///
+/// # Errors
+/// When a profile says something else than what is known.
+pub fn run(place: &Place) -> Result<usize, Error> {
+    if let Some(missing) = ["gcc", "addr2line"].into_iter().find(|program| !place.has(program)) {
+        println!("  profile.c is left out: `{missing}` is not here");
+        return Ok(0);
+    }
+    let program = place.scratch.join("profile");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O1", "-fno-builtin", "-no-pie", "-pthread", "-Wall", "-Wextra", "-Werror"]);
+    command::run(compile.arg(workspace::root().join("malloc/preload/tests/profile.c")).arg("-o").arg(&program))?;
+    for (number, options) in OPTIONS.iter().enumerate() {
+        for (way, files) in &WAYS {
+            let file = place.scratch.join(format!("{way}-{number}.heap"));
+            let options = format!("{options},profile={},profile-rate=4096,profile-signal=12", file.display());
+            // Whatever ends a program that hangs would write a profile of its own over the program's.
+            let [library, options] = place.settings(&options);
+            let (name, file_name) = (program.to_string_lossy(), file.to_string_lossy());
+            let words = ["timeout", PATIENCE, "env", &library, &options, &name, way, &file_name];
+            command::output(&mut place.command(&words, None)?)?;
+            for (ending, known) in *files {
+                let file = written(&file, ending)?;
+                hold(&held(&program, &file)?, known)
+                    .map_err(|sentence| Error::Failed(format!("profile.c {way}: {}: {sentence}", file.display())))?;
+            }
+        }
+    }
+    println!("  profile.c is profiled as it is under {}", OPTIONS.join(" and "));
+    named(place, &program)?;
+    Ok(1)
+}
+
+/// `freehold run --profile` writes what pprof reads, with names in it.
+fn named(place: &Place, program: &Path) -> Result<(), Error> {
+    let file = place.scratch.join("profile.pb.gz");
+    let mut run = Command::new(&place.freehold);
+    run.args(["run", "--set", "profile-rate=4096", "--profile"]).arg(&file).arg("--").arg(program).args(["exit", "-"]);
+    command::output(&mut run)?;
+    let unpacked = Command::new("gzip").arg("-dc").arg(&file).output();
+    let unpacked = unpacked.map_err(|error| Error::Failed(format!("gzip could not be started: {error}")))?.stdout;
+    let has = |name: &str| unpacked.windows(name.len()).any(|window| window == name.as_bytes());
+    match ["inuse_space", "hold_small", "hold_large"].iter().find(|name| !has(name)) {
+        Some(name) => Err(Error::Failed(format!("`freehold run --profile` says nothing of {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// The file of that ending: that of a child has the child's number.
+fn written(file: &Path, ending: &str) -> Result<PathBuf, Error> {
+    let name = file.to_string_lossy();
+    if ending != ".CHILD" {
+        return Ok(format!("{name}{ending}").into());
+    }
+    let folder = file.parent().expect("it is in a folder");
+    let files = fs::read_dir(folder).map_err(on_file("read", folder))?.flatten().map(|entry| entry.path());
+    let is_child = |path: &PathBuf| {
+        let number = path.to_str().and_then(|path| path.strip_prefix(&*name)?.strip_prefix('.'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let mut children = files.filter(is_child);
+    children.next().ok_or_else(|| Error::Failed(format!("profile.c fork: a child has written nothing beside {name}")))
+}
+
+/// Bytes that each function holds, as the samples say.
+fn held(program: &Path, file: &Path) -> Result<BTreeMap<String, f64>, Error> {
+    let text = fs::read_to_string(file).map_err(on_file("read", file))?;
+    let samples: Vec<(f64, &str)> = text.lines().filter_map(sample).collect();
+    let is_whole = text.starts_with("heap profile: ") && text.contains("\nMAPPED_LIBRARIES:\n");
+    if !is_whole || samples.is_empty() {
+        return Err(Error::Failed(format!("{} is no profile", file.display())));
+    }
+    let mut addresses: Vec<_> = samples.iter().map(|(_, address)| *address).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut lines = Command::new("addr2line");
+    let names = command::text(lines.args(["-f", "-e"]).arg(program).args(&addresses))?;
+    // Of each address the name, and then the line.
+    let names: BTreeMap<_, _> = addresses.into_iter().zip(names.lines().step_by(2)).collect();
+    let mut held = BTreeMap::new();
+    for (bytes, address) in samples {
+        *held.entry(names[address].to_owned()).or_default() += bytes;
+    }
+    Ok(held)
+}
+
+/// What a line stands for, and where its block was asked for.
+fn sample(line: &str) -> Option<(f64, &str)> {
+    let (bytes, rest) = line.strip_prefix("1: ")?.split_once(" [0: 0] @ ")?;
+    let bytes: f64 = bytes.parse().ok()?;
+    Some((bytes / -(-bytes / MEAN).exp_m1(), rest.split(' ').next()?))
+}
+
+/// Whether functions hold what is known.
+fn hold(held: &BTreeMap<String, f64>, known: &[(&str, f64, f64)]) -> Result<(), String> {
+    known.iter().try_for_each(|(name, bytes, share)| {
+        let said = held.get(*name).copied().unwrap_or_default();
+        let is_right = (said - bytes).abs() <= bytes * share;
+        if is_right { Ok(()) } else { Err(format!("`{name}` holds {bytes} bytes, and {said:.0} by the samples")) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planted_difference_is_noticed() {
+        let held = BTreeMap::from([("a".to_owned(), 110.0), ("b".to_owned(), 1.0)]);
+        assert_eq!(hold(&held, &[("a", 100.0, 0.1), ("c", 0.0, 0.0)]), Ok(()));
+        assert!(hold(&held, &[("a", 100.0, 0.09)]).is_err());
+        assert!(hold(&held, &[("b", 0.0, 0.0)]).unwrap_err().contains("`b` holds 0 bytes"));
+        assert!(hold(&held, &[("c", 5.0, 0.5)]).is_err());
+    }
+
+    #[test]
+    fn a_sample_stands_for_more() {
+        let (bytes, address) = sample("1: 200 [0: 0] @ 0x401136 0x401200").unwrap();
+        assert!((bytes - 4196.8).abs() < 0.1, "{bytes}");
+        assert_eq!(address, "0x401136");
+        assert_eq!((sample("heap profile: 1: 2 [0: 0] @ heap_v2/4096"), sample("")), (None, None));
+    }
+}

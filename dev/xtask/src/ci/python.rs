@@ -1,0 +1,98 @@
+//! The wheel: built, installed into a virtual environment made for it, and tried there by its tests and its notebook.
+//!
+//! It is built by the profile for development, since what is tried is what Python sees, and another release build of all
+//! that the command is made of would take longer than everything else here. The packages of the tests are pinned in
+//! `lab/python/requirements.txt`; where there is no Python, or no place to have them from, the stage is skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::smoke;
+use crate::command;
+use crate::error::{Error, on_file};
+use crate::stage::Outcome;
+use crate::workspace;
+
+/// The package.
+const CRATE: &str = "lab/python";
+
+/// The test of a cluster that is left to the night.
+const NIGHTLY: &str = "tests/nightly_sweep_many.py";
+
+/// Runs it.
+///
+/// # Errors
+/// The first step's that fails.
+pub fn run() -> Result<Outcome, Error> {
+    in_environment(|python| tests(python, &[]))
+}
+
+/// Ten thousand tasks on a cluster.
+///
+/// # Errors
+/// The first step's that fails.
+pub fn nightly() -> Result<Outcome, Error> {
+    in_environment(|python| tests(python, &[NIGHTLY]))
+}
+
+/// Installs the wheel, and tries it there.
+fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outcome, Error> {
+    let folder = workspace::target().join("python");
+    let environment = folder.join("environment");
+    remove(&environment)?;
+    if let Err(error) = command::output(Command::new("python3").args(["-m", "venv"]).arg(&environment)) {
+        return Ok(Outcome::Skipped(format!(
+            "`apt-get install python3-venv` would make it possible ({})",
+            short(&error)
+        )));
+    }
+    let python = environment.join("bin/python");
+    let requirements = workspace::root().join(CRATE).join("requirements.txt");
+    if let Err(error) = command::output(pip(&python).args(["--quiet", "--requirement"]).arg(&requirements)) {
+        return Ok(Outcome::Skipped(format!("its packages cannot be had ({})", short(&error))));
+    }
+    let wheel = wheel(&environment, &folder.join("wheels"))?;
+    command::run(pip(&python).args(["--quiet", "--no-deps", "--no-index"]).arg(&wheel))?;
+    trial(&python)?;
+    Ok(Outcome::Passed)
+}
+
+/// Builds the wheel, the only one in this folder.
+fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
+    remove(folder)?;
+    let manifest = workspace::root().join(CRATE).join("Cargo.toml");
+    let mut build = Command::new(environment.join("bin/maturin"));
+    build.args(["build", "--quiet", "--locked", "--profile", "dev", "--compatibility", "linux", "--manifest-path"]);
+    build.arg(manifest).arg("--interpreter").arg(environment.join("bin/python")).arg("--out").arg(folder);
+    command::run(build.current_dir(workspace::root()).env("CARGO_TARGET_DIR", workspace::target()))?;
+    let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;
+    let wheels = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let wheel = wheels.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    wheel.ok_or_else(|| Error::Failed("maturin built no wheel".to_owned()))
+}
+
+/// Tests hold what Python is answered against what the command prints.
+fn tests(python: &Path, files: &[&str]) -> Result<(), Error> {
+    let mut tests = Command::new(python);
+    tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).args(files).env("FREEHOLD", smoke::freehold()?);
+    command::run(tests.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(workspace::root().join(CRATE)))
+}
+
+fn pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--disable-pip-version-check"]);
+    command
+}
+
+fn remove(folder: &Path) -> Result<(), Error> {
+    match folder.exists() {
+        true => fs::remove_dir_all(folder).map_err(on_file("remove", folder)),
+        false => Ok(()),
+    }
+}
+
+/// The last line of what went wrong: pip tells its story before.
+fn short(error: &Error) -> String {
+    error.to_string().lines().last().unwrap_or_default().trim().to_owned()
+}

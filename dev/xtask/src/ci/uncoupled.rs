@@ -1,0 +1,60 @@
+//! Uncoupled: what the engine does when two flag values that happen to coincide no longer do.
+//!
+//! Linux gives `ALLOC_MIN_RESERVE` and `ALLOC_KSWAPD` the values of two GFP flags, and the *coupled* conversion copies
+//! those bits. First a build that copies although the values differ must be refused by the compiler, or the proof in
+//! `engine/core/src/policy/flags.rs` proves nothing. Then the core's units must pass in a build with other values that
+//! does not copy, and the rules by which requests are judged; by night all tests of what pages do: no other line leans on
+//! the coincidence. Objects ask for pages by the same conversion, so their own tests would say no more. All of it builds
+//! into a folder of its own.
+
+use std::process::Command;
+
+use super::planted;
+use crate::command;
+use crate::error::Error;
+use crate::stage::Outcome;
+use crate::workspace::{self, cargo};
+
+/// Gives the two flags values of their own.
+const UNCOUPLED: &str = "--cfg=freehold_uncoupled";
+/// Flag that has the build copy the bits all the same.
+const FORCE_COUPLED: &str = "--cfg=freehold_force_coupled";
+/// Tests of the core in which requests for pages are made and judged.
+const PAGE_TESTS: [&str; 7] = ["boot", "compaction", "contig", "faults", "model", "rules", "threads"];
+/// Part of what the compiler then says.
+const ASSERTION: &str = "their values must coincide";
+
+/// Of these, what the gate has time for.
+const GATE_TESTS: [&str; 2] = ["boot", "rules"];
+
+/// Runs both parts, as far as the gate has time for them.
+///
+/// # Errors
+/// [`Error::Failed`] when the bad build is not refused, or for another reason; the failure of the tests.
+pub fn sample() -> Result<Outcome, Error> {
+    run(&GATE_TESTS)
+}
+
+/// Runs both parts.
+///
+/// # Errors
+/// As [`sample`].
+pub fn full() -> Result<Outcome, Error> {
+    run(&PAGE_TESTS)
+}
+
+fn run(tests: &[&str]) -> Result<Outcome, Error> {
+    let mut check = with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
+    planted::find(&mut check, ASSERTION, "copies bits whose values differ, and yet it compiles")?;
+    let tests = tests.iter().flat_map(|&name| ["--test", name]);
+    command::run(with_flags(&[UNCOUPLED], &["test", "--lib"]).args(tests))?;
+    Ok(Outcome::Passed)
+}
+
+/// `cargo TASK` on the core with these compiler flags and no others, whatever the user's settings add.
+fn with_flags(flags: &[&str], task: &[&str]) -> Command {
+    let mut command = cargo();
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).args(task).args(["--package", "freehold"]);
+    command.arg("--target-dir").arg(workspace::target().join("uncoupled"));
+    command
+}

@@ -1,0 +1,117 @@
+//! Mutants that no test can notice, each with the argument why: `dev/xtask/mutants/equivalent.toml`.
+//!
+//! An entry names a mutant without its line, so that it stays when lines move. One that names none any more has to go.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::site::{Site, one_line};
+use crate::error::{Error, on_file};
+
+/// One mutant that means the same as the program.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Equivalent {
+    file: String,
+    function: String,
+    original: String,
+    mutated: String,
+    /// Why the program does the same with it, in a sentence.
+    why: String,
+}
+
+/// The list of equivalent mutants, as the file has it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    mutant: Vec<Equivalent>,
+}
+
+impl Equivalent {
+    /// Whether it argues about this mutant.
+    pub fn is_about(&self, site: &Site) -> bool {
+        self.file == site.file
+            && self.function == site.function
+            && one_line(&self.original) == site.original
+            && one_line(&self.mutated) == site.mutated
+    }
+
+    /// File, function and edit, for people.
+    pub fn name(&self) -> String {
+        format!("`{}` for `{}` in {} ({})", self.mutated, self.original, self.function, self.file)
+    }
+}
+
+/// Reads the list; each entry must have an argument, and name a mutant that there is.
+///
+/// # Errors
+/// If the file cannot be read, or an entry is wrong.
+pub fn read(path: &Path, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    parse(&fs::read_to_string(path).map_err(on_file("read", path))?, sites)
+}
+
+fn parse(text: &str, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
+    let list: List = toml::from_str(text)
+        .map_err(|error| Error::Failed(format!("the list of equivalent mutants cannot be read: {error}")))?;
+    for entry in &list.mutant {
+        if entry.why.split_whitespace().count() < 4 {
+            return Err(Error::Failed(format!(
+                "the list of equivalent mutants gives no argument for {}",
+                entry.name()
+            )));
+        }
+        if !sites.iter().any(|site| entry.is_about(site)) {
+            let sentence = "is listed as equivalent, and there is no such mutant any more; take it off the list";
+            return Err(Error::Failed(format!("{} {sentence}", entry.name())));
+        }
+    }
+    Ok(list.mutant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{EQUIVALENT, subject::Subject};
+    use super::*;
+    use crate::workspace;
+
+    const ENTRY: &str =
+        "[[mutant]]\nfile = \"a.rs\"\nfunction = \"A::b\"\noriginal = \"a <\\n b\"\nmutated = \"(a) <= (b)\"\n";
+
+    fn site(mutated: &str) -> Site {
+        Site {
+            file: "a.rs".to_owned(),
+            line: 7,
+            function: "A::b".to_owned(),
+            original: "a < b".to_owned(),
+            mutated: mutated.to_owned(),
+            edits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_project_lists_is_there() {
+        let (_, sites) = Subject::core().read().unwrap();
+        assert!(!read(&workspace::root().join(EQUIVALENT), &sites).unwrap().is_empty());
+    }
+
+    #[test]
+    fn entries_are_about_mutants_on_any_line() {
+        let text = format!("{ENTRY}why = \"a never equals b here\"\n");
+        let entries = parse(&text, &[site("(a) <= (b)")]).unwrap();
+        assert!(entries[0].is_about(&site("(a) <= (b)")) && !entries[0].is_about(&site("(a) >= (b)")));
+    }
+
+    #[test]
+    fn entries_without_argument_or_mutant_are_refused() {
+        let sentence = |text: &str| parse(text, &[site("(a) >= (b)")]).unwrap_err().to_string();
+        assert!(sentence(&format!("{ENTRY}why = \"obvious\"\n")).contains("no argument"));
+        assert!(sentence(&format!("{ENTRY}why = \"a never equals b here\"\n")).contains("no such mutant any more"));
+        assert!(sentence("[[mutnat]]\n").contains("cannot be read"));
+    }
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask findings` and `cargo xtask oracle`: programs of their own, because they depend on the laboratory, and
+//! this one does not.
+
+use std::ffi::OsString;
+
+use crate::command;
+use crate::error::Error;
+use crate::workspace::{cargo_here, root};
+
+/// Arguments of such a program, which it has itself, and their help.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// What the program is given: see its `--help`
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Builds the program in `folder` as users would have it, and runs it where we were called, from where people name
+/// folders.
+fn run(folder: &str, args: &Args) -> Result<(), Error> {
+    let mut command = cargo_here();
+    command.args(["run", "--quiet", "--release", "--manifest-path"]).arg(root().join(folder).join("Cargo.toml"));
+    command::run(command.arg("--").args(&args.arguments))
+}
+
+/// Writes the pages in `docs/findings`.
+///
+/// # Errors
+/// When it fails.
+pub fn findings(args: &Args) -> Result<(), Error> {
+    run("dev/findings", args)
+}
+
+/// Holds the engine against real kernels, which record by the program that users have.
+///
+/// # Errors
+/// When it fails.
+pub fn oracle(args: &Args) -> Result<(), Error> {
+    let mut build = cargo_here();
+    build.args(["build", "--quiet", "--release", "--manifest-path"]).arg(root().join("lab/cli/Cargo.toml"));
+    command::run(&mut build)?;
+    run("dev/validate", args)
+}

@@ -1,0 +1,95 @@
+//! Links, anchors and paths in documents lead somewhere.
+//!
+//! A link must name a file or folder of the workspace, seen from its document; its anchor must be a heading
+//! there. A code span that looks like a path of ours (`page/zone.rs`, `engine/core/`) must exist too, seen from
+//! the document, from the root, or from some package's sources. Links to other hosts are not followed.
+
+use super::markdown::Document;
+use super::tree::{Finding, Tree, folder_of, join};
+
+/// Endings of file names that make a code span a path. Kernel sources end otherwise.
+const ENDINGS: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".parquet", ".json", ".yml"];
+/// Beginning of folders that building makes.
+const BUILT: &str = "target/";
+
+/// Finds links and paths that lead nowhere.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, text) in tree.ending(".md") {
+        let document = Document::parse(text);
+        let mut report = |line: usize, sentence: String| {
+            findings.push(Finding { file: file.to_owned(), line, sentence });
+        };
+        for (link, line) in &document.links {
+            if let Some(sentence) = dead_link(tree, file, link) {
+                report(*line, sentence);
+            }
+        }
+        for (span, line) in &document.spans {
+            if looks_like_path(span) && !exists_somewhere(tree, file, span) {
+                report(*line, format!("`{span}` names a file that does not exist"));
+            }
+        }
+    }
+    findings
+}
+
+/// What is wrong with a link, if something is.
+fn dead_link(tree: &Tree, file: &str, link: &str) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = if path.is_empty() { Some(file.to_owned()) } else { join(folder_of(file), path) };
+    let Some(target) = target.filter(|target| tree.exists(target)) else {
+        return Some(format!("the link leads to `{path}`, which does not exist"));
+    };
+    let text = tree.text(&target).filter(|_| !anchor.is_empty() && target.ends_with(".md"))?;
+    let found = Document::parse(text).anchors.iter().any(|known| known == anchor);
+    (!found).then(|| format!("the link leads to `#{anchor}`, which is no heading of {target}"))
+}
+
+/// Whether a code span is meant as a path of ours: no blanks, a folder, and an ending of ours or a final slash.
+fn looks_like_path(span: &str) -> bool {
+    let plain = span.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
+    let ends = ENDINGS.iter().any(|ending| span.ends_with(ending)) || span.ends_with('/');
+    plain && ends && span.contains('/') && !span.starts_with('/') && !span.starts_with(BUILT)
+}
+
+fn exists_somewhere(tree: &Tree, file: &str, path: &str) -> bool {
+    let seen_from = |base: &str| join(base, path).is_some_and(|target| tree.exists(&target));
+    seen_from(folder_of(file)) || seen_from("") || tree.exists_in_sources(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(document: &str) -> Vec<usize> {
+        let tree = Tree::of(&[
+            ("docs/a.md", document),
+            ("README.md", "# Freehold\n\n## How to read it\n"),
+            ("engine/core/src/page/zone.rs", ""),
+        ]);
+        check(&tree).into_iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn dead_links_anchors_and_paths_are_found() {
+        assert_eq!(found("# A\n\n[x](gone.md)\n"), [3]);
+        assert_eq!(found("# A\n\n[x](../README.md#gone)\n"), [3]);
+        assert_eq!(found("# A\n\n[x](#b)\n"), [3]);
+        assert_eq!(found("# A\n\n`page/gone.rs`\n"), [3]);
+        assert_eq!(found("# A\n\n`lab/gone/`\n"), [3]);
+        assert_eq!(found("# A\n\n[x](../../outside.md)\n"), [3]);
+    }
+
+    #[test]
+    fn what_exists_is_fine() {
+        assert!(found("# A\n\n[x](../README.md#how-to-read-it) [y](#a) [z](../engine/core)\n").is_empty());
+        assert!(found("# A\n\n`page/zone.rs` `engine/core/src/page/zone.rs` `engine/core/`\n").is_empty());
+        assert!(
+            found("# A\n\n`mm/page_alloc.c` `and/or` `/proc/x.md` `plans/*.toml` <https://example.org/x>\n").is_empty()
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Damage is for tests: no manifest turns feature `damage` of `freehold` on but for its own tests.
+//!
+//! With it, anybody who has the engine can write what only the engine may write. A feature that some package turns on
+//! is on for every package of the build, so one line in one manifest would be enough.
+
+use toml::{Table, Value};
+
+use super::tree::{Finding, Tree};
+
+/// The package whose feature no manifest may turn on.
+const PACKAGE: &str = "freehold";
+const FEATURE: &str = "damage";
+/// Tables of dependencies that are for more than tests.
+const TABLES: [&str; 2] = ["dependencies", "build-dependencies"];
+
+/// Finds manifests that turn the feature on outside of `[dev-dependencies]`.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, text) in tree.ending("Cargo.toml") {
+        let Ok(manifest) = text.parse::<Table>() else { continue };
+        for place in places(&manifest) {
+            let sentence = format!(
+                "`{place}` turns on feature `{FEATURE}` of `{PACKAGE}`, which is for tests; ask for it in [dev-dependencies]"
+            );
+            findings.push(Finding { file: file.to_owned(), line: line_of(text, &place), sentence });
+        }
+    }
+    findings
+}
+
+/// Where a manifest turns the feature on: names of dependencies, and of features.
+fn places(manifest: &Table) -> Vec<String> {
+    let tables = dependencies(manifest);
+    let mut names: Vec<&str> = vec![PACKAGE];
+    let mut found = Vec::new();
+    for (name, dependency) in tables.iter().copied().flatten().filter(|(name, dependency)| is_ours(name, dependency)) {
+        names.push(name);
+        if strings(dependency.get("features")).any(|feature| feature == FEATURE) {
+            found.push(name.clone());
+        }
+    }
+    let is_own = table(manifest, "package").and_then(|package| package.get("name")?.as_str()) == Some(PACKAGE);
+    let turns_on = |entry: &str| match entry.split_once('/') {
+        Some((name, feature)) => feature == FEATURE && names.contains(&name.trim_end_matches('?')),
+        None => is_own && entry == FEATURE,
+    };
+    let features = table(manifest, "features").into_iter().flatten();
+    found.extend(features.filter(|(_, list)| strings(Some(list)).any(turns_on)).map(|(name, _)| name.clone()));
+    found
+}
+
+/// Every table of dependencies that are for more than tests: the package's, its targets', the workspace's.
+fn dependencies(manifest: &Table) -> Vec<&Table> {
+    let targets = table(manifest, "target").into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    let owners = core::iter::once(manifest).chain(targets).chain(table(manifest, "workspace"));
+    owners.flat_map(|owner| TABLES.into_iter().filter_map(|name| table(owner, name))).collect()
+}
+
+fn table<'t>(owner: &'t Table, name: &str) -> Option<&'t Table> {
+    owner.get(name)?.as_table()
+}
+
+/// Whether a dependency is the engine, under its own name or another.
+fn is_ours(name: &str, dependency: &Value) -> bool {
+    dependency.get("package").and_then(Value::as_str).unwrap_or(name) == PACKAGE
+}
+
+fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The line on which a name and the feature stand, or the name alone, or the first one.
+fn line_of(text: &str, name: &str) -> usize {
+    let with = |words: &[&str]| text.lines().position(|line| words.iter().all(|word| line.contains(word)));
+    with(&[name, FEATURE]).or_else(|| with(&[name])).map_or(1, |line| line + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(manifest: &str) -> Vec<usize> {
+        check(&Tree::of(&[("lab/x/Cargo.toml", manifest)])).iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn whoever_turns_damage_on_is_found() {
+        for manifest in [
+            "[dependencies]\nfreehold = { path = \"../core\", features = [\"damage\", \"host\"] }\n",
+            "[build-dependencies]\nfreehold = { path = \"../core\", features = [\"damage\"] }\n",
+            "[workspace.dependencies]\nfreehold = { path = \"core\", features = [\"damage\"] }\n",
+            "[target.'cfg(loom)'.dependencies]\nfreehold = { path = \"core\", features = [\"damage\"] }\n",
+            "[dependencies]\nengine = { package = \"freehold\", version = \"0.1\", features = [\"damage\"] }\n",
+            "[features]\nbreak = [\"freehold/damage\"]\n",
+            "[features]\nbreak = [\"freehold?/damage\"]\n",
+        ] {
+            assert_eq!(lines(manifest), [2], "{manifest}");
+        }
+        let renamed = "[dependencies]\nengine = { package = \"freehold\", version = \"0.1\" }\n[features]\nall = [\"engine/damage\"]\n";
+        assert_eq!(lines(renamed), [4]);
+        assert_eq!(lines("[package]\nname = \"freehold\"\n[features]\ndefault = [\"damage\"]\ndamage = []\n"), [4]);
+        assert_eq!(lines("[dependencies.freehold]\npath = \"../core\"\nfeatures = [\"damage\"]\n"), [1]);
+    }
+
+    #[test]
+    fn tests_and_other_packages_may() {
+        for manifest in [
+            "[dev-dependencies]\nfreehold = { path = \".\", features = [\"damage\", \"host\"] }\n",
+            "[target.'cfg(unix)'.dev-dependencies]\nfreehold = { path = \".\", features = [\"damage\"] }\n",
+            "[dependencies]\nfreehold = { path = \"../core\", features = [\"host\"] }\n",
+            "[dependencies]\nother = { version = \"1\", features = [\"damage\"] }\n[features]\nall = [\"other/damage\"]\n",
+            "[package]\nname = \"freehold\"\n[features]\ndamage = []\nhost = []\n",
+            "[package]\nname = \"other\"\n[features]\ndefault = [\"damage\"]\ndamage = []\n",
+        ] {
+            assert_eq!(lines(manifest), [0; 0], "{manifest}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What the checks look at: every file of the workspace, read once.
+//!
+//! A [`Tree`] can also be made of texts in a test, so that each check is shown a violation without one
+//! lying around in the workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+
+use crate::error::{Error, on_file};
+use crate::workspace;
+
+/// Files by their path from the workspace's root, with `/` between folders.
+pub struct Tree {
+    texts: BTreeMap<String, String>,
+    /// Files that are not text, and so only exist.
+    opaque: BTreeSet<String>,
+}
+
+/// A place in the workspace that is to be put right.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file, from the workspace's root.
+    pub file: String,
+    /// Line of the finding, counted from 1.
+    pub line: usize,
+    /// What is wrong and what would be right.
+    pub sentence: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.sentence)
+    }
+}
+
+impl Tree {
+    /// Reads every file of the workspace that tidy looks at.
+    pub fn read() -> Result<Tree, Error> {
+        let (mut texts, mut opaque) = (BTreeMap::new(), BTreeSet::new());
+        for file in workspace::files()? {
+            let path = workspace::root().join(&file);
+            let name = file.to_string_lossy().into_owned();
+            let bytes = fs::read(&path).map_err(on_file("read", &path))?;
+            match String::from_utf8(bytes) {
+                Ok(text) => drop(texts.insert(name, text)),
+                Err(_) => drop(opaque.insert(name)),
+            }
+        }
+        Ok(Tree { texts, opaque })
+    }
+
+    /// A tree of these files and texts, for tests.
+    #[cfg(test)]
+    pub fn of(files: &[(&str, &str)]) -> Tree {
+        let texts = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        Tree { texts, opaque: BTreeSet::new() }
+    }
+
+    /// Number of files in the tree.
+    pub fn len(&self) -> usize {
+        self.texts.len() + self.opaque.len()
+    }
+
+    /// Every text file: name and text.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
+    /// The text files whose name ends in `ending`.
+    pub fn ending(&self, ending: &'static str) -> impl Iterator<Item = (&str, &str)> {
+        self.texts().filter(move |(name, _)| name.ends_with(ending))
+    }
+
+    /// The text of a file, by its path from the root.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(String::as_str)
+    }
+
+    /// Whether `name` is a file, or a folder with a file in it.
+    pub fn exists(&self, name: &str) -> bool {
+        let name = name.trim_end_matches('/');
+        if name.is_empty() || self.texts.contains_key(name) || self.opaque.contains(name) {
+            return true;
+        }
+        let inside = format!("{name}/");
+        self.texts.keys().chain(&self.opaque).any(|file| file.starts_with(&inside))
+    }
+
+    /// Whether `path` is a file or folder in the `src` of some package.
+    pub fn exists_in_sources(&self, path: &str) -> bool {
+        let end = format!("/src/{}", path.trim_end_matches('/'));
+        let inside = format!("{end}/");
+        self.texts.keys().any(|file| file.ends_with(&end) || file.contains(&inside))
+    }
+}
+
+/// The folder of a file or folder; empty at the root.
+pub fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// `path` as seen from `folder`, with `.` and `..` resolved; `None` when it leaves the workspace.
+pub fn join(folder: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_resolve_inside_the_workspace_only() {
+        assert_eq!(join("engine/core", "../trace/./FORMAT.md").as_deref(), Some("lab/trace/FORMAT.md"));
+        assert_eq!(join("", "README.md").as_deref(), Some("README.md"));
+        assert_eq!(join("docs", "../../etc"), None);
+    }
+
+    #[test]
+    fn folders_exist_through_their_files() {
+        let tree = Tree::of(&[("engine/core/src/lib.rs", "")]);
+        assert!(tree.exists("engine/core/") && tree.exists("engine/core/src/lib.rs"));
+        assert!(!tree.exists("engine/cor"));
+    }
+}

@@ -1,0 +1,214 @@
+//! `unsafe` stands in few places, and each use carries its argument.
+//!
+//! A block, an implementation and a foreign block want a comment with `SAFETY:` and a few words on the same line or
+//! right above their statement. A function or trait that is unsafe to use wants a `# Safety` section in its
+//! documentation; functions that implement a trait's inherit the trait's. Tokens are read, not syntax, so macros are
+//! seen too.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::tokens;
+use super::tree::{Finding, Tree};
+
+/// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
+const PLACES: [(&str, &str); 22] = [
+    ("engine/core/src/base/", "frames, lists and locks share metadata by address"),
+    ("engine/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
+    ("engine/core/src/kernel/", "takes a machine's memory at its word, and hands it out"),
+    ("engine/core/src/slab/", "writes links into the memory it manages, and hands it out"),
+    ("engine/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
+    ("engine/core/examples/kernel.rs", "shows what a kernel says of its machine, and hands memory over"),
+    ("engine/core/tests/", "implements locks that preempt; frees objects, and damages them"),
+    ("engine/loom/tests/", "implements locks that loom knows, and frees objects"),
+    ("engine/baremetal/", "is a kernel: there is nothing below it"),
+    ("malloc/heap/", "is handed and hands out raw memory"),
+    ("malloc/preload/", "has the C library's functions"),
+    ("lab/fiber/src/", "suspends code in the middle of a call"),
+    ("lab/sim/src/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
+    ("lab/bench/src/cases/slab/", "hands out objects, and trusts the code that frees them"),
+    ("lab/record/src/", "asks the kernel for clocks and mappings, and to end a command with its recorder"),
+    ("lab/fragmenter/src/region.rs", "maps memory for its frames, and hands pages to pipes"),
+    ("lab/workloads/src/corruption/", "misuses memory on purpose, in a process that is there for nothing else"),
+    ("lab/workloads/src/malloc/", "forks as C does, since Rust has no fork"),
+    ("lab/cli/src/stdout.rs", "looks at stdout before `main`"),
+    ("dev/peer-page-allocators/src/", "peers are handed raw memory, and trust the code that frees"),
+    ("dev/object-loops/src/", "objects are raw memory, and the code that frees one is trusted"),
+    ("dev/peer-mallocs/", "calls C, and is trusted as C's callers are"),
+];
+
+/// Lines of a statement that may stand between its comment and its `unsafe`.
+const STATEMENT_LINES: usize = 4;
+
+/// The fewest words that can argue.
+const WORDS_MIN: usize = 4;
+/// The fewest words that can ask: a name, of what asks the same.
+const ASKED_WORDS_MIN: usize = 1;
+
+/// Finds `unsafe` in the wrong place or without its argument.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, text) in tree.ending(".rs") {
+        let mut uses = Vec::new();
+        collect(tokens::of(text), Around::Other, &mut uses);
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, kind) in uses {
+            if let Some(sentence) = judge(file, &lines, line, kind) {
+                findings.push(Finding { file: file.to_owned(), line, sentence });
+            }
+        }
+    }
+    findings
+}
+
+/// What an `unsafe` makes unsafe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A promise kept here: a block, an implementation, foreign functions, an unsafe attribute.
+    Kept,
+    /// A promise asked of the caller: a function, a trait.
+    Asked,
+    /// A function of a trait's implementation: the trait has said what it asks.
+    Inherited,
+}
+
+/// What kind of item the tokens lie in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    TraitImplementation,
+    Other,
+}
+
+fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> {
+    let allowed = PLACES.iter().any(|(place, _)| file == *place || place.ends_with('/') && file.starts_with(place));
+    if !allowed {
+        let places: Vec<&str> = PLACES.iter().map(|(place, _)| *place).collect();
+        return Some(format!("`unsafe` may only stand in {}", places.join(", ")));
+    }
+    let (mark, words_min, advice) = match kind {
+        Kind::Kept => ("SAFETY:", WORDS_MIN, "say in a `// SAFETY:` comment above why this `unsafe` is sound"),
+        Kind::Asked => ("# Safety", ASKED_WORDS_MIN, "say in a `# Safety` section what the caller must promise"),
+        Kind::Inherited => return None,
+    };
+    match argument_words(lines, line, mark) {
+        None => Some(advice.to_owned()),
+        Some(words) if words < words_min => Some(format!("{advice}, in {words_min} words at least")),
+        Some(_) => None,
+    }
+}
+
+/// Words of the argument that `mark` begins, on the line itself or in the comment block above its statement.
+fn argument_words(lines: &[&str], line: usize, mark: &str) -> Option<usize> {
+    let after_mark = |comment: &str| comment.split_once(mark).map(|(_, argument)| tokens::words(argument));
+    let own = lines[line - 1];
+    own.split_once("//")
+        .and_then(|(_, comment)| after_mark(comment))
+        .or_else(|| after_mark(&comment_above(lines, line)))
+}
+
+/// The comment block above a line's statement.
+fn comment_above(lines: &[&str], line: usize) -> String {
+    let is_comment = |line: &&&str| line.trim_start().starts_with("//");
+    let above = || lines[..line - 1].iter().rev();
+    let between = above().take(STATEMENT_LINES).take_while(|line| !is_comment(line)).count();
+    let mut comment: Vec<&str> = above().skip(between).take_while(is_comment).copied().collect();
+    comment.reverse();
+    comment.join("\n")
+}
+
+fn collect(stream: TokenStream, around: Around, uses: &mut Vec<(usize, Kind)>) {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    let mut inside = Around::Other;
+    for (at, tree) in trees.iter().enumerate() {
+        if tokens::is_word(Some(tree), "unsafe")
+            && let Some(kind) = kind(&trees[at + 1..], around)
+        {
+            uses.push((tokens::line(tree), kind));
+        }
+        if tokens::is_word(Some(tree), "impl")
+            && before_braces(&trees[at..]).any(|tree| tokens::is_word(Some(tree), "for"))
+        {
+            inside = Around::TraitImplementation;
+        }
+        if let TokenTree::Group(group) = tree {
+            collect(group.stream(), inside, uses);
+            inside = Around::Other;
+        }
+    }
+}
+
+fn before_braces(trees: &[TokenTree]) -> impl Iterator<Item = &TokenTree> {
+    trees.iter().take_while(|tree| !matches!(tree, TokenTree::Group(_)))
+}
+
+/// What the `unsafe` before `rest` makes unsafe; nothing when it is part of a type (`unsafe fn(...)`).
+fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
+    let word = before_braces(rest).find_map(|tree| match tree {
+        TokenTree::Ident(ident) if ident != "extern" && ident != "auto" => Some(ident.to_string()),
+        _ => None,
+    });
+    match word.as_deref() {
+        Some("fn") if is_type(rest) => None,
+        Some("fn") if around == Around::TraitImplementation => Some(Kind::Inherited),
+        Some("fn" | "trait") => Some(Kind::Asked),
+        _ => Some(Kind::Kept),
+    }
+}
+
+/// Whether the `fn` has no name, so that it is a type.
+fn is_type(rest: &[TokenTree]) -> bool {
+    let mut after = rest.iter().skip_while(|tree| !tokens::is_word(Some(tree), "fn")).skip(1);
+    matches!(after.next(), Some(TokenTree::Group(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: &str = "engine/core/src/base/list.rs";
+
+    fn found(file: &str, text: &str) -> usize {
+        check(&Tree::of(&[(file, text)])).len()
+    }
+
+    #[test]
+    fn unsafe_in_the_wrong_place_is_found() {
+        let text = "// SAFETY: none of your business\nfn f() { unsafe { g() } }\n";
+        assert_eq!(found("engine/core/src/page/zone.rs", text), 1);
+        assert_eq!(found("lab/trace/src/ring.rs", "m! { unsafe impl Send for X {} }"), 1);
+        assert_eq!(found(PLACE, text), 0);
+    }
+
+    #[test]
+    fn unsafe_without_argument_is_found() {
+        assert_eq!(found(PLACE, "fn f() {\n    let x = unsafe { g() };\n}\n"), 1);
+        assert_eq!(
+            found(PLACE, "fn f() {\n    // SAFETY: fine, as g says\n    let x =\n        unsafe { g() };\n}\n"),
+            0
+        );
+        assert_eq!(found(PLACE, "unsafe impl Send for X {}\n"), 1);
+        assert_eq!(found(PLACE, "/// Does.\npub unsafe fn f() {}\n"), 1);
+        assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n/// Be good.\npub unsafe fn f() {}\n"), 0);
+        assert_eq!(found(PLACE, "/// Locks.\npub unsafe trait T {}\n"), 1);
+    }
+
+    #[test]
+    fn argument_without_words_is_found() {
+        for note in
+            ["// SAFETY:", "// SAFETY: ok.", "// SAFETY: this is sound", "// SAFETY:\n//\n//", "// SAFETY: - - - -"]
+        {
+            assert_eq!(found(PLACE, &format!("{note}\nunsafe impl Send for X {{}}\n")), 1, "{note}");
+            assert_eq!(found(PLACE, &format!("fn f() {{\n{note}\nlet x = unsafe {{ g() }};\n}}\n")), 1, "{note}");
+        }
+        assert_eq!(found(PLACE, "fn f() { unsafe { g() } } // SAFETY: ok.\n"), 1);
+        assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n///\npub unsafe fn f() {}\n"), 1);
+        assert_eq!(found(PLACE, "// SAFETY: it\n// is sound by its type\nunsafe impl Send for X {}\n"), 0);
+        assert_eq!(found(PLACE, "fn f() { unsafe { g() } } // SAFETY: g asks for nothing\n"), 0);
+    }
+
+    #[test]
+    fn what_needs_no_argument_is_left_alone() {
+        assert_eq!(found(PLACE, "// SAFETY: T asks nothing of us\nunsafe impl T for X { unsafe fn f() {} }\n"), 0);
+        assert_eq!(found(PLACE, "type F = unsafe fn(u8);\n"), 0);
+        assert_eq!(found("README.rs", "// unsafe in a comment\nconst S: &str = \"unsafe\";\n"), 0);
+    }
+}

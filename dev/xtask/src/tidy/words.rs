@@ -1,0 +1,72 @@
+//! Nothing that makes sense on one machine only: absolute paths and the hosts of private registries.
+//!
+//! A path that starts at the root of somebody's disk, or an address inside somebody's network, is noise to
+//! everyone else and a leak besides.
+
+use super::tree::{Finding, Tree};
+
+/// What must not appear, and why. Split, so that this file does not find itself.
+const WORDS: [(&str, &str); 6] = [
+    (concat!("/wo", "rk/"), "an absolute path of one machine; name it from the workspace's root"),
+    (concat!("/ho", "me/"), "an absolute path of one machine; name it from the workspace's root"),
+    (concat!("/ro", "ot/"), "an absolute path of one machine; name it from the workspace's root"),
+    (concat!("/t", "mp/"), "an absolute path; use a folder of the caller's choice"),
+    (concat!("arti", "factory"), "the host of a private registry; leave registries to the user's settings"),
+    (concat!("local", "host:"), "an address of one machine; take it from the user"),
+];
+
+/// Files that may use a word: the folder or file, the word, and why.
+const EXCEPTIONS: [(&str, &str, &str); 1] =
+    [("lab/boot/", concat!("/t", "mp/"), "the guest is a machine of our own making")];
+
+/// Finds words that nothing committed may contain.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, text) in tree.texts() {
+        for (number, line) in text.lines().enumerate() {
+            for (word, why) in WORDS {
+                if contains(line, word) && !is_exception(file, word) {
+                    let sentence = format!("`{word}` is {why}");
+                    findings.push(Finding { file: file.to_owned(), line: number + 1, sentence });
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `line` holds `word`; a path only where it starts, not as the inside of a longer one.
+fn contains(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let inside = before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}' | '*'));
+        !word.starts_with('/') || !inside
+    })
+}
+
+fn is_exception(file: &str, word: &str) -> bool {
+    EXCEPTIONS.iter().any(|(place, allowed, _)| file.starts_with(place) && word == *allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(file: &str, text: &str) -> usize {
+        check(&Tree::of(&[(file, text)])).len()
+    }
+
+    #[test]
+    fn machine_paths_and_registry_hosts_are_found() {
+        for (word, _) in WORDS {
+            assert_eq!(found("README.md", &format!("See {word}x here.\n")), 1, "{word}");
+        }
+    }
+
+    #[test]
+    fn relative_paths_and_exceptions_are_fine() {
+        assert_eq!(found("README.md", concat!("engine/wo", "rk/x and ../ho", "me/y\n")), 0);
+        assert_eq!(found("lab/boot/guest/init.sh", concat!("mount /t", "mp/x\n")), 0);
+        assert_eq!(found("lab/boot/guest/init.sh", concat!("mount /ho", "me/x\n")), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! Where things are: the workspace's root, its build folder, and its files as git sees them.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command;
+use crate::error::{Error, on_file};
+
+/// The root of the workspace: two folders above this package.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
+}
+
+/// The folder that cargo builds into, honouring `CARGO_TARGET_DIR`.
+pub fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// A `cargo` command that runs at the workspace's root, with the cargo that runs us.
+pub fn cargo() -> Command {
+    let mut command = cargo_here();
+    command.current_dir(root());
+    command
+}
+
+/// As [`cargo`], but in the folder in which we were called.
+pub fn cargo_here() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds for release in all that this command builds, whatever the gate has said to save time: for code that is counted.
+pub fn as_users_have_it(command: &mut Command) -> &mut Command {
+    command.env_remove("CARGO_PROFILE_RELEASE_LTO")
+}
+
+/// Every file that is tracked or would be on the next `git add`, relative to the root, sorted.
+///
+/// # Errors
+/// When git is missing or the workspace is not a git repository.
+pub fn files() -> Result<Vec<PathBuf>, Error> {
+    let listed = command::text(
+        Command::new("git")
+            // A CI checkout may belong to another user; listing files is harmless there.
+            .args(["-c", "safe.directory=*", "ls-files", "-z"])
+            .args(["--cached", "--others", "--exclude-standard"])
+            .current_dir(root()),
+    )?;
+    let mut files: Vec<PathBuf> = listed.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
+    files.retain(|file| root().join(file).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// The manifest of the workspace in `root`, of these members alone.
+///
+/// # Errors
+/// When there is no such manifest.
+pub fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
+    let path = root.join("Cargo.toml");
+    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    let unreadable = |error: &dyn std::fmt::Display| Error::Failed(format!("Cargo.toml cannot be read: {error}"));
+    let mut manifest: toml::Table = text.parse().map_err(|error: toml::de::Error| unreadable(&error))?;
+    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
+    let workspace = workspace.ok_or_else(|| unreadable(&"it describes no workspace"))?;
+    workspace.insert("members".to_owned(), members.to_vec().into());
+    workspace.remove("default-members");
+    toml::to_string(&manifest).map_err(|error| unreadable(&error))
+}

@@ -1,0 +1,181 @@
+//! Frees that meet at one block, in every order of steps that the memory model allows: one has it, the others are told.
+//!
+//! Each scene has a block and two calls that would take it out of its owner's hands, on two CPUs. Both are mistakes of
+//! the caller's, or one is: the engine must not believe both. Afterwards nothing is lost, and nothing is there twice.
+//!
+//! ```text
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test claim
+//! ```
+#![cfg(loom)]
+
+#[path = "common/world.rs"]
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use freehold::base::fault::Fault;
+use freehold::base::{Gfp, NodeId, Order, Pfn};
+use freehold::policy::PcpPolicy::{self, Linux, Merge, Off, Owned, OwnedRemote};
+use freehold::policy::{ContigPolicy, Numbers, Policy};
+
+use world::{CPU, Engine, FRAMES, finds, in_every_order};
+
+/// Most orders of a scene.
+const ORDERS_MAX: usize = 20_000;
+/// A block of two pages.
+const PAIR: Order = Order::new(1);
+
+/// A call that takes a block out of its owner's hands, if it may; says how many pages of it went.
+type Take = fn(&Engine, Pfn) -> u32;
+
+/// Frees the pair by its head.
+const BY_HEAD: Take = |engine, pfn| if engine.free_pages(pfn, PAIR).is_ok() { 2 } else { 0 };
+/// Drops the reference, whatever the order.
+const BY_PUT: Take = |engine, pfn| if engine.put_page(pfn).is_ok() { 2 } else { 0 };
+/// Frees the range that the pair fills.
+const BY_RANGE: Take = |engine, pfn| if engine.free_contig_range(pfn..pfn.offset(2)).is_ok() { 2 } else { 0 };
+/// Makes two pages of it, and frees both.
+const BY_PAGES: Take = |engine, pfn| {
+    if engine.split_page(pfn, PAIR).is_err() {
+        return 0;
+    }
+    [pfn, pfn.offset(1)].into_iter().filter(|&page| engine.free_pages(page, Order::ZERO).is_ok()).count() as u32
+};
+/// Frees two pages in one call, one of which, or none, may be there.
+const IN_BULK: Take = |engine, pfn| if engine.free_pages_bulk(&[pfn, pfn.offset(1)]).is_ok() { 2 } else { 0 };
+/// Frees the first of two pages.
+const FIRST: Take = |engine, pfn| u32::from(engine.free_pages(pfn, Order::ZERO).is_ok());
+/// Frees a frozen pair by its head.
+const FROZEN: Take = |engine, pfn| if engine.free_frozen_pages(pfn, PAIR).is_ok() { 2 } else { 0 };
+/// Frees the second page of a frozen pair, which is cut for that.
+const FROZEN_HALF: Take =
+    |engine, pfn| u32::from(engine.free_contig_frozen_range(pfn.offset(1)..pfn.offset(2)).is_ok());
+
+/// How the pair is asked for.
+#[derive(Clone, Copy)]
+enum Made {
+    Referenced,
+    Frozen,
+    /// As two pages.
+    Split,
+    /// As two pages of a range.
+    Ranged,
+}
+
+fn make(engine: &Engine, made: Made) -> Pfn {
+    let gfp = if let Made::Ranged = made { Gfp::KERNEL } else { Gfp::HIGHUSER_MOVABLE };
+    let pfn = match made {
+        Made::Frozen => engine.alloc_frozen_pages(gfp, PAIR),
+        Made::Referenced | Made::Split | Made::Ranged => engine.alloc_pages(gfp, PAIR),
+    };
+    let pfn = pfn.expect("there is memory");
+    if let Made::Split | Made::Ranged = made {
+        engine.split_page(pfn, PAIR).expect("it is ours");
+    }
+    pfn
+}
+
+/// Lets two calls meet at a pair of pages under a policy, in every order with at most two preemptions. As many pages
+/// are gone from their owner as the calls say, and no page went twice.
+#[track_caller]
+fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Take) {
+    in_every_order(2, ORDERS_MAX, move || {
+        let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
+        let engine = world::engine(Policy { pcp, contig, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2]);
+        let pfn = make(engine, made);
+        let taken = Arc::new(AtomicU32::new(0));
+        let count = taken.clone();
+        let other = loom::thread::spawn(move || {
+            CPU.with(|cpu| cpu.set(1));
+            count.fetch_add(there(engine, pfn), Relaxed);
+        });
+        taken.fetch_add(here(engine, pfn), Relaxed);
+        other.join().expect("it does not panic");
+        let census = engine.check().expect("nothing is lost, or there twice");
+        let gone = 2 - census.allocated as u32;
+        assert!(taken.load(Relaxed) <= gone, "{taken:?} pages were taken out of their owner's hands, {gone} are gone");
+        assert!(gone > 0, "somebody was first");
+        engine.drain_all();
+        let census = engine.check().expect("nothing is lost, or there twice");
+        assert_eq!(census.free + census.allocated, u64::from(FRAMES));
+    });
+}
+
+/// Under every policy of lists.
+#[track_caller]
+fn meet_everywhere(contig: ContigPolicy, made: Made, here: Take, there: Take) {
+    [Off, Linux, Merge, Owned, OwnedRemote].into_iter().for_each(|pcp| meet(pcp, contig, made, here, there));
+}
+
+#[test]
+fn two_frees_by_the_head() {
+    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_HEAD);
+}
+
+#[test]
+fn a_free_and_the_drop_of_a_reference() {
+    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_PUT);
+}
+
+#[test]
+fn a_free_and_a_range() {
+    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::OneByOne, Made::Referenced, BY_HEAD, BY_RANGE);
+}
+
+#[test]
+fn two_ranges_of_single_pages() {
+    for contig in [ContigPolicy::Batched, ContigPolicy::OneByOne] {
+        meet(OwnedRemote, contig, Made::Split, BY_RANGE, BY_RANGE);
+    }
+}
+
+#[test]
+fn a_page_and_a_range_around_it() {
+    meet_everywhere(ContigPolicy::Batched, Made::Split, FIRST, BY_RANGE);
+}
+
+#[test]
+fn a_page_of_a_range_and_the_range() {
+    meet_everywhere(ContigPolicy::Batched, Made::Ranged, FIRST, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, BY_RANGE, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, FIRST, IN_BULK);
+}
+
+#[test]
+fn two_that_take_one_page_out_of_its_range() {
+    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, FIRST, FIRST);
+}
+
+#[test]
+fn a_page_that_leaves_its_range_without_the_lock_is_found() {
+    finds(Fault::LeavesRangeUnlocked, || meet(Linux, ContigPolicy::Batched, Made::Ranged, FIRST, BY_RANGE));
+}
+
+#[test]
+fn a_page_and_a_slice_with_it() {
+    meet_everywhere(ContigPolicy::Batched, Made::Split, FIRST, IN_BULK);
+}
+
+#[test]
+fn a_free_and_a_split() {
+    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_PAGES);
+}
+
+#[test]
+fn two_frees_of_a_frozen_block() {
+    meet_everywhere(ContigPolicy::Batched, Made::Frozen, FROZEN, FROZEN);
+}
+
+#[test]
+fn a_frozen_block_and_half_of_it() {
+    meet_everywhere(ContigPolicy::Batched, Made::Frozen, FROZEN, FROZEN_HALF);
+}
+
+#[test]
+fn a_claim_in_two_steps_is_found() {
+    finds(Fault::ClaimInTwoSteps, || meet(Linux, ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_HEAD));
+    finds(Fault::ClaimInTwoSteps, || meet(OwnedRemote, ContigPolicy::Batched, Made::Split, FIRST, BY_RANGE));
+    finds(Fault::ClaimInTwoSteps, || meet(Off, ContigPolicy::Batched, Made::Frozen, FROZEN, FROZEN));
+}

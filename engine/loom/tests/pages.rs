@@ -1,0 +1,467 @@
+//! Pages on their way home, in every order of steps that the memory model allows.
+//!
+//! A build with `--cfg loom` has a shrunken world: 64 frames, pageblocks of eight. Each scene has two or three CPUs
+//! that meet at one pageblock; loom runs it again and again, until every interleaving with up to so many preemptions
+//! was tried. Afterwards nothing is lost, and nobody owns what is whole.
+//!
+//! ```text
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test pages
+//! ```
+#![cfg(loom)]
+
+#[path = "common/world.rs"]
+mod world;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::base::fault::Fault;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::PcpLists;
+use freehold::policy::PcpPolicy::{self, Linux, Owned, OwnedRemote};
+use freehold::policy::{Numbers, Policy};
+
+use world::{CPU, Engine, FRAMES, finds, in_every_order};
+
+/// Most orders of a scene; the ranges have more than anybody waits for.
+const ORDERS_MAX: usize = 20_000;
+
+/// A machine with two CPUs.
+fn engine(pcp: PcpPolicy) -> &'static Engine {
+    let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
+    world::engine(Policy { pcp, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2])
+}
+
+/// May use every last page.
+const LAST: Gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::MEMALLOC);
+
+/// A page of a pageblock that this CPU owns.
+fn page(engine: &Engine) -> Pfn {
+    let pfn = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+    assert_eq!(engine.map().pageblock(pfn).owner(), Some(CpuId(0)));
+    pfn
+}
+
+fn two_pages(engine: &Engine) -> (Pfn, Pfn) {
+    (page(engine), page(engine))
+}
+
+fn free(engine: &Engine, pfn: Pfn) {
+    engine.free_pages(pfn, Order::ZERO).expect("it is ours");
+}
+
+/// Frees on CPU 1 what CPU 0 owns, without a thread for it.
+fn free_away(engine: &Engine, pfn: Pfn) {
+    CPU.with(|cpu| cpu.set(1));
+    free(engine, pfn);
+    CPU.with(|cpu| cpu.set(0));
+}
+
+/// Runs `here` on CPU 0 and `there` on CPU 1, in every order with at most two preemptions, of which there are at least
+/// `least`; `set_up` comes first, on CPU 0.
+#[track_caller]
+fn both<S: Copy + Send + 'static>(
+    pcp: PcpPolicy,
+    least: usize,
+    set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
+    here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+    there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+) {
+    both_then(pcp, least, set_up, here, there, |_| ());
+}
+
+/// The same; `then` looks at what came of it.
+#[track_caller]
+fn both_then<S: Copy + Send + 'static>(
+    pcp: PcpPolicy,
+    least: usize,
+    set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
+    here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+    there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+    then: impl Fn(&Engine) + Send + Sync + Copy + 'static,
+) {
+    let orders = in_every_order(2, ORDERS_MAX, move || {
+        let engine = engine(pcp);
+        let state = set_up(engine);
+        let other = loom::thread::spawn(move || {
+            CPU.with(|cpu| cpu.set(1));
+            there(engine, state);
+        });
+        here(engine, state);
+        other.join().expect("it does not panic");
+        then(engine);
+        engine.drain_all();
+        let census = engine.check().expect("nothing is lost");
+        assert_eq!((census.free, census.cached, census.allocated), (u64::from(FRAMES), 0, 0));
+    });
+    assert!(orders >= least, "only {orders} orders: the scene does not meet");
+}
+
+fn drain(engine: &Engine, _: Pfn) {
+    engine.drain_pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+}
+
+/// All that is left of the first page's pageblock, so that the next request looks at the stack.
+fn whole_pageblock(engine: &Engine) -> Pfn {
+    let first = page(engine);
+    (1..8).for_each(|_| _ = page(engine));
+    first
+}
+
+#[test]
+fn a_page_comes_home_while_its_owner_allocates() {
+    home_while_allocated(Owned, 10);
+    home_while_allocated(OwnedRemote, 2);
+}
+
+/// Who gets the page sees what was written to it.
+fn home_while_allocated(pcp: PcpPolicy, least: usize) {
+    let set_up = |engine: &Engine| (whole_pageblock(engine), mark());
+    let here = |engine: &Engine, (first, mark): (Pfn, Mark)| {
+        let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        expect_written(again != first, mark);
+        free(engine, again);
+        (1..8).for_each(|page| free(engine, first.offset(page)));
+    };
+    let there = |engine: &Engine, (first, mark): (Pfn, Mark)| {
+        mark.store(1, Relaxed);
+        free(engine, first);
+    };
+    both(pcp, least, set_up, here, there);
+}
+
+/// Written and read without any order of its own, as pages' contents are.
+type Mark = &'static loom::sync::atomic::AtomicU32;
+
+fn mark() -> Mark {
+    Box::leak(Box::new(loom::sync::atomic::AtomicU32::new(0)))
+}
+
+/// What was written before the page was freed is seen, unless it is another page.
+fn expect_written(is_another: bool, mark: Mark) {
+    assert!(is_another || mark.load(Relaxed) == 1, "what was written before the free is not seen");
+}
+
+#[test]
+fn the_last_two_references_are_dropped_at_once() {
+    last_two_dropped(|engine, page| engine.put_page(page).expect("one reference is ours"));
+    last_two_dropped(free);
+}
+
+/// Who drops the last one frees the page for both.
+fn last_two_dropped(drop_one: fn(&Engine, Pfn)) {
+    let set_up = |engine: &Engine| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        engine.get_page(page).expect("it is ours");
+        (page, mark())
+    };
+    let here = |engine: &Engine, (page, mark): (Pfn, Mark)| {
+        mark.store(1, Relaxed);
+        engine.put_page(page).expect("the other one is ours");
+    };
+    let there = move |engine: &Engine, (page, mark): (Pfn, Mark)| {
+        drop_one(engine, page);
+        let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        expect_written(again != page, mark);
+        free(engine, again);
+    };
+    both(Linux, 2, set_up, here, there);
+}
+
+#[test]
+fn a_page_comes_home_while_its_owner_drains() {
+    both(Owned, 10, page, drain, free);
+    home_while_drained();
+}
+
+fn home_while_drained() {
+    both(OwnedRemote, 2, page, drain, free);
+}
+
+#[test]
+fn two_pages_come_home_while_their_owner_drains() {
+    two_home_while_drained();
+}
+
+/// Here are the pushes, so that one preemption is left between a drain's steps.
+fn two_home_while_drained() {
+    let here = |engine: &Engine, (one, two): (Pfn, Pfn)| [one, two].into_iter().for_each(|pfn| free_away(engine, pfn));
+    let there = |engine: &Engine, (one, _): (Pfn, Pfn)| drain(engine, one);
+    both(OwnedRemote, 4, two_pages, here, there);
+}
+
+#[test]
+fn a_page_comes_home_while_its_owner_goes_offline() {
+    [Owned, OwnedRemote].into_iter().for_each(home_while_offline);
+}
+
+fn home_while_offline(pcp: PcpPolicy) {
+    let here = |engine: &Engine, _: Pfn| engine.cpu_dead(CpuId(0));
+    // Nobody will look there again.
+    both_then(pcp, 10, page, here, free, |engine| {
+        let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+        assert_eq!((pcp.inspect(|lists| lists.count()), pcp.waiting()), (0, 0));
+    });
+}
+
+#[test]
+fn a_page_comes_home_while_its_pageblock_is_wanted_as_a_range() {
+    [Owned, OwnedRemote].into_iter().for_each(home_while_wanted);
+}
+
+fn home_while_wanted(pcp: PcpPolicy) {
+    let here = |engine: &Engine, page: Pfn| {
+        let block = page.align_down(Order::new(3));
+        let range = block..block.offset(8);
+        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
+            engine.free_contig_range(range).expect("it is ours");
+        }
+    };
+    both(pcp, 10, page, here, free);
+}
+
+#[test]
+fn two_cpus_claim_pageblocks_at_once() {
+    let take = |engine: &Engine, _| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, page);
+    };
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| both(pcp, 5, |_| (), take, take));
+}
+
+#[test]
+fn a_pageblock_is_claimed_while_it_is_wanted_as_a_range() {
+    let claimed_next = |engine: &Engine| {
+        let block = page(engine).align_down(Order::new(3));
+        free(engine, block);
+        engine.drain_all();
+        block
+    };
+    let here = |engine: &Engine, _| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, page);
+    };
+    let there = |engine: &Engine, block: Pfn| {
+        let range = block..block.offset(8);
+        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
+            engine.free_contig_range(range).expect("it is ours");
+        }
+    };
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| both(pcp, 10, claimed_next, here, there));
+}
+
+/// What one thread finds missing, another has pushed, which saw memory when there was plenty; or it has put it on its
+/// own CPU's list, which saw that there was none.
+#[test]
+fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
+    // Loom runs what is here first, and so sees that both are about one list: a look at the zone's flags is no step.
+    let use_up = |engine: &Engine, _| {
+        CPU.with(|cpu| cpu.set(0));
+        while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
+    };
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| {
+        both_then(pcp, 2, page, free_away, use_up, |engine| {
+            if engine.alloc_pages(LAST, Order::ZERO).is_err() {
+                let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+                let pcp = engine.pcp(CpuId(0), zone);
+                let left = (zone.free_pages(), pcp.inspect(PcpLists::count), pcp.waiting());
+                assert_eq!(left, (0, 0, 0), "what is free or on its way is found");
+            }
+            (0..FRAMES).for_each(|pfn| _ = engine.free_pages(Pfn::new(pfn), Order::ZERO));
+        });
+    });
+}
+
+#[test]
+fn two_pages_come_home_at_once() {
+    [Owned, OwnedRemote].into_iter().for_each(two_home_at_once);
+}
+
+fn two_home_at_once(pcp: PcpPolicy) {
+    let away = |engine: &Engine, (_, two): (Pfn, Pfn)| free(engine, two);
+    let here = |engine: &Engine, (one, _): (Pfn, Pfn)| free_away(engine, one);
+    both(pcp, 2, two_pages, here, away);
+}
+
+/// What a thread of three does; all know the first page of the same pageblock.
+type Act = fn(&Engine, Pfn);
+
+/// Most orders of a scene of three.
+const ORDERS_OF_THREE: usize = 2_000;
+
+/// A pageblock of CPU 0's, half of which is in the zone, and half in use.
+fn half_in_the_zone(engine: &Engine) -> Pfn {
+    let first = whole_pageblock(engine);
+    give_half(engine, first);
+    first
+}
+
+/// The same, and no other page is free.
+fn half_is_all(engine: &Engine) -> Pfn {
+    let first = whole_pageblock(engine);
+    while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
+    give_half(engine, first);
+    first
+}
+
+fn give_half(engine: &Engine, first: Pfn) {
+    (4..8).for_each(|page| free(engine, first.offset(page)));
+    drain(engine, first);
+    assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "it is its owner's still");
+}
+
+/// Three acts, each on its CPU, when CPU 0 owns a pageblock that is free in half. In the end nobody owns what is whole.
+#[track_caller]
+fn three(pcp: PcpPolicy, set_up: fn(&Engine) -> Pfn, acts: [(u16, Act); 3]) {
+    let orders = in_every_order(2, ORDERS_OF_THREE, move || {
+        let engine = engine(pcp);
+        let first = set_up(engine);
+        let [here, others @ ..] = acts.map(|(cpu, act)| {
+            move || {
+                CPU.with(|current| current.set(cpu));
+                act(engine, first);
+            }
+        });
+        let others = others.map(loom::thread::spawn);
+        here();
+        others.into_iter().for_each(|other| other.join().expect("it does not panic"));
+        CPU.with(|current| current.set(0));
+        (0..FRAMES).for_each(|pfn| _ = engine.free_pages(Pfn::new(pfn), Order::ZERO));
+        engine.drain_all();
+        assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
+    });
+    println!("{orders} orders");
+    assert!(orders >= 10, "only {orders} orders: the scene does not meet");
+}
+
+/// The owner calls back what is in the zone, or finds that it is nobody's any more.
+fn refill(engine: &Engine, _: Pfn) {
+    if let Ok(page) = engine.alloc_pages(LAST, Order::ZERO) {
+        free(engine, page);
+    }
+}
+
+/// The pageblock is wanted, and let go of: some of it is in use.
+fn isolate(engine: &Engine, first: Pfn) {
+    engine.alloc_contig_range(first..first.offset(8), Gfp::KERNEL).expect_err("it is in use");
+}
+
+/// A request of another type, for which there is no other pageblock; unless all of it lies on the other CPU's list.
+fn claim(engine: &Engine, first: Pfn) {
+    let Ok(page) = engine.alloc_pages(Gfp::KERNEL | Gfp::MEMALLOC, Order::ZERO) else { return };
+    assert_eq!(page.align_down(Order::new(3)), first);
+    free(engine, page);
+}
+
+fn cpu_0_dead(engine: &Engine, _: Pfn) {
+    engine.cpu_dead(CpuId(0));
+}
+
+#[test]
+fn a_pageblock_is_isolated_while_its_owner_frees_and_calls_back() {
+    [Owned, OwnedRemote].into_iter().for_each(isolated_while_called_back);
+}
+
+fn isolated_while_called_back(pcp: PcpPolicy) {
+    three(pcp, half_in_the_zone, [(1, isolate), (0, free), (0, refill)]);
+}
+
+#[test]
+fn a_pageblock_changes_its_type_while_its_owner_frees_and_calls_back() {
+    [Owned, OwnedRemote].into_iter().for_each(changed_while_called_back);
+}
+
+fn changed_while_called_back(pcp: PcpPolicy) {
+    three(pcp, half_is_all, [(1, claim), (0, free), (0, refill)]);
+}
+
+/// The free on the CPU that goes is its last.
+#[test]
+fn a_cpu_goes_offline_while_it_frees_and_another_refills() {
+    [Owned, OwnedRemote].into_iter().for_each(offline_while_refilled);
+}
+
+fn offline_while_refilled(pcp: PcpPolicy) {
+    three(pcp, half_in_the_zone, [(1, cpu_0_dead), (0, free), (1, refill)]);
+}
+
+/// Frames are on one stack at a time: what two CPUs push, and a third takes, is there once.
+#[test]
+fn a_stack_is_taken_whole() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.max_branches = 100_000;
+    model.check(|| {
+        let engine = engine(OwnedRemote);
+        let (one, two) = (page(engine), page(engine));
+        let pushers = [one, two].map(|pfn| {
+            loom::thread::spawn(move || {
+                CPU.with(|cpu| cpu.set(1));
+                free(engine, pfn);
+            })
+        });
+        drain(engine, one);
+        pushers.into_iter().for_each(|pusher| pusher.join().expect("it does not panic"));
+        engine.drain_all();
+        assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
+    });
+}
+
+/// CPU 1 finds a part of a pageblock in the zone, and opens no whole one, whatever CPU 0 gives back meanwhile.
+#[test]
+fn a_pageblock_is_opened_when_nothing_smaller_would_do() {
+    opened_while_freed();
+}
+
+fn opened_while_freed() {
+    let set_up = |engine: &Engine| {
+        let one = page(engine);
+        engine.drain_all();
+        one
+    };
+    let on_cpu_1 = |engine: &Engine, _| {
+        let pfn = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, pfn);
+    };
+    let on_cpu_0 = |engine: &Engine, one| {
+        free(engine, one);
+        drain(engine, one);
+    };
+    both_then(OwnedRemote, 2, set_up, on_cpu_0, on_cpu_1, |engine| {
+        _ = engine.check().expect("nothing is opened early")
+    });
+}
+
+#[test]
+fn faults_of_the_stack_are_found() {
+    finds(Fault::PushOverwrites, || two_home_at_once(OwnedRemote));
+    finds(Fault::TakeInTwoSteps, two_home_while_drained);
+    finds(Fault::DrainLeavesStack, home_while_drained);
+}
+
+#[test]
+fn faults_of_order_are_found() {
+    finds(Fault::PushUnreleased, || home_while_allocated(OwnedRemote, 2));
+    finds(Fault::TakeUnacquired, || home_while_allocated(OwnedRemote, 2));
+    finds(Fault::CountsUnordered, || last_two_dropped(|engine, page| engine.put_page(page).expect("one is ours")));
+    finds(Fault::ClaimUnordered, || last_two_dropped(free));
+}
+
+#[test]
+fn faults_of_closing_are_found() {
+    finds(Fault::PushForgetsClosed, || home_while_offline(OwnedRemote));
+    finds(Fault::OfflineStaysOpen, || home_while_offline(OwnedRemote));
+    finds(Fault::OfflineStaysOpen, || home_while_offline(Owned));
+    finds(Fault::FreeLooksEarly, || home_while_offline(Owned));
+}
+
+#[test]
+fn faults_of_ownership_are_found() {
+    finds(Fault::OwnerStays, home_while_drained);
+    finds(Fault::OwnerStays, || home_while_wanted(Owned));
+    for scene in [isolated_while_called_back, changed_while_called_back, offline_while_refilled] {
+        finds(Fault::OwnerStays, || scene(OwnedRemote));
+        finds(Fault::FragmentStays, || scene(OwnedRemote));
+    }
+    finds(Fault::DrainTrustsList, || home_while_wanted(Owned));
+    finds(Fault::OpensEarly, opened_while_freed);
+}

@@ -1,0 +1,212 @@
+//! Sheaves that go from CPU to CPU, in every order of steps that the memory model allows.
+//!
+//! The world is that of the slab's other scenes ([`objects`]), but with memory for sheaves: each has room for four
+//! objects. CPUs exchange full sheaves for empty ones in their node's barn; one has its main sheaf replaced while
+//! others pop from it, push into it, or take it away. What a section does to a main sheaf is only a load and a store of
+//! its length: whoever replaces it from outside of sections, or does not wait for those that run, has an object twice.
+//!
+//! ```text
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test sheaves
+//! ```
+#![cfg(loom)]
+
+#[path = "common/objects.rs"]
+mod objects;
+#[path = "common/world.rs"]
+mod world;
+
+use freehold::base::CpuId;
+use freehold::base::fault::Fault;
+use freehold::policy::slab::SlabPolicy;
+
+use objects::{HALF, LEFT, Object, Scene, look_back_after, run_on};
+use world::{finds, in_every_order};
+
+/// Most orders of a scene.
+const ORDERS_MAX: usize = 3_000;
+/// Objects that a sheaf has room for.
+const CAPACITY: usize = 4;
+
+/// Looks at its CPU that a thread has in a scene, and more.
+const LOOKS_MAX: u32 = 24;
+
+/// What a thread of a scene does; it has an object of its own, which it may free.
+type Act = fn(&Scene, Object);
+
+/// Runs the acts, each in a thread that begins on the CPU it says, in every order with two preemptions; `set_up` comes
+/// first, on CPU 0.
+#[track_caller]
+fn run<const N: usize>(set_up: fn(&Scene), acts: [(u16, Act); N]) {
+    let orders = run_then(2, set_up, acts, |_| ());
+    println!("{orders} orders");
+    assert!(orders >= 5, "only {orders} orders: the scene does not meet");
+}
+
+/// The same with so many preemptions, however few orders there are; says how many. `then` comes last, on CPU 1.
+fn run_then<const N: usize>(
+    preemptions: usize,
+    set_up: fn(&Scene),
+    acts: [(u16, impl Fn(&Scene, Object) + Send + Sync + Copy + 'static); N],
+    then: fn(&Scene),
+) -> usize {
+    in_every_order(preemptions, ORDERS_MAX, move || {
+        run_on(0);
+        let scene = Scene::with_sheaves(SlabPolicy::SheavesBitmap, HALF);
+        let own: [Object; N] = std::array::from_fn(|_| scene.alloc());
+        set_up(scene);
+        assert!(scene.check().sheaves > 0, "there is memory for sheaves");
+        let play = move |at: usize| {
+            let (cpu, act) = acts[at];
+            run_on(cpu);
+            act(scene, own[at]);
+        };
+        let others = (1..N).map(|at| loom::thread::spawn(move || play(at))).collect::<Vec<_>>();
+        play(0);
+        others.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        run_on(1);
+        then(scene);
+        scene.judge();
+    })
+}
+
+fn alloc_one(scene: &Scene, _: Object) {
+    scene.alloc();
+}
+
+fn free_own(scene: &Scene, own: Object) {
+    scene.free(own);
+}
+
+fn shrink(scene: &Scene, _: Object) {
+    scene.cache.shrink();
+}
+
+/// Allocates until this CPU has no object left: it has no second sheaf yet, and its only one is always filled whole.
+fn use_up(scene: &Scene) {
+    while scene.in_use() % CAPACITY > 0 {
+        scene.alloc();
+    }
+}
+
+fn free_some(scene: &Scene, objects: &mut Vec<Object>, count: usize) {
+    objects.drain(..count).for_each(|object| scene.free(object));
+}
+
+/// Objects of that many sheaves; what this CPU had is used up.
+fn objects_of(scene: &Scene, sheaves: usize) -> Vec<Object> {
+    use_up(scene);
+    (0..sheaves * CAPACITY).map(|_| scene.alloc()).collect()
+}
+
+/// CPU 0 has two full sheaves.
+fn two_full(scene: &Scene) {
+    let mut objects = objects_of(scene, 2);
+    free_some(scene, &mut objects, 2 * CAPACITY);
+}
+
+/// CPU 0 has an empty sheaf to allocate from, and a full one to spare.
+fn main_empty(scene: &Scene) {
+    two_full(scene);
+    (0..CAPACITY).for_each(|_| _ = scene.alloc());
+}
+
+/// CPU 0 has two full sheaves, CPU 1 two empty ones, and the barn has a full one.
+fn barn_between(scene: &Scene) {
+    let mut objects = objects_of(scene, 5);
+    free_some(scene, &mut objects, 2 * CAPACITY);
+    run_on(1);
+    free_some(scene, &mut objects, 2 * CAPACITY);
+    (0..2 * CAPACITY).for_each(|_| _ = scene.alloc());
+    run_on(0);
+    free_some(scene, &mut objects, CAPACITY);
+}
+
+#[test]
+fn a_full_sheaf_and_an_empty_one_meet_in_the_barn() {
+    run(barn_between, [(0, free_own), (1, alloc_one)]);
+}
+
+#[test]
+fn a_barn_is_emptied_while_cpus_exchange() {
+    run(barn_between, [(0, free_own), (1, alloc_one), (2, shrink)]);
+}
+
+#[test]
+fn a_main_sheaf_is_replaced_while_its_cpu_is_drained() {
+    replaced_while_drained();
+}
+
+fn replaced_while_drained() {
+    run(main_empty, [(1, shrink), (0, alloc_one)]);
+}
+
+#[test]
+fn a_cpu_is_drained_while_it_pops_and_pushes() {
+    drained_while_used();
+}
+
+fn drained_while_used() {
+    let here = |scene: &Scene, own: Object| {
+        scene.alloc();
+        scene.free(own);
+    };
+    run(two_full, [(1, shrink), (0, here)]);
+}
+
+/// A thread that has been moved to CPU 1 looks once where it was before: at each of its looks in turn. Then it is too
+/// late for what it had begun there, and others are on that CPU by now.
+fn moved_at_each_look(set_up: fn(&Scene), other: (u16, Act), moved: Act, then: fn(&Scene)) {
+    let orders = (0..LOOKS_MAX).map(|looks| {
+        let both = [(other.0, other.1, None), (1, moved, Some(looks))];
+        let acts = both.map(|(cpu, act, looks)| {
+            let act = move |scene: &Scene, own: Object| {
+                look_back_after(looks);
+                act(scene, own);
+                look_back_after(None);
+            };
+            (cpu, act)
+        });
+        run_then(1, set_up, acts, then)
+    });
+    println!("{} orders", orders.sum::<usize>());
+}
+
+#[test]
+fn a_main_sheaf_is_left_alone_by_who_was_moved_from_its_cpu() {
+    left_alone_by_who_was_moved();
+}
+
+/// What is taken from the CPU goes to the barn, where who was moved finds it.
+fn left_alone_by_who_was_moved() {
+    let moved = |scene: &Scene, own: Object| {
+        scene.free(own);
+        (0..2).for_each(|_| _ = scene.alloc());
+    };
+    moved_at_each_look(two_full, (0, alloc_one), moved, |_| ());
+}
+
+#[test]
+fn nothing_is_left_to_a_cpu_that_went_offline() {
+    left_offline();
+}
+
+fn left_offline() {
+    let offline = |scene: &Scene, _: Object| scene.slab.cpu_dead(LEFT);
+    moved_at_each_look(two_full, (2, offline), alloc_one, |scene| {
+        [1, 2].into_iter().for_each(|cpu| scene.slab.cpu_dead(CpuId(cpu)));
+        let slabs = scene.cache.slabs();
+        scene.alloc_bulk(2 * slabs as usize - scene.in_use());
+        assert_eq!(scene.cache.slabs(), slabs, "an object was free, and a slab was made");
+    });
+}
+
+#[test]
+fn faults_of_taking_are_found() {
+    finds(Fault::DisownsUnfenced, drained_while_used);
+}
+
+#[test]
+fn faults_of_replacing_are_found() {
+    finds(Fault::ReplacesOutside, left_alone_by_who_was_moved);
+    finds(Fault::KeepsOffline, left_offline);
+}

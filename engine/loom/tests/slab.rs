@@ -1,0 +1,340 @@
+//! Objects on their way home, in every order of steps that the memory model allows.
+//!
+//! The world is loom's ([`world`]): 64 frames, three CPUs, one cache whose slabs are single pages of two or three
+//! objects. Sections are locks ([`Locked`]); a drain's exchange takes none, so it comes at any point within them. Each
+//! scene has two or three threads that meet at one slab, some of them on the same CPU. Meanwhile no object is handed
+//! out that somebody has; afterwards every list is what it says, every slab with free objects is found, and when all
+//! objects are back, so is all memory.
+//!
+//! ```text
+//! RUSTFLAGS='--cfg loom' cargo test --release --manifest-path engine/loom/Cargo.toml --test slab
+//! ```
+#![cfg(loom)]
+
+#[path = "common/objects.rs"]
+mod objects;
+#[path = "common/world.rs"]
+mod world;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::base::CpuId;
+use freehold::base::fault::Fault;
+use freehold::policy::slab::SlabPolicy;
+
+use objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
+use world::{finds, in_every_order};
+
+/// Most orders of a scene.
+const ORDERS_MAX: usize = 20_000;
+/// All that scenes are tried under.
+const POLICIES: [SlabPolicy; 5] =
+    [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap];
+
+/// What a thread of a scene does.
+type Act = fn(&Scene, Objects);
+
+/// Runs the acts, each in a thread that begins on the CPU it says, in every order with two preemptions; `set_up` comes
+/// first, on CPU 0, and `then` last, on CPU 1. All that under every policy: under those with sheaves there is no memory
+/// for any here, so that each object goes to its slab alone, which is nobody's.
+#[track_caller]
+fn run<const N: usize>(size: u32, set_up: fn(&Scene) -> Objects, acts: [(u16, Act); N], then: fn(&Scene)) {
+    POLICIES.into_iter().for_each(|objects| run_under(objects, size, set_up, acts, then));
+}
+
+/// The same under one.
+#[track_caller]
+fn run_under<const N: usize>(
+    policy: SlabPolicy,
+    size: u32,
+    set_up: fn(&Scene) -> Objects,
+    acts: [(u16, Act); N],
+    then: fn(&Scene),
+) {
+    let orders = in_every_order(2, ORDERS_MAX, move || {
+        run_on(0);
+        let scene = Scene::new(policy, size);
+        let objects = set_up(scene);
+        let play = move |(cpu, act): (u16, Act)| {
+            run_on(cpu);
+            act(scene, objects);
+        };
+        let others = acts[1..].iter().map(|&act| loom::thread::spawn(move || play(act))).collect::<Vec<_>>();
+        play(acts[0]);
+        others.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        run_on(1);
+        then(scene);
+        scene.judge();
+    });
+    println!("{orders} orders");
+    // Under sheaves, some scenes are about what is not there.
+    assert!(orders >= 5 || policy.has_sheaves(), "only {orders} orders under {policy:?}: the scene does not meet");
+}
+
+fn alloc_one(scene: &Scene, _: Objects) {
+    scene.alloc();
+}
+
+fn shrink(scene: &Scene, _: Objects) {
+    scene.cache.shrink();
+}
+
+fn free_first(scene: &Scene, [one, ..]: Objects) {
+    scene.free(one);
+}
+
+fn free_second(scene: &Scene, [_, two, _]: Objects) {
+    scene.free(two);
+}
+
+fn free_second_and_alloc(scene: &Scene, [_, two, _]: Objects) {
+    scene.free(two);
+    scene.alloc();
+}
+
+fn nothing(_: &Scene) {}
+
+#[test]
+fn a_free_elsewhere_meets_the_end_of_the_owners_list() {
+    POLICIES.into_iter().for_each(freed_elsewhere);
+}
+
+/// Who gets the object sees what was written to it.
+fn freed_elsewhere(objects: SlabPolicy) {
+    let write_and_free = |scene: &Scene, [one, ..]: Objects| {
+        scene.mark.store(1, Relaxed);
+        scene.free(one);
+    };
+    let alloc_and_read = |scene: &Scene, [one, ..]: Objects| {
+        let is_marked = scene.alloc() != one || scene.mark.load(Relaxed) == 1;
+        assert!(is_marked, "what was written before the free is not seen");
+    };
+    run_under(objects, HALF, Scene::fill, [(0, alloc_and_read), (1, write_and_free)], nothing);
+}
+
+#[test]
+fn the_first_free_of_the_owner_meets_one_from_elsewhere() {
+    run(HALF, Scene::used_up, [(0, free_first), (1, free_second)], nothing);
+}
+
+#[test]
+fn a_slab_of_the_node_is_taken_while_it_is_freed_into() {
+    run(HALF, Scene::at_node, [(0, alloc_one), (1, free_second_and_alloc)], nothing);
+}
+
+#[test]
+fn a_slab_is_settled_while_it_is_freed_into() {
+    settled_while_freed_into();
+}
+
+fn settled_while_freed_into() {
+    let set_up = |scene: &Scene| {
+        let objects = scene.used_up();
+        scene.free(objects[0]);
+        objects
+    };
+    run(THIRD, set_up, [(2, shrink), (1, free_second_and_alloc)], nothing);
+}
+
+#[test]
+fn a_list_is_drained_while_its_slab_is_freed_into() {
+    run(HALF, Scene::fill, [(2, shrink), (1, free_second_and_alloc)], nothing);
+}
+
+#[test]
+fn a_list_is_drained_while_its_slab_is_freed_into_here_and_elsewhere() {
+    run(HALF, Scene::fill, [(2, shrink), (0, free_first), (1, free_second_and_alloc)], nothing);
+}
+
+#[test]
+fn a_list_is_drained_while_its_cpu_pops_and_pushes() {
+    drained_while_used();
+}
+
+fn drained_while_used() {
+    let set_up = |scene: &Scene| [scene.alloc(), 0, 0];
+    let here = |scene: &Scene, [one, ..]: Objects| {
+        scene.alloc();
+        scene.free(one);
+    };
+    run(THIRD, set_up, [(1, shrink), (0, here)], nothing);
+}
+
+#[test]
+fn the_first_free_of_the_owner_meets_the_end_of_the_slab() {
+    first_free_meets_the_end();
+}
+
+fn first_free_meets_the_end() {
+    let there = |scene: &Scene, objects: Objects| {
+        free_second(scene, objects);
+        scene.cache.shrink();
+        (0..2).for_each(|_| _ = scene.alloc());
+    };
+    run(HALF, Scene::used_up, [(0, free_first), (1, there)], nothing);
+}
+
+/// The CPU that freed the last object but one is still on the way to the stack when the slab is wholly free.
+#[test]
+fn a_slab_goes_while_it_is_pushed() {
+    let there = |scene: &Scene, objects: Objects| {
+        free_second(scene, objects);
+        scene.cache.shrink();
+    };
+    run(HALF, Scene::used_up, [(1, free_first), (2, there)], nothing);
+}
+
+#[test]
+fn a_slab_is_taken_over_while_its_cpu_frees_into_it() {
+    taken_over_while_freed_into();
+}
+
+fn taken_over_while_freed_into() {
+    let set_up = |scene: &Scene| {
+        let objects = scene.used_up();
+        scene.free(objects[0]);
+        objects
+    };
+    run(THIRD, set_up, [(1, shrink), (0, free_second)], nothing);
+}
+
+#[test]
+fn a_cpu_goes_offline_while_its_slab_is_pushed() {
+    let offline = |scene: &Scene, _: Objects| scene.slab.cpu_dead(CpuId(0));
+    run(HALF, Scene::used_up, [(2, offline), (1, free_first)], all_are_found);
+}
+
+/// A CPU that has nothing finds all free objects.
+fn all_are_found(scene: &Scene) {
+    let census = scene.check();
+    (0..census.free).for_each(|_| _ = scene.alloc());
+    assert_eq!(scene.cache.slabs(), census.slabs, "an object was free, and a slab was made");
+}
+
+#[test]
+fn two_slabs_of_a_cpu_that_is_offline_are_pushed_at_once() {
+    pushed_offline();
+}
+
+fn pushed_offline() {
+    let set_up = |scene: &Scene| {
+        let ([one, ..], [two, ..]) = (scene.fill(), scene.used_up());
+        scene.slab.cpu_dead(CpuId(0));
+        [one, two, 0]
+    };
+    run(HALF, set_up, [(1, free_first), (2, free_second)], all_are_found);
+}
+
+/// The refill for that CPU has been moved from it, and brings home what was just pushed.
+#[test]
+fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
+    let set_up = |scene: &Scene| {
+        let [one, ..] = scene.used_up();
+        scene.slab.cpu_dead(LEFT);
+        run_on(1);
+        [one, 0, 0]
+    };
+    let there = |scene: &Scene, _: Objects| {
+        // The first two looks are those of sections that find nothing.
+        look_back_after(Some(2));
+        scene.alloc();
+        look_back_after(None);
+    };
+    run(HALF, set_up, [(2, there), (1, free_first)], all_are_found);
+}
+
+/// One more waits for a CPU than may, and the CPU that freed into it gives all of them to the node.
+#[test]
+fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
+    let set_up = |scene: &Scene| {
+        let [[one, two, _], others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
+        scene.alloc();
+        scene.free(one);
+        others.iter().for_each(|&[one, ..]| scene.free(one));
+        run_on(1);
+        others.iter().for_each(|&[_, two, _]| scene.free(two));
+        run_on(0);
+        [one, two, 0]
+    };
+    let here = |scene: &Scene, _: Objects| (0..3).for_each(|_| _ = scene.alloc());
+    run(HALF, set_up, [(0, here), (1, free_second)], nothing);
+}
+
+/// A slab of a CPU for which too many wait goes to the node, and its owner has begun to free into it.
+#[test]
+fn waiting_slabs_go_to_the_node_while_their_cpu_frees_into_one() {
+    waiting_slabs_go();
+}
+
+fn waiting_slabs_go() {
+    let set_up = |scene: &Scene| {
+        let [slab, others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
+        scene.alloc();
+        scene.free(slab[0]);
+        others.iter().for_each(|&[one, ..]| scene.free(one));
+        run_on(1);
+        others.iter().for_each(|&[_, two, _]| scene.free(two));
+        run_on(0);
+        slab
+    };
+    run(THIRD, set_up, [(1, free_second), (0, |scene, [.., three]| scene.free(three))], nothing);
+}
+
+/// The second thread has preempted the first on the same CPU.
+#[test]
+fn a_cpu_frees_into_a_slab_while_it_turns_to_it() {
+    let set_up = |scene: &Scene| {
+        let objects = scene.fill();
+        scene.fill();
+        scene.free(objects[0]);
+        objects
+    };
+    run(HALF, set_up, [(0, alloc_one), (0, free_second)], nothing);
+}
+
+#[test]
+fn two_requests_of_a_cpu_refill_its_list() {
+    run(HALF, Scene::at_node, [(0, alloc_one), (0, alloc_one)], nothing);
+}
+
+/// The free of the last object in use finds the slab on no list yet: the other CPU has to see that it is wholly free.
+#[test]
+fn two_free_all_of_a_full_slab_of_the_node() {
+    two_free_all();
+}
+
+fn two_free_all() {
+    let set_up = |scene: &Scene| {
+        let first = scene.fill();
+        scene.fill();
+        first
+    };
+    run(HALF, set_up, [(0, free_first), (1, free_second)], Scene::free_all);
+}
+
+#[test]
+fn faults_of_drains_are_found() {
+    finds(Fault::DrainLooksOnce, drained_while_used);
+    finds(Fault::DisownsUnfenced, taken_over_while_freed_into);
+    finds(Fault::DisownsUnfenced, waiting_slabs_go);
+}
+
+#[test]
+fn faults_of_order_are_found() {
+    for objects in POLICIES {
+        finds(Fault::PushUnreleased, || freed_elsewhere(objects));
+        // Where CPUs own no slabs, who takes all of a slab lets go of it, and that step sees what the other one did.
+        if !objects.has_sheaves() {
+            finds(Fault::TakeUnacquired, || freed_elsewhere(objects));
+        }
+    }
+}
+
+#[test]
+fn faults_of_holding_are_found() {
+    finds(Fault::MeetsNobody, two_free_all);
+    finds(Fault::TakesQueue, settled_while_freed_into);
+    finds(Fault::LetsGoEarly, settled_while_freed_into);
+    finds(Fault::FreesUnlocked, first_free_meets_the_end);
+    finds(Fault::ClosedIsTried, pushed_offline);
+}

@@ -1,0 +1,125 @@
+//! `harness`: the benchmark of the benchmarks. It compares the engine with itself, and with itself doing 3 % more or
+//! less.
+
+use freehold_measure::verdict::Verdict;
+use freehold_registry::BASELINE;
+
+use crate::bar::Bar;
+use crate::decide::Margin;
+use crate::engine::{EngineSubject, Workload};
+use crate::error::Error;
+use crate::subject::{Case, Comparison, Sample, Subject, Then};
+use crate::{Bench, Epilogue, Method, Plan, Request};
+
+/// Extra work that is planted, in percent.
+const PLANTED_PERCENT: u64 = 3;
+/// The largest margin, in percent, beyond which such a difference surely lies.
+const MARGIN_MAX: f64 = 2.0;
+
+pub const BENCH: Bench = Bench {
+    name: "harness",
+    asks: "Does the harness find a difference where there is one, and none where there is none?",
+    question: "A harness that says \"no difference\" must be able to say \"worse\", and the other way round. So it is \
+        given differences that are known: none at all, and 3 % of real work planted on one side. Only policy A takes \
+        part.",
+    reading: "All three verdicts must be as planted on a machine that can be trusted with the other benchmarks; if one \
+        is wrong, and not only undecided, the command's exit status is 1. The \
+        seeded tests of the same code, where the truth is known and repeated hundreds of times, are in \
+        `lab/bench/src/synthetic.rs`.",
+    a: BASELINE,
+    b: BASELINE,
+    unit: "ns",
+    method: Method::Comparisons,
+    beside: None,
+    cases: || CASES.iter().map(|planted| &planted.workload.case).collect(),
+    make_plan: plan,
+    epilogue: |_, _| Ok(Epilogue::default()),
+};
+
+/// A known difference.
+struct PlantedCase {
+    workload: Workload,
+    a: Extra,
+    b: Extra,
+    verdict: Verdict,
+}
+
+impl PlantedCase {
+    /// What the verdict must be. Nothing is promised where the margin is about as large as what was planted.
+    fn bar(&self, margin: Margin) -> Option<Bar> {
+        let is_clear = self.a == self.b || margin.as_percent() <= MARGIN_MAX;
+        is_clear.then_some(Bar::Planted(self.verdict))
+    }
+}
+
+/// Whether a side does more work than it says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    None,
+    Planted,
+}
+
+static CASES: [PlantedCase; 3] = [
+    planted("same", "the engine against itself", Extra::None, Extra::None, Verdict::NoDifference),
+    planted("slower-by-3", "the engine against itself with 3 % more work", Extra::None, Extra::Planted, Verdict::Worse),
+    planted(
+        "faster-by-3",
+        "the engine with 3 % more work against itself",
+        Extra::Planted,
+        Extra::None,
+        Verdict::Better,
+    ),
+];
+
+const fn planted(name: &'static str, about: &'static str, a: Extra, b: Extra, verdict: Verdict) -> PlantedCase {
+    let loop_case = &super::flags::COMPOUND;
+    let case = Case { name, about, ..loop_case.case };
+    PlantedCase { workload: Workload { case, ..*loop_case }, a, b, verdict }
+}
+
+fn plan(request: &Request) -> Result<Plan, Error> {
+    let side = |planted: &'static PlantedCase, extra| -> Box<dyn Subject> {
+        let subject = planted.workload.under(&request.a);
+        match extra {
+            Extra::None => Box::new(subject.named("the engine")),
+            Extra::Planted => Box::new(Busier(subject.named("the engine, doing 3 % more"))),
+        }
+    };
+    let compare = |planted: &'static PlantedCase| Comparison {
+        case: &planted.workload.case,
+        a: side(planted, planted.a),
+        b: side(planted, planted.b),
+        bar: planted.bar(request.settings.margin),
+    };
+    Ok(Plan { comparisons: CASES.iter().map(compare).collect(), notes: Vec::new() })
+}
+
+/// A subject that does more than it says.
+struct Busier(EngineSubject);
+
+impl Subject for Busier {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        let done = operations + operations * PLANTED_PERCENT / 100;
+        self.0.open(done, &mut |sample| then(&mut || sample().map(|sample| Sample { operations, ..sample })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_promised_of_a_difference_within_the_margin() {
+        let promised = |percent| {
+            let margin = Margin::percent(percent).unwrap();
+            CASES.each_ref().map(|planted| planted.bar(margin))
+        };
+        let [same, slower, faster] = [Verdict::NoDifference, Verdict::Worse, Verdict::Better].map(Bar::Planted);
+        assert_eq!(promised(2.0), [Some(same), Some(slower), Some(faster)]);
+        assert_eq!(promised(3.0), [Some(same), None, None]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Mallocs, ours and other people's, in a program of their own.
+//!
+//! ```text
+//! freehold-mallocs --list      [{"malloc": "libc", "version": "glibc 2.36", ...}, ...]
+//! freehold-mallocs --serve     PIN <cpu> [<second cpu>]                            -> OK
+//!                              SAMPLE <malloc> <loop> <bytes> <objects> <rounds>   -> OK <objects> <ticks>..., or ERR ...
+//! ```
+//!
+//! Each malloc has a process to itself, started anew for each run: what another one left behind cannot be in its way.
+
+use freehold_objects::{Ticks, Work};
+use serde::Deserialize;
+
+use super::contest::{Contestant, Event, Then};
+use super::program::{Kind, Program};
+use crate::error::Error;
+
+/// The program.
+pub const MALLOCS: Kind = Kind {
+    holds: "Mallocs",
+    name: "freehold-mallocs",
+    option: "--mallocs",
+    variable: "FREEHOLD_MALLOCS",
+    built: "dev/peer-mallocs/target/release/freehold-mallocs",
+    how: "cargo build --release --manifest-path dev/peer-mallocs/Cargo.toml",
+};
+
+/// The same program with mimalloc 2, which cannot be in one program with mimalloc 3.
+pub const MIMALLOC_2: Kind = Kind {
+    holds: "Mallocs with mimalloc 2",
+    built: "dev/peer-mallocs/target/mimalloc-2/release/freehold-mallocs",
+    how: "cargo build --release --manifest-path dev/peer-mallocs/Cargo.toml --features mimalloc-2 --target-dir \
+          dev/peer-mallocs/target/mimalloc-2",
+    ..MALLOCS
+};
+
+/// One malloc in a program.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Malloc {
+    /// Its name.
+    pub malloc: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// Where loops run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// All of them.
+    pub cpu: u16,
+    /// The second thread of those that have one.
+    pub partner: Option<u16>,
+}
+
+/// A malloc of a program that takes part.
+pub struct Player {
+    malloc: Malloc,
+    program: Program,
+    cpus: Cpus,
+}
+
+impl Malloc {
+    /// This malloc of a program, on these CPUs.
+    pub fn player(&self, program: &Program, cpus: Cpus) -> Player {
+        Player { malloc: self.clone(), program: program.clone(), cpus }
+    }
+}
+
+impl Player {
+    /// Its version.
+    pub fn version(&self) -> &str {
+        &self.malloc.version
+    }
+}
+
+impl Contestant for Player {
+    fn name(&self) -> &str {
+        &self.malloc.malloc
+    }
+
+    fn does(&self, work: Work) -> bool {
+        work != Work::Remote || self.cpus.partner.is_some()
+    }
+
+    fn open(&self, then: &mut Then<'_>) -> Result<(), Error> {
+        let mut server = self.program.serve()?;
+        let partner = self.cpus.partner.map_or_else(String::new, |partner| format!(" {partner}"));
+        server.ask(&format!("PIN {}{partner}", self.cpus.cpu))?;
+        then(&mut |event| {
+            let Event { work, size, objects, rounds } = event;
+            let name = &self.malloc.malloc;
+            let question = format!("SAMPLE {name} {} {size} {objects} {rounds}", work.name());
+            let numbers = server.ask_numbers(&question, 1 + work.figures().len())?;
+            Ok(numbers[1..].iter().map(|&ticks| Ticks { ticks, operations: numbers[0] }).collect())
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Which mallocs there are, and where.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// A malloc that can be preloaded, or is the C library's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malloc {
+    /// Its name in tables.
+    pub name: String,
+    /// Where it is.
+    pub place: Place,
+    /// What Freehold is told in the environment, if it is that.
+    pub options: String,
+}
+
+/// Where a malloc is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere but in the C library.
+    Libc,
+    /// In a library.
+    Library(PathBuf),
+}
+
+/// The name of ours, which is the first.
+pub(super) const OURS: &str = "freehold";
+/// The name of what a program has anyway.
+pub(super) const LIBC: &str = "libc";
+/// Mallocs as Debian packages them: name and file, with or without what follows the dot.
+const PACKAGED: [(&str, &str); 3] =
+    [("jemalloc", "libjemalloc.so.2"), ("mimalloc 2", "libmimalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4")];
+/// Mallocs that are Rust packages, where building `dev/peer-mallocs` puts them.
+const BUILT: [(&str, &str); 3] = [
+    ("mimalloc 3", "libpreload_mimalloc_3.so"),
+    ("snmalloc", "libpreload_snmalloc.so"),
+    ("rpmalloc", "libpreload_rpmalloc.so"),
+];
+/// Where that is, below the current folder.
+const BUILT_IN: &str = "dev/peer-mallocs/target/release";
+/// Where systems have libraries; the first has a folder for each kind of machine.
+const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
+
+/// Ours, the C library's, and all others that are there or were named.
+///
+/// # Errors
+/// When one that was named is not there, or two have the same name.
+pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
+    let ours = Malloc::of_library(OURS, library);
+    let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc, options: String::new() };
+    let found = PACKAGED.into_iter().filter_map(|(name, file)| Some((name, packaged(file)?)));
+    let found = found.chain(BUILT.into_iter().filter_map(|(name, file)| Some((name, built(file)?))));
+    let found = found.filter(|(name, _)| named.iter().all(|malloc| malloc.name != *name));
+    let found = found.map(|(name, path)| Malloc::of_library(name, &path));
+    let all: Vec<Malloc> = [ours, libc].into_iter().chain(found).chain(named.iter().cloned()).collect();
+    all.iter().enumerate().try_for_each(|(at, malloc)| malloc.expect(&all[..at]))?;
+    Ok(all)
+}
+
+impl Malloc {
+    /// A malloc that can be preloaded, as it is.
+    pub fn of_library(name: &str, path: &Path) -> Malloc {
+        Malloc { name: name.to_owned(), place: Place::Library(path.to_owned()), options: String::new() }
+    }
+
+    /// That it is there, and that none of these has its name.
+    fn expect(&self, before: &[Malloc]) -> Result<(), Error> {
+        if before.iter().any(|malloc| malloc.name == self.name) {
+            return Err(Error::Input(format!("two mallocs are called `{}`; give each a name of its own", self.name)));
+        }
+        match &self.place {
+            Place::Library(path) if !path.is_file() => {
+                Err(Error::Input(format!("there is no library {}; name one that can be preloaded", path.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A library that building `dev/peer-mallocs` made.
+pub fn built(file: &str) -> Option<PathBuf> {
+    Some(Path::new(BUILT_IN).join(file)).filter(|path| path.is_file())
+}
+
+/// A library of this name, or one whose name begins so and goes on with a dot.
+pub fn packaged(file: &str) -> Option<PathBuf> {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let kinds = entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
+    let folders = kinds.chain(FOLDERS.map(PathBuf::from));
+    let is_it = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    folders.into_iter().find_map(|folder| entries(&folder).filter(is_it).min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_must_be_there_once() {
+        let here = PathBuf::from(file!()).file_name().map(|_| std::env::current_exe().unwrap()).unwrap();
+        let malloc = Malloc::of_library;
+        let all = all(&here, &[malloc("mine", &here)]).unwrap();
+        let names: Vec<&str> = all.iter().map(|malloc| malloc.name.as_str()).collect();
+        assert_eq!((names[0], names[1], names.last()), (OURS, LIBC, Some(&"mine")));
+        let refused = |named: &[Malloc]| super::all(&here, named).unwrap_err().to_string();
+        assert!(refused(&[malloc("mine", Path::new("/nowhere"))]).starts_with("there is no library /nowhere"));
+        assert!(refused(&[malloc("libc", &here)]).starts_with("two mallocs are called `libc`"));
+    }
+}

@@ -1,0 +1,252 @@
+//! `freehold bench`: rival policies timed against each other, until there is a verdict.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use freehold_bench::decide::Margin;
+use freehold_bench::recipe::Recipe;
+use freehold_bench::report::BenchReport;
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
+use freehold_load::malloc::{Table, cases};
+use freehold_measure::clock::{self, Place};
+use freehold_measure::formats::{Document, VerdictFormats};
+use freehold_measure::report::{self, Column, Report, Value};
+use freehold_measure::terminal::Style;
+use serde::Serialize;
+
+use crate::error::Error;
+
+mod corruption;
+mod malloc;
+
+/// The benchmark of mallocs under whole programs, which is asked for alone.
+const MALLOC: &str = "malloc";
+/// The one of programs that misuse their memory, likewise.
+const CORRUPTION: &str = "corruption";
+
+/// Most runs of a comparison, unless somebody says otherwise.
+const RUNS: u32 = 320;
+
+/// Arguments of `freehold bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "A comparison takes --time at most, and mostly a few seconds. `slab` holds contests of \
+                  everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
+                  policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
+                  `freehold bench malloc` measures whole programs under Freehold's malloc and all others that it finds, \
+                  9 rounds of each load, in about ten minutes; --table threads and --table forks, which some mallocs take \
+                  minutes for, are measured where they are named. It takes --table, --load, --runs, --seed, --quick, \
+                  --library and --with alone. `freehold bench corruption` runs programs that misuse their memory, each in \
+                  a way of its own, under the same mallocs, and says which notice; it takes --library and --quick \
+                  alone.\n\n\
+                  Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
+                  Examples:\n  freehold bench --list\n  \
+                  freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
+                  freehold bench flags contig --markdown bench.md\n  \
+                  freehold bench malloc --table pairs --table resident")]
+pub struct BenchArgs {
+    /// The benchmarks; without any, all of them (see --list)
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// List the benchmarks and their cases
+    #[arg(long)]
+    list: bool,
+
+    /// Policy A, as SET[,field=value...]; each benchmark has a default
+    #[arg(long, value_name = "NAME")]
+    a: Option<String>,
+
+    /// Policy B; may be given several times
+    #[arg(long, value_name = "NAME")]
+    b: Vec<String>,
+
+    /// Differences up to PERCENT are none
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    margin: f64,
+
+    /// Most runs of a comparison, each of which builds both machines anew, twice (320 unless said); or rounds of
+    /// `malloc` (9)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
+
+    /// Most seconds for a comparison, unless ten runs take longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 8.0, allow_negative_numbers = true)]
+    time: f64,
+
+    /// The CPU to measure on; without it the last one that this process may use
+    #[arg(long, value_name = "N")]
+    cpu: Option<u16>,
+
+    /// Seed of the order of samples and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Measure next to nothing, to see that it runs
+    #[arg(long)]
+    quick: bool,
+
+    /// The program with other people's allocators, if it is not below dev/peer-page-allocators
+    #[arg(long, value_name = "PATH")]
+    peers: Option<PathBuf>,
+
+    /// A program with other people's mallocs, if it is not below dev/peer-mallocs; may be given several times
+    #[arg(long, value_name = "PATH")]
+    mallocs: Vec<PathBuf>,
+
+    /// A malloc that can be preloaded, for `malloc` and `corruption`, beside those that are found; may be given several
+    /// times
+    #[arg(long, value_name = "NAME=PATH")]
+    library: Vec<String>,
+
+    /// Freehold once more with options of FREEHOLD_OPTIONS, for `malloc`; may be given several times
+    #[arg(long, value_name = "NAME=OPTIONS")]
+    with: Vec<String>,
+
+    /// One of the loads of `malloc`, instead of all; may be given several times
+    #[arg(long, value_name = "LOAD")]
+    load: Vec<String>,
+    /// A table of `malloc`; may be given several times (without it: loads, pairs, resident, start)
+    #[arg(long, value_enum, value_name = "TABLE")]
+    table: Vec<Table>,
+
+    #[command(flatten)]
+    formats: VerdictFormats,
+}
+
+/// Runs the benchmarks and prints what came out, or lists them.
+pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    if args.names.iter().any(|name| name == MALLOC) {
+        return malloc::run(args, style);
+    }
+    if args.names.iter().any(|name| name == CORRUPTION) {
+        return corruption::run(args, style);
+    }
+    let given = [
+        ("--library", !args.library.is_empty()),
+        ("--with", !args.with.is_empty()),
+        ("--load", !args.load.is_empty()),
+        ("--table", !args.table.is_empty()),
+    ];
+    for (option, is_given) in given {
+        if is_given {
+            return Err(Error::Input(format!("{option} is for the benchmark `{MALLOC}`; name that, or leave it out")));
+        }
+    }
+    let benches = chosen(&args.names)?;
+    if args.list {
+        let programs = args.names.is_empty().then(|| [Entry::of_malloc(), corruption::entry()]);
+        let entries = benches.iter().map(|bench| Entry::of(bench)).chain(programs.into_iter().flatten());
+        return Ok(args.formats.emit(&Listing { benches: entries.collect() }, style)?);
+    }
+    let settings = settings(args)?;
+    settings.check_programs(&benches)?;
+    let requests = benches.iter().map(|bench| request(bench, args, &settings)).collect::<Result<Vec<_>, _>>()?;
+    let policies: Vec<_> =
+        requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
+    let recipe = Recipe::new(&benches, &settings, &policies);
+    args.formats.try_all([])?;
+    let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let planned = benches.iter().zip(&requests).zip(plans);
+    let measured = planned.map(|((bench, request), plan)| bench.measure(request, plan));
+    let report = BenchReport { recipe, benches: measured.collect::<Result<_, _>>()? };
+    args.formats.emit(&report, style)?;
+    let mut compared = report.benches.iter().flat_map(|result| &result.comparisons);
+    compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
+}
+
+/// The benchmarks of these names, or all.
+fn chosen(names: &[String]) -> Result<Vec<&'static Bench>, Error> {
+    let find = |name: &String| {
+        BENCHES.iter().find(|bench| bench.name == name).copied().ok_or_else(|| {
+            let hint = freehold_registry::hint(name, BENCHES.iter().map(|bench| bench.name));
+            Error::Input(format!("there is no benchmark `{name}`; {hint} (see `freehold bench --list`)"))
+        })
+    };
+    if names.is_empty() { Ok(BENCHES.to_vec()) } else { names.iter().map(find).collect() }
+}
+
+fn settings(args: &BenchArgs) -> Result<Settings, Error> {
+    let margin = Margin::percent(args.margin).ok_or_else(|| {
+        Error::Input(format!("the margin cannot be {} %; give a percentage above 0, up to 100", args.margin))
+    })?;
+    let time = Duration::try_from_secs_f64(args.time).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
+        Error::Input(format!("a comparison cannot take {} seconds; give a number above 0", args.time))
+    })?;
+    let Place { cpu, partner } = clock::pin(args.cpu)?;
+    Ok(Settings {
+        effort: if args.quick { Effort::Quick } else { Effort::Full },
+        margin,
+        runs_max: args.runs.unwrap_or(RUNS) as usize,
+        time,
+        seed: args.seed,
+        cpu,
+        partner,
+        peers: args.peers.clone(),
+        mallocs: args.mallocs.clone(),
+    })
+}
+
+fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Request, Error> {
+    let a = freehold_registry::parse(args.a.as_deref().unwrap_or(bench.a))?;
+    let rivals = if args.b.is_empty() { vec![bench.b.to_owned()] } else { args.b.clone() };
+    let rivals = rivals.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?;
+    Ok(Request { settings: settings.clone(), a, rivals })
+}
+
+/// The benchmarks as a document.
+#[derive(Debug, Serialize)]
+struct Listing {
+    benches: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    asks: &'static str,
+    a: &'static str,
+    b: &'static str,
+    cases: Vec<CaseEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct CaseEntry {
+    name: String,
+    about: String,
+    operation: &'static str,
+}
+
+impl Entry {
+    fn of(bench: &Bench) -> Entry {
+        let cases = (bench.cases)().into_iter();
+        let cases = cases.map(|case| CaseEntry {
+            name: case.name.to_owned(),
+            about: case.about.to_owned(),
+            operation: case.operation,
+        });
+        Entry { name: bench.name, asks: bench.asks, a: bench.a, b: bench.b, cases: cases.collect() }
+    }
+
+    fn of_malloc() -> Entry {
+        let cases = cases().into_iter();
+        let cases = cases.map(|case| CaseEntry { name: case.name, about: case.about, operation: "load" });
+        let asks = "what do whole programs take under Freehold's malloc and under others?";
+        let b = "every other malloc that is here";
+        Entry { name: MALLOC, asks, a: "freehold", b, cases: cases.collect() }
+    }
+}
+
+impl Document for Listing {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let report = |bench: &Entry| {
+            let row = |case: &CaseEntry| vec![Value::text(&case.name), Value::text(&case.about)];
+            let columns = Column::several(&["case", "what is timed"], &[]);
+            let subject = vec![format!("{}: {}", bench.name, bench.asks), format!("A = {}, B = {}", bench.a, bench.b)];
+            let tables = vec![report::Table::new("", columns, bench.cases.iter().map(row))];
+            Report { subject, tables, ..Report::default() }
+        };
+        self.benches.iter().map(report).collect()
+    }
+}
