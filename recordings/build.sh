@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 out=${OUT:-recordings/build.parquet}
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
+    cargo build --release -p freehold-cli
     FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
 fi
 target=$(mktemp -d)

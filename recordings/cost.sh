@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 pairs=${PAIRS:-8}
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
+    cargo build --release -p freehold-cli
     FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
 fi
 work=$(mktemp -d)

@@ -3,7 +3,7 @@
 # measurement. Sourced by them, as root, at the root of the repository.
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
+    cargo build --release -p freehold-cli
     FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
 fi
 work=$(mktemp -d)

@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
+    cargo build --release -p freehold-cli
     FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
 fi
 work=$(mktemp -d)

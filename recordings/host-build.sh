@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 out=${OUT:-recordings/host-build.parquet}
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
+    cargo build --release -p freehold-cli
     FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
 fi
 work=$(mktemp -d -p "${TMPDIR:-/var/tmp}")
@@ -27,7 +27,7 @@ done
 # A group of its own, so that all of it can be stopped.
 setsid sh -c 'while :; do cat "$0/1" "$0/2" "$0/3" >/dev/null; done' "$work" &
 readers=$!
-cargo build --quiet -p freehold-lab --target-dir "$work/target"
+cargo build --quiet -p freehold-cli --target-dir "$work/target"
 stop
 # Nothing is removed before: what was read and built is what page cache is full of.
 sleep 5

@@ -50,7 +50,7 @@ esac
 
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-lab
+    cargo build --release -p freehold-cli
     FREEHOLD=$CARGO_TARGET_DIR/release/freehold
 fi
 WORK=$(mktemp -d)

@@ -8,10 +8,10 @@ use freehold_bench::decide::{self, Margin};
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::{BenchReport, BenchResult};
 use freehold_bench::{Bench, Case, Effort, Method, Request, Settings};
-use freehold_measure::clock::{self, Place};
-use freehold_measure::markdown::wrapped;
-use freehold_measure::report::markdown::of_table;
-use freehold_measure::report::{Report, Table};
+use freehold_report::clock::{self, Place};
+use freehold_report::markdown::wrapped;
+use freehold_report::report::markdown::of_table;
+use freehold_report::report::{Report, Table};
 
 use crate::error::Error;
 use crate::markup::{list, table};
@@ -42,7 +42,7 @@ pub fn measured(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
         peers: None,
         mallocs: Vec::new(),
     };
-    let (a, b) = (freehold_registry::parse(bench.a)?, freehold_registry::parse(bench.b)?);
+    let (a, b) = (freehold_policies::parse(bench.a)?, freehold_policies::parse(bench.b)?);
     let mut recipe = Recipe::new(&[bench], &settings, &[&a, &b]);
     recipe.program.command = command(bench.name, args);
     let request = Request { settings, a, rivals: vec![b] };

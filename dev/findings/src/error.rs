@@ -17,13 +17,13 @@ pub enum Error {
 
     /// There is no such policy.
     #[error(transparent)]
-    Policy(#[from] freehold_registry::PolicyError),
+    Policy(#[from] freehold_policies::PolicyError),
 
     /// This process may not run on a CPU of its own.
     #[error(transparent)]
-    Refused(#[from] freehold_measure::affinity::Refused),
+    Refused(#[from] freehold_report::affinity::Refused),
 
     /// A page could not be written.
     #[error(transparent)]
-    Output(#[from] freehold_measure::output::OutputError),
+    Output(#[from] freehold_report::output::OutputError),
 }

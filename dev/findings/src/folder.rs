@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use freehold_measure::output::{self, OutputError};
+use freehold_report::output::{self, OutputError};
 
 use crate::Page;
 use crate::error::Error;

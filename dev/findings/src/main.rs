@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use error::Error;
 use freehold_bench::{BENCHES, Bench};
-use freehold_measure::origin;
+use freehold_report::origin;
 use freehold_sim::costs::Costs;
 
 /// Where pages belong.
@@ -115,7 +115,7 @@ fn chosen(names: &[String]) -> Result<Vec<Subject>, Error> {
     let find = |name: &String| {
         let known = || Subject::all().map(Subject::name);
         Subject::all().find(|subject| subject.name() == name).ok_or_else(|| {
-            Error::Input(format!("there is no page `{name}`; {}", freehold_registry::hint(name, known())))
+            Error::Input(format!("there is no page `{name}`; {}", freehold_policies::hint(name, known())))
         })
     };
     if names.is_empty() { Ok(Subject::all().collect()) } else { names.iter().map(find).collect() }

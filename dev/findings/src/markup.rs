@@ -1,8 +1,8 @@
 //! Lists and tables of the pages, by the one renderer of Markdown that all reports have.
 
-use freehold_measure::number;
-use freehold_measure::report::markdown::of_table;
-use freehold_measure::report::{Column, Table, Value};
+use freehold_report::number;
+use freehold_report::report::markdown::of_table;
+use freehold_report::report::{Column, Table, Value};
 use freehold_sim::measures::Unit;
 use freehold_sim::report::measures::Measure;
 

@@ -1,7 +1,7 @@
 //! Filling in a template: lines that are comments of the form `<!-- NAME: WORD ... -->` are replaced, all others stay
 //! but for the ends of lines: paragraphs are wrapped when numbers are in them.
 
-use freehold_measure::markdown::wrapped;
+use freehold_report::markdown::wrapped;
 
 /// A part that the template asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    freehold_line::exit_code("freehold-mallocs", run(&Cli::parse()))
+    freehold_peer_protocol::exit_code("freehold-mallocs", run(&Cli::parse()))
 }
 
 /// Does what `cli` asks for; without anything, prints the help.

@@ -5,8 +5,8 @@
 
 use std::ops::RangeInclusive;
 
-use freehold_line::{CpuError, parse_cpu, quoted};
-use freehold_objects::{Size, Work};
+use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
+use freehold_object_loops::{Size, Work};
 
 use crate::roster::Candidate;
 

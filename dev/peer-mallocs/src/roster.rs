@@ -2,7 +2,7 @@
 //!
 //! All are called by address, so that a call costs each of them the same.
 
-use freehold_objects::Entries;
+use freehold_object_loops::Entries;
 use serde::Serialize;
 
 use crate::{ours, version};
@@ -128,7 +128,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::thread;
 
-    use freehold_objects::{Objects, Size};
+    use freehold_object_loops::{Objects, Size};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use freehold_line::versions_of;
+use freehold_peer_protocol::versions_of;
 
 /// What was built.
 const LOCK_FILE: &str = include_str!("../Cargo.lock");

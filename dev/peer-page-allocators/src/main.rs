@@ -37,7 +37,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    freehold_line::exit_code("freehold-peers", run(&Cli::parse()))
+    freehold_peer_protocol::exit_code("freehold-peers", run(&Cli::parse()))
 }
 
 /// Does what `cli` asks for; without anything, prints the help.

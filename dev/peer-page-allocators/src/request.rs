@@ -3,7 +3,7 @@
 //! What is read here is checked against the roster, so that only what can be tried is tried. Every refusal is one
 //! sentence on one line, whatever the caller wrote.
 
-use freehold_line::{CpuError, parse_cpu, quoted};
+use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 
 use crate::case::Case;
 use crate::roster::Candidate;

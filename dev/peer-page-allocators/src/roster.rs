@@ -3,7 +3,7 @@
 //! A peer that cannot do a case does not list it. Versions are read from `Cargo.lock`, so they are those that were
 //! built.
 
-use freehold_line::versions_of;
+use freehold_peer_protocol::versions_of;
 use serde::Serialize;
 
 use crate::case::Case;

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
-use freehold_line::{CpuError, answer_lines, pin};
+use freehold_peer_protocol::{CpuError, answer_lines, pin};
 
 use crate::case::Case;
 use crate::machine::{Machine, Sample};

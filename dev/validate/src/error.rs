@@ -17,11 +17,11 @@ pub enum Error {
 
     /// A policy's name is none.
     #[error(transparent)]
-    Policy(#[from] freehold_registry::PolicyError),
+    Policy(#[from] freehold_policies::PolicyError),
 
     /// A page could not be written.
     #[error(transparent)]
-    Output(#[from] freehold_measure::output::OutputError),
+    Output(#[from] freehold_report::output::OutputError),
 
     /// What was asked for makes no sense.
     #[error("{0}")]

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use freehold_measure::groups::{self, Group, Judged, Scale};
-use freehold_measure::number::change;
-use freehold_measure::verdict::Direction;
 use freehold_replay::report::model::FidelityRow;
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
+use freehold_report::groups::{self, Group, Judged, Scale};
+use freehold_report::number::change;
+use freehold_report::verdict::Direction;
 use freehold_trace::recording::Recording;
 
 use crate::error::Error;
@@ -75,7 +75,7 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
         let recording = Recording::open(file.as_ref())?;
         let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
         for ((rows, failures), Way { policy, settings }) in all.iter_mut().zip(ways) {
-            let policy = freehold_registry::parse(policy.unwrap_or(recording.release.rules()))?;
+            let policy = freehold_policies::parse(policy.unwrap_or(recording.release.rules()))?;
             let conditions = Conditions { settings, ..Conditions::default() };
             let outcome = prepared.replay(&policy.name, policy.policy, conditions, |_| ())?;
             failures.push(&outcome.course);

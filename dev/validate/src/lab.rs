@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use freehold_boot::{Accelerator, Guest, Interrupts, Series, Store, Tools, Workload, prepare};
-use freehold_measure::parallel::run_all;
-use freehold_measure::progress::Progress;
+use freehold_report::parallel::run_all;
+use freehold_report::progress::Progress;
 
 use crate::Args;
 use crate::cell::Cell;

@@ -1,7 +1,7 @@
 //! The pages: docs/fidelity.md and docs/findings/kernels.md, or the same text on stdout.
 
-use freehold_measure::markdown::wrapped;
-use freehold_measure::output;
+use freehold_report::markdown::wrapped;
+use freehold_report::output;
 
 use crate::Args;
 use crate::cell::Half;

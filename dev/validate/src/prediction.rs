@@ -8,11 +8,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use freehold_measure::markdown;
-use freehold_measure::number::{change, percent};
-use freehold_measure::verdict::Verdict;
 use freehold_replay::Setting;
 use freehold_replay::advice::{Predictions, TrackRecord};
+use freehold_report::markdown;
+use freehold_report::number::{change, percent};
+use freehold_report::verdict::Verdict;
 
 use crate::cell::{Cell, Half, sample_of};
 use crate::error::Error;

@@ -5,7 +5,7 @@ use freehold::machine;
 use freehold::page::{Config, PageAllocator};
 use freehold::platform::NoProbe;
 use freehold::platform::host::Threads;
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
 
 use super::bar::Bar;
 use super::subject::{Case, Comparison, Sample, Subject, Then};

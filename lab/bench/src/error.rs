@@ -9,9 +9,9 @@ pub enum Error {
 
     /// A policy's name is not one.
     #[error(transparent)]
-    Policy(#[from] freehold_registry::PolicyError),
+    Policy(#[from] freehold_policies::PolicyError),
 
     /// This process may not run on the CPU that was asked for.
     #[error(transparent)]
-    Refused(#[from] freehold_measure::affinity::Refused),
+    Refused(#[from] freehold_report::affinity::Refused),
 }

@@ -8,7 +8,7 @@
 //!
 //! Each malloc has a process to itself, started anew for each run: what another one left behind cannot be in its way.
 
-use freehold_objects::{Ticks, Work};
+use freehold_object_loops::{Ticks, Work};
 use serde::Deserialize;
 
 use super::contest::{Contestant, Event, Then};

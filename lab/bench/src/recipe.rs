@@ -1,9 +1,9 @@
 //! The recipe: everything that somebody would need to know to make the same measurement again.
 
-use freehold_measure::clock;
-use freehold_measure::number;
-use freehold_measure::origin::{Machine, Program};
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
+use freehold_report::clock;
+use freehold_report::number;
+use freehold_report::origin::{Machine, Program};
 use serde::Serialize;
 
 use super::{Bench, Effort, Method, Settings, contest};
@@ -88,7 +88,7 @@ impl Recipe {
             if entries.iter().all(|entry| entry.name != policy.name) {
                 entries.push(PolicyEntry {
                     name: policy.name.clone(),
-                    choices: freehold_registry::choices(&policy.policy),
+                    choices: freehold_policies::choices(&policy.policy),
                 });
             }
         }

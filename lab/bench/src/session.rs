@@ -8,8 +8,8 @@
 use std::time::Instant;
 
 use fastrand::Rng;
-use freehold_measure::stats::{self, median};
-use freehold_measure::verdict::Verdict;
+use freehold_report::stats::{self, median};
+use freehold_report::verdict::Verdict;
 use serde::{Serialize, Serializer};
 
 use super::decide::{self, Estimate, Look, Looks, Margin};

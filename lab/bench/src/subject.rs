@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-pub use freehold_measure::clock::Sample;
+pub use freehold_report::clock::Sample;
 
 /// Takes one sample of an open subject.
 pub type Sampler<'s> = dyn FnMut() -> Result<Sample, Error> + 's;

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use fastrand::Rng;
-use freehold_measure::verdict::Verdict;
+use freehold_report::verdict::Verdict;
 
 use super::bar::{Bar, Holding};
 use super::decide::{ERROR, Looks, Margin, RUNS_MIN};

@@ -1,8 +1,8 @@
 //! What benchmarks put into tables that they lay out themselves, one row a size, say, and a column for each allocator;
 //! and how many duels ended how, in words.
 
-use freehold_measure::report::{Column, Kind, Value};
-use freehold_measure::verdict::Verdict;
+use freehold_report::report::{Column, Kind, Value};
+use freehold_report::verdict::Verdict;
 
 use super::bar::Holding;
 use super::contest::duel::Duel;

@@ -6,8 +6,8 @@
 use std::io;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use freehold_measure::output::OutputError;
-use freehold_measure::terminal::ColorChoice;
+use freehold_report::output::OutputError;
+use freehold_report::terminal::ColorChoice;
 
 use crate::cmd;
 use crate::error::Error;
@@ -83,7 +83,7 @@ pub enum Command {
     Heap(cmd::heap::HeapArgs),
     /// Make page traffic, as workloads of `boot` do
     #[command(hide = true)]
-    Load(freehold_load::LoadArgs),
+    Load(freehold_workloads::LoadArgs),
     /// Print a completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
     /// Write the manual pages into a folder

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::iter;
 use std::os::unix::process::ExitStatusExt;
 
-use freehold_capture::{CaptureError, INTERRUPTED};
+use freehold_record::{CaptureError, INTERRUPTED};
 
 /// A command's failure.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum Error {
 
     /// A policy's name is not one.
     #[error(transparent)]
-    Policy(#[from] freehold_registry::PolicyError),
+    Policy(#[from] freehold_policies::PolicyError),
 
     /// A recording could not be read, or not be written.
     #[error(transparent)]
@@ -73,19 +73,19 @@ pub enum Error {
 
     /// A file of another tool could not be taken in, or not be written.
     #[error(transparent)]
-    Exchange(#[from] freehold_exchange::Error),
+    Exchange(#[from] freehold_convert::Error),
 
     /// A process's heap could not be read.
     #[error(transparent)]
-    Heap(#[from] freehold_heapmap::HeapError),
+    Heap(#[from] freehold_heap_inspector::HeapError),
 
     /// There is nothing to compare a process's heap with.
     #[error(transparent)]
-    Caches(#[from] freehold_heapmap::CachesError),
+    Caches(#[from] freehold_heap_inspector::CachesError),
 
     /// This machine's memory could not be fragmented.
     #[error(transparent)]
-    Fragment(#[from] freehold_fragment::Error),
+    Fragment(#[from] freehold_fragmenter::Error),
 
     /// Compaction brought back what it was not to.
     #[error(
@@ -163,11 +163,11 @@ pub enum Error {
 
     /// This process may not run on the CPU that was asked for.
     #[error(transparent)]
-    Refused(#[from] freehold_measure::affinity::Refused),
+    Refused(#[from] freehold_report::affinity::Refused),
 
     /// The answer did not leave the program.
     #[error(transparent)]
-    Output(#[from] freehold_measure::output::OutputError),
+    Output(#[from] freehold_report::output::OutputError),
 }
 
 /// What a failure is to a program that asked, and can react to it.
@@ -192,7 +192,7 @@ impl Error {
     pub fn cause(&self) -> Cause {
         match (self.exit_status(), self) {
             (INTERRUPTED, _) => Cause::Interrupted,
-            (2, Error::Capture(CaptureError::NotRoot) | Error::Fragment(freehold_fragment::Error::NotRoot)) => {
+            (2, Error::Capture(CaptureError::NotRoot) | Error::Fragment(freehold_fragmenter::Error::NotRoot)) => {
                 Cause::Denied
             }
             (2, Error::Capture(CaptureError::UnknownCommand(_))) => Cause::Missing,
@@ -224,7 +224,7 @@ impl Error {
             Error::Ended(status) | Error::Passed(status) => passed(*status),
             Error::Boot(freehold_boot::Error::Guest(_)) => 1,
             Error::Capture(CaptureError::Aborted)
-            | Error::Fragment(freehold_fragment::Error::Interrupted)
+            | Error::Fragment(freehold_fragmenter::Error::Interrupted)
             | Error::Boot(freehold_boot::Error::Interrupted)
             | Error::Kept(_)
             | Error::Halted(_) => INTERRUPTED,

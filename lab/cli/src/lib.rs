@@ -11,8 +11,8 @@ mod error;
 
 pub use cli::{Cli, Command};
 pub use error::{Cause, Error};
-use freehold_measure::formats::Views;
-use freehold_measure::terminal::Style;
+use freehold_report::formats::Views;
+use freehold_report::terminal::Style;
 
 /// The commit that this was built from, if that was in a repository.
 pub const COMMIT: Option<&str> = option_env!("FREEHOLD_COMMIT");
@@ -47,7 +47,7 @@ pub fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
         Some(Command::Run(args)) => cmd::run::run(&args),
         Some(Command::Heap(args)) => cmd::heap::run(&args, style),
-        Some(Command::Load(args)) => freehold_load::run(args).map_err(Error::Load),
+        Some(Command::Load(args)) => freehold_workloads::run(args).map_err(Error::Load),
         Some(Command::Completions(args)) => cmd::completions::run(&args),
         Some(Command::Man(args)) => cmd::man::run(&args),
     }

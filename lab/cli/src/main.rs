@@ -2,19 +2,19 @@
 //! and compare allocator policies on it.
 //!
 //! This file only says how a process ends. What can be asked, and how it is answered, is the library beside it
-//! ([`freehold_lab`]).
+//! ([`freehold_cli`]).
 
 mod stdout;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use freehold_lab::{Cli, Command, Error};
-use freehold_measure::origin;
-use freehold_measure::terminal::printable;
+use freehold_cli::{Cli, Command, Error};
+use freehold_report::origin;
+use freehold_report::terminal::printable;
 
 fn main() -> ExitCode {
-    origin::built_from(freehold_lab::COMMIT);
+    origin::built_from(freehold_cli::COMMIT);
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
@@ -33,5 +33,5 @@ fn run(cli: Cli) -> Result<(), Error> {
     if !matches!(cli.command, Some(Command::Record(_) | Command::Run(_) | Command::Man(_))) {
         stdout::check()?;
     }
-    freehold_lab::run(cli)
+    freehold_cli::run(cli)
 }

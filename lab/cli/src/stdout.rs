@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use freehold_measure::output::OutputError;
+use freehold_report::output::OutputError;
 
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::{Sandbox, text};
-use freehold_lab::{Cli, answer};
-use freehold_measure::formats::Views;
-use freehold_measure::observer::{Observer, Stopped};
-use freehold_measure::origin;
-use freehold_measure::terminal::Style;
+use freehold_cli::{Cli, answer};
+use freehold_report::formats::Views;
+use freehold_report::observer::{Observer, Stopped};
+use freehold_report::origin;
+use freehold_report::terminal::Style;
 
 /// The answer to `freehold` with these words.
 fn answered(words: &[&str]) -> Box<dyn Views> {
@@ -29,7 +29,7 @@ fn bundled(name: &str) -> PathBuf {
 
 #[test]
 fn an_answer_is_what_the_program_prints() {
-    origin::built_from(freehold_lab::COMMIT);
+    origin::built_from(freehold_cli::COMMIT);
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
     for words in [

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use freehold_measure::output::OutputError;
+use freehold_report::output::OutputError;
 
 /// A failure; nothing was left that looks whole.
 #[derive(Debug, thiserror::Error)]

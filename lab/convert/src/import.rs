@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-use freehold_measure::origin::Program;
-use freehold_measure::progress::Progress;
+use freehold_report::origin::Program;
+use freehold_report::progress::Progress;
 use freehold_trace::event::{Kind as RowKind, NO_PFN, Row};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Writer, folder_of, memory};

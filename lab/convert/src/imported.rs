@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number::count;
-use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::number::count;
+use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::Facts;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use freehold_measure::progress::Progress;
+use freehold_report::progress::Progress;
 
 /// The file.
 #[derive(Debug)]

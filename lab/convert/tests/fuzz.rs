@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use common::{import, sample};
-use freehold_exchange::{Incoming, Said};
+use freehold_convert::{Incoming, Said};
 
 const CASES: u64 = 250;
 

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::{events, import, import_text, sample};
-use freehold_exchange::{Imported, Said, StartKind};
+use freehold_convert::{Imported, Said, StartKind};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::snapshot::flag;
 use freehold_trace::{Facts, Kind, Reader, Row};

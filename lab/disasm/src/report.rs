@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use freehold_measure::formats::Document;
-use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::report::{Column, Report, Table, Value};
 
 use super::listing::{Counts, Line};
 use super::{Disassembly, Likeness, Shown, ShownFunction, ShownPair};

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use freehold_capture::CaptureError;
-use freehold_measure::room::TooLittle;
+use freehold_record::CaptureError;
+use freehold_report::room::TooLittle;
 use freehold_trace::procfs::ProcError;
 
 /// A failure to make memory as it was ordered.

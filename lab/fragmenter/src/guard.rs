@@ -1,7 +1,7 @@
 //! What is looked at between two steps: whether the user has had enough, and whether the machine has.
 
-use freehold_capture::Interrupts;
-use freehold_measure::room::{self, Need};
+use freehold_record::Interrupts;
+use freehold_report::room::{self, Need};
 
 use super::error::Error;
 use super::wanted::PAGE;

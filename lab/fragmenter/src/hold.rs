@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use freehold_capture::{Interrupts, Program};
+use freehold_record::{Interrupts, Program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::Error;

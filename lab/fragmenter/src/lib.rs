@@ -34,7 +34,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
-use freehold_capture::{Interrupts, Program};
+use freehold_record::{Interrupts, Program};
 
 pub use error::Error;
 pub use hold::Ended;

@@ -1,6 +1,6 @@
 //! What stands against an order, said before anything is taken.
 
-use freehold_measure::room::{self, Need};
+use freehold_report::room::{self, Need};
 use rustix::process::{Resource, getrlimit};
 
 use super::error::Error;

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use freehold_capture::Interrupts;
+use freehold_record::Interrupts;
 
 use super::census::Reader;
 use super::error::Error;

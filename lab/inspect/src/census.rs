@@ -1,6 +1,6 @@
 //! Plain counts: events by kind, orders, GFP classes, migratetypes, tasks.
 
-use freehold_measure::report::map::TYPES;
+use freehold_report::report::map::TYPES;
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Facts, Kind, Row, gfp_names};
 use rustc_hash::{FxHashMap, FxHashSet};

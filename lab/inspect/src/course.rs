@@ -2,7 +2,7 @@
 //!
 //! The lines of one recording stand in plots of their own; those of several in the same plots, each under its name.
 
-use freehold_measure::report::plot::{Plot, PlotLine, Scale, Shape};
+use freehold_report::report::plot::{Plot, PlotLine, Scale, Shape};
 use freehold_trace::Facts;
 use freehold_trace::facts::Sample;
 use serde::Serialize;

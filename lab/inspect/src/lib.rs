@@ -30,8 +30,8 @@ use std::path::Path;
 pub use map::Look;
 
 use census::{Census, GfpRow, KindRow, MigratetypeRow, OrderRow, TaskRow};
-use freehold_measure::progress::Progress;
-use freehold_measure::report::map::MemoryMap;
+use freehold_report::progress::Progress;
+use freehold_report::report::map::MemoryMap;
 use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::recording::{OpenError, Recording};
 use freehold_trace::{Facts, Kind, Row};

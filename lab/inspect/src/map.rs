@@ -6,9 +6,9 @@
 //! contents tell them. The page says both ([`NOTE`]).
 
 use super::memory::{NOT_YET_MEMORY, ON_PERCPU_LIST};
-use freehold_measure::origin;
-use freehold_measure::report::map::frames::Run;
-use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch, block_of};
+use freehold_report::origin;
+use freehold_report::report::map::frames::Run;
+use freehold_report::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch, block_of};
 use freehold_trace::event::{Section, class};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::recording::name_of;

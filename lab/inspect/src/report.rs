@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number::{ABSENT, count, decimal, duration, percent};
-use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::number::{ABSENT, count, decimal, duration, percent};
+use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
 use super::machine::{FragmentationRow, StallRow, ZoneRow};

@@ -13,7 +13,7 @@ use arrow_array::{
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use freehold_measure::report::map::TYPES;
+use freehold_report::report::map::TYPES;
 use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, Section};
 use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Error, Reader, gfp_names};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, Field, Schema};
-use freehold_measure::number::Quantity;
-use freehold_measure::report::{Line, Measure, Report, Table, Value};
+use freehold_report::number::Quantity;
+use freehold_report::report::{Line, Measure, Report, Table, Value};
 
 /// Key of a column's metadata that says what its numbers count.
 const UNIT: &str = "unit";
@@ -160,8 +160,8 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Float64Type, Int64Type};
     use arrow_schema::DataType;
-    use freehold_measure::report::{Column, Group, Pooled};
-    use freehold_measure::verdict::{Direction, Verdict};
+    use freehold_report::report::{Column, Group, Pooled};
+    use freehold_report::verdict::{Direction, Verdict};
 
     use super::*;
 

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use freehold::Policy;
 use freehold::stats::{Counters, Counts};
-use freehold_measure::observer;
+use freehold_report::observer;
 use freehold_trace::event::Section;
 use freehold_trace::{Columns, Facts, Reader};
 use identity::{Identity, WayBack};

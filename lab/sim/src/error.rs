@@ -9,7 +9,7 @@ pub enum Error {
 
     /// A policy's name is not one.
     #[error(transparent)]
-    Policy(#[from] freehold_registry::PolicyError),
+    Policy(#[from] freehold_policies::PolicyError),
 
     /// A recording could not be read.
     #[error(transparent)]
@@ -25,9 +25,9 @@ pub enum Error {
 
     /// This process may not run on the CPU that was asked for.
     #[error(transparent)]
-    Refused(#[from] freehold_measure::affinity::Refused),
+    Refused(#[from] freehold_report::affinity::Refused),
 
     /// The state of a fleet could not be written.
     #[error(transparent)]
-    Output(#[from] freehold_measure::output::OutputError),
+    Output(#[from] freehold_report::output::OutputError),
 }

@@ -3,9 +3,9 @@
 //! Runs and hosts have lists of their own ([`crate::report::measures`], [`crate::fleet::measures`]), in these words.
 //! The names are a contract with people's scripts: they are added to, never changed.
 
-use freehold_measure::number::{self, Quantity};
-use freehold_measure::report::Value;
-use freehold_measure::verdict::Direction;
+use freehold_report::number::{self, Quantity};
+use freehold_report::report::Value;
+use freehold_report::verdict::Direction;
 use serde::{Serialize, Serializer};
 
 /// Pages of a pageblock of the simulated machines.

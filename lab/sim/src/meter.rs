@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 
-use freehold_measure::progress::Progress;
-use freehold_measure::room::{self, Need, TooLittle};
+use freehold_report::progress::Progress;
+use freehold_report::room::{self, Need, TooLittle};
 
 use crate::machine::Machine;
 use crate::world::Window;

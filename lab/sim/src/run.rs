@@ -11,7 +11,7 @@ use freehold::page::Violation;
 use freehold::platform::Platform;
 use freehold::stats::Counts;
 use freehold::{PageAllocator, Policy};
-use freehold_measure::room::{self, TooLittle};
+use freehold_report::room::{self, TooLittle};
 
 use super::CPUS_MAX;
 use super::costs::Costs;

@@ -59,7 +59,7 @@ fn workloads() -> [Workload; 5] {
 
 fn simulated(workload: &Workload, cpus: u16, policy: &str, seed: u64) -> Outcome {
     let machine = Machine { pages: 1 << 17, nodes: if cpus > 4 { 2 } else { 1 } };
-    let policy = freehold_registry::parse(policy).unwrap().policy;
+    let policy = freehold_policies::parse(policy).unwrap().policy;
     let costs = costs();
     let setup = Setup { workload, machine: &machine, start: None, cpus, policy, seed, costs: &costs, window: WINDOW };
     simulate(&setup).unwrap_or_else(|error| panic!("{workload:?} on {cpus} CPUs under {policy:?}: {error}"))
@@ -103,7 +103,7 @@ fn a_run_is_the_same_whatever_ran_before_it() {
 fn a_run_brings_these_numbers_wherever_it_runs() {
     let workload = Workload::Purge(Purge { think_ns: 50, ..Purge::default() });
     let machine = Machine { pages: 1 << 17, nodes: 2 };
-    let (costs, policy) = (costs(), freehold_registry::parse("linux-6.12").unwrap().policy);
+    let (costs, policy) = (costs(), freehold_policies::parse("linux-6.12").unwrap().policy);
     let setup = Setup {
         workload: &workload,
         machine: &machine,
@@ -146,7 +146,7 @@ fn owners_spare_the_zone_lock_what_crosses_cpus() {
 fn as_many_cpus_as_there_may_be() {
     let workload = Workload::Pingpong(Pingpong::default());
     let machine = Machine { pages: 1 << 20, nodes: 2 };
-    let (costs, policy) = (costs(), freehold_registry::parse("linux-6.12").unwrap().policy);
+    let (costs, policy) = (costs(), freehold_policies::parse("linux-6.12").unwrap().policy);
     let window = Window { begin: 0, end: 50_000 * PS_PER_NS };
     let setup = Setup {
         workload: &workload,

@@ -3,9 +3,9 @@
 //! Runs know nothing of each other, so they are done in [parallel]. The largest begin first, so that no large one is
 //! left for the end. Nothing is handed out before all have succeeded.
 
-use freehold_measure::parallel;
-use freehold_measure::progress::Progress;
-use freehold_measure::room::Need;
+use freehold_report::parallel;
+use freehold_report::progress::Progress;
+use freehold_report::room::Need;
 
 use super::costs::Costs;
 use super::machine::Machine;

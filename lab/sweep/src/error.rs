@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use freehold_measure::output::OutputError;
+use freehold_report::output::OutputError;
 use freehold_sim::plan::error::{OpenError, PlanError};
 
 /// What went wrong with all of a sweep; what goes wrong with one recording is a [`Failure`](crate::Failure).
@@ -49,7 +49,7 @@ pub enum Error {
 
     /// There is too little memory for so many simulations at a time.
     #[error("{0}; do fewer at a time with --jobs")]
-    Room(freehold_measure::room::TooLittle),
+    Room(freehold_report::room::TooLittle),
 }
 
 /// Why one task, or all tasks of one recording, cannot be done.
@@ -65,7 +65,7 @@ pub enum TaskError {
 
     /// There is no such policy for its kernel.
     #[error(transparent)]
-    Policy(#[from] freehold_registry::PolicyError),
+    Policy(#[from] freehold_policies::PolicyError),
 
     /// A simulated run broke down.
     #[error(transparent)]

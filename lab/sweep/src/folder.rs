@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use freehold_measure::output::OutputError;
+use freehold_report::output::OutputError;
 use tempfile::{Builder, NamedTempFile};
 
 use crate::error::Error;

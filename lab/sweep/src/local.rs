@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use freehold_measure::parallel;
-use freehold_measure::progress::Progress;
+use freehold_report::parallel;
+use freehold_report::progress::Progress;
 use freehold_sim::meter;
 use freehold_sim::sweep::{self, Job};
 

@@ -11,9 +11,9 @@
 //! | `out_of_memory` | `time`, `task`, `pages`; which nudge | when nothing was left, for whom, and how much |
 //! | `fact` | a name | something about the recording or the replay |
 
-use freehold_measure::number::Quantity;
 use freehold_replay::report::course::{Course, OutOfMemory};
 use freehold_replay::report::model::{FidelityRow, Metric, Metrics, ReplayOutcome};
+use freehold_report::number::Quantity;
 use freehold_trace::recording::RecordingFacts;
 
 use crate::part::Row;

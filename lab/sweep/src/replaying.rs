@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
 use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode, Watch, advice};
 use freehold_trace::Facts;
 use freehold_trace::kernel::Release;
@@ -63,8 +63,8 @@ impl Replayer {
     fn policy(&self, replays: &Replays, place: Option<usize>) -> Result<NamedPolicy, TaskError> {
         let rules = self.release.rules();
         match place.map(|place| replays.policy(place)) {
-            None | Some(None) => Ok(freehold_registry::parse(rules)?),
-            Some(Some(b)) if replays.a.is_none() => Ok(freehold_registry::parse(&self.release.on_rules(&b.name))?),
+            None | Some(None) => Ok(freehold_policies::parse(rules)?),
+            Some(Some(b)) if replays.a.is_none() => Ok(freehold_policies::parse(&self.release.on_rules(&b.name))?),
             Some(Some(policy)) => Ok(policy.clone()),
         }
     }

@@ -3,7 +3,7 @@
 //! Sections beside `measure`: `counter` has what a kernel would count, `fact` what is known of a host, and
 //! `reserved_pages` its reserve at each look.
 
-use freehold_measure::number::Quantity;
+use freehold_report::number::Quantity;
 use freehold_sim::costs::Costs;
 use freehold_sim::fleet::host::{Host, HostResult};
 use freehold_sim::fleet::measures as of_hosts;

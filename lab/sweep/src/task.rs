@@ -1,6 +1,6 @@
 //! Tasks: what there is to do, one by one, each known by what it is about and not by its place in a list.
 
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
 use freehold_trace::kernel::Release;
 
 use crate::digest;
@@ -152,7 +152,7 @@ impl Replays {
     /// Whether A as recorded is the replay under the recorded kernel's rules, which all others are held against.
     pub fn has_baseline(&self, kernel: Release) -> bool {
         let as_recorded = self.settings.contains(&Vec::new()) && self.cpus.contains(&None);
-        let rules = || freehold_registry::parse(kernel.rules());
+        let rules = || freehold_policies::parse(kernel.rules());
         let is_rules = |a: &NamedPolicy| rules().is_ok_and(|rules| rules.policy == a.policy);
         as_recorded && self.a.as_ref().is_none_or(is_rules)
     }

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number::{count, percent};
-use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::number::{count, percent};
+use freehold_report::report::{Caveats, Column, Report, Table, Value};
 
 use crate::map::{Amount, BlockPin, BlockRow, HeapMap};
 use crate::slabs::BLOCK;

@@ -1,9 +1,9 @@
 //! This very process, whose allocator is Freehold, as it would be seen by another.
 
-use freehold_heapmap::{Caches, HeapMap, Shown, Target};
+use freehold_heap_inspector::{Caches, HeapMap, Shown, Target};
 use freehold_malloc::Freehold;
 use freehold_malloc::process::stats;
-use freehold_measure::formats::Document;
+use freehold_report::formats::Document;
 
 #[global_allocator]
 static GLOBAL: Freehold = Freehold;

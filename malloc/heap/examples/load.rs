@@ -14,9 +14,9 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use clap::Parser;
-use freehold_load::LoadArgs;
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::LockedCpus;
+use freehold_workloads::LoadArgs;
 
 /// What each object is aligned to, if it has as many bytes.
 const ALIGN: usize = 16;
@@ -66,5 +66,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cli = Cli::parse();
     let heap = Heap::with_locks(&HeapConfig::default())?;
     assert!(HEAP.set(heap).is_ok(), "there was none before");
-    Ok(freehold_load::run(cli.load)?)
+    Ok(freehold_workloads::run(cli.load)?)
 }

@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use freehold_measure::output::OutputError;
-use freehold_measure::stats;
+use freehold_report::output::OutputError;
+use freehold_report::stats;
 use freehold_sim::costs::Costs;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Changes, Plan};

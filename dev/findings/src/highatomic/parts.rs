@@ -1,6 +1,6 @@
 //! The tables of the document, and the list of all its parts.
 
-use freehold_measure::number::{self, ABSENT};
+use freehold_report::number::{self, ABSENT};
 
 use crate::markup::table;
 

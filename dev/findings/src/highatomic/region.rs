@@ -1,8 +1,8 @@
 //! The region in which the reserve may matter: fleets by the age of their memory and by who waits for huge pages, drawn
 //! as a map, with the published hosts marked in it.
 
-use freehold_measure::number;
-use freehold_measure::verdict::Verdict;
+use freehold_report::number;
+use freehold_report::verdict::Verdict;
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 

@@ -1,9 +1,9 @@
 //! Sentences of the document whose words hang on what came out. None takes a side before the numbers do.
 
-use freehold_measure::number::{self, ABSENT};
-use freehold_measure::stats;
-use freehold_measure::verdict::Direction;
-use freehold_measure::verdict::Verdict;
+use freehold_report::number::{self, ABSENT};
+use freehold_report::stats;
+use freehold_report::verdict::Direction;
+use freehold_report::verdict::Verdict;
 
 use crate::markup::list;
 

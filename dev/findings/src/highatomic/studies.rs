@@ -227,8 +227,8 @@ fn changes(size: Size, set: &[String], rivals: &[&str]) -> Changes {
     let common = COMMON.iter().filter(is_kept).map(|&change| change.to_owned());
     Changes {
         set: [format!("machine.memory={}", size.memory)].into_iter().chain(common).chain(set.iter().cloned()).collect(),
-        a: Some(freehold_registry::BASELINE.to_owned()),
-        b: rivals.iter().map(|change| format!("{},{change}", freehold_registry::BASELINE)).collect(),
+        a: Some(freehold_policies::BASELINE.to_owned()),
+        b: rivals.iter().map(|change| format!("{},{change}", freehold_policies::BASELINE)).collect(),
         ..Changes::default()
     }
 }

@@ -19,7 +19,7 @@ type Counted = fn(&str) -> Vec<Row>;
 
 fn fleet(rivals: &[&str], counted: Counted) -> FleetReport {
     let changes = Changes {
-        b: rivals.iter().map(|change| format!("{},{change}", freehold_registry::BASELINE)).collect(),
+        b: rivals.iter().map(|change| format!("{},{change}", freehold_policies::BASELINE)).collect(),
         ..Changes::default()
     };
     let fleet = Fleet::new(Plan::open(PLAN, &changes).unwrap(), Costs::reference(), HOSTS, 1).unwrap();

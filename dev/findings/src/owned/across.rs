@@ -2,8 +2,8 @@
 //! recipe.
 
 use freehold::policy::PcpPolicy;
-use freehold_measure::number;
-use freehold_measure::verdict::Verdict;
+use freehold_report::number;
+use freehold_report::verdict::Verdict;
 
 use super::parts::{change, throughput, value};
 use super::sentences::{median, nearest};

@@ -6,8 +6,8 @@
 //! all measures hold together (Bonferroni). It is that of machines like these; they were chosen, not drawn. Differences
 //! are relative, and of shares in percentage points, as `freehold sim` judges them.
 
-use freehold_measure::stats;
-use freehold_measure::verdict::{Direction, Verdict, verdict_of};
+use freehold_report::stats;
+use freehold_report::verdict::{Direction, Verdict, verdict_of};
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan};

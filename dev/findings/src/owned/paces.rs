@@ -2,7 +2,7 @@
 //! it, and what a policy gains then. How much a server asks for at its own pace is a matter of the machine that it was
 //! recorded on.
 
-use freehold_measure::number;
+use freehold_report::number;
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan};

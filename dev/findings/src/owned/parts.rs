@@ -1,7 +1,7 @@
 //! The parts of the document that are made from runs, by name, and the tables and the picture of one plan.
 
-use freehold_measure::number;
-use freehold_measure::report::plot;
+use freehold_report::number;
+use freehold_report::report::plot;
 
 use super::studies::Reports;
 use super::{NAME, across, aged, paces, reconcile, sentences, system_time};

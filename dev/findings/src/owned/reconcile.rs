@@ -2,7 +2,7 @@
 //! again while CPUs have more to do beside the allocator. The gain shrinks with the load on the zone lock; what is told
 //! is where it is as small as the author's.
 
-use freehold_measure::number;
+use freehold_report::number;
 
 use super::sentences::{median, nearest};
 use crate::markup::{list, table};

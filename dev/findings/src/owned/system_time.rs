@@ -5,7 +5,7 @@
 //! A build is simulated by the plan that has its shape, and by the recording of one: at its own pace, and faster, since
 //! nobody knows how busy the author's CPUs kept their allocator.
 
-use freehold_measure::number;
+use freehold_report::number;
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan};

@@ -8,9 +8,9 @@
 
 mod sheaves;
 
-use freehold_measure::groups::{Group, is_of_something};
-use freehold_measure::markdown;
-use freehold_measure::number::{Quantity, change, quantity};
+use freehold_report::groups::{Group, is_of_something};
+use freehold_report::markdown;
+use freehold_report::number::{Quantity, change, quantity};
 
 use crate::cell::Cell;
 use crate::error::Error;
@@ -266,8 +266,8 @@ mod tests {
     fn changes_are_between_kernels_that_can_run_the_load() {
         for change in &CHANGES {
             assert!(change.loads().iter().all(|load| load.cell.is_possible()), "{}", change.heading);
-            let alone = freehold_registry::parse(change.alone).unwrap();
-            let before = freehold_registry::parse(&format!("linux-{}", change.before)).unwrap();
+            let alone = freehold_policies::parse(change.alone).unwrap();
+            let before = freehold_policies::parse(&format!("linux-{}", change.before)).unwrap();
             assert_ne!(alone.policy, before.policy, "{}", change.heading);
         }
     }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use freehold::policy::slab::{SlabSizing, sheaf_capacity};
-use freehold_measure::groups::Group;
-use freehold_measure::markdown;
-use freehold_measure::number::count;
+use freehold_report::groups::Group;
+use freehold_report::markdown;
+use freehold_report::number::count;
 use freehold_trace::facts::CacheFacts;
 use freehold_trace::recording::Recording;
 

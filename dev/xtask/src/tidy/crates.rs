@@ -14,78 +14,78 @@ const FLOORS: [(&str, &[&str]); 30] = [
     ("freehold", &[]),
     ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
-    ("freehold-measure", &[]),
+    ("freehold-report", &[]),
     ("freehold-recordings", &[]),
     ("freehold-book", &[]),
     ("freehold-boot", &[]),
-    ("freehold-load", &[]),
+    ("freehold-workloads", &[]),
     ("freehold-malloc", &["freehold"]),
     ("freehold-pprof", &[]),
     ("freehold-preload", &["freehold-malloc"]),
     ("freehold-baremetal", &["freehold"]),
     ("freehold-loom", &[]),
-    ("freehold-objects", &[]),
-    ("freehold-registry", &["freehold"]),
-    ("freehold-capture", &["freehold-trace"]),
-    ("freehold-fragment", &["freehold-capture", "freehold-measure", "freehold-trace"]),
-    ("freehold-heapmap", &["freehold", "freehold-malloc", "freehold-measure"]),
-    ("freehold-inspect", &["freehold-measure", "freehold-trace"]),
-    ("freehold-exchange", &["freehold-measure", "freehold-pprof", "freehold-trace"]),
-    ("freehold-replay", &["freehold", "freehold-fiber", "freehold-measure", "freehold-trace"]),
+    ("freehold-object-loops", &[]),
+    ("freehold-policies", &["freehold"]),
+    ("freehold-record", &["freehold-trace"]),
+    ("freehold-fragmenter", &["freehold-record", "freehold-report", "freehold-trace"]),
+    ("freehold-heap-inspector", &["freehold", "freehold-malloc", "freehold-report"]),
+    ("freehold-inspect", &["freehold-report", "freehold-trace"]),
+    ("freehold-convert", &["freehold-report", "freehold-pprof", "freehold-trace"]),
+    ("freehold-replay", &["freehold", "freehold-fiber", "freehold-report", "freehold-trace"]),
     (
         "freehold-sim",
         &[
             "freehold",
             "freehold-fiber",
-            "freehold-measure",
+            "freehold-report",
             "freehold-recordings",
-            "freehold-registry",
+            "freehold-policies",
             "freehold-trace",
         ],
     ),
-    ("freehold-sweep", &["freehold-measure", "freehold-registry", "freehold-replay", "freehold-sim", "freehold-trace"]),
-    ("freehold-disasm", &["freehold", "freehold-measure"]),
+    ("freehold-sweep", &["freehold-report", "freehold-policies", "freehold-replay", "freehold-sim", "freehold-trace"]),
+    ("freehold-disasm", &["freehold", "freehold-report"]),
     (
         "freehold-bench",
         &[
             "freehold",
             "freehold-disasm",
-            "freehold-load",
+            "freehold-workloads",
             "freehold-malloc",
-            "freehold-measure",
-            "freehold-objects",
-            "freehold-registry",
+            "freehold-report",
+            "freehold-object-loops",
+            "freehold-policies",
         ],
     ),
     (
-        "freehold-lab",
+        "freehold-cli",
         &[
             "freehold",
             "freehold-bench",
             "freehold-boot",
-            "freehold-capture",
+            "freehold-record",
             "freehold-disasm",
-            "freehold-exchange",
-            "freehold-fragment",
-            "freehold-heapmap",
+            "freehold-convert",
+            "freehold-fragmenter",
+            "freehold-heap-inspector",
             "freehold-inspect",
-            "freehold-load",
+            "freehold-workloads",
             "freehold-malloc",
-            "freehold-measure",
+            "freehold-report",
             "freehold-pprof",
             "freehold-recordings",
-            "freehold-registry",
+            "freehold-policies",
             "freehold-replay",
             "freehold-sim",
             "freehold-sweep",
             "freehold-trace",
         ],
     ),
-    ("freehold-python", &["freehold-lab", "freehold-measure", "freehold-sweep", "freehold-trace"]),
-    ("freehold-findings", &["freehold", "freehold-bench", "freehold-measure", "freehold-registry", "freehold-sim"]),
+    ("freehold-python", &["freehold-cli", "freehold-report", "freehold-sweep", "freehold-trace"]),
+    ("freehold-findings", &["freehold", "freehold-bench", "freehold-report", "freehold-policies", "freehold-sim"]),
     (
-        "freehold-oracle",
-        &["freehold", "freehold-boot", "freehold-measure", "freehold-registry", "freehold-replay", "freehold-trace"],
+        "freehold-validate",
+        &["freehold", "freehold-boot", "freehold-report", "freehold-policies", "freehold-replay", "freehold-trace"],
     ),
     ("xtask", &[]),
 ];
@@ -185,8 +185,8 @@ mod tests {
     #[test]
     fn a_dependency_on_a_higher_floor_is_found() {
         let trace = "[package]\nname = \"freehold-trace\"\n[dependencies]\n";
-        assert_eq!(lines(&format!("{trace}freehold-measure.workspace = true\n")), [4]);
-        assert_eq!(lines(&format!("{trace}m = {{ package = \"freehold-measure\", path = \"../measure\" }}\n")), [4]);
+        assert_eq!(lines(&format!("{trace}freehold-report.workspace = true\n")), [4]);
+        assert_eq!(lines(&format!("{trace}m = {{ package = \"freehold-report\", path = \"../measure\" }}\n")), [4]);
         let target = "[package]\nname = \"freehold\"\n[target.'cfg(unix)'.dependencies]\nfreehold-lab = \"1\"\n";
         assert_eq!(lines(target), [4]);
     }
@@ -195,18 +195,18 @@ mod tests {
     fn a_dependency_by_path_alone_is_found() {
         let trace = "[package]\nname = \"freehold-trace\"\n";
         assert_eq!(lines(&format!("{trace}[dependencies]\nfreehold-measure = {{ path = \"../measure\" }}\n")), [4]);
-        assert_eq!(lines(&format!("{trace}[dependencies.freehold-measure]\npath = \"../measure\"\n")), [3]);
+        assert_eq!(lines(&format!("{trace}[dependencies.freehold-report]\npath = \"../measure\"\n")), [3]);
         assert_eq!(lines(&format!("{trace}[build-dependencies]\nattic = {{ path = \"../../attic\" }}\n")), [4]);
         let on_unix = "[target.'cfg(unix)'.dependencies]\nfreehold-measure = { path = \"../measure\" }\n";
         assert_eq!(lines(&format!("{trace}{on_unix}")), [4]);
-        assert_eq!(lines(&format!("{trace}[target.'cfg(loom)'.dependencies.freehold-lab]\npath = \"../lab\"\n")), [3]);
+        assert_eq!(lines(&format!("{trace}[target.'cfg(loom)'.dependencies.freehold-cli]\npath = \"../lab\"\n")), [3]);
     }
 
     #[test]
     fn a_dependency_renamed_in_the_workspaces_table_is_found() {
-        let workspace = "[workspace.dependencies]\nm = { package = \"freehold-measure\", path = \"lab/report\" }\n\
-                         numbers = { path = \"lab/report\" }\nr = { package = \"freehold-registry\", version = \"0.1\" }\n";
-        let measure = "[package]\nname = \"freehold-measure\"\n";
+        let workspace = "[workspace.dependencies]\nm = { package = \"freehold-report\", path = \"lab/report\" }\n\
+                         numbers = { path = \"lab/report\" }\nr = { package = \"freehold-policies\", version = \"0.1\" }\n";
+        let measure = "[package]\nname = \"freehold-report\"\n";
         let lines = |name: &str, dependencies: &str| {
             let own = format!("[package]\nname = \"{name}\"\n{dependencies}\n");
             let files = [("Cargo.toml", workspace), ("lab/report/Cargo.toml", measure), ("lab/x/Cargo.toml", &own)];

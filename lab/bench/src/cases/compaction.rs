@@ -12,8 +12,8 @@ use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn};
 use freehold::page::{Background, Config, PageAllocator};
 use freehold::platform::{Migrated, Migration, NoProbe, Platform};
 use freehold::{Policy, machine};
-use freehold_measure::clock::time;
-use freehold_registry::{BASELINE, NamedPolicy};
+use freehold_policies::{BASELINE, NamedPolicy};
+use freehold_report::clock::time;
 
 use crate::bar::Bar;
 use crate::engine::GIB;
@@ -185,12 +185,12 @@ impl Platform for Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_registry;
+    use freehold_policies;
 
     #[test]
     fn a_sample_moves_a_good_part_of_the_zone_and_leaves_it_as_it_was() {
         for name in [BENCH.a, BENCH.b] {
-            let policy = freehold_registry::parse(name).unwrap().policy;
+            let policy = freehold_policies::parse(name).unwrap().policy;
             with_zone(policy, GIB / 4, |engine| {
                 for _ in 0..2 {
                     let moved = compact(engine).operations;

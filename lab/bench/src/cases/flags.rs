@@ -17,8 +17,8 @@ use freehold::policy::flags::{
 };
 use freehold::policy::watermark::Watermarks;
 use freehold::policy::{DefragMode, FlagsPolicy};
-use freehold_measure::clock::time;
-use freehold_registry::BASELINE;
+use freehold_policies::BASELINE;
+use freehold_report::clock::time;
 
 #[cfg(feature = "disasm")]
 use super::machine_code::tables;
@@ -235,7 +235,7 @@ fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
 
 /// Without a disassembler, times alone.
 #[cfg(not(feature = "disasm"))]
-fn tables() -> Vec<freehold_measure::report::Table> {
+fn tables() -> Vec<freehold_report::report::Table> {
     Vec::new()
 }
 
@@ -261,11 +261,11 @@ mod tests {
     use super::*;
     use crate::engine::with_engine;
     use freehold::page::ZoneFlag;
-    use freehold_registry;
+    use freehold_policies;
 
     #[test]
     fn a_zone_below_its_high_watermark_stays_there_and_serves() {
-        with_engine(&freehold_registry::baseline(), 1 << 15, |engine| {
+        with_engine(&freehold_policies::baseline(), 1 << 15, |engine| {
             stay_below_high(engine);
             let zone = engine.zones().iter().find(|zone| zone.is_populated()).unwrap();
             for gfp in [Gfp::KERNEL, Gfp::KERNEL | Gfp::COMP] {
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn no_pages_are_lost_in_a_loop() {
-        with_engine(&freehold_registry::baseline(), 1 << 15, |engine| {
+        with_engine(&freehold_policies::baseline(), 1 << 15, |engine| {
             author_loop(engine, Gfp::KERNEL, 1000);
             engine.drain_all();
             let zone = engine.zones().iter().find(|zone| zone.is_populated()).unwrap();

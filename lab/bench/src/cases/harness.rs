@@ -1,8 +1,8 @@
 //! `harness`: the benchmark of the benchmarks. It compares the engine with itself, and with itself doing 3 % more or
 //! less.
 
-use freehold_measure::verdict::Verdict;
-use freehold_registry::BASELINE;
+use freehold_policies::BASELINE;
+use freehold_report::verdict::Verdict;
 
 use crate::bar::Bar;
 use crate::decide::Margin;

@@ -1,7 +1,7 @@
 //! What the conversions of GFP flags are as machine code, beside what they take.
 
 use freehold_disasm::{Counts, subjects};
-use freehold_measure::report::{Table, Value};
+use freehold_report::report::{Table, Value};
 
 use crate::values;
 

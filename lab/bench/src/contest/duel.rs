@@ -5,8 +5,8 @@
 //! the best of each, for instance.
 
 use fastrand::Rng;
-use freehold_measure::stats::median;
-use freehold_measure::verdict::Verdict;
+use freehold_report::stats::median;
+use freehold_report::verdict::Verdict;
 use serde::Serialize;
 
 use super::Contest;
@@ -115,7 +115,7 @@ impl Duel {
 
 #[cfg(test)]
 mod tests {
-    use freehold_objects::Work;
+    use freehold_object_loops::Work;
 
     use super::*;
     use crate::contest::Cell;

@@ -13,9 +13,9 @@ pub mod duel;
 use std::time::Instant;
 
 use fastrand::Rng;
-use freehold_measure::progress::Progress;
-use freehold_measure::stats::median;
-use freehold_objects::{Size, Ticks, Work};
+use freehold_object_loops::{Size, Ticks, Work};
+use freehold_report::progress::Progress;
+use freehold_report::stats::median;
 use serde::Serialize;
 
 use super::{Settings, decide};

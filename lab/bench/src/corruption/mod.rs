@@ -15,7 +15,7 @@ mod roster;
 
 use std::path::PathBuf;
 
-use freehold_measure::progress::Progress;
+use freehold_report::progress::Progress;
 
 use crate::error::Error;
 use crate::whole::Malloc;

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use freehold_load::corruption::{CORRUPTED, HARMLESS};
+use freehold_workloads::corruption::{CORRUPTED, HARMLESS};
 use serde::Serialize;
 
 use super::roster::Checked;

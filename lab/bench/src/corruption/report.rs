@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::origin::{Machine, Program};
-use freehold_measure::report::{Column, Detail, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::origin::{Machine, Program};
+use freehold_report::report::{Column, Detail, Report, Table, Value};
 use serde::Serialize;
 
 use super::outcome::Outcome;

@@ -2,9 +2,9 @@
 
 mod view;
 
-use freehold_measure::number;
-use freehold_measure::report::Table;
-use freehold_measure::verdict::Verdict;
+use freehold_report::number;
+use freehold_report::report::Table;
+use freehold_report::verdict::Verdict;
 use serde::Serialize;
 
 use super::bar::{Bar, Holding};

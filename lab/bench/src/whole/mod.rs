@@ -23,8 +23,8 @@ mod sheet;
 use std::path::PathBuf;
 
 use fastrand::Rng;
-use freehold_load::malloc::Table;
-use freehold_measure::progress::Progress;
+use freehold_report::progress::Progress;
+use freehold_workloads::malloc::Table;
 
 use crate::error::Error;
 pub(crate) use cost::CHOOSING;

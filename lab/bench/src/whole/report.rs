@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::origin::{Machine, Program};
-use freehold_measure::report::{Caveats, Column, Detail, Report, Table, Value};
-use freehold_measure::stats::median;
+use freehold_report::formats::Document;
+use freehold_report::origin::{Machine, Program};
+use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
+use freehold_report::stats::median;
 use serde::Serialize;
 
 use super::ratio::{CONFIDENCE, CPU, CPU_OF_STEP, Figure, PEAK, Ratio, logs, logs_of_best};

@@ -1,8 +1,8 @@
 //! Tables of one figure: what each malloc has of it, the median over the rounds and its interval.
 
 use fastrand::Rng;
-use freehold_measure::report::{Column, Table, Value};
-use freehold_measure::stats::{median, median_interval};
+use freehold_report::report::{Column, Table, Value};
+use freehold_report::stats::{median, median_interval};
 use serde::Serialize;
 
 use super::cost::Cost;

@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::{Formats, Views};
-use freehold_measure::parallel;
-use freehold_measure::progress::Progress;
-use freehold_measure::terminal::Style;
 use freehold_replay::advice::report::{AdviceReport, Extent, Subject};
 use freehold_replay::advice::{self, Candidate};
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
+use freehold_report::formats::{Formats, Views};
+use freehold_report::parallel;
+use freehold_report::progress::Progress;
+use freehold_report::terminal::Style;
 use freehold_trace::Facts;
 use freehold_trace::recording::Recording;
 
@@ -73,7 +73,7 @@ pub fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
 /// Replays one recording as it was set, and under every candidate; nothing, where already the first is too far off.
 fn subject(recording: &Recording, candidates: &[Candidate]) -> Result<Option<Subject>, Error> {
     let facts = recording.facts(None);
-    let policy = freehold_registry::parse(recording.release.rules())?;
+    let policy = freehold_policies::parse(recording.release.rules())?;
     let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
     let nudges = advice::nudges(recording.reader.facts(), &[]);
     let rows = recording.reader.row_count() * (1 + nudges.len() + candidates.len()) as u64;

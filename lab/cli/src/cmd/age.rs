@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_fragment::{Ended, FragmentReport};
-use freehold_measure::formats::{Formats, Views};
-use freehold_measure::terminal::Style;
+use freehold_fragmenter::{Ended, FragmentReport};
+use freehold_report::formats::{Formats, Views};
+use freehold_report::terminal::Style;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Bytes, MachineSpec};
 use freehold_sim::start::report::StartReport;

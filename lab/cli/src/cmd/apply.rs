@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use freehold_fragment::{Check, Ended, FragmentReport, Kind, Plan, Verdict, Wanted, Watch};
-use freehold_measure::formats::Formats;
-use freehold_measure::output::OutputError;
-use freehold_measure::terminal::Style;
+use freehold_fragmenter::{Check, Ended, FragmentReport, Kind, Plan, Verdict, Wanted, Watch};
+use freehold_report::formats::Formats;
+use freehold_report::output::OutputError;
+use freehold_report::terminal::Style;
 use freehold_sim::plan::{Bytes, BytesError};
 use freehold_sim::start::shares::Percent;
 use freehold_sim::start::{PAGEBLOCK_PAGES, Pageblock, Start, Use};
@@ -102,7 +102,7 @@ impl Amount {
 
 /// Pageblocks of this machine that are to be worked on.
 pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
-    let room = freehold_fragment::room()?;
+    let room = freehold_fragmenter::room()?;
     let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("a constant")));
     let pages = amount.pages(room.pages);
     // What is drawn takes memory too, so it is said before that.
@@ -113,7 +113,7 @@ pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
 /// Makes memory like this start, lets it stay so, and undoes it: what came of it.
 pub fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, Ended), Error> {
     expect_each_once("kind", args.with.iter().copied())?;
-    Ok(freehold_fragment::apply(&args.plan(start, subject), &mut Said)?)
+    Ok(freehold_fragmenter::apply(&args.plan(start, subject), &mut Said)?)
 }
 
 impl ApplyArgs {

@@ -9,11 +9,11 @@ use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
 use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
-use freehold_load::malloc::{Table, cases};
-use freehold_measure::clock::{self, Place};
-use freehold_measure::formats::{Document, VerdictFormats};
-use freehold_measure::report::{self, Column, Report, Value};
-use freehold_measure::terminal::Style;
+use freehold_report::clock::{self, Place};
+use freehold_report::formats::{Document, VerdictFormats};
+use freehold_report::report::{self, Column, Report, Value};
+use freehold_report::terminal::Style;
+use freehold_workloads::malloc::{Table, cases};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -161,7 +161,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 fn chosen(names: &[String]) -> Result<Vec<&'static Bench>, Error> {
     let find = |name: &String| {
         BENCHES.iter().find(|bench| bench.name == name).copied().ok_or_else(|| {
-            let hint = freehold_registry::hint(name, BENCHES.iter().map(|bench| bench.name));
+            let hint = freehold_policies::hint(name, BENCHES.iter().map(|bench| bench.name));
             Error::Input(format!("there is no benchmark `{name}`; {hint} (see `freehold bench --list`)"))
         })
     };
@@ -190,9 +190,9 @@ fn settings(args: &BenchArgs) -> Result<Settings, Error> {
 }
 
 fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Request, Error> {
-    let a = freehold_registry::parse(args.a.as_deref().unwrap_or(bench.a))?;
+    let a = freehold_policies::parse(args.a.as_deref().unwrap_or(bench.a))?;
     let rivals = if args.b.is_empty() { vec![bench.b.to_owned()] } else { args.b.clone() };
-    let rivals = rivals.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?;
+    let rivals = rivals.iter().map(|name| freehold_policies::parse(name)).collect::<Result<_, _>>()?;
     Ok(Request { settings: settings.clone(), a, rivals })
 }
 

@@ -96,7 +96,7 @@ fn judged(booted: Booted, args: &BootArgs) -> Result<(), Error> {
 fn list() -> Result<(), Error> {
     let workloads = Workload::bundled();
     let lines = workloads.iter().map(|workload| format!("{:<10} {}\n", workload.name, workload.summary));
-    Ok(freehold_measure::output::print(lines.collect::<String>().as_bytes())?)
+    Ok(freehold_report::output::print(lines.collect::<String>().as_bytes())?)
 }
 
 fn fetch(kernel: &str, say: &mut dyn FnMut(&str)) -> Result<(), Error> {

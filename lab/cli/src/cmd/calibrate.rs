@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::affinity;
-use freehold_measure::formats::{Document, Formats};
-use freehold_measure::number::{self, Quantity};
-use freehold_measure::output;
-use freehold_measure::report::{Column, Detail, Report, Table, Value};
-use freehold_measure::terminal::Style;
-use freehold_measure::verdict::Verdict;
+use freehold_report::affinity;
+use freehold_report::formats::{Document, Formats};
+use freehold_report::number::{self, Quantity};
+use freehold_report::output;
+use freehold_report::report::{Column, Detail, Report, Table, Value};
+use freehold_report::terminal::Style;
+use freehold_report::verdict::Verdict;
 use freehold_sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
 use freehold_sim::calibrate::table::{Recipe, entries};
 use freehold_sim::calibrate::{self, Calibration};
@@ -213,7 +213,7 @@ impl Document for CalibrateReport {
 
 #[cfg(test)]
 mod tests {
-    use freehold_measure::report::terminal;
+    use freehold_report::report::terminal;
 
     use super::*;
 

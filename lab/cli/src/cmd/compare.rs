@@ -10,16 +10,16 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::{VerdictFormats, Views};
-use freehold_measure::parallel;
-use freehold_measure::progress::Progress;
-use freehold_measure::report::Detail;
-use freehold_measure::terminal::Style;
+use freehold_policies::NamedPolicy;
 use freehold_recordings::{BUNDLED, Bundled};
-use freehold_registry::NamedPolicy;
 use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
 use freehold_replay::report::model::ReplayOutcome;
 use freehold_replay::{Conditions, Prepared, Setting, Watch, advice};
+use freehold_report::formats::{VerdictFormats, Views};
+use freehold_report::parallel;
+use freehold_report::progress::Progress;
+use freehold_report::report::Detail;
+use freehold_report::terminal::Style;
 use freehold_trace::Reader;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
@@ -90,10 +90,10 @@ struct Policies {
 
 impl Policies {
     fn of(args: &CompareArgs) -> Result<Policies, Error> {
-        let a = args.a.as_deref().map(freehold_registry::parse).transpose()?;
+        let a = args.a.as_deref().map(freehold_policies::parse).transpose()?;
         let rivals = match (args.b.as_slice(), args.settings_b.as_slice()) {
-            ([], []) => vec![freehold_registry::parse(freehold_registry::BEST)?],
-            (names, _) => names.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?,
+            ([], []) => vec![freehold_policies::parse(freehold_policies::BEST)?],
+            (names, _) => names.iter().map(|name| freehold_policies::parse(name)).collect::<Result<_, _>>()?,
         };
         Ok(Policies { a, rivals, settings: parse_settings(&args.settings_b)? })
     }
@@ -131,7 +131,7 @@ pub fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
         let rules = (policies.a.is_none() && !policies.rivals.is_empty()).then_some(recording.release);
         report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline, rules });
     }
-    for set in freehold_registry::SETS {
+    for set in freehold_policies::SETS {
         report.explain(set.name, set.why);
     }
     Ok(Box::new(report.concluded()))
@@ -187,7 +187,7 @@ struct Side<'s> {
 fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) -> Result<Outcomes, Error> {
     let cpus = args.spread.cpus;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
-    let rules = freehold_registry::parse(recording.release.rules())?;
+    let rules = freehold_policies::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let rivals = policies.rivals_of(a_policy, recording.release)?;
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
@@ -249,6 +249,6 @@ fn nudged(side: &Side<'_>, recording: &Recording, args: &CompareArgs) -> Vec<Vec
 
 /// B on the rules of the recorded kernel; it keeps the name that it was given.
 fn on_recorded_rules(b: &NamedPolicy, kernel: Release) -> Result<NamedPolicy, Error> {
-    let policy = freehold_registry::parse(&kernel.on_rules(&b.name))?.policy;
+    let policy = freehold_policies::parse(&kernel.on_rules(&b.name))?.policy;
     Ok(NamedPolicy { name: b.name.clone(), policy })
 }

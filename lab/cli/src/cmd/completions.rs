@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
-use freehold_measure::output;
+use freehold_report::output;
 
 use crate::cli::Cli;
 use crate::error::Error;

@@ -8,10 +8,10 @@ use clap::Args;
 use freehold_boot::{Error as BootError, Guest, Interrupts, Series, Setting, Told};
 use freehold_inspect::runs::Runs;
 use freehold_inspect::{diff, inspect};
-use freehold_measure::formats::Formats;
-use freehold_measure::groups::RUNS_MIN;
-use freehold_measure::progress::Progress;
-use freehold_measure::terminal::Style;
+use freehold_report::formats::Formats;
+use freehold_report::groups::RUNS_MIN;
+use freehold_report::progress::Progress;
+use freehold_report::terminal::Style;
 
 use super::guest::{GuestArgs, kernel, tools};
 use super::margin;

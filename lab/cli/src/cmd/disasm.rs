@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use clap::Args;
 use freehold_disasm::subjects::{SUBJECTS, Subject};
-use freehold_measure::formats::{Document, Formats};
-use freehold_measure::report::{Column, Report, Table, Value};
-use freehold_measure::terminal::Style;
+use freehold_report::formats::{Document, Formats};
+use freehold_report::report::{Column, Report, Table, Value};
+use freehold_report::terminal::Style;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -42,7 +42,7 @@ pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
 fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
     let find = |name: &String| {
         SUBJECTS.iter().copied().find(|subject| subject.name == name).ok_or_else(|| {
-            let hint = freehold_registry::hint(name, SUBJECTS.iter().map(|subject| subject.name));
+            let hint = freehold_policies::hint(name, SUBJECTS.iter().map(|subject| subject.name));
             Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
         })
     };

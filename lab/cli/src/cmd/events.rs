@@ -1,7 +1,7 @@
 //! The option `--events`, shared by the commands that record, here or in a guest.
 
 use clap::Args;
-use freehold_capture::EventSet;
+use freehold_record::EventSet;
 
 /// Events that are recorded beside those that always are.
 #[derive(Clone, Debug, Args)]

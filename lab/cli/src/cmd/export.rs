@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_exchange::Exported;
-use freehold_measure::output::{OutputError, print};
+use freehold_convert::Exported;
+use freehold_report::output::{OutputError, print};
 use indicatif::HumanBytes;
 
 use crate::error::Error;
@@ -37,12 +37,12 @@ pub struct ExportArgs {
 }
 
 /// What writes a file of a recording.
-type Export = fn(&Path, &Path) -> Result<Exported, freehold_exchange::Error>;
+type Export = fn(&Path, &Path) -> Result<Exported, freehold_convert::Error>;
 
 /// Writes each file that was asked for, and says how large it is.
 pub fn run(args: &ExportArgs) -> Result<(), Error> {
     let targets: [(&Option<PathBuf>, Export); 2] =
-        [(&args.chrome, freehold_exchange::chrome), (&args.pprof, freehold_exchange::pprof)];
+        [(&args.chrome, freehold_convert::chrome), (&args.pprof, freehold_convert::pprof)];
     let targets: Vec<_> = targets.into_iter().filter_map(|(path, export)| Some((path.as_deref()?, export))).collect();
     if matches!(targets[..], [(one, _), (other, _)] if one == other) {
         return Err(OutputError::SamePlace.into());

@@ -4,9 +4,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::{VerdictFormats, Views};
-use freehold_measure::report::Detail;
-use freehold_measure::terminal::Style;
+use freehold_report::formats::{VerdictFormats, Views};
+use freehold_report::report::Detail;
+use freehold_report::terminal::Style;
 use freehold_sim::fleet::report::{FleetReport, Listing};
 use freehold_sim::fleet::state::{Place, State};
 use freehold_sim::fleet::{Fleet, HOSTS_MAX};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use freehold_capture::{EventSet, Files, FlightPlan, Happening, Names, Summary, Trigger, fly};
-use freehold_measure::terminal::printable;
+use freehold_record::{EventSet, Files, FlightPlan, Happening, Names, Summary, Trigger, fly};
+use freehold_report::terminal::printable;
 use freehold_sim::plan::Bytes;
 use indicatif::{HumanBytes, HumanCount};
 

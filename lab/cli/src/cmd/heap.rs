@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
-use freehold_heapmap::{Caches, HeapMap, Shown, Target};
-use freehold_measure::formats::Formats;
-use freehold_measure::terminal::Style;
+use freehold_heap_inspector::{Caches, HeapMap, Shown, Target};
+use freehold_report::formats::Formats;
+use freehold_report::terminal::Style;
 
 use crate::error::Error;
 

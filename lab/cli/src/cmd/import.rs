@@ -4,9 +4,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_exchange::{Drawn, Incoming, Said};
-use freehold_measure::formats::Formats;
-use freehold_measure::terminal::Style;
+use freehold_convert::{Drawn, Incoming, Said};
+use freehold_report::formats::Formats;
+use freehold_report::terminal::Style;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::Bytes;
 use freehold_sim::start::{self, PAGEBLOCK_PAGES, age};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use freehold_inspect::Look;
-use freehold_measure::formats::{Formats, Views};
-use freehold_measure::terminal::Style;
+use freehold_report::formats::{Formats, Views};
+use freehold_report::terminal::Style;
 
 use super::map;
 use crate::error::Error;

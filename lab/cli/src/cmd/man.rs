@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
-use freehold_measure::output::OutputError;
+use freehold_report::output::OutputError;
 
 use crate::cli::Cli;
 use crate::error::Error;

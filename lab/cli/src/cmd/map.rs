@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use freehold_measure::formats::{Document, Formats};
-use freehold_measure::origin;
-use freehold_measure::progress::Progress;
-use freehold_measure::report::Report;
-use freehold_measure::report::map::{MemoryMap, terminal};
-use freehold_measure::terminal::Style;
 use freehold_replay::report::seen::{Seen, Watching};
 use freehold_replay::{Conditions, Prepared, Watch};
+use freehold_report::formats::{Document, Formats};
+use freehold_report::origin;
+use freehold_report::progress::Progress;
+use freehold_report::report::Report;
+use freehold_report::report::map::{MemoryMap, terminal};
+use freehold_report::terminal::Style;
 use freehold_trace::recording::Recording;
 use serde::{Serialize, Serializer};
 
@@ -63,7 +63,7 @@ pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let recording = Recording::open(&args.recording)?;
     let rules = args.policy.as_deref().unwrap_or(recording.release.rules());
-    let policy = freehold_registry::parse(rules)?;
+    let policy = freehold_policies::parse(rules)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let watch = Watch::Moment { time: args.at.unwrap_or(u64::MAX), block: args.block };
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
@@ -127,7 +127,7 @@ impl Serialize for Printed {
             map: &'m MemoryMap,
             block: usize,
             first_frame: Option<u64>,
-            frames: Vec<&'m [freehold_measure::report::map::frames::Run]>,
+            frames: Vec<&'m [freehold_report::report::map::frames::Run]>,
         }
         let Some(block) = self.block else { return self.map.serialize(serializer) };
         let frames = self.map.sides.iter().map(|side| side.frames.get(block as u32).unwrap_or_default());

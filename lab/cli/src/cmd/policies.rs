@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use clap::Args;
-use freehold_measure::formats::{Document, Formats};
-use freehold_measure::report::{Column, Report, Table, Value};
-use freehold_measure::terminal::Style;
-use freehold_registry::{FIELDS, Field, NUMBERS, Number, ON, RULES, SETS, SWITCHES, Set};
+use freehold_policies::{FIELDS, Field, NUMBERS, Number, ON, RULES, SETS, SWITCHES, Set};
+use freehold_report::formats::{Document, Formats};
+use freehold_report::report::{Column, Report, Table, Value};
+use freehold_report::terminal::Style;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -130,7 +130,7 @@ fn fields_table(title: &str, fields: &[FieldEntry]) -> Table {
 
 impl SetEntry {
     fn new(set: &Set) -> SetEntry {
-        SetEntry { name: set.name, about: set.about, choices: freehold_registry::choices(&set.policy) }
+        SetEntry { name: set.name, about: set.about, choices: freehold_policies::choices(&set.policy) }
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::ArgPredicate;
-use freehold_capture::{Names, Plan, SeenHeap, Watch};
-use freehold_heapmap::{Seen, Watcher};
-use freehold_measure::formats::{Document, Views};
-use freehold_measure::terminal::{Style, wrapped};
+use freehold_heap_inspector::{Seen, Watcher};
+use freehold_record::{Names, Plan, SeenHeap, Watch};
+use freehold_report::formats::{Document, Views};
+use freehold_report::terminal::{Style, wrapped};
 use freehold_trace::facts::HeapMoment;
 use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -118,7 +118,7 @@ impl RecordArgs {
     fn record(&self) -> Result<Recorded, Error> {
         let plan = self.plan();
         let mut watch = Line::new(self.quiet || !io::stderr().is_terminal());
-        let summary = freehold_capture::record(&plan, &mut watch)?;
+        let summary = freehold_record::record(&plan, &mut watch)?;
         Ok(Recorded { recordings: vec![RecordedFile::of(&summary, &plan.out)] })
     }
 
@@ -236,7 +236,7 @@ impl Drop for Line {
 mod tests {
     use std::path::Path;
 
-    use freehold_capture::EventSet;
+    use freehold_record::EventSet;
 
     use super::*;
 

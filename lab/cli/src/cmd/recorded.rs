@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use freehold_capture::Summary;
-use freehold_measure::formats::Document;
-use freehold_measure::report::{Caveats, Column, Report, Table, Value};
-use freehold_measure::terminal::Style;
+use freehold_record::Summary;
+use freehold_report::formats::Document;
+use freehold_report::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::terminal::Style;
 use indicatif::HumanCount;
 use serde::Serialize;
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::{Formats, Views};
-use freehold_measure::progress::Progress;
-use freehold_measure::terminal::Style;
 use freehold_replay::report::single::ReplayReport;
 use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode, Watch};
+use freehold_report::formats::{Formats, Views};
+use freehold_report::progress::Progress;
+use freehold_report::terminal::Style;
 use freehold_trace::recording::Recording;
 
 use super::{SpreadArgs, in_words, parse_settings};
@@ -28,7 +28,7 @@ pub struct ReplayArgs {
     recording: PathBuf,
 
     /// The policy, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME", default_value = freehold_registry::BASELINE)]
+    #[arg(long, value_name = "NAME", default_value = freehold_policies::BASELINE)]
     policy: String,
 
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
 pub fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let settings = parse_settings(&args.settings)?;
-    let policy = freehold_registry::parse(&args.policy)?;
+    let policy = freehold_policies::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::{Document, VerdictFormats, Views};
-use freehold_measure::output;
-use freehold_measure::report::{self, Detail, Report, Table, Value, plot};
-use freehold_measure::terminal::Style;
+use freehold_report::formats::{Document, VerdictFormats, Views};
+use freehold_report::output;
+use freehold_report::report::{self, Detail, Report, Table, Value, plot};
+use freehold_report::terminal::Style;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::builtin::{BUILTINS, Builtin};
 use freehold_sim::plan::{self, Changes, Outline, Plan};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_capture::Taken;
-use freehold_measure::terminal::{Style, wrapped};
+use freehold_record::Taken;
+use freehold_report::terminal::{Style, wrapped};
 use freehold_trace::folder_of;
 use indicatif::{HumanBytes, HumanCount};
 
@@ -34,7 +34,7 @@ pub struct SnapshotArgs {
 
 /// Takes a snapshot, and says on stderr what came of it.
 pub fn run(args: &SnapshotArgs) -> Result<(), Error> {
-    let taken = freehold_capture::snapshot(&args.out, args.spool())?;
+    let taken = freehold_record::snapshot(&args.out, args.spool())?;
     if !args.quiet {
         eprint!("{}", told(&taken, &args.out).lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
     }

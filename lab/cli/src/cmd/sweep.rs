@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::VerdictFormats;
-use freehold_measure::parallel;
-use freehold_measure::report::Detail;
-use freehold_measure::terminal::{Style, printable};
+use freehold_report::formats::VerdictFormats;
+use freehold_report::parallel;
+use freehold_report::report::Detail;
+use freehold_report::terminal::{Style, printable};
 use freehold_sweep::folder::Folder;
 use freehold_sweep::local::{self, Summary};
 use freehold_sweep::report::Terms;
@@ -105,7 +105,7 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
     let summary = local::look(plan, files, folder.as_ref())?;
     let of = if plan.takes_recordings() { format!(" on {} recordings", summary.recordings) } else { String::new() };
     let line = format!("{}: {} tasks{of}, {} of them done", plan.title(), summary.tasks, summary.kept);
-    freehold_measure::output::print(format!("{}\n", printable(&line)).as_bytes())?;
+    freehold_report::output::print(format!("{}\n", printable(&line)).as_bytes())?;
     conclude(&summary)
 }
 

@@ -13,7 +13,7 @@ mod tracks;
 
 use std::path::Path;
 
-use freehold_measure::progress::Progress;
+use freehold_report::progress::Progress;
 use freehold_trace::event::{Row, Section};
 use freehold_trace::recording::Recording;
 
@@ -46,5 +46,5 @@ fn for_each(recording: &Recording, mut visit: impl FnMut(&Row) -> Result<(), Err
 /// For `map_err`: a file could not be written.
 fn unwritten(path: &Path) -> impl Fn(std::io::Error) -> Error {
     let path = path.to_path_buf();
-    move |source| freehold_measure::output::OutputError::Write { path: path.clone(), source }.into()
+    move |source| freehold_report::output::OutputError::Write { path: path.clone(), source }.into()
 }

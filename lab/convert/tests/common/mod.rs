@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use freehold_exchange::{Drawn, Error, Imported, Incoming, Said};
+use freehold_convert::{Drawn, Error, Imported, Incoming, Said};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Reader, Row};
 

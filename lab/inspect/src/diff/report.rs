@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number::{count, duration};
-use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::number::{count, duration};
+use freehold_report::report::{Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
 use crate::course;
@@ -46,7 +46,7 @@ impl Difference {
         let names = changed
             .iter()
             .take(NAMED)
-            .map(|(name, change)| format!("{name} {}", freehold_measure::number::change(Some(*change))));
+            .map(|(name, change)| format!("{name} {}", freehold_report::number::change(Some(*change))));
         let names: Vec<String> = names.collect();
         let first = match names.is_empty() {
             true => "Nothing that was counted changed for the work done.".to_owned(),

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::groups::{Group, Judged, RUNS_MIN};
-use freehold_measure::number::{Quantity, change, percent, unit};
-use freehold_measure::report::{Caveats, Column, Detail, Report, Table, Value};
-use freehold_measure::verdict::Verdict;
+use freehold_report::formats::Document;
+use freehold_report::groups::{Group, Judged, RUNS_MIN};
+use freehold_report::number::{Quantity, change, percent, unit};
+use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
+use freehold_report::verdict::Verdict;
 
 use super::{Row, Runs, Side};
 

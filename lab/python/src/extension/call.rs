@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use freehold_lab::{Cli, Command, answer};
-use freehold_measure::origin;
+use freehold_cli::{Cli, Command, answer};
+use freehold_report::origin;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 

@@ -1,7 +1,7 @@
 //! What goes wrong, as an exception of `freehold._errors`: the command's own sentence, and a class that programs know.
 
-use freehold_lab::{Cause, Error};
-use freehold_measure::terminal::printable;
+use freehold_cli::{Cause, Error};
+use freehold_report::terminal::printable;
 use freehold_trace::recording::OpenError;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;

@@ -17,7 +17,7 @@ mod wait;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-use freehold_measure::origin;
+use freehold_report::origin;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
@@ -27,7 +27,7 @@ use crate::stubs;
 /// The module.
 #[pymodule]
 fn _freehold(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    origin::built_from(freehold_lab::COMMIT);
+    origin::built_from(freehold_cli::COMMIT);
     for function in functions() {
         module.add(function.name, callable(module.py(), function)?)?;
     }

@@ -1,8 +1,8 @@
 //! What a command answers: texts, a page in a frame of its own, and tables.
 
-use freehold_measure::formats::Views;
-use freehold_measure::origin;
-use freehold_measure::terminal::{Style, printable};
+use freehold_report::formats::Views;
+use freehold_report::origin;
+use freehold_report::terminal::{Style, printable};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -98,7 +98,7 @@ impl Report {
     #[getter]
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<Table>> {
         let reports = self.answer.reports();
-        let table = |table: &freehold_measure::report::Table| {
+        let table = |table: &freehold_report::report::Table| {
             Ok(Table {
                 title: table.title.clone(),
                 about: table.about.clone(),

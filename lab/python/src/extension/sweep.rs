@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freehold_measure::origin::Program;
-use freehold_measure::parallel;
-use freehold_measure::report::Detail;
+use freehold_report::origin::Program;
+use freehold_report::parallel;
+use freehold_report::report::Detail;
 use freehold_sweep::folder::Folder;
 use freehold_sweep::part::{self, Found};
 use freehold_sweep::report::Terms;

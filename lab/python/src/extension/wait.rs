@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use freehold_lab::Command;
-use freehold_measure::observer::{Observer, Stage, Stopped};
-use freehold_measure::parallel;
-use freehold_measure::terminal::printable;
+use freehold_cli::Command;
+use freehold_report::observer::{Observer, Stage, Stopped};
+use freehold_report::parallel;
+use freehold_report::terminal::printable;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 

@@ -226,7 +226,7 @@ fn flat(value: Value) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use freehold_lab::Cli;
+    use freehold_cli::Cli;
 
     use super::*;
 

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_value_of_every_function_has_a_kind() {
-        let cli = freehold_lab::Cli::command();
+        let cli = freehold_cli::Cli::command();
         let known: Vec<&str> = [&INTS[..], &FLOATS, &PATHS, &TEXTS].concat();
         for name in crate::keywords::FUNCTIONS {
             let command = cli.find_subcommand(name).unwrap();

@@ -9,8 +9,8 @@ mod kind;
 mod parameter;
 
 use clap::{Args, CommandFactory};
-use freehold_lab::Cli;
-use freehold_measure::formats::VerdictFormats;
+use freehold_cli::Cli;
+use freehold_report::formats::VerdictFormats;
 
 pub use call::{CallError, OF_EVERY_CALL, Value};
 pub use kind::Kind;

@@ -9,10 +9,10 @@
 //! even what carries no verdict is heeded: what cannot be believed is no reason to change a setting, but may be one
 //! not to.
 
-use freehold_measure::number::Quantity;
-use freehold_measure::report::pool::CONFIDENCE;
-use freehold_measure::report::{Line, Measure};
-use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
+use freehold_report::number::Quantity;
+use freehold_report::report::pool::CONFIDENCE;
+use freehold_report::report::{Line, Measure};
+use freehold_report::verdict::{Verdict, relative_change, verdict_of};
 use freehold_trace::facts::Facts;
 use serde::{Serialize, Serializer};
 

@@ -4,7 +4,7 @@
 //! Recordings of several machines have no one setting to change. And where the replay reproduces nothing that advice
 //! is about, nothing follows from it.
 
-use freehold_measure::number::percent;
+use freehold_report::number::percent;
 use freehold_trace::Kind;
 use freehold_trace::event::Section;
 use freehold_trace::facts::Facts;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::origin::version_in;
-use freehold_measure::report::pool::CONFIDENCE;
-use freehold_measure::report::{Caveats, Column, Report, Table, Value};
-use freehold_measure::verdict::Verdict;
+use freehold_report::formats::Document;
+use freehold_report::origin::version_in;
+use freehold_report::report::pool::CONFIDENCE;
+use freehold_report::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::verdict::Verdict;
 use freehold_trace::facts::Facts;
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;

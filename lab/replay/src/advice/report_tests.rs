@@ -1,6 +1,6 @@
 //! What advice says, in which order, and how it is applied and undone.
 
-use freehold_measure::terminal::Style;
+use freehold_report::terminal::Style;
 use freehold_trace::facts::ZoneFacts;
 
 use super::*;

@@ -1,8 +1,8 @@
 //! What advice says in words: effects, prices, reasons to leave a setting, recipes, caveats.
 
-use freehold_measure::number::{change, count};
-use freehold_measure::report::pool::CASES_MIN;
-use freehold_measure::report::{Line, Measure};
+use freehold_report::number::{change, count};
+use freehold_report::report::pool::CASES_MIN;
+use freehold_report::report::{Line, Measure};
 
 use super::concerns::{CONCERNS, OF_PRESSURE};
 use super::judge::{Effect, Finding, Judged, Memory};

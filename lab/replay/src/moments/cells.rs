@@ -2,8 +2,8 @@
 
 use freehold::base::pageblock::{NO_ZONE, Pageblock};
 use freehold::base::{Frame, Order, Pfn, State};
-use freehold_measure::report::map::frames::Run;
-use freehold_measure::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stretch};
+use freehold_report::report::map::frames::Run;
+use freehold_report::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stretch};
 
 use super::super::Engine;
 use crate::report::course::Watched;
@@ -195,7 +195,7 @@ fn known(state: State) -> (FrameState, Order) {
 #[cfg(test)]
 mod tests {
     use freehold::base::MigrateType;
-    use freehold_measure::report::map::TYPES;
+    use freehold_report::report::map::TYPES;
 
     #[test]
     fn types_have_the_same_numbers_in_a_map() {

@@ -9,7 +9,7 @@ mod cells;
 
 use freehold::base::Order;
 use freehold::stats::Counts;
-use freehold_measure::report::map::MOMENTS_MAX;
+use freehold_report::report::map::MOMENTS_MAX;
 use freehold_trace::Facts;
 
 use super::counts::{free_blocks, stalls};

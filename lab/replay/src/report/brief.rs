@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use freehold_measure::number::{self, change};
-use freehold_measure::origin::version_in;
+use freehold_report::number::{self, change};
+use freehold_report::origin::version_in;
 use freehold_trace::recording::RecordingFacts;
 
 use super::model::FidelityRow;

@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number;
-use freehold_measure::report::map::MemoryMap;
-use freehold_measure::report::plot::Plot;
-use freehold_measure::report::pool;
-use freehold_measure::report::{self, Caveats, Column, Detail, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::number;
+use freehold_report::report::map::MemoryMap;
+use freehold_report::report::plot::Plot;
+use freehold_report::report::pool;
+use freehold_report::report::{self, Caveats, Column, Detail, Table, Value};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
@@ -333,7 +333,7 @@ pub fn title(facts: &RecordingFacts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use freehold_measure::terminal::Style;
+    use freehold_report::terminal::Style;
 
     use super::super::course::Course;
     use super::super::model::{Metric, Metrics};

@@ -1,7 +1,7 @@
 //! The course of a replay: where it and the recorded kernel were at each moment, who waited, who was refused, and what
 //! differed first.
 
-use freehold_measure::report::map::{Side, Stretch};
+use freehold_report::report::map::{Side, Stretch};
 use serde::Serialize;
 
 /// The whole course.

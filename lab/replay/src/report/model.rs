@@ -3,8 +3,8 @@
 //! The replayer fills a [`ReplayOutcome`]; everything else in this folder only reads it. A metric
 //! that could not be measured is absent rather than zero.
 
-use freehold_measure::number::Quantity;
-use freehold_measure::verdict::Direction;
+use freehold_report::number::Quantity;
+use freehold_report::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

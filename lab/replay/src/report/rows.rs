@@ -7,8 +7,8 @@
 //! in 126 times.) And a metric carries a verdict on a recording only if the replay under the recorded kernel's rules
 //! comes near to what was recorded in it: what is not reproduced under A says nothing about B.
 
-use freehold_measure::number::Quantity;
-use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
+use freehold_report::number::Quantity;
+use freehold_report::verdict::{Verdict, relative_change, verdict_of};
 use serde::Serialize;
 
 use super::model::{FidelityRow, Metric, ReplayOutcome};

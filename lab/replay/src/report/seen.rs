@@ -3,8 +3,8 @@
 //! Lines of the recorded kernel come from its samples, where a recording has them; those of policies from evenly spaced
 //! moments. A plot in which nothing ever happens is left out.
 
-use freehold_measure::report::map::{MemoryMap, Side};
-use freehold_measure::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
+use freehold_report::report::map::{MemoryMap, Side};
+use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 
 use super::course::{Course, Divergence, Moment, StallTimes};
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The table of a replay against the recorded kernel.
 
-use freehold_measure::number::Quantity;
-use freehold_measure::report::{Column, Table, Value};
+use freehold_report::number::Quantity;
+use freehold_report::report::{Column, Table, Value};
 
 use super::course::{Decision, Divergence, FailureCount, Fate, Pair};
 use super::model::FidelityRow;

@@ -1,9 +1,9 @@
 //! What a comparison says: measures by cause, over all recordings, and in sentences.
 
-use freehold_measure::number::change;
-use freehold_measure::report::pool::pool;
-use freehold_measure::report::{Group, Line, Measure};
-use freehold_measure::verdict::Verdict;
+use freehold_report::number::change;
+use freehold_report::report::pool::pool;
+use freehold_report::report::{Group, Line, Measure};
+use freehold_report::verdict::Verdict;
 
 use super::brief::LISTED_MAX;
 use super::model::{Cause, Metric};

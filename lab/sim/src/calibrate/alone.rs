@@ -8,8 +8,8 @@ use fastrand::Rng;
 use freehold::PageAllocator;
 use freehold::base::{Gfp, Order};
 use freehold::stats::Counts;
-use freehold_measure::clock::Sample;
-use freehold_measure::clock::time;
+use freehold_report::clock::Sample;
+use freehold_report::clock::time;
 
 use super::fit::Bill;
 use crate::cpu::{Block, Cpu, PS_PER_NS};
@@ -104,7 +104,7 @@ impl Scenario {
     /// # Errors
     /// When its machine cannot be built.
     pub fn take(&self) -> Result<Took, Error> {
-        let policy = freehold_registry::parse(self.policy)?.policy;
+        let policy = freehold_policies::parse(self.policy)?.policy;
         let run = |allocator: &PageAllocator<'_, Threads>| self.take_on(allocator);
         let taken = MACHINE.with(Threads::new(1, ALWAYS), 1, policy, run);
         taken.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))

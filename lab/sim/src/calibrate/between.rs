@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use fastrand::Rng;
 use freehold::PageAllocator;
 use freehold::base::{Gfp, Order};
-use freehold_measure::clock::Sample;
-use freehold_measure::clock::time;
-use freehold_measure::spin_barrier::{SpinBarrier, beside};
+use freehold_report::clock::Sample;
+use freehold_report::clock::time;
+use freehold_report::spin_barrier::{SpinBarrier, beside};
 
 use super::lines::Turns;
 use crate::cpu::{Block, Cpu, PS_PER_NS};
@@ -179,7 +179,7 @@ fn with_machine<R>(
     cpus: u16,
     run: impl FnOnce(&PageAllocator<'_, Threads>, &World) -> R,
 ) -> Result<R, Error> {
-    let policy = freehold_registry::parse(policy)?.policy;
+    let policy = freehold_policies::parse(policy)?.policy;
     let world = World::new(cpus, ALWAYS, 0);
     let done = MACHINE.with(Threads::new(cpus, ALWAYS), cpus, policy, |allocator| run(allocator, &world));
     done.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))

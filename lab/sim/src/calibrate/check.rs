@@ -6,8 +6,8 @@
 //! where the simulation is at most a fifth off, and differ if all of it lies without; else there is too much noise to
 //! tell.
 
-use freehold_measure::progress::Progress;
-use freehold_measure::stats::{self, median};
+use freehold_report::progress::Progress;
+use freehold_report::stats::{self, median};
 use serde::Serialize;
 
 use crate::costs::Costs;
@@ -146,7 +146,7 @@ pub fn check(costs: &Costs, names: &[&'static str], cpus_max: u16, runs: u32) ->
         .flat_map(|(workload, cpus)| POLICIES.map(move |policy| (workload, cpus, policy)))
         .collect();
     let setups = cases.iter().map(|&((_, workload), cpus, policy)| {
-        let policy = freehold_registry::parse(policy)?.policy;
+        let policy = freehold_policies::parse(policy)?.policy;
         Ok(Setup { workload, machine: &MACHINE, start: None, cpus, policy, seed: SEED, costs, window: WINDOW })
     });
     let setups: Vec<Setup<'_>> = setups.collect::<Result<_, Error>>()?;

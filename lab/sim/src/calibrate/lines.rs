@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use freehold_measure::clock::time;
-use freehold_measure::spin_barrier::{beside, spin_until};
-use freehold_measure::stats::median;
+use freehold_report::clock::time;
+use freehold_report::spin_barrier::{beside, spin_until};
+use freehold_report::stats::median;
 
 use crate::cpu::PS_PER_NS;
 use crate::error::Error;
@@ -64,7 +64,7 @@ pub fn swap() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_measure::affinity;
+    use freehold_report::affinity;
 
     #[test]
     fn each_takes_every_second_turn() {

@@ -22,9 +22,9 @@ use std::thread;
 use alone::{LISTED, SCENARIOS, STEPS, Took, each_ps};
 use between::Exchange;
 use fit::Bill;
-use freehold_measure::clock::{self, Place};
-use freehold_measure::progress::Progress;
-use freehold_measure::stats::median;
+use freehold_report::clock::{self, Place};
+use freehold_report::progress::Progress;
+use freehold_report::stats::median;
 
 use crate::costs::Costs;
 use crate::error::Error;

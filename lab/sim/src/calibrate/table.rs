@@ -1,6 +1,6 @@
 //! The table as a file: TOML that says how it came about.
 
-use freehold_measure::origin::{Machine, Program};
+use freehold_report::origin::{Machine, Program};
 use serde::Serialize;
 
 use super::Calibration;

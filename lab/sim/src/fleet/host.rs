@@ -5,7 +5,7 @@
 
 use fastrand::Rng;
 use freehold::Policy;
-use freehold_measure::progress::Progress;
+use freehold_report::progress::Progress;
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;

@@ -7,10 +7,10 @@
 //! is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
 
 use fastrand::Rng;
-use freehold_measure::number::ABSENT;
-use freehold_measure::stats;
-use freehold_measure::verdict::Direction;
-use freehold_measure::verdict::Verdict;
+use freehold_report::number::ABSENT;
+use freehold_report::stats;
+use freehold_report::verdict::Direction;
+use freehold_report::verdict::Verdict;
 use serde::Serialize;
 
 use super::measures::Measure;

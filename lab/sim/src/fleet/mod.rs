@@ -17,9 +17,9 @@ mod tables;
 mod verdict;
 
 use fingerprint::Fingerprint;
-use freehold_measure::observer;
-use freehold_measure::parallel;
-use freehold_measure::progress::Progress;
+use freehold_report::observer;
+use freehold_report::parallel;
+use freehold_report::progress::Progress;
 use host::{Host, HostResult};
 use report::FleetReport;
 use serde::Serialize;

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number;
-use freehold_measure::report::{Detail, Report};
+use freehold_report::formats::Document;
+use freehold_report::number;
+use freehold_report::report::{Detail, Report};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
@@ -183,7 +183,7 @@ struct Entry {
     #[serde(flatten)]
     estimate: Option<Estimate>,
     difference: Option<Estimate>,
-    verdict: Option<freehold_measure::verdict::Verdict>,
+    verdict: Option<freehold_report::verdict::Verdict>,
 }
 
 impl Serialize for OfPolicy<'_> {

@@ -1,6 +1,6 @@
 //! How hosts of a fleet differ, as plots: all of them in a row, from the one with the least to the one with the most.
 
-use freehold_measure::report::plot::{Axis, Plot, PlotLine, Scale};
+use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale};
 
 use super::measures::{self, Measure};
 use super::report::FleetReport;

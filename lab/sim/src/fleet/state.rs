@@ -14,8 +14,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use freehold_measure::origin::Program;
-use freehold_measure::output::OutputError;
+use freehold_report::origin::Program;
+use freehold_report::output::OutputError;
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;

@@ -1,8 +1,8 @@
 //! The tables of a fleet, each about one subject and narrow enough for a terminal: what it brought under each policy,
 //! how policies differ on the same hosts, what makes hosts differ, and on demand every host.
 
-use freehold_measure::report::{Column, Table, Value};
-use freehold_measure::verdict::Direction;
+use freehold_report::report::{Column, Table, Value};
+use freehold_report::verdict::Direction;
 
 use super::host::HostResult;
 use super::judge::Estimate;

@@ -1,8 +1,8 @@
 //! What a fleet says of a policy B: measures by subject, and sentences, the most important first.
 
-use freehold_measure::number::{self, change};
-use freehold_measure::report::{Group, Line, Measure};
-use freehold_measure::verdict::{Direction, Verdict, relative_change};
+use freehold_report::number::{self, change};
+use freehold_report::report::{Group, Line, Measure};
+use freehold_report::verdict::{Direction, Verdict, relative_change};
 
 use super::judge::{self, Judged};
 use super::measures::{self, Measure as OfHost};

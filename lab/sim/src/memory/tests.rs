@@ -39,7 +39,7 @@ impl Observer for Blind {
 fn play(parameters: &Parameters, code: impl Fn(&mut Cpu<'_, '_, VirtualTime>)) -> Vmstat {
     let model = Model::new(&MACHINE, parameters, 1);
     let platform = VirtualTime::new(&MACHINE, CPUS, &Costs::reference(), WINDOW, model);
-    let policy = freehold_registry::parse("linux-6.12").expect("a policy").policy;
+    let policy = freehold_policies::parse("linux-6.12").expect("a policy").policy;
     let played = MACHINE.with(platform, CPUS, policy, |allocator| {
         let world = World::new(CPUS, WINDOW, 0);
         let run = |number: u16| match number.checked_sub(CPUS) {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use freehold_registry::PolicyError;
+use freehold_policies::PolicyError;
 
 /// Why a plan cannot be run. In a box, because it is rare and has much to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Trouble {
         let message = message.lines().next().unwrap_or_default();
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
         if let (true, Some((word, names))) = (message.starts_with("unknown field"), quoted.split_first()) {
-            return Trouble::UnknownKey { hint: freehold_registry::hint(word, names.iter().chain(more).copied()) };
+            return Trouble::UnknownKey { hint: freehold_policies::hint(word, names.iter().chain(more).copied()) };
         }
         if let (true, [name]) = (message.starts_with("missing field"), quoted.as_slice()) {
             return Trouble::MissingKey { name: (*name).to_owned() };

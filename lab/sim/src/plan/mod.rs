@@ -21,7 +21,7 @@ use std::fs;
 use std::path::Path;
 
 use builtin::{BUILTINS, Builtin};
-use freehold_registry::{BEST, NamedPolicy, SETS, Set};
+use freehold_policies::{BEST, NamedPolicy, SETS, Set};
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -140,7 +140,7 @@ impl Plan {
         let path = Path::new(name);
         let looks_like_name = !name.contains(['/', '.']);
         if looks_like_name && !path.exists() {
-            let hint = freehold_registry::hint(name, BUILTINS.iter().map(|builtin| builtin.name));
+            let hint = freehold_policies::hint(name, BUILTINS.iter().map(|builtin| builtin.name));
             return Err(OpenError::Unknown { name: name.to_owned(), hint });
         }
         let text = fs::read_to_string(path);
@@ -212,7 +212,7 @@ impl Changes {
     /// Whether policies are policies, so that a mistake is told of the option and not of the plan.
     fn check_policies(&self) -> Result<(), OpenError> {
         let (a, b) = (self.a.iter().map(|name| ("--a", name)), self.b.iter().map(|name| ("--b", name)));
-        a.chain(b).try_for_each(|(option, name)| match freehold_registry::parse(name) {
+        a.chain(b).try_for_each(|(option, name)| match freehold_policies::parse(name) {
             Ok(_) => Ok(()),
             Err(error) => Err(OpenError::Policy { option, name: name.clone(), error }),
         })

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -60,7 +60,7 @@ fn default_cpus() -> Vec<u16> {
 }
 
 fn default_a() -> String {
-    freehold_registry::BASELINE.to_owned()
+    freehold_policies::BASELINE.to_owned()
 }
 
 fn default_b() -> Vec<String> {
@@ -141,7 +141,7 @@ fn sorted(cpus: &[u16]) -> Vec<u16> {
 /// Policy A, then each policy B that is not there yet.
 fn policies(source: &Source<'_>, head: &Head, changes: &Changes) -> Result<Vec<NamedPolicy>, PlanError> {
     let parse = |key, name: &str| {
-        freehold_registry::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
+        freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
     };
     let rivals = if changes.b.is_empty() { &head.b } else { &changes.b };
     let mut policies = vec![parse("a", changes.a.as_ref().unwrap_or(&head.a))?];
@@ -238,7 +238,7 @@ fn workload(source: &Source<'_>) -> Result<Workload, PlanError> {
         "webhost" => webhost(source, source.read(path, parameters, &more)?),
         "recording" => recording(source, source.read(path, parameters, &more)?),
         _ => {
-            let hint = freehold_registry::hint(kind, KINDS.iter().copied());
+            let hint = freehold_policies::hint(kind, KINDS.iter().copied());
             Err(source.unfit("workload.kind", format!("cannot be `{kind}`; {hint}")))
         }
     }

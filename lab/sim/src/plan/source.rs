@@ -102,7 +102,7 @@ impl<'t> Source<'t> {
             let names: Vec<_> = names.map(|(key, _)| key.get_ref().to_string()).collect();
             let inner = table.get_mut(name).map(Spanned::get_mut).and_then(as_table_mut);
             table = inner.ok_or_else(|| {
-                let hint = freehold_registry::hint(name, names.iter().map(String::as_str));
+                let hint = freehold_policies::hint(name, names.iter().map(String::as_str));
                 self.complaint(Some(place.clone()), path, Trouble::NoTable { name: name.to_owned(), hint })
             })?;
         }

@@ -14,11 +14,11 @@ pub mod vmstat;
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::number;
-use freehold_measure::report::plot::Plot;
-use freehold_measure::report::{self, Caveats, Group, Report};
-use freehold_measure::verdict::Direction;
+use freehold_report::formats::Document;
+use freehold_report::number;
+use freehold_report::report::plot::Plot;
+use freehold_report::report::{self, Caveats, Group, Report};
+use freehold_report::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
@@ -205,7 +205,7 @@ struct Entry {
     #[serde(flatten)]
     spread: Spread,
     change: Option<f64>,
-    verdict: Option<freehold_measure::verdict::Verdict>,
+    verdict: Option<freehold_report::verdict::Verdict>,
 }
 
 impl Serialize for Row<'_> {
@@ -235,8 +235,8 @@ impl Serialize for Row<'_> {
 
 #[cfg(test)]
 mod tests {
-    use freehold_measure::report::terminal;
-    use freehold_measure::terminal::Style;
+    use freehold_report::report::terminal;
+    use freehold_report::terminal::Style;
 
     use super::*;
     use crate::plan::Changes;

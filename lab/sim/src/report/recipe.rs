@@ -1,7 +1,7 @@
 //! The recipe of a simulation: everything that somebody would need to have the same numbers again.
 
-use freehold_measure::origin::Program;
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
+use freehold_report::origin::Program;
 use serde::Serialize;
 
 use crate::costs::Costs;
@@ -21,7 +21,7 @@ pub struct Recipe {
 impl Recipe {
     /// The recipe of what this process simulates with this table.
     pub fn new(costs: &Costs, policies: &[NamedPolicy]) -> Recipe {
-        let choices = |policy: &NamedPolicy| (policy.name.clone(), freehold_registry::choices(&policy.policy));
+        let choices = |policy: &NamedPolicy| (policy.name.clone(), freehold_policies::choices(&policy.policy));
         Recipe { program: Program::this(), costs: costs.clone(), policies: policies.iter().map(choices).collect() }
     }
 

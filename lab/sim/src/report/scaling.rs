@@ -1,6 +1,6 @@
 //! From a report to its plots: which measures are drawn against the number of CPUs, and how.
 
-use freehold_measure::report::plot::{Axis, Plot, PlotLine};
+use freehold_report::report::plot::{Axis, Plot, PlotLine};
 
 use super::SimReport;
 use super::measures::{self, Measure};

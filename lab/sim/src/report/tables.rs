@@ -1,9 +1,9 @@
 //! The tables of a simulation, each about one subject and narrow enough for a terminal: a row for each value of the
 //! swept parameter, number of CPUs and policy. Where several seeds were run, a number is their median.
 
-use freehold_measure::number;
-use freehold_measure::report::{Column, Table, Value};
-use freehold_measure::verdict::Verdict;
+use freehold_report::number;
+use freehold_report::report::{Column, Table, Value};
+use freehold_report::verdict::Verdict;
 
 use super::judge::Judged;
 use super::measures::{self, Measure};

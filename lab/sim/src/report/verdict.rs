@@ -3,9 +3,9 @@
 //! What B does to throughput never stands without what it does to latency: a policy may do more by letting some wait.
 //! Where the two disagree, a sentence says where and by how much.
 
-use freehold_measure::number::{self, change};
-use freehold_measure::report::{Group, Line, Measure};
-use freehold_measure::verdict::{Direction, Verdict};
+use freehold_report::number::{self, change};
+use freehold_report::report::{Group, Line, Measure};
+use freehold_report::verdict::{Direction, Verdict};
 
 use super::measures::{self, Measure as OfRun};
 use super::{SimReport, judge};

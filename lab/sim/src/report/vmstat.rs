@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::report::Report;
-use freehold_measure::terminal::Style;
+use freehold_report::formats::Document;
+use freehold_report::report::Report;
+use freehold_report::terminal::Style;
 use serde::{Serialize, Serializer};
 
 use super::{Detail, SimReport};

@@ -9,7 +9,7 @@
 //! - Within a part of memory, pageblocks of one kind lie together, 1 to 7 in a row.
 //! - Of free pages and those that can be moved, the fewer come in runs of 1 to 7, the others in runs of 1 to 31.
 
-use freehold_measure::observer;
+use freehold_report::observer;
 
 use super::layout::{Kind, Layout};
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};

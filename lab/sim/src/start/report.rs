@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use freehold_measure::formats::Document;
-use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_report::formats::Document;
+use freehold_report::report::{Column, Report, Table, Value};
 use serde::Serialize;
 
 use super::layout::{Kind, Layout};

@@ -4,8 +4,8 @@ use std::thread;
 
 use freehold::PageAllocator;
 use freehold::stats::Counts;
-use freehold_measure::affinity;
-use freehold_measure::spin_barrier::SpinBarrier;
+use freehold_report::affinity;
+use freehold_report::spin_barrier::SpinBarrier;
 
 use super::Threads;
 use crate::cpu::Cpu;
@@ -107,7 +107,7 @@ mod tests {
     use crate::workload::purge::Purge;
     use crate::workload::steady::Steady;
     use crate::world::Window;
-    use freehold_registry;
+    use freehold_policies;
 
     /// A millisecond of warming up, and four that are measured.
     const WINDOW: Window = Window { begin: 1_000_000 * PS_PER_NS, end: 5_000_000 * PS_PER_NS };
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn setup<'s>(workload: &'s Workload, machine: &'s Machine, costs: &'s Costs, cpus: u16, policy: &str) -> Setup<'s> {
-        let policy = freehold_registry::parse(policy).unwrap().policy;
+        let policy = freehold_policies::parse(policy).unwrap().policy;
         Setup { workload, machine, start: None, cpus, policy, seed: 1, costs, window: WINDOW }
     }
 

@@ -44,7 +44,7 @@ fn server() -> Workload {
 }
 
 fn run(workload: &Workload, machine: &Machine, cpus: u16, policy: &str, seed: u64) -> Outcome {
-    let policy = freehold_registry::parse(policy).expect("a policy").policy;
+    let policy = freehold_policies::parse(policy).expect("a policy").policy;
     let costs = Costs::reference();
     let setup = Setup { workload, machine, start: None, cpus, policy, seed, costs: &costs, window: WINDOW };
     simulate(&setup).unwrap_or_else(|error| panic!("{workload:?} with {cpus} CPUs: {error}"))

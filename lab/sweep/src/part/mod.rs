@@ -10,7 +10,7 @@ mod seal;
 mod write;
 
 use bytes::Bytes;
-use freehold_measure::number::Quantity;
+use freehold_report::number::Quantity;
 use serde::{Deserialize, Serialize};
 
 pub use read::{header, read};

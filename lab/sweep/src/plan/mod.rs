@@ -12,9 +12,9 @@ use std::fs;
 use std::num::NonZeroU16;
 use std::path::Path;
 
-use freehold_measure::origin;
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
 use freehold_replay::Setting;
+use freehold_report::origin;
 use freehold_sim::plan::Plan as Simulated;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
 use freehold_sim::fleet::HOSTS_MAX;
 use freehold_sim::plan::builtin::BUILTINS;
 use freehold_sim::plan::error::{OpenError, PlanError};
@@ -91,7 +91,7 @@ pub fn plan(
             simulations(&source, &head, &axes, simulated(named)?)
         }
         other => {
-            let hint = freehold_registry::hint(other, KINDS.into_iter());
+            let hint = freehold_policies::hint(other, KINDS.into_iter());
             Err(source.unfit("kind", format!("cannot be `{other}`; {hint}")).into())
         }
     }
@@ -104,7 +104,7 @@ pub fn simulated(name: &str, folder: Option<&Path>) -> Result<(String, String), 
     }
     let Some(path) = folder.map(|folder| folder.join(name)).filter(|path| path.exists() || name.contains(['/', '.']))
     else {
-        let hint = freehold_registry::hint(name, BUILTINS.iter().map(|builtin| builtin.name));
+        let hint = freehold_policies::hint(name, BUILTINS.iter().map(|builtin| builtin.name));
         return Err(OpenError::Unknown { name: name.to_owned(), hint }.into());
     };
     let text = std::fs::read_to_string(&path).map_err(|source| OpenError::Unreadable { path, source })?;
@@ -128,7 +128,7 @@ fn expect_axes<'x, 's: 'x, 't: 's>(
 ) -> Result<(), PlanError> {
     let unknown = axes.into_iter().find(|axis| !known.contains(&axis.key.as_str()));
     unknown.map_or(Ok(()), |axis| {
-        let hint = freehold_registry::hint(&axis.key, known.iter().copied());
+        let hint = freehold_policies::hint(&axis.key, known.iter().copied());
         Err(axis.unfit(format!("is no axis that is known here; {hint}")))
     })
 }
@@ -138,7 +138,7 @@ fn axis<'x, 's, 't>(axes: &'x [Axis<'s, 't>], key: &str) -> Option<&'x Axis<'s, 
 }
 
 fn policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
-    freehold_registry::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
+    freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
 }
 
 fn replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<Read, PlanError> {

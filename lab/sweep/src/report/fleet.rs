@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use freehold_measure::formats::Document;
-use freehold_measure::report::pool::confidence_of;
-use freehold_measure::report::{self as model};
+use freehold_report::formats::Document;
+use freehold_report::report::pool::confidence_of;
+use freehold_report::report::{self as model};
 use freehold_sim::costs::Costs;
 use freehold_sim::fleet::Fleet;
 use freehold_sim::fleet::host::{Host, HostResult};

@@ -16,10 +16,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use freehold_measure::formats::Document;
-use freehold_measure::number;
-use freehold_measure::report::pool::{CONFIDENCE, confidence_of};
-use freehold_measure::report::{self as model, Detail};
+use freehold_report::formats::Document;
+use freehold_report::number;
+use freehold_report::report::pool::{CONFIDENCE, confidence_of};
+use freehold_report::report::{self as model, Detail};
 use serde::Serialize;
 
 use crate::error::Error;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use freehold_measure::formats::Document;
-use freehold_measure::report::pool::confidence_of;
-use freehold_measure::report::{self as model, Line, Measure};
 use freehold_replay::report::brief::LISTED_MAX;
 use freehold_replay::report::comparison::{ComparisonReport, Replays as Sides, WITH};
 use freehold_replay::report::model::ReplayOutcome;
+use freehold_report::formats::Document;
+use freehold_report::report::pool::confidence_of;
+use freehold_report::report::{self as model, Line, Measure};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
 
@@ -141,7 +141,7 @@ impl<'p> Told<'p> {
             let (a, rivals) = question.named(answer);
             report.add(facts, &Sides { a: &a, rivals: &rivals, baseline: answer.baseline, rules });
         }
-        for set in freehold_registry::SETS {
+        for set in freehold_policies::SETS {
             report.explain(set.name, set.why);
         }
         let reports = report.concluded().reports().into_owned();

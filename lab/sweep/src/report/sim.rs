@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use freehold_measure::number;
-use freehold_measure::report::pool::confidence_of;
-use freehold_measure::report::{self as model, Caveats, Group, Line};
-use freehold_measure::stats::has_rank;
-use freehold_measure::verdict::{Direction, Verdict};
+use freehold_report::number;
+use freehold_report::report::pool::confidence_of;
+use freehold_report::report::{self as model, Caveats, Group, Line};
+use freehold_report::stats::has_rank;
+use freehold_report::verdict::{Direction, Verdict};
 use freehold_sim::measures::quantity;
 use freehold_sim::report::judge::{self, Judged as OfSeeds};
 use freehold_sim::report::measures::{self, Measure, Spread};

@@ -27,7 +27,7 @@ pub fn run() -> Result<(), Error> {
     fill(copy.path())?;
     apply(&page, copy.path())?;
     let mut test = workspace::cargo_here();
-    test.args(["test", "--quiet", "--package", "freehold-registry", "--test", "own"]).current_dir(copy.path());
+    test.args(["test", "--quiet", "--package", "freehold-policies", "--test", "own"]).current_dir(copy.path());
     // One small test: what a faster engine saves, its compiler takes.
     test.env("CARGO_TARGET_DIR", workspace::target().join("own-policy")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     let said = command::text(&mut test)?;

@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use fastrand::Rng;
 use freehold::base::{Gfp, Pfn};
-use freehold_measure::clock::time;
+use freehold_report::clock::time;
 
 use super::floor::{Words, time_check};
 use super::ranges::LARGE_PAGES;
@@ -168,11 +168,11 @@ fn claim_each(words: &[Words], pages: &[Pfn], lowest: u32) -> bool {
 mod tests {
     use super::*;
     use crate::engine::{GIB, with_engine};
-    use freehold_registry;
+    use freehold_policies;
 
     #[test]
     fn slices_are_what_their_names_say() {
-        with_engine(&freehold_registry::baseline(), GIB, |engine| {
+        with_engine(&freehold_policies::baseline(), GIB, |engine| {
             let neighbours = |pages: &[Pfn]| pages.windows(2).filter(|pair| pair[0].offset(1) == pair[1]).count();
             let large = LARGE_PAGES as usize;
             for (allocate, least, most) in [

@@ -6,8 +6,8 @@ use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{CmaArea, Config, MinFree, PageAllocator, Range};
 use freehold::platform::host::Threads;
 use freehold::platform::{NoProbe, Platform};
-use freehold_measure::clock::time;
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
+use freehold_report::clock::time;
 
 use super::ranges::LARGE_PAGES;
 use crate::engine::{Engine, GIB};

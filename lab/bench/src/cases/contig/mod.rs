@@ -16,8 +16,8 @@ mod ranges;
 
 use cma::{CmaSubject, Timed};
 use freehold::policy::ContigPolicy;
-use freehold_measure::number;
-use freehold_registry::{BASELINE, NamedPolicy};
+use freehold_policies::{BASELINE, NamedPolicy};
+use freehold_report::number;
 use ranges::MadeOf;
 
 use crate::bar::Bar;
@@ -299,7 +299,7 @@ fn share_text(policy: &NamedPolicy, compared: &[Compared]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::engine::{Engine, with_engine};
-    use freehold_registry;
+    use freehold_policies;
 
     fn free_pages(engine: &Engine<'_>) -> u64 {
         engine.drain_all();
@@ -311,7 +311,7 @@ mod tests {
         let floors = FLOORS.iter().chain(&bulk::FLOORS).map(|floor| &floor.check);
         let all: Vec<&Workload> = workloads().chain(floors).collect();
         for policy in [BENCH.a, BENCH.b] {
-            with_engine(&freehold_registry::parse(policy).unwrap(), GIB, |engine| {
+            with_engine(&freehold_policies::parse(policy).unwrap(), GIB, |engine| {
                 let before = free_pages(engine);
                 for workload in &all {
                     assert_eq!((workload.sample)(engine, 2).operations, 2);
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn an_iteration_gives_the_area_everything_back() {
-        cma::with_area(&freehold_registry::parse(BENCH.b).unwrap(), |engine, area| {
+        cma::with_area(&freehold_policies::parse(BENCH.b).unwrap(), |engine, area| {
             let before = free_pages(engine);
             assert_eq!(cma::iterate(engine, area, 2, Timed::Whole).operations, 2);
             assert_eq!(cma::iterate(engine, area, 2, Timed::Release).operations, 2);

@@ -2,8 +2,8 @@
 
 use freehold::base::{CpuId, Order};
 use freehold::page::{FreeAreas, PCP_LISTS, PcpLists};
-use freehold_measure::verdict::Verdict;
-use freehold_registry::NamedPolicy;
+use freehold_policies::NamedPolicy;
+use freehold_report::verdict::Verdict;
 
 use super::ranges::HUGE;
 use super::{CMA_LOOP, cma, workloads};
@@ -102,12 +102,12 @@ fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
 mod tests {
     use super::*;
     use crate::cases::contig::BENCH;
-    use freehold_registry;
+    use freehold_policies;
 
     #[test]
     fn batches_leave_huge_pages_where_single_frees_leave_single_pages() {
-        let one_by_one = after_each_case(&freehold_registry::baseline()).unwrap();
-        let batched = after_each_case(&freehold_registry::parse(BENCH.b).unwrap()).unwrap();
+        let one_by_one = after_each_case(&freehold_policies::baseline()).unwrap();
+        let batched = after_each_case(&freehold_policies::parse(BENCH.b).unwrap()).unwrap();
         let whole = Placement { huge: u64::from(GIB / HUGE.pages()), listed: 0 };
         // Pages that are no neighbours in the slice stay single whoever frees them.
         let singles = ["vfree-scattered", "vfree-shuffled", "vfree-as-allocated"];
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_page_on_a_list_is_counted_as_one() {
-        with_engine(&freehold_registry::baseline(), GIB, |engine| {
+        with_engine(&freehold_policies::baseline(), GIB, |engine| {
             let page = engine.alloc_pages(freehold::base::Gfp::KERNEL, Order::ZERO).unwrap();
             let before = listed_blocks(engine, Order::ZERO);
             engine.free_pages(page, Order::ZERO).unwrap();

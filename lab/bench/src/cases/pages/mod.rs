@@ -13,7 +13,7 @@ mod work;
 use freehold::base::frame::METADATA_BYTES;
 use freehold::base::pageblock::Pageblock;
 use freehold::base::{Frame, Gfp};
-use freehold_registry::{BASELINE, BEST, NamedPolicy};
+use freehold_policies::{BASELINE, BEST, NamedPolicy};
 use page_loop::{PageLoop, Row, Threading};
 use work::Work;
 
@@ -271,8 +271,8 @@ mod tests {
     use super::*;
     use crate::engine::with_cpus;
     use crate::subject::{Sampler, Subject};
-    use freehold_measure::affinity;
-    use freehold_registry;
+    use freehold_policies;
+    use freehold_report::affinity;
 
     fn sample_once(subject: &dyn Subject, operations: u64) {
         let mut once = |sampler: &mut Sampler<'_>| {
@@ -288,7 +288,7 @@ mod tests {
     fn every_lane_does_what_was_asked_for() {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
-            let policy = freehold_registry::parse(policy).unwrap();
+            let policy = freehold_policies::parse(policy).unwrap();
             let compared = against(&policy, &policy, Some(partner)).into_iter();
             for comparison in compared.chain(above_floor(&policy, Some(partner))).chain(together(&policy, partner)) {
                 sample_once(&*comparison.a, 600);
@@ -301,7 +301,7 @@ mod tests {
     fn a_machine_is_whole_after_pages_were_freed_elsewhere() {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
-            with_cpus(&freehold_registry::parse(policy).unwrap(), GIB, 2, |engine| {
+            with_cpus(&freehold_policies::parse(policy).unwrap(), GIB, 2, |engine| {
                 page_loop::free_elsewhere(&work::Of::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
                 engine.drain_all();
                 let census = engine.check().expect("nothing is lost or broken");

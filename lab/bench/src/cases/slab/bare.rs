@@ -13,7 +13,7 @@ use freehold_malloc::os::cpus::cpu_count;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
-use freehold_objects::{Ticks, Work, clock};
+use freehold_object_loops::{Ticks, Work, clock};
 
 use super::rival::Primitive;
 use crate::contest::{Contestant, Event, Then};
@@ -131,8 +131,8 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_measure::affinity;
-    use freehold_objects::Size;
+    use freehold_object_loops::Size;
+    use freehold_report::affinity;
 
     #[test]
     fn a_list_is_whole_after_pairs() {

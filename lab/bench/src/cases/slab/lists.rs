@@ -1,9 +1,9 @@
 //! What the first contest says of lists: the author's table with ours beside it, arrays against lists, and hardening.
 
-use freehold_measure::report::{Column, Table, Value};
-use freehold_measure::verdict::Verdict;
-use freehold_objects::{Size, Work};
-use freehold_registry::NamedPolicy;
+use freehold_object_loops::{Size, Work};
+use freehold_policies::NamedPolicy;
+use freehold_report::report::{Column, Table, Value};
+use freehold_report::verdict::Verdict;
 
 use super::published::lameter;
 use super::{Findings, Who};

@@ -1,7 +1,7 @@
 //! Everybody's malloc in every loop and size, and whether ours keeps what was promised of it.
 
-use freehold_measure::report::{Table, Value};
-use freehold_objects::Work;
+use freehold_object_loops::Work;
+use freehold_report::report::{Table, Value};
 
 use super::Findings;
 use super::lists::{place, title};

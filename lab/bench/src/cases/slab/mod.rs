@@ -25,9 +25,9 @@ use freehold::Policy;
 use freehold::policy::Numbers;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold_malloc::os::rseq::Rseq;
-use freehold_measure::report::Table;
-use freehold_objects::{Size, Work, clock};
-use freehold_registry::{BEST, NamedPolicy};
+use freehold_object_loops::{Size, Work, clock};
+use freehold_policies::{BEST, NamedPolicy};
+use freehold_report::report::Table;
 use rival::{Primitive, Rival};
 
 use crate::contest::duel::{Duel, DuelRecord};

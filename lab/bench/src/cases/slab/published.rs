@@ -1,6 +1,6 @@
 //! What the author of the change published, and what was measured of others before this bench was built.
 
-use freehold_objects::{Size, Work};
+use freehold_object_loops::{Size, Work};
 
 /// Cycles before and after the change, of Christoph Lameter's table (V1, 2014-12-10), CONFIG_PREEMPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

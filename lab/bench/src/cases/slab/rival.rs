@@ -11,9 +11,9 @@ use freehold::slab::path::{Bitmap, Front, Guarded, PageField, Sheaves, Tagged, W
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
-use freehold_measure::affinity;
-use freehold_objects::{Objects, Rounds, Work};
-use freehold_registry::NamedPolicy;
+use freehold_object_loops::{Objects, Rounds, Work};
+use freehold_policies::NamedPolicy;
+use freehold_report::affinity;
 
 use crate::contest::{Contestant, Then};
 use crate::error::Error;
@@ -154,8 +154,8 @@ fn with_more<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_objects::Size;
-    use freehold_registry;
+    use freehold_object_loops::Size;
+    use freehold_policies;
 
     const POLICIES: [&str; 6] = [
         "freehold,slab=tagged",
@@ -174,7 +174,7 @@ mod tests {
         let cpus = Cpus { cpu, partner: Some(cpu) };
         for primitive in [Primitive::Rseq, Primitive::Locked] {
             for name in POLICIES {
-                let rival = Rival::new(name, freehold_registry::parse(name).unwrap(), cpus, &Work::ALL).with(primitive);
+                let rival = Rival::new(name, freehold_policies::parse(name).unwrap(), cpus, &Work::ALL).with(primitive);
                 let rounds = Rounds { warm_up: 1, timed: 2 };
                 let done = rival.with_objects(|objects| {
                     for (work, size) in Work::ALL.into_iter().flat_map(|work| Size::TABLE.map(|size| (work, size))) {

@@ -1,8 +1,8 @@
 //! What keeps others off a CPU's lists, and what it costs: restartable sequences between nothing at all and a lock, by
 //! themselves and in an allocator.
 
-use freehold_measure::report::{Table, Value};
-use freehold_objects::Work;
+use freehold_object_loops::Work;
+use freehold_report::report::{Table, Value};
 
 use super::rival::Primitive;
 use super::{Findings, Who};

@@ -1,8 +1,8 @@
 //! `freehold bench corruption`: programs that misuse their memory, under the same mallocs.
 
 use freehold_bench::corruption;
-use freehold_load::corruption::cases;
-use freehold_measure::terminal::Style;
+use freehold_report::terminal::Style;
+use freehold_workloads::corruption::cases;
 
 use super::malloc::{expect_alone, libraries, this_program};
 use super::{BenchArgs, CORRUPTION, CaseEntry, Entry, Listing};

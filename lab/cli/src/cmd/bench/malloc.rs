@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use freehold_bench::whole;
-use freehold_load::malloc::{Case, Table, cases};
 use freehold_malloc::process::options::Options;
-use freehold_measure::terminal::Style;
+use freehold_report::terminal::Style;
+use freehold_workloads::malloc::{Case, Table, cases};
 
 use super::{BenchArgs, Entry, Listing, MALLOC};
 use crate::cmd::run::find_library;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 fn chosen(args: &BenchArgs) -> Result<Vec<Case>, Error> {
     let all = cases();
     if let Some(name) = args.load.iter().find(|name| all.iter().all(|case| case.name != **name)) {
-        let hint = freehold_registry::hint(name, all.iter().map(|case| case.name.as_str()));
+        let hint = freehold_policies::hint(name, all.iter().map(|case| case.name.as_str()));
         return Err(Error::Input(format!("there is no load `{name}`; {hint} (see `freehold bench {MALLOC} --list`)")));
     }
     let tables = match (args.table.as_slice(), args.load.is_empty()) {

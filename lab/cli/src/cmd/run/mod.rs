@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use freehold_malloc::process::options::Options;
-use freehold_measure::output::write_atomically;
+use freehold_report::output::write_atomically;
 
 use crate::error::Error;
 
@@ -84,7 +84,7 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> Result<(), Error> {
     let library = find_library()?;
     if args.print_library {
-        return Ok(freehold_measure::output::print(format!("{}\n", library.display()).as_bytes())?);
+        return Ok(freehold_report::output::print(format!("{}\n", library.display()).as_bytes())?);
     }
     let Some(mut command) = profiled::command(&args.command) else {
         return Err(Error::Input("no program is named; give one after --".to_owned()));

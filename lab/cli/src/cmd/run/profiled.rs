@@ -11,8 +11,8 @@ use std::process::{Child, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, process, thread};
 
-use freehold_measure::output::{try_file, write_atomically};
 use freehold_pprof::{Profile, to_pprof};
+use freehold_report::output::{try_file, write_atomically};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;

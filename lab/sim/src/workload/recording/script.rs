@@ -14,7 +14,7 @@
 use std::fmt;
 
 use freehold::base::{Gfp, Order};
-use freehold_measure::observer;
+use freehold_report::observer;
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
 use serde::Serialize;

@@ -26,7 +26,7 @@ fn quick() -> Webhost {
 }
 
 fn run(told: Webhost, policy: &str, seed: u64) -> Outcome {
-    let policy = freehold_registry::parse(policy).expect("a policy").policy;
+    let policy = freehold_policies::parse(policy).expect("a policy").policy;
     let (costs, workload) = (Costs::reference(), Workload::Webhost(Box::new(told)));
     let setup = Setup {
         workload: &workload,
