@@ -8,10 +8,10 @@ use freehold_bench::decide::{self, Margin};
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::{BenchReport, BenchResult};
 use freehold_bench::{Bench, Case, Effort, Method, Request, Settings};
-use freehold_report::clock::{self, Place};
 use freehold_report::markdown::wrapped;
 use freehold_report::report::markdown::of_table;
 use freehold_report::report::{Report, Table};
+use freehold_timing::clock::{self, Place};
 
 use crate::error::Error;
 use crate::markup::{list, table};

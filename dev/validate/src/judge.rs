@@ -4,9 +4,9 @@ use std::path::Path;
 
 use freehold_replay::report::model::FidelityRow;
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
-use freehold_report::groups::{self, Group, Judged, Scale};
 use freehold_report::number::change;
-use freehold_report::verdict::Direction;
+use freehold_stats::groups::{self, Group, Judged, Scale};
+use freehold_stats::verdict::Direction;
 use freehold_trace::recording::Recording;
 
 use crate::error::Error;

@@ -21,11 +21,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use error::Error;
-use freehold_report::groups::RUNS_MIN;
 use freehold_report::origin;
 use freehold_report::output;
 use freehold_report::parallel::run_all;
 use freehold_report::progress::Progress;
+use freehold_stats::groups::RUNS_MIN;
 use judge::AS_RECORDED;
 use lab::{Lab, Load};
 use prediction::{Predicted, Prediction};

@@ -12,7 +12,7 @@ use freehold_replay::Setting;
 use freehold_replay::advice::{Predictions, TrackRecord};
 use freehold_report::markdown;
 use freehold_report::number::{change, percent};
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use crate::cell::{Cell, Half, sample_of};
 use crate::error::Error;

@@ -1,10 +1,10 @@
 //! The suite: cells of the grid, each booted so many times, each recording replayed under the rules of its own kernel.
 
-use freehold_report::groups::Group;
 use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, percent, quantity};
-use freehold_report::stats::median;
-use freehold_report::verdict::relative_change;
+use freehold_stats::groups::Group;
+use freehold_stats::intervals::median;
+use freehold_stats::verdict::relative_change;
 
 use crate::cell::{Cell, Half};
 use crate::judge::Runs;

@@ -2,7 +2,7 @@
 //!
 //! A bar is judged as a verdict is: by the interval, and not before there are as many runs as a verdict needs.
 
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 use serde::{Serialize, Serializer};
 
 use super::decide::{Estimate, RUNS_MIN};

@@ -19,8 +19,8 @@
 //! `no difference` in at most 2.5 of 100, since only one of the two ends can err.
 
 use fastrand::Rng;
-use freehold_report::stats::{median, median_interval};
-use freehold_report::verdict::Verdict;
+use freehold_stats::intervals::{median, median_interval};
+use freehold_stats::verdict::Verdict;
 use serde::Serialize;
 
 /// Chance of a false verdict in a comparison, over all looks.

@@ -1,9 +1,9 @@
 //! The recipe: everything that somebody would need to know to make the same measurement again.
 
 use freehold_policies::NamedPolicy;
-use freehold_report::clock;
 use freehold_report::number;
 use freehold_report::origin::{Machine, Program};
+use freehold_timing::clock;
 use serde::Serialize;
 
 use super::{Bench, Effort, Method, Settings, contest};

@@ -9,7 +9,7 @@
 use std::hint::black_box;
 
 use fastrand::Rng;
-use freehold_report::stats::median;
+use freehold_stats::intervals::median;
 
 use super::subject::{Comparison, Effort, Sample, Sampler};
 use crate::error::Error;

@@ -8,8 +8,8 @@
 use std::time::Instant;
 
 use fastrand::Rng;
-use freehold_report::stats::{self, median};
-use freehold_report::verdict::Verdict;
+use freehold_stats::intervals::{self, median};
+use freehold_stats::verdict::Verdict;
 use serde::{Serialize, Serializer};
 
 use super::decide::{self, Estimate, Look, Looks, Margin};
@@ -134,7 +134,7 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
     let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.middle(number)).collect::<Vec<_>>();
     let (mut a, mut b) = (of_runs(|pair| pair.a.each()), of_runs(|pair| pair.b.each()));
     let disturbance = Disturbance::of(&runs, &a, log_ratios);
-    let (b_ns_low, b_ns_high) = stats::by_rank(&b, estimate.confidence);
+    let (b_ns_low, b_ns_high) = intervals::by_rank(&b, estimate.confidence);
     Outcome {
         a_ns: median(&mut a),
         b_ns: median(&mut b),
@@ -159,7 +159,7 @@ impl Disturbance {
         let log_a: Vec<f64> = a.iter().map(|each| each.ln()).collect();
         Disturbance {
             pairs: deviations.len(),
-            outlier_pairs: stats::outliers(&deviations),
+            outlier_pairs: intervals::outliers(&deviations),
             drift_of_a: drift(&log_a),
             drift_of_ratio: drift(log_ratios),
         }
@@ -169,6 +169,6 @@ impl Disturbance {
 /// The share by which values rose over time, given their logarithms; nothing if that is chance, or too little to
 /// matter.
 fn drift(logs: &[f64]) -> Option<f64> {
-    let share = stats::rise(logs).exp_m1();
-    (stats::trend(logs).abs() > TREND_MIN && share.abs() > DRIFT_MIN).then_some(share)
+    let share = intervals::rise(logs).exp_m1();
+    (intervals::trend(logs).abs() > TREND_MIN && share.abs() > DRIFT_MIN).then_some(share)
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-pub use freehold_report::clock::Sample;
+pub use freehold_timing::clock::Sample;
 
 /// Takes one sample of an open subject.
 pub type Sampler<'s> = dyn FnMut() -> Result<Sample, Error> + 's;

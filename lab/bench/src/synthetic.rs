@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use fastrand::Rng;
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::bar::{Bar, Holding};
 use super::decide::{ERROR, Looks, Margin, RUNS_MIN};

@@ -2,7 +2,7 @@
 //! and how many duels ended how, in words.
 
 use freehold_report::report::{Column, Kind, Value};
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::bar::Holding;
 use super::contest::duel::Duel;

@@ -161,7 +161,7 @@ mod tests {
     use arrow_array::types::{Float64Type, Int64Type};
     use arrow_schema::DataType;
     use freehold_report::report::{Column, Group, Pooled};
-    use freehold_report::verdict::{Direction, Verdict};
+    use freehold_stats::verdict::{Direction, Verdict};
 
     use super::*;
 

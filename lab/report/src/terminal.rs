@@ -11,6 +11,7 @@ use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use freehold_stats::verdict::Verdict;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -48,6 +49,16 @@ pub enum Tone {
     Bad,
     /// Of lesser importance.
     Faint,
+}
+
+impl From<Verdict> for Tone {
+    fn from(verdict: Verdict) -> Tone {
+        match verdict {
+            Verdict::Better => Tone::Good,
+            Verdict::Worse => Tone::Bad,
+            Verdict::NoDifference | Verdict::Neither | Verdict::Undecided => Tone::Faint,
+        }
+    }
 }
 
 /// How a column is aligned: words to the left, numbers to the right.

@@ -5,7 +5,7 @@
 
 use freehold_report::number::{self, Quantity};
 use freehold_report::report::Value;
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 use serde::{Serialize, Serializer};
 
 /// Pages of a pageblock of the simulated machines.

@@ -7,13 +7,13 @@
 use std::path::{Path, PathBuf};
 
 use freehold_report::output::OutputError;
-use freehold_report::stats;
 use freehold_sim::costs::Costs;
 use freehold_sim::machine::Machine;
 use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 use freehold_sim::start::{self, Figures, Layout, PAGEBLOCK_PAGES, Start, age};
+use freehold_stats::intervals;
 
 use crate::error::Error;
 use crate::markup::{difference_text, table};
@@ -163,7 +163,7 @@ impl Tried {
 
     fn median(&self, begin: Begin, measure: &Measure, policy: usize) -> Option<f64> {
         let mut values = self.values(begin, measure, policy);
-        (!values.is_empty()).then(|| stats::median(&mut values))
+        (!values.is_empty()).then(|| intervals::median(&mut values))
     }
 
     /// How far from the real machine a share is.
@@ -193,7 +193,7 @@ fn answer(tried: &[Tried]) -> String {
     let told = |begin, measure: &Measure| {
         let mut away: Vec<f64> = tried.iter().filter_map(|tried| tried.away(begin, measure)).collect();
         let most = away.iter().copied().fold(0.0, f64::max);
-        let median = if away.is_empty() { 0.0 } else { stats::median(&mut away) };
+        let median = if away.is_empty() { 0.0 } else { intervals::median(&mut away) };
         format!("{:.1} points in the median and {:.1} at most", median * 100.0, most * 100.0)
     };
     let [thp, compaction, _] = &MEASURES;
@@ -248,7 +248,7 @@ fn measured(tried: &[Tried], measure: &Measure) -> String {
         if values.is_empty() {
             return "-".to_owned();
         }
-        let median = stats::median(&mut values);
+        let median = intervals::median(&mut values);
         let [least, most] = [f64::min, f64::max].map(|of| values.iter().copied().fold(median, of));
         let [median, least, most] = [median, least, most].map(|value| measure.text(value));
         format!("{median} ({least} to {most})")

@@ -1,9 +1,9 @@
 //! The answer, in three sentences: where the reserve matters, what protects atomic requests, and what to do. Each is
 //! chosen by what came out.
 
-use freehold_report::verdict::Verdict;
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
+use freehold_stats::verdict::Verdict;
 
 use super::parts::{code, difference};
 use super::region::{self, verdict};

@@ -2,9 +2,9 @@
 //! as a map, with the published hosts marked in it.
 
 use freehold_report::number;
-use freehold_report::verdict::Verdict;
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
+use freehold_stats::verdict::Verdict;
 
 use super::parts::{code, difference};
 use super::published::ROWS;

@@ -1,9 +1,9 @@
 //! Sentences of the document whose words hang on what came out. None takes a side before the numbers do.
 
 use freehold_report::number::{self, ABSENT};
-use freehold_report::stats;
-use freehold_report::verdict::Direction;
-use freehold_report::verdict::Verdict;
+use freehold_stats::intervals;
+use freehold_stats::verdict::Direction;
+use freehold_stats::verdict::Verdict;
 
 use crate::markup::list;
 
@@ -31,7 +31,7 @@ pub fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f64 {
     let at = |host: &Vec<freehold_sim::fleet::host::HostResult>| host[policy].reserved_pages.get(look).copied();
     let mut blocks: Vec<f64> =
         report.results.iter().filter_map(at).map(|pages| pages as f64 / measures::PAGEBLOCK_PAGES).collect();
-    if blocks.is_empty() { 0.0 } else { stats::median(&mut blocks) }
+    if blocks.is_empty() { 0.0 } else { intervals::median(&mut blocks) }
 }
 
 /// Every fleet by a name.

@@ -3,7 +3,7 @@
 
 use freehold::policy::PcpPolicy;
 use freehold_report::number;
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::parts::{change, throughput, value};
 use super::sentences::{median, nearest};

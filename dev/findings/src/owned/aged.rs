@@ -6,13 +6,13 @@
 //! all measures hold together (Bonferroni). It is that of machines like these; they were chosen, not drawn. Differences
 //! are relative, and of shares in percentage points, as `freehold sim` judges them.
 
-use freehold_report::stats;
-use freehold_report::verdict::{Direction, Verdict, verdict_of};
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
+use freehold_stats::intervals;
+use freehold_stats::verdict::{Direction, Verdict, verdict_of};
 
 use super::studies::Reports;
 use crate::markup::{difference_text, list, table};
@@ -133,7 +133,7 @@ impl<'r> Pooled<'r> {
         let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
         let machines: Vec<f64> = cells.iter().filter_map(|cells| middle(differences(cells))).collect();
         let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
-        let interval = stats::has_rank(machines.len(), confidence).then(|| stats::by_rank(&machines, confidence));
+        let interval = intervals::has_rank(machines.len(), confidence).then(|| intervals::by_rank(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
         let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
         Pooled { measure: *measure, cells, median, interval, verdict }

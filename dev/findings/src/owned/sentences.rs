@@ -1,7 +1,7 @@
 //! Sentences about one plan: how far, by how much, and in whose favour. Every number in them comes from runs.
 
 use freehold_report::number;
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use crate::markup::list;
 use freehold_sim::report::SimReport;
@@ -84,7 +84,7 @@ pub fn savings(report: &SimReport, point: usize) -> String {
             cpus_text(cpus),
             number::decimal(is),
             number::decimal(was),
-            number::change(freehold_report::verdict::relative_change(was, is)),
+            number::change(freehold_stats::verdict::relative_change(was, is)),
             parts.join(", "),
         )
     }))

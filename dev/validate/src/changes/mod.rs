@@ -8,9 +8,9 @@
 
 mod sheaves;
 
-use freehold_report::groups::{Group, is_of_something};
 use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, quantity};
+use freehold_stats::groups::{Group, is_of_something};
 
 use crate::cell::Cell;
 use crate::error::Error;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use freehold::policy::slab::{SlabSizing, sheaf_capacity};
-use freehold_report::groups::Group;
 use freehold_report::markdown;
 use freehold_report::number::count;
+use freehold_stats::groups::Group;
 use freehold_trace::facts::CacheFacts;
 use freehold_trace::recording::Recording;
 

@@ -13,7 +13,7 @@ use freehold::page::{Background, Config, PageAllocator};
 use freehold::platform::{Migrated, Migration, NoProbe, Platform};
 use freehold::{Policy, machine};
 use freehold_policies::{BASELINE, NamedPolicy};
-use freehold_report::clock::time;
+use freehold_timing::clock::time;
 
 use crate::bar::Bar;
 use crate::engine::GIB;

@@ -18,7 +18,7 @@ use freehold::policy::flags::{
 use freehold::policy::watermark::Watermarks;
 use freehold::policy::{DefragMode, FlagsPolicy};
 use freehold_policies::BASELINE;
-use freehold_report::clock::time;
+use freehold_timing::clock::time;
 
 #[cfg(feature = "disasm")]
 use super::machine_code::tables;

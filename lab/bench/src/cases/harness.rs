@@ -2,7 +2,7 @@
 //! less.
 
 use freehold_policies::BASELINE;
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use crate::bar::Bar;
 use crate::decide::Margin;

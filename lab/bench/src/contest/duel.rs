@@ -5,8 +5,8 @@
 //! the best of each, for instance.
 
 use fastrand::Rng;
-use freehold_report::stats::median;
-use freehold_report::verdict::Verdict;
+use freehold_stats::intervals::median;
+use freehold_stats::verdict::Verdict;
 use serde::Serialize;
 
 use super::Contest;

@@ -15,7 +15,7 @@ use std::time::Instant;
 use fastrand::Rng;
 use freehold_object_loops::{Size, Ticks, Work};
 use freehold_report::progress::Progress;
-use freehold_report::stats::median;
+use freehold_stats::intervals::median;
 use serde::Serialize;
 
 use super::{Settings, decide};

@@ -4,7 +4,7 @@ mod view;
 
 use freehold_report::number;
 use freehold_report::report::Table;
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 use serde::Serialize;
 
 use super::bar::{Bar, Holding};

@@ -7,7 +7,7 @@ use freehold_report::formats::Document;
 use freehold_report::number::Quantity;
 use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 use freehold_report::report::{Caveats, Column, Detail, Group, Line, Measure, Report, Table, Value};
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 
 use super::{BenchReport, BenchResult, Compared, Exact, Note, interval, nanoseconds, ratio, summary};
 use crate::recipe::Recipe;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use freehold_report::formats::Document;
 use freehold_report::origin::{Machine, Program};
 use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
-use freehold_report::stats::median;
+use freehold_stats::intervals::median;
 use serde::Serialize;
 
 use super::ratio::{CONFIDENCE, CPU, CPU_OF_STEP, Figure, PEAK, Ratio, logs, logs_of_best};

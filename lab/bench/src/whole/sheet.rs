@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use freehold_report::report::{Column, Table, Value};
-use freehold_report::stats::{median, median_interval};
+use freehold_stats::intervals::{median, median_interval};
 use serde::Serialize;
 
 use super::cost::Cost;

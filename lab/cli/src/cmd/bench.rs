@@ -9,10 +9,10 @@ use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
 use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
-use freehold_report::clock::{self, Place};
 use freehold_report::formats::{Document, VerdictFormats};
 use freehold_report::report::{self, Column, Report, Value};
 use freehold_report::terminal::Style;
+use freehold_timing::clock::{self, Place};
 use freehold_workloads::malloc::{Table, cases};
 use serde::Serialize;
 

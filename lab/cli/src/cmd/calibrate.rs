@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_report::affinity;
 use freehold_report::formats::{Document, Formats};
 use freehold_report::number::{self, Quantity};
 use freehold_report::output;
 use freehold_report::report::{Column, Detail, Report, Table, Value};
 use freehold_report::terminal::Style;
-use freehold_report::verdict::Verdict;
 use freehold_sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
 use freehold_sim::calibrate::table::{Recipe, entries};
 use freehold_sim::calibrate::{self, Calibration};
 use freehold_sim::costs::Costs;
+use freehold_stats::verdict::Verdict;
+use freehold_timing::affinity;
 use serde::Serialize;
 
 use crate::error::Error;

@@ -9,9 +9,9 @@ use freehold_boot::{Error as BootError, Guest, Interrupts, Series, Setting, Told
 use freehold_inspect::runs::Runs;
 use freehold_inspect::{diff, inspect};
 use freehold_report::formats::Formats;
-use freehold_report::groups::RUNS_MIN;
 use freehold_report::progress::Progress;
 use freehold_report::terminal::Style;
+use freehold_stats::groups::RUNS_MIN;
 
 use super::guest::{GuestArgs, kernel, tools};
 use super::margin;

@@ -9,7 +9,7 @@ mod report;
 
 use std::collections::BTreeMap;
 
-use freehold_report::verdict::relative_change;
+use freehold_stats::verdict::relative_change;
 use serde::Serialize;
 
 use crate::Inspection;

@@ -2,7 +2,7 @@
 //!
 //! What [`crate::diff`] sets side by side has no verdict, since two machines never do the same work. Runs of one
 //! workload do, so their counts are compared as they are, and the kernel's own spread from run to run says what a
-//! difference is ([`freehold_report::groups`]). A short list of [`measures`] decides; all counters stand beside it,
+//! difference is ([`freehold_stats::groups`]). A short list of [`measures`] decides; all counters stand beside it,
 //! judged as a family of their own.
 
 mod measures;
@@ -10,8 +10,8 @@ mod report;
 
 use std::collections::BTreeSet;
 
-use freehold_report::groups::{Group, Judged, Scale, is_of_something, judge};
-use freehold_report::verdict::Direction;
+use freehold_stats::groups::{Group, Judged, Scale, is_of_something, judge};
+use freehold_stats::verdict::Direction;
 use serde::Serialize;
 
 use crate::Inspection;
@@ -134,7 +134,7 @@ fn of_one_side(a: &[Inspection], b: &[Inspection]) -> [Vec<String>; 2] {
 mod tests {
     use freehold_report::formats::Document;
     use freehold_report::terminal::Style;
-    use freehold_report::verdict::Verdict;
+    use freehold_stats::verdict::Verdict;
     use freehold_trace::event::NO_PFN;
     use freehold_trace::{Facts, Kind, Row as Event};
 

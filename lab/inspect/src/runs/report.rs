@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
-use freehold_report::groups::{Group, Judged, RUNS_MIN};
 use freehold_report::number::{Quantity, change, percent, unit};
 use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
-use freehold_report::verdict::Verdict;
+use freehold_stats::groups::{Group, Judged, RUNS_MIN};
+use freehold_stats::verdict::Verdict;
 
 use super::{Row, Runs, Side};
 

@@ -12,7 +12,7 @@
 use freehold_report::number::Quantity;
 use freehold_report::report::pool::CONFIDENCE;
 use freehold_report::report::{Line, Measure};
-use freehold_report::verdict::{Verdict, relative_change, verdict_of};
+use freehold_stats::verdict::{Verdict, relative_change, verdict_of};
 use freehold_trace::facts::Facts;
 use serde::{Serialize, Serializer};
 

@@ -6,7 +6,7 @@ use freehold_report::formats::Document;
 use freehold_report::origin::version_in;
 use freehold_report::report::pool::CONFIDENCE;
 use freehold_report::report::{Caveats, Column, Report, Table, Value};
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 use freehold_trace::facts::Facts;
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;

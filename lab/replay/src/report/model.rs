@@ -4,7 +4,7 @@
 //! that could not be measured is absent rather than zero.
 
 use freehold_report::number::Quantity;
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

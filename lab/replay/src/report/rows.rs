@@ -8,7 +8,7 @@
 //! comes near to what was recorded in it: what is not reproduced under A says nothing about B.
 
 use freehold_report::number::Quantity;
-use freehold_report::verdict::{Verdict, relative_change, verdict_of};
+use freehold_stats::verdict::{Verdict, relative_change, verdict_of};
 use serde::Serialize;
 
 use super::model::{FidelityRow, Metric, ReplayOutcome};

@@ -3,7 +3,7 @@
 use freehold_report::number::change;
 use freehold_report::report::pool::pool;
 use freehold_report::report::{Group, Line, Measure};
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::brief::LISTED_MAX;
 use super::model::{Cause, Metric};

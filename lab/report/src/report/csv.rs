@@ -77,7 +77,7 @@ fn record(group: &str, measure: &Measure, line: &Line) -> [String; 9] {
 mod tests {
     use super::*;
     use crate::report::{Column, Group, Table, Value};
-    use crate::verdict::{Direction, Verdict};
+    use freehold_stats::verdict::{Direction, Verdict};
 
     #[test]
     fn a_report_without_measures_tells_its_tables() {

@@ -4,7 +4,7 @@ use super::{Measure, Report, Table, Value};
 use crate::markdown::{table, wrapped};
 use crate::number::{ABSENT, change, quantity};
 use crate::terminal::printable;
-use crate::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 /// The text of a report: everything in it.
 pub fn text(report: &Report) -> String {

@@ -7,7 +7,7 @@
 
 use super::{Line, Measure, Report};
 use crate::number::Quantity;
-use crate::verdict::Direction;
+use freehold_stats::verdict::Direction;
 
 /// The text of a report.
 pub fn text(report: &Report) -> String {
@@ -51,7 +51,7 @@ fn row(measure: &Measure, line: &Line) -> Option<[String; 3]> {
 mod tests {
     use super::*;
     use crate::report::Group;
-    use crate::verdict::Verdict;
+    use freehold_stats::verdict::Verdict;
 
     fn gains(direction: Direction, a: u64, b: u64) -> String {
         let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));

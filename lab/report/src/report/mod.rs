@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer};
 
 use crate::number::{ABSENT, Quantity, change, duration, percent, quantity};
-use crate::verdict::{Direction, Verdict};
+use freehold_stats::verdict::{Direction, Verdict};
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -10,8 +10,8 @@
 use fastrand::Rng;
 
 use super::{Line, Pooled};
-use crate::stats::{has_rank, median, median_interval};
-use crate::verdict::{Direction, Verdict, verdict_of};
+use freehold_stats::intervals::{has_rank, median, median_interval};
+use freehold_stats::verdict::{Direction, Verdict, verdict_of};
 
 /// Cases of which an interval by rank can have the confidence of 95 %.
 pub const CASES_MIN: usize = 6;
@@ -79,7 +79,7 @@ fn interval(changes: &[f64], confidence: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::number::Quantity;
-    use crate::verdict::relative_change;
+    use freehold_stats::verdict::relative_change;
 
     fn lines(pairs: &[(u64, u64)]) -> Vec<Line> {
         let line = |&(a, b): &(u64, u64)| {

@@ -8,7 +8,7 @@ use comfy_table::Cell;
 use super::{Detail, Group, Kind, Line, Measure, Pooled, Report, Table, Value};
 use crate::number::{ABSENT, change, quantity};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
-use crate::verdict::{Direction, Verdict};
+use freehold_stats::verdict::{Direction, Verdict};
 
 /// How to see everything.
 const MORE: &str = " More: --all.";
@@ -95,7 +95,7 @@ fn is_decided(pooled: &Pooled) -> bool {
 /// What is said of one case.
 fn finding(line: &Line) -> (String, Tone) {
     match (line.verdict, line.error) {
-        (Some(verdict), _) => (verdict.word().to_owned(), verdict.tone()),
+        (Some(verdict), _) => (verdict.word().to_owned(), verdict.into()),
         (None, Some(error)) => (format!("~ {} off", change(Some(error))), Tone::Faint),
         (None, None) => ("~ not told".to_owned(), Tone::Faint),
     }
@@ -103,7 +103,7 @@ fn finding(line: &Line) -> (String, Tone) {
 
 /// What is said of all cases.
 fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
-    let (word, tone) = pooled.verdict.map_or((ABSENT, Tone::Faint), |verdict| (verdict.word(), verdict.tone()));
+    let (word, tone) = pooled.verdict.map_or((ABSENT, Tone::Faint), |verdict| (verdict.word(), verdict.into()));
     let end =
         |word: &str, end: Option<f64>| end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))));
     let (low, high) = pooled.interval.unzip();
@@ -192,7 +192,7 @@ fn tone(value: &Value) -> Tone {
     match value {
         Value::Text(_) | Value::Number(_) | Value::Change(_) | Value::Share(_) => Tone::Plain,
         Value::Faint(_) | Value::None => Tone::Faint,
-        Value::Judged(_, verdict) => verdict.tone(),
+        Value::Judged(_, verdict) => (*verdict).into(),
         Value::Is(true) => Tone::Good,
         Value::Is(false) => Tone::Bad,
     }

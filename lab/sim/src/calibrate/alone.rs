@@ -8,8 +8,8 @@ use fastrand::Rng;
 use freehold::PageAllocator;
 use freehold::base::{Gfp, Order};
 use freehold::stats::Counts;
-use freehold_report::clock::Sample;
-use freehold_report::clock::time;
+use freehold_timing::clock::Sample;
+use freehold_timing::clock::time;
 
 use super::fit::Bill;
 use crate::cpu::{Block, Cpu, PS_PER_NS};

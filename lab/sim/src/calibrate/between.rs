@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use fastrand::Rng;
 use freehold::PageAllocator;
 use freehold::base::{Gfp, Order};
-use freehold_report::clock::Sample;
-use freehold_report::clock::time;
-use freehold_report::spin_barrier::{SpinBarrier, beside};
+use freehold_timing::clock::Sample;
+use freehold_timing::clock::time;
+use freehold_timing::spin_barrier::{SpinBarrier, beside};
 
 use super::lines::Turns;
 use crate::cpu::{Block, Cpu, PS_PER_NS};

@@ -7,7 +7,7 @@
 //! tell.
 
 use freehold_report::progress::Progress;
-use freehold_report::stats::{self, median};
+use freehold_stats::intervals::{self, median};
 use serde::Serialize;
 
 use crate::costs::Costs;
@@ -89,7 +89,7 @@ pub struct Compared {
 
 impl Compared {
     fn new(threads: &[f64], simulated: f64, negligible: f64) -> Compared {
-        let (low, high) = stats::by_rank(threads, CONFIDENCE);
+        let (low, high) = intervals::by_rank(threads, CONFIDENCE);
         let is_near = |value: f64| (simulated - value).abs() <= TOLERANCE * value;
         let within = |value: f64| is_near(value) || value.max(simulated) < negligible;
         let agreement = match (within(low), within(high)) {

@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use freehold_report::clock::time;
-use freehold_report::spin_barrier::{beside, spin_until};
-use freehold_report::stats::median;
+use freehold_stats::intervals::median;
+use freehold_timing::clock::time;
+use freehold_timing::spin_barrier::{beside, spin_until};
 
 use crate::cpu::PS_PER_NS;
 use crate::error::Error;
@@ -64,7 +64,7 @@ pub fn swap() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_report::affinity;
+    use freehold_timing::affinity;
 
     #[test]
     fn each_takes_every_second_turn() {

@@ -22,9 +22,9 @@ use std::thread;
 use alone::{LISTED, SCENARIOS, STEPS, Took, each_ps};
 use between::Exchange;
 use fit::Bill;
-use freehold_report::clock::{self, Place};
 use freehold_report::progress::Progress;
-use freehold_report::stats::median;
+use freehold_stats::intervals::median;
+use freehold_timing::clock::{self, Place};
 
 use crate::costs::Costs;
 use crate::error::Error;

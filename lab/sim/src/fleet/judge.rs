@@ -1,16 +1,16 @@
 //! What hosts say together: a number of the fleet with an interval, and how a policy B stands against policy A.
 //!
 //! Each host is simulated exactly; hosts stand for the others that might have been drawn. So an interval is one over
-//! hosts: that of the median ([`stats::median_interval`]), or of the sum. Policies are set against each other host by
+//! hosts: that of the median ([`intervals::median_interval`]), or of the sum. Policies are set against each other host by
 //! host, because a host is the same under each: B minus A on each host, and of these differences the median or the sum.
 //! If its interval lies within the margin of nothing, there is *no difference*; if it does not hold zero and its middle
 //! is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
 
 use fastrand::Rng;
 use freehold_report::number::ABSENT;
-use freehold_report::stats;
-use freehold_report::verdict::Direction;
-use freehold_report::verdict::Verdict;
+use freehold_stats::intervals;
+use freehold_stats::verdict::Direction;
+use freehold_stats::verdict::Verdict;
 use serde::Serialize;
 
 use super::measures::Measure;
@@ -38,7 +38,7 @@ pub struct Estimate {
 /// The fewest hosts that span an interval: all of six lie on one side of the median by a chance of 3 %, all of five by
 /// 6 %.
 pub fn hosts_min(confidence: f64) -> usize {
-    (1..).find(|&hosts| stats::has_rank(hosts, confidence)).expect("enough hosts are as sure as one likes")
+    (1..).find(|&hosts| intervals::has_rank(hosts, confidence)).expect("enough hosts are as sure as one likes")
 }
 
 /// How B stands against A.
@@ -57,12 +57,12 @@ impl Estimate {
         let rng = &mut Rng::with_seed(SEED);
         let value = match over {
             _ if values.is_empty() => return None,
-            Over::Median => stats::median(&mut values.to_vec()),
+            Over::Median => intervals::median(&mut values.to_vec()),
             Over::Sum => values.iter().sum(),
         };
-        let interval = stats::has_rank(values.len(), confidence).then(|| match over {
-            Over::Median => stats::median_interval(values, confidence, rng),
-            Over::Sum => stats::sum_interval(values, confidence, rng),
+        let interval = intervals::has_rank(values.len(), confidence).then(|| match over {
+            Over::Median => intervals::median_interval(values, confidence, rng),
+            Over::Sum => intervals::sum_interval(values, confidence, rng),
         });
         Some(Estimate { value, interval, range: (least, most), hosts: values.len() })
     }

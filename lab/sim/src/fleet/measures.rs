@@ -5,7 +5,7 @@
 //! whole on some host, because nothing was attempted there, is absent on that host. The names are a contract with
 //! people's scripts: they are added to, never changed.
 
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 
 use super::host::HostResult;
 use crate::measure::vmstat::ALLOCSTALLS;

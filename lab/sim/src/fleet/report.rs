@@ -183,7 +183,7 @@ struct Entry {
     #[serde(flatten)]
     estimate: Option<Estimate>,
     difference: Option<Estimate>,
-    verdict: Option<freehold_report::verdict::Verdict>,
+    verdict: Option<freehold_stats::verdict::Verdict>,
 }
 
 impl Serialize for OfPolicy<'_> {

@@ -2,7 +2,7 @@
 //! how policies differ on the same hosts, what makes hosts differ, and on demand every host.
 
 use freehold_report::report::{Column, Table, Value};
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 
 use super::host::HostResult;
 use super::judge::Estimate;

@@ -2,7 +2,7 @@
 
 use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Line, Measure};
-use freehold_report::verdict::{Direction, Verdict, relative_change};
+use freehold_stats::verdict::{Direction, Verdict, relative_change};
 
 use super::judge::{self, Judged};
 use super::measures::{self, Measure as OfHost};

@@ -5,8 +5,8 @@
 //! is *no difference*. If B is better under every seed, and by more than that in the middle, it is *better*, and
 //! likewise *worse*; else it takes more seeds: *undecided*.
 
-use freehold_report::verdict::Direction;
-use freehold_report::verdict::{Verdict, relative_change};
+use freehold_stats::verdict::Direction;
+use freehold_stats::verdict::{Verdict, relative_change};
 
 use super::measures::{Measure, Spread};
 use crate::measures::Unit;

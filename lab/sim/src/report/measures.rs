@@ -3,7 +3,7 @@
 //! A run is exact, so a measure differs between seeds only because other random draws were made. What is shown is the
 //! median over the seeds, with the least and the most.
 
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 use serde::Serialize;
 
 use crate::measure::outcome::Outcome;

@@ -18,7 +18,7 @@ use freehold_report::formats::Document;
 use freehold_report::number;
 use freehold_report::report::plot::Plot;
 use freehold_report::report::{self, Caveats, Group, Report};
-use freehold_report::verdict::Direction;
+use freehold_stats::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
@@ -205,7 +205,7 @@ struct Entry {
     #[serde(flatten)]
     spread: Spread,
     change: Option<f64>,
-    verdict: Option<freehold_report::verdict::Verdict>,
+    verdict: Option<freehold_stats::verdict::Verdict>,
 }
 
 impl Serialize for Row<'_> {

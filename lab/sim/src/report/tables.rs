@@ -3,7 +3,7 @@
 
 use freehold_report::number;
 use freehold_report::report::{Column, Table, Value};
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::judge::Judged;
 use super::measures::{self, Measure};

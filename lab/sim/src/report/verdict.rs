@@ -5,7 +5,7 @@
 
 use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Line, Measure};
-use freehold_report::verdict::{Direction, Verdict};
+use freehold_stats::verdict::{Direction, Verdict};
 
 use super::measures::{self, Measure as OfRun};
 use super::{SimReport, judge};

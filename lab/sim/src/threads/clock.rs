@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::LazyLock;
 
-use freehold_report::clock;
+use freehold_timing::clock;
 
 use crate::cpu::PS_PER_NS;
 

@@ -4,8 +4,8 @@ use std::thread;
 
 use freehold::PageAllocator;
 use freehold::stats::Counts;
-use freehold_report::affinity;
-use freehold_report::spin_barrier::SpinBarrier;
+use freehold_timing::affinity;
+use freehold_timing::spin_barrier::SpinBarrier;
 
 use super::Threads;
 use crate::cpu::Cpu;

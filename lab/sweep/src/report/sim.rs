@@ -6,12 +6,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use freehold_report::number;
 use freehold_report::report::pool::confidence_of;
 use freehold_report::report::{self as model, Caveats, Group, Line};
-use freehold_report::stats::has_rank;
-use freehold_report::verdict::{Direction, Verdict};
 use freehold_sim::measures::quantity;
 use freehold_sim::report::judge::{self, Judged as OfSeeds};
 use freehold_sim::report::measures::{self, Measure, Spread};
 use freehold_sim::workload::WorkPace;
+use freehold_stats::intervals::has_rank;
+use freehold_stats::verdict::{Direction, Verdict};
 
 use super::{Judged, Terms};
 use crate::outcome::MEASURE;

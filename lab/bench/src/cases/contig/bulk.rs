@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use fastrand::Rng;
 use freehold::base::{Gfp, Pfn};
-use freehold_report::clock::time;
+use freehold_timing::clock::time;
 
 use super::floor::{Words, time_check};
 use super::ranges::LARGE_PAGES;

@@ -7,7 +7,7 @@ use freehold::page::{CmaArea, Config, MinFree, PageAllocator, Range};
 use freehold::platform::host::Threads;
 use freehold::platform::{NoProbe, Platform};
 use freehold_policies::NamedPolicy;
-use freehold_report::clock::time;
+use freehold_timing::clock::time;
 
 use super::ranges::LARGE_PAGES;
 use crate::engine::{Engine, GIB};

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use freehold::base::{Frame, Order, Pfn};
-use freehold_report::clock::Sample;
-use freehold_report::clock::time;
+use freehold_timing::clock::Sample;
+use freehold_timing::clock::time;
 
 use super::ranges::{LARGE_PAGES, MadeOf};
 use crate::engine::Engine;

@@ -3,7 +3,7 @@
 use freehold::base::{CpuId, Order};
 use freehold::page::{FreeAreas, PCP_LISTS, PcpLists};
 use freehold_policies::NamedPolicy;
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::ranges::HUGE;
 use super::{CMA_LOOP, cma, workloads};

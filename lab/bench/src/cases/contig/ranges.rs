@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use freehold::base::{Gfp, Order, Pfn};
-use freehold_report::clock::Sample;
-use freehold_report::clock::time;
+use freehold_timing::clock::Sample;
+use freehold_timing::clock::time;
 
 use super::cold;
 use crate::engine::Engine;

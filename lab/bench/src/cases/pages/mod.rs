@@ -272,7 +272,7 @@ mod tests {
     use crate::engine::with_cpus;
     use crate::subject::{Sampler, Subject};
     use freehold_policies;
-    use freehold_report::affinity;
+    use freehold_timing::affinity;
 
     fn sample_once(subject: &dyn Subject, operations: u64) {
         let mut once = |sampler: &mut Sampler<'_>| {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use freehold::base::{CpuId, Gfp};
 use freehold::platform::host::run_on_cpu;
 use freehold_policies::NamedPolicy;
-use freehold_report::spin_barrier::{SpinBarrier, beside};
+use freehold_timing::spin_barrier::{SpinBarrier, beside};
 
 use super::floor::Floor;
 use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};

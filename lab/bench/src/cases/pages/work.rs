@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use fastrand::Rng;
 use freehold::base::{Gfp, Order, Pfn};
-use freehold_report::clock::Sample;
-use freehold_report::clock::time;
-use freehold_report::spin_barrier::SpinBarrier;
+use freehold_timing::clock::Sample;
+use freehold_timing::clock::time;
+use freehold_timing::spin_barrier::SpinBarrier;
 
 use crate::engine::Engine;
 

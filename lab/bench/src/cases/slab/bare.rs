@@ -132,7 +132,7 @@ impl List {
 mod tests {
     use super::*;
     use freehold_object_loops::Size;
-    use freehold_report::affinity;
+    use freehold_timing::affinity;
 
     #[test]
     fn a_list_is_whole_after_pairs() {

@@ -3,7 +3,7 @@
 use freehold_object_loops::{Size, Work};
 use freehold_policies::NamedPolicy;
 use freehold_report::report::{Column, Table, Value};
-use freehold_report::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 use super::published::lameter;
 use super::{Findings, Who};

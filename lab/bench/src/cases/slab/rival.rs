@@ -13,7 +13,7 @@ use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 use freehold_object_loops::{Objects, Rounds, Work};
 use freehold_policies::NamedPolicy;
-use freehold_report::affinity;
+use freehold_timing::affinity;
 
 use crate::contest::{Contestant, Then};
 use crate::error::Error;

@@ -156,7 +156,7 @@ fn recipe(reports: &[Report], command: &str, version: &str) -> Markup {
 mod tests {
     use super::super::{Column, Table, Value};
     use super::*;
-    use crate::verdict::Verdict;
+    use freehold_stats::verdict::Verdict;
 
     fn report() -> Report {
         let rows = [vec![Value::text("a<b"), Value::Judged("better".to_owned(), Verdict::Better)]];

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::super::plot::{Plot, Scale};
 use super::super::{Column, Group, Kind, Line, Measure, Report, Table, Value};
 use crate::number::{change, decimal, quantity};
-use crate::verdict::Verdict;
+use freehold_stats::verdict::Verdict;
 
 /// A bar is drawn for changes up to this; what is larger reaches its end.
 const REACH_MAX: f64 = 1.0;
@@ -250,7 +250,7 @@ mod tests {
     use super::super::super::plot::PlotLine;
     use super::*;
     use crate::number::Quantity;
-    use crate::verdict::Direction;
+    use freehold_stats::verdict::Direction;
 
     fn measure(name: &'static str, b: u64, verdict: Verdict) -> Measure {
         let (a, b) = (Some(Quantity::Count(100)), Some(Quantity::Count(b)));

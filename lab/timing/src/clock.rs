@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::affinity::{self, Refused};
-use crate::stats::median;
+use freehold_stats::intervals::median;
 
 /// One measurement: so much of the thread's CPU time for so many operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,12 @@
 //! The words of every verdict, and which way of a measure is better.
 //!
 //! One set of words serves numbers of every kind. Replays repeat exactly, so there a margin decides what is a
-//! difference, and cases are pooled ([`crate::report::pool`]). Simulations repeat too, seed by seed. Timings do not:
+//! difference, and cases are pooled by the report. Simulations repeat too, seed by seed. Timings do not:
 //! what is said of them comes from intervals, and is decided where they are taken.
 
 use std::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
-
-use crate::terminal::Tone;
 
 /// Which way of a metric is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +43,6 @@ impl Verdict {
             Verdict::NoDifference => "no difference",
             Verdict::Neither => "neither",
             Verdict::Undecided => "undecided",
-        }
-    }
-
-    /// How it is coloured.
-    pub fn tone(self) -> Tone {
-        match self {
-            Verdict::Better => Tone::Good,
-            Verdict::Worse => Tone::Bad,
-            Verdict::NoDifference | Verdict::Neither | Verdict::Undecided => Tone::Faint,
         }
     }
 
