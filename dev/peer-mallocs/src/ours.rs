@@ -1,4 +1,4 @@
-//! Freehold's heap as a malloc: one heap, whose lists are restartable sequences, through the way that its policy names.
+//! Freehold's heap as a malloc: one heap, whose lists are restartable sequences, through the fast path of its policy.
 //!
 //! The heap lies in a static place, so that its address is known when the program is linked, as that of a malloc
 //! library's own would be.
@@ -10,13 +10,13 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
 
 use freehold::slab::cpu::Pushed;
-use freehold::slab::path::{Front, Sheaves};
+use freehold::slab::fast_path::{Frontend, Sheaves};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::Process;
 use freehold_malloc::os::rseq::Rseq;
 
-/// The way of the default policy.
-type Way = Sheaves;
+/// The fast path of the default policy.
+type DefaultFastPath = Sheaves;
 
 /// A place that is written once, before anybody reads it.
 struct Place(UnsafeCell<MaybeUninit<Heap<Rseq>>>);
@@ -35,7 +35,7 @@ pub fn start() {
     BUILT.call_once(|| {
         let heap = Heap::with_rseq(&HeapConfig::default());
         let heap = heap.unwrap_or_else(|error| panic!("ours cannot be measured: {error}"));
-        assert!(heap.slab().front::<Way>().is_some(), "`Way` is not that of the default policy; name it here");
+        assert!(heap.slab().frontend::<DefaultFastPath>().is_some(), "the default policy has another fast path; name it here");
         // SAFETY: nobody reads it yet, and this runs once.
         unsafe { (*HEAP.0.get()).write(heap) };
     });
@@ -48,20 +48,20 @@ fn heap() -> &'static Heap<Rseq> {
 }
 
 #[inline(always)]
-fn front() -> Front<'static, 'static, 'static, Process, Rseq, Way> {
+fn frontend() -> Frontend<'static, 'static, 'static, Process, Rseq, DefaultFastPath> {
     // SAFETY: `start` has seen that it is there, and a policy does not change.
-    unsafe { heap().slab().front().unwrap_unchecked() }
+    unsafe { heap().slab().frontend().unwrap_unchecked() }
 }
 
 /// What C calls malloc.
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    match front().at_hand(size) {
+    match frontend().alloc_fast(size) {
         Some(object) => object.as_ptr().cast(),
         None => malloc_slow(size),
     }
 }
 
-/// All that comes after an empty hand. As a function of C it lets no panic through, so that what calls it last need
+/// Allocates after a miss of the fast path. As a function of C it lets no panic through, so that what calls it last need
 /// keep nothing for that.
 #[cold]
 #[inline(never)]
@@ -76,7 +76,7 @@ extern "C" fn malloc_slow(size: usize) -> *mut c_void {
 /// As for C's `free`.
 pub unsafe extern "C" fn free(object: *mut c_void) {
     // SAFETY: the caller gives up what `malloc` gave.
-    if unsafe { front().put_back(object.cast()) } == Pushed::Refused {
+    if unsafe { frontend().free_fast(object.cast()) } == Pushed::Refused {
         free_slow(object);
     }
 }
@@ -86,5 +86,5 @@ pub unsafe extern "C" fn free(object: *mut c_void) {
 #[inline(never)]
 extern "C" fn free_slow(object: *mut c_void) {
     // SAFETY: the caller of `free` gave it up, and it was refused.
-    unsafe { front().free(object.cast()) }
+    unsafe { frontend().free(object.cast()) }
 }

@@ -82,16 +82,18 @@ impl Amount {
 pub struct MemoryRow {
     /// Objects that the program has, as large as their size.
     pub objects: u64,
-    /// Objects that CPUs and barns have at hand, and the arrays that say so.
-    pub at_hand: u64,
+    /// Objects cached by CPUs and barns, and the arrays that say so.
+    #[serde(rename = "at_hand")]
+    pub cached: u64,
     /// All slabs, in which these lie.
     pub slabs: Amount,
     /// Pages that are no slab's.
     pub free_pages: Amount,
     /// Runs of pages that the program has.
     pub runs: Amount,
-    /// Runs that CPUs have at hand; of a hardened process, runs that are held after they were freed.
-    pub runs_at_hand: Amount,
+    /// Runs cached by CPUs; of a hardened process, runs that are held after they were freed.
+    #[serde(rename = "runs_at_hand")]
+    pub cached_runs: Amount,
     /// Free runs.
     pub free_runs: Amount,
 }
@@ -105,8 +107,9 @@ pub struct SizeRow {
     pub size: u32,
     /// Objects that the program has.
     pub objects: u64,
-    /// Objects that CPUs and barns have at hand.
-    pub at_hand: u64,
+    /// Objects cached by CPUs and barns.
+    #[serde(rename = "at_hand")]
+    pub cached: u64,
     /// Objects that its slabs have room for.
     pub room: u64,
     /// Slabs.
@@ -143,8 +146,9 @@ pub struct PinRow {
     pub slabs: u64,
     /// Objects in them that the program has.
     pub objects: u64,
-    /// Objects in them that are at hand.
-    pub at_hand: u64,
+    /// Objects in them that are cached.
+    #[serde(rename = "at_hand")]
+    pub cached: u64,
 }
 
 /// A block.
@@ -169,21 +173,22 @@ pub struct BlockPin {
     pub slabs: u32,
     /// Objects that the program has.
     pub objects: u32,
-    /// Objects that are at hand.
-    pub at_hand: u32,
+    /// Cached objects.
+    #[serde(rename = "at_hand")]
+    pub cached: u32,
 }
 
 impl HeapMap {
     /// Looks at a process's heap. Costs a copy of 41 bytes for each page that the heap has had, 8 or 24 for each page
-    /// that was in a run, and of the arrays that say what CPUs have at hand.
+    /// that was in a run, and of the arrays of cached objects.
     ///
     /// # Errors
     /// See [`HeapError`].
     pub fn of(target: &mut Target, caches: &Caches, shown: Shown) -> Result<HeapMap, HeapError> {
         let outline = target.outline(caches.fingerprint())?;
         let pages = Pages::read(target, &outline)?;
-        let at_hand = sheaves::at_hand(target, &outline, &pages, caches)?;
-        let blocks = slabs::blocks(target, &outline, &pages, caches, &at_hand)?;
+        let cached = sheaves::count_cached(target, &outline, &pages, caches)?;
+        let blocks = slabs::blocks(target, &outline, &pages, caches, &cached)?;
         let runs = runs::walk(target, &outline)?;
         let process = ProcessRow {
             pid: target.pid(),
@@ -207,7 +212,7 @@ impl HeapMap {
 impl MemoryRow {
     /// What of it is in memory.
     pub fn in_memory(&self) -> u64 {
-        let parts = [self.slabs, self.free_pages, self.runs, self.runs_at_hand, self.free_runs];
+        let parts = [self.slabs, self.free_pages, self.runs, self.cached_runs, self.free_runs];
         parts.iter().map(|part| part.in_memory).sum()
     }
 
@@ -218,7 +223,7 @@ impl MemoryRow {
 
     /// What nobody uses, is not free, and is in memory: in slabs, and at hand.
     pub fn idle(&self) -> u64 {
-        self.slabs.in_memory.saturating_sub(self.objects) + self.runs_at_hand.in_memory
+        self.slabs.in_memory.saturating_sub(self.objects) + self.cached_runs.in_memory
     }
 
     /// What is free and in memory.
@@ -248,7 +253,7 @@ fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
     let add = |row: &mut SizeRow, cache: &Cache, _: &Block, part: &Part| {
         let slabs = u64::from(part.slabs);
         row.objects += u64::from(part.objects);
-        row.at_hand += u64::from(part.at_hand);
+        row.cached += u64::from(part.cached);
         row.room += slabs * u64::from(cache.layout.objects);
         row.slabs += slabs;
         row.bytes += slabs * u64::from(cache.layout.order.pages()) * PAGE_BYTES;
@@ -280,11 +285,11 @@ fn memory(blocks: &[Block], sizes: &[SizeRow], runs: &Runs) -> MemoryRow {
     let free = sum(|block| block.pages).saturating_sub(slabs);
     MemoryRow {
         objects: bytes(|row| row.objects),
-        at_hand: bytes(|row| row.at_hand),
+        cached: bytes(|row| row.cached),
         slabs: Amount::of_pages(slabs, sum(|block| block.slab_pages_in_memory)),
         free_pages: Amount::of_pages(free, sum(|block| block.free_pages_in_memory)),
         runs: runs.used,
-        runs_at_hand: runs.claimed,
+        cached_runs: runs.claimed,
         free_runs: runs.free,
     }
 }
@@ -309,7 +314,7 @@ fn pins(blocks: &[Block], caches: &Caches) -> Vec<PinRow> {
         row.unused += u64::from(part.objects == 0);
         row.slabs += u64::from(part.slabs);
         row.objects += u64::from(part.objects);
-        row.at_hand += u64::from(part.at_hand);
+        row.cached += u64::from(part.cached);
     };
     let mut rows = by_cache(blocks.iter().filter(|block| block.is_sparse()), caches, row, add);
     rows.sort_by_key(|row| std::cmp::Reverse((row.blocks, row.alone)));
@@ -323,7 +328,7 @@ fn emptiest(blocks: &[Block], caches: &Caches, most: usize) -> Vec<BlockRow> {
         name: caches.get(part.cache).map_or_else(String::new, |cache| cache.name.as_str().to_owned()),
         slabs: part.slabs,
         objects: part.objects,
-        at_hand: part.at_hand,
+        cached: part.cached,
     };
     let row = |block: &Block| {
         let mut pins: Vec<_> = block.parts.iter().map(pin).collect();
@@ -352,11 +357,11 @@ mod tests {
         for (objects, slabs) in [(10, 100), (70, 40), (0, 0)] {
             let row = MemoryRow {
                 objects,
-                at_hand: 5,
+                cached: 5,
                 slabs: amount(100, slabs),
                 free_pages: amount(50, 20),
                 runs: amount(1000, 3),
-                runs_at_hand: amount(8, 0),
+                cached_runs: amount(8, 0),
                 free_runs: amount(16, 16),
             };
             assert_eq!(row.in_memory(), slabs + 20 + 3 + 16);

@@ -86,15 +86,15 @@ impl HeapMap {
 
     fn memory_table(&self) -> Table {
         let memory = &self.memory;
-        let at_hand = if self.process.is_hardened { "runs held after they were freed" } else { "runs at hand" };
+        let cached_runs = if self.process.is_hardened { "runs held after they were freed" } else { "runs at hand" };
         let amount = |what: &'static str, of: Amount| (what, of.bytes, Some(of.in_memory));
         let rows = [
             ("objects in use", memory.objects, None),
-            ("objects at hand", memory.at_hand, None),
+            ("objects at hand", memory.cached, None),
             amount("slabs, in which they lie", memory.slabs),
             amount("pages of no slab", memory.free_pages),
             amount("runs of pages in use", memory.runs),
-            amount(at_hand, memory.runs_at_hand),
+            amount(cached_runs, memory.cached_runs),
             amount("free runs", memory.free_runs),
         ];
         let kib = |bytes: u64| bytes.div_ceil(KIB);
@@ -110,7 +110,7 @@ impl HeapMap {
     fn sizes_table(&self) -> Table {
         let rows = self.sizes.iter().map(|row| {
             let used = if row.room == 0 { 0.0 } else { row.objects as f64 / row.room as f64 };
-            let counts = [row.objects, row.at_hand, row.slabs].map(Value::count);
+            let counts = [row.objects, row.cached, row.slabs].map(Value::count);
             let ends = [row.bytes / KIB, row.blocks].map(Value::count);
             [vec![Value::text(&row.name)], counts.to_vec(), vec![Value::Share(used)], ends.to_vec()].concat()
         });
@@ -145,7 +145,7 @@ impl HeapMap {
 
     fn pins_table(&self) -> Table {
         let rows = self.pins.iter().map(|row| {
-            let counts = [row.blocks, row.alone, row.unused, row.slabs, row.objects, row.at_hand];
+            let counts = [row.blocks, row.alone, row.unused, row.slabs, row.objects, row.cached];
             [vec![Value::text(&row.name)], counts.map(Value::count).to_vec()].concat()
         });
         let numbers = ["blocks", "alone in", "no object in use in", "slabs", "objects in use", "at hand"];
@@ -172,8 +172,8 @@ impl HeapMap {
 
 fn in_words(pin: &BlockPin) -> String {
     let slabs = if pin.slabs == 1 { "slab" } else { "slabs" };
-    let at_hand = if pin.at_hand == 0 { String::new() } else { format!(", {} at hand", pin.at_hand) };
-    format!("{}: {} {slabs}, {} in use{at_hand}", pin.name, pin.slabs, pin.objects)
+    let cached = if pin.cached == 0 { String::new() } else { format!(", {} at hand", pin.cached) };
+    format!("{}: {} {slabs}, {} in use{cached}", pin.name, pin.slabs, pin.objects)
 }
 
 /// Bytes in the unit that suits them.
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn what_lies_in_a_block_is_told_by_size() {
-        let pin = BlockPin { name: "kmalloc-64".to_owned(), slabs: 2, objects: 3, at_hand: 1 };
+        let pin = BlockPin { name: "kmalloc-64".to_owned(), slabs: 2, objects: 3, cached: 1 };
         assert_eq!(in_words(&pin), "kmalloc-64: 2 slabs, 3 in use, 1 at hand");
-        assert_eq!(in_words(&BlockPin { slabs: 1, at_hand: 0, ..pin }), "kmalloc-64: 1 slab, 3 in use");
+        assert_eq!(in_words(&BlockPin { slabs: 1, cached: 0, ..pin }), "kmalloc-64: 1 slab, 3 in use");
     }
 }

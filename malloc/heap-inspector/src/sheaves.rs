@@ -20,15 +20,20 @@ const WORD: usize = size_of::<u64>();
 const SLOTS: usize = CACHES_MAX;
 
 /// Objects at hand, by the first page of their slab.
-pub type AtHand = HashMap<u32, u16>;
+pub type CachedCounts = HashMap<u32, u16>;
 
 /// Reads all sheaves.
 ///
 /// # Errors
 /// If the process's memory cannot be read.
-pub fn at_hand(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> Result<AtHand, HeapError> {
+pub fn count_cached(
+    target: &Target,
+    outline: &Outline,
+    pages: &Pages,
+    caches: &Caches,
+) -> Result<CachedCounts, HeapError> {
     let mains = mains(target, outline, pages, caches)?;
-    let mut count = AtHand::new();
+    let mut count = CachedCounts::new();
     for (page, cache) in pages.slabs(0..pages.len(), caches).filter(|(_, cache)| caches.is_of_sheaves(cache.id)) {
         let bytes = (cache.layout.order.pages() as usize) * PAGE;
         let mut words = vec![0; bytes / WORD];

@@ -9,7 +9,7 @@ use freehold_malloc::heap::{Heap, HeapConfig, HeapError as HeapConfigError};
 use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::PAGE;
 
-use crate::sheaves::AtHand;
+use crate::sheaves::CachedCounts;
 use crate::target::{HeapError, Target};
 
 /// Pages of a block, 2 MiB.
@@ -144,7 +144,7 @@ pub struct Part {
     /// Objects that the program has.
     pub objects: u32,
     /// Objects that CPUs have at hand.
-    pub at_hand: u32,
+    pub cached: u32,
 }
 
 /// A block of 2 MiB.
@@ -173,7 +173,7 @@ pub fn blocks(
     outline: &Outline,
     pages: &Pages,
     caches: &Caches,
-    at_hand: &AtHand,
+    cached: &CachedCounts,
 ) -> Result<Vec<Block>, HeapError> {
     let firsts = (0..pages.len()).step_by(BLOCK as usize);
     firsts
@@ -186,10 +186,10 @@ pub fn blocks(
             for (page, cache) in pages.slabs(range, caches) {
                 let within = (page - first) as usize;
                 let active = Slab::from_words(words[within]).active(cache);
-                let hand = at_hand.get(&page).copied().unwrap_or(0);
+                let held = cached.get(&page).copied().unwrap_or(0);
                 // A sheaf is nobody's object.
-                let hand = if caches.is_of_sheaves(cache.id) { active } else { hand.min(active) };
-                block.add(cache.id.get(), active - hand, hand);
+                let cached_objects = if caches.is_of_sheaves(cache.id) { active } else { held.min(active) };
+                block.add(cache.id.get(), active - cached_objects, cached_objects);
                 for is in in_memory.iter_mut().skip(within).take(cache.layout.order.pages() as usize) {
                     block.slab_pages += 1;
                     block.slab_pages_in_memory += u32::from(std::mem::take(is));
@@ -218,7 +218,7 @@ fn slab_words(
 
 impl Block {
     /// Adds a slab with so many objects in use and at hand.
-    fn add(&mut self, cache: u8, objects: u16, at_hand: u16) {
+    fn add(&mut self, cache: u8, objects: u16, cached: u16) {
         let at = self.parts.iter().position(|part| part.cache == cache).unwrap_or_else(|| {
             self.parts.push(Part { cache, ..Part::default() });
             self.parts.len() - 1
@@ -226,6 +226,6 @@ impl Block {
         let part = &mut self.parts[at];
         part.slabs += 1;
         part.objects += u32::from(objects);
-        part.at_hand += u32::from(at_hand);
+        part.cached += u32::from(cached);
     }
 }

@@ -52,7 +52,7 @@ fn a_process_is_seen_as_it_sees_itself() {
         }
     });
     let row = sparse.sizes.iter().find(|row| row.name == CACHE).unwrap();
-    assert_eq!(row.objects + row.at_hand, active);
+    assert_eq!(row.objects + row.cached, active);
 
     let pin = sparse.pins.iter().find(|pin| pin.name == CACHE).expect("blocks are kept by few of them");
     assert!(pin.blocks >= 5 && pin.alone > 0, "{pin:?}");

@@ -9,8 +9,8 @@ use fastrand::Rng;
 use freehold::base::CpuId;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabLinks, SlabPolicy};
+use freehold::slab::fast_path::{Sheaves, Tagged};
 use freehold::slab::freelist::Plain;
-use freehold::slab::path::{Sheaves, Tagged};
 use freehold::slab::{CpuLocal, ObjectError};
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
 use freehold_malloc::os::mmap::HugePages;
@@ -127,13 +127,13 @@ fn a_front_is_the_same_heap_and_grows_as_well() {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let heap = Heap::with_locks(&config(2 * SECTION, policy)).expect("a small heap");
-    assert!(heap.front::<Sheaves>().is_none(), "that is not its way");
-    let front = heap.front::<Tagged<Plain>>().expect("that is its way");
-    let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| front.malloc(SIZE)).collect();
+    assert!(heap.frontend::<Sheaves>().is_none(), "that is not its way");
+    let frontend = heap.frontend::<Tagged<Plain>>().expect("that is its way");
+    let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| frontend.malloc(SIZE)).collect();
     assert!(objects.iter().all(|object| !object.is_null()), "a section more is there");
     for object in objects {
         // SAFETY: allocated just now, and nobody else has it.
-        unsafe { front.free(object) };
+        unsafe { frontend.free(object) };
     }
     heap.slab().shrink();
     // SAFETY: nobody else has it any more.

@@ -6,7 +6,7 @@
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
 
-use freehold_malloc::process::site::hand_on_site;
+use freehold_malloc::process::site::forward_site;
 use freehold_malloc::process::{self, Resized, Site, natural_align, no_memory};
 
 /// Says that there is no such alignment.
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn free(object: *mut u8) {
     unsafe { process::free(object) }
 }
 
-hand_on_site! {
+forward_site! {
     /// C: `calloc`. What is known to be zero is not written.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -61,7 +61,7 @@ extern "C" fn calloc_for(count: usize, size: usize, site: Site) -> *mut u8 {
     block.start.as_ptr()
 }
 
-hand_on_site! {
+forward_site! {
     /// C: `realloc`.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -85,7 +85,7 @@ unsafe extern "C" fn realloc_for(object: *mut u8, size: usize, site: Site) -> *m
     }
 }
 
-hand_on_site! {
+forward_site! {
     /// BSD: `reallocarray`.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -99,7 +99,7 @@ unsafe extern "C" fn reallocarray_for(object: *mut u8, count: usize, size: usize
     count.checked_mul(size).map_or_else(no_memory, |bytes| unsafe { realloc_for(object, bytes, site) })
 }
 
-hand_on_site! {
+forward_site! {
     /// C: `aligned_alloc`.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -110,7 +110,7 @@ extern "C" fn aligned_alloc_for(align: usize, size: usize, site: Site) -> *mut u
     if align.is_power_of_two() { allocate(size, align, site) } else { invalid() }
 }
 
-hand_on_site! {
+forward_site! {
     /// glibc: `memalign`, which rounds what is no power of two up.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -121,7 +121,7 @@ extern "C" fn memalign_for(align: usize, size: usize, site: Site) -> *mut u8 {
     align.checked_next_power_of_two().map_or_else(invalid, |align| allocate(size, align, site))
 }
 
-hand_on_site! {
+forward_site! {
     /// POSIX: `posix_memalign`, which returns the error and leaves `errno` alone.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -148,7 +148,7 @@ fn page_size() -> usize {
     freehold_malloc::os::mmap::page_size()
 }
 
-hand_on_site! {
+forward_site! {
     /// glibc: `valloc`.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -159,7 +159,7 @@ extern "C" fn valloc_for(size: usize, site: Site) -> *mut u8 {
     allocate(size, page_size(), site)
 }
 
-hand_on_site! {
+forward_site! {
     /// glibc: `pvalloc`, which gives whole pages.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]
@@ -170,7 +170,7 @@ extern "C" fn pvalloc_for(size: usize, site: Site) -> *mut u8 {
     size.max(1).checked_next_multiple_of(page_size()).map_or_else(no_memory, |size| allocate(size, page_size(), site))
 }
 
-hand_on_site! {
+forward_site! {
     /// glibc: `malloc_usable_size`, 0 for null.
     // SAFETY: the name is C's, and so is what it does.
     #[unsafe(no_mangle)]

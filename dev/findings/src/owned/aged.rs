@@ -133,7 +133,8 @@ impl<'r> Pooled<'r> {
         let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
         let machines: Vec<f64> = cells.iter().filter_map(|cells| middle(differences(cells))).collect();
         let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
-        let interval = intervals::has_rank(machines.len(), confidence).then(|| intervals::by_rank(&machines, confidence));
+        let interval =
+            intervals::has_rank(machines.len(), confidence).then(|| intervals::by_rank(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
         let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
         Pooled { measure: *measure, cells, median, interval, verdict }

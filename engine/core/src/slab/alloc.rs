@@ -8,8 +8,8 @@ use super::address::ObjectAddress;
 use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::debug::Call;
+use super::fast_path::{AnyFastPath, FastPath};
 use super::id::CacheId;
-use super::path::{AnyWay, Way};
 use super::refill::Refilled;
 use super::{ObjectError, SlabAllocator, map};
 use crate::base::Gfp;
@@ -22,8 +22,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// If there is no object, and no page for a slab.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn alloc_object<W: Way>(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let object = match W::pop::<P, C>(&self.local, self.slots(id), self.hot(id)) {
+    pub(super) fn alloc_object<F: FastPath>(
+        &self,
+        id: CacheId,
+        asked: usize,
+        gfp: Gfp,
+    ) -> Result<NonNull<u8>, ObjectError> {
+        let object = match F::pop::<P, C>(&self.local, self.slots(id), self.hot(id)) {
             Some(object) => object,
             None => return self.alloc_slow(id, asked, gfp),
         };
@@ -81,7 +86,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         loop {
             // Other code on this CPU may have refilled it, or have taken what we refilled it with.
-            if let Some(object) = AnyWay::pop::<P, C>(&self.local, self.slots(cache.id), self.hot(cache.id)) {
+            if let Some(object) = AnyFastPath::pop::<P, C>(&self.local, self.slots(cache.id), self.hot(cache.id)) {
                 return Ok(self.handed_out(cache.id, object, gfp));
             }
             if self.refill(cache) == Refilled::Nothing {
@@ -102,7 +107,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return self.alloc_stretches(cache, gfp, objects);
         }
         for at in 0..objects.len() {
-            match self.alloc_object::<AnyWay>(id, usize::MAX, gfp) {
+            match self.alloc_object::<AnyFastPath>(id, usize::MAX, gfp) {
                 Ok(object) => objects[at] = object,
                 Err(error) => {
                     for &object in &objects[..at] {

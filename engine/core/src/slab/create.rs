@@ -9,10 +9,10 @@ use super::cache::{Name, Path, Terms};
 use super::cpu::CpuLocal;
 use super::debug::InUse;
 use super::entry::{CacheEntry, CacheRef, Found};
+use super::fast_path::AnyFastPath;
 use super::hot::Hot;
 use super::id::CacheId;
 use super::mix::mixed;
-use super::path::AnyWay;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::{CpuId, Gfp, NodeId};
@@ -296,7 +296,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.slab.alloc_object::<AnyWay>(self.id, usize::MAX, gfp)
+        self.slab.alloc_object::<AnyFastPath>(self.id, usize::MAX, gfp)
     }
 
     /// Gives an object back.
@@ -315,7 +315,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         let kind = self.slab.map.kind_at(object.get()).unwrap_or(map::NONE);
         if kind == self.id {
             // SAFETY: the page is this cache's; the rest is the caller's promise.
-            return unsafe { self.slab.free_object::<AnyWay>(self.id, object) };
+            return unsafe { self.slab.free_object::<AnyFastPath>(self.id, object) };
         }
         Err(self.slab.refuse(self.info(), object))
     }

@@ -13,10 +13,10 @@ use super::address::ObjectAddress;
 use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
 use super::debug::Call;
+use super::fast_path::{AnyFastPath, FastPath};
 use super::freelist::{Chain, set_link};
 use super::id::CacheId;
 use super::partial::{List, OfCpu};
-use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
 use super::{ObjectFreeError, SlabAllocator};
 use crate::base::CpuId;
@@ -34,14 +34,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn free_object<W: Way>(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
+    pub(super) unsafe fn free_object<F: FastPath>(
+        &self,
+        id: CacheId,
+        object: ObjectAddress,
+    ) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         if !hot.is_for_sections(object) {
             return self.free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        match W::push::<P, C>(&self.local, self.slots(id), hot, freed) {
+        match F::push::<P, C>(&self.local, self.slots(id), hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
         }
@@ -81,7 +85,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
                     if self.free_to_own(cpu, cache, freed)
-                        || AnyWay::push::<P, C>(&self.local, self.slots(id), hot, freed) == Pushed::Done
+                        || AnyFastPath::push::<P, C>(&self.local, self.slots(id), hot, freed) == Pushed::Done
                     {
                         return Ok(());
                     }

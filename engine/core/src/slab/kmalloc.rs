@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::address::ObjectAddress;
 use super::config::CacheConfig;
 use super::cpu::{CpuLocal, Freed, Pushed};
+use super::fast_path::{AnyFastPath, FastPath};
 use super::id::CacheId;
-use super::path::{AnyWay, Way};
 use super::sizes::{TABLE_MAX, sizes};
 use super::word::Local;
 use super::{Cache, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
@@ -42,17 +42,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(always)]
     #[track_caller]
     pub fn kmalloc(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.kmalloc_by::<AnyWay>(size, gfp)
+        self.kmalloc_with::<AnyFastPath>(size, gfp)
     }
 
     #[inline(always)]
     #[track_caller]
-    pub(super) fn kmalloc_by<W: Way>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    pub(super) fn kmalloc_with<F: FastPath>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
         if size > TABLE_MAX || modified {
             return self.kmalloc_other(size, gfp);
         }
-        self.alloc_object::<W>(self.sizes.cache_for(size), size, gfp)
+        self.alloc_object::<F>(self.sizes.cache_for(size), size, gfp)
     }
 
     /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
@@ -105,16 +105,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         // SAFETY: the caller promises the same of the object.
-        unsafe { self.kfree_by::<AnyWay>(object) }
+        unsafe { self.kfree_with::<AnyFastPath>(object) }
     }
 
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller gives the object up, as `fast_free` demands.
-        match unsafe { self.fast_free::<W>(ObjectAddress::of(object.as_ptr())) } {
+    pub(super) unsafe fn kfree_with<F: FastPath>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        // SAFETY: the caller gives the object up, as `free_fast` demands.
+        match unsafe { self.free_fast::<F>(ObjectAddress::of(object.as_ptr())) } {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.kfree_slow(object),
         }
@@ -129,18 +129,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         match self.map.kind_at(address.get()) {
             None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
             // SAFETY: the page is that cache's; the rest is the promise of the caller that frees it.
-            Some(id) => unsafe { self.free_object::<AnyWay>(id, address) },
+            Some(id) => unsafe { self.free_object::<AnyFastPath>(id, address) },
         }
     }
 
     /// An object for so many bytes, if this CPU has one.
     #[inline(always)]
-    pub(super) fn fast_alloc<W: Way>(&self, size: usize) -> Option<ObjectAddress> {
+    pub(super) fn alloc_fast<F: FastPath>(&self, size: usize) -> Option<ObjectAddress> {
         if size > TABLE_MAX {
             return None;
         }
         let id = self.sizes.cache_for(size);
-        W::pop::<P, C>(&self.local, self.slots(id), self.hot(id))
+        F::pop::<P, C>(&self.local, self.slots(id), self.hot(id))
     }
 
     /// Frees an object if a section can.
@@ -148,7 +148,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
-    pub(super) unsafe fn fast_free<W: Way>(&self, object: ObjectAddress) -> Pushed {
+    pub(super) unsafe fn free_fast<F: FastPath>(&self, object: ObjectAddress) -> Pushed {
         let Some(kind) = self.map.kind_at(object.get()) else { return Pushed::Refused };
         let hot = self.hot(kind);
         if !hot.is_for_sections(object) {
@@ -157,7 +157,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
         // caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        W::push::<P, C>(&self.local, self.slots(kind), hot, freed)
+        F::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 
     /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap
@@ -186,7 +186,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn free_slowly(&self, object: *mut u8) {
+    pub(super) fn free_or_report(&self, object: *mut u8) {
         let Some(object) = NonNull::new(object) else { return };
         if let Err(error) = self.kfree_slow(object) {
             self.report_refused(error);

@@ -54,10 +54,10 @@ pub mod bitmap;
 pub mod bits;
 pub mod cache;
 pub mod cpu;
+pub mod fast_path;
 pub mod freelist;
 pub mod hot;
 pub mod layout;
-pub mod path;
 #[expect(clippy::module_inception, reason = "the slab layer is named for its slabs, as in Linux")]
 pub mod slab;
 pub mod word;
@@ -313,7 +313,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
             fails_without_slab: AtomicBool::new(false),
         };
-        // The table of sizes leads there where there is no cache, and a front takes what is there for what it is built
+        // The table of sizes leads there where there is no cache, and a frontend takes what is there for what it is built
         // for.
         allocator.clear_slots(map::NONE, Path::Checked);
         // Loom's world has no room for them.

@@ -11,7 +11,7 @@ use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads};
 use freehold::policy::slab::{SlabPolicy, SlabSizes};
 use freehold::slab::cpu::locked::Locked;
-use freehold::slab::path::AnyWay;
+use freehold::slab::fast_path::AnyFastPath;
 use freehold::slab::{
     CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, SlabError, ZERO_SIZE,
 };
@@ -235,11 +235,11 @@ fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
 #[test]
 fn no_bytes_have_an_address_for_c() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
-        let front = slab.front::<AnyWay>().expect("any way will do");
-        let [one, other] = [(); 2].map(|()| front.malloc(0));
+        let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
+        let [one, other] = [(); 2].map(|()| frontend.malloc(0));
         assert!(!one.is_null() && !other.is_null() && one != other);
         // SAFETY: allocated above, and not freed since.
-        [one, other].into_iter().for_each(|object| unsafe { front.free(object) });
+        [one, other].into_iter().for_each(|object| unsafe { frontend.free(object) });
         judge_empty(slab, 0);
     });
 }

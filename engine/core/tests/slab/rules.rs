@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use freehold::base::{CpuId, Gfp};
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
+use freehold::slab::fast_path::{AnyFastPath, Bitmap, FastPath, PageField, PageFieldGuarded, Sheaves, Tagged};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
 use freehold::slab::{CacheConfig, CacheFlags, CacheUsage};
 
 use crate::world::{Cache, Slab, check, judge, judge_empty, policies, policy, run_on, with_world};
@@ -121,20 +121,20 @@ fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
     }
 }
 
-/// Takes and gives back, through a front, an object of the largest size and what is a byte larger.
-fn expect_pages_beyond_the_largest<W: Way>(slab: &Slab<'_, '_, '_>) {
-    let front = slab.front::<W>().expect("that is its way");
+/// Takes and gives back, through a frontend, an object of the largest size and what is a byte larger.
+fn expect_pages_beyond_the_largest<F: FastPath>(slab: &Slab<'_, '_, '_>) {
+    let frontend = slab.frontend::<F>().expect("that is its way");
     let largest = slab.policy().slab.sizes.largest();
     for (size, room) in [(largest, largest), (largest + 1, 2 * largest)] {
-        let object = NonNull::new(front.malloc(size)).expect("there is memory");
+        let object = NonNull::new(frontend.malloc(size)).expect("there is memory");
         assert_eq!(slab.ksize(object), Ok(room), "{size} under {:?}", slab.policy().slab);
         // SAFETY: allocated just now, and nobody else has it.
-        unsafe { front.free(object.as_ptr()) };
+        unsafe { frontend.free(object.as_ptr()) };
     }
     judge_empty(slab, 0);
 }
 
-/// What a front is built for is looked for in the place of no cache, too.
+/// What a frontend is built for is looked for in the place of no cache, too.
 #[test]
 fn a_front_gives_pages_beyond_the_largest_size() {
     for sizes in [SlabSizes::Linux, SlabSizes::Fine] {
@@ -151,7 +151,7 @@ fn a_front_gives_pages_beyond_the_largest_size() {
     }
 }
 
-/// A front goes by one way, and takes no other allocator for its own.
+/// A frontend goes by one way, and takes no other allocator for its own.
 #[test]
 fn each_policy_is_served_by_its_own_way_and_no_other() {
     let guarded = |mut policy: Policy| {
@@ -161,15 +161,15 @@ fn each_policy_is_served_by_its_own_way_and_no_other() {
     for policy in policies().into_iter().flat_map(|policy| [policy, guarded(policy)]) {
         with_world(policy, |slab| {
             let ways = [
-                slab.front::<Tagged<Plain>>().is_some(),
-                slab.front::<Tagged<Mangled>>().is_some(),
-                slab.front::<PageField<Plain>>().is_some(),
-                slab.front::<PageField<Mangled>>().is_some(),
-                slab.front::<Guarded<Plain>>().is_some(),
-                slab.front::<Guarded<Mangled>>().is_some(),
-                slab.front::<Bitmap<Plain>>().is_some(),
-                slab.front::<Bitmap<Mangled>>().is_some(),
-                slab.front::<Sheaves>().is_some(),
+                slab.frontend::<Tagged<Plain>>().is_some(),
+                slab.frontend::<Tagged<Mangled>>().is_some(),
+                slab.frontend::<PageField<Plain>>().is_some(),
+                slab.frontend::<PageField<Mangled>>().is_some(),
+                slab.frontend::<PageFieldGuarded<Plain>>().is_some(),
+                slab.frontend::<PageFieldGuarded<Mangled>>().is_some(),
+                slab.frontend::<Bitmap<Plain>>().is_some(),
+                slab.frontend::<Bitmap<Mangled>>().is_some(),
+                slab.frontend::<Sheaves>().is_some(),
             ];
             let is_mangled = usize::from(policy.slab.links == SlabLinks::Mangled);
             let own = match (policy.slab.objects, policy.slab.guard) {
@@ -251,9 +251,9 @@ type Ask = fn(&Slab<'_, '_, '_>, &Cache<'_, '_, '_, '_>, Gfp) -> NonNull<u8>;
 const ASKS: [(&str, Ask); 4] = [
     ("alloc", |_, cache, gfp| cache.alloc(gfp).expect("there is memory")),
     ("kmalloc", |slab, cache, gfp| slab.kmalloc(size_of(cache), gfp).expect("there is memory")),
-    ("front", |slab, cache, gfp| {
-        let front = slab.front::<AnyWay>().expect("any way will do");
-        front.kmalloc(size_of(cache), gfp).expect("there is memory")
+    ("frontend", |slab, cache, gfp| {
+        let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
+        frontend.kmalloc(size_of(cache), gfp).expect("there is memory")
     }),
     ("alloc_bulk", |_, cache, gfp| {
         let mut objects = [NonNull::dangling()];

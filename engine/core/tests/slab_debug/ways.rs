@@ -12,8 +12,8 @@ use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 use freehold::slab::cpu::locked::Locked;
+use freehold::slab::fast_path::{AnyFastPath, Bitmap, FastPath, PageField, PageFieldGuarded, Sheaves, Tagged};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
 use freehold::slab::{CacheFlags, ObjectFreeError};
 
 use super::{check, listener, with_world};
@@ -24,39 +24,39 @@ fn policy(objects: SlabPolicy, guard: SlabGuard, links: SlabLinks) -> Policy {
     policy
 }
 
-/// A front that was built for a way, on an allocator whose caches are all checked.
-fn through<W: Way>(policy: Policy) {
+/// A frontend that was built for a way, on an allocator whose caches are all checked.
+fn through<F: FastPath>(policy: Policy) {
     with_world(policy, CacheFlags::DEBUG, |slab| {
-        let front = slab.front::<W>().expect("it is the policy's way");
+        let frontend = slab.frontend::<F>().expect("it is the policy's way");
         for size in [1, 13, 100, 500, 3000, 8192] {
-            let objects = [(); 40].map(|()| front.kmalloc(size, Gfp::KERNEL).unwrap());
+            let objects = [(); 40].map(|()| frontend.kmalloc(size, Gfp::KERNEL).unwrap());
             for object in objects {
                 // SAFETY: so many bytes are ours; then nobody uses them, and one object is freed twice: that is the
                 // point.
                 unsafe {
                     object.write_bytes(0xee, size);
-                    front.kfree(object).unwrap();
+                    frontend.kfree(object).unwrap();
                 }
             }
             let address = objects[7].as_ptr() as u64;
             // SAFETY: it is free; that is the point.
-            let again = unsafe { front.kfree(objects[7]) };
+            let again = unsafe { frontend.kfree(objects[7]) };
             assert_eq!(again, Err(ObjectFreeError::DoubleFree { address }));
             assert!(listener(slab).take_one(0).contains(": Object already free\n"));
         }
-        let object = front.malloc(20);
+        let object = frontend.malloc(20);
         assert!(!object.is_null());
         // SAFETY: the 21st byte is not ours; that is the point.
         unsafe {
             object.add(20).write(1);
-            front.free(object);
+            frontend.free(object);
         }
         assert!(listener(slab).take_one(0).contains(": kmalloc Redzone overwritten\n"));
-        let object = front.malloc(20);
+        let object = frontend.malloc(20);
         // SAFETY: nobody uses it, and it is freed twice: that is the point.
         unsafe {
-            front.free(object);
-            front.free(object);
+            frontend.free(object);
+            frontend.free(object);
         }
         assert!(listener(slab).take_one(0).contains(": Object already free\n"), "what is refused is reported once");
         check(slab).unwrap();
@@ -70,11 +70,11 @@ fn no_way_goes_past_the_checks() {
     through::<Tagged<Plain>>(policy(SlabPolicy::Tagged, None, IsPlain));
     through::<Tagged<Mangled>>(policy(SlabPolicy::Tagged, None, IsMangled));
     through::<PageField<Plain>>(policy(SlabPolicy::PageField, None, IsPlain));
-    through::<Guarded<Mangled>>(policy(SlabPolicy::PageField, Preempt, IsMangled));
+    through::<PageFieldGuarded<Mangled>>(policy(SlabPolicy::PageField, Preempt, IsMangled));
     through::<Sheaves>(policy(SlabPolicy::Sheaves, None, IsPlain));
     through::<Sheaves>(policy(SlabPolicy::SheavesBitmap, None, IsPlain));
     through::<Bitmap<Plain>>(policy(SlabPolicy::Bitmap, None, IsPlain));
-    through::<AnyWay>(Policy::FREEHOLD);
+    through::<AnyFastPath>(Policy::FREEHOLD);
 }
 
 /// Objects go round four threads, each of which frees what its neighbour allocated.

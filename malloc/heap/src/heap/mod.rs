@@ -20,7 +20,7 @@ use freehold::page::{Config, ConfigError, OnlineError, Zone};
 use freehold::platform::Platform;
 use freehold::policy::Policy;
 use freehold::slab::cpu::CACHES_MAX;
-use freehold::slab::path::{Front, Way};
+use freehold::slab::fast_path::{FastPath, Frontend};
 use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -212,9 +212,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         &self.slab
     }
 
-    /// The heap through one way, if that is the way of its policy.
-    pub fn front<W: Way>(&self) -> Option<HeapFront<'_, C, W, P>> {
-        self.slab.front().map(|front| HeapFront { heap: self, front })
+    /// Returns the heap's interface for one fast path, if its policy has that one.
+    pub fn frontend<F: FastPath>(&self) -> Option<HeapFrontend<'_, C, F, P>> {
+        self.slab.frontend().map(|frontend| HeapFrontend { heap: self, frontend })
     }
 
     /// The range that objects are in.
@@ -319,18 +319,18 @@ pub struct HeapUsage {
     pub returned: usize,
 }
 
-/// A heap through one way: C's malloc and free, in which nothing is decided.
+/// C's malloc and free on a heap, compiled for one fast path.
 #[derive(Debug)]
-pub struct HeapFront<'h, C, W, P: Platform + 'static = Process> {
+pub struct HeapFrontend<'h, C, F, P: Platform + 'static = Process> {
     heap: &'h Heap<C, P>,
-    front: Front<'h, 'static, 'static, P, C, W>,
+    frontend: Frontend<'h, 'static, 'static, P, C, F>,
 }
 
-impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
+impl<C: CpuLocal, F: FastPath, P: Platform + 'static> HeapFrontend<'_, C, F, P> {
     /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
-        match self.front.at_hand(size) {
+        match self.frontend.alloc_fast(size) {
             Some(object) => object.as_ptr(),
             None => self.malloc_slow(size),
         }
@@ -344,10 +344,10 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
         // SAFETY: the caller promises the same of the object.
-        unsafe { self.front.free(object) }
+        unsafe { self.frontend.free(object) }
     }
 
-    /// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
+    /// All that follows a miss of the fast path, in one call at the end of `malloc`, which keeps nothing for it.
     #[cold]
     #[inline(never)]
     fn malloc_slow(self, size: usize) -> *mut u8 {
@@ -356,13 +356,13 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
     }
 }
 
-impl<C, W, P: Platform + 'static> Clone for HeapFront<'_, C, W, P> {
+impl<C, F, P: Platform + 'static> Clone for HeapFrontend<'_, C, F, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<C, W, P: Platform + 'static> Copy for HeapFront<'_, C, W, P> {}
+impl<C, F, P: Platform + 'static> Copy for HeapFrontend<'_, C, F, P> {}
 
 /// A number that nobody can guess, from the kernel; where it has none yet, or may not be asked, from where it has put
 /// the heap.

@@ -5,7 +5,7 @@
 //! ([`nested`](super::nested)). And it is counted, so that a thread that forks can wait until nobody is within one
 //! ([`Gate::close`]): what the child then has of locks is open, and what it has of lists is whole.
 //!
-//! A child loses what its parent's other threads had in hand at that moment: at most one object each, that a fast path
+//! A child loses what its parent's other threads held at that moment: at most one object each, that a fast path
 //! had taken and not yet returned.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::thread::{futex, sched_yield};
 
 use super::start::Malloc;
-use super::{AnyHeap, MADE, RETURNS, enter, pressure, profile, returns, with_heap};
+use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, returns, with_heap};
 
 /// Bytes of its stack.
 const STACK: usize = 64 << 10;
@@ -23,7 +23,7 @@ const LITTLE: usize = 1 << 20;
 const STEP: usize = 2 << 20;
 /// Between two looks.
 const PAUSE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
-/// Looks at a program that does nothing, after which the objects that CPUs have at hand are given back, too.
+/// Looks at a program that does nothing, after which the objects that CPUs have cached are given back, too.
 const IDLE: u32 = 8;
 
 /// Whether it is to go on.
@@ -82,7 +82,7 @@ pub(super) fn forget() {
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
-    let Some(malloc) = MADE.get() else { return null_mut() };
+    let Some(malloc) = MALLOC.get() else { return null_mut() };
     // SAFETY: a name that ends in zero, shorter than 16 bytes.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"freehold".as_ptr()) };
     let has_own_files = has_own_files();
@@ -142,7 +142,7 @@ fn give_heap_back(malloc: &Malloc) {
     {}
 }
 
-/// Gives back all runs, and what CPUs have at hand, if that can be taken from afar, and all that is free then.
+/// Gives back all runs, and what CPUs have cached, if that can be taken from afar, and all that is free then.
 fn shrink(malloc: &Malloc, now: u32) {
     give_runs_back(malloc, now);
     if let Some(_within) = enter()

@@ -14,7 +14,7 @@
 //! returns    memory that goes back to the system
 //! helper     a thread that gives it back
 //! pressure   whether memory is short
-//! spread     which CPUs have objects at hand
+//! spread     which CPUs have cached objects
 //! hardened   seals, held blocks and guards, for a process that wants to notice misuse
 //! site       who asked, for what is said of misuse
 //! options    FREEHOLD_OPTIONS
@@ -43,12 +43,12 @@ use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
 
 use freehold::slab::cpu::Pushed;
-use freehold::slab::path::{Front, Sheaves};
+use freehold::slab::fast_path::{Frontend, Sheaves};
 
 use crate::heap::Heap;
 use crate::os::platform::{LockedCpus, Process, StandardError};
 use crate::os::rseq::Rseq;
-use crate::runs::{Kept, PAGE};
+use crate::runs::{FreeOutcome, PAGE};
 use gate::{Entered, Gate};
 use hardened::Asked;
 pub use hardened::check_held;
@@ -56,18 +56,18 @@ use nested::Nested;
 pub use realloc::{Resized, resize};
 use returns::Returns;
 pub use site::Site;
-use site::hand_on_site;
+use site::forward_site;
 use spread::Spread;
-use start::{Made, Mode};
+use start::{MallocCell, Mode};
 
 /// Bytes of the largest object; what is larger is a run.
 const OBJECT_MAX: usize = 32 << 10;
 /// Objects are aligned up to this.
 const OBJECT_ALIGN_MAX: usize = PAGE;
-/// The way of the default policy's objects.
-type Way = Sheaves;
+/// The fast path of the default policy's objects.
+type DefaultFastPath = Sheaves;
 
-static MADE: Made = Made::new();
+static MALLOC: MallocCell = MallocCell::new();
 static GATE: Gate = Gate::new();
 static NESTED: Nested = Nested::new();
 static RETURNS: Returns = Returns::new();
@@ -105,8 +105,8 @@ use with_heap;
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
     // SAFETY: asks for memory alone.
-    let Some(front) = hand(size) else { return unsafe { malloc_without_hand(size) } };
-    match front.at_hand(size) {
+    let Some(frontend) = fast_path(size) else { return unsafe { malloc_without_fast_path(size) } };
+    match frontend.alloc_fast(size) {
         Some(object) => object.as_ptr(),
         None => malloc_slow(size),
     }
@@ -115,14 +115,14 @@ pub fn malloc(size: usize) -> *mut u8 {
 /// The same for a caller that knows who asked.
 #[inline(always)]
 pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
-    let Some(front) = hand(size) else { return malloc_without_hand_for(size, site) };
-    match front.at_hand(size) {
+    let Some(frontend) = fast_path(size) else { return malloc_without_fast_path_for(size, site) };
+    match frontend.alloc_fast(size) {
         Some(object) => object.as_ptr(),
         None => malloc_slow(size),
     }
 }
 
-/// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
+/// All that follows a miss of the fast path, in one call at the end of `malloc`, which keeps nothing for it.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
@@ -131,16 +131,16 @@ extern "C" fn malloc_slow(size: usize) -> *mut u8 {
     block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
-hand_on_site! {
-    /// A request that may not take what is at hand.
-    fn malloc_without_hand(size: usize) -> *mut u8, "rsi", "x1", malloc_without_hand_for
+forward_site! {
+    /// A request that may not take the fast path.
+    fn malloc_without_fast_path(size: usize) -> *mut u8, "rsi", "x1", malloc_without_fast_path_for
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_without_hand_for(size: usize, site: Site) -> *mut u8 {
+extern "C" fn malloc_without_fast_path_for(size: usize, site: Site) -> *mut u8 {
     let align = natural_align(size);
-    let block = Place::of(size, align).and_then(|place| allocate_without_hand(place, size, align, site));
+    let block = Place::of(size, align).and_then(|place| allocate_without_fast_path(place, size, align, site));
     block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
@@ -163,24 +163,24 @@ pub fn natural_align(size: usize) -> usize {
 pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
     let place = Place::of(size, align)?;
     if let Place::Object { size: stride } = place
-        && let Some(front) = hand(size)
+        && let Some(frontend) = fast_path(size)
     {
-        let start = front.at_hand(stride);
+        let start = frontend.alloc_fast(stride);
         return start.map(|start| Block { start, is_zero: false }).or_else(|| place.allocate(align));
     }
-    allocate_without_hand(place, size, align, site)
+    allocate_without_fast_path(place, size, align, site)
 }
 
-/// The same, where nothing is at hand, or may be taken: of a hardened or profiled process, and of one that has no heap
+/// Allocates without the fast path: in a hardened or profiled process, and of one that has no heap
 /// yet.
 #[inline(never)]
-fn allocate_without_hand(place: Place, size: usize, align: usize, site: Site) -> Option<Block> {
-    if let Some(malloc) = MADE.hardened() {
+fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Site) -> Option<Block> {
+    if let Some(malloc) = MALLOC.hardened() {
         return hardened::allocate(malloc, size, align, site);
     }
-    if MADE.get().is_none() {
+    if MALLOC.get().is_none() {
         let Some(within) = enter() else { return allocate_nested(size, align) };
-        MADE.or_start()?;
+        MALLOC.or_start()?;
         drop(within);
         return allocate(size, align, site);
     }
@@ -196,7 +196,7 @@ fn allocate_without_hand(place: Place, size: usize, align: usize, site: Site) ->
 pub unsafe fn free(object: *mut u8) {
     // SAFETY: the caller gives up what it got.
     unsafe {
-        if !leave_at_hand(object) {
+        if !free_fast(object) {
             free_slow(object);
         }
     }
@@ -207,9 +207,9 @@ pub unsafe fn free(object: *mut u8) {
 /// # Safety
 /// As for [`free`], if so.
 #[inline(always)]
-unsafe fn leave_at_hand(object: *mut u8) -> bool {
+unsafe fn free_fast(object: *mut u8) -> bool {
     // SAFETY: the caller gives up what it got.
-    front().is_some_and(|front| unsafe { front.put_back(object) } == Pushed::Done)
+    frontend().is_some_and(|frontend| unsafe { frontend.free_fast(object) } == Pushed::Done)
 }
 
 /// The same for a caller that knows who asked.
@@ -228,7 +228,7 @@ pub unsafe fn free_for(object: *mut u8, site: Site) {
 pub unsafe fn free_sized(object: *mut u8, size: usize) {
     // SAFETY: the caller gives up what it got.
     unsafe {
-        if !leave_at_hand(object) {
+        if !free_fast(object) {
             free_sized_slow(object, size);
         }
     }
@@ -244,10 +244,10 @@ pub unsafe fn usable(start: NonNull<u8>, site: Site) -> usize {
         // SAFETY: the caller has it from there.
         return unsafe { NESTED.usable(start) };
     }
-    if let Some(malloc) = MADE.hardened() {
+    if let Some(malloc) = MALLOC.hardened() {
         return hardened::usable(malloc, start, site);
     }
-    let Some(malloc) = MADE.get() else { refuse(start, &"it is no object of this program's malloc") };
+    let Some(malloc) = MALLOC.get() else { refuse(start, &"it is no object of this program's malloc") };
     if malloc.runs.contains(address) {
         return malloc.runs.usable(start).unwrap_or_else(|error| refuse(start, &error));
     }
@@ -259,25 +259,25 @@ pub fn keep(bytes: usize) {
     RETURNS.set_keep(bytes);
 }
 
-/// The heap through the way of its objects, if the process has one with restartable sequences.
+/// Returns the heap's fast-path interface, if the process has a heap with restartable sequences.
 #[inline(always)]
-fn front() -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
+fn frontend() -> Option<Frontend<'static, 'static, 'static, Process, Rseq, DefaultFastPath>> {
     // SAFETY: the mode says that it was made.
-    (MADE.mode() == Mode::Rseq).then(|| front_of(unsafe { MADE.rseq_heap() }))
+    (MALLOC.mode() == Mode::Rseq).then(|| frontend_of(unsafe { MALLOC.rseq_heap() }))
 }
 
-/// A heap through the way of its objects.
+/// Returns the fast-path interface of a heap.
 #[inline(always)]
-fn front_of(heap: &'static Heap<Rseq>) -> Front<'static, 'static, 'static, Process, Rseq, Way> {
-    // SAFETY: that its objects go this way was seen when it was made.
-    unsafe { heap.slab().front().unwrap_unchecked() }
+fn frontend_of(heap: &'static Heap<Rseq>) -> Frontend<'static, 'static, 'static, Process, Rseq, DefaultFastPath> {
+    // SAFETY: `AnyHeap::make` keeps a heap with restartable sequences only if its policy has this fast path.
+    unsafe { heap.slab().frontend().unwrap_unchecked() }
 }
 
-/// The same for a request, unless it is to be looked at more closely first.
+/// Returns the heap's fast-path interface for a request of `size` bytes, unless the request has to take the slow path.
 #[inline(always)]
-fn hand(size: usize) -> Option<Front<'static, 'static, 'static, Process, Rseq, Way>> {
-    // SAFETY: it is there before the hand is.
-    MADE.has_hand(size).then(|| front_of(unsafe { MADE.rseq_heap() }))
+fn fast_path(size: usize) -> Option<Frontend<'static, 'static, 'static, Process, Rseq, DefaultFastPath>> {
+    // SAFETY: the heap is written before the request mode allows the fast path.
+    MALLOC.allows_fast_path(size).then(|| frontend_of(unsafe { MALLOC.rseq_heap() }))
 }
 
 /// Where a request is met.
@@ -307,7 +307,7 @@ impl Place {
         Some(Place::Run { pages, align })
     }
 
-    /// Memory of this place, which is not at hand for an object.
+    /// Memory of this place, without the fast path.
     #[inline]
     fn allocate(self, align: usize) -> Option<Block> {
         match self {
@@ -320,7 +320,7 @@ impl Place {
 #[inline(never)]
 fn allocate_object(size: usize, align: usize) -> Option<Block> {
     let Some(_entered) = enter() else { return allocate_nested(size, align) };
-    let malloc = MADE.or_start()?;
+    let malloc = MALLOC.or_start()?;
     malloc.note_cpu(returns::now());
     let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
     let object = object.or_else(|| {
@@ -335,13 +335,13 @@ fn allocate_object(size: usize, align: usize) -> Option<Block> {
 #[inline(never)]
 fn allocate_run(pages: u32, align: u32) -> Option<Block> {
     if align == 1
-        && let Some(malloc) = MADE.get()
-        && let Some(run) = malloc.runs.at_hand(malloc.cpu(), pages)
+        && let Some(malloc) = MALLOC.get()
+        && let Some(run) = malloc.runs.alloc_cached(malloc.cpu(), pages)
     {
         return Some(Block { start: run.start, is_zero: run.is_zero });
     }
     let Some(_entered) = enter() else { return allocate_nested(pages as usize * PAGE, align as usize * PAGE) };
-    let malloc = MADE.or_start()?;
+    let malloc = MALLOC.or_start()?;
     let run = malloc.runs.alloc(pages, align).or_else(|_| {
         malloc.give_all_back();
         malloc.runs.alloc(pages, align)
@@ -355,12 +355,12 @@ fn allocate_nested(size: usize, align: usize) -> Option<Block> {
     NESTED.alloc(size.max(8), align).map(|start| Block { start, is_zero: true })
 }
 
-hand_on_site! {
+forward_site! {
     /// All that is more than to leave an object with this CPU.
     fn free_slow(object: *mut u8), "rsi", "x1", free_from
 }
 
-hand_on_site! {
+forward_site! {
     /// The same of so many bytes.
     fn free_sized_slow(object: *mut u8, size: usize), "rdx", "x2", free_sized_from
 }
@@ -383,7 +383,7 @@ unsafe extern "C" fn free_sized_from(object: *mut u8, size: usize, site: Site) {
 
 #[inline]
 fn free_any(object: *mut u8, asked: Asked, site: Site) {
-    if let Some(malloc) = MADE.hardened() {
+    if let Some(malloc) = MALLOC.hardened() {
         return hardened::free(malloc, object, asked, site);
     }
     let Some(object) = NonNull::new(object) else { return };
@@ -399,13 +399,13 @@ fn free_any(object: *mut u8, asked: Asked, site: Site) {
 
 /// Frees within a slow path.
 fn free_within(object: NonNull<u8>) {
-    let Some(malloc) = MADE.get() else { refuse(object, &"it is no object of this program's malloc") };
+    let Some(malloc) = MALLOC.get() else { refuse(object, &"it is no object of this program's malloc") };
     let address = object.as_ptr().addr();
     if malloc.runs.contains(address) {
         profile::forget(object);
-        match malloc.runs.free_at_hand(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
-            Kept::AtHand => {}
-            Kept::No(claimed) => {
+        match malloc.runs.free_cached(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
+            FreeOutcome::Cached => {}
+            FreeOutcome::Uncached(claimed) => {
                 let (bytes, now) = (claimed.bytes(), returns::now());
                 malloc.runs.free(claimed, now);
                 RETURNS.after_free(malloc, bytes, now);
@@ -423,7 +423,7 @@ fn free_within(object: NonNull<u8>) {
 
 /// Frees what a handler could not.
 fn free_deferred(object: NonNull<u8>) {
-    match MADE.hardened() {
+    match MALLOC.hardened() {
         Some(malloc) => hardened::free_deferred(malloc, object),
         None => free_within(object),
     }

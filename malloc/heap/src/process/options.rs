@@ -23,7 +23,7 @@ pub struct Options {
     pub keep: usize,
     /// Milliseconds after which free memory is not kept any more.
     pub age: u32,
-    /// CPUs that have objects at hand at a time, at most; one more takes those of another.
+    /// CPUs that have cached objects at a time, at most; one more takes those of another.
     pub cpus: u32,
     /// Whether to ask for huge pages.
     pub huge_pages: HugePages,
@@ -82,7 +82,7 @@ pub const KEEP_ALL: usize = usize::MAX / 2;
 
 /// The options of the process; `None` before its first request.
 pub fn current() -> Option<Options> {
-    super::MADE.get().map(|malloc| malloc.options)
+    super::MALLOC.get().map(|malloc| malloc.options)
 }
 
 impl Options {

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::hardened::Asked;
-use super::{Block, MADE, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, returns, usable};
+use super::{Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, returns, usable};
 
 /// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
 const MOVED: usize = 4 << 20;
@@ -39,11 +39,11 @@ pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) 
 /// Whether the block has as many bytes now, where it is.
 fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site: Site) -> Option<bool> {
     let place = Place::of(size, align)?;
-    if let Some(malloc) = MADE.hardened() {
+    if let Some(malloc) = MALLOC.hardened() {
         let is_nested = NESTED.contains(start.as_ptr().addr());
         return Some(!is_nested && hardened::resize_in_place(malloc, start, size, site));
     }
-    let is_run = MADE.get().is_some_and(|malloc| malloc.runs.contains(start.as_ptr().addr()));
+    let is_run = MALLOC.get().is_some_and(|malloc| malloc.runs.contains(start.as_ptr().addr()));
     let fits = match place {
         Place::Run { pages, .. } if is_run => pages as usize * PAGE == old || resize_run(start, old, pages),
         // An object that is less than half full moves to a smaller one, but for the smallest.
@@ -59,15 +59,15 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
 /// Makes a run as many pages long, if what lies behind it lets it.
 fn resize_run(start: NonNull<u8>, old: usize, pages: u32) -> bool {
     let Some(_within) = enter() else { return (pages as usize * PAGE) <= old };
-    MADE.get().is_some_and(|malloc| malloc.runs.resize(start, pages, returns::now()))
+    MALLOC.get().is_some_and(|malloc| malloc.runs.resize(start, pages, returns::now()))
 }
 
 /// # Safety
 /// The blocks are the caller's, and apart; the old one is of `bytes`.
 unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
     let count = bytes.min(size);
-    if let Some(malloc) = MADE.get()
-        && MADE.hardened().is_none()
+    if let Some(malloc) = MALLOC.get()
+        && MALLOC.hardened().is_none()
         && count >= MOVED
         && [old, new.start].iter().all(|block| malloc.runs.contains(block.as_ptr().addr()))
     {

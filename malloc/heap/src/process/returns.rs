@@ -6,7 +6,7 @@
 //! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
 //!
 //! When the limit of the control group is near, or the helper sees that memory is short
-//! ([`pressure`](super::pressure)), all that is free goes back. What CPUs have at hand is given back by those on which
+//! ([`pressure`](super::pressure)), all that is free goes back. What CPUs have cached is given back by those on which
 //! nobody asks ([`spread`](super::spread)).
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
@@ -183,7 +183,7 @@ impl Malloc {
         Free { used, free: heap.free + runs.backed }
     }
 
-    /// Whether what other CPUs have at hand can be taken from them: a sandbox may have taken the system call away.
+    /// Whether what other CPUs have cached can be taken from them: a sandbox may have taken the system call away.
     pub fn can_fence(&self) -> bool {
         match &self.heap {
             AnyHeap::Rseq(heap) => heap.slab().local().can_fence(),

@@ -2,7 +2,7 @@
 //!
 //! Fast paths do not look. A slow path that ends a function begins with the stack as that function found it, and so
 //! with the return address on top of it, or in the register that holds it: there it is taken, in a step that does no
-//! more ([`hand_on_site`]).
+//! more ([`forward_site`]).
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ impl Site {
 /// words; `$intel` and `$arm` are the registers of the next one.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! hand_on_site {
+macro_rules! forward_site {
     ($(#[$about:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?,
         $intel:literal, $arm:literal, $to:path) => {
         $(#[$about])*
@@ -57,7 +57,7 @@ macro_rules! hand_on_site {
     };
 }
 
-pub use hand_on_site;
+pub use forward_site;
 
 /// As a debugger has it: the object's name, the function if the object exports it, and the address within the object.
 impl fmt::Display for Site {

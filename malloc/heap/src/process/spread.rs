@@ -1,4 +1,4 @@
-//! Which CPUs have objects at hand, and since when nobody asked on them for more.
+//! Which CPUs have cached objects, and since when nobody asked on them for more.
 //!
 //! What a CPU has is its own, so a program has as much idle memory as CPUs that it has ever run on. In a container on a
 //! machine of hundreds that are all of them, one after the other, though few at a time. So only so many CPUs have

@@ -15,7 +15,7 @@ use freehold::slab::own_caches;
 use rustix::thread::sched_yield;
 
 use super::options::{Hardened, Options, Sections};
-use super::{AnyHeap, GATE, Way, hardened, helper, outline, pressure, profile, with_heap};
+use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, outline, pressure, profile, with_heap};
 use crate::heap::{Heap, HeapConfig, HeapError, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, memory_bytes};
@@ -30,70 +30,98 @@ pub(super) struct Malloc {
     pub options: Options,
 }
 
-/// How far it is, and of which kind.
+/// State of the process's malloc, and the kind of its heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Mode {
-    /// Nobody has asked for memory yet.
+    /// No request was made yet.
     None = 0,
-    /// The first request is making it.
+    /// The first request is making the heap.
     Starting = 1,
-    /// There is a heap with restartable sequences.
+    /// The heap has restartable sequences.
     Rseq = 2,
-    /// There is one with locks.
+    /// The heap has locks.
     Locks = 3,
-    /// There can be none.
+    /// No heap could be made.
     Failed = 4,
-    /// There is one of either kind, in a process that wants to notice misuse.
+    /// The heap is of either kind, and the process detects misuse.
     Hardened = 5,
 }
 
-/// For requests: there is a heap with restartable sequences, and they are counted.
-const COUNTED: u8 = 6;
+/// Which requests may take the fast path: a number space of its own, beside that of [`Mode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum RequestMode {
+    /// None: there is no heap yet, or it has locks, or the process is hardened.
+    Slow = 0,
+    /// All.
+    Fast = 1,
+    /// Those that the profiler counts and does not sample.
+    Counted = 2,
+}
 
-/// The place that it lies in: a static one, so that its address is known when the program is linked.
-pub(super) struct Made {
+impl RequestMode {
+    const fn for_mode(mode: Mode) -> RequestMode {
+        match mode {
+            Mode::Rseq => RequestMode::Fast,
+            Mode::None | Mode::Starting | Mode::Locks | Mode::Failed | Mode::Hardened => RequestMode::Slow,
+        }
+    }
+}
+
+/// The process's malloc, once it is made, in a static, so that its address is known when the program is linked.
+pub(super) struct MallocCell {
+    /// A [`Mode`].
     mode: AtomicU8,
-    /// The same for requests, of which a profiled process counts those that take what is at hand.
-    hand: AtomicU8,
+    /// A [`RequestMode`].
+    request_mode: AtomicU8,
     malloc: UnsafeCell<MaybeUninit<Malloc>>,
 }
 
 // SAFETY: one thread writes it, before the mode says that it is there; from then on it is only read.
-unsafe impl Sync for Made {}
+unsafe impl Sync for MallocCell {}
 
-impl Made {
-    pub const fn new() -> Made {
-        let [mode, hand] = [const { AtomicU8::new(Mode::None as u8) }; 2];
-        Made { mode, hand, malloc: UnsafeCell::new(MaybeUninit::uninit()) }
+impl MallocCell {
+    pub const fn new() -> MallocCell {
+        MallocCell {
+            mode: AtomicU8::new(Mode::None as u8),
+            request_mode: AtomicU8::new(RequestMode::Slow as u8),
+            malloc: UnsafeCell::new(MaybeUninit::uninit()),
+        }
     }
 
     #[inline(always)]
     pub fn mode(&self) -> Mode {
+        const NONE: u8 = Mode::None as u8;
+        const STARTING: u8 = Mode::Starting as u8;
+        const RSEQ: u8 = Mode::Rseq as u8;
+        const LOCKS: u8 = Mode::Locks as u8;
+        const HARDENED: u8 = Mode::Hardened as u8;
         match self.mode.load(Acquire) {
-            2 => Mode::Rseq,
-            3 => Mode::Locks,
-            0 => Mode::None,
-            1 => Mode::Starting,
-            5 => Mode::Hardened,
+            RSEQ => Mode::Rseq,
+            LOCKS => Mode::Locks,
+            NONE => Mode::None,
+            STARTING => Mode::Starting,
+            HARDENED => Mode::Hardened,
             _ => Mode::Failed,
         }
     }
 
-    /// Whether a request may take what is at hand; it has been counted then, if it is to be.
+    /// Returns whether a request may take the fast path. In a profiled process this counts the request.
     #[inline(always)]
-    pub fn has_hand(&self, size: usize) -> bool {
-        let hand = self.hand.load(Acquire);
-        if hand == Mode::Rseq as u8 {
+    pub fn allows_fast_path(&self, size: usize) -> bool {
+        let request_mode = self.request_mode.load(Acquire);
+        if request_mode == RequestMode::Fast as u8 {
             return true;
         }
         cold_path();
-        hand == COUNTED && profile::passes(size)
+        request_mode == RequestMode::Counted as u8 && profile::passes(size)
     }
 
-    /// From now on requests are counted.
-    pub fn count(&self) {
-        let _counted = self.hand.compare_exchange(Mode::Rseq as u8, COUNTED, Relaxed, Relaxed);
+    /// Has the profiler count requests from now on.
+    pub fn count_requests(&self) {
+        let (fast, counted) = (RequestMode::Fast as u8, RequestMode::Counted as u8);
+        let _counted = self.request_mode.compare_exchange(fast, counted, Relaxed, Relaxed);
     }
 
     /// The process's malloc, if it was made.
@@ -151,7 +179,7 @@ impl Made {
                 unsafe { (*self.malloc.get()).write(malloc) };
             }
             self.mode.store(mode as u8, Release);
-            self.hand.store(mode as u8, Release);
+            self.request_mode.store(RequestMode::for_mode(mode) as u8, Release);
             if let Some(malloc) = self.get() {
                 outline::publish(malloc);
                 forks_wait_for_us();
@@ -211,7 +239,7 @@ impl AnyHeap {
         match options.sections {
             Sections::Locks => locks(),
             Sections::Auto => match Heap::with_rseq(&config) {
-                Ok(heap) if heap.front::<Way>().is_some() => Some(AnyHeap::Rseq(heap)),
+                Ok(heap) if heap.frontend::<DefaultFastPath>().is_some() => Some(AnyHeap::Rseq(heap)),
                 Ok(_) | Err(HeapError::Rseq(_)) => locks(),
                 Err(_) => None,
             },

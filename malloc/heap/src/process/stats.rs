@@ -5,16 +5,16 @@ use core::fmt;
 use freehold::slab::{Cache, CacheUsage};
 
 use super::start::Malloc;
-use super::{AnyHeap, MADE, enter, with_heap};
+use super::{AnyHeap, MALLOC, enter, with_heap};
 
 /// What a process's malloc has, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Objects in use, as large as they are, and those that CPUs have at hand.
+    /// Objects in use, as large as they are, and those that CPUs have cached.
     pub objects: usize,
     /// Pages of slabs beyond that.
     pub idle_in_slabs: usize,
-    /// Runs in use, and those that CPUs have at hand.
+    /// Runs in use, and those that CPUs have cached.
     pub runs: usize,
     /// Free pages that may have memory.
     pub free: usize,
@@ -25,14 +25,14 @@ pub struct Summary {
 /// What the process's malloc has. Takes locks; `None` before the first request, and in a signal handler that interrupts
 /// the allocator.
 pub fn summary() -> Option<Summary> {
-    let malloc = MADE.get()?;
+    let malloc = MALLOC.get()?;
     let _within = enter()?;
     Some(malloc.summary())
 }
 
 /// Tells of each size what is in use; `None` as [`summary`].
 pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
-    let malloc = MADE.get()?;
+    let malloc = MALLOC.get()?;
     let _within = enter()?;
     with_heap!(&malloc.heap, heap => heap.each_size(&mut visit));
     Some(())
@@ -40,13 +40,13 @@ pub fn each_size(mut visit: impl FnMut(&Cache, CacheUsage)) -> Option<()> {
 
 /// Writes how many free blocks of pages of each order the heap has, as `/proc/buddyinfo` does.
 pub fn write_free_blocks(to: &mut dyn fmt::Write) -> fmt::Result {
-    let Some((malloc, _within)) = MADE.get().zip(enter()) else { return Ok(()) };
+    let Some((malloc, _within)) = MALLOC.get().zip(enter()) else { return Ok(()) };
     with_heap!(&malloc.heap, heap => heap.write_free_blocks(to))
 }
 
 /// Gives back to the system all that is free; says whether that was something.
 pub fn trim() -> bool {
-    let Some(malloc) = MADE.get() else { return false };
+    let Some(malloc) = MALLOC.get() else { return false };
     let Some(_within) = enter() else { return false };
     let before = malloc.measure().free;
     malloc.give_all_back();

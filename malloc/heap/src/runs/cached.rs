@@ -1,4 +1,4 @@
-//! A few runs that a CPU has at hand.
+//! Per-CPU cache of a few free runs.
 //!
 //! A CPU has eight places. A run of up to 32 pages goes into one of the first six, one of up to 256 into one of the
 //! last two. A place is one word, which says where a run begins and how long it is, and which is taken and left by one
@@ -21,7 +21,7 @@ const SMALL_PLACES: usize = 6;
 /// Pages of a small run at most, and of any.
 const SMALL: u32 = 32;
 const LARGEST: u32 = 256;
-/// CPUs that have places of their own: so all CPUs of the largest machine keep 88 MiB at hand at most.
+/// CPUs that have places of their own: so all CPUs of the largest machine cache 88 MiB at most.
 const ROWS: u16 = 32;
 
 /// The places of a CPU: one line of the cache.
@@ -29,7 +29,7 @@ const ROWS: u16 = 32;
 #[repr(align(64))]
 struct Row([AtomicU64; PLACES]);
 
-/// What CPUs have at hand.
+/// What CPUs have cached.
 #[derive(Debug)]
 pub(super) struct Cached {
     rows: Reservation,

@@ -113,9 +113,9 @@ impl Runs {
         address.wrapping_sub(self.range.start().as_ptr().addr()) < self.range.bytes()
     }
 
-    /// A run that this CPU has at hand: at least so many pages, and at most an eighth more. Takes no lock.
+    /// Takes a run from this CPU's cache: at least so many pages, and at most an eighth more. Takes no lock.
     #[inline]
-    pub fn at_hand(&self, cpu: CpuId, pages: u32) -> Option<Run> {
+    pub fn alloc_cached(&self, cpu: CpuId, pages: u32) -> Option<Run> {
         let first = self.cached.take(cpu, pages)?;
         self.table.set_kind(first, Kind::Used);
         Some(Run { start: self.address(first), is_zero: false })
@@ -135,19 +135,19 @@ impl Runs {
         Ok(Run { start: self.address(taken.first), is_zero: taken.is_empty })
     }
 
-    /// Takes a run back, which this CPU keeps at hand if it has room for it: then no lock is taken.
+    /// Takes a run back, which this CPU's cache keeps if it has room for it: then no lock is taken.
     ///
     /// # Errors
     /// If no run in use begins there.
     #[inline]
-    pub fn free_at_hand(&self, cpu: CpuId, start: NonNull<u8>) -> Result<Kept, RunError> {
+    pub fn free_cached(&self, cpu: CpuId, start: NonNull<u8>) -> Result<FreeOutcome, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
         let pages = self.table.claim(first).map_err(|kind| refused(kind, start))?;
         let keeps = self.cached.put(cpu, first, pages);
-        Ok(if keeps { Kept::AtHand } else { Kept::No(Claimed { first, pages }) })
+        Ok(if keeps { FreeOutcome::Cached } else { FreeOutcome::Uncached(Claimed { first, pages }) })
     }
 
-    /// Takes a run back that nobody kept. Takes a lock.
+    /// Frees a run that no CPU cached. Takes a lock.
     pub fn free(&self, Claimed { first, pages }: Claimed, now: u32) {
         self.locked(|space| space.put(&self.table, first, pages, now));
     }
@@ -195,7 +195,7 @@ impl Runs {
         unsafe { self.range.move_within(from, to, pages as usize * PAGE) }
     }
 
-    /// Takes what CPUs have at hand, as runs that are free. Takes a lock for each.
+    /// Takes what CPUs have cached, as runs that are free. Takes a lock for each.
     pub fn drain(&self, now: u32) {
         self.cached.drain(|first, pages| self.locked(|space| space.put(&self.table, first, pages, now)));
     }
@@ -251,14 +251,14 @@ impl Runs {
     }
 }
 
-/// What became of a run that was given back.
+/// Result of [`Runs::free_cached`].
 #[derive(Debug)]
-#[must_use = "a run that nobody keeps is lost unless it is freed"]
-pub enum Kept {
-    /// A CPU has it.
-    AtHand,
-    /// It is to be [freed](Runs::free).
-    No(Claimed),
+#[must_use = "a run that is not cached is lost unless it is freed"]
+pub enum FreeOutcome {
+    /// The CPU's cache keeps the run.
+    Cached,
+    /// The caller must [free](Runs::free) the run.
+    Uncached(Claimed),
 }
 
 /// A run that is neither in use nor free.

@@ -35,7 +35,7 @@ pub(super) struct Space {
 /// What a range of runs is used for, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of runs in use, and of those that CPUs have at hand.
+    /// Of runs in use, and of those that CPUs have cached.
     pub used: usize,
     /// Of free runs that have memory.
     pub backed: usize,

@@ -20,7 +20,7 @@ pub enum Kind {
     Inside = 0,
     /// Somebody has it.
     Used = 1,
-    /// A CPU has it at hand, or it is on its way.
+    /// A CPU has cached it, or it is on its way.
     Claimed = 2,
     /// Free, with memory.
     Backed = 3,

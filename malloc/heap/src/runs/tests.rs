@@ -17,9 +17,9 @@ impl Runs {
     }
 
     fn give(&self, start: NonNull<u8>, now: u32) {
-        match self.free_at_hand(CPU, start).expect("it is in use") {
-            Kept::AtHand => {}
-            Kept::No(claimed) => self.free(claimed, now),
+        match self.free_cached(CPU, start).expect("it is in use") {
+            FreeOutcome::Cached => {}
+            FreeOutcome::Uncached(claimed) => self.free(claimed, now),
         }
     }
 
@@ -56,8 +56,8 @@ fn runs_that_come_and_go_keep_to_themselves() {
                 let pages = chance.u32(1..=1 << order);
                 let align = 1 << (chance.u32(0..4) * 3);
                 let cpu = CpuId(chance.u16(..2));
-                let at_hand = if align == 1 { runs.at_hand(cpu, pages) } else { None };
-                let Ok(run) = at_hand.map_or_else(|| runs.alloc(pages, align), Ok) else { continue };
+                let cached = if align == 1 { runs.alloc_cached(cpu, pages) } else { None };
+                let Ok(run) = cached.map_or_else(|| runs.alloc(pages, align), Ok) else { continue };
                 assert!(run.start.as_ptr().addr().is_multiple_of(align as usize * PAGE));
                 let usable = runs.usable(run.start).unwrap() / PAGE;
                 assert!((pages as usize..=pages as usize * 9 / 8).contains(&usable));
@@ -100,16 +100,16 @@ fn what_is_no_run_is_refused() {
     let at = |pages: usize| start.map_addr(|address| address.saturating_add(pages * PAGE));
     let interior = |start: NonNull<u8>| RunError::Interior { address: start.as_ptr().addr() };
     for wrong in [at(1), at(19), at(20_000), start.map_addr(|address| address.saturating_add(8))] {
-        assert_eq!(runs.free_at_hand(CPU, wrong).unwrap_err(), interior(wrong));
+        assert_eq!(runs.free_cached(CPU, wrong).unwrap_err(), interior(wrong));
     }
     let double = RunError::DoubleFree { address: start.as_ptr().addr() };
     runs.give(start, 0);
-    assert_eq!(runs.free_at_hand(CPU, start).unwrap_err(), double, "a CPU has it at hand");
+    assert_eq!(runs.free_cached(CPU, start).unwrap_err(), double, "a CPU has cached it");
     runs.drain(0);
-    assert_eq!(runs.free_at_hand(CPU, start).unwrap_err(), double, "it is free");
+    assert_eq!(runs.free_cached(CPU, start).unwrap_err(), double, "it is free");
     // It is inside of a larger one then.
     let other = runs.alloc(400, 1).unwrap();
-    assert_eq!(runs.free_at_hand(CPU, at(1)).unwrap_err(), interior(at(1)));
+    assert_eq!(runs.free_cached(CPU, at(1)).unwrap_err(), interior(at(1)));
     runs.give(other.start, 0);
     assert_eq!(runs.alloc(usize::MAX as u32 - 1, 1), Err(Errno::NOMEM));
     runs.check();
@@ -164,14 +164,14 @@ fn threads_share_a_range() {
                     // All use one CPU's places now and then.
                     let cpu = CpuId(number % chance.u16(1..4));
                     let pages = chance.u32(1..=40);
-                    let at_hand = runs.at_hand(cpu, pages).map_or_else(|| runs.alloc(pages, 1), Ok);
-                    let start = at_hand.unwrap().start;
+                    let cached = runs.alloc_cached(cpu, pages).map_or_else(|| runs.alloc(pages, 1), Ok);
+                    let start = cached.unwrap().start;
                     runs.fill(start, pages, what);
                     live.push((start, pages, what));
                     if live.len() > 20 {
                         let (start, pages, what) = live.swap_remove(chance.usize(..20));
                         assert!(runs.holds(start, pages, what));
-                        if let Kept::No(claimed) = runs.free_at_hand(cpu, start).unwrap() {
+                        if let FreeOutcome::Uncached(claimed) = runs.free_cached(cpu, start).unwrap() {
                             runs.free(claimed, 0);
                         }
                     }

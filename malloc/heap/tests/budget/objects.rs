@@ -7,8 +7,8 @@ use std::ptr::{NonNull, null_mut};
 use freehold::base::CpuId;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
+use freehold::slab::fast_path::{Bitmap, FastPath, PageField, PageFieldGuarded, Sheaves, Tagged};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::path::{Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::rseq::Rseq;
@@ -83,7 +83,7 @@ pub fn doors() -> [Door; 8] {
         Door::by::<Tagged<Plain>>("tagged", by(Lists), 64),
         Door::by::<Tagged<Mangled>>("tagged, hardened", hardened, 64),
         Door::by::<PageField<Plain>>("page-field", by(Field), 64),
-        Door::by::<Guarded<Plain>>("page-field, guarded", guarded, 64),
+        Door::by::<PageFieldGuarded<Plain>>("page-field, guarded", guarded, 64),
         Door {
             alloc: alloc_any,
             free: free_any,
@@ -94,8 +94,8 @@ pub fn doors() -> [Door; 8] {
 }
 
 impl Door {
-    fn by<W: Way>(name: &'static str, policy: Policy, size: usize) -> Door {
-        Door { name, policy, size, alloc: alloc::<W>, free: free::<W>, pair: pair::<W> }
+    fn by<F: FastPath>(name: &'static str, policy: Policy, size: usize) -> Door {
+        Door { name, policy, size, alloc: alloc::<F>, free: free::<F>, pair: pair::<F> }
     }
 
     /// What an operation costs there.
@@ -149,25 +149,25 @@ impl Door {
 }
 
 #[inline(never)]
-fn alloc<W: Way>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
+fn alloc<F: FastPath>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
     // SAFETY: it is the way of the door's policy.
-    unsafe { heap.front::<W>().unwrap_unchecked() }.malloc(size)
+    unsafe { heap.frontend::<F>().unwrap_unchecked() }.malloc(size)
 }
 
 #[inline(never)]
-fn free<W: Way>(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
+fn free<F: FastPath>(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
     // SAFETY: as above; the object is in use by nobody.
-    unsafe { heap.front::<W>().unwrap_unchecked().free(object) };
+    unsafe { heap.frontend::<F>().unwrap_unchecked().free(object) };
     object
 }
 
 #[inline(never)]
-fn pair<W: Way>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
+fn pair<F: FastPath>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
     // SAFETY: it is the way of the door's policy.
-    let front = unsafe { heap.front::<W>().unwrap_unchecked() };
-    let object = front.malloc(size);
+    let frontend = unsafe { heap.frontend::<F>().unwrap_unchecked() };
+    let object = frontend.malloc(size);
     // SAFETY: it was just allocated.
-    unsafe { front.free(object) };
+    unsafe { frontend.free(object) };
     object
 }
 

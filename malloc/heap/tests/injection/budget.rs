@@ -19,7 +19,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/injection/budge
 /// What it begins with.
 const HEADER: &str = "\
 # Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return; and in the
-# end C's malloc and free as a heap's front has them, for a size that is known at run time.
+# end C's malloc and free as a heap's frontend has them, for a size that is known at run time.
 # `section` is what lies between arming and the store that publishes, which is counted.
 # BLESS=1 cargo test --release -p freehold-malloc --test injection budget   writes this file.
 scene                   executed  section  branches  loads  stores

@@ -81,7 +81,7 @@ fn pop_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> 
 
 #[inline(never)]
 fn push_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
-    // SAFETY: the stage's object in hand.
+    // SAFETY: the stage's held object.
     unsafe { D::push_sheaf(rseq, slots, object) }
 }
 
@@ -228,7 +228,7 @@ struct Piece<D, L> {
     scene: Scene,
     kind: Kind,
     links: L,
-    in_hand: Option<(usize, u16)>,
+    held_object: Option<(usize, u16)>,
     sections: std::marker::PhantomData<D>,
 }
 
@@ -240,8 +240,8 @@ struct Performance<'s, D, L> {
 }
 
 impl<D: Planted, L: FixedLinks> Piece<D, L> {
-    fn new(scene: Scene, kind: Kind, links: L, in_hand: Option<(usize, u16)>) -> Piece<D, L> {
-        Piece { scene, kind, links, in_hand, sections: std::marker::PhantomData }
+    fn new(scene: Scene, kind: Kind, links: L, held_object: Option<(usize, u16)>) -> Piece<D, L> {
+        Piece { scene, kind, links, held_object, sections: std::marker::PhantomData }
     }
 }
 
@@ -272,7 +272,7 @@ impl<D: Planted + 'static, L: FixedLinks + 'static> Play for Piece<D, L> {
     }
 
     fn begin<'s>(&'s self, setting: &'s Setting) -> Box<dyn Act + 's> {
-        let stage = Stage::new(setting, self.kind, self.links, self.in_hand);
+        let stage = Stage::new(setting, self.kind, self.links, self.held_object);
         Box::new(Performance { scene: self.scene, stage, sections: self.sections })
     }
 }
@@ -281,7 +281,7 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
     fn perform(&self) {
         let stage = &self.stage;
         let (rseq, slots, links) = (stage.rseq(), stage.world.slots(), stage.world.links());
-        let Some(object) = stage.take_in_hand() else {
+        let Some(object) = stage.take_held_object() else {
             let popped = match self.scene {
                 Scene::TakeOwn => return self.take_own(),
                 Scene::PopSheaf => pop_sheaf::<D>(rseq, slots),

@@ -33,10 +33,10 @@ pub struct Stage<'s, L> {
     pub setting: &'s Setting,
     pub kind: Kind,
     pub world: World<L>,
-    /// Objects that are allocated, the one in hand aside: what is taken off a list is put here.
+    /// Objects that are allocated, the held one aside: what is taken off a list is put here.
     held: RefCell<Vec<u64>>,
     /// What the operation frees.
-    in_hand: Cell<Option<u64>>,
+    held_object: Cell<Option<u64>>,
     /// A list that another CPU has exchanged for a mark, and has not looked again.
     pub exchanged: Cell<Option<u64>>,
     /// Whether the owned slab is being taken away.
@@ -46,15 +46,15 @@ pub struct Stage<'s, L> {
 
 impl<'s, L: FixedLinks> Stage<'s, L> {
     /// The home CPU has three objects of one slab on its list, and two on the own list of another; the away CPU has
-    /// three; `in_hand` is about to be freed; all others are held.
-    pub fn new(setting: &'s Setting, kind: Kind, links: L, in_hand: Option<(usize, u16)>) -> Stage<'s, L> {
+    /// three; `held_object` is about to be freed; all others are held.
+    pub fn new(setting: &'s Setting, kind: Kind, links: L, held_object: Option<(usize, u16)>) -> Stage<'s, L> {
         let world = World::new(setting.cpu_count(), links);
-        let in_hand = in_hand.map(|(slab, index)| world.object(slab, index));
+        let held_object = held_object.map(|(slab, index)| world.object(slab, index));
         let stage = Stage {
             setting,
             kind,
             held: RefCell::default(),
-            in_hand: Cell::new(in_hand),
+            held_object: Cell::new(held_object),
             exchanged: Cell::new(None),
             disowned: Cell::new(false),
             broken: RefCell::default(),
@@ -108,7 +108,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
 
     fn hold_the_rest(&self) {
         let listed = self.listed().expect("lists that were just made are whole");
-        let is_free = |object: &u64| !listed.contains(object) && self.in_hand.get() != Some(*object);
+        let is_free = |object: &u64| !listed.contains(object) && self.held_object.get() != Some(*object);
         self.held.borrow_mut().extend(self.world.objects().filter(is_free));
     }
 
@@ -118,8 +118,8 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// The object that the operation frees, once.
-    pub fn take_in_hand(&self) -> Option<u64> {
-        self.in_hand.take()
+    pub fn take_held_object(&self) -> Option<u64> {
+        self.held_object.take()
     }
 
     /// Somebody has this object now.
@@ -215,7 +215,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
         let mut found = self.listed()?;
         found.extend(self.held.borrow().iter());
-        found.extend(self.in_hand.get());
+        found.extend(self.held_object.get());
         found.sort_unstable();
         if let Some(twice) = found.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("{:#x} is in two places", twice[0]));

@@ -11,8 +11,8 @@ use freehold::base::CpuId;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::CpuLocal;
+use freehold::slab::fast_path::{Bitmap, FastPath, PageFieldGuarded, Sheaves, Tagged};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::path::{Bitmap, Guarded, Sheaves, Tagged, Way};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
@@ -51,21 +51,21 @@ fn malloc<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn free<C: CpuLocal>(heap: &Heap<C>, object: *mut u8) {
-    // SAFETY: the object in hand.
+    // SAFETY: the held object.
     let freed = unsafe { heap.free(NonNull::new_unchecked(object)) };
     freed.unwrap_or_else(|_| std::process::abort());
 }
 
 #[inline(never)]
-fn malloc_by<C: CpuLocal, W: Way>(heap: &Heap<C>, size: usize) -> *mut u8 {
+fn malloc_by<C: CpuLocal, F: FastPath>(heap: &Heap<C>, size: usize) -> *mut u8 {
     // SAFETY: the way was looked up where it was chosen.
-    unsafe { heap.front::<W>().unwrap_unchecked() }.malloc(size)
+    unsafe { heap.frontend::<F>().unwrap_unchecked() }.malloc(size)
 }
 
 #[inline(never)]
-fn free_by<C: CpuLocal, W: Way>(heap: &Heap<C>, object: *mut u8) {
-    // SAFETY: as above; the object in hand.
-    unsafe { heap.front::<W>().unwrap_unchecked().free(object) }
+fn free_by<C: CpuLocal, F: FastPath>(heap: &Heap<C>, object: *mut u8) {
+    // SAFETY: as above; the held object.
+    unsafe { heap.frontend::<F>().unwrap_unchecked().free(object) }
 }
 
 /// A heap's two functions.
@@ -82,8 +82,8 @@ impl<C: CpuLocal> Door<C> {
     }
 
     /// One way.
-    fn by<W: Way>(name: &'static str) -> Door<C> {
-        Door { name, malloc: malloc_by::<C, W>, free: free_by::<C, W> }
+    fn by<F: FastPath>(name: &'static str) -> Door<C> {
+        Door { name, malloc: malloc_by::<C, F>, free: free_by::<C, F> }
     }
 }
 
@@ -107,7 +107,7 @@ struct Whole<'s, C: CpuLocal> {
     twice: Cell<Option<NonNull<u8>>>,
     operation: Cell<Operation>,
     /// What the operation frees.
-    in_hand: Cell<Option<NonNull<u8>>>,
+    held_object: Cell<Option<NonNull<u8>>>,
     begun: Cell<usize>,
 }
 
@@ -120,7 +120,7 @@ pub fn every_way(setting: &Setting, report: &mut Report) {
         (Door::any("freehold"), Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 64),
         (Door::by::<Bitmap<Plain>>("bitmap"), SlabPolicy::Bitmap, plain, 1024),
         (Door::by::<Tagged<Mangled>>("hardened"), SlabPolicy::Tagged, mangled, 64),
-        (Door::by::<Guarded<Plain>>("page-field"), SlabPolicy::PageField, plain, 64),
+        (Door::by::<PageFieldGuarded<Plain>>("page-field"), SlabPolicy::PageField, plain, 64),
         (Door::by::<Sheaves>("sheaves"), SlabPolicy::Sheaves, plain, 64),
     ];
     let (tried, times) = if cfg!(debug_assertions) { (2, 1) } else { (ways.len(), 2) };
@@ -181,7 +181,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
             held: RefCell::default(),
             twice: Cell::new(None),
             operation: Cell::new(Operation::Malloc),
-            in_hand: Cell::new(None),
+            held_object: Cell::new(None),
             begun: Cell::new(0),
         };
         run_on(setting.home);
@@ -279,7 +279,7 @@ impl<C: CpuLocal> Play for Whole<'_, C> {
 
     fn begin<'p>(&'p self, _: &'p Setting) -> Box<dyn Act + 'p> {
         self.settle();
-        self.in_hand.set(match self.operation.get() {
+        self.held_object.set(match self.operation.get() {
             Operation::Malloc => None,
             Operation::FreeToCurrent => {
                 let object = self.allocate();
@@ -294,7 +294,7 @@ impl<C: CpuLocal> Play for Whole<'_, C> {
 
 impl<C: CpuLocal> Act for &Whole<'_, C> {
     fn perform(&self) {
-        match self.in_hand.take() {
+        match self.held_object.take() {
             None => self.hold(NonNull::new((self.door.malloc)(&self.heap, self.size))),
             Some(object) => (self.door.free)(&self.heap, object.as_ptr()),
         }

@@ -9,9 +9,9 @@ use super::super::address::ObjectAddress;
 use super::super::bits::Bits;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
+use super::super::fast_path::AnyFastPath;
 use super::super::freelist::Chain;
 use super::super::partial::{List, OfNode};
-use super::super::path::AnyWay;
 use super::super::slab::Queue;
 use super::super::takeover::Disowned;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
@@ -267,7 +267,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = Some(u64::from(cache.sheaf)).filter(|&objects| objects > 0)?;
         let of = self.cache_of_sheaves(size_class(capacity));
-        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
+        let memory = self.alloc_object::<AnyFastPath>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
         // SAFETY: new memory of that class, aligned to its size.
         Some(unsafe { Held::new(memory, capacity) })
     }

@@ -9,7 +9,7 @@ use freehold::base::{Gfp, NodeId};
 use freehold::page::Config;
 use freehold::policy::Policy;
 use freehold::policy::slab::SlabPolicy;
-use freehold::slab::path::AnyWay;
+use freehold::slab::fast_path::AnyFastPath;
 use freehold::slab::{CacheConfig, CacheFlags, CacheId, CreateError, ObjectError, ZERO_SIZE};
 
 use super::{CPUS, FRAMES, Slab, attack, attack_with, picture, policies};
@@ -96,14 +96,14 @@ fn every_size_is_served_or_refused() {
 }
 
 fn every_size(slab: &Slab<'_, '_, '_, '_>, gfp: Gfp) {
-    let (mut held, front) = (Held::default(), slab.front::<AnyWay>().expect("any way will do"));
+    let (mut held, frontend) = (Held::default(), slab.frontend::<AnyFastPath>().expect("any way will do"));
     for (turn, size) in SIZES.into_iter().enumerate() {
         if turn % 2 == 0 {
             slab.fail_without_slab()
         } else {
             slab.take_pages_without_slab()
         }
-        for answer in [slab.kmalloc(size, gfp), front.kmalloc(size, gfp)] {
+        for answer in [slab.kmalloc(size, gfp), frontend.kmalloc(size, gfp)] {
             match answer {
                 Ok(object) if size == 0 => assert_eq!((object, slab.ksize(object)), (ZERO_SIZE, Ok(0))),
                 Ok(object) => {
@@ -118,7 +118,7 @@ fn every_size(slab: &Slab<'_, '_, '_, '_>, gfp: Gfp) {
                 }
             }
         }
-        if let Some(object) = NonNull::new(front.malloc(size)) {
+        if let Some(object) = NonNull::new(frontend.malloc(size)) {
             held.take(object, size.max(1));
         }
     }

@@ -6,8 +6,8 @@ use std::ptr::{NonNull, null_mut};
 
 use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
+use freehold::slab::fast_path::{Bitmap, FastPath, Frontend, PageField, PageFieldGuarded, Sheaves, Tagged};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::path::{Bitmap, Front, Guarded, PageField, Sheaves, Tagged, Way};
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
@@ -109,8 +109,8 @@ fn of_heap<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
     let ways: Ways<C> = [
         one_way::<C, Tagged<Plain>>,
         one_way::<C, Tagged<Mangled>>,
-        one_way::<C, Guarded<Plain>>,
-        one_way::<C, Guarded<Mangled>>,
+        one_way::<C, PageFieldGuarded<Plain>>,
+        one_way::<C, PageFieldGuarded<Mangled>>,
         one_way::<C, PageField<Plain>>,
         one_way::<C, PageField<Mangled>>,
         one_way::<C, Sheaves>,
@@ -121,27 +121,27 @@ fn of_heap<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
 }
 
 /// A heap through one way, if that is its own.
-fn one_way<C: CpuLocal + Sync, W: Way + Sync + 'static>(heap: &Heap<C>) -> Option<Box<dyn Objects + '_>> {
-    heap.slab().front::<W>().map(|front| Box::new(Malloc { front, heap }) as Box<dyn Objects>)
+fn one_way<C: CpuLocal + Sync, F: FastPath + Sync + 'static>(heap: &Heap<C>) -> Option<Box<dyn Objects + '_>> {
+    heap.slab().frontend::<F>().map(|frontend| Box::new(Malloc { frontend, heap }) as Box<dyn Objects>)
 }
 
 /// A heap's two functions.
-struct Malloc<'h, C, W> {
-    front: Front<'h, 'static, 'static, Process, C, W>,
+struct Malloc<'h, C, F> {
+    frontend: Frontend<'h, 'static, 'static, Process, C, F>,
     heap: &'h Heap<C>,
 }
 
-impl<C: CpuLocal + Sync, W: Way + Sync> Objects for Malloc<'_, C, W> {
+impl<C: CpuLocal + Sync, F: FastPath + Sync> Objects for Malloc<'_, C, F> {
     #[inline(never)]
     fn malloc(&self, size: usize) -> *mut u8 {
-        let object = self.front.malloc(size);
+        let object = self.frontend.malloc(size);
         if object.is_null() { with_more(self.heap, size) } else { object }
     }
 
     #[inline(never)]
     unsafe fn free(&self, object: *mut u8) {
         // SAFETY: the caller had it from `malloc`, and gives it up.
-        unsafe { self.front.free(object) }
+        unsafe { self.frontend.free(object) }
     }
 }
 

@@ -11,7 +11,7 @@ use core::ptr::null_mut;
 use super::held::HELD;
 use super::report::{describe, describe_run};
 use super::seal::PATTERN;
-use super::{MADE, Site, Slot};
+use super::{MALLOC, Site, Slot};
 use crate::os::platform::StandardError;
 
 /// Has the program say what it accessed when the kernel stops it, unless it has a handler.
@@ -52,7 +52,8 @@ extern "C" fn stopped(signal: c_int, about: *mut libc::siginfo_t, context: *mut 
 /// Says what lies at an address, if that is a block's, or where the address came from.
 fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result {
     let place = registers.place;
-    let Some((malloc, around)) = MADE.hardened().and_then(|malloc| Some((malloc, malloc.runs.around(address)?))) else {
+    let Some((malloc, around)) = MALLOC.hardened().and_then(|malloc| Some((malloc, malloc.runs.around(address)?)))
+    else {
         if registers.has_pattern {
             writeln!(to, "freehold: use after free: {place} uses what free blocks are overwritten with as an address")?;
         }

@@ -22,7 +22,7 @@ mod seal;
 
 use core::ptr::NonNull;
 
-use super::{AnyHeap, Block, MADE, NESTED, PAGE, Place, RETURNS, Site, enter, free_within, front_of, with_heap};
+use super::{AnyHeap, Block, MALLOC, NESTED, PAGE, Place, RETURNS, Site, enter, free_within, frontend_of, with_heap};
 use crate::process::start::Malloc;
 use freehold::slab::cpu::Pushed;
 use held::{HELD, HeldRun};
@@ -56,7 +56,7 @@ pub(super) fn allocate(malloc: &'static Malloc, size: usize, align: usize, site:
     let place = Place::of(gross, align)?;
     if let Place::Object { size: stride } = place
         && let AnyHeap::Rseq(heap) = &malloc.heap
-        && let Some(start) = front_of(heap).at_hand(stride)
+        && let Some(start) = frontend_of(heap).alloc_fast(stride)
     {
         Slot::new(start, heap.slab().size_of_request(stride)).seal(size, site);
         return Some(Block { start, is_zero: false });
@@ -130,7 +130,7 @@ pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size:
 
 /// Looks at all blocks that are held: at the exit, whoever wrote to one is told.
 pub fn check_held() {
-    if MADE.hardened().is_some() {
+    if MALLOC.hardened().is_some() {
         // Taken, so that no thread that goes on hands it out before it is looked at.
         HELD.take_all(expect_untouched);
     }
@@ -182,7 +182,7 @@ fn release(malloc: &'static Malloc, slot: Slot) {
     let start = slot.start();
     if let AnyHeap::Rseq(heap) = &malloc.heap
         // SAFETY: it was given up by whoever freed it, and nobody else has it.
-        && unsafe { front_of(heap).put_back(start.as_ptr()) } == Pushed::Done
+        && unsafe { frontend_of(heap).free_fast(start.as_ptr()) } == Pushed::Done
     {
         return;
     }

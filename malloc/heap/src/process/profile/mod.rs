@@ -9,10 +9,10 @@
 //! dump      a profile as a file
 //! ```
 //!
-//! Each request of a process that is profiled counts down a word of its thread before it takes what is at hand, on a
+//! Each request of a process that is profiled counts down a word of its thread before it takes the fast path, on a
 //! way beside that of other processes. A request that is sampled gets a run of pages of its own, so that frees of
 //! objects are what they are without: only a free of a run looks whether it was a sample. Where no profile is asked
-//! for, nothing is counted; who has no hand looks at one word more.
+//! for, nothing is counted; a request without a fast path looks at one word more.
 //!
 //! A profile is written at exit ([`at_exit`]), when it is asked for ([`write()`]), and by a signal, whose handler
 //! writes it at once unless it has interrupted the allocator: then the thread's next request does, or the helper.
@@ -35,7 +35,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
 
-use super::{Block, MADE, PAGE, Place, allocate_run, enter, front};
+use super::{Block, MALLOC, PAGE, Place, allocate_run, enter, frontend};
 use crate::os::mmap::address_space_limit;
 use crate::os::platform::StandardError;
 use crate::os::thread::{self, Thread};
@@ -122,12 +122,12 @@ fn state() -> Option<&'static State> {
 /// Begins to profile, if the options of the process ask for it. Once, before the program has threads; within no slow
 /// path.
 pub fn begin() {
-    let Some(malloc) = MADE.get().filter(|_| !is_on()) else { return };
+    let Some(malloc) = MALLOC.get().filter(|_| !is_on()) else { return };
     let Choice { path, mean, signal } = malloc.options.profile;
     if path.is_none() {
         return;
     }
-    if MADE.hardened().is_some() {
+    if MALLOC.hardened().is_some() {
         return warn(format_args!("no profile is taken of a hardened process; choose one of the two"));
     }
     let places = address_space_limit().map_or(SAMPLES, |limit| limit / SAMPLES_SHARE / size_of::<Sample>());
@@ -148,7 +148,7 @@ pub fn begin() {
     // SAFETY: nobody reads it before the word says that it is there, and this is called by one thread.
     unsafe { (*PROFILE.state.get()).write(State { samples, walker, path, mean, process }) };
     PROFILE.is_on.store(true, Release);
-    MADE.count();
+    MALLOC.count_requests();
     if signal != 0 {
         listen(signal);
     }
@@ -164,7 +164,7 @@ pub(super) fn passes(size: usize) -> bool {
     sampler::passes(thread::current(), size)
 }
 
-/// Memory for a request that has no hand: of a profiled process, perhaps a sample.
+/// Memory for a request that has no fast path: of a profiled process, perhaps a sample.
 #[inline(always)]
 pub(super) fn allocate(place: Place, size: usize, align: usize) -> Option<Block> {
     if is_on() { watched(place, size, align) } else { place.allocate(align) }
@@ -178,7 +178,7 @@ fn watched(place: Place, size: usize, align: usize) -> Option<Block> {
         return Some(block);
     }
     if let Place::Object { size } = place
-        && let Some(start) = front().and_then(|front| front.at_hand(size))
+        && let Some(start) = frontend().and_then(|frontend| frontend.alloc_fast(size))
     {
         return Some(Block { start, is_zero: false });
     }

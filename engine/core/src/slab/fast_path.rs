@@ -1,9 +1,9 @@
-//! The ways of objects to and from a CPU, each as code that is built for it alone.
+//! Fast paths of allocation and free: each takes objects from the CPU's slot of a cache, and returns them there.
 //!
-//! Which way a cache goes was decided when it was made ([`Path`]). [`AnyWay`] looks that up for each object: the common
-//! way first and inline, all others in functions of their own, so that the common one pays a comparison and no
-//! register. A [`Front`] is built for one way, and looks up nothing: for a program that knows the policy when it is
-//! compiled, and for comparing ways without comparing how they are found.
+//! The cache's fast path is chosen when the cache is created ([`Path`]). [`AnyFastPath`] looks that choice up for each
+//! object: the common path first and inline, all others in outlined functions, so that the common path costs one
+//! comparison and no register. A [`Frontend`] is compiled for one fast path and looks up nothing. It serves programs
+//! that know the policy at compile time, and benchmarks that compare fast paths without the cost of the lookup.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -22,16 +22,16 @@ use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 
-/// A way. Nobody has one of their own, since what it pops is handed out as it is:
+/// A fast path, as a type. The trait is sealed, since popped objects are handed out unchecked:
 ///
 /// ```compile_fail,E0277
 /// use freehold::Policy;
 /// use freehold::slab::address::ObjectAddress;
 /// use freehold::slab::cpu::{CpuLocal, Freed, Pushed, Slots};
-/// use freehold::slab::{hot::Hot, path::Way};
+/// use freehold::slab::{hot::Hot, path::FastPath};
 /// #[derive(Clone, Copy)]
 /// struct Mine;
-/// impl Way for Mine {
+/// impl FastPath for Mine {
 ///     fn serves(_: &Policy) -> bool {
 ///         true
 ///     }
@@ -43,8 +43,8 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 ///     }
 /// }
 /// ```
-pub trait Way: Copy + Sealed {
-    /// Whether it is the way of an allocator's caches.
+pub trait FastPath: Copy + Sealed {
+    /// Returns whether the caches of an allocator with this policy use this fast path.
     fn serves(policy: &Policy) -> bool;
 
     /// Takes an object from the CPU's slot; `None` if it has none.
@@ -54,19 +54,19 @@ pub trait Way: Copy + Sealed {
     fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed;
 }
 
-fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
+fn are_links_of<L: FixedLinks>(policy: &Policy) -> bool {
     L::MANGLED == (policy.slab.links == SlabLinks::Mangled)
 }
 
-/// The way of [`SlabPolicy::Tagged`]: lists that end in a mark.
+/// Fast path of [`SlabPolicy::Tagged`]: lists that end in a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Tagged<L>(PhantomData<L>);
 
 impl<L: FixedLinks> Sealed for Tagged<L> {}
 
-impl<L: FixedLinks> Way for Tagged<L> {
+impl<L: FixedLinks> FastPath for Tagged<L> {
     fn serves(policy: &Policy) -> bool {
-        policy.slab.objects == SlabPolicy::Tagged && links_serve::<L>(policy)
+        policy.slab.objects == SlabPolicy::Tagged && are_links_of::<L>(policy)
     }
 
     #[inline(always)]
@@ -80,16 +80,16 @@ impl<L: FixedLinks> Way for Tagged<L> {
     }
 }
 
-/// See [`SlabPolicy::PageField`]; nothing is paid for preemption.
+/// Fast path of [`SlabPolicy::PageField`], without disabling preemption.
 #[derive(Clone, Copy, Debug)]
 pub struct PageField<L>(PhantomData<L>);
 
 impl<L: FixedLinks> Sealed for PageField<L> {}
 
-impl<L: FixedLinks> Way for PageField<L> {
+impl<L: FixedLinks> FastPath for PageField<L> {
     fn serves(policy: &Policy) -> bool {
         let is_bare = policy.slab.guard == SlabGuard::None;
-        policy.slab.objects == SlabPolicy::PageField && is_bare && links_serve::<L>(policy)
+        policy.slab.objects == SlabPolicy::PageField && is_bare && are_links_of::<L>(policy)
     }
 
     #[inline(always)]
@@ -103,16 +103,16 @@ impl<L: FixedLinks> Way for PageField<L> {
     }
 }
 
-/// The same, as a preemptible kernel pays for it.
+/// Fast path of [`SlabPolicy::PageField`], with preemption disabled around each section.
 #[derive(Clone, Copy, Debug)]
-pub struct Guarded<L>(PhantomData<L>);
+pub struct PageFieldGuarded<L>(PhantomData<L>);
 
-impl<L: FixedLinks> Sealed for Guarded<L> {}
+impl<L: FixedLinks> Sealed for PageFieldGuarded<L> {}
 
-impl<L: FixedLinks> Way for Guarded<L> {
+impl<L: FixedLinks> FastPath for PageFieldGuarded<L> {
     fn serves(policy: &Policy) -> bool {
         let is_guarded = policy.slab.guard == SlabGuard::Preempt;
-        policy.slab.objects == SlabPolicy::PageField && is_guarded && links_serve::<L>(policy)
+        policy.slab.objects == SlabPolicy::PageField && is_guarded && are_links_of::<L>(policy)
     }
 
     #[inline(always)]
@@ -132,13 +132,13 @@ impl<L: FixedLinks> Way for Guarded<L> {
     }
 }
 
-/// See [`SlabPolicy::Sheaves`] and [`SlabPolicy::SheavesBitmap`]: what their slabs are like is no matter here.
+/// Fast path of [`SlabPolicy::Sheaves`] and [`SlabPolicy::SheavesBitmap`], which differ in their slabs only.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheaves;
 
 impl Sealed for Sheaves {}
 
-impl Way for Sheaves {
+impl FastPath for Sheaves {
     fn serves(policy: &Policy) -> bool {
         policy.slab.objects.has_sheaves()
     }
@@ -155,15 +155,15 @@ impl Way for Sheaves {
     }
 }
 
-/// See [`SlabPolicy::Bitmap`]: larger objects as bits, smaller ones as [`Tagged`], which looks at the cache.
+/// Fast path of [`SlabPolicy::Bitmap`]: bits for larger objects, [`Tagged`] lists for smaller ones, by cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Bitmap<L>(PhantomData<L>);
 
 impl<L: FixedLinks> Sealed for Bitmap<L> {}
 
-impl<L: FixedLinks> Way for Bitmap<L> {
+impl<L: FixedLinks> FastPath for Bitmap<L> {
     fn serves(policy: &Policy) -> bool {
-        policy.slab.objects == SlabPolicy::Bitmap && links_serve::<L>(policy)
+        policy.slab.objects == SlabPolicy::Bitmap && are_links_of::<L>(policy)
     }
 
     #[inline(always)]
@@ -183,45 +183,45 @@ impl<L: FixedLinks> Way for Bitmap<L> {
     }
 }
 
-/// The way that a cache says: the common one is found first.
+/// The cache's own fast path, looked up for each object; the common path is found first.
 #[derive(Clone, Copy, Debug)]
-pub struct AnyWay;
+pub struct AnyFastPath;
 
-impl AnyWay {
+impl AnyFastPath {
     #[inline(never)]
     fn pop_other<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         match hot.written {
-            SlabLinks::Plain => pop_by::<P, C, Plain>(local, slots, hot),
-            SlabLinks::Mangled => pop_by::<P, C, Mangled>(local, slots, hot),
+            SlabLinks::Plain => pop_from::<P, C, Plain>(local, slots, hot),
+            SlabLinks::Mangled => pop_from::<P, C, Mangled>(local, slots, hot),
         }
     }
 
     #[inline(never)]
     fn push_other<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         match hot.written {
-            SlabLinks::Plain => push_by::<P, C, Plain>(local, slots, hot, freed),
-            SlabLinks::Mangled => push_by::<P, C, Mangled>(local, slots, hot, freed),
+            SlabLinks::Plain => push_to::<P, C, Plain>(local, slots, hot, freed),
+            SlabLinks::Mangled => push_to::<P, C, Mangled>(local, slots, hot, freed),
         }
     }
 }
 
-/// Whether no cache goes any other way: one that is checked finds nothing this way, and is refused.
+/// Returns whether all caches use sheaves. A checked cache pops nothing from its sheaf, and its frees are refused.
 const fn only_sheaves<P: Platform>() -> bool {
     matches!(P::POLICY, Some(policy) if policy.slab.objects.has_sheaves())
 }
 
-fn pop_by<P: Platform, C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+fn pop_from<P: Platform, C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
     match hot.path {
         Path::Tagged => Tagged::<L>::pop::<P, C>(local, slots, hot),
         Path::PageField => PageField::<L>::pop::<P, C>(local, slots, hot),
-        Path::PageFieldGuarded => Guarded::<L>::pop::<P, C>(local, slots, hot),
+        Path::PageFieldGuarded => PageFieldGuarded::<L>::pop::<P, C>(local, slots, hot),
         Path::Sheaves => Sheaves::pop::<P, C>(local, slots, hot),
         Path::Bitmap => Bitmap::<L>::pop::<P, C>(local, slots, hot),
         Path::Checked => None,
     }
 }
 
-fn push_by<P: Platform, C: CpuLocal, L: FixedLinks>(
+fn push_to<P: Platform, C: CpuLocal, L: FixedLinks>(
     local: &C,
     slots: Slots<'_>,
     hot: &Hot,
@@ -230,16 +230,16 @@ fn push_by<P: Platform, C: CpuLocal, L: FixedLinks>(
     match hot.path {
         Path::Tagged => Tagged::<L>::push::<P, C>(local, slots, hot, freed),
         Path::PageField => PageField::<L>::push::<P, C>(local, slots, hot, freed),
-        Path::PageFieldGuarded => Guarded::<L>::push::<P, C>(local, slots, hot, freed),
+        Path::PageFieldGuarded => PageFieldGuarded::<L>::push::<P, C>(local, slots, hot, freed),
         Path::Sheaves => Sheaves::push::<P, C>(local, slots, hot, freed),
         Path::Bitmap => Bitmap::<L>::push::<P, C>(local, slots, hot, freed),
         Path::Checked => Pushed::Refused,
     }
 }
 
-impl Sealed for AnyWay {}
+impl Sealed for AnyFastPath {}
 
-impl Way for AnyWay {
+impl FastPath for AnyFastPath {
     fn serves(_: &Policy) -> bool {
         true
     }
@@ -249,7 +249,7 @@ impl Way for AnyWay {
         if only_sheaves::<P>() || hot.is_common {
             Sheaves::pop::<P, C>(local, slots, hot)
         } else {
-            AnyWay::pop_other::<P, C>(local, slots, hot)
+            AnyFastPath::pop_other::<P, C>(local, slots, hot)
         }
     }
 
@@ -258,54 +258,54 @@ impl Way for AnyWay {
         if only_sheaves::<P>() || hot.is_common {
             Sheaves::push::<P, C>(local, slots, hot, freed)
         } else {
-            AnyWay::push_other::<P, C>(local, slots, hot, freed)
+            AnyFastPath::push_other::<P, C>(local, slots, hot, freed)
         }
     }
 }
 
-/// An allocator seen through one way, which is that of all its caches.
-pub struct Front<'k, 's, 'm, P: Platform, C, W> {
+/// An allocator's interface compiled for one fast path, which all its caches use.
+pub struct Frontend<'k, 's, 'm, P: Platform, C, F> {
     slab: &'k SlabAllocator<'s, 'm, P, C>,
-    way: PhantomData<W>,
+    fast_path: PhantomData<F>,
 }
 
-impl<P: Platform, C, W> fmt::Debug for Front<'_, '_, '_, P, C, W> {
+impl<P: Platform, C, F> fmt::Debug for Frontend<'_, '_, '_, P, C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Front")
+        f.write_str("Frontend")
     }
 }
 
-impl<P: Platform, C, W> Clone for Front<'_, '_, '_, P, C, W> {
+impl<P: Platform, C, F> Clone for Frontend<'_, '_, '_, P, C, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform, C, W> Copy for Front<'_, '_, '_, P, C, W> {}
+impl<P: Platform, C, F> Copy for Frontend<'_, '_, '_, P, C, F> {}
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// The allocator through one way, if that is its own.
-    pub fn front<W: Way>(&self) -> Option<Front<'_, 's, 'm, P, C, W>> {
-        W::serves(self.pages.rules()).then_some(Front { slab: self, way: PhantomData })
+    /// Returns the allocator's interface for one fast path, if its caches use that one.
+    pub fn frontend<F: FastPath>(&self) -> Option<Frontend<'_, 's, 'm, P, C, F>> {
+        F::serves(self.pages.rules()).then_some(Frontend { slab: self, fast_path: PhantomData })
     }
 }
 
-impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
+impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
     /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
-        match self.at_hand(size) {
+        match self.alloc_fast(size) {
             Some(object) => object.as_ptr(),
             None => self.slab.malloc_slow(size),
         }
     }
 
-    /// An object of so many bytes, if this CPU has one at hand: the part of [`malloc`](Self::malloc) that is worth
-    /// having inline, for those who have more to do where it finds nothing.
+    /// Allocates an object of `size` bytes, if this CPU's slot has one. This is the inline part of
+    /// [`malloc`](Self::malloc), for callers with a slow path of their own.
     #[inline(always)]
-    pub fn at_hand(self, size: usize) -> Option<NonNull<u8>> {
+    pub fn alloc_fast(self, size: usize) -> Option<NonNull<u8>> {
         // SAFETY: objects lie in `Memory`, which does not begin at address 0.
-        self.slab.fast_alloc::<W>(size).map(|object| unsafe { NonNull::new_unchecked(object.as_ptr()) })
+        self.slab.alloc_fast::<F>(size).map(|object| unsafe { NonNull::new_unchecked(object.as_ptr()) })
     }
 
     /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
@@ -316,19 +316,19 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
         // SAFETY: the caller promises the same of the object.
-        if unsafe { self.put_back(object) } == Pushed::Refused {
-            self.slab.free_slowly(object);
+        if unsafe { self.free_fast(object) } == Pushed::Refused {
+            self.slab.free_or_report(object);
         }
     }
 
-    /// Takes an object back if that is no more than to leave it with this CPU: likewise of [`free`](Self::free).
+    /// Frees an object into this CPU's slot, if a section can: the inline part of [`free`](Self::free).
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree), unless it is refused.
     #[inline(always)]
-    pub unsafe fn put_back(self, object: *mut u8) -> Pushed {
-        // SAFETY: the caller gives the object up, as `fast_free` demands.
-        unsafe { self.slab.fast_free::<W>(ObjectAddress::of(object)) }
+    pub unsafe fn free_fast(self, object: *mut u8) -> Pushed {
+        // SAFETY: the caller gives the object up, as `free_fast` demands.
+        unsafe { self.slab.free_fast::<F>(ObjectAddress::of(object)) }
     }
 
     /// See [`SlabAllocator::kmalloc`].
@@ -338,7 +338,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[inline(always)]
     #[track_caller]
     pub fn kmalloc(self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.slab.kmalloc_by::<W>(size, gfp)
+        self.slab.kmalloc_with::<F>(size, gfp)
     }
 
     /// See [`SlabAllocator::kfree`].
@@ -352,6 +352,6 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[track_caller]
     pub unsafe fn kfree(self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         // SAFETY: the caller promises the same of the object.
-        unsafe { self.slab.kfree_by::<W>(object) }
+        unsafe { self.slab.kfree_with::<F>(object) }
     }
 }
