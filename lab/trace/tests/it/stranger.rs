@@ -1,12 +1,11 @@
 //! Recordings that other programs wrote, following `FORMAT.md` alone.
 
-mod common;
-
 use std::path::Path;
 
-use common::read;
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Facts, GFP_BITS, Kind, Row};
+
+use crate::common::read;
 
 fn fixture(name: &str) -> (Facts, Vec<Row>) {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
@@ -36,7 +35,7 @@ fn a_recording_copied_by_duckdb_is_read() {
 /// The page for strangers names every kind, flag and column that the code knows.
 #[test]
 fn the_documentation_is_complete() {
-    let text = include_str!("../FORMAT.md");
+    let text = include_str!("../../FORMAT.md");
     for kind in Kind::ALL {
         let code = kind as u8;
         let is_listed = |line: &str| line.contains(&format!("{kind:?}")) && line.contains(&code.to_string());

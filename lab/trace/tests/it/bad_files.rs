@@ -1,12 +1,11 @@
 //! Files that are no recordings, and recordings that are not whole: each gets its own error.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{facts, read, rows, write};
 use freehold_trace::{Error, Reader};
+
+use crate::common::{facts, read, rows, write};
 
 /// A folder with a valid recording, and the recording's path.
 fn recording() -> (tempfile::TempDir, PathBuf) {

@@ -8,12 +8,12 @@ use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Reader, Row};
 
 /// A file that a real tool has made; tests/samples/README.md says how.
-pub fn sample(name: &str) -> PathBuf {
+pub(crate) fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name)
 }
 
 /// A machine of so many pageblocks, all of them free.
-pub fn all_free(pageblocks: u64, cpus: u16) -> Drawn {
+pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> Drawn {
     let pages = pageblocks << 9;
     let zone = ZoneFacts {
         name: "Normal".to_owned(),
@@ -31,23 +31,21 @@ pub fn all_free(pageblocks: u64, cpus: u16) -> Drawn {
 }
 
 /// Imports a file to `out`, on that machine where no start is given.
-pub fn import(file: &Path, out: &Path, said: &Said, start: Option<&Path>) -> Result<Imported, Error> {
+pub(crate) fn import(file: &Path, out: &Path, said: &Said, start: Option<&Path>) -> Result<Imported, Error> {
     let incoming = Incoming::read(file, out, said, start)?;
     let drawn = incoming.wants_drawing().then(|| all_free(incoming.pageblocks(), incoming.cpus()));
     incoming.write(out, drawn)
 }
 
 /// The events of a recording, and its facts, after all that a command would refuse.
-#[allow(dead_code, reason = "each test file takes what it needs")]
-pub fn events(path: &Path) -> (Vec<Row>, Facts) {
+pub(crate) fn events(path: &Path) -> (Vec<Row>, Facts) {
     let reader = Reader::open(path).unwrap().admitted().unwrap();
     let rows = reader.rows().map(|row| row.unwrap());
     (rows.filter(|row| (row.kind as u8) < 64).collect(), reader.facts().clone())
 }
 
 /// Writes a text and imports it.
-#[allow(dead_code, reason = "each test file takes what it needs")]
-pub fn import_text(folder: &Path, text: &str) -> Result<Imported, Error> {
+pub(crate) fn import_text(folder: &Path, text: &str) -> Result<Imported, Error> {
     let file = folder.join("events.txt");
     fs::write(&file, text).unwrap();
     import(&file, &folder.join("r.parquet"), &Said::default(), None)

@@ -1,14 +1,13 @@
 //! What goes in comes out: rows, facts, order, and nothing beside the file.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{facts, read, rows, write};
 use freehold_trace::{Columns, Error, Fault, Kind, Reader, Row, Writer};
+
+use crate::common::{facts, read, rows, write};
 
 #[test]
 fn rows_and_facts_come_back() {

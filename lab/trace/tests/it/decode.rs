@@ -1,8 +1,5 @@
 //! Records as kernels lay them out, decoded through the kernels' own format files.
 
-mod common;
-
-use common::Numbers;
 use freehold_trace::decode::{Decoded, Decoder, lacking};
 use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN};
 use freehold_trace::format::{EventFormat, FormatError};
@@ -10,15 +7,17 @@ use freehold_trace::gfp::{GfpMap, parse_names};
 use freehold_trace::ring::{PageLayout, RawEvent};
 use freehold_trace::{Kind, Row};
 
-const HEADER_PAGE: &str = include_str!("fixtures/linux-6.18/header_page");
-const ALLOC: &str = include_str!("fixtures/linux-6.18/mm_page_alloc.format");
-const FREE: &str = include_str!("fixtures/linux-6.18/mm_page_free.format");
-const EXTFRAG: &str = include_str!("fixtures/linux-6.18/mm_page_alloc_extfrag.format");
-const COMPACTION_END: &str = include_str!("fixtures/linux-6.18/mm_compaction_end.format");
-const WAKEUP_KSWAPD: &str = include_str!("fixtures/linux-6.18/mm_vmscan_wakeup_kswapd.format");
-const ISOLATE_FREEPAGES: &str = include_str!("fixtures/linux-6.18/mm_compaction_isolate_freepages.format");
-const SCHED_SWITCH: &str = include_str!("fixtures/linux-6.18/sched_switch.format");
-const OLD_ALLOC: &str = include_str!("fixtures/linux-5.10/mm_page_alloc.format");
+use crate::common::Numbers;
+
+const HEADER_PAGE: &str = include_str!("../fixtures/linux-6.18/header_page");
+const ALLOC: &str = include_str!("../fixtures/linux-6.18/mm_page_alloc.format");
+const FREE: &str = include_str!("../fixtures/linux-6.18/mm_page_free.format");
+const EXTFRAG: &str = include_str!("../fixtures/linux-6.18/mm_page_alloc_extfrag.format");
+const COMPACTION_END: &str = include_str!("../fixtures/linux-6.18/mm_compaction_end.format");
+const WAKEUP_KSWAPD: &str = include_str!("../fixtures/linux-6.18/mm_vmscan_wakeup_kswapd.format");
+const ISOLATE_FREEPAGES: &str = include_str!("../fixtures/linux-6.18/mm_compaction_isolate_freepages.format");
+const SCHED_SWITCH: &str = include_str!("../fixtures/linux-6.18/sched_switch.format");
+const OLD_ALLOC: &str = include_str!("../fixtures/linux-5.10/mm_page_alloc.format");
 
 /// A kernel without CMA: its migratetype 4 is Isolate.
 const MIGRATETYPES: [i8; 5] = [0, 1, 2, 3, 5];

@@ -19,15 +19,15 @@ const OPTIONAL: usize = 9;
 
 /// A row as it will stand in the file, true or not: a value for each column, in the order above.
 #[derive(Clone, Copy)]
-pub struct Raw {
-    pub values: [i64; 11],
+pub(crate) struct Raw {
+    pub(crate) values: [i64; 11],
     /// 1 if `arg1` has a value, 0 if it is null.
-    pub arg1_level: i16,
+    pub(crate) arg1_level: i16,
 }
 
 impl Raw {
     /// The row, unchanged.
-    pub fn of(row: &Row) -> Raw {
+    pub(crate) fn of(row: &Row) -> Raw {
         let [arg0, arg1, arg2] = row.args;
         let (cpu, task, kind) = (row.cpu.into(), row.task.into(), row.kind as i64);
         let (order, gfp, migratetype) = (row.order.into(), row.gfp.into(), row.migratetype.into());
@@ -36,14 +36,14 @@ impl Raw {
     }
 
     /// The row with another value in one column.
-    pub fn with(mut self, column: usize, value: i64) -> Raw {
+    pub(crate) fn with(mut self, column: usize, value: i64) -> Raw {
         self.values[column] = value;
         self
     }
 }
 
 /// The file's bytes: two row groups of several pages each.
-pub fn plain_file(rows: &[Raw], facts: &Facts) -> Vec<u8> {
+pub(crate) fn plain_file(rows: &[Raw], facts: &Facts) -> Vec<u8> {
     let properties = WriterProperties::builder()
         .set_data_page_row_count_limit(100)
         .set_write_batch_size(50)

@@ -3,14 +3,13 @@
 //! A case is a sample with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so a failure
 //! can be run again. The last test plants a bug, to show that the harness finds it.
 
-mod common;
-
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use common::{import, sample};
 use freehold_convert::{Incoming, Said};
+
+use crate::common::{import, sample};
 
 const CASES: u64 = 250;
 

@@ -1,14 +1,13 @@
 //! Files of real tools become recordings that say the same.
 
-mod common;
-
 use std::fs;
 
-use common::{events, import, import_text, sample};
 use freehold_convert::{Imported, Said, StartKind};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::snapshot::flag;
 use freehold_trace::{Facts, Kind, Reader, Row};
+
+use crate::common::{events, import, import_text, sample};
 
 fn imported(name: &str) -> (Imported, Vec<Row>, Facts) {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,6 @@
 //! What the tests share: a seeded stream of numbers, and small recordings made from it.
 
-#![allow(dead_code, reason = "each test file uses its own part of this module")]
-
-pub mod plain;
+pub(crate) mod plain;
 
 use std::path::Path;
 
@@ -11,10 +9,10 @@ use freehold_trace::facts::Task;
 use freehold_trace::{Error, Facts, Kind, Reader, Row, Writer};
 
 /// SplitMix64: the same numbers for the same seed, everywhere.
-pub struct Numbers(pub u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,13 +20,13 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }
 
 /// Facts that fit [`rows`].
-pub fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     Facts {
         writer: "test".to_owned(),
         kernel_release: "6.12.0".to_owned(),
@@ -41,7 +39,7 @@ pub fn facts() -> Facts {
 }
 
 /// A valid recording with this many events between a start and an end state.
-pub fn rows(seed: u64, events: usize) -> Vec<Row> {
+pub(crate) fn rows(seed: u64, events: usize) -> Vec<Row> {
     let mut numbers = Numbers(seed);
     let mut rows = vec![
         Row { pfn: 0x100, order: 3, migratetype: migratetype::MOVABLE, ..Row::new(Kind::StartFree) },
@@ -71,7 +69,7 @@ fn event(numbers: &mut Numbers, time: u64) -> Row {
 }
 
 /// Writes a recording.
-pub fn write(path: &Path, rows: &[Row], facts: &Facts) -> Result<(), Error> {
+pub(crate) fn write(path: &Path, rows: &[Row], facts: &Facts) -> Result<(), Error> {
     let mut writer = Writer::create(path)?;
     for row in rows {
         writer.push(row)?;
@@ -80,7 +78,7 @@ pub fn write(path: &Path, rows: &[Row], facts: &Facts) -> Result<(), Error> {
 }
 
 /// Reads a recording to its end.
-pub fn read(path: &Path) -> Result<(Facts, Vec<Row>), Error> {
+pub(crate) fn read(path: &Path) -> Result<(Facts, Vec<Row>), Error> {
     let reader = Reader::open(path)?;
     let rows = reader.rows().collect::<Result<_, _>>()?;
     Ok((reader.facts().clone(), rows))

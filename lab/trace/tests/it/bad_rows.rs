@@ -1,10 +1,9 @@
 //! Rows that no recording may hold, in files that are sound otherwise: the reader names row and fault.
 
-mod common;
-
-use common::plain::{Raw, plain_file};
-use common::{facts, read, rows, write};
 use freehold_trace::{Error, Facts, Fault, Kind};
+
+use crate::common::plain::{Raw, plain_file};
+use crate::common::{facts, read, rows, write};
 
 /// Columns by their number in a [`Raw`] row.
 const TIME: usize = 0;

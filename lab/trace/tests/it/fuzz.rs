@@ -5,15 +5,14 @@
 //! wrong row; and one without compression and checksums, so that the damage reaches the decoders. The last tests plant
 //! bugs, to show that the harness finds them.
 
-mod common;
-
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use common::plain::{Raw, plain_file};
-use common::{Numbers, facts, read, rows, write};
 use freehold_trace::{Facts, Row};
+
+use crate::common::plain::{Raw, plain_file};
+use crate::common::{Numbers, facts, read, rows, write};
 
 const CASES: u64 = 2000;
 

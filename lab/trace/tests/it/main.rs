@@ -1,0 +1,10 @@
+//! Recordings from outside the crate: written and read back, damaged, made by other programs, and decoded from a
+//! kernel's own records.
+
+mod bad_files;
+mod bad_rows;
+mod common;
+mod decode;
+mod fuzz;
+mod round_trip;
+mod stranger;
