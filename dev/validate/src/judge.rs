@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use freehold_replay::report::model::FidelityRow;
+use freehold_replay::report::fidelity::FidelityRow;
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
 use freehold_report::number::change;
 use freehold_stats::groups::{self, Group, Judged, Scale};
@@ -86,8 +86,8 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
 }
 
 fn add(rows: &mut Rows, row: FidelityRow) {
-    let at = rows.iter().position(|(name, ..)| *name == row.name).unwrap_or_else(|| {
-        rows.push((row.name, Vec::new(), Vec::new()));
+    let at = rows.iter().position(|(name, ..)| *name == row.measure.name()).unwrap_or_else(|| {
+        rows.push((row.measure.name().to_owned(), Vec::new(), Vec::new()));
         rows.len() - 1
     });
     rows[at].1.push(row.recorded);

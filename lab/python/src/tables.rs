@@ -10,7 +10,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, Field, Schema};
 use freehold_report::number::Quantity;
-use freehold_report::report::{Line, Measure, Report, Table, Value};
+use freehold_report::report::{Measure, Pooled, Report, Row, Table, Value};
+use freehold_stats::verdict::Verdict;
 
 /// Key of a column's metadata that says what its numbers count.
 const UNIT: &str = "unit";
@@ -31,72 +32,90 @@ pub fn of_table(table: &Table) -> Result<RecordBatch, ArrowError> {
     batch(columns.collect())
 }
 
-/// Everything that was measured: a row for each measure in each case, and one for all cases together.
+/// Everything that was measured: a record for each measure in each case, and one for all cases together.
 ///
 /// # Errors
 /// As [`of_table`].
 pub fn of_measures(reports: &[Report]) -> Result<RecordBatch, ArrowError> {
-    let rows: Vec<Row<'_>> = reports.iter().flat_map(rows_of).collect();
-    let texts =
-        |text: fn(&Row<'_>) -> Option<String>| Arc::new(rows.iter().map(text).collect::<StringArray>()) as ArrayRef;
-    let numbers =
-        |number: fn(&Row<'_>) -> Option<f64>| Arc::new(rows.iter().map(number).collect::<Float64Array>()) as ArrayRef;
-    let cases: Int64Array = rows.iter().map(|row| row.cases).collect();
+    let records: Vec<Record<'_>> = reports.iter().flat_map(records_of).collect();
+    let cases: ArrayRef = Arc::new(records.iter().map(Record::cases).collect::<Int64Array>());
     let columns = [
-        ("policy_a", texts(|row| Some(row.sides[0].clone()))),
-        ("policy_b", texts(|row| Some(row.sides[1].clone()))),
-        ("group", texts(|row| Some(row.group.to_owned()))),
-        ("measure", texts(|row| Some(row.measure.name.to_owned()))),
-        ("unit", texts(|row| Some(row.measure.unit.to_owned()))),
-        ("of", texts(|row| row.line.map(|line| line.of.clone()))),
-        ("cases", Arc::new(cases)),
-        ("a", numbers(|row| row.line?.a.map(Quantity::value))),
-        ("b", numbers(|row| row.line?.b.map(Quantity::value))),
-        ("change", numbers(|row| row.change)),
-        ("low", numbers(|row| row.interval.map(|(low, _)| low))),
-        ("high", numbers(|row| row.interval.map(|(_, high)| high))),
-        ("verdict", texts(|row| row.verdict.map(str::to_owned))),
-        ("replay_error", numbers(|row| row.line?.error)),
+        ("policy_a", texts(&records, |record| Some(record.sides[0].clone()))),
+        ("policy_b", texts(&records, |record| Some(record.sides[1].clone()))),
+        ("group", texts(&records, |record| Some(record.group.to_owned()))),
+        ("measure", texts(&records, |record| Some(record.measure.name.to_owned()))),
+        ("unit", texts(&records, |record| Some(record.measure.unit.to_owned()))),
+        ("of", texts(&records, |record| Some(record.row()?.case.clone()))),
+        ("cases", cases),
+        ("a", numbers(&records, |record| record.row()?.a.map(Quantity::value))),
+        ("b", numbers(&records, |record| record.row()?.b.map(Quantity::value))),
+        ("change", numbers(&records, Record::change)),
+        ("low", numbers(&records, |record| record.interval().map(|(low, _)| low))),
+        ("high", numbers(&records, |record| record.interval().map(|(_, high)| high))),
+        ("verdict", texts(&records, |record| record.verdict().map(|verdict| verdict.word().to_owned()))),
+        ("replay_error", numbers(&records, |record| record.row()?.replay_error)),
     ];
     batch(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).into())
 }
 
-/// A measure in one case, or in all together.
-struct Row<'r> {
+fn texts<'r>(records: &[Record<'r>], text: impl Fn(&Record<'r>) -> Option<String>) -> ArrayRef {
+    Arc::new(records.iter().map(text).collect::<StringArray>())
+}
+
+fn numbers<'r>(records: &[Record<'r>], number: impl Fn(&Record<'r>) -> Option<f64>) -> ArrayRef {
+    Arc::new(records.iter().map(number).collect::<Float64Array>())
+}
+
+/// One line of the table of measures, and where it belongs.
+struct Record<'r> {
     sides: &'r [String; 2],
     group: &'static str,
     measure: &'r Measure,
-    line: Option<&'r Line>,
-    cases: Option<i64>,
-    change: Option<f64>,
-    interval: Option<(f64, f64)>,
-    verdict: Option<&'static str>,
+    values: Values<'r>,
 }
 
-fn rows_of(report: &Report) -> impl Iterator<Item = Row<'_>> {
+/// A measure in one case, or in all cases together.
+enum Values<'r> {
+    Case(&'r Row),
+    Pooled(Pooled),
+}
+
+impl<'r> Record<'r> {
+    fn row(&self) -> Option<&'r Row> {
+        if let Values::Case(row) = self.values { Some(row) } else { None }
+    }
+
+    fn cases(&self) -> Option<i64> {
+        if let Values::Pooled(pooled) = self.values { i64::try_from(pooled.cases).ok() } else { None }
+    }
+
+    fn change(&self) -> Option<f64> {
+        match self.values {
+            Values::Case(row) => row.change,
+            Values::Pooled(pooled) => pooled.change,
+        }
+    }
+
+    fn interval(&self) -> Option<(f64, f64)> {
+        match self.values {
+            Values::Case(row) => row.interval,
+            Values::Pooled(pooled) => pooled.interval,
+        }
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        match self.values {
+            Values::Case(row) => row.verdict,
+            Values::Pooled(pooled) => pooled.verdict,
+        }
+    }
+}
+
+fn records_of(report: &Report) -> impl Iterator<Item = Record<'_>> {
     let measures = report.groups.iter().flat_map(|group| group.measures.iter().map(|measure| (group.name, measure)));
     measures.flat_map(move |(group, measure)| {
-        let lines = measure.lines.iter().map(move |line| Row {
-            sides: &report.sides,
-            group,
-            measure,
-            line: Some(line),
-            cases: None,
-            change: line.change,
-            interval: line.interval,
-            verdict: line.verdict.map(|verdict| verdict.word()),
-        });
-        let pooled = measure.pooled.map(|pooled| Row {
-            sides: &report.sides,
-            group,
-            measure,
-            line: None,
-            cases: i64::try_from(pooled.cases).ok(),
-            change: pooled.change,
-            interval: pooled.interval,
-            verdict: pooled.verdict.map(|verdict| verdict.word()),
-        });
-        lines.chain(pooled)
+        let values = measure.rows.iter().map(Values::Case).chain(measure.pooled.map(Values::Pooled));
+        values.map(move |values| Record { sides: &report.sides, group, measure, values })
     })
 }
 
@@ -160,8 +179,8 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Float64Type, Int64Type};
     use arrow_schema::DataType;
-    use freehold_report::report::{Column, Group, Pooled};
-    use freehold_stats::verdict::{Direction, Verdict};
+    use freehold_report::report::{Column, Group};
+    use freehold_stats::verdict::Direction;
 
     use super::*;
 
@@ -197,16 +216,16 @@ mod tests {
 
     #[test]
     fn measures_are_one_table() {
-        let line = Line {
-            of: "x".to_owned(),
+        let row = Row {
+            case: "x".to_owned(),
             a: Some(Quantity::Count(4)),
             b: Some(Quantity::Ratio(1.0)),
             change: Some(-0.75),
-            ..Line::default()
+            ..Row::default()
         };
         let pooled = Pooled { cases: 2, change: Some(0.1), interval: Some((0.0, 0.2)), verdict: Some(Verdict::Worse) };
         let measure =
-            Measure { name: "m", unit: "pages", direction: Direction::Lower, lines: vec![line], pooled: Some(pooled) };
+            Measure { name: "m", unit: "pages", direction: Direction::Lower, rows: vec![row], pooled: Some(pooled) };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         let report = Report { sides: ["a".to_owned(), "b".to_owned()], groups, ..Report::default() };
         let batch = of_measures(&[report]).unwrap();

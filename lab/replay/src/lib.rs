@@ -56,7 +56,7 @@ use platform::{Costs, Stage};
 use settings::Situation;
 use survey::Survey;
 
-use crate::report::model::ReplayOutcome;
+use crate::report::outcome::ReplayOutcome;
 
 /// Order of the blocks whose availability is judged: a huge page on x86-64.
 const HUGE: u8 = 9;
@@ -190,9 +190,9 @@ impl Prepared {
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
             let (tally, course) = (player.tally(), player.course(&self.facts));
-            let found = outcome::Found { counts, tally, course };
-            let outcome = outcome::of(name, engine, facts, &self.survey, found, options);
-            outcome.under(settings::assumptions(settings)).granting(&self.facts.guesses)
+            let totals = outcome::Totals { counts, tally, course };
+            let outcome = outcome::assemble(name, engine, facts, &self.survey, totals, options);
+            outcome.with_assumptions(settings::assumptions(settings)).with_guesses(&self.facts.guesses)
         });
         outcome.map_err(|error| Error::Machine(format!("this recording cannot be replayed: {error}")))
     }

@@ -1,41 +1,42 @@
-//! What a replay found, in the words of the report.
+//! Assembles the outcome of a replay from what was counted.
 
 use freehold::base::{MigrateType, Order};
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
 
 use super::counts::{free_blocks, pages_from, stalls};
-use super::fidelity::{self, pageblocks};
+use super::fidelity::{Ending, pageblocks};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, Options, ReclaimMode};
 use crate::report::course::{Course, Stalls};
-use crate::report::model::{Metric, Metrics, ReplayOutcome};
+use crate::report::metrics::{Metric, Metrics};
+use crate::report::outcome::ReplayOutcome;
 
 /// What a replay has counted by its end.
-pub struct Found {
-    pub counts: Counts,
-    pub tally: Tally,
-    pub course: Course,
+pub(crate) struct Totals {
+    pub(crate) counts: Counts,
+    pub(crate) tally: Tally,
+    pub(crate) course: Course,
 }
 
-/// Puts everything together.
-pub fn of(
+/// Assembles the outcome of a replay under the policy called `name`.
+pub(crate) fn assemble(
     name: &str,
     engine: &Engine<'_>,
     facts: &Facts,
     survey: &Survey,
-    found: Found,
+    totals: Totals,
     options: Options,
 ) -> ReplayOutcome {
-    let Found { counts, tally, course } = found;
-    let mut fidelity = fidelity::rows(engine, facts, survey, counts, tally, options.reclaim);
-    fidelity.extend(course.stalls.iter().flat_map(fidelity::stall_rows));
+    let Totals { counts, tally, course } = totals;
+    let stalls = course.stalls.as_ref();
+    let ending = Ending { engine, facts, survey, counts, tally, stalls, reclaim: options.reclaim };
     ReplayOutcome {
         policy: name.to_owned(),
-        metrics: metrics(engine, counts, tally, course.stalls.as_ref(), options.reclaim),
+        metrics: metrics(engine, counts, tally, stalls, options.reclaim),
         nudged: Vec::new(),
-        fidelity,
+        fidelity: ending.fidelity(),
         unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options, &counts),
         course,

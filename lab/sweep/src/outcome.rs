@@ -12,7 +12,9 @@
 //! | `fact` | a name | something about the recording or the replay |
 
 use freehold_replay::report::course::{Course, OutOfMemory};
-use freehold_replay::report::model::{FidelityRow, Metric, Metrics, ReplayOutcome};
+use freehold_replay::report::fidelity::{FidelityMeasure, FidelityRow};
+use freehold_replay::report::metrics::{Metric, Metrics};
+use freehold_replay::report::outcome::ReplayOutcome;
 use freehold_report::number::Quantity;
 use freehold_trace::recording::RecordingFacts;
 
@@ -82,7 +84,7 @@ fn out_of_memory(short: &OutOfMemory, at: u32) -> [Row; 3] {
 }
 
 fn fidelity(row: &FidelityRow) -> Vec<Row> {
-    let of = |section, number| Row::of(section, &row.name, "", Quantity::Ratio(number));
+    let of = |section, number| Row::of(section, row.measure.name(), "", Quantity::Ratio(number));
     let both = [of(RECORDED, row.recorded), of(REPLAYED, row.replayed)];
     both.into_iter().chain(row.bound.map(|bound| of(BOUND, bound))).collect()
 }
@@ -153,7 +155,7 @@ impl<'r> Facts<'r> {
 fn metrics(rows: &[Row], at: u32) -> Option<Metrics> {
     let section = if at == 0 { MEASURE } else { NUDGED };
     let of_replay = rows.iter().filter(|row| row.section == section && row.at == at);
-    of_replay.map(|row| Some((Metric::named(&row.measure)?, row.quantity()?))).try_fold(
+    of_replay.map(|row| Some((Metric::parse(&row.measure)?, row.quantity()?))).try_fold(
         Metrics::new(),
         |metrics, row| {
             let (metric, value) = row?;
@@ -173,7 +175,12 @@ fn fidelity_of(rows: &[Row]) -> Option<Vec<FidelityRow>> {
     while let Some(recorded) = rows.next() {
         let replayed = rows.next().filter(|row| row.section == REPLAYED && row.measure == recorded.measure)?;
         let bound = rows.next_if(|row| row.section == BOUND).and_then(|row| row.value);
-        fidelity.push(FidelityRow::new(&recorded.measure, recorded.value?, replayed.value?, bound));
+        fidelity.push(FidelityRow::new(
+            FidelityMeasure::parse(&recorded.measure)?,
+            recorded.value?,
+            replayed.value?,
+            bound,
+        ));
     }
     Some(fidelity)
 }
@@ -189,8 +196,8 @@ mod tests {
             metrics,
             nudged: Vec::new(),
             fidelity: vec![
-                FidelityRow::new("free_pages", 3.0, 2.0, Some(0.1)),
-                FidelityRow::new("failures", 0.0, 2.0, None),
+                FidelityRow::new(FidelityMeasure::FreePages, 3.0, 2.0, Some(0.1)),
+                FidelityRow::new(FidelityMeasure::Failures, 0.0, 2.0, None),
             ],
             unreplayed: vec![("bulk allocation".to_owned(), 7)],
             assumptions: vec!["Memory was drawn.".to_owned()],

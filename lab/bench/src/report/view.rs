@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use freehold_report::formats::Document;
 use freehold_report::number::Quantity;
 use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
-use freehold_report::report::{Caveats, Column, Detail, Group, Line, Measure, Report, Table, Value};
+use freehold_report::report::{Caveats, Column, Detail, Group, Measure, Report, Row, Table, Value};
 use freehold_stats::verdict::Direction;
 
 use super::{BenchReport, BenchResult, Compared, Exact, Note, interval, nanoseconds, ratio, summary};
@@ -82,16 +82,16 @@ fn times(sides: [&str; 2], rows: &[&Compared]) -> Plot {
 /// A case as a measure.
 fn measure(compared: &Compared) -> Measure {
     let outcome = &compared.outcome;
-    let line = Line {
-        of: compared.operation.to_owned(),
+    let row = Row {
+        case: compared.operation.to_owned(),
         a: Some(Quantity::Ratio(outcome.a_ns)),
         b: Some(Quantity::Ratio(outcome.b_ns)),
         change: Some(outcome.estimate.ratio - 1.0),
         interval: Some((outcome.estimate.low - 1.0, outcome.estimate.high - 1.0)),
         verdict: Some(outcome.verdict),
-        ..Line::default()
+        ..Row::default()
     };
-    Measure { name: compared.case, unit: "ns", direction: Direction::Lower, lines: vec![line], pooled: None }
+    Measure { name: compared.case, unit: "ns", direction: Direction::Lower, rows: vec![row], pooled: None }
 }
 
 fn comparisons(rows: &[&Compared], recipe: &Recipe) -> Table {

@@ -13,7 +13,7 @@ use clap::Args;
 use freehold_policies::NamedPolicy;
 use freehold_recordings::{BUNDLED, Bundled};
 use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
-use freehold_replay::report::model::ReplayOutcome;
+use freehold_replay::report::outcome::ReplayOutcome;
 use freehold_replay::{Conditions, Prepared, Setting, Watch, advice};
 use freehold_report::formats::{VerdictFormats, Views};
 use freehold_report::parallel;

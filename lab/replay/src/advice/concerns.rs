@@ -3,7 +3,7 @@
 //! First come requests that get nothing, then those that wait, then what they are served, then the work behind it. Free
 //! memory in whole pageblocks is a price: less of it is bad, and more is nobody's aim.
 
-use crate::report::model::Metric;
+use crate::report::metrics::Metric;
 
 /// A measure that advice looks at.
 #[derive(Clone, Copy, Debug)]

@@ -11,16 +11,17 @@
 
 use freehold_report::number::Quantity;
 use freehold_report::report::pool::CONFIDENCE;
-use freehold_report::report::{Line, Measure};
+use freehold_report::report::{Measure, Row};
 use freehold_stats::verdict::{Verdict, relative_change, verdict_of};
 use freehold_trace::facts::Facts;
 use serde::{Serialize, Serializer};
 
 use super::candidates::{Candidate, managed_bytes};
 use super::concerns::{CONCERNS, Concern, Kind, PRICE};
-use crate::report::model::{Metric, ReplayOutcome};
-use crate::report::rows;
-use crate::report::verdict::{Case, measure};
+use crate::report::metrics::Metric;
+use crate::report::outcome::ReplayOutcome;
+use crate::report::rows::{self, MetricRows};
+use crate::report::verdict::measure;
 use crate::settings::Situation;
 
 /// A change of counts has to be so many deviations of independent events.
@@ -140,13 +141,13 @@ impl Trial<'_> {
 impl Judged {
     /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
     pub fn of(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> Judged {
-        let rows: Vec<_> =
-            trials.iter().map(|Trial { now, then, .. }| rows::judge(now, then, &now.fidelity, margin)).collect();
-        let cases: Vec<Case<'_>> =
-            trials.iter().zip(&rows).map(|(trial, rows)| Case { of: trial.of.to_owned(), rows }).collect();
+        let rows: Vec<MetricRows> = trials
+            .iter()
+            .map(|Trial { of, now, then, .. }| rows::judge(of, now, then, &now.fidelity, margin))
+            .collect();
         let sieve = Sieve { margin, trials };
         let effect =
-            |concern: &Concern| Effect::of(concern, &measure(concern.metric, &cases, margin, CONFIDENCE), sieve);
+            |concern: &Concern| Effect::of(concern, &measure(concern.metric, &rows, margin, CONFIDENCE), sieve);
         let effects: Vec<Effect> = CONCERNS.iter().map(effect).collect();
         let memory = Memory::of(candidate, machine);
         let finding = finding(&effects, memory.share_of(machine));
@@ -196,10 +197,10 @@ impl Sieve<'_> {
     }
 
     /// Whether a recording says this verdict, and more than by chance; whether it is reproduced or not.
-    fn says(self, concern: &Concern, measure: &Measure, line: &Line, wanted: Verdict) -> bool {
-        let [now, then] = ends(line);
-        let change = line.change.unwrap_or(f64::INFINITY);
-        let trial = self.trials.iter().find(|trial| trial.of == line.of);
+    fn says(self, concern: &Concern, measure: &Measure, row: &Row, wanted: Verdict) -> bool {
+        let [now, then] = ends(row);
+        let change = row.change.unwrap_or(f64::INFINITY);
+        let trial = self.trials.iter().find(|trial| trial.of == row.case);
         verdict_of(change, measure.direction, self.margin) == wanted
             && trial.is_none_or(|trial| change.abs() > trial.spread(concern.metric) || change.is_infinite())
             && !self.is_by_chance(concern, now, then)
@@ -224,10 +225,9 @@ impl Sieve<'_> {
 
 impl Effect {
     fn of(concern: &Concern, measure: &Measure, sieve: Sieve<'_>) -> Effect {
-        let told: Vec<&Line> =
-            measure.lines.iter().filter(|line| line.verdict.is_some() && line.is_of_something()).collect();
-        let sum = |end: usize| told.iter().fold(0.0, |sum, line| sum + ends(line)[end]);
-        let says = |line: &Line, wanted: Verdict| sieve.says(concern, measure, line, wanted);
+        let told: Vec<&Row> = measure.rows.iter().filter(|row| row.verdict.is_some() && row.is_nonzero()).collect();
+        let sum = |end: usize| told.iter().fold(0.0, |sum, row| sum + ends(row)[end]);
+        let says = |row: &Row, wanted: Verdict| sieve.says(concern, measure, row, wanted);
         let mut effect = Effect {
             name: measure.name,
             words: concern.words,
@@ -237,8 +237,8 @@ impl Effect {
             interval: measure.pooled.filter(|pooled| pooled.cases > 1).and_then(|pooled| pooled.interval),
             recordings: told.len(),
             verdict: measure.verdict(),
-            is_better_somewhere: told.iter().any(|line| says(line, Verdict::Better)),
-            is_worse_somewhere: measure.lines.iter().any(|line| says(line, Verdict::Worse)),
+            is_better_somewhere: told.iter().any(|row| says(row, Verdict::Better)),
+            is_worse_somewhere: measure.rows.iter().any(|row| says(row, Verdict::Worse)),
         };
         if matches!(effect.verdict, Some(Verdict::Better | Verdict::Worse)) && sieve.holds_back(concern, &effect) {
             effect.verdict = Some(Verdict::Undecided);
@@ -248,8 +248,8 @@ impl Effect {
 }
 
 /// What a recording gave as it was set, and under a candidate.
-fn ends(line: &Line) -> [f64; 2] {
-    [line.a, line.b].map(|side| side.map_or(0.0, Quantity::value))
+fn ends(row: &Row) -> [f64; 2] {
+    [row.a, row.b].map(|side| side.map_or(0.0, Quantity::value))
 }
 
 /// What these effects come to, if a value sets apart this share of the memory.

@@ -4,21 +4,21 @@ use freehold_trace::facts::{PcpFacts, ZoneFacts};
 
 use super::*;
 use crate::report::course::Course;
-use crate::report::model::{FidelityRow, Metrics};
+use crate::report::fidelity::{FidelityMeasure, FidelityRow};
+use crate::report::metrics::Metrics;
 
 use Metric::{AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions};
 
 /// A replay that counted this, and recorded as much where it is `Near`.
 fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
     let rows = counts.iter().flat_map(|(metric, count)| {
-        let names = metric.held_against().iter().flat_map(|names| names.iter());
-        names.map(|name| FidelityRow::new(*name, recorded * *count as f64, *count as f64, None))
+        measures(*metric).map(|measure| FidelityRow::new(measure, recorded * *count as f64, *count as f64, None))
     });
     // What is held against nothing recorded is not told; zero against zero is.
     let silent = [AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions, Metric::CompactStalls];
     let silent = silent.iter().filter(|metric| counts.iter().all(|(of, _)| of != *metric));
-    let silent = silent.flat_map(|metric| metric.held_against().iter().flat_map(|names| names.iter()));
-    let fidelity = rows.chain(silent.map(|name| FidelityRow::new(*name, 0.0, 0.0, None))).collect();
+    let silent = silent.flat_map(|metric| measures(*metric));
+    let fidelity = rows.chain(silent.map(|measure| FidelityRow::new(measure, 0.0, 0.0, None))).collect();
     let metrics = Metrics::new().with_count(AllocStalls, 0);
     let metrics = counts.iter().fold(metrics, |metrics, (metric, count)| metrics.with_count(*metric, *count));
     ReplayOutcome {
@@ -30,6 +30,11 @@ fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
         assumptions: Vec::new(),
         course: Course::default(),
     }
+}
+
+/// All fidelity measures of a metric.
+fn measures(metric: Metric) -> impl Iterator<Item = FidelityMeasure> {
+    metric.fidelity_sums().iter().copied().flatten().copied()
 }
 
 fn machine() -> Facts {
@@ -116,12 +121,9 @@ fn a_change_that_a_nudge_makes_too_is_none() {
 fn what_is_not_reproduced_gains_nothing_but_may_cost() {
     let far = |counts: &[(Metric, u64, u64)], of: Metric| {
         let mut both = both(counts);
-        let is_of = |row: &&mut FidelityRow| of.held_against().iter().any(|names| names.contains(&row.name.as_str()));
-        both.now
-            .fidelity
-            .iter_mut()
-            .filter(is_of)
-            .for_each(|row| *row = FidelityRow::new(row.name.clone(), 10_000.0, 1.0, None));
+        for row in both.now.fidelity.iter_mut().filter(|row| measures(of).any(|measure| measure == row.measure)) {
+            *row = FidelityRow::new(row.measure, 10_000.0, 1.0, None);
+        }
         judged(&[both], 0).finding
     };
     assert_eq!(far(&[(AllocStalls, 1000, 500)], AllocStalls), Finding::Nothing);
@@ -148,8 +150,8 @@ fn most_recordings_have_to_tell_it() {
     let one = || both(&[(AllocStalls, 1000, 500)]);
     let far = || {
         let mut far = one();
-        let stalls = far.now.fidelity.iter_mut().filter(|row| row.name == "allocstall");
-        stalls.for_each(|row| *row = FidelityRow::new("allocstall", 9000.0, 1000.0, None));
+        let stalls = far.now.fidelity.iter_mut().filter(|row| row.measure == FidelityMeasure::AllocStalls);
+        stalls.for_each(|row| *row = FidelityRow::new(FidelityMeasure::AllocStalls, 9000.0, 1000.0, None));
         far
     };
     assert!(matches!(judged(&[one(), one(), far()], 0).finding, Finding::Gain { .. }));

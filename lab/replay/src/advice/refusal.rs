@@ -12,7 +12,7 @@ use freehold_trace::facts::Facts;
 use super::candidates;
 use super::concerns::CONCERNS;
 use crate::error::Error;
-use crate::report::model::ReplayOutcome;
+use crate::report::outcome::ReplayOutcome;
 use crate::report::rows;
 use crate::settings;
 
@@ -79,9 +79,11 @@ fn difference(one: &Facts, other: &Facts) -> Option<String> {
 /// Whether the replay under the recorded kernel's rules reproduces anything that advice is about: what is not
 /// reproduced carries no verdict, as in every comparison.
 pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
-    let rows = rows::as_recorded(as_recorded);
-    let is_told = |row: &&rows::MetricRow| row.verdict.is_some() && row.a.is_some_and(|count| count.value() > 0.0);
-    rows.iter().filter(is_told).any(|row| CONCERNS.iter().any(|concern| concern.metric == row.metric))
+    rows::as_recorded(as_recorded).iter().any(|(metric, row)| {
+        row.verdict.is_some()
+            && row.a.is_some_and(|count| count.value() > 0.0)
+            && CONCERNS.iter().any(|concern| concern.metric == *metric)
+    })
 }
 
 /// The refusal of recordings none of which is reproduced in anything that advice is about.
@@ -99,7 +101,8 @@ mod tests {
 
     use super::*;
     use crate::report::course::Course;
-    use crate::report::model::{FidelityRow, Metric, Metrics};
+    use crate::report::fidelity::{FidelityMeasure, FidelityRow};
+    use crate::report::metrics::{Metric, Metrics};
 
     fn machine(lost: u64) -> Facts {
         let zone = ZoneFacts { present: 1 << 18, managed: 1 << 18, ..ZoneFacts::default() };
@@ -148,7 +151,7 @@ mod tests {
             policy: "linux-6.12".to_owned(),
             metrics: Metrics::new().with_count(Metric::AllocStalls, 100),
             nudged: Vec::new(),
-            fidelity: vec![FidelityRow::new("allocstall", recorded, 100.0, None)],
+            fidelity: vec![FidelityRow::new(FidelityMeasure::AllocStalls, recorded, 100.0, None)],
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
             course: Course::default(),

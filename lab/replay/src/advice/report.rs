@@ -17,9 +17,9 @@ use super::judge::{Judged, Trial};
 use super::sentences;
 use super::setting::{SettingAdvice, Tried};
 use super::track::{Predictions, TrackRecord};
-use crate::report::model::ReplayOutcome;
-use crate::report::rows;
-use crate::report::verdict::{Case, measure};
+use crate::report::outcome::ReplayOutcome;
+use crate::report::rows::{self, MetricRows};
+use crate::report::verdict::measure;
 use crate::settings;
 
 /// One recording, replayed as it was set and under each candidate.
@@ -244,28 +244,21 @@ enum Pressure {
 }
 
 fn is_under_pressure(subjects: &[Subject]) -> Pressure {
-    let has_some = |subject: &Subject| {
-        let rows = rows::as_recorded(&subject.now);
-        // What the replay has none of, and the recording some, has no verdict.
-        rows.iter()
-            .filter(|row| sentences::is_of_pressure(row.metric))
-            .any(|row| row.verdict.is_none() || row.a.is_some_and(|count| count.value() > 0.0))
-    };
-    if subjects.iter().any(has_some) { Pressure::Some } else { Pressure::None }
+    let is_short = subjects.iter().any(|subject| {
+        // A metric that is zero in the replay and not in the recording has no verdict.
+        rows::as_recorded(&subject.now).iter().any(|(metric, row)| {
+            sentences::is_of_pressure(*metric)
+                && (row.verdict.is_none() || row.a.is_some_and(|count| count.value() > 0.0))
+        })
+    });
+    if is_short { Pressure::Some } else { Pressure::None }
 }
 
 /// Concerns without a verdict, each with the recordings on which the replay is too far off.
 fn not_judged(subjects: &[Subject]) -> Vec<String> {
-    let rows: Vec<_> = subjects.iter().map(|subject| rows::as_recorded(&subject.now)).collect();
-    let case = |(subject, rows)| -> Case<'_> {
-        let (subject, rows): (&Subject, &Vec<rows::MetricRow>) = (subject, rows);
-        Case { of: subject.facts.file.clone(), rows }
-    };
-    let cases: Vec<Case<'_>> = subjects.iter().zip(&rows).map(case).collect();
-    let far = CONCERNS
-        .iter()
-        .map(|concern| sentences::not_judged(concern.words, &measure(concern.metric, &cases, 0.0, CONFIDENCE)));
-    far.flatten().collect()
+    let rows: Vec<MetricRows> = subjects.iter().map(|subject| rows::as_recorded(&subject.now)).collect();
+    let measures = CONCERNS.iter().map(|concern| (concern, measure(concern.metric, &rows, 0.0, CONFIDENCE)));
+    measures.filter_map(|(concern, measure)| sentences::not_judged(concern.words, &measure)).collect()
 }
 
 /// What the replays as recorded and under what is proposed take for granted, but for what is always said.

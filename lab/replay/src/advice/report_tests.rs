@@ -6,7 +6,8 @@ use freehold_trace::facts::ZoneFacts;
 use super::*;
 use crate::advice::candidates;
 use crate::report::course::Course;
-use crate::report::model::{FidelityRow, Metric, Metrics};
+use crate::report::fidelity::{FidelityMeasure, FidelityRow};
+use crate::report::metrics::{Metric, Metrics};
 
 fn machine() -> Facts {
     let zone = ZoneFacts { managed: 1 << 20, ..ZoneFacts::default() };
@@ -21,7 +22,7 @@ fn outcome(stalls: u64) -> ReplayOutcome {
         policy: "linux-6.12".to_owned(),
         metrics: Metrics::new().with_count(Metric::AllocStalls, stalls),
         nudged: Vec::new(),
-        fidelity: vec![FidelityRow::new("allocstall", 1000.0, 1000.0, None)],
+        fidelity: vec![FidelityRow::new(FidelityMeasure::AllocStalls, 1000.0, 1000.0, None)],
         unreplayed: Vec::new(),
         assumptions: vec!["Under x=1 it is so.".to_owned(), "Every movable block can be moved.".to_owned()],
         course: Course::default(),

@@ -2,11 +2,11 @@
 
 use freehold_report::number::{change, count};
 use freehold_report::report::pool::CASES_MIN;
-use freehold_report::report::{Line, Measure};
+use freehold_report::report::{Measure, Row};
 
 use super::concerns::{CONCERNS, OF_PRESSURE};
 use super::judge::{Effect, Finding, Judged, Memory};
-use crate::report::model::Metric;
+use crate::report::metrics::Metric;
 use crate::settings::DEFRAG;
 
 /// An effect: what changes, by how much, and its interval. Where not all recordings tell it, so many do.
@@ -107,9 +107,9 @@ pub fn is_of_pressure(metric: Metric) -> bool {
 /// A concern that has no verdict on some recordings, with how far the replay is off there; nothing where it has one
 /// on all.
 pub fn not_judged(words: &str, measure: &Measure) -> Option<String> {
-    let far: Vec<String> = measure.lines.iter().filter(|line| line.verdict.is_none()).map(error).collect();
-    let on = if far.len() < measure.lines.len() {
-        format!(", on {} of {}", far.len(), measure.lines.len())
+    let far: Vec<String> = measure.rows.iter().filter(|row| row.verdict.is_none()).map(error).collect();
+    let on = if far.len() < measure.rows.len() {
+        format!(", on {} of {}", far.len(), measure.rows.len())
     } else {
         String::new()
     };
@@ -117,6 +117,6 @@ pub fn not_judged(words: &str, measure: &Measure) -> Option<String> {
 }
 
 /// How far the replay is off on a recording.
-fn error(line: &Line) -> String {
-    line.error.map_or_else(|| "not recorded, or none was".to_owned(), |error| change(Some(error)))
+fn error(row: &Row) -> String {
+    row.replay_error.map_or_else(|| "not recorded, or none was".to_owned(), |error| change(Some(error)))
 }

@@ -15,12 +15,12 @@ use freehold::stats::Counts;
 use freehold_trace::event::migratetype;
 use freehold_trace::facts::Facts;
 
-use super::counts::{free_blocks, pages_from};
+use super::counts::{STALLS, free_blocks, pages_from, stalls, vmstat_delta};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, ReclaimMode};
 use crate::report::course::Stalls;
-use crate::report::model::FidelityRow;
+use crate::report::fidelity::{FidelityMeasure, FidelityRow};
 
 /// The kernel whose rules the engine follows.
 const PINNED: &str = "6.12.";
@@ -31,68 +31,143 @@ struct Bounds {
     large_blocks: f64,
 }
 
-/// The rows for one replay.
-pub fn rows(
-    engine: &Engine<'_>,
-    facts: &Facts,
-    survey: &Survey,
-    counts: Counts,
-    tally: Tally,
-    reclaim: ReclaimMode,
-) -> Vec<FidelityRow> {
-    let pinned = facts.kernel_release.starts_with(PINNED);
-    let bounds = if pinned {
-        Bounds { moved_blocks: 0.05, large_blocks: 0.10 }
-    } else {
-        Bounds { moved_blocks: 0.15, large_blocks: 0.15 }
-    };
-    let mut rows = free_rows(engine, survey, &bounds);
-    let moved = [
-        ("blocks_taken", survey.zone_locked, counts.zone_locked_blocks),
-        ("blocks_drained", survey.pcpu_drain, counts.pcp_drain_blocks),
-    ];
-    rows.extend(moved.map(|(name, recorded, replayed)| row(name, recorded, replayed, Some(bounds.moved_blocks))));
-    rows.push(row("pages_on_percpu_lists", recorded_on_lists(facts), on_lists(engine), None));
-    rows.push(row("failures", survey.failures, tally.failed, Some(0.05)));
-    rows.push(row("failures_in_both", survey.failures, tally.failed_in_both, None));
-    rows.push(row("fallback_claims", survey.claims, counts.fallback_claims, None));
-    rows.push(row("fallback_steals", survey.steals, counts.fallback_steals, None));
-    rows.extend(highatomic_row(engine, facts));
-    rows.push(row("blocks_from_reserve", survey.from_reserve, counts.highatomic_from_reserve, None));
-    rows.push(row("range_pages_listed", survey.together_listed, tally.together_listed, None));
-    if reclaim == ReclaimMode::Model {
-        rows.push(row("huge_pages_served", survey.huge_served, tally.huge_served, None));
-        rows.extend(pressure::rows(facts, &counts));
-    }
-    rows
+/// A replay at its end, and what was recorded.
+pub(crate) struct Ending<'e, 'm> {
+    pub(crate) engine: &'e Engine<'m>,
+    pub(crate) facts: &'e Facts,
+    pub(crate) survey: &'e Survey,
+    pub(crate) counts: Counts,
+    pub(crate) tally: Tally,
+    pub(crate) stalls: Option<&'e Stalls>,
+    pub(crate) reclaim: ReclaimMode,
 }
 
-/// How long requests stalled, in microseconds.
-pub fn stall_rows(stalls: &Stalls) -> [FidelityRow; 2] {
-    let Stalls { recorded, replayed, .. } = stalls;
-    let us = |name, recorded: u64, replayed: u64| row(name, recorded / 1000, replayed / 1000, None);
-    [us("stall_time", recorded.total, replayed.total), us("stall_p99", recorded.p99, replayed.p99)]
+impl Ending<'_, '_> {
+    /// Compares the replay with the recorded kernel, in every measure that is known of both.
+    pub(crate) fn fidelity(&self) -> Vec<FidelityRow> {
+        let bounds = Bounds::for_release(&self.facts.kernel_release);
+        let rows = FidelityMeasure::all().filter_map(|measure| {
+            let [recorded, replayed] = self.values(measure)?;
+            Some(FidelityRow::new(measure, recorded, replayed, bounds.bound(measure)))
+        });
+        rows.collect()
+    }
+
+    /// Returns the recorded and the replayed value; `None` where one of them is not known.
+    fn values(&self, measure: FidelityMeasure) -> Option<[f64; 2]> {
+        let Ending { survey, counts, tally, .. } = self;
+        let values = match measure {
+            FidelityMeasure::FreePages => self.free_pages(0)?,
+            FidelityMeasure::FreePagesOrder4Up => self.free_pages(4)?,
+            FidelityMeasure::FreePageblocks => self.free_pages(HUGE)?.map(|pages| pages >> HUGE),
+            FidelityMeasure::UnusableFreeIndexOrder9 => return self.unusable_free_index(),
+            FidelityMeasure::FreeBlocks(order) => {
+                self.has_end_state().then(|| [self.recorded_free(order), free_blocks(self.engine, order)])?
+            }
+            FidelityMeasure::BlocksTaken => [survey.zone_locked, counts.zone_locked_blocks],
+            FidelityMeasure::BlocksDrained => [survey.pcpu_drain, counts.pcp_drain_blocks],
+            FidelityMeasure::PagesOnPerCpuLists => [recorded_on_lists(self.facts), on_lists(self.engine)],
+            FidelityMeasure::Failures => [survey.failures, tally.failed],
+            FidelityMeasure::FailuresInBoth => [survey.failures, tally.failed_in_both],
+            FidelityMeasure::FallbackClaims => [survey.claims, counts.fallback_claims],
+            FidelityMeasure::FallbackSteals => [survey.steals, counts.fallback_steals],
+            FidelityMeasure::HighatomicPageblocks => self.highatomic_pageblocks()?,
+            FidelityMeasure::BlocksFromReserve => [survey.from_reserve, counts.highatomic_from_reserve],
+            FidelityMeasure::RangePagesListed => [survey.together_listed, tally.together_listed],
+            FidelityMeasure::HugePagesServed => {
+                self.decides_reclaim().then_some([survey.huge_served, tally.huge_served])?
+            }
+            FidelityMeasure::AllocStalls => self.decides_reclaim().then(|| self.alloc_stalls())??,
+            FidelityMeasure::Vmstat(counter) => {
+                let recorded = self.decides_reclaim().then(|| vmstat_delta(self.facts, counter.name()))??;
+                [recorded, pressure::replayed(counter, counts)]
+            }
+            FidelityMeasure::StallTime => {
+                self.stalls.map(|stalls| [stalls.recorded.total / 1000, stalls.replayed.total / 1000])?
+            }
+            FidelityMeasure::StallP99 => {
+                self.stalls.map(|stalls| [stalls.recorded.p99 / 1000, stalls.replayed.p99 / 1000])?
+            }
+        };
+        Some(values.map(|value| value as f64))
+    }
+
+    fn decides_reclaim(&self) -> bool {
+        self.reclaim == ReclaimMode::Model
+    }
+
+    fn has_end_state(&self) -> bool {
+        !self.survey.end_free.is_empty()
+    }
+
+    /// Returns how many free blocks of `order` the kernel had at the end.
+    fn recorded_free(&self, order: Order) -> u64 {
+        self.survey.end_free.get(order.index()).copied().unwrap_or(0)
+    }
+
+    /// Returns the free pages in blocks of order `from` and above.
+    fn free_pages(&self, from: u8) -> Option<[u64; 2]> {
+        let recorded = pages_from(Order::new(from), |order| self.recorded_free(order));
+        let replayed = pages_from(Order::new(from), |order| free_blocks(self.engine, order));
+        self.has_end_state().then_some([recorded, replayed])
+    }
+
+    fn unusable_free_index(&self) -> Option<[f64; 2]> {
+        let ([recorded, replayed], [recorded_huge, replayed_huge]) = (self.free_pages(0)?, self.free_pages(HUGE)?);
+        Some([(recorded, recorded_huge), (replayed, replayed_huge)].map(|(all, huge)| unusable(all, huge)))
+    }
+
+    fn highatomic_pageblocks(&self) -> Option<[u64; 2]> {
+        let rows = self.facts.pagetypeinfo_end.iter().filter(|row| row.migratetype == migratetype::HIGHATOMIC);
+        let mut rows = rows.peekable();
+        rows.peek()?;
+        Some([rows.map(|row| row.pageblocks).sum(), pageblocks(self.engine, MigrateType::HighAtomic)])
+    }
+
+    fn alloc_stalls(&self) -> Option<[u64; 2]> {
+        let recorded: Vec<u64> = STALLS.iter().filter_map(|name| vmstat_delta(self.facts, name)).collect();
+        (!recorded.is_empty()).then(|| [recorded.iter().sum(), stalls(&self.counts)])
+    }
 }
 
-fn free_rows(engine: &Engine<'_>, survey: &Survey, bounds: &Bounds) -> Vec<FidelityRow> {
-    if survey.end_free.is_empty() {
-        return Vec::new();
+impl Bounds {
+    fn for_release(release: &str) -> Bounds {
+        if release.starts_with(PINNED) {
+            Bounds { moved_blocks: 0.05, large_blocks: 0.10 }
+        } else {
+            Bounds { moved_blocks: 0.15, large_blocks: 0.15 }
+        }
     }
-    let recorded = |order: Order| survey.end_free.get(order.index()).copied().unwrap_or(0);
-    let replayed = |order: Order| free_blocks(engine, order);
-    let pages = |count: &dyn Fn(Order) -> u64, from: u8| pages_from(Order::new(from), count);
-    let mut rows = vec![
-        row("free_pages", pages(&recorded, 0), pages(&replayed, 0), Some(0.01)),
-        row("free_pages_order_4_up", pages(&recorded, 4), pages(&replayed, 4), Some(bounds.large_blocks)),
-        row("free_pageblocks", pages(&recorded, HUGE) >> HUGE, pages(&replayed, HUGE) >> HUGE, None),
-    ];
-    let unusable = |count: &dyn Fn(Order) -> u64| 1.0 - pages(count, HUGE) as f64 / pages(count, 0).max(1) as f64;
-    rows.push(FidelityRow::new("unusable_free_index_order9", unusable(&recorded), unusable(&replayed), None));
-    rows.extend(Order::all().map(|order| {
-        let bound = (order.get() >= 4).then_some(bounds.large_blocks);
-        row(&format!("free_blocks_order_{order}"), recorded(order), replayed(order), bound)
-    }));
-    rows
+
+    /// Returns the largest relative error of `measure` that counts as faithful; `None` where it only informs.
+    fn bound(&self, measure: FidelityMeasure) -> Option<f64> {
+        match measure {
+            FidelityMeasure::FreePages => Some(0.01),
+            FidelityMeasure::FreePagesOrder4Up => Some(self.large_blocks),
+            FidelityMeasure::FreeBlocks(order) => (order.get() >= 4).then_some(self.large_blocks),
+            FidelityMeasure::BlocksTaken | FidelityMeasure::BlocksDrained => Some(self.moved_blocks),
+            FidelityMeasure::Failures => Some(0.05),
+            FidelityMeasure::HighatomicPageblocks => Some(0.0),
+            FidelityMeasure::FreePageblocks
+            | FidelityMeasure::UnusableFreeIndexOrder9
+            | FidelityMeasure::PagesOnPerCpuLists
+            | FidelityMeasure::FailuresInBoth
+            | FidelityMeasure::FallbackClaims
+            | FidelityMeasure::FallbackSteals
+            | FidelityMeasure::BlocksFromReserve
+            | FidelityMeasure::RangePagesListed
+            | FidelityMeasure::HugePagesServed
+            | FidelityMeasure::AllocStalls
+            | FidelityMeasure::Vmstat(_)
+            | FidelityMeasure::StallTime
+            | FidelityMeasure::StallP99 => None,
+        }
+    }
+}
+
+/// Returns the share of the free pages that is in blocks too small for a huge page.
+fn unusable(free: u64, huge: u64) -> f64 {
+    1.0 - huge as f64 / free.max(1) as f64
 }
 
 fn recorded_on_lists(facts: &Facts) -> u64 {
@@ -107,19 +182,7 @@ fn on_lists(engine: &Engine<'_>) -> u64 {
 }
 
 /// Pageblocks of one type, over all zones.
-pub fn pageblocks(engine: &Engine<'_>, migratetype: MigrateType) -> u64 {
+pub(crate) fn pageblocks(engine: &Engine<'_>, migratetype: MigrateType) -> u64 {
     let zones = engine.zones().iter().filter(|zone| zone.is_populated());
     zones.map(|zone| procfs::pageblock_counts(engine, zone)[migratetype.index()]).sum()
-}
-
-fn highatomic_row(engine: &Engine<'_>, facts: &Facts) -> Option<FidelityRow> {
-    let recorded = facts.pagetypeinfo_end.iter().filter(|row| row.migratetype == migratetype::HIGHATOMIC);
-    let mut recorded = recorded.peekable();
-    recorded.peek()?;
-    let blocks = recorded.map(|row| row.pageblocks).sum();
-    Some(row("highatomic_pageblocks", blocks, pageblocks(engine, MigrateType::HighAtomic), Some(0.0)))
-}
-
-fn row(name: &str, recorded: u64, replayed: u64, bound: Option<f64>) -> FidelityRow {
-    FidelityRow::new(name, recorded as f64, replayed as f64, bound)
 }

@@ -6,7 +6,7 @@ use freehold_report::number::{self, change};
 use freehold_report::origin::version_in;
 use freehold_trace::recording::RecordingFacts;
 
-use super::model::FidelityRow;
+use super::fidelity::FidelityRow;
 
 /// Recordings that are told one by one; of more it is told what they have in common.
 pub const LISTED_MAX: usize = 12;
@@ -81,7 +81,7 @@ impl<'r> Checks<'r> {
     }
 
     fn told(&self) -> String {
-        let worst = self.worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), error_of(row)));
+        let worst = self.worst.map(|row| format!(", worst {} {}", row.measure.name().replace('_', " "), error_of(row)));
         format!("{} of {}{}", self.within, self.all, worst.unwrap_or_default())
     }
 }
@@ -97,6 +97,7 @@ fn size(row: &FidelityRow) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fidelity::FidelityMeasure;
     use super::*;
 
     fn facts(number: u16) -> RecordingFacts {
@@ -117,7 +118,7 @@ mod tests {
         let all: Vec<RecordingFacts> = (0..20).map(facts).collect();
         assert_eq!(recordings(&all[..1], name), "0.parquet: Linux 6.12.1, 2 CPUs, 1.5 s");
         assert_eq!(recordings(&all, name), "20 recordings: Linux 6.12.1, 2 to 3 CPUs, 30.0 s in all");
-        let rows = [1.0, 2.0].map(|replayed| FidelityRow::new("free_pages", 1.0, replayed, Some(0.1)));
+        let rows = [1.0, 2.0].map(|replayed| FidelityRow::new(FidelityMeasure::FreePages, 1.0, replayed, Some(0.1)));
         let told = |all: &[RecordingFacts]| checks(all, rows.iter().map(|row| ("0.parquet", row)), name);
         assert_eq!(told(&all[..1]), "0.parquet 1 of 2, worst free pages +100.0 %");
         assert_eq!(told(&all), "1 of 2, and all of them on 19 of 20 recordings");

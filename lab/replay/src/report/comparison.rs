@@ -17,11 +17,12 @@ use serde::Serialize;
 
 use super::brief::{self, extent};
 use super::course::OutOfMemory;
-use super::model::{FidelityRow, ReplayOutcome};
-use super::rows::{self, MetricRow};
+use super::fidelity::FidelityRow;
+use super::outcome::ReplayOutcome;
+use super::rows::{self, MetricRows};
 use super::seen::{Seen, Watching};
 use super::tables;
-use super::verdict::{self, Case};
+use super::verdict;
 
 /// What stands between a policy and the settings under which it was replayed, in the name of B.
 pub const WITH: &str = " with ";
@@ -36,7 +37,7 @@ pub struct Comparison {
     /// Policy B.
     pub b: String,
     /// The metrics and their verdicts.
-    pub metrics: Vec<MetricRow>,
+    pub metrics: MetricRows,
 }
 
 /// One fidelity row with where it comes from.
@@ -156,13 +157,13 @@ impl ComparisonReport {
                 recording: facts.file.clone(),
                 a: a.policy.clone(),
                 b: b.policy.clone(),
-                metrics: rows::judge(a, b, &baseline.fidelity, self.margin),
+                metrics: rows::judge(&facts.file, a, b, &baseline.fidelity, self.margin),
             });
         }
         self.fidelity.extend(baseline.fidelity.iter().map(|row| FidelityEntry {
             recording: facts.file.clone(),
             policy: baseline.policy.clone(),
-            row: row.clone(),
+            row: *row,
         }));
         for outcome in std::iter::once(*a).chain(*rivals) {
             self.add_caveats(&facts.file, outcome);
@@ -213,15 +214,14 @@ impl ComparisonReport {
     }
 
     fn verdict_on(&self, b: &str) -> report::Report {
-        let of_b = |(comparison, _): &(&Comparison, _)| comparison.b == b;
-        let (comparisons, seen): (Vec<&Comparison>, Vec<_>) =
-            self.comparisons.iter().zip(&self.seen).filter(of_b).unzip();
-        let cases: Vec<Case<'_>> = comparisons
+        let pairs = self.comparisons.iter().zip(&self.seen);
+        let (comparisons, seen): (Vec<&Comparison>, Vec<_>) = pairs.filter(|(comparison, _)| comparison.b == b).unzip();
+        let rows: Vec<MetricRows> = comparisons
             .iter()
-            .map(|comparison| Case { of: self.short(&comparison.recording), rows: &comparison.metrics })
+            .map(|comparison| comparison.metrics.with_case(&self.short(&comparison.recording)))
             .collect();
-        let groups = verdict::groups(&cases, self.margin, self.confidence);
-        let mut sentences = verdict::sentences(b, &groups, cases.len());
+        let groups = verdict::group_by_cause(&rows, self.margin, self.confidence);
+        let mut sentences = verdict::sentences(b, &groups, rows.len());
         sentences.push(self.fidelity_in_short());
         sentences.extend(self.guessed());
         let short = self.out_of_memory.iter().filter(|entry| entry.policy == b);
@@ -336,7 +336,8 @@ mod tests {
     use freehold_report::terminal::Style;
 
     use super::super::course::Course;
-    use super::super::model::{Metric, Metrics};
+    use super::super::fidelity::FidelityMeasure;
+    use super::super::metrics::{Metric, Metrics};
     use super::*;
 
     fn outcome(policy: &str, locks: u64) -> ReplayOutcome {
@@ -344,8 +345,8 @@ mod tests {
             policy: policy.to_owned(),
             metrics: Metrics::new().with_count(Metric::ZoneLockAcquisitions, locks),
             nudged: Vec::new(),
-            fidelity: ["free_pages", "blocks_taken", "blocks_drained"]
-                .map(|name| FidelityRow::new(name, 100.0, 99.0, Some(0.01)))
+            fidelity: [FidelityMeasure::FreePages, FidelityMeasure::BlocksTaken, FidelityMeasure::BlocksDrained]
+                .map(|measure| FidelityRow::new(measure, 100.0, 99.0, Some(0.01)))
                 .to_vec(),
             unreplayed: vec![("bulk allocation without event".to_owned(), 7)],
             assumptions: vec!["Reclaim is replayed as recorded.".to_owned()],

@@ -1,14 +1,16 @@
-//! Reports: what a replay or a comparison found.
+//! Reports of replays and comparisons.
 //!
-//! [`model`] holds what the replayer measures, [`course`] when and who; [`rows`] what a difference between two policies
-//! means on one recording, [`verdict`] what all recordings say; [`comparison`] and [`single`] are the two documents
-//! that leave the program. The names of metrics and the shapes of the JSON are a contract with people's scripts: they
+//! [`metrics`] and [`fidelity`] define the measures, [`outcome`] holds those of one replay and [`course`] its events
+//! over time. [`rows`] compares two policies on one recording, [`verdict`] on all recordings. [`comparison`] and
+//! [`single`] are the two documents that leave the program. The names of metrics and the shapes of the JSON are a contract with people's scripts: they
 //! are added to, never changed.
 
 pub mod brief;
 pub mod comparison;
 pub mod course;
-pub mod model;
+pub mod fidelity;
+pub mod metrics;
+pub mod outcome;
 pub mod rows;
 pub mod seen;
 pub mod single;

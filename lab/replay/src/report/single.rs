@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::comparison::title;
 use super::course::{StallTimes, Stalls};
-use super::model::ReplayOutcome;
+use super::outcome::ReplayOutcome;
 use super::seen::{Seen, Watching};
 use super::tables;
 

@@ -4,7 +4,7 @@ use freehold_report::number::Quantity;
 use freehold_report::report::{Column, Table, Value};
 
 use super::course::{Decision, Divergence, FailureCount, Fate, Pair};
-use super::model::FidelityRow;
+use super::fidelity::FidelityRow;
 
 /// The table of the engine against the recorded kernel.
 pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
@@ -15,7 +15,7 @@ pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) 
 
 fn row(row: &FidelityRow) -> Vec<Value> {
     vec![
-        Value::text(&row.name),
+        Value::text(row.measure.name()),
         Value::Number(bare(row.recorded)),
         Value::Number(bare(row.replayed)),
         row.relative_error.map_or(Value::None, Value::Change),

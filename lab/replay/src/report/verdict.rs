@@ -1,55 +1,41 @@
-//! What a comparison says: measures by cause, over all recordings, and in sentences.
+//! The measures of a comparison by cause, over all recordings, and the sentences that sum them up.
 
 use freehold_report::number::change;
 use freehold_report::report::pool::pool;
-use freehold_report::report::{Group, Line, Measure};
+use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::Verdict;
 
 use super::brief::LISTED_MAX;
-use super::model::{Cause, Metric};
-use super::rows::MetricRow;
+use super::metrics::{Cause, Metric};
+use super::rows::MetricRows;
 
-/// One recording under A and B.
-pub struct Case<'c> {
-    /// The recording.
-    pub of: String,
-    /// The metrics under both.
-    pub rows: &'c [MetricRow],
-}
-
-/// The measures of all recordings, by cause.
-pub fn groups(cases: &[Case<'_>], margin: f64, confidence: f64) -> Vec<Group> {
-    let of_cause = |cause: Cause| {
+/// Groups the measures of all recordings by cause.
+pub(super) fn group_by_cause(recordings: &[MetricRows], margin: f64, confidence: f64) -> Vec<Group> {
+    let groups = Cause::ALL.into_iter().map(|cause| {
         let metrics = Metric::ALL.into_iter().filter(|metric| metric.cause() == cause);
-        let measures = metrics.map(|metric| measure(metric, cases, margin, confidence));
-        let measures = measures.filter(|measure| !measure.lines.is_empty());
-        Group { name: cause.name(), measures: measures.collect() }
-    };
-    Cause::ALL.into_iter().map(of_cause).filter(|group| !group.measures.is_empty()).collect()
+        let measures = metrics.map(|metric| measure(metric, recordings, margin, confidence));
+        Group { name: cause.name(), measures: measures.filter(|measure| !measure.rows.is_empty()).collect() }
+    });
+    groups.filter(|group| !group.measures.is_empty()).collect()
 }
 
-/// One metric on all recordings, and what they say of it together.
-pub fn measure(metric: Metric, cases: &[Case<'_>], margin: f64, confidence: f64) -> Measure {
-    let line = |case: &Case<'_>| {
-        let row = case.rows.iter().find(|row| row.metric == metric)?;
-        let &MetricRow { a, b, change, verdict, replay_error: error, .. } = row;
-        Some(Line { of: case.of.clone(), a, b, change, verdict, error, ..Line::default() })
-    };
-    let lines: Vec<Line> = cases.iter().filter_map(line).collect();
+/// Collects the rows of one metric from all recordings, and pools them if there are several.
+pub(crate) fn measure(metric: Metric, recordings: &[MetricRows], margin: f64, confidence: f64) -> Measure {
+    let rows: Vec<Row> = recordings.iter().filter_map(|recording| recording.get(metric)).cloned().collect();
     let direction = metric.direction();
-    let pooled = (lines.len() > 1).then(|| pool(&lines, direction, margin, confidence));
-    Measure { name: metric.name(), unit: metric.unit(), direction, lines, pooled }
+    let pooled = (rows.len() > 1).then(|| pool(&rows, direction, margin, confidence));
+    Measure { name: metric.name(), unit: metric.unit(), direction, rows, pooled }
 }
 
-/// What all of it says, in sentences: what B changes and by how much, then how far to believe it and why.
-pub fn sentences(b: &str, groups: &[Group], cases: usize) -> Vec<String> {
-    let alone = alone(groups);
-    let alone = (!alone.is_empty()).then(|| format!("Where recordings do not agree: {alone}."));
-    [Some(changes(b, groups)), alone, Some(belief(groups, cases))].into_iter().flatten().collect()
+/// Sums up a comparison in sentences: what B changes and by how much, then how far to believe it and why.
+pub(super) fn sentences(b: &str, groups: &[Group], recordings: usize) -> Vec<String> {
+    let disagreement = disagreement(groups);
+    let disagreement = (!disagreement.is_empty()).then(|| format!("Where recordings do not agree: {disagreement}."));
+    [Some(changes(b, groups)), disagreement, Some(belief(groups, recordings))].into_iter().flatten().collect()
 }
 
 fn changes(b: &str, groups: &[Group]) -> String {
-    let (better, worse) = (decided(groups, Verdict::Better), decided(groups, Verdict::Worse));
+    let (better, worse) = (list_decided(groups, Verdict::Better), list_decided(groups, Verdict::Worse));
     match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("{b} changes nothing for better or worse that may be said here."),
         (false, true) => format!("{b} is better: {better}."),
@@ -58,94 +44,106 @@ fn changes(b: &str, groups: &[Group]) -> String {
     }
 }
 
-/// The measures that are judged so, with their changes, and on which recordings if there are several.
-fn decided(groups: &[Group], wanted: Verdict) -> String {
-    let measures = groups.iter().flat_map(|group| &group.measures);
-    let told: Vec<(String, String)> =
-        measures.filter(|measure| measure.verdict() == Some(wanted) && !measure.is_same()).map(said).collect();
-    let runs = told.chunk_by(|(_, first), (_, second)| first == second);
-    let of_run = |run: &[(String, String)]| {
-        let measures: Vec<&str> = run.iter().map(|(said, _)| said.as_str()).collect();
-        run[0].1.clone() + &measures.join(", ")
-    };
-    runs.map(of_run).collect::<Vec<_>>().join("; ")
+/// Lists the measures with this verdict, their changes, and on which recordings if there are several.
+fn list_decided(groups: &[Group], verdict: Verdict) -> String {
+    let decided = measures(groups).filter(|measure| measure.verdict() == Some(verdict) && !measure.is_same());
+    let described: Vec<(String, String)> =
+        decided.map(|measure| (judged_recordings(measure), describe_change(measure.name, measure.change()))).collect();
+    let runs = described.chunk_by(|(first, _), (second, _)| first == second);
+    let lists = runs.map(|run| {
+        let changes: Vec<&str> = run.iter().map(|(_, change)| change.as_str()).collect();
+        format!("{}{}", run[0].0, changes.join(", "))
+    });
+    lists.collect::<Vec<_>>().join("; ")
 }
 
-/// What single recordings say of measures that they do not decide together.
-fn alone(groups: &[Group]) -> String {
-    let open = groups.iter().flat_map(|group| &group.measures).filter(|measure| {
-        measure.lines.len() > 1 && !matches!(measure.verdict(), Some(Verdict::Better | Verdict::Worse))
-    });
-    let told = open.flat_map(|measure| measure.lines.iter().map(move |line| (measure, line)));
-    let mut of_each: Vec<((&str, Verdict), Vec<String>)> = Vec::new();
-    for (measure, line) in told {
-        let Some(verdict @ (Verdict::Better | Verdict::Worse)) = line.verdict else { continue };
-        let number = line.change.map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
-        let said = format!("{} {number}", measure.name.replace('_', " "));
-        match of_each.iter_mut().find(|(key, _)| *key == (line.of.as_str(), verdict)) {
-            Some((_, measures)) => measures.push(said),
-            None => of_each.push(((&line.of, verdict), vec![said])),
+/// Lists the verdicts of single recordings on measures that the recordings do not decide together.
+fn disagreement(groups: &[Group]) -> String {
+    let open: Vec<&Measure> = measures(groups).filter(|measure| is_open(measure)).collect();
+    let mut changes_by_case: Vec<((&str, Verdict), Vec<String>)> = Vec::new();
+    for measure in open {
+        for row in &measure.rows {
+            let Some(verdict @ (Verdict::Better | Verdict::Worse)) = row.verdict else { continue };
+            let described = describe_change(measure.name, row.change);
+            match changes_by_case.iter_mut().find(|(key, _)| *key == (row.case.as_str(), verdict)) {
+                Some((_, changes)) => changes.push(described),
+                None => changes_by_case.push(((&row.case, verdict), vec![described])),
+            }
         }
     }
-    if of_each.len() > LISTED_MAX {
-        return counted(groups);
+    if changes_by_case.len() > LISTED_MAX {
+        return count_disagreement(groups);
     }
     // The table has all of them.
-    let said = |((of, verdict), measures): &((&str, Verdict), Vec<String>)| {
-        let more = if measures.len() > 1 { format!(" and {} more", measures.len() - 1) } else { String::new() };
-        format!("{} on {of} {}{more}", verdict.word(), measures[0])
-    };
-    of_each.iter().map(said).collect::<Vec<_>>().join("; ")
-}
-
-/// The same of many recordings: how many say what.
-fn counted(groups: &[Group]) -> String {
-    let told = groups.iter().flat_map(|group| &group.measures).filter_map(|measure| {
-        let of = |verdict| measure.lines.iter().filter(|line| line.verdict == Some(verdict)).count();
-        let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
-        let is_open = !matches!(measure.verdict(), Some(Verdict::Better | Verdict::Worse));
-        let of = measure.lines.len();
-        let name = measure.name.replace('_', " ");
-        (is_open && better + worse > 0).then(|| format!("{name} better on {better} of {of} and worse on {worse}"))
+    let lists = changes_by_case.iter().map(|((case, verdict), changes)| {
+        let more = if changes.len() > 1 { format!(" and {} more", changes.len() - 1) } else { String::new() };
+        format!("{} on {case} {}{more}", verdict.word(), changes[0])
     });
-    told.collect::<Vec<_>>().join("; ")
+    lists.collect::<Vec<_>>().join("; ")
 }
 
-/// A measure with its change, and the recordings that tell it.
-fn said(measure: &Measure) -> (String, String) {
-    let number = measure.change().map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
-    let told: Vec<&Line> = measure.lines.iter().filter(|line| line.verdict.is_some()).collect();
-    let on = match (told.as_slice(), measure.lines.len()) {
+/// Whether several recordings do not decide a measure together.
+fn is_open(measure: &Measure) -> bool {
+    measure.rows.len() > 1 && !matches!(measure.verdict(), Some(Verdict::Better | Verdict::Worse))
+}
+
+/// Counts, for each open measure, the recordings that are better and those that are worse.
+fn count_disagreement(groups: &[Group]) -> String {
+    let counts = measures(groups).filter(|measure| is_open(measure)).filter_map(|measure| {
+        let (better, worse) = (count(measure, Verdict::Better), count(measure, Verdict::Worse));
+        let (name, total) = (measure.name.replace('_', " "), measure.rows.len());
+        (better + worse > 0).then(|| format!("{name} better on {better} of {total} and worse on {worse}"))
+    });
+    counts.collect::<Vec<_>>().join("; ")
+}
+
+fn count(measure: &Measure, verdict: Verdict) -> usize {
+    measure.rows.iter().filter(|row| row.verdict == Some(verdict)).count()
+}
+
+/// Formats the name of a measure and its change.
+fn describe_change(name: &str, relative: Option<f64>) -> String {
+    let number = relative.map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
+    format!("{} {number}", name.replace('_', " "))
+}
+
+/// Names the recordings that carry a verdict on a measure; empty if there is only one recording.
+fn judged_recordings(measure: &Measure) -> String {
+    let judged: Vec<&Row> = measure.rows.iter().filter(|row| row.verdict.is_some()).collect();
+    match (judged.as_slice(), measure.rows.len()) {
         (_, 1) => String::new(),
-        ([line], _) => format!("on {} ", line.of),
-        (told, 2) if told.len() == 2 => "on both ".to_owned(),
-        (told, all) if told.len() == all => "on all ".to_owned(),
-        (told, all) => format!("on {} of {all} ", told.len()),
-    };
-    (format!("{} {number}", measure.name.replace('_', " ")), on)
+        ([row], _) => format!("on {} ", row.case),
+        ([_, _], 2) => "on both ".to_owned(),
+        (judged, total) if judged.len() == total => "on all ".to_owned(),
+        (judged, total) => format!("on {} of {total} ", judged.len()),
+    }
 }
 
-fn belief(groups: &[Group], cases: usize) -> String {
-    let lines = groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.lines);
-    let differing: Vec<&Line> = lines.filter(|line| !line.is_same() && line.a.is_some()).collect();
-    let without = differing.iter().filter(|line| line.verdict.is_none()).count();
-    let chance = differing.iter().filter(|line| line.verdict == Some(Verdict::Undecided)).count();
-    let exact = match cases {
+fn measures(groups: &[Group]) -> impl Iterator<Item = &Measure> {
+    groups.iter().flat_map(|group| &group.measures)
+}
+
+fn belief(groups: &[Group], recordings: usize) -> String {
+    let rows = measures(groups).flat_map(|measure| &measure.rows);
+    let differing: Vec<&Row> = rows.filter(|row| !row.is_same() && row.a.is_some()).collect();
+    let unjudged = differing.iter().filter(|row| row.verdict.is_none()).count();
+    let within_noise = differing.iter().filter(|row| row.verdict == Some(Verdict::Undecided)).count();
+    let exact = match recordings {
         1 => "A replay repeats exactly, which says nothing of other workloads",
         _ => "They decide together only where all agree",
     };
     if differing.is_empty() {
         return format!("{exact}: A and B gave the same in everything.");
     }
-    let all = differing.len();
-    let chance = match chance {
+    let total = differing.len();
+    let noise = match within_noise {
         0 => String::new(),
-        _ => {
-            format!(" {chance} of {all} differences are no larger than what watermarks that are a hundredth off make.")
-        }
+        _ => format!(
+            " {within_noise} of {total} differences are no larger than what watermarks that are a hundredth off make."
+        ),
     };
-    if without == 0 {
-        return format!("{exact}. The replay comes near the recorded kernel in all that differs.{chance}");
+    if unjudged == 0 {
+        return format!("{exact}. The replay comes near the recorded kernel in all that differs.{noise}");
     }
-    format!("{exact}; {without} of {all} differences are not judged.{chance}")
+    format!("{exact}; {unjudged} of {total} differences are not judged.{noise}")
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{Line, Measure, Report};
+use super::{Measure, Report, Row};
 use crate::number::Quantity;
 
 /// The names of the columns.
@@ -32,8 +32,8 @@ fn measures(reports: &[Report], writer: &mut csv::Writer<Vec<u8>>) -> io::Result
         for (group, measure) in
             report.groups.iter().flat_map(|group| group.measures.iter().map(move |one| (group, one)))
         {
-            for line in &measure.lines {
-                writer.write_record(report.sides.iter().cloned().chain(record(group.name, measure, line)))?;
+            for row in &measure.rows {
+                writer.write_record(report.sides.iter().cloned().chain(record(group.name, measure, row)))?;
             }
         }
     }
@@ -53,7 +53,7 @@ fn tables(reports: &[Report], writer: &mut csv::Writer<Vec<u8>>) -> io::Result<(
     Ok(())
 }
 
-fn record(group: &str, measure: &Measure, line: &Line) -> [String; 9] {
+fn record(group: &str, measure: &Measure, row: &Row) -> [String; 9] {
     let bare = |quantity: Option<Quantity>| match quantity {
         Some(Quantity::Count(count)) => count.to_string(),
         Some(Quantity::Ratio(ratio)) => ratio.to_string(),
@@ -64,12 +64,12 @@ fn record(group: &str, measure: &Measure, line: &Line) -> [String; 9] {
         group.to_owned(),
         measure.name.to_owned(),
         measure.unit.to_owned(),
-        line.of.clone(),
-        bare(line.a),
-        bare(line.b),
-        number(line.change),
-        line.verdict.map_or("", |verdict| verdict.word()).to_owned(),
-        number(line.error),
+        row.case.clone(),
+        bare(row.a),
+        bare(row.b),
+        number(row.change),
+        row.verdict.map_or("", |verdict| verdict.word()).to_owned(),
+        number(row.replay_error),
     ]
 }
 
@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn names_of_any_kind_stay_in_their_field() {
-        let line = Line {
-            of: "a,\"b\"\r\nc".to_owned(),
+        let row = Row {
+            case: "a,\"b\"\r\nc".to_owned(),
             a: Some(Quantity::Count(1)),
             b: None,
             change: None,
             verdict: Some(Verdict::Neither),
-            ..Line::default()
+            ..Row::default()
         };
-        let measure = Measure { name: "m", unit: "u", direction: Direction::Lower, lines: vec![line], pooled: None };
+        let measure = Measure { name: "m", unit: "u", direction: Direction::Lower, rows: vec![row], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         let report = Report { sides: ["x".to_owned(), "y,z".to_owned()], groups, ..Report::default() };
         let text = String::from_utf8(text(&[report]).unwrap()).unwrap();

@@ -42,13 +42,13 @@ fn items(sentences: &[String]) -> String {
 
 fn measures(measures: &[Measure]) -> String {
     let rows = measures.iter().flat_map(|measure| {
-        let lines = measure.lines.iter().map(|line| {
-            let word = match (line.verdict, line.error) {
+        let rows = measure.rows.iter().map(|row| {
+            let word = match (row.verdict, row.replay_error) {
                 (Some(verdict), _) => verdict.word().to_owned(),
                 (None, Some(error)) => format!("replay off by {}", change(Some(error))),
                 (None, None) => "not recorded, or none was".to_owned(),
             };
-            vec![cell(&line.of), quantity(line.a), quantity(line.b), change(line.change), word]
+            vec![cell(&row.case), quantity(row.a), quantity(row.b), change(row.change), word]
         });
         let pooled = measure.pooled.as_ref().filter(|pooled| pooled.cases > 1).map(|pooled| {
             let (low, high) = pooled.interval.unzip();
@@ -57,7 +57,7 @@ fn measures(measures: &[Measure]) -> String {
             [vec!["pooled".to_owned()], ends.to_vec(), vec![change(pooled.change), word]].concat()
         });
         let name = [format!("`{}`", measure.name), measure.unit.to_owned()];
-        lines.chain(pooled).map(move |rest| [name.to_vec(), rest].concat()).collect::<Vec<_>>()
+        rows.chain(pooled).map(move |rest| [name.to_vec(), rest].concat()).collect::<Vec<_>>()
     });
     table(&["measure", "unit", "of", "A", "B", "change", "verdict"], rows)
 }

@@ -5,7 +5,7 @@
 //! which neither way is better are left out, and so is what carries no verdict: a last line says how many rows that
 //! are.
 
-use super::{Line, Measure, Report};
+use super::{Measure, Report, Row};
 use crate::number::Quantity;
 use freehold_stats::verdict::Direction;
 
@@ -13,8 +13,8 @@ use freehold_stats::verdict::Direction;
 pub fn text(report: &Report) -> String {
     let measures = report.groups.iter().flat_map(|group| &group.measures);
     let judged = measures.filter(|measure| measure.direction != Direction::Neutral);
-    let lines = judged.flat_map(|measure| measure.lines.iter().map(move |line| (measure, line)));
-    let rows: Vec<[String; 3]> = lines.filter_map(|(measure, line)| row(measure, line)).collect();
+    let judged_rows = judged.flat_map(|measure| measure.rows.iter().map(move |row| (measure, row)));
+    let rows: Vec<[String; 3]> = judged_rows.filter_map(|(measure, row)| cells(measure, row)).collect();
     let [a, b] = report.sides.clone();
     let head = [String::new(), a, b];
     let width = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -28,8 +28,8 @@ pub fn text(report: &Report) -> String {
 
 /// How much is not judged, as a line.
 fn left_out(report: &Report) -> String {
-    let lines = report.groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.lines);
-    let unjudged = lines.filter(|line| !line.is_same() && line.a.is_some() && line.verdict.is_none()).count();
+    let rows = report.groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.rows);
+    let unjudged = rows.filter(|row| !row.is_same() && row.a.is_some() && row.verdict.is_none()).count();
     match unjudged {
         0 => String::new(),
         1 => "(1 row left out: the replay is too far off there)\n".to_owned(),
@@ -37,14 +37,14 @@ fn left_out(report: &Report) -> String {
     }
 }
 
-fn row(measure: &Measure, line: &Line) -> Option<[String; 3]> {
-    let (a, b) = line.verdict.and(line.a.map(Quantity::value).zip(line.b.map(Quantity::value)))?;
+fn cells(measure: &Measure, row: &Row) -> Option<[String; 3]> {
+    let (a, b) = row.verdict.and(row.a.map(Quantity::value).zip(row.b.map(Quantity::value)))?;
     let better = if measure.direction == Direction::Lower { a - b } else { b - a };
     let gain = if a == b { "(0.00%)".to_owned() } else { format!("({:.2}%)", 100.0 * better / a) };
     let gain = if a == 0.0 && b != 0.0 { "(-)".to_owned() } else { gain };
     let cell = |number: f64, gain: &str| format!("{number:.2} {gain:>10}");
     let mean = if measure.direction == Direction::Lower { "Amean" } else { "Hmean" };
-    Some([format!("{mean}     {}-{}", measure.name, line.of), cell(a, "(0.00%)"), cell(b, &gain)])
+    Some([format!("{mean}     {}-{}", measure.name, row.case), cell(a, "(0.00%)"), cell(b, &gain)])
 }
 
 #[cfg(test)]
@@ -55,8 +55,8 @@ mod tests {
 
     fn gains(direction: Direction, a: u64, b: u64) -> String {
         let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
-        let line = Line { of: "x".to_owned(), a, b, change: None, verdict: Some(Verdict::Better), ..Line::default() };
-        let measure = Measure { name: "m", unit: "u", direction, lines: vec![line], pooled: None };
+        let row = Row { case: "x".to_owned(), a, b, change: None, verdict: Some(Verdict::Better), ..Row::default() };
+        let measure = Measure { name: "m", unit: "u", direction, rows: vec![row], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         text(&Report { sides: ["A".to_owned(), "B".to_owned()], groups, ..Report::default() })
     }

@@ -87,31 +87,41 @@ pub struct Measure {
     /// Which way is better.
     #[serde(skip)]
     pub direction: Direction,
-    /// What each case gave.
-    pub lines: Vec<Line>,
-    /// What all cases give together, if there are several.
+    /// A row for each case.
+    #[serde(rename = "lines")]
+    pub rows: Vec<Row>,
+    /// All cases together, if there are several.
     pub pooled: Option<Pooled>,
 }
 
-/// A measure in one case: a recording, a host.
+/// A measure in one case, such as a recording or a simulated host, under A and under B.
+///
+/// Engines fill this type and every renderer reads it: no row of a report has another type in between.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Line {
-    /// The case.
-    pub of: String,
-    /// Under A.
+pub struct Row {
+    /// Name of the case.
+    #[serde(rename = "of")]
+    pub case: String,
+    /// Value under A; the middle one, where there are several.
     pub a: Option<Quantity>,
-    /// Under B.
+    /// Value under B; the middle one, where there are several.
     pub b: Option<Quantity>,
+    /// Least and greatest value under A, where there are several.
+    #[serde(skip)]
+    pub a_range: Option<[f64; 2]>,
+    /// Least and greatest value under B, where there are several.
+    #[serde(skip)]
+    pub b_range: Option<[f64; 2]>,
     /// `(b - a) / |a|`; `None` when A has none but B has some, or one was not measured.
     pub change: Option<f64>,
-    /// The interval of the change, where the case was measured often enough to have one.
+    /// Interval of the change, where the case was measured often enough to have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
-    /// What that means; `None` where nothing may be said, since the case is not reproduced in this measure.
+    /// Verdict on the change; `None` where the case is not reproduced in this measure.
     pub verdict: Option<Verdict>,
-    /// How far the replay under the recorded kernel's rules is from what was recorded, where that is too far for a
-    /// verdict.
-    pub error: Option<f64>,
+    /// Relative error of the replay under the recorded kernel's rules, where it is too large for a verdict.
+    #[serde(rename = "error")]
+    pub replay_error: Option<f64>,
 }
 
 /// A measure over several cases.
@@ -294,39 +304,38 @@ impl Serialize for Value {
     }
 }
 
-impl Line {
-    /// Whether it was measured, and is the same under both.
+impl Row {
+    /// Whether the case was measured under A, and has the same value under B.
     pub fn is_same(&self) -> bool {
         self.a.is_some() && self.a == self.b
     }
 
-    /// Whether there was anything under either.
-    pub fn is_of_something(&self) -> bool {
-        let is_something = |side: Quantity| side.value() != 0.0;
-        self.a.zip(self.b).is_some_and(|(a, b)| is_something(a) || is_something(b))
+    /// Whether both values were measured and at least one of them is not zero.
+    pub fn is_nonzero(&self) -> bool {
+        self.a.zip(self.b).is_some_and(|(a, b)| a.value() != 0.0 || b.value() != 0.0)
     }
 }
 
 impl Measure {
     /// Whether every case gave the same under A and B: nothing to look at.
     pub fn is_same(&self) -> bool {
-        self.lines.iter().all(Line::is_same)
+        self.rows.iter().all(Row::is_same)
     }
 
     /// What may be said of it over all cases; `None` where nothing may.
     pub fn verdict(&self) -> Option<Verdict> {
-        match (&self.pooled, self.lines.as_slice()) {
+        match (&self.pooled, self.rows.as_slice()) {
             (Some(pooled), _) => pooled.verdict,
-            (None, [line]) => line.verdict,
+            (None, [row]) => row.verdict,
             (None, _) => None,
         }
     }
 
     /// The change over all cases.
     pub fn change(&self) -> Option<f64> {
-        match (&self.pooled, self.lines.as_slice()) {
+        match (&self.pooled, self.rows.as_slice()) {
             (Some(pooled), _) => pooled.change,
-            (None, [line]) => line.change,
+            (None, [row]) => row.change,
             (None, _) => None,
         }
     }

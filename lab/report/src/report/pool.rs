@@ -9,7 +9,7 @@
 
 use fastrand::Rng;
 
-use super::{Line, Pooled};
+use super::{Pooled, Row};
 use freehold_stats::intervals::{has_rank, median, median_interval};
 use freehold_stats::verdict::{Direction, Verdict, verdict_of};
 
@@ -28,23 +28,23 @@ pub fn confidence_of(comparisons: usize) -> f64 {
 
 /// All cases together. Those without a verdict of their own say nothing, nor do those in which there was nothing under
 /// either. The interval is one of this confidence, if there are cases enough to have one.
-pub fn pool(lines: &[Line], direction: Direction, margin: f64, confidence: f64) -> Pooled {
-    let told: Vec<&Line> = lines.iter().filter(|line| line.verdict.is_some() && line.is_of_something()).collect();
-    let changes: Option<Vec<f64>> = told.iter().map(|line| line.change).collect();
+pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) -> Pooled {
+    let judged: Vec<&Row> = rows.iter().filter(|row| row.verdict.is_some() && row.is_nonzero()).collect();
+    let changes: Option<Vec<f64>> = judged.iter().map(|row| row.change).collect();
     match changes {
-        _ if told.is_empty() => {
-            let verdict = lines.iter().all(Line::is_same).then_some(Verdict::NoDifference);
+        _ if judged.is_empty() => {
+            let verdict = rows.iter().all(Row::is_same).then_some(Verdict::NoDifference);
             Pooled { cases: 0, change: None, interval: None, verdict }
         }
         // Some where none was has no ratio, and no mean.
         None => {
-            let first = told[0].verdict;
-            let verdict = if told.iter().all(|line| line.verdict == first) { first } else { Some(Verdict::Undecided) };
-            Pooled { cases: told.len(), change: None, interval: None, verdict }
+            let first = judged[0].verdict;
+            let verdict = if judged.iter().all(|row| row.verdict == first) { first } else { Some(Verdict::Undecided) };
+            Pooled { cases: judged.len(), change: None, interval: None, verdict }
         }
         Some(changes) => {
-            let is_few = !has_rank(told.len(), confidence);
-            let is_open = is_few && told.iter().any(|line| line.verdict == Some(Verdict::Undecided));
+            let is_few = !has_rank(judged.len(), confidence);
+            let is_open = is_few && judged.iter().any(|row| row.verdict == Some(Verdict::Undecided));
             let pooled = of_changes(changes, direction, margin, confidence);
             if is_open { Pooled { verdict: Some(Verdict::Undecided), ..pooled } } else { pooled }
         }
@@ -81,18 +81,18 @@ mod tests {
     use crate::number::Quantity;
     use freehold_stats::verdict::relative_change;
 
-    fn lines(pairs: &[(u64, u64)]) -> Vec<Line> {
-        let line = |&(a, b): &(u64, u64)| {
+    fn rows(pairs: &[(u64, u64)]) -> Vec<Row> {
+        let row = |&(a, b): &(u64, u64)| {
             let change = relative_change(a as f64, b as f64);
             let verdict = change.map_or(Verdict::Worse, |change| verdict_of(change, Direction::Lower, 0.02));
             let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
-            Line { of: "x".to_owned(), a, b, change, verdict: Some(verdict), ..Line::default() }
+            Row { case: "x".to_owned(), a, b, change, verdict: Some(verdict), ..Row::default() }
         };
-        pairs.iter().map(line).collect()
+        pairs.iter().map(row).collect()
     }
 
     fn of(pairs: &[(u64, u64)]) -> Pooled {
-        pool(&lines(pairs), Direction::Lower, 0.02, CONFIDENCE)
+        pool(&rows(pairs), Direction::Lower, 0.02, CONFIDENCE)
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
     fn cases_that_do_not_agree_leave_it_undecided() {
         assert_eq!(of(&[(100, 50), (100, 200)]).verdict, Some(Verdict::Undecided));
         assert_eq!(of(&[(100, 50), (100, 100)]).verdict, Some(Verdict::Undecided));
-        let neutral = pool(&lines(&[(100, 50), (100, 200)]), Direction::Neutral, 0.02, CONFIDENCE);
+        let neutral = pool(&rows(&[(100, 50), (100, 200)]), Direction::Neutral, 0.02, CONFIDENCE);
         assert_eq!(neutral.verdict, Some(Verdict::Undecided));
     }
 
@@ -119,17 +119,17 @@ mod tests {
 
     #[test]
     fn what_is_not_reproduced_says_nothing() {
-        let mut lines = lines(&[(100, 50), (100, 200)]);
-        lines[1].verdict = None;
-        let pooled = pool(&lines, Direction::Lower, 0.02, CONFIDENCE);
+        let mut rows = rows(&[(100, 50), (100, 200)]);
+        rows[1].verdict = None;
+        let pooled = pool(&rows, Direction::Lower, 0.02, CONFIDENCE);
         assert_eq!((pooled.cases, pooled.verdict), (1, Some(Verdict::Better)));
     }
 
     #[test]
     fn few_cases_decide_nothing_if_one_of_them_is_open() {
-        let mut lines = lines(&[(100, 50), (100, 60)]);
-        lines[1].verdict = Some(Verdict::Undecided);
-        assert_eq!(pool(&lines, Direction::Lower, 0.02, CONFIDENCE).verdict, Some(Verdict::Undecided));
+        let mut rows = rows(&[(100, 50), (100, 60)]);
+        rows[1].verdict = Some(Verdict::Undecided);
+        assert_eq!(pool(&rows, Direction::Lower, 0.02, CONFIDENCE).verdict, Some(Verdict::Undecided));
     }
 
     #[test]
@@ -157,8 +157,8 @@ mod tests {
     /// Eleven of twelve recordings gain: enough for one comparison, not for one of a hundred.
     #[test]
     fn one_of_many_comparisons_has_to_be_surer() {
-        let lines = lines(&[[(100, 80); 11].as_slice(), &[(100, 101)]].concat());
-        let of = |comparisons| pool(&lines, Direction::Lower, 0.02, confidence_of(comparisons)).verdict;
+        let rows = rows(&[[(100, 80); 11].as_slice(), &[(100, 101)]].concat());
+        let of = |comparisons| pool(&rows, Direction::Lower, 0.02, confidence_of(comparisons)).verdict;
         assert_eq!([1, 100].map(of), [Some(Verdict::Better), Some(Verdict::Undecided)]);
     }
 }

@@ -5,7 +5,7 @@
 
 use comfy_table::Cell;
 
-use super::{Detail, Group, Kind, Line, Measure, Pooled, Report, Table, Value};
+use super::{Detail, Group, Kind, Measure, Pooled, Report, Row, Table, Value};
 use crate::number::{ABSENT, change, quantity};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
 use freehold_stats::verdict::{Direction, Verdict};
@@ -34,7 +34,7 @@ pub fn text(report: &Report, style: Style) -> String {
 
 /// The measures that are shown, those with one cause under its name.
 fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
-    let has_cases = groups.iter().any(|group| group.measures.iter().any(|measure| measure.lines.len() > 1));
+    let has_cases = groups.iter().any(|group| group.measures.iter().any(|measure| measure.rows.len() > 1));
     let mut columns = vec![Column::Text("measure")];
     columns.extend(has_cases.then_some(Column::Text("of")));
     columns.extend(["A", "B", "change"].map(Column::Number));
@@ -58,15 +58,15 @@ fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
 
 /// A measure's rows: each case in which it differs, or each case, and all of them together.
 fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec<Vec<Cell>> {
-    let is_shown = |line: &&Line| detail == Detail::All || is_judged(measure, line);
+    let is_shown = |row: &&Row| detail == Detail::All || is_judged(measure, row);
     let mut names = std::iter::once(measure.name).chain(std::iter::repeat(""));
     let mut name = || style.cell(names.next().unwrap_or_default(), Tone::Plain);
     let mut rows = Vec::new();
-    for line in measure.lines.iter().filter(is_shown) {
-        let (word, tone) = finding(line);
+    for row in measure.rows.iter().filter(is_shown) {
+        let (word, tone) = finding(row);
         let mut cells = vec![name()];
-        cells.extend(has_cases.then(|| style.cell(&line.of, Tone::Faint)));
-        let numbers = [quantity(line.a), quantity(line.b), change(line.change)];
+        cells.extend(has_cases.then(|| style.cell(&row.case, Tone::Faint)));
+        let numbers = [quantity(row.a), quantity(row.b), change(row.change)];
         cells.extend(numbers.map(|text| style.cell(text, Tone::Plain)));
         cells.push(style.cell(word, tone));
         rows.push(cells);
@@ -83,8 +83,8 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
 }
 
 /// Whether a case is better or worse.
-fn is_judged(measure: &Measure, line: &Line) -> bool {
-    measure.direction != Direction::Neutral && matches!(line.verdict, Some(Verdict::Better | Verdict::Worse))
+fn is_judged(measure: &Measure, row: &Row) -> bool {
+    measure.direction != Direction::Neutral && matches!(row.verdict, Some(Verdict::Better | Verdict::Worse))
 }
 
 /// Whether all cases together are better or worse; if not, the sentence on cases that do not agree says so.
@@ -93,8 +93,8 @@ fn is_decided(pooled: &Pooled) -> bool {
 }
 
 /// What is said of one case.
-fn finding(line: &Line) -> (String, Tone) {
-    match (line.verdict, line.error) {
+fn finding(row: &Row) -> (String, Tone) {
+    match (row.verdict, row.replay_error) {
         (Some(verdict), _) => (verdict.word().to_owned(), verdict.into()),
         (None, Some(error)) => (format!("~ {} off", change(Some(error))), Tone::Faint),
         (None, None) => ("~ not told".to_owned(), Tone::Faint),
@@ -117,23 +117,23 @@ fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
 fn folded(report: &Report, style: Style) -> String {
     let all = || report.groups.iter().flat_map(|group| &group.measures);
     // By case, since what is wrong with one is wrong with all of its measures.
-    let differing = |wanted: fn(&Line) -> bool| {
+    let differing = |wanted: fn(&Row) -> bool| {
         let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
-        for (measure, line) in all().flat_map(|measure| measure.lines.iter().map(move |line| (measure, line))) {
-            if !line.is_same() && line.a.is_some() && wanted(line) {
-                let said = format!("{} {}", measure.name, change(line.change));
-                match by_case.iter_mut().find(|(of, _)| *of == line.of) {
+        for (measure, row) in all().flat_map(|measure| measure.rows.iter().map(move |row| (measure, row))) {
+            if !row.is_same() && row.a.is_some() && wanted(row) {
+                let said = format!("{} {}", measure.name, change(row.change));
+                match by_case.iter_mut().find(|(of, _)| *of == row.case) {
                     Some((_, measures)) => measures.push(said),
-                    None => by_case.push((&line.of, vec![said])),
+                    None => by_case.push((&row.case, vec![said])),
                 }
             }
         }
         let of_case = |(of, measures): &(&str, Vec<String>)| format!("on {of} {}", measures.join(", "));
         by_case.iter().map(of_case).collect::<Vec<_>>().join("; ")
     };
-    let unsaid = differing(|line| line.verdict.is_none());
-    let neither = differing(|line| line.verdict == Some(Verdict::Neither));
-    let small = differing(|line| line.verdict == Some(Verdict::NoDifference));
+    let unsaid = differing(|row| row.verdict.is_none());
+    let neither = differing(|row| row.verdict == Some(Verdict::Neither));
+    let small = differing(|row| row.verdict == Some(Verdict::NoDifference));
     let same: Vec<&str> = all().filter(|measure| measure.is_same()).map(|measure| measure.name).collect();
     let mut kinds = vec![
         ("Not judged, since the replay is too far off", unsaid),
@@ -205,16 +205,16 @@ mod tests {
     use crate::report::Caveats;
 
     fn report(detail: Detail) -> Report {
-        let line = Line {
-            of: "build".to_owned(),
+        let row = Row {
+            case: "build".to_owned(),
             a: Some(Quantity::Count(200)),
             b: Some(Quantity::Count(100)),
             change: Some(-0.5),
             verdict: Some(Verdict::Better),
-            ..Line::default()
+            ..Row::default()
         };
         let measure =
-            Measure { name: "locks", unit: "holds", direction: Direction::Lower, lines: vec![line], pooled: None };
+            Measure { name: "locks", unit: "holds", direction: Direction::Lower, rows: vec![row], pooled: None };
         let columns = vec![super::super::Column::words("size"), super::super::Column::counting("time", "ticks")];
         let table = Table::new("Pairs", columns, [vec![Value::text("a"), Value::count(1000)]]);
         Report {

@@ -1,7 +1,7 @@
 //! What a fleet says of a policy B: measures by subject, and sentences, the most important first.
 
 use freehold_report::number::{self, change};
-use freehold_report::report::{Group, Line, Measure};
+use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::{Direction, Verdict, relative_change};
 
 use super::judge::{self, Judged};
@@ -15,17 +15,17 @@ pub fn groups(report: &FleetReport, policy: usize) -> Vec<Group> {
     let of = |measure: &OfHost| {
         let side = |policy| report.estimate(measure, policy).map(|estimate| estimate.value);
         let (a, b) = (side(0), side(policy));
-        let line = Line {
-            of: format!("{} {}", report.hosts.len(), number::unit(report.hosts.len() as u64, "hosts")),
+        let row = Row {
+            case: format!("{} {}", report.hosts.len(), number::unit(report.hosts.len() as u64, "hosts")),
             a: a.map(quantity),
             b: b.map(quantity),
             change: a.zip(b).and_then(|(a, b)| relative_change(a, b)),
             verdict: report.judged(measure, policy).map(|judged| judged.verdict),
             interval: interval(report, measure, policy, a),
-            error: None,
+            ..Row::default()
         };
-        let lines = if line.verdict.is_some() { vec![line] } else { Vec::new() };
-        Measure { name: measure.name, unit: measure.unit.name(), direction: measure.direction, lines, pooled: None }
+        let rows = if row.verdict.is_some() { vec![row] } else { Vec::new() };
+        Measure { name: measure.name, unit: measure.unit.name(), direction: measure.direction, rows, pooled: None }
     };
     measures::GROUPS.iter().map(|(name, all)| Group { name, measures: all.iter().map(of).collect() }).collect()
 }

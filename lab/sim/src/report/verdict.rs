@@ -4,7 +4,7 @@
 //! Where the two disagree, a sentence says where and by how much.
 
 use freehold_report::number::{self, change};
-use freehold_report::report::{Group, Line, Measure};
+use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::{Direction, Verdict};
 
 use super::measures::{self, Measure as OfRun};
@@ -43,17 +43,17 @@ pub fn groups(report: &SimReport, policy: usize) -> Vec<Group> {
         name: measure.name,
         unit: measure.unit.name(),
         direction: report.direction(measure),
-        lines: cases(report, measure, policy).into_iter().map(line).collect(),
+        rows: cases(report, measure, policy).into_iter().map(row).collect(),
         pooled: None,
     };
     let group = |(name, all): measures::Group| Group { name, measures: all.iter().map(of).collect() };
     measures::groups(report.pace()).map(group).collect()
 }
 
-fn line(case: Case) -> Line {
+fn row(case: Case) -> Row {
     let quantity = |side: Option<f64>| side.map(crate::measures::quantity);
     let (a, b) = (quantity(case.a), quantity(case.b));
-    Line { of: case.of, a, b, change: case.change, verdict: Some(case.verdict), ..Line::default() }
+    Row { case: case.of, a, b, change: case.change, verdict: Some(case.verdict), ..Row::default() }
 }
 
 /// What B changes and by how much; where throughput and latency disagree; what else.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use freehold_replay::report::brief::LISTED_MAX;
 use freehold_replay::report::comparison::{ComparisonReport, Replays as Sides, WITH};
-use freehold_replay::report::model::ReplayOutcome;
+use freehold_replay::report::outcome::ReplayOutcome;
 use freehold_report::formats::Document;
 use freehold_report::report::pool::confidence_of;
-use freehold_report::report::{self as model, Line, Measure};
+use freehold_report::report::{self as model, Measure};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
 
@@ -234,17 +234,17 @@ fn told(mut report: model::Report, question: &Question<'_>, recordings: usize) -
 
 /// Leaves the two ends of a measure.
 fn thin(measure: &mut Measure) {
-    let change = |line: &Line| line.change.filter(|_| line.verdict.is_some());
-    let of = |line: &Line| change(line).unwrap_or(f64::NAN);
-    let told = || measure.lines.iter().filter(|line| change(line).is_some());
+    let change = |row: &model::Row| row.change.filter(|_| row.verdict.is_some());
+    let of = |row: &model::Row| change(row).unwrap_or(f64::NAN);
+    let told = || measure.rows.iter().filter(|row| change(row).is_some());
     let ends = [
         told().min_by(|a, b| of(a).total_cmp(&of(b))).cloned(),
         told().max_by(|a, b| of(a).total_cmp(&of(b))).cloned(),
     ];
-    let mut ends: Vec<Line> = ends.into_iter().flatten().collect();
+    let mut ends: Vec<model::Row> = ends.into_iter().flatten().collect();
     ends.dedup();
     if ends.is_empty() {
-        ends.extend(measure.lines.first().cloned());
+        ends.extend(measure.rows.first().cloned());
     }
-    measure.lines = ends;
+    measure.rows = ends;
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use freehold_report::number;
 use freehold_report::report::pool::confidence_of;
-use freehold_report::report::{self as model, Caveats, Group, Line};
+use freehold_report::report::{self as model, Caveats, Group};
 use freehold_sim::measures::quantity;
 use freehold_sim::report::judge::{self, Judged as OfSeeds};
 use freehold_sim::report::measures::{self, Measure, Spread};
@@ -110,14 +110,21 @@ impl Runs<'_> {
         places.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    fn line(&self, (at, point): (usize, &SimulatedPoint), policy: usize, measure: &Measure) -> Option<Line> {
+    fn row(&self, (at, point): (usize, &SimulatedPoint), policy: usize, measure: &Measure) -> Option<model::Row> {
         let [a, b] = [0, policy].map(|policy| self.spread(at, policy, measure));
         let (a, b) = (a?, b?);
         let OfSeeds { change, verdict } = judge::judge(measure, &a, &b);
         let is_open = !self.is_enough && matches!(verdict, Verdict::Better | Verdict::Worse);
         let verdict = Some(if is_open { Verdict::Undecided } else { verdict });
         let [a, b] = [a, b].map(|spread| spread.number().map(quantity));
-        (a.is_some() || b.is_some()).then(|| Line { of: of(point), a, b, change, verdict, ..Line::default() })
+        (a.is_some() || b.is_some()).then(|| model::Row {
+            case: of(point),
+            a,
+            b,
+            change,
+            verdict,
+            ..model::Row::default()
+        })
     }
 
     fn groups(&self, policy: usize) -> Vec<Group> {
@@ -126,9 +133,9 @@ impl Runs<'_> {
             // As much is asked for under every policy: more of it is neither good nor bad.
             let is_set = measure.name == measures::THROUGHPUT.name && pace == WorkPace::Set;
             let measure = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
-            let lines = self.points().filter_map(|point| self.line(point, policy, &measure));
-            let (lines, unit) = (lines.collect(), measure.unit.name());
-            model::Measure { name: measure.name, unit, direction: measure.direction, lines, pooled: None }
+            let rows = self.points().filter_map(|point| self.row(point, policy, &measure));
+            let (rows, unit) = (rows.collect(), measure.unit.name());
+            model::Measure { name: measure.name, unit, direction: measure.direction, rows, pooled: None }
         };
         let group = |(name, all): measures::Group| Group { name, measures: all.iter().map(measure).collect() };
         measures::groups(pace).map(group).collect()
@@ -136,7 +143,7 @@ impl Runs<'_> {
 
     fn report(&self, policy: usize, comparisons: usize, terms: Terms) -> Option<model::Report> {
         let groups = self.groups(policy);
-        let is_there = groups.iter().flat_map(|group| &group.measures).any(|measure| !measure.lines.is_empty());
+        let is_there = groups.iter().flat_map(|group| &group.measures).any(|measure| !measure.rows.is_empty());
         let plan = &self.simulations.points[0].plan;
         let sides = [0, policy].map(|policy| plan.policies[policy].name.clone());
         let seeds = self.simulations.seeds;
@@ -181,8 +188,8 @@ fn changes(b: &str, groups: &[Group]) -> String {
     let list = |verdict: Verdict| {
         let measures = groups.iter().flat_map(|group| &group.measures);
         let told = measures.filter_map(|measure| {
-            let many = measure.lines.iter().filter(|line| line.verdict == Some(verdict)).count();
-            let all = measure.lines.len();
+            let many = measure.rows.iter().filter(|row| row.verdict == Some(verdict)).count();
+            let all = measure.rows.len();
             let at = if all == 1 { String::new() } else { format!(" at {many} of {all} points") };
             (many > 0).then(|| measure.name.replace('_', " ") + &at)
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::super::plot::{Plot, Scale};
-use super::super::{Column, Group, Kind, Line, Measure, Report, Table, Value};
+use super::super::{Column, Group, Kind, Measure, Report, Row, Table, Value};
 use crate::number::{change, decimal, quantity};
 use freehold_stats::verdict::Verdict;
 
@@ -55,7 +55,7 @@ fn split(groups: &[Group]) -> (Vec<Group>, Vec<Group>) {
 
 fn is_decided(measure: &Measure) -> bool {
     let pooled = measure.pooled.iter().filter_map(|pooled| pooled.verdict);
-    let mut verdicts = measure.lines.iter().filter_map(|line| line.verdict).chain(pooled);
+    let mut verdicts = measure.rows.iter().filter_map(|row| row.verdict).chain(pooled);
     verdicts.any(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))
 }
 
@@ -64,7 +64,7 @@ fn reach(groups: &[Group]) -> f64 {
     let measures = groups.iter().flat_map(|group| &group.measures);
     let sizes = measures.flat_map(|measure| {
         let pooled = measure.pooled.iter().map(|pooled| (pooled.change, pooled.interval));
-        let all = measure.lines.iter().map(|line| (line.change, line.interval)).chain(pooled);
+        let all = measure.rows.iter().map(|row| (row.change, row.interval)).chain(pooled);
         all.flat_map(|(change, interval)| {
             let (low, high) = interval.unwrap_or_default();
             [change.unwrap_or_default(), low, high]
@@ -99,7 +99,7 @@ fn grid(groups: &[Group], reach: f64) -> Markup {
 /// The row of all cases together, if there is one, then one a case.
 fn rows(measure: &Measure, reach: f64) -> Markup {
     let pooled = measure.pooled.as_ref().filter(|pooled| pooled.change.is_some());
-    let name = html! { td rowspan=(measure.lines.len() + usize::from(pooled.is_some())) {
+    let name = html! { td rowspan=(measure.rows.len() + usize::from(pooled.is_some())) {
         (measure.name) " " span.faint { (measure.unit) }
     } };
     let first = pooled.is_none();
@@ -113,25 +113,25 @@ fn rows(measure: &Measure, reach: f64) -> Markup {
                 (judged(pooled.verdict))
             }
         }
-        @for (number, line) in measure.lines.iter().enumerate() {
-            (case(line, (first && number == 0).then_some(&name), reach))
+        @for (number, row) in measure.rows.iter().enumerate() {
+            (case(row, (first && number == 0).then_some(&name), reach))
         }
     }
 }
 
 /// A row for one case; with the measure's name if it is the first of that.
-fn case(line: &Line, name: Option<&Markup>, reach: f64) -> Markup {
+fn case(row: &Row, name: Option<&Markup>, reach: f64) -> Markup {
     html! {
         tr.first[name.is_some()] {
             @if let Some(name) = name { (name) }
-            td { (line.of) }
-            td.number { (quantity(line.a)) }
-            td.number { (quantity(line.b)) }
-            td.number { (with_interval(line.change, line.interval)) }
-            td { (bar(line.change, line.interval, reach)) }
-            @match line.error {
+            td { (row.case) }
+            td.number { (quantity(row.a)) }
+            td.number { (quantity(row.b)) }
+            td.number { (with_interval(row.change, row.interval)) }
+            td { (bar(row.change, row.interval, reach)) }
+            @match row.replay_error {
                 Some(_) => td.faint { "not judged: the replay is too far off" },
-                None => (judged(line.verdict)),
+                None => (judged(row.verdict)),
             }
         }
     }
@@ -255,10 +255,10 @@ mod tests {
     fn measure(name: &'static str, b: u64, verdict: Verdict) -> Measure {
         let (a, b) = (Some(Quantity::Count(100)), Some(Quantity::Count(b)));
         let change = Some(b.unwrap().value() / 100.0 - 1.0);
-        let line = Line { of: "build".to_owned(), a, b, change, verdict: Some(verdict), ..Line::default() };
+        let row = Row { case: "build".to_owned(), a, b, change, verdict: Some(verdict), ..Row::default() };
         let interval = Some((-0.5, 0.5));
         let pooled = Some(Pooled { cases: 6, change, interval, verdict: Some(Verdict::Undecided) });
-        Measure { name, unit: "blocks", direction: Direction::Lower, lines: vec![line], pooled }
+        Measure { name, unit: "blocks", direction: Direction::Lower, rows: vec![row], pooled }
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! What one replay measured.
+//! Metrics of a replay: what is counted, in which unit, which direction is better, and which fidelity measures show
+//! whether a replay reproduces the metric.
 //!
-//! The replayer fills a [`ReplayOutcome`]; everything else in this folder only reads it. A metric
-//! that could not be measured is absent rather than zero.
+//! A metric that could not be measured is absent rather than zero.
 
 use freehold_report::number::Quantity;
 use freehold_stats::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::course::Course;
+use super::fidelity::FidelityMeasure::{self, Vmstat};
+use super::fidelity::VmstatCounter;
 
 /// What is measured in every replay. The order is that of the tables and of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +88,9 @@ impl Cause {
     }
 }
 
+/// Fidelity measures that are added up before the replay is compared with the recording.
+pub type FidelitySum = &'static [FidelityMeasure];
+
 impl Metric {
     /// Every metric, in the order of reports.
     pub const ALL: [Metric; 20] = [
@@ -138,8 +142,8 @@ impl Metric {
         }
     }
 
-    /// The metric of this name.
-    pub fn named(name: &str) -> Option<Metric> {
+    /// Returns the metric called `name`.
+    pub fn parse(name: &str) -> Option<Metric> {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
@@ -194,29 +198,35 @@ impl Metric {
         }
     }
 
-    /// Rows of fidelity that say whether a replay reproduces this on a recording: each sum must come near what was
-    /// recorded. None where the recording itself decides.
-    pub fn held_against(self) -> &'static [&'static [&'static str]] {
+    /// Sums of fidelity measures that show whether a replay reproduces this metric on a recording: each sum must come
+    /// near the recorded one. Empty where the recording itself decides the metric.
+    pub fn fidelity_sums(self) -> &'static [FidelitySum] {
         match self {
-            Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => &[&["blocks_taken"], &["blocks_drained"]],
-            Metric::PcpRefills => &[&["blocks_taken"]],
-            Metric::PcpDrains => &[&["blocks_drained"]],
-            Metric::FailedAllocations => &[&["failures"]],
-            Metric::UnusableFreeIndexOrder9 => &[&["unusable_free_index_order9"]],
-            Metric::FreePageblocks => &[&["free_pageblocks"]],
-            Metric::HighatomicPageblocks => &[&["highatomic_pageblocks"]],
-            Metric::FallbackClaims => &[&["fallback_claims"]],
-            Metric::FallbackSteals => &[&["fallback_steals"]],
+            Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => {
+                &[&[FidelityMeasure::BlocksTaken], &[FidelityMeasure::BlocksDrained]]
+            }
+            Metric::PcpRefills => &[&[FidelityMeasure::BlocksTaken]],
+            Metric::PcpDrains => &[&[FidelityMeasure::BlocksDrained]],
+            Metric::FailedAllocations => &[&[FidelityMeasure::Failures]],
+            Metric::UnusableFreeIndexOrder9 => &[&[FidelityMeasure::UnusableFreeIndexOrder9]],
+            Metric::FreePageblocks => &[&[FidelityMeasure::FreePageblocks]],
+            Metric::HighatomicPageblocks => &[&[FidelityMeasure::HighatomicPageblocks]],
+            Metric::FallbackClaims => &[&[FidelityMeasure::FallbackClaims]],
+            Metric::FallbackSteals => &[&[FidelityMeasure::FallbackSteals]],
             Metric::CrossCpuFrees => &[],
-            Metric::HugePagesServed => &[&["huge_pages_served"]],
-            Metric::AllocStalls => &[&["allocstall"]],
-            Metric::StallTime => &[&["stall_time"]],
-            Metric::PagesScanned => &[&["pgscan_kswapd", "pgscan_direct"]],
-            Metric::PagesReclaimed => &[&["pgsteal_kswapd", "pgsteal_direct"]],
-            Metric::CompactStalls => &[&["compact_stall"]],
-            Metric::CompactSuccess => &[&["compact_stall"], &["compact_success"]],
-            Metric::CompactScanned => &[&["compact_migrate_scanned", "compact_free_scanned"]],
-            Metric::PagesMigrated => &[&["pgmigrate_success"]],
+            Metric::HugePagesServed => &[&[FidelityMeasure::HugePagesServed]],
+            Metric::AllocStalls => &[&[FidelityMeasure::AllocStalls]],
+            Metric::StallTime => &[&[FidelityMeasure::StallTime]],
+            Metric::PagesScanned => &[&[Vmstat(VmstatCounter::PgscanKswapd), Vmstat(VmstatCounter::PgscanDirect)]],
+            Metric::PagesReclaimed => &[&[Vmstat(VmstatCounter::PgstealKswapd), Vmstat(VmstatCounter::PgstealDirect)]],
+            Metric::CompactStalls => &[&[Vmstat(VmstatCounter::CompactStall)]],
+            Metric::CompactSuccess => {
+                &[&[Vmstat(VmstatCounter::CompactStall)], &[Vmstat(VmstatCounter::CompactSuccess)]]
+            }
+            Metric::CompactScanned => {
+                &[&[Vmstat(VmstatCounter::CompactMigrateScanned), Vmstat(VmstatCounter::CompactFreeScanned)]]
+            }
+            Metric::PagesMigrated => &[&[Vmstat(VmstatCounter::PgmigrateSuccess)]],
         }
     }
 
@@ -302,95 +312,4 @@ impl Serialize for Metrics {
         }
         map.end()
     }
-}
-
-/// One number that the recorded kernel told too, so that the engine can be held against it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FidelityRow {
-    /// What was counted, such as `free_blocks_order_4`.
-    pub name: String,
-    /// What the recorded kernel says.
-    pub recorded: f64,
-    /// What the replay gives.
-    pub replayed: f64,
-    /// `(replayed - recorded) / recorded`; `None` when the kernel recorded none but the replay has some.
-    pub relative_error: Option<f64>,
-    /// The largest relative error, either way, that counts as faithful; `None` where the row only informs.
-    pub bound: Option<f64>,
-    /// Whether the error is within the bound; `None` without a bound.
-    pub within: Option<bool>,
-}
-
-impl FidelityRow {
-    /// A row from its two numbers; zero against zero is no error.
-    pub fn new(name: impl Into<String>, recorded: f64, replayed: f64, bound: Option<f64>) -> FidelityRow {
-        let relative_error = if recorded == replayed {
-            Some(0.0)
-        } else if recorded == 0.0 {
-            None
-        } else {
-            Some((replayed - recorded) / recorded)
-        };
-        let within = bound.map(|bound| relative_error.is_some_and(|error| error.abs() <= bound));
-        FidelityRow { name: name.into(), recorded, replayed, relative_error, bound, within }
-    }
-}
-
-/// Everything one replay of one recording under one policy found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ReplayOutcome {
-    /// The policy's name as it was asked for.
-    pub policy: String,
-    /// The metrics.
-    pub metrics: Metrics,
-    /// Further replays that should come to the same, as far as nothing is left to chance
-    /// ([`nudges`](crate::advice::nudges)).
-    #[serde(skip)]
-    pub nudged: Vec<ReplayOutcome>,
-    /// The engine against the recorded kernel.
-    pub fidelity: Vec<FidelityRow>,
-    /// What could not be replayed exactly: the kind of event or reason, and how many.
-    #[serde(serialize_with = "serialize_unreplayed")]
-    pub unreplayed: Vec<(String, u64)>,
-    /// What the replay takes for granted, in sentences.
-    pub assumptions: Vec<String>,
-    /// When, and who.
-    #[serde(flatten)]
-    pub course: Course,
-}
-
-impl ReplayOutcome {
-    /// This replay, and the further ones.
-    pub fn replays(&self) -> impl Iterator<Item = &ReplayOutcome> {
-        std::iter::once(self).chain(&self.nudged)
-    }
-
-    /// What this means under other settings than the recorded ones, about which these sentences say what is taken for
-    /// granted: fidelity then shows differences, which are no errors, and so has no bounds. Without sentences, all
-    /// stays.
-    #[must_use]
-    pub fn under(mut self, assumptions: Vec<String>) -> ReplayOutcome {
-        if !assumptions.is_empty() {
-            self.fidelity.iter_mut().for_each(|row| (row.bound, row.within) = (None, None));
-            self.assumptions.splice(0..0, assumptions);
-        }
-        self
-    }
-
-    /// The same, of a recording whose writer took this for granted: what was guessed comes first.
-    #[must_use]
-    pub(crate) fn granting(mut self, guesses: &[String]) -> ReplayOutcome {
-        self.assumptions.splice(0..0, guesses.iter().cloned());
-        self
-    }
-}
-
-/// Objects with named fields, as in the document of a comparison, instead of pairs.
-fn serialize_unreplayed<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Entry<'a> {
-        what: &'a str,
-        events: u64,
-    }
-    serializer.collect_seq(pairs.iter().map(|(what, events)| Entry { what, events: *events }))
 }

@@ -1,0 +1,258 @@
+//! Fidelity measures: what the recorded kernel reported too, so that the engine can be compared with it.
+
+use freehold::base::Order;
+use serde::{Serialize, Serializer};
+
+/// A measure that is known of the recorded kernel and of the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FidelityMeasure {
+    /// Free pages at the end.
+    FreePages,
+    /// Free pages in blocks of order 4 and above, at the end.
+    FreePagesOrder4Up,
+    /// Free pageblocks at the end.
+    FreePageblocks,
+    /// Share of the free memory in blocks below order 9, at the end.
+    UnusableFreeIndexOrder9,
+    /// Free blocks of one order at the end.
+    FreeBlocks(Order),
+    /// Blocks that left the free lists.
+    BlocksTaken,
+    /// Blocks that per-CPU lists gave back.
+    BlocksDrained,
+    /// Pages on per-CPU lists at the end.
+    PagesOnPerCpuLists,
+    /// Requests that failed.
+    Failures,
+    /// Requests that failed in the recording and in the replay.
+    FailuresInBoth,
+    /// Fallbacks that claimed a pageblock.
+    FallbackClaims,
+    /// Fallbacks that stole pages.
+    FallbackSteals,
+    /// Pageblocks in the high-atomic reserve at the end.
+    HighatomicPageblocks,
+    /// Blocks that were allocated from the high-atomic reserve.
+    BlocksFromReserve,
+    /// Pages of freed ranges that went to a per-CPU list.
+    RangePagesListed,
+    /// Requests for huge pages that were served.
+    HugePagesServed,
+    /// Direct reclaims, over all zones.
+    AllocStalls,
+    /// A counter of `/proc/vmstat`.
+    Vmstat(VmstatCounter),
+    /// Time that requests stalled, in microseconds.
+    StallTime,
+    /// Time that 99 % of the stalled requests did not exceed, in microseconds.
+    StallP99,
+}
+
+/// Counters of `/proc/vmstat` that the engine has too. Variants have the kernel's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the kernel documents its counters")]
+pub enum VmstatCounter {
+    Pageoutrun,
+    PgscanKswapd,
+    PgscanDirect,
+    PgstealKswapd,
+    PgstealDirect,
+    CompactStall,
+    CompactSuccess,
+    CompactFail,
+    CompactMigrateScanned,
+    CompactFreeScanned,
+    CompactIsolated,
+    CompactDaemonWake,
+    CompactDaemonMigrateScanned,
+    CompactDaemonFreeScanned,
+    PgmigrateSuccess,
+    PgmigrateFail,
+}
+
+/// Names of [`FidelityMeasure::FreeBlocks`] by order.
+const FREE_BLOCKS: [&str; Order::COUNT] = [
+    "free_blocks_order_0",
+    "free_blocks_order_1",
+    "free_blocks_order_2",
+    "free_blocks_order_3",
+    "free_blocks_order_4",
+    "free_blocks_order_5",
+    "free_blocks_order_6",
+    "free_blocks_order_7",
+    "free_blocks_order_8",
+    "free_blocks_order_9",
+    "free_blocks_order_10",
+];
+
+impl FidelityMeasure {
+    /// Returns every measure, in the order of reports.
+    pub fn all() -> impl Iterator<Item = FidelityMeasure> {
+        let free = [
+            FidelityMeasure::FreePages,
+            FidelityMeasure::FreePagesOrder4Up,
+            FidelityMeasure::FreePageblocks,
+            FidelityMeasure::UnusableFreeIndexOrder9,
+        ];
+        let work = [
+            FidelityMeasure::BlocksTaken,
+            FidelityMeasure::BlocksDrained,
+            FidelityMeasure::PagesOnPerCpuLists,
+            FidelityMeasure::Failures,
+            FidelityMeasure::FailuresInBoth,
+            FidelityMeasure::FallbackClaims,
+            FidelityMeasure::FallbackSteals,
+            FidelityMeasure::HighatomicPageblocks,
+            FidelityMeasure::BlocksFromReserve,
+            FidelityMeasure::RangePagesListed,
+            FidelityMeasure::HugePagesServed,
+            FidelityMeasure::AllocStalls,
+        ];
+        let counters = VmstatCounter::ALL.map(FidelityMeasure::Vmstat);
+        free.into_iter()
+            .chain(Order::all().map(FidelityMeasure::FreeBlocks))
+            .chain(work)
+            .chain(counters)
+            .chain([FidelityMeasure::StallTime, FidelityMeasure::StallP99])
+    }
+
+    /// Returns the fixed name of the measure in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            FidelityMeasure::FreePages => "free_pages",
+            FidelityMeasure::FreePagesOrder4Up => "free_pages_order_4_up",
+            FidelityMeasure::FreePageblocks => "free_pageblocks",
+            FidelityMeasure::UnusableFreeIndexOrder9 => "unusable_free_index_order9",
+            FidelityMeasure::FreeBlocks(order) => FREE_BLOCKS[order.index()],
+            FidelityMeasure::BlocksTaken => "blocks_taken",
+            FidelityMeasure::BlocksDrained => "blocks_drained",
+            FidelityMeasure::PagesOnPerCpuLists => "pages_on_percpu_lists",
+            FidelityMeasure::Failures => "failures",
+            FidelityMeasure::FailuresInBoth => "failures_in_both",
+            FidelityMeasure::FallbackClaims => "fallback_claims",
+            FidelityMeasure::FallbackSteals => "fallback_steals",
+            FidelityMeasure::HighatomicPageblocks => "highatomic_pageblocks",
+            FidelityMeasure::BlocksFromReserve => "blocks_from_reserve",
+            FidelityMeasure::RangePagesListed => "range_pages_listed",
+            FidelityMeasure::HugePagesServed => "huge_pages_served",
+            FidelityMeasure::AllocStalls => "allocstall",
+            FidelityMeasure::Vmstat(counter) => counter.name(),
+            FidelityMeasure::StallTime => "stall_time",
+            FidelityMeasure::StallP99 => "stall_p99",
+        }
+    }
+
+    /// Returns the measure called `name`.
+    pub fn parse(name: &str) -> Option<FidelityMeasure> {
+        FidelityMeasure::all().find(|measure| measure.name() == name)
+    }
+}
+
+impl Serialize for FidelityMeasure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl VmstatCounter {
+    /// Every counter, in the order of reports.
+    pub(crate) const ALL: [VmstatCounter; 16] = [
+        VmstatCounter::Pageoutrun,
+        VmstatCounter::PgscanKswapd,
+        VmstatCounter::PgscanDirect,
+        VmstatCounter::PgstealKswapd,
+        VmstatCounter::PgstealDirect,
+        VmstatCounter::CompactStall,
+        VmstatCounter::CompactSuccess,
+        VmstatCounter::CompactFail,
+        VmstatCounter::CompactMigrateScanned,
+        VmstatCounter::CompactFreeScanned,
+        VmstatCounter::CompactIsolated,
+        VmstatCounter::CompactDaemonWake,
+        VmstatCounter::CompactDaemonMigrateScanned,
+        VmstatCounter::CompactDaemonFreeScanned,
+        VmstatCounter::PgmigrateSuccess,
+        VmstatCounter::PgmigrateFail,
+    ];
+
+    /// Returns the kernel's name of the counter.
+    pub fn name(self) -> &'static str {
+        match self {
+            VmstatCounter::Pageoutrun => "pageoutrun",
+            VmstatCounter::PgscanKswapd => "pgscan_kswapd",
+            VmstatCounter::PgscanDirect => "pgscan_direct",
+            VmstatCounter::PgstealKswapd => "pgsteal_kswapd",
+            VmstatCounter::PgstealDirect => "pgsteal_direct",
+            VmstatCounter::CompactStall => "compact_stall",
+            VmstatCounter::CompactSuccess => "compact_success",
+            VmstatCounter::CompactFail => "compact_fail",
+            VmstatCounter::CompactMigrateScanned => "compact_migrate_scanned",
+            VmstatCounter::CompactFreeScanned => "compact_free_scanned",
+            VmstatCounter::CompactIsolated => "compact_isolated",
+            VmstatCounter::CompactDaemonWake => "compact_daemon_wake",
+            VmstatCounter::CompactDaemonMigrateScanned => "compact_daemon_migrate_scanned",
+            VmstatCounter::CompactDaemonFreeScanned => "compact_daemon_free_scanned",
+            VmstatCounter::PgmigrateSuccess => "pgmigrate_success",
+            VmstatCounter::PgmigrateFail => "pgmigrate_fail",
+        }
+    }
+}
+
+/// The recorded kernel and the replay in one measure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FidelityRow {
+    /// The measure.
+    #[serde(rename = "name")]
+    pub measure: FidelityMeasure,
+    /// Value of the recorded kernel.
+    pub recorded: f64,
+    /// Value of the replay.
+    pub replayed: f64,
+    /// `(replayed - recorded) / recorded`; `None` when the kernel recorded none but the replay has some.
+    pub relative_error: Option<f64>,
+    /// The largest relative error, either way, that counts as faithful; `None` where the row only informs.
+    pub bound: Option<f64>,
+    /// Whether the error is within the bound; `None` without a bound.
+    pub within: Option<bool>,
+}
+
+impl FidelityRow {
+    /// Compares two values of `measure`.
+    pub fn new(measure: FidelityMeasure, recorded: f64, replayed: f64, bound: Option<f64>) -> FidelityRow {
+        let relative_error = relative_error(recorded, replayed);
+        let within = bound.map(|bound| relative_error.is_some_and(|error| error.abs() <= bound));
+        FidelityRow { measure, recorded, replayed, relative_error, bound, within }
+    }
+}
+
+/// Returns `(replayed - recorded) / recorded`: zero for equal numbers, `None` where only `recorded` is zero.
+pub(super) fn relative_error(recorded: f64, replayed: f64) -> Option<f64> {
+    if recorded == replayed {
+        Some(0.0)
+    } else if recorded == 0.0 {
+        None
+    } else {
+        Some((replayed - recorded) / recorded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::metrics::Metric;
+    use super::*;
+
+    #[test]
+    fn each_measure_has_a_name_of_its_own() {
+        for measure in FidelityMeasure::all() {
+            assert_eq!(FidelityMeasure::parse(measure.name()), Some(measure));
+        }
+        assert_eq!(FidelityMeasure::parse("free_blocks_order_11"), None);
+    }
+
+    #[test]
+    fn metrics_are_checked_by_measures_that_are_listed() {
+        for measure in Metric::ALL.iter().flat_map(|metric| metric.fidelity_sums().iter().copied().flatten()) {
+            assert!(FidelityMeasure::all().any(|listed| listed == *measure), "{measure:?} is not listed");
+        }
+    }
+}
