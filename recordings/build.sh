@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 out=${OUT:-recordings/build.parquet}
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-cli
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
+    cargo build --profile dist -p freehold-cli
+    FREEHOLD=${CARGO_TARGET_DIR:-target}/dist/freehold
 fi
 target=$(mktemp -d)
 trap 'rm -rf "$target"' EXIT

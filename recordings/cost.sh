@@ -10,8 +10,8 @@ cd "$(dirname "$0")/.."
 pairs=${PAIRS:-8}
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-cli
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
+    cargo build --profile dist -p freehold-cli
+    FREEHOLD=${CARGO_TARGET_DIR:-target}/dist/freehold
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

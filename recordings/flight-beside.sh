@@ -3,8 +3,8 @@
 # measurement. Sourced by them, as root, at the root of the repository.
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-cli
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
+    cargo build --profile dist -p freehold-cli
+    FREEHOLD=${CARGO_TARGET_DIR:-target}/dist/freehold
 fi
 work=$(mktemp -d)
 recorder=

@@ -8,8 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-cli
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
+    cargo build --profile dist -p freehold-cli
+    FREEHOLD=${CARGO_TARGET_DIR:-target}/dist/freehold
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 out=${OUT:-recordings/host-build.parquet}
 
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-cli
-    FREEHOLD=${CARGO_TARGET_DIR:-target}/release/freehold
+    cargo build --profile dist -p freehold-cli
+    FREEHOLD=${CARGO_TARGET_DIR:-target}/dist/freehold
 fi
 work=$(mktemp -d -p "${TMPDIR:-/var/tmp}")
 readers=

@@ -22,9 +22,9 @@ library() {
 jemalloc=$(library "${JEMALLOC:-}" libjemalloc.so.2 libjemalloc2 JEMALLOC)
 tcmalloc=$(library "${TCMALLOC:-}" libtcmalloc_minimal.so.4 libtcmalloc-minimal4 TCMALLOC)
 
-programs=${CARGO_TARGET_DIR:-target}/release
-[ -n "${FREEHOLD:-}" ] || cargo build --release -p freehold-cli
-[ -n "${LOAD:-}" ] || cargo build --release -p freehold-malloc --example load
+programs=${CARGO_TARGET_DIR:-target}/dist
+[ -n "${FREEHOLD:-}" ] || cargo build --profile dist -p freehold-cli
+[ -n "${LOAD:-}" ] || cargo build --profile dist -p freehold-malloc --example load
 freehold=${FREEHOLD:-$programs/freehold}
 load=${LOAD:-$programs/examples/load}
 mkdir -p "$out"

@@ -50,8 +50,8 @@ esac
 
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 if [ -z "${FREEHOLD:-}" ]; then
-    cargo build --release -p freehold-cli
-    FREEHOLD=$CARGO_TARGET_DIR/release/freehold
+    cargo build --profile dist -p freehold-cli
+    FREEHOLD=$CARGO_TARGET_DIR/dist/freehold
 fi
 WORK=$(mktemp -d)
 export FREEHOLD WORK OUT="$out" LEAVE="$leave"

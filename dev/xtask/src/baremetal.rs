@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use crate::command;
 use crate::error::Error;
 use crate::stage::Outcome;
-use crate::workspace::{as_users_have_it, cargo, root, target};
+use crate::workspace::{cargo, root, target};
 
 /// Seconds after which a boot counts as one that stands still.
 const SECONDS_MAX: &str = "300";
@@ -193,7 +193,6 @@ fn cannot_boot(arch: Arch) -> Option<String> {
 /// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
 pub fn own_cargo() -> Command {
     let mut command = cargo();
-    as_users_have_it(&mut command);
     command.current_dir(root().join("engine/baremetal"));
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env("CARGO_TARGET_DIR", target());
     command

@@ -16,20 +16,21 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
-/// Builds the program in `folder` as users would have it, and runs it where we were called, from where people name
-/// folders.
-fn run(folder: &str, args: &Args) -> Result<(), Error> {
+/// Builds the program in `folder` with `profile` and runs it in the caller's folder, so that relative paths are the
+/// caller's.
+fn run(folder: &str, profile: &str, args: &Args) -> Result<(), Error> {
     let mut command = cargo_here();
-    command.args(["run", "--quiet", "--release", "--manifest-path"]).arg(root().join(folder).join("Cargo.toml"));
+    command.args(["run", "--quiet", "--profile", profile, "--manifest-path"]);
+    command.arg(root().join(folder).join("Cargo.toml"));
     command::run(command.arg("--").args(&args.arguments))
 }
 
-/// Writes the pages in `docs/findings`.
+/// Writes the pages in `docs/findings`, whose times are those of the profile `dist`.
 ///
 /// # Errors
 /// When it fails.
 pub fn findings(args: &Args) -> Result<(), Error> {
-    run("dev/findings", args)
+    run("dev/findings", "dist", args)
 }
 
 /// Holds the engine against real kernels, which record by the program that users have.
@@ -40,5 +41,5 @@ pub fn oracle(args: &Args) -> Result<(), Error> {
     let mut build = cargo_here();
     build.args(["build", "--quiet", "--release", "--manifest-path"]).arg(root().join("lab/cli/Cargo.toml"));
     command::run(&mut build)?;
-    run("dev/validate", args)
+    run("dev/validate", "release", args)
 }

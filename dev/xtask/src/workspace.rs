@@ -33,11 +33,6 @@ pub fn cargo_here() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Builds for release in all that this command builds, whatever the gate has said to save time: for code that is counted.
-pub fn as_users_have_it(command: &mut Command) -> &mut Command {
-    command.env_remove("CARGO_PROFILE_RELEASE_LTO")
-}
-
 /// Every file that is tracked or would be on the next `git add`, relative to the root, sorted.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! A recorder that is killed. It is alone here: until the next one, its instance of ftrace is there for all to see.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::recorder::{Recorder, can_record};

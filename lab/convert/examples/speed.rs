@@ -1,4 +1,4 @@
-//! How fast a file is imported: `cargo run --release -p freehold-convert --example speed -- perf.data`.
+//! How fast a file is imported: `cargo run --profile dist -p freehold-convert --example speed -- perf.data`.
 //!
 //! The start is a machine whose memory is all free, since drawing one is no part of the exchange. Time is taken from the
 //! opening of the file to the recording that has its name; events that were passed over do not count.

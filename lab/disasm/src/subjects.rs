@@ -64,6 +64,6 @@ pub const FLAGS: Subject = Subject {
         "In this build the values of the flags differ, so nothing can be copied and both names stand for the tests."
     } else {
         "Where the values differ, the tests cost what this shows: RUSTFLAGS='--cfg freehold_uncoupled' \
-         cargo run --release -- disasm flags"
+         cargo run --profile dist -- disasm flags"
     },
 };

@@ -6,7 +6,7 @@
     python lab/python/examples/cluster.py memory
 
 Recordings are the bundled ones, copied so that no two have the same bytes. All is done in a folder that is removed
-afterwards. Build the wheel with --release first.
+afterwards. Build the wheel with --profile dist first.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 //! How many pages are free by the rows of a recording, beside the kernel's own count at every sample:
-//! `cargo run --release -p freehold-trace --example free_pages -- FILE...`
+//! `cargo run --profile dist -p freehold-trace --example free_pages -- FILE...`
 //!
 //! A start state that takes free pages for allocated ones, or the reverse, shows at once and stays. What shows at one
 //! sample only are pages that the kernel holds for a moment without an event: free-page reporting takes up to 32 blocks

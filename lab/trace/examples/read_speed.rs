@@ -1,5 +1,5 @@
 //! How fast a recording is read, and what its events take on disk:
-//! `cargo run --release -p freehold-trace --example read_speed -- FILE`
+//! `cargo run --profile dist -p freehold-trace --example read_speed -- FILE`
 //!
 //! Reads the whole file several times on one thread, every column checked and every row touched, and prints the
 //! fastest time. The bytes of each column come from the file's own metadata.

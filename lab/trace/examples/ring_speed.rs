@@ -1,4 +1,4 @@
-//! How fast raw ring pages become rows: `cargo run --release -p freehold-trace --example ring_speed -- [EVENTS
+//! How fast raw ring pages become rows: `cargo run --profile dist -p freehold-trace --example ring_speed -- [EVENTS
 //! PAGES...]`
 //!
 //! EVENTS is tracefs' `events` folder, and PAGES are files of raw pages, read from `per_cpu/cpuN/trace_pipe_raw`

@@ -5,7 +5,7 @@
 //! free gives nothing back to the system.
 //!
 //! ```sh
-//! cargo run --release -p freehold-malloc --example load -- server --help
+//! cargo run --profile dist -p freehold-malloc --example load -- server --help
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};

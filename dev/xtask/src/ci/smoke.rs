@@ -188,11 +188,19 @@ impl Case {
     }
 }
 
-/// Builds the laboratory's program as users have it, and says where it is. It is named by its name and not by its
-/// package: so cargo takes the same features of what it is made of as for the README's command, and builds it once.
+/// Builds the program `freehold` and the library beside it, and returns the program's path.
+///
+/// The program is named by its binary and not by its package, so that cargo selects the same features as for the
+/// README's command and builds it once. The library is the one that packages carry: without the standard library, and
+/// optimised across crates.
 pub fn freehold() -> Result<PathBuf, Error> {
     command::run(cargo().args(["build", "--quiet", "--release", "--bin", "freehold"]))?;
-    Ok(workspace::target().join("release/freehold"))
+    command::run(cargo().args(["build", "--quiet", "--profile", "preload", "--package", "freehold-preload"]))?;
+    let built = workspace::target().join("preload/libfreehold_preload.so");
+    let folder = workspace::target().join("release");
+    let beside = folder.join("libfreehold.so");
+    fs::copy(&built, &beside).map_err(on_file("write", &beside))?;
+    Ok(folder.join("freehold"))
 }
 
 /// The names in the help text's list of commands.

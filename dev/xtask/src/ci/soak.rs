@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::command;
 use crate::error::Error;
 use crate::stage::Outcome;
-use crate::workspace::{as_users_have_it, cargo};
+use crate::workspace::cargo;
 
 /// The test that fails where there is nothing to interrupt.
 const ASKED_FIRST: &str = "there_is_something_to_interrupt";
@@ -49,7 +49,7 @@ pub fn stress(steps: u64) -> Result<(), Error> {
 
 fn test(name: &str) -> Command {
     let mut command = cargo();
-    as_users_have_it(&mut command).args(["test", "--release", "--package", "freehold-malloc", "--test", name]);
+    command.args(["test", "--profile", "dist", "--package", "freehold-malloc", "--test", name]);
     command
 }
 

@@ -16,7 +16,7 @@
 //! golden    tables and their files
 //! ```
 //!
-//! `BLESS=1 cargo test --release -p freehold-malloc --test budget` writes the files anew; look at the difference before
+//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test budget` writes the files anew; look at the difference before
 //! it is committed.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -58,7 +58,7 @@ const HEADER: &str = "\
 #   lines     of 64 bytes that are loaded or stored, without those of its own frames
 #   chain     loads of the longest chain in which each address depends on what an earlier one brought; branches are
 #             guessed, and do not count. A part of a function has none.
-# BLESS=1 cargo test --release -p freehold-malloc --test budget   writes this file.
+# BLESS=1 cargo test --profile dist -p freehold-malloc --test budget   writes this file.
 ";
 
 #[test]

@@ -3,7 +3,7 @@
 //! The scenes' functions are run with a breakpoint at each of their instructions, one at a time; those that are met are
 //! what the scene executes. They are counted by what they do. Only an optimised build is held to it.
 //!
-//! `BLESS=1 cargo test --release -p freehold-malloc --test injection budget` writes the file anew; look at the
+//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test injection budget` writes the file anew; look at the
 //! difference before it is committed.
 
 use std::{env, fs};
@@ -21,7 +21,7 @@ const HEADER: &str = "\
 # Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return; and in the
 # end C's malloc and free as a heap's frontend has them, for a size that is known at run time.
 # `section` is what lies between arming and the store that publishes, which is counted.
-# BLESS=1 cargo test --release -p freehold-malloc --test injection budget   writes this file.
+# BLESS=1 cargo test --profile dist -p freehold-malloc --test injection budget   writes this file.
 scene                   executed  section  branches  loads  stores
 ";
 

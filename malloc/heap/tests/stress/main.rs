@@ -12,7 +12,7 @@
 //! `cargo test` runs a few million steps. A soak of any length:
 //!
 //! ```text
-//! STEPS=1000000000 cargo test --release -p freehold-malloc --test stress soak -- --ignored --nocapture
+//! STEPS=1000000000 cargo test --profile dist -p freehold-malloc --test stress soak -- --ignored --nocapture
 //! ```
 
 #![cfg(target_os = "linux")]

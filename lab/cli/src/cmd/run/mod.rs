@@ -16,10 +16,12 @@ use freehold_report::output::write_atomically;
 
 use crate::error::Error;
 
-/// The library that this program carries; of no bytes if it could not be built along.
+/// The library that this program carries; empty unless the program was built with the profile `dist`.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfreehold.so"));
-/// Its name, where it lies beside the program.
+/// File name of the library in an installation.
 const NAME: &str = "libfreehold.so";
+/// File name under which cargo builds the library.
+const CARGO_NAME: &str = "libfreehold_preload.so";
 /// What the library reads.
 const OPTIONS: &str = "FREEHOLD_OPTIONS";
 /// What the loader reads.
@@ -127,7 +129,7 @@ fn preload(library: &Path) -> OsString {
     list
 }
 
-/// Where the library is: that which this program carries, kept in the user's cache; or one beside the program.
+/// Finds the library: the one that this program carries, unpacked into the user's cache; or one beside the program.
 pub fn find_library() -> Result<PathBuf, Error> {
     let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
     // The loader takes a space or a colon for the end of a name.
@@ -141,14 +143,17 @@ pub fn find_library() -> Result<PathBuf, Error> {
 }
 
 fn missing() -> Error {
-    Error::Input(format!("this program carries no {NAME}, and there is none beside it; build freehold-preload"))
+    Error::Input(format!(
+        "this program carries no {NAME}, and there is none beside it; `cargo build --release` in a checkout makes both"
+    ))
 }
 
-/// In the program's folder, or where an installation has libraries.
+/// Looks in the program's folder, where an installation has libraries, and for the library that cargo built there.
 fn beside() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.parent()?;
-    [folder.join(NAME), folder.join("../lib").join(NAME)].into_iter().find(|place| place.is_file())
+    let places = [folder.join(NAME), folder.join("../lib").join(NAME), folder.join(CARGO_NAME)];
+    places.into_iter().find(|place| place.is_file())
 }
 
 /// Writes the library to the user's cache, unless it is there: whole, under a name that says which it is.

@@ -1,0 +1,111 @@
+//! `freehold advise`: what it says of a bundled recording, its JSON, and what it refuses.
+
+use crate::common::{Sandbox, assert_refused, facts, freehold, json, rows, text, write};
+use freehold_trace::Facts;
+use freehold_trace::event::Section;
+
+const SETTINGS: [&str; 7] = [
+    "vm.min_free_kbytes",
+    "vm.watermark_scale_factor",
+    "vm.percpu_pagelist_high_fraction",
+    "vm.watermark_boost_factor",
+    "vm.compaction_proactiveness",
+    "vm.extfrag_threshold",
+    "transparent_hugepage.defrag",
+];
+
+fn bundled(name: &str) -> String {
+    format!("{}/../../recordings/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Facts of the small recording, of a machine that says how it is set.
+fn set() -> Facts {
+    let mut facts = facts();
+    facts.settings.extend(
+        [("vm.min_free_kbytes", "512"), ("vm.watermark_scale_factor", "10")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    facts
+}
+
+#[test]
+fn a_calm_machine_is_left_as_it_is() {
+    let said = text(&["advise", &bundled("oracle-calm.parquet")]);
+    for part in [
+        "Leave all settings as they are",
+        "Memory was never short",
+        "One recording gives no interval",
+        "vm.watermark_boost_factor",
+        "never tried",
+    ] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+    assert!(!said.contains("sysctl -w vm"), "nothing to apply:\n{said}");
+}
+
+#[test]
+fn the_json_has_the_shape_that_scripts_rely_on() {
+    let found = json(&["advise", &bundled("oracle-calm.parquet"), "--json", "-"]);
+    for member in ["recordings", "policy", "margin", "settings", "not_judged", "caveats", "assumptions"] {
+        assert!(found.get(member).is_some(), "no {member}");
+    }
+    assert_eq!((&found["policy"], &found["margin"]), (&"linux-6.12".into(), &0.02.into()));
+    let settings = found["settings"].as_array().unwrap();
+    assert!(SETTINGS.iter().all(|name| settings.iter().any(|setting| setting["name"] == *name)), "{settings:?}");
+    for setting in settings {
+        for member in ["now", "proposed", "reason", "track_record", "apply", "undo", "candidates"] {
+            assert!(setting.get(member).is_some(), "no {member} in {setting}");
+        }
+        assert_ne!(setting["proposed"].is_null(), setting["reason"].is_null(), "{setting}");
+        for candidate in setting["candidates"].as_array().unwrap() {
+            assert_ne!(candidate["value"], setting["now"]);
+            assert_eq!(candidate["effects"][5]["name"], "zone_lock_acquisitions");
+            for member in ["now", "then", "change", "interval", "recordings", "verdict"] {
+                assert!(candidate["effects"][0].get(member).is_some(), "no {member} in {candidate}");
+            }
+            assert!(candidate["memory"]["kept_free_bytes"].is_i64(), "{candidate}");
+        }
+    }
+    assert!(settings.iter().any(|setting| setting["track_record"]["pairs"].as_u64() > Some(0)));
+}
+
+#[test]
+fn everything_is_shown_on_demand() {
+    let recording = bundled("oracle-calm.parquet");
+    let few = text(&["advise", &recording]);
+    let all = text(&["advise", &recording, "--all"]);
+    for part in ["Every value that was tried", "Taken for granted"] {
+        assert!(all.contains(part) && !few.contains(part), "{part:?} in\n{all}");
+    }
+}
+
+#[test]
+fn several_recordings_of_one_machine_are_judged_together() {
+    let sandbox = Sandbox::new();
+    let recordings = ["a.parquet", "b.parquet", "c.parquet"].map(|name| {
+        std::fs::copy(bundled("oracle-calm.parquet"), sandbox.path(name)).unwrap();
+        sandbox.argument(name)
+    });
+    let [a, b, c] = &recordings;
+    let found = json(&["advise", a, b, c, "--json", "-"]);
+    assert_eq!(found["recordings"].as_array().unwrap().len(), 3);
+    let locks = &found["settings"][0]["candidates"][0]["effects"][5];
+    assert_eq!((&locks["recordings"], locks["interval"].is_array()), (&3.into(), true), "{locks}");
+}
+
+#[test]
+fn what_cannot_carry_advice_is_refused() {
+    let sandbox = Sandbox::new();
+    let good = sandbox.recording_with("good.parquet", &set());
+    assert_refused(&freehold(&["advise", &sandbox.recording("unset.parquet")]), "does not say how its machine is set");
+    let torn = sandbox.recording_with("torn.parquet", &Facts { lost: 1000, ..set() });
+    assert_refused(&freehold(&["advise", &good, &torn]), "the kernel dropped 20.0 % of the events");
+    let other = sandbox.recording_with("other.parquet", &Facts { kernel_release: "6.18.1".to_owned(), ..set() });
+    assert_refused(&freehold(&["advise", &good, &other]), "on machines that differ in kernel");
+    let events: Vec<_> = rows().into_iter().filter(|row| row.kind.section() != Section::Start).collect();
+    write(&sandbox.path("headless.parquet"), &events, &set());
+    assert_refused(&freehold(&["advise", &sandbox.argument("headless.parquet")]), "it has no start state");
+    assert_refused(&freehold(&["advise", &good]), "under its own settings is too far from what was recorded");
+    assert_refused(&freehold(&["advise", &good, &good]), "given twice");
+    assert_refused(&freehold(&["advise", &good, "--margin", "200"]), "the margin cannot be 200");
+}

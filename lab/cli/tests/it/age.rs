@@ -1,0 +1,100 @@
+//! `freehold age` from outside, and starts of simulated machines: files, options, refusals.
+
+use crate::common::{Sandbox, assert_refused, freehold, json, text, write};
+use freehold_trace::{Facts, Kind, Row};
+
+/// A plan that costs little, on a machine of 64 MiB.
+const PLAN: &str = "\
+title = 'A host for a moment'
+shows = 'That it runs.'
+cpus = [2]
+seeds = 1
+duration_ms = 5
+[machine]
+memory = '64 MiB'
+[workload]
+kind = 'webhost'
+turnover_s = 1
+";
+
+fn plan(sandbox: &Sandbox) -> String {
+    std::fs::write(sandbox.path("plan.toml"), PLAN).unwrap();
+    sandbox.argument("plan.toml")
+}
+
+/// Free pages at the end of a run, by what a kernel would count.
+fn free_pages(arguments: &[&str]) -> u64 {
+    let found = json(&[arguments, &["--vmstat", "--json", "-"]].concat());
+    found["results"][0]["vmstat_by_seed"][0]["nr_free_pages"].as_u64().unwrap()
+}
+
+#[test]
+fn an_age_is_the_same_figures_in_a_table_in_json_and_in_a_file() {
+    let sandbox = Sandbox::new();
+    let out = sandbox.argument("old.parquet");
+    let drawn = json(&["age", "--age", "60", "--memory", "1GiB", "--out", &out, "--json", "-"]);
+    assert_eq!((&drawn["age"], &drawn["figures"]["pageblocks"]), (&60.into(), &512.into()));
+    let read = json(&["age", "--like", &out, "--json", "-"]);
+    assert_eq!(read["figures"]["fixed_pageblocks"], drawn["figures"]["fixed_pageblocks"]);
+    assert_eq!(read["figures"]["free"], drawn["figures"]["free"]);
+    let shown = text(&["inspect", &out]);
+    assert!(shown.contains("a snapshot") && shown.contains("drawn by chance"), "{shown}");
+    assert!(text(&["age", "--memory", "1GiB"]).contains("Age 60"));
+}
+
+#[test]
+fn the_same_seed_writes_the_same_bytes() {
+    let sandbox = Sandbox::new();
+    let bytes = |name: &str, seed: &str| {
+        let out = sandbox.argument(name);
+        text(&["age", "--memory", "64MiB", "--seed", seed, "--out", &out]);
+        std::fs::read(out).unwrap()
+    };
+    assert_eq!(bytes("a.parquet", "7"), bytes("b.parquet", "7"));
+    assert_ne!(bytes("a.parquet", "7"), bytes("c.parquet", "8"));
+}
+
+#[test]
+fn a_run_begins_as_it_is_told() {
+    let sandbox = Sandbox::new();
+    let (plan, out) = (plan(&sandbox), sandbox.argument("old.parquet"));
+    text(&["age", "--age", "80", "--memory", "64MiB", "--out", &out]);
+    let fresh = free_pages(&["sim", &plan]);
+    let aged = free_pages(&["sim", &plan, "--age", "80"]);
+    let read = free_pages(&["sim", &plan, "--start", &out]);
+    assert!(aged < fresh / 2 && read < fresh / 2, "{fresh} {aged} {read}");
+    let larger = free_pages(&["sim", &plan, "--start", &out, "--memory", "128MiB"]);
+    assert!(larger > read, "{larger} {read}");
+    assert_eq!(free_pages(&["sim", &plan, "--age", "0"]), fresh);
+}
+
+#[test]
+fn a_fleet_draws_ages() {
+    let sandbox = Sandbox::new();
+    let drawn = format!("{PLAN}[fleet.draw]\n\"machine.age\" = {{ least = 10, most = 90 }}\n");
+    std::fs::write(sandbox.path("plan.toml"), drawn).unwrap();
+    let found = text(&["fleet", &sandbox.argument("plan.toml"), "--hosts", "3", "--hosts-table"]);
+    assert!(found.contains("machine.age"), "{found}");
+}
+
+#[test]
+fn what_makes_no_start_is_refused() {
+    let sandbox = Sandbox::new();
+    let plan = plan(&sandbox);
+    let rows = [Row { pfn: 0, order: 0, ..Row::new(Kind::StartFree) }];
+    let foreign = Facts { page_size: 65536, pageblock_order: 10, ..crate::common::facts() };
+    write(&sandbox.path("foreign.parquet"), &rows, &Facts { duration: 0, ..foreign });
+    let foreign = sandbox.argument("foreign.parquet");
+    for (arguments, why) in [
+        (&["age", "--memory", "1KiB"][..], "too little"),
+        (&["age", "--fixed", "90"], "these shares make more than the whole"),
+        (&["age", "--like", "README.md"], "README.md"),
+        (&["age", "--like", &foreign], "pages of 65536 bytes"),
+        (&["age", "--out", "/no/such/folder/old.parquet"], "/no/such/folder"),
+        (&["sim", &plan, "--set", "machine.age=101"], "is 101; give an age from 0 to 100"),
+        (&["sim", &plan, "--start", "no-such.parquet"], "no-such.parquet"),
+        (&["sim", &plan, "--start", &foreign], "pages of 65536 bytes"),
+    ] {
+        assert_refused(&freehold(arguments), why);
+    }
+}

@@ -1,0 +1,98 @@
+//! Answers as values: what the program prints, and work that somebody ends before it is done.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{Sandbox, text};
+use clap::Parser;
+use freehold_cli::{Cli, answer};
+use freehold_report::formats::Views;
+use freehold_report::observer::{Observer, Stopped};
+use freehold_report::origin;
+use freehold_report::terminal::Style;
+
+/// The answer to `freehold` with these words.
+fn answered(words: &[&str]) -> Box<dyn Views> {
+    let cli = Cli::try_parse_from(["freehold"].iter().chain(words)).expect("they are arguments");
+    answer(cli.command.expect("it is a command")).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+/// A recording of this repository.
+fn bundled(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings").join(name)
+}
+
+#[test]
+fn an_answer_is_what_the_program_prints() {
+    origin::built_from(freehold_cli::COMMIT);
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    for words in [
+        vec!["inspect", &recording],
+        vec!["inspect", &recording, "--map"],
+        vec!["replay", &recording, "--explain"],
+        vec!["compare", &recording, "--all"],
+        vec!["sim", "--list"],
+        vec!["sim", "steady", "--quick", "--cpus", "1", "--vmstat"],
+        vec!["age", "--age", "30"],
+    ] {
+        let given: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let answer = origin::asked_by(&given, || answered(&words));
+        let json = [&words[..], &["--json", "-"]].concat();
+        assert_eq!(String::from_utf8(answer.json()).unwrap(), text(&json), "{words:?}");
+        assert_eq!(answer.text(Style::PLAIN), text(&words), "{words:?}");
+        let page = [&words[..], &["--html", "-"]].concat();
+        let wants_map = matches!(words[0], "inspect" | "replay" | "compare");
+        if !wants_map {
+            assert_eq!(origin::asked_by(&given, || answer.page()), text(&page), "{words:?}");
+        }
+    }
+}
+
+/// Ends the work as soon as it says that it is under way.
+fn ended(words: &[&str]) -> Result<(), Stopped> {
+    let observer = Arc::new(Observer::default());
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let observer = &observer;
+        scope.spawn(move || {
+            let is_under_way = || observer.stages().iter().any(|stage| stage.done > 0);
+            while is_done.recv_timeout(Duration::from_millis(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if is_under_way() {
+                    return observer.stop();
+                }
+            }
+        });
+        let worked = observer.watch(|| answered(words));
+        drop(done);
+        worked.map(|_| ())
+    })
+}
+
+#[test]
+fn work_that_is_ended_stops_in_the_middle_and_leaves_nothing() {
+    let pressure = bundled("pressure.parquet");
+    let pressure = pressure.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept.jsonl");
+    let kept = kept.to_str().unwrap();
+    // Replays whose tasks wait on stacks of their own, simulated CPUs likewise, jobs on all threads, and files.
+    for words in [
+        vec!["replay", pressure],
+        vec!["compare", pressure, "--b", "linux-6.12"],
+        vec!["advise", pressure],
+        vec!["inspect", pressure],
+        vec!["sim", "purge", "--cpus", "64"],
+        vec!["sim", "webhost", "--memory", "1GiB", "--seeds", "4"],
+        vec!["fleet", "webhost", "--hosts", "8", "--memory", "1GiB", "--resume", kept],
+    ] {
+        assert_eq!(ended(&words), Err(Stopped), "{words:?}");
+    }
+    let left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["kept.jsonl"], "what a fleet has done is kept, and nothing else");
+    // The same threads and stacks serve again.
+    assert!(!answered(&["replay", pressure]).json().is_empty());
+}

@@ -1,0 +1,229 @@
+//! `freehold bench` from outside: its shapes, its pages, its refusals. What its verdicts are worth is tested beside the
+//! code, on runs whose truth is known; here it measures next to nothing, and no time is judged.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::common::{Sandbox, assert_refused, freehold, json, text};
+use serde_json::Value;
+
+/// A run that costs as little as it can.
+const QUICK: [&str; 4] = ["bench", "--quick", "--runs", "1"];
+
+fn quick<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&QUICK[..], more].concat()
+}
+
+/// A program that lists this, and gives these answers to a sample: the first where a figure has no second half.
+fn program(sandbox: &Sandbox, listed: &str, [one, two]: [&str; 2]) -> String {
+    let script = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = --list ]; then\n\
+         echo '{listed}'\n\
+         exit\n\
+         fi\n\
+         while read word rest; do\n\
+         case \"$word $rest\" in PIN*) echo OK;; *pair*) echo {one};; *) echo {two};; esac\n\
+         done\n"
+    );
+    let path = sandbox.argument("program.sh");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// A program that speaks the peers' protocol, and gives these answers to a sample.
+fn peers(sandbox: &Sandbox, answer: &str) -> String {
+    let listed = r#"[{"peer":"shell","version":"1.2","cases":["order-0-pair","order-9-pair"],"about":"none"}]"#;
+    program(sandbox, listed, [answer; 2])
+}
+
+/// A program that speaks the mallocs' protocol, with two mallocs that are the same.
+fn mallocs(sandbox: &Sandbox, answers: [&str; 2]) -> String {
+    program(sandbox, r#"[{"malloc":"freehold","version":"1"},{"malloc":"shell","version":"2"}]"#, answers)
+}
+
+#[test]
+fn the_list_names_every_benchmark_and_case() {
+    let listed = json(&["bench", "--list", "--json", "-"]);
+    let names: Vec<_> =
+        listed["benches"].as_array().unwrap().iter().map(|bench| bench["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["flags", "contig", "pages", "compaction", "slab", "harness", "malloc", "corruption"]);
+    let said = text(&["bench", "--list"]);
+    for bench in listed["benches"].as_array().unwrap() {
+        for case in bench["cases"].as_array().unwrap() {
+            assert!(said.contains(case["name"].as_str().unwrap()), "{said}");
+        }
+    }
+    let one = json(&["bench", "contig", "--list", "--json", "-"]);
+    assert_eq!(one["benches"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn results_have_the_promised_shape_and_carry_their_recipe() {
+    let found = json(&quick(&["--json", "-"]));
+    let recipe = &found["recipe"];
+    for member in ["command", "freehold", "build", "cpu_model", "kernel_release", "clock"] {
+        assert!(!recipe[member].as_str().unwrap().is_empty(), "{member}: {recipe}");
+    }
+    assert_eq!((&recipe["runs_max"], &recipe["margin_percent"], &recipe["seed"]), (&1.into(), &2.0.into(), &1.into()));
+    assert_eq!(recipe["effort"], "quick");
+    assert!(recipe["policies"].as_array().unwrap().iter().any(|policy| policy["name"] == "linux-6.12,flags=plain"));
+    for bench in found["benches"].as_array().unwrap() {
+        let (method, clock, seconds) =
+            if bench["bench"] == "slab" { ("contest", "time stamp", 80.0) } else { ("comparisons", "CPU time", 8.0) };
+        assert_eq!((&bench["method"], &bench["seconds_max"]), (&method.into(), &seconds.into()), "{}", bench["bench"]);
+        assert!(bench["clock"].as_str().unwrap().contains(clock), "{}", bench["clock"]);
+        for row in bench["comparisons"].as_array().unwrap() {
+            assert_row(row);
+        }
+    }
+    let exact = found["benches"][1]["exact"].as_array().unwrap();
+    assert_eq!((&exact[0]["b_count"], &exact[0]["verdict"]), (&512.into(), &"better".into()));
+}
+
+fn assert_row(row: &Value) {
+    for member in
+        ["case", "about", "operation", "a", "b", "bar", "bar_holds", "drift_of_a", "drift_of_ratio", "confidence"]
+    {
+        assert!(row.get(member).is_some(), "no {member} in {row}");
+    }
+    for number in ["a_ns", "b_ns", "b_ns_low", "b_ns_high", "ratio", "low", "high"] {
+        assert!(row[number].as_f64().unwrap() > 0.0, "{number} of {row}");
+    }
+    assert!(row["low"].as_f64() <= row["ratio"].as_f64() && row["ratio"].as_f64() <= row["high"].as_f64(), "{row}");
+    assert_eq!(row["each_run"].as_array().unwrap().len(), 1, "{row}");
+    // One run decides nothing.
+    assert_eq!((&row["runs"], &row["pairs"], &row["verdict"]), (&1.into(), &2.into(), &"undecided".into()));
+    assert!(row["runs_missing"].as_u64().unwrap() >= 9, "{row}");
+}
+
+#[test]
+fn each_policy_b_has_its_own_table() {
+    let rivals = ["--a", "freehold", "--b", "linux-6.12", "--b", "linux-6.12,flags=plain"];
+    let said = text(&[&quick(&["flags"])[..], &rivals].concat());
+    for part in
+        ["A = freehold\nB = linux-6.12\n", "A = freehold\nB = linux-6.12,flags=plain\n", "convert-slow", "recipe"]
+    {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+    assert!(said.contains("1 run or 8 s a comparison"), "{said}");
+    let lines = said.lines().filter(|line| line.trim_start().starts_with("page_alloc_test: Completed. Time: "));
+    assert_eq!(lines.count(), 8, "two loops, two rivals, two sides:\n{said}");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    // Measuring would be refused for another reason.
+    let broken = peers(&sandbox, "ERR no memory");
+    fs::write(sandbox.path("file"), "kept").unwrap();
+    fs::create_dir_all(sandbox.path("folder/pages.md")).unwrap();
+    let before = sandbox.listing();
+    let at = |name| sandbox.argument(name);
+    for (option, path) in [
+        ("--json", at("no/such.json")),
+        ("--json", at("folder")),
+        ("--json", at("file/below.json")),
+        ("--json", String::new()),
+    ] {
+        assert_refused(&freehold(&quick(&["pages", "--peers", &broken, option, &path])), "cannot write");
+    }
+    let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &at("file")]));
+    assert_refused(&kept, "cannot be measured");
+    assert_eq!(fs::read_to_string(sandbox.path("file")).unwrap(), "kept");
+    assert_eq!(sandbox.listing(), before, "nothing is left behind");
+}
+
+#[test]
+fn programs_that_list_nothing_are_refused_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    let broken = peers(&sandbox, "ERR no memory");
+    let arguments = quick(&["pages", "slab", "--peers", &broken, "--mallocs", "/bin/true"]);
+    assert_refused(&freehold(&arguments), "its list is not one");
+}
+
+#[test]
+fn peers_stand_beside_the_engine() {
+    let sandbox = Sandbox::new();
+    let program = peers(&sandbox, "OK 1000 10");
+    let found = json(&quick(&["pages", "--json", "-", "--peers", &program]));
+    let rows = found["benches"][0]["comparisons"].as_array().unwrap();
+    let of_peer: Vec<_> = rows.iter().filter(|row| row["b"] == "shell 1.2").collect();
+    let cases: Vec<_> = of_peer.iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert_eq!(cases, ["order-0-pair", "order-9-pair"]);
+    assert!(of_peer.iter().all(|row| row["a"] == "freehold" && row["b_ns"] == 100.0), "{of_peer:?}");
+    let without = text(&quick(&["pages"]));
+    assert!(without.contains("cargo build --release --manifest-path dev/peer-page-allocators/Cargo.toml"), "{without}");
+}
+
+#[test]
+fn peers_that_are_broken_are_refused() {
+    let sandbox = Sandbox::new();
+    assert_refused(&freehold(&quick(&["pages", "--peers", &sandbox.argument("none")])), "there is no program");
+    for answer in ["ERR no memory", "OK 0 0", "nonsense"] {
+        let program = peers(&sandbox, answer);
+        assert_refused(&freehold(&quick(&["pages", "--peers", &program])), "cannot be measured");
+    }
+}
+
+#[test]
+fn mallocs_stand_beside_ours() {
+    let sandbox = Sandbox::new();
+    let program = mallocs(&sandbox, ["OK 100 500", "OK 100 500 1000"]);
+    let found = json(&quick(&["slab", "--json", "-", "--mallocs", &program]));
+    let slab = &found["benches"][0];
+    for member in ["method", "clock", "runs_max", "seconds_max"] {
+        assert_eq!(found["recipe"][member], slab[member], "{member}");
+    }
+    let standings = slab["standings"].as_array().unwrap();
+    let of = |member: &str, value: &str| standings.iter().filter(|row| row[member] == value).count();
+    assert!(of("contest", "rivals") > of("contest", "mallocs") && of("contestant", "shell") > 0, "{standings:?}");
+    assert!(standings.iter().all(|row| row["ticks"].as_f64().unwrap() > 0.0), "{standings:?}");
+    let duels = slab["duels"].as_array().unwrap();
+    let mean = duels.iter().find(|row| row["a"] == "shell" && row["figure"] == "geometric mean").unwrap();
+    assert_eq!(
+        (&mean["ratio"], &mean["bar"], &mean["bar_holds"]),
+        (&1.0.into(), &"B/A at most 0.9".into(), &"open".into())
+    );
+    let said = text(&quick(&["slab", "--mallocs", &program, "--b", "linux-6.12,slab=sheaves-bitmap"]));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["68 -> 41", "One word against two", "What hardening costs", "shell is the best peer", "rseq/lock"] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+}
+
+#[test]
+fn mallocs_that_are_broken_or_missing_are_told() {
+    let sandbox = Sandbox::new();
+    assert_refused(&freehold(&quick(&["slab", "--mallocs", &sandbox.argument("none")])), "there is no program");
+    for answers in [["ERR no memory", "OK 1 1 1"], ["OK 100", "OK 100 5 5"], ["OK 100 5", "OK 100 5 0"]] {
+        let program = mallocs(&sandbox, answers);
+        assert_refused(&freehold(&quick(&["slab", "--mallocs", &program])), "cannot be measured");
+    }
+    let without = text(&quick(&["slab"]));
+    assert!(without.contains("cargo build --release --manifest-path dev/peer-mallocs/Cargo.toml"), "{without}");
+}
+
+#[test]
+fn bad_input_is_refused_in_one_sentence() {
+    for (arguments, part) in [
+        (&["flgas"][..], "perhaps `flags` is meant"),
+        (&["zebra"], "there are flags, contig, pages, compaction, slab, harness"),
+        (&["--margin", "0"], "above 0"),
+        (&["--margin", "NaN"], "above 0"),
+        (&["--margin", "101"], "up to 100"),
+        (&["--time", "0"], "above 0"),
+        (&["--time", "-1"], "above 0"),
+        (&["--cpu", "60000"], "cannot pin to CPU 60000"),
+        (&["flags", "--a", "linux-6.21"], "`linux-6.12`"),
+        (&["slab", "--peers", "/nope"], "--peers is for the benchmark `pages`"),
+        (&["flags", "pages", "--mallocs", "/nope"], "--mallocs is for the benchmark `slab`"),
+        (&["slab", "--b", "freehold,slab=bitmap"], "would pass over that of `freehold,slab=bitmap`"),
+        (&["slab", "--b", "linux-6.12"], "let B have slab=sheaves-bitmap"),
+        (&["slab", "--b", "freehold", "--b", "freehold,slab.sheaf=64"], "`slab` takes one --b"),
+        (&["flags", "--b", "linux-6.12", "--b", "linux-6.12,flags=plian"], "`plain`"),
+    ] {
+        assert_refused(&freehold(&quick(arguments)), part);
+    }
+}

@@ -1,0 +1,74 @@
+//! What `boot` and `diff --kernels` refuse before anything is booted. Boots themselves are a stage of the gate.
+
+use std::fs;
+
+use crate::common::{Sandbox, assert_refused, freehold, stderr};
+
+#[test]
+fn what_is_no_kernel_is_refused() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("bzImage"), "no kernel at all, but long enough to have a header".repeat(40)).unwrap();
+    let out = sandbox.argument("out.parquet");
+    let file = sandbox.argument("bzImage");
+    for (kernel, part) in [(file.as_str(), "no kernel image"), ("linux", "is no kernel"), ("6", "is no kernel")] {
+        assert_refused(&freehold(&["boot", "--kernel", kernel, "--out", &out]), part);
+        assert_refused(&freehold(&["diff", "--kernels", kernel, kernel, "--out", &sandbox.argument("runs")]), part);
+    }
+    assert_refused(&freehold(&["boot", "--kernel", "linux", "--fetch"]), "no version to fetch");
+    assert_eq!(sandbox.listing(), ["bzImage"]);
+}
+
+#[test]
+fn a_guest_that_cannot_be_is_refused() {
+    for (options, part) in [
+        (["--memory", "12M"], "at least"),
+        (["--memory", "1T"], "512M or 1G"),
+        (["--cpus", "0"], "0"),
+        (["--setting", "swappiness=3"], "vm.min_free_kbytes=65536"),
+        (["--setting", "vm.swappiness"], "vm.min_free_kbytes=65536"),
+        (["--timeout", "0"], "0"),
+        (["--accel", "magic"], "magic"),
+    ] {
+        let output = freehold(&[["boot", "--kernel", "6.12"].as_slice(), &options].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(stderr(&output).contains(part), "{options:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_before_a_kernel_is_fetched() {
+    let sandbox = Sandbox::new();
+    let (nowhere, folder) = (sandbox.argument("nowhere/out.parquet"), sandbox.argument(""));
+    for (options, part) in [
+        (["--out", nowhere.as_str()], "make its folder first"),
+        (["--out", folder.as_str()], "is a folder"),
+        (["--workload", "clam"], "one of"),
+        (["--root", nowhere.as_str()], "is no folder"),
+    ] {
+        assert_refused(&freehold(&[["boot", "--kernel", "9.99"].as_slice(), &options].concat()), part);
+    }
+}
+
+#[test]
+fn two_kernels_are_two() {
+    for arguments in [
+        vec!["diff"],
+        vec!["diff", "--kernels", "6.12"],
+        vec!["diff", "a.parquet"],
+        vec!["diff", "a.parquet", "b.parquet", "--kernels", "6.12", "7.3"],
+        vec!["diff", "--kernels", "6.12", "7.3", "--margin", "lots"],
+        vec!["diff", "--kernels", "6.12", "7.3", "--runs", "0"],
+    ] {
+        assert_eq!(freehold(&arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn workloads_are_listed() {
+    let output = freehold(&["boot", "--list"]);
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success());
+    for name in ["calm", "pressure", "huge-pages", "file-copy", "fork-storm", "slab-churn", "build", "small"] {
+        assert!(listed.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}: {listed}");
+    }
+}

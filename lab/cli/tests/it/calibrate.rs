@@ -1,0 +1,65 @@
+//! `freehold calibrate` from outside: tables that can be used again, and a check that can fail.
+//!
+//! No time is judged but by factors of several: what a table of this machine and one ten times as dear make of the same
+//! work.
+
+use std::fs;
+
+use crate::common::{Sandbox, assert_refused, freehold, json, text};
+use serde_json::Value;
+
+/// The error of simulated throughput in the first case of a check, `steady` on one CPU: the factor by which it is too
+/// high or too low, as its logarithm.
+fn steady_error(checked: &Value) -> f64 {
+    let row = &checked["checked"]["rows"][0];
+    assert_eq!((&row["workload"], &row["cpus"]), (&"steady".into(), &1.into()));
+    let number = |name: &str| row["throughput"][name].as_f64().unwrap();
+    (number("simulated") / number("threads")).ln().abs()
+}
+
+/// The table with every price ten times as high. So few turns may find that something costs nothing, and `00` is no
+/// TOML.
+fn ten_times_dearer(table: &str) -> String {
+    let has_price = |line: &str| line.contains("_ps = ") && !line.ends_with(" 0");
+    let dearer = |line: &str| if has_price(line) { format!("{line}0\n") } else { format!("{line}\n") };
+    table.lines().map(dearer).collect()
+}
+
+/// The JSON of a check, whatever its exit status.
+fn check(table: &str) -> (Value, Option<i32>) {
+    let arguments = ["calibrate", "--check", "--workload", "steady", "--runs", "11", "--costs", table, "--json", "-"];
+    let output = freehold(&arguments);
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn a_check_believes_this_machine_s_table_more_than_one_that_is_wrong() {
+    let sandbox = Sandbox::new();
+    let (table, wrong) = (sandbox.argument("table.toml"), sandbox.argument("wrong.toml"));
+    let said = text(&["calibrate", "--turns", "1", "--name", "test", "--out", &table]);
+    assert!(said.contains("cost table `test`") && said.contains("lock_transfer"), "{said}");
+    fs::write(&wrong, ten_times_dearer(&fs::read_to_string(&table).unwrap())).unwrap();
+    let (right, _) = check(&table);
+    let (wrong, status) = check(&wrong);
+    assert_eq!(right["costs"]["name"], "test");
+    assert_eq!((&wrong["checked"]["rows"][0]["throughput"]["agreement"], status), (&"differs".into(), Some(1)));
+    assert!(steady_error(&right) < steady_error(&wrong), "{right}\n{wrong}");
+}
+
+#[test]
+fn a_table_says_how_it_was_made() {
+    let made = json(&["calibrate", "--turns", "1", "--json", "-"]);
+    assert!(made["recipe"]["command"].as_str().unwrap().starts_with("freehold calibrate"), "{made}");
+    assert!(made["costs"]["alloc_ps"].as_u64().unwrap() > 0 && made["checked"].is_null(), "{made}");
+}
+
+#[test]
+fn bad_input_is_refused_in_one_sentence() {
+    let sandbox = Sandbox::new();
+    let table = sandbox.argument("table.toml");
+    fs::write(&table, "name = \"half\"\nalloc_ps = 3\n").unwrap();
+    assert_refused(&freehold(&["calibrate", "--check", "--costs", &table]), "table.toml");
+    assert_refused(&freehold(&["calibrate", "--check", "--costs", "/no/such"]), "cannot read");
+    assert_refused(&freehold(&["calibrate", "--check", "--runs", "10"]), "give at least 11");
+    assert_refused(&freehold(&["calibrate", "--cpu", "60000"]), "cannot pin to CPU 60000");
+}

@@ -1,0 +1,286 @@
+//! What the commands say when all is well: helps, tables, and the JSON that scripts rely on.
+
+use crate::common::{Sandbox, assert_refused, freehold, json, text};
+use serde_json::Value;
+
+/// Names of metrics that never change.
+const METRICS: [&str; 20] = [
+    "zone_lock_acquisitions",
+    "pages_per_zone_lock",
+    "pcp_refills",
+    "pcp_drains",
+    "failed_allocations",
+    "unusable_free_index_order9",
+    "free_pageblocks",
+    "highatomic_pageblocks",
+    "fallback_claims",
+    "fallback_steals",
+    "cross_cpu_frees",
+    "huge_pages_served",
+    "allocstall",
+    "stall_time",
+    "pgscan",
+    "pgsteal",
+    "compact_stall",
+    "compact_success_share",
+    "compact_scanned",
+    "pgmigrate_success",
+];
+
+/// Those of them that are left out where reclaim and compaction are played as recorded.
+const METRICS_OF_PRESSURE: usize = 9;
+
+fn assert_metrics(metrics: &Value) {
+    let metrics = metrics.as_array().expect("metrics is an array");
+    let names: Vec<_> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+    assert_eq!(names, METRICS);
+    for metric in metrics {
+        let members: Vec<_> = metric.as_object().unwrap().keys().collect();
+        assert_eq!(members.len(), 7, "{members:?}");
+        for member in ["name", "unit", "a", "b", "change", "verdict", "replay_error"] {
+            assert!(metric.get(member).is_some(), "no {member} in {metric}");
+        }
+        let verdict = metric["verdict"].as_str().unwrap_or("not reproduced");
+        assert!(["better", "worse", "no difference", "neither", "not reproduced"].contains(&verdict), "{verdict}");
+    }
+}
+
+#[test]
+fn without_arguments_the_help_is_printed() {
+    let help = text(&[]);
+    for command in ["compare", "advise", "record", "inspect", "replay", "diff", "policies", "completions"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{help}");
+        let own = text(&[command, "--help"]);
+        assert!(own.contains(&format!("Usage: freehold {command}")), "{own}");
+    }
+}
+
+#[test]
+fn a_replay_under_another_setting_says_so() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    let report = json(&["replay", &file, "--setting", "vm.percpu_pagelist_high_fraction=1000", "--json", "-"]);
+    let recorded = json(&["replay", &file, "--json", "-"]);
+    assert_eq!(report["settings"][0], "vm.percpu_pagelist_high_fraction=1000");
+    assert!(recorded.get("settings").is_none());
+    let locks = |report: &Value| report["metrics"]["zone_lock_acquisitions"].as_u64().unwrap();
+    assert!(locks(&report) > locks(&recorded), "lists are shorter");
+    assert!(report["fidelity"].as_array().unwrap().iter().all(|row| row["within"].is_null()));
+    assert!(
+        report["assumptions"][0].as_str().unwrap().contains("the work and its timing are those that were recorded")
+    );
+}
+
+#[test]
+fn b_under_another_setting_is_a_unless_it_is_named() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    let report = json(&["compare", &file, "--setting-b", "vm.min_free_kbytes=90112", "--json", "-"]);
+    assert_eq!(report["comparisons"][0]["b"], "A with vm.min_free_kbytes=90112");
+    assert_eq!(report["comparisons"][0]["a"], "linux-6.12");
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    for (setting, near) in [
+        ("vm.swappiness=1", "it can change vm.min_free_kbytes"),
+        ("vm.min_free_kbytes=lots", "a whole number"),
+        ("transparent_hugepage.defrag=often", "one of always"),
+    ] {
+        assert_refused(&freehold(&["replay", &file, "--setting", setting]), near);
+        assert_refused(&freehold(&["compare", &file, "--setting-b", setting]), near);
+    }
+    let twice = ["replay", &file, "--setting", "vm.min_free_kbytes=1", "--setting", "vm.min_free_kbytes=2"];
+    assert_refused(&freehold(&twice), "given twice");
+}
+
+#[test]
+fn completions_and_manual_pages_name_the_commands() {
+    let script = text(&["completions", "bash"]);
+    assert!(script.contains("compare") && script.contains("--policy"));
+    let sandbox = Sandbox::new();
+    text(&["man", &sandbox.argument("share/man1")]);
+    let commands =
+        ["bench", "compare", "completions", "diff", "disasm", "fleet", "inspect", "man", "policies", "record"];
+    for command in commands.into_iter().chain(["advise", "replay", "sim"]) {
+        let page = std::fs::read_to_string(sandbox.path(&format!("share/man1/freehold-{command}.1"))).unwrap();
+        let example = format!("freehold {command}").replace('-', "\\-");
+        for help in [page, text(&[command, "-h"])] {
+            let examples = help.split_once("Examples:").expect(command).1;
+            assert!(examples.contains(&example), "{command}: {examples}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_noticed() {
+    let program = assert_cmd::cargo::cargo_bin("freehold");
+    let command = format!("{} policies >&-", program.display());
+    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert_refused(&output, "it is closed");
+}
+
+#[test]
+fn policies_lists_what_the_parser_takes() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let listed = json(&["policies", "--json", "-"]);
+    assert_eq!(listed["sets"][0]["name"], "linux-6.12");
+    let kinds = ["fields", "rules", "switches"];
+    for field in kinds.iter().flat_map(|&kind| listed[kind].as_array().unwrap()) {
+        for value in field["values"].as_array().unwrap() {
+            let policy = format!("linux-6.12,{}={}", field["name"].as_str().unwrap(), value["name"].as_str().unwrap());
+            let outcome = json(&["replay", &recording, "--policy", &policy, "--json", "-"]);
+            assert_eq!(outcome["policy"], policy.as_str());
+        }
+    }
+    for number in listed["numbers"].as_array().unwrap() {
+        for bound in [&number["min"], &number["max"]] {
+            let policy = format!("freehold,{}={bound}", number["name"].as_str().unwrap());
+            text(&["replay", &recording, "--policy", &policy]);
+        }
+    }
+}
+
+#[test]
+fn inspect_counts_what_is_in_the_file() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["inspect", &recording, "--json", "-"]);
+    let pairing = &found["pairing"];
+    assert_eq!(
+        (&pairing["allocations"], &pairing["frees"], &pairing["paired"]),
+        (&2000.into(), &2001.into(), &2000.into())
+    );
+    assert_eq!(found["orders"][1]["failed"], 1);
+    assert_eq!(found["gfp_classes"][0]["name"], "GFP_HIGHUSER_MOVABLE");
+    assert_eq!(found["vmstat"][0]["delta"], 4000);
+    let older = pairing["unmatched"].as_array().unwrap().iter().find(|row| row["name"] == "free_older_than_recording");
+    assert_eq!(older.unwrap()["events"], 1);
+    let said = text(&["inspect", &recording]);
+    for part in ["Linux 6.12.1-test", "GFP_HIGHUSER_MOVABLE", "2,000 of 2,001 frees", "cc1"] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+}
+
+#[test]
+fn a_diff_of_a_recording_with_itself_shows_no_change() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["diff", &recording, &recording, "--json", "-"]);
+    assert_eq!(found["recordings"].as_array().unwrap().len(), 2);
+    assert_eq!(found["settings"], Value::Array(vec![]));
+    let counters = found["counters"].as_array().unwrap();
+    assert!(counters.iter().any(|row| row["name"] == "alloc" && row["first"]["total"] == 2001));
+    assert!(counters.iter().all(|row| row["change_per_1000_allocations"] == 0.0), "{counters:?}");
+    assert!(text(&["diff", &recording, &recording]).contains("Nothing that was counted changed"));
+}
+
+#[test]
+fn compare_has_the_promised_shape() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let rivals = ["--b", "freehold", "--b", "linux-6.12,pcp=off"];
+    let arguments = [&["compare", &recording, "--json", "-"][..], &rivals].concat();
+    let found = json(&arguments);
+    for member in ["recordings", "a", "margin", "verdicts", "comparisons", "fidelity", "unreplayed"] {
+        assert!(found.get(member).is_some(), "no {member}");
+    }
+    assert_eq!(found["a"], "linux-6.12 (nearest kernel)");
+    let comparisons = found["comparisons"].as_array().unwrap();
+    assert_eq!(comparisons.len(), 2);
+    for (comparison, b) in comparisons.iter().zip(["freehold", "linux-6.12,pcp=off"]) {
+        assert_eq!((&comparison["a"], &comparison["b"]), (&"linux-6.12".into(), &b.into()));
+        assert_metrics(&comparison["metrics"]);
+    }
+    let locks = &comparisons[1]["metrics"][0];
+    assert_eq!(locks["name"], "zone_lock_acquisitions");
+    assert!(locks["change"].as_f64().unwrap() > 0.02, "{locks}");
+    for verdict in found["verdicts"].as_array().unwrap() {
+        assert!(verdict["verdict"].as_array().unwrap().len() >= 2, "{verdict}");
+        assert_eq!(verdict["groups"][0]["name"], "contention");
+    }
+    for row in found["fidelity"].as_array().unwrap() {
+        for member in ["name", "recorded", "replayed", "relative_error", "bound", "within"] {
+            assert!(row.get(member).is_some(), "no {member} in {row}");
+        }
+    }
+}
+
+#[test]
+fn what_is_played_as_recorded_is_not_measured() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["compare", &recording, "--reclaim", "recorded", "--json", "-"]);
+    let metrics = found["comparisons"][0]["metrics"].as_array().unwrap();
+    let names: Vec<_> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+    assert_eq!(names, METRICS[..METRICS.len() - METRICS_OF_PRESSURE]);
+    assert!(found["fidelity"].as_array().unwrap().iter().all(|row| row["name"] != "allocstall"));
+}
+
+#[test]
+fn a_policy_against_itself_makes_no_difference_anywhere() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["compare", &recording, "--b", "linux-6.12", "--json", "-"]);
+    for metric in found["comparisons"][0]["metrics"].as_array().unwrap() {
+        let says_nothing = metric["verdict"] == "no difference" || metric["verdict"].is_null();
+        assert!(metric["a"] == metric["b"] && (says_nothing || metric["a"].is_null()), "{metric}");
+    }
+}
+
+#[test]
+fn the_verdict_comes_in_every_format() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let files = ["csv", "markdown", "mmtests"].map(|format| (format, sandbox.argument(format)));
+    let said =
+        text(&["compare", &recording, "--csv", &files[0].1, "--markdown", &files[1].1, "--mmtests", &files[2].1]);
+    assert!(said.contains("More: --all."), "{said}");
+    let [csv, markdown, mmtests] = files.map(|(_, file)| std::fs::read_to_string(file).unwrap());
+    assert!(csv.starts_with("policy_a,policy_b,group,measure,unit,of,a,b,change,verdict,replay_error\r\n"), "{csv}");
+    assert!(markdown.contains("## Contention\n\n| measure | unit |"), "{markdown}");
+    assert!(mmtests.lines().next().unwrap().split_whitespace().eq(["linux-6.12", "freehold"]), "{mmtests}");
+    assert!(text(&["compare", &recording, "--csv", "-", "--json", &sandbox.argument("json")]).starts_with("policy_a,"));
+    assert!(sandbox.listing().contains(&"json".to_owned()), "the file is written beside what goes to stdout");
+    let everything = text(&["compare", &recording, "--all"]);
+    assert!(everything.contains("Taken for granted") && everything.contains("blocks_taken"), "{everything}");
+}
+
+#[test]
+fn the_same_question_has_the_same_answer_to_the_byte() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let arguments = ["compare", &recording, "--cpus", "8", "--json", "-"];
+    assert_eq!(text(&arguments), text(&arguments));
+}
+
+#[test]
+fn json_in_a_file_comes_beside_the_tables() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let file = sandbox.argument("out.json");
+    let said = text(&["compare", &recording, "--json", &file]);
+    assert!(said.starts_with("A: linux-6.12"), "{said}");
+    let written: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_metrics(&written["comparisons"][0]["metrics"]);
+    assert_eq!(sandbox.listing(), ["out.json", "r.parquet"]);
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_insist() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let colored = |arguments: &[&str]| freehold(arguments).stdout.contains(&0x1b);
+    assert!(!colored(&["inspect", &recording]));
+    assert!(!colored(&["inspect", &recording, "--color", "never"]));
+    assert!(colored(&["inspect", &recording, "--color", "always"]));
+}
+
+#[test]
+fn the_readme_shows_the_first_screen() {
+    let screen = text(&["compare"]);
+    assert!(screen.lines().count() < 40, "a terminal of 40 lines has room for a prompt too:\n{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    assert!(readme.contains(&format!("```text\n{screen}```\n")), "README.md must show:\n{screen}");
+}

@@ -1,0 +1,200 @@
+//! `freehold fleet` from outside: its shapes, that hosts are what seed and draws make them, that an interrupted fleet
+//! goes on, and its refusals. What is measured is tested beside the code.
+
+use std::fs;
+use std::process::Output;
+
+use crate::common::{Sandbox, assert_refused, stderr};
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// A plan that costs little: two CPUs, a virtual millisecond.
+const PLAN: &str = "\
+title = 'Two CPUs'
+shows = 'That it runs.'
+cpus = [2]
+duration_ms = 1
+[machine]
+memory = '64 MiB'
+[workload]
+kind = 'pingpong'
+[fleet.draw]
+'workload.order' = { least = 0, most = 3 }
+";
+/// Policy B of most tests: the policies that a fleet has of itself say nothing about this plan.
+const B: &str = "linux-6.12,pcp=merge";
+
+/// A folder with the plan in it.
+struct Fleet {
+    sandbox: Sandbox,
+    plan: String,
+}
+
+impl Fleet {
+    fn new() -> Fleet {
+        Fleet::of(PLAN)
+    }
+
+    fn of(text: &str) -> Fleet {
+        let sandbox = Sandbox::new();
+        let plan = sandbox.argument("plan.toml");
+        fs::write(&plan, text).unwrap();
+        Fleet { sandbox, plan }
+    }
+
+    /// `freehold fleet` with the plan and these arguments, which keeps what it keeps in the folder.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::cargo_bin("freehold").expect("the binary is built with the tests");
+        let state = self.sandbox.path("state");
+        command.env("XDG_STATE_HOME", state).args(["fleet", &self.plan]).args(arguments).output().expect("it runs")
+    }
+
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).expect("stdout is UTF-8")
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.text(&[arguments, &["--json", "-"]].concat())).expect("stdout is JSON")
+    }
+}
+
+#[test]
+fn results_have_the_promised_shape_and_carry_their_recipe() {
+    let fleet = Fleet::new();
+    let found = fleet.json(&["--hosts", "7", "--b", B, "--b", "freehold"]);
+    assert!(found["recipe"]["command"].as_str().unwrap().starts_with("freehold fleet "), "{}", found["recipe"]);
+    assert_eq!((&found["plan"]["text"], &found["seed"]), (&Value::from(PLAN), &Value::from(1)));
+    let policies = found["fleet"].as_array().unwrap();
+    assert_eq!(policies.len(), 3);
+    for policy in policies {
+        let entry = &policy["free_pageblocks_end"];
+        let interval = entry["interval"].as_array().unwrap();
+        assert!(interval[0].as_f64() <= entry["value"].as_f64() && entry["hosts"] == 7, "{entry}");
+        assert_eq!(entry["verdict"].is_null(), policy["policy"] == "linux-6.12", "{entry}");
+    }
+    let hosts = found["hosts"].as_array().unwrap();
+    assert_eq!(hosts.len(), 7);
+    for host in hosts {
+        assert!((0..=3).contains(&host["drawn"]["workload.order"].as_u64().unwrap()), "{host}");
+        let results = host["results"].as_array().unwrap();
+        assert_eq!(results[1]["policy"], B);
+        assert!(results.iter().all(|run| run["vmstat"]["nr_free_pages"].as_u64() > Some(0)), "{host}");
+    }
+}
+
+#[test]
+fn the_same_fleet_gives_the_same_numbers_and_another_seed_other_hosts() {
+    let fleet = Fleet::new();
+    let hosts = |seed, hosts| fleet.json(&["--b", B, "--seed", seed, "--hosts", hosts])["hosts"].clone();
+    assert_eq!(hosts("1", "3"), hosts("1", "3"));
+    assert_ne!(hosts("1", "3"), hosts("2", "3"));
+    // More hosts change nothing about those that were there.
+    assert_eq!(hosts("1", "4").as_array().unwrap()[..3], hosts("1", "3").as_array().unwrap()[..]);
+}
+
+#[test]
+fn a_plan_of_ones_own_brings_its_policies() {
+    let fleet = Fleet::of(&PLAN.replace("duration_ms", &format!("a = 'freehold'\nb = ['{B}']\nduration_ms")));
+    let names = |arguments: &[&str]| fleet.json(&[&["--hosts", "1"], arguments].concat())["plan"]["policies"].clone();
+    assert_eq!(names(&[]), serde_json::json!(["freehold", B]));
+    assert_eq!(names(&["--b", "linux-6.12"]), serde_json::json!(["freehold", "linux-6.12"]));
+}
+
+#[test]
+fn tables_name_policies_draws_and_on_demand_hosts() {
+    let fleet = Fleet::new();
+    let said = fleet.text(&["--b", B, "--hosts", "2"]);
+    for words in
+        ["Two CPUs", "pcp=merge", "each host draws", "workload.order", "HighAtomic pageblocks", "fewer than 6 hosts"]
+    {
+        assert!(said.contains(words), "no {words} in {said}");
+    }
+    let listed = fleet.text(&["--b", B, "--hosts", "2", "--hosts-table"]);
+    assert!(listed.contains("host  policy") && listed.len() > said.len(), "{listed}");
+}
+
+#[test]
+fn a_fleet_whose_memory_never_filled_says_so() {
+    let host = ["--b", "linux-6.12,highatomic=skip-costly", "--hosts", "1"];
+    let plan = |seconds: u32| {
+        PLAN.replace("pingpong'", &format!("webhost'\nturnover_s = {seconds}"))
+            .replace("[fleet.draw]\n'workload.order' = { least = 0, most = 3 }\n", "")
+    };
+    let said = Fleet::of(&plan(75).replace("duration_ms = 1", "duration_ms = 10")).text(&host);
+    assert!(said.contains("Memory never filled"), "{said}");
+    // A tenth of this time is less than a turnover: a quick host has two nevertheless.
+    let long = plan(1).replace("duration_ms = 1", "warmup_ms = 3000\nduration_ms = 3000");
+    let said = Fleet::of(&long).text(&[&host[..], &["--quick"]].concat());
+    assert!(!said.contains("Memory never filled") && said.contains("1 s of virtual time each after 1 s"), "{said}");
+}
+
+#[test]
+fn an_interrupted_fleet_goes_on_and_brings_the_same() {
+    let fleet = Fleet::new();
+    let state = fleet.sandbox.argument("state.jsonl");
+    let arguments = ["--b", B, "--hosts", "3", "--resume", &state];
+    let whole = fleet.json(&arguments);
+    let lines = fs::read_to_string(&state).unwrap();
+    assert_eq!(lines.lines().count(), 1 + 3 * 2);
+    // As if it had been interrupted while it wrote down the third run.
+    let kept: String = lines.split_inclusive('\n').take(3).collect();
+    fs::write(&state, kept + "{\"host\":2,").unwrap();
+    let output = fleet.run(&[arguments.as_slice(), &["--json", "-"]].concat());
+    assert!(stderr(&output).contains("2 of 6 runs are in"), "{}", stderr(&output));
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["fleet"], whole["fleet"]);
+    assert_eq!(fs::read_to_string(&state).unwrap().lines().count(), 1 + 3 * 2);
+}
+
+#[test]
+fn what_was_done_is_believed_and_not_done_again() {
+    let fleet = Fleet::new();
+    let state = fleet.sandbox.argument("state.jsonl");
+    let arguments = ["--b", B, "--hosts", "2", "--resume", &state];
+    fleet.text(&arguments);
+    // Only a run that is read, and not simulated, can have brought this number.
+    let lines = fs::read_to_string(&state).unwrap();
+    let at = lines.find("\"free_pageblocks\":").unwrap();
+    let end = at + lines[at..].find(',').unwrap();
+    fs::write(&state, format!("{}\"free_pageblocks\":987654{}", &lines[..at], &lines[end..])).unwrap();
+    assert!(fleet.json(&arguments)["hosts"].to_string().contains("987654"));
+}
+
+#[test]
+fn nothing_is_left_behind_when_all_is_done() {
+    let fleet = Fleet::new();
+    fleet.text(&["--b", B, "--hosts", "2"]);
+    assert_eq!(fs::read_dir(fleet.sandbox.path("state/freehold")).unwrap().count(), 0);
+    assert_eq!(fleet.sandbox.listing(), ["plan.toml", "state"]);
+}
+
+#[test]
+fn mistakes_are_one_sentence() {
+    let fleet = Fleet::new();
+    let state = fleet.sandbox.argument("state.jsonl");
+    fleet.text(&["--b", B, "--hosts", "1", "--resume", &state]);
+    let resumed = |more: &[&str]| fleet.run(&[&["--hosts", "1", "--resume", &state], more].concat());
+    assert_refused(&resumed(&["--b", "freehold"]), "about the policies linux-6.12 linux-6.12,pcp=merge");
+    assert_refused(&resumed(&["--b", B, "--seed", "2"]), "with other values, costs or another seed");
+    assert_refused(&resumed(&["--b", B, "--memory", "128MiB"]), "with other values, costs or another seed");
+    assert_refused(&fleet.run(&["--b", B, "--resume", &fleet.plan]), "is not the state of a fleet");
+    assert_refused(&fleet.run(&["--b", B, "--resume", "no/such/folder/x"]), "no/such/folder/x");
+    assert_refused(&fleet.run(&["--b", "linux-6.12,pcp=megre"]), "perhaps `merge` is meant");
+    assert_refused(&fleet.run(&["--b", B, "--memory", "1MiB"]), "--memory 1MiB: `machine.memory` is 1 MiB, too little");
+    assert_refused(&fleet.run(&["--b", "foo"]), "--b foo: there is no policy `foo`");
+    assert_refused(&fleet.run(&["--a", "foo"]), "--a foo: there is no policy `foo`");
+    assert_refused(&fleet.run(&["--b", B, "--set", "workload.oder=1"]), "perhaps `order` is meant");
+    assert_refused(&Fleet::of(&PLAN.replace("[2]", "[2, 4]")).run(&["--b", B]), "choose one with --cpus");
+    let swept = PLAN.to_owned() + "[sweep]\nkey = 'workload.order'\nvalues = [0]\n";
+    assert_refused(&Fleet::of(&swept).run(&["--b", B]), "sweeps `workload.order`");
+    assert_refused(&Fleet::of(&PLAN.replace("workload.order", "workload.oder")).run(&["--b", B]), "plan.toml:10");
+    for memory in ["4", "64MB"] {
+        let output = fleet.run(&["--memory", memory]);
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains(&format!("'{memory}' for '--memory")), "{said}");
+    }
+    for hosts in ["0", "many", "10001"] {
+        assert_eq!(fleet.run(&["--hosts", hosts]).status.code(), Some(2), "{hosts}");
+    }
+}

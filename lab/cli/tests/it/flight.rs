@@ -1,0 +1,197 @@
+//! The flight recorder on the kernel that the tests run on: recordings on request, what it refuses, what it leaves.
+//!
+//! Recording needs root and tracefs. Where they are missing, these tests say so and pass.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStderr, Command};
+
+use crate::common::recorder::{Recorder, SmallDisk, can_record};
+use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
+use freehold_trace::Reader;
+use rustix::process::Signal;
+
+/// Tests of this file are one at a time: a machine has one flight recorder.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// A flight recorder in the background, and what it says.
+struct Flight {
+    recorder: Recorder,
+    said: BufReader<ChildStderr>,
+}
+
+impl Flight {
+    /// Starts it, and returns when it keeps events.
+    fn start(arguments: &[&str]) -> Flight {
+        let mut recorder = Recorder::start(&[&["record", "--flight", "20s"], arguments].concat());
+        let said = BufReader::new(recorder.child.stderr.take().unwrap());
+        let mut flight = Flight { recorder, said };
+        flight.hear("keeps the last 20 s");
+        flight
+    }
+
+    /// Waits for a line with these words, and answers all that was said until then.
+    fn hear(&mut self, words: &str) -> String {
+        let mut said = String::new();
+        while !said.contains(words) {
+            let read = self.said.read_line(&mut said).unwrap();
+            assert!(read > 0, "it ended without a word of `{words}`: {said}");
+        }
+        said
+    }
+
+    fn end(mut self, signal: Signal) {
+        self.recorder.signal(signal);
+        assert!(self.recorder.child.wait().unwrap().success());
+        assert!(!self.recorder.instance.exists());
+    }
+}
+
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn a_request_makes_a_recording_that_every_command_reads() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut flight =
+        Flight::start(&["--on", "asked", "--tail", "0s", "--keep", "1", "--stacks=16", "--out", &sandbox.argument("")]);
+    let refused = freehold(&["record", "--flight", "20s", "--out", &sandbox.argument("")]);
+    assert_refused(&refused, "another flight recorder runs");
+    for _ in 0..200 {
+        Command::new("true").status().unwrap();
+    }
+    flight.recorder.signal(Signal::USR1);
+    assert!(flight.hear("wrote ").contains("asked"));
+    flight.recorder.signal(Signal::USR1);
+    assert!(flight.hear("removed").contains("asked"));
+    flight.end(Signal::INT);
+
+    let [file] = &recordings(&sandbox.path(""))[..] else { panic!("one file is kept, and nothing else is left") };
+    assert!(file.to_str().unwrap().ends_with("Z-asked.parquet"), "{file:?}");
+    let reader = Reader::open(file).unwrap();
+    let facts = reader.facts();
+    let known = facts.flight.as_ref().expect("it says what made it");
+    assert_eq!((known.triggers[0].what.as_str(), known.asked), ("asked", 20_000_000_000));
+    assert!(known.triggers[0].time <= facts.duration && facts.duration < 60_000_000_000);
+    assert_eq!(facts.stacks.as_ref().unwrap().period, 16);
+    let name = file.display().to_string();
+    assert!(text(&["inspect", &name]).contains("rebuilt from the state at the end"));
+    assert!(json(&["replay", &name, "--json", "-"]).is_object());
+    text(&["compare", &name]);
+}
+
+/// What is kept is whole, so it starts anew where somebody made a hole in it.
+#[test]
+fn tracing_that_somebody_switches_off_is_noticed() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut flight = Flight::start(&["--on", "asked", "--tail", "0s", "--out", &sandbox.argument("")]);
+    let switch = flight.recorder.instance.join("tracing_on");
+    fs::write(&switch, "0").unwrap();
+    flight.hear("somebody had switched tracing off");
+    assert_eq!(fs::read_to_string(&switch).unwrap().trim(), "1");
+    flight.recorder.signal(Signal::USR1);
+    flight.hear("wrote ");
+    flight.end(Signal::INT);
+    let [file] = &recordings(&sandbox.path(""))[..] else { panic!("one file") };
+    let facts = Reader::open(file).unwrap().facts().clone();
+    assert!(facts.notes.iter().any(|note| note.contains("found tracing switched off")), "{:?}", facts.notes);
+}
+
+#[test]
+fn a_full_disk_is_said_and_the_flight_goes_on() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::mount(sandbox.path("disk")) else {
+        return eprintln!("skipped: this machine does not mount a tmpfs");
+    };
+    let small = disk.folder.display().to_string();
+    let spool = sandbox.argument("");
+    let mut flight = Flight::start(&["--on", "asked", "--tail", "0s", "--spool", &spool, "--out", &small]);
+    for _ in 0..2 {
+        flight.recorder.signal(Signal::USR1);
+        assert!(flight.hear("events are kept on").contains("disk is"));
+        assert_eq!(recordings(&disk.folder), Vec::<PathBuf>::new());
+    }
+    flight.end(Signal::TERM);
+}
+
+#[test]
+fn what_a_killed_recorder_leaves_the_next_one_removes() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let arguments = ["--on", "asked", "--out", &sandbox.argument("")];
+    let mut killed = Flight::start(&arguments);
+    killed.recorder.signal(Signal::KILL);
+    killed.recorder.child.wait().unwrap();
+    assert!(killed.recorder.instance.is_dir(), "nobody could remove it");
+    let next = Flight::start(&arguments);
+    assert!(!killed.recorder.instance.exists());
+    next.end(Signal::TERM);
+    assert!(recordings(&sandbox.path("")).is_empty());
+}
+
+#[test]
+fn a_flight_ends_with_its_command() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    // The command asks for a recording, and ends before its tail is over.
+    let out = sandbox.argument("c-{time}.parquet");
+    let output = freehold(&["record", "--flight", "20s", "--out", &out, "--", "sh", "-c", "true; kill -USR1 $PPID"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let [file] = &recordings(&sandbox.path(""))[..] else { panic!("{}", stderr(&output)) };
+    assert_eq!(Reader::open(file).unwrap().facts().command.as_deref(), Some("sh"));
+}
+
+#[test]
+fn what_cannot_be_flown_is_refused() {
+    let _alone = ALONE.lock();
+    assert_refused(&freehold(&["record", "--flight", "60s", "--out", "r.parquet"]), "make the folder");
+    for (arguments, words) in [
+        (["--flight", "60s", "--on", "oom"], "there is no trigger `oom`"),
+        (["--flight", "60s", "--on", "psi=200%"], "is no share of time"),
+        (["--flight", "5 weeks", "--keep", "1"], "is no unit of time"),
+        (["--flight", "0s", "--keep", "1"], "give a time above 0"),
+        (["--flight", "60s", "--ring", "4096"], "cannot be used with"),
+        (["--duration", "1", "--keep", "1"], "--flight"),
+        (["--duration", "1", "--stacks=3", "-q"], "is no power of two"),
+    ] {
+        let output = freehold(&[&["record"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(words), "{words}: {}", stderr(&output));
+    }
+}
+
+/// The unit of systemd asks for options that there are.
+#[test]
+fn the_unit_is_a_command_of_ours() {
+    let _alone = ALONE.lock();
+    if !can_record() {
+        return;
+    }
+    let unit = include_str!("../../../record/systemd/freehold-flight.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/freehold ")).unwrap();
+    let line = line.replace("/var/lib/freehold", "/no/such/folder/");
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_refused(&freehold(&words), "there is no folder /no/such/folder/");
+}

@@ -1,0 +1,82 @@
+//! `freehold heap` on live processes: one whose malloc is Freehold, and others.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use crate::common::recorder::can_record;
+use crate::common::{Sandbox, assert_refused, build_library, freehold, json, text};
+use freehold_trace::Reader;
+
+/// `cat`, which waits for words; it ends when the value is dropped.
+struct Cat(Child);
+
+impl Cat {
+    /// Started by `command`, after it has said what it was told.
+    fn start(command: &mut Command) -> Cat {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat is everywhere");
+        child.stdin.as_mut().unwrap().write_all(b"word\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "word\n");
+        Cat(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Cat {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ended = self.0.wait();
+    }
+}
+
+fn under_freehold() -> Cat {
+    build_library();
+    Cat::start(Command::new(assert_cmd::cargo::cargo_bin("freehold")).args(["run", "--", "cat"]))
+}
+
+#[test]
+fn a_process_under_freehold_shows_its_heap() {
+    let cat = under_freehold();
+    let heap = &json(&["heap", &cat.pid(), "--json", "-"]);
+    assert_eq!(heap["process"]["name"], "cat");
+    let number = |of: &str| heap["memory"][of].as_u64().unwrap();
+    assert!(number("objects") > 0 && heap["process"]["resident"].as_u64().unwrap() > number("objects"), "{heap}");
+    assert!(heap["sizes"].as_array().unwrap().iter().any(|size| size["objects"].as_u64().unwrap() > 0));
+    let said = text(&["heap", &cat.pid(), "--blocks", "1"]);
+    assert!(said.starts_with(&format!("process {}, cat\n", cat.pid())) && said.contains("what lies in it"), "{said}");
+}
+
+#[test]
+fn any_other_process_is_one_sentence() {
+    let cat = Cat::start(&mut Command::new("cat"));
+    assert_refused(&freehold(&["heap", &cat.pid()]), "(cat) does not run with Freehold's malloc");
+    assert_refused(&freehold(&["heap", "4294967295"]), "there is no process 4294967295");
+}
+
+#[test]
+fn a_recording_knows_the_heaps_of_its_command() {
+    if !can_record() {
+        return;
+    }
+    build_library();
+    let sandbox = Sandbox::new();
+    let out = sandbox.argument("heap.parquet");
+    let binary = assert_cmd::cargo::cargo_bin("freehold");
+    let mut recorder = Command::new(&binary);
+    let words = ["record", "--quiet", "--duration", "1", "--out", &out, "--"];
+    let command = [binary.to_str().unwrap(), "run", "--", "cat"];
+    let mut recorder = recorder.args(words).args(command).stdin(Stdio::piped()).spawn().unwrap();
+    // As long as nobody closes it, cat waits.
+    let _words = recorder.stdin.take();
+    assert!(recorder.wait().unwrap().success());
+    let facts = Reader::open(&out).unwrap().facts().clone();
+    let [heap] = &facts.heaps[..] else { panic!("one process has a heap: {:?}", facts.heaps) };
+    assert!(heap.name == "cat" && heap.threads.contains(&heap.pid), "{heap:?}");
+    assert!(heap.moments.iter().all(|moment| moment.objects > 0 && moment.resident > moment.objects), "{heap:?}");
+    let heaps = &json(&["inspect", &out, "--json", "-"])["heaps"];
+    assert!(heaps[0]["pages"].as_u64().unwrap() > 0, "the kernel gave it pages: {heaps}");
+}

@@ -1,0 +1,275 @@
+//! Recordings that no machine could have made: every command that opens one refuses it, in one sentence that says what
+//! cannot be, and with exit status 2.
+//!
+//! A small good recording is spoiled in one way at a time, behind the back of the real writer. What the harness would
+//! say if a check were left out is tested as well: of a recording that is not spoiled, it names every command.
+
+use crate::common::{Sandbox, assert_refused, facts, freehold, raw, rows, stderr};
+use freehold_trace::event::class;
+use freehold_trace::facts::TypeFacts;
+use freehold_trace::{Facts, Kind, Row};
+
+/// A way to spoil a recording, and what is said of it.
+type Case = (&'static str, fn(&mut Vec<Row>, &mut Facts), &'static str);
+
+/// Row of an allocation.
+const EVENT: usize = 1000;
+/// The frame after the last of the machine.
+const END: u64 = 32_768;
+
+const CASES: &[Case] = &[
+    ("no start state", |rows, _| rows.retain(|row| row.kind as u8 <= 63), "it has no start state"),
+    ("no free block", |rows, _| rows.retain(|row| row.kind != Kind::StartFree), "it has no start state"),
+    (
+        "overlapping free blocks",
+        |rows, _| rows.insert(1, free(4096 + 512, 9)),
+        "names frame 4608 (`pfn`), and so does a row above",
+    ),
+    (
+        "a thousand blocks on a frame",
+        |rows, _| rows.splice(1..1, [free(5, 0); 1000]).for_each(drop),
+        "names frame 5 (`pfn`), and so does",
+    ),
+    ("in use and free", |rows, _| rows.insert(1, allocated(4096 + 5, 3)), "names frame 4101 (`pfn`), and so does"),
+    ("a free block between two places", |rows, _| rows[3].pfn += 1, "where none of order 10 begins"),
+    ("a type of an event", |rows, _| rows[EVENT].migratetype = 99, "its `migratetype` is 99, and must be from -1 to 5"),
+    ("a type of a free block", |rows, _| rows[2].migratetype = 6, "its `migratetype` is 6, and must be from -1 to 5"),
+    ("pageblocks of another size", |_, facts| facts.pageblock_order = 7, "on x86_64 it is 9 or 10 before Linux 6.16"),
+    ("pageblocks of one page", |_, facts| facts.pageblock_order = 0, "its `pageblock_order` is 0"),
+    ("pageblocks above blocks", |_, facts| facts.pageblock_order = 11, "blocks of its kernel have orders from 1 to 10"),
+    ("pageblocks without bounds", |_, facts| facts.pageblock_order = 255, "its `pageblock_order` is 255"),
+    ("fewer pageblocks than memory", |_, facts| facts.pagetypeinfo_start = vec![pageblocks(3)], "where only 1536 fit"),
+    ("five nanoseconds", |_, facts| facts.duration = 5, "its facts say a `duration` of 5 ns"),
+    ("no time at all", |_, facts| facts.duration = 0, "it lasted 0 ns"),
+    ("no page size", |_, facts| facts.page_size = 0, "its `page_size` is 0"),
+    ("an odd page size", |_, facts| facts.page_size = 5000, "its `page_size` is 5000"),
+    ("a huge page size", |_, facts| facts.page_size = 1 << 20, "its `page_size` is 1048576"),
+    ("no CPU", |_, facts| facts.cpus = 0, "it names no CPU"),
+    ("no zone", |_, facts| facts.zones_start.clear(), "it names no zone with memory"),
+    ("more present than spanned", |_, facts| facts.zones_start[0].present += 1, "each is at most the next"),
+    ("more managed than present", |_, facts| facts.zones_end[0].managed += 9999, "each is at most the next"),
+    ("watermarks that go down", |_, facts| facts.zones_start[0].high = 1, "has the watermarks 128, 160, 1"),
+    ("zones with common frames", share_frames, "have frames in common"),
+    ("a zone beyond all", |_, facts| facts.zones_start[0].start_pfn = u64::MAX, "ends beyond frame 2^52"),
+    ("order 40", |rows, _| rows[EVENT].order = 40, "its `order` is 40, and must be from 0 to 10"),
+    ("order 11", |rows, _| rows[EVENT].order = 11, "its `order` is 11, and must be from 0 to 10"),
+    ("order 64 in use", |rows, _| rows[0].order = 64, "its `order` is 64, and must be from 0 to 63"),
+    ("an event outside of memory", |rows, _| rows[EVENT].pfn = END, "from frame 32768 (`pfn`) on"),
+    ("a block half outside", |rows, _| (rows[EVENT].pfn, rows[EVENT].order) = (END - 1, 1), "in no zone and in no RAM"),
+    ("a start outside of memory", |rows, _| rows.insert(1, free(1 << 40, 3)), "in no zone and in no RAM"),
+    ("a run that leaves memory", |rows, _| rows[0].args[0] = 1 << 40, "in no zone and in no RAM"),
+    (
+        "no frame at all",
+        |rows, _| rows[EVENT].pfn = 1 << 52,
+        "`pfn` is 4503599627370496, and must be -1, or a frame below",
+    ),
+    (
+        "shuffled under sorted times",
+        |rows, _| shuffle(rows),
+        "its rows do not stand in the order in which they happened",
+    ),
+    ("time that goes back", |rows, _| rows[EVENT].time = 7, "its time 7 ns is before"),
+    ("an event among the state", |rows, _| rows.swap(2, EVENT), "is out of order: rows of the start state come first"),
+    ("a task of nobody", |rows, _| rows[EVENT].task = 77, "its `task` is 77, and must be below 3"),
+    ("a CPU that is not there", |rows, _| rows[EVENT].cpu = 77, "its `cpu` is 77, and must be below 2"),
+];
+
+fn free(pfn: u64, order: u8) -> Row {
+    Row { pfn, order, ..Row::new(Kind::StartFree) }
+}
+
+fn allocated(pfn: u64, pages: i64) -> Row {
+    Row { pfn, args: [pages, class::ANON, 0], ..Row::new(Kind::StartAllocated) }
+}
+
+fn pageblocks(pageblocks: u64) -> TypeFacts {
+    TypeFacts { zone: "Normal".to_owned(), pageblocks, ..TypeFacts::default() }
+}
+
+fn share_frames(_: &mut Vec<Row>, facts: &mut Facts) {
+    let mut other = facts.zones_start[0].clone();
+    (other.name, other.start_pfn) = ("Movable".to_owned(), 512);
+    facts.zones_start.push(other);
+}
+
+/// Deals the events anew to the same moments.
+fn shuffle(rows: &mut [Row]) {
+    let first = rows.iter().position(|row| row.kind == Kind::Alloc).expect("there are events");
+    let times: Vec<u64> = rows[first..].iter().map(|row| row.time).collect();
+    let mut number = 1_u64;
+    rows[first..].sort_by_cached_key(|_| {
+        number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        number >> 33
+    });
+    rows[first..].iter_mut().zip(times).for_each(|(row, time)| row.time = time);
+}
+
+/// Every command that opens a recording, on this one.
+fn commands<'f>(bad: &'f str, good: &'f str) -> [Vec<&'f str>; 6] {
+    let quick = ["--quick", "--cpus", "2"];
+    [
+        vec!["inspect", bad],
+        vec!["diff", bad, good],
+        vec!["diff", good, bad],
+        vec!["replay", bad],
+        vec!["compare", bad],
+        [&["sim", "recording", bad][..], &quick].concat(),
+    ]
+}
+
+/// The commands that do not refuse a recording that was spoiled so, and what they say instead.
+fn gaps(sandbox: &Sandbox, spoil: impl Fn(&mut Vec<Row>, &mut Facts), says: &str) -> Vec<String> {
+    let (mut rows, mut facts) = (rows(), facts());
+    spoil(&mut rows, &mut facts);
+    raw::write_unchecked(&sandbox.path("bad.parquet"), &rows, &facts);
+    let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
+    let is_gap = |arguments: &Vec<&str>| {
+        let output = freehold(arguments);
+        let said = stderr(&output);
+        let is_one_sentence = said.starts_with("freehold: ") && said.lines().count() == 1;
+        let refused = output.status.code() == Some(2) && output.stdout.is_empty() && is_one_sentence;
+        (!refused || !said.contains(says)).then(|| format!("{} {:?}: {said}", arguments[0], output.status.code()))
+    };
+    commands(&bad, &good).iter().filter_map(is_gap).collect()
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_every_command() {
+    let sandbox = Sandbox::new();
+    let gaps: Vec<_> = CASES
+        .iter()
+        .flat_map(|(name, spoil, says)| {
+            gaps(&sandbox, spoil, says).into_iter().map(move |gap| format!("{name}: {gap}"))
+        })
+        .collect();
+    assert!(gaps.is_empty(), "{}", gaps.join("\n"));
+}
+
+#[test]
+fn a_check_that_is_left_out_is_noticed() {
+    let sandbox = Sandbox::new();
+    let gaps = gaps(&sandbox, |_, facts| facts.duration *= 100, "");
+    let names: Vec<_> = gaps.iter().map(|gap| gap.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(names, ["inspect", "diff", "diff", "replay", "compare", "sim"], "{gaps:?}");
+    assert!(gaps.iter().all(|gap| gap.contains("Some(0)")), "a good recording is for every command: {gaps:?}");
+}
+
+#[test]
+fn a_foreign_writer_is_named_and_shown_the_rules() {
+    let sandbox = Sandbox::new();
+    let (mut rows, facts) = (rows(), facts());
+    rows[EVENT].order = 40;
+    raw::write_unchecked(&sandbox.path("bad.parquet"), &rows, &facts);
+    let output = freehold(&["inspect", &sandbox.argument("bad.parquet")]);
+    assert_refused(&output, "row 1000 of ");
+    assert_refused(
+        &output,
+        "; it was written by parquet-rs version 60.1.0, and FORMAT.md says under Columns how it must be",
+    );
+    // This one is of the real writer.
+    let ours = sandbox.recording_with("ours.parquet", &Facts { page_size: 0, ..facts });
+    assert_refused(&freehold(&["replay", &ours]), "a power of two; record again");
+}
+
+/// Replaces bytes that stand in the recording once, by as many others.
+fn patch(sandbox: &Sandbox, from: &[u8], to: &[u8]) {
+    raw::write_unchecked(&sandbox.path("bad.parquet"), &rows(), &facts());
+    let mut bytes = std::fs::read(sandbox.path("bad.parquet")).expect("it was just written");
+    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|&at| bytes[at..].starts_with(from)).collect();
+    assert_eq!((places.len(), from.len()), (1, to.len()), "{from:?}");
+    bytes[places[0]..places[0] + to.len()].copy_from_slice(to);
+    std::fs::write(sandbox.path("bad.parquet"), bytes).expect("the folder can be written");
+}
+
+#[test]
+fn a_packing_that_is_not_read_is_named() {
+    let sandbox = Sandbox::new();
+    let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
+    let refused =
+        |part: &str| commands(&bad, &good).iter().for_each(|arguments| assert_refused(&freehold(arguments), part));
+    // A column's description: its name, then the codec (0 none, 2 GZIP) as a zigzag number.
+    patch(&sandbox, b"\x18\x04time\x15\x00", b"\x18\x04time\x15\x04");
+    refused("packs its column `time` with the codec GZIP, which this program does not read; write it again with ZSTD");
+    // The last of the encodings (8 RLE_DICTIONARY, 7 DELTA_BYTE_ARRAY), then the name.
+    patch(&sandbox, b"\x10\x19\x18\x03pfn", b"\x0e\x19\x18\x03pfn");
+    refused("packs its column `pfn` with the encoding DELTA_BYTE_ARRAY, which this program does not read");
+}
+
+#[test]
+fn text_that_is_none_is_refused() {
+    let sandbox = Sandbox::new();
+    patch(&sandbox, b"6.12.1-test", b"6.12.1-\xff\xfe\x80t");
+    let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
+    commands(&bad, &good).iter().for_each(|arguments| assert_refused(&freehold(arguments), "bad.parquet"));
+}
+
+/// Something for every terminal: colours, a cleared screen, a title, lines, a backspace, writing from right to left.
+const HOSTILE: &str = "x\u{1b}[31m\u{1b}[2J\u{1b}]0;title\u{7}\r\n\u{8}\u{9b}2J\u{202e}\0\u{85}";
+
+/// The facts with this text wherever they have one that need not be right.
+fn spoken(text: &str) -> Facts {
+    let mut facts = facts();
+    let text = || text.to_owned();
+    (facts.writer, facts.machine, facts.command) = (text(), text(), Some(text()));
+    facts.kernel_release = format!("6.12.1-{}", text());
+    facts.tasks.iter_mut().for_each(|task| task.name = text());
+    facts.settings.extend([(text(), text()), ("vm.min_free_kbytes".to_owned(), text())]);
+    facts.gfp_names.insert(text(), 1);
+    facts.vmstat_names = vec![text()];
+    facts.notes = vec![text()];
+    let mut zone = facts.zones_start[0].clone();
+    (zone.name, zone.node) = (text(), 1);
+    facts.zones_start.push(zone);
+    facts.pagetypeinfo_start = vec![TypeFacts { zone: text(), ..TypeFacts::default() }];
+    facts
+}
+
+fn assert_harmless(bytes: &[u8], arguments: &[&str]) {
+    let text = std::str::from_utf8(bytes).expect("it is UTF-8");
+    let found = text.chars().find(|letter| (letter.is_control() && *letter != '\n') || *letter == '\u{202e}');
+    assert_eq!(found, None, "{arguments:?}");
+}
+
+#[test]
+fn hostile_texts_reach_no_terminal() {
+    let sandbox = Sandbox::new();
+    let good = sandbox.recording("good.parquet");
+    for text in [HOSTILE.to_owned(), "long".repeat(1 << 18), format!("\u{1b}{}", "\n".repeat(1 << 16))] {
+        let bad = sandbox.recording_with("hostile.parquet", &spoken(&text));
+        for arguments in commands(&bad, &good) {
+            let output = freehold(&arguments);
+            assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+            assert_harmless(&output.stdout, &arguments);
+            assert_harmless(&output.stderr, &arguments);
+            assert!(output.stdout.len() < 1 << 20, "{arguments:?}: {} bytes", output.stdout.len());
+        }
+    }
+}
+
+#[test]
+fn hostile_names_and_arguments_reach_no_terminal() {
+    let sandbox = Sandbox::new();
+    let good = sandbox.recording("good.parquet");
+    let hostile = sandbox.recording("a\u{1b}[2J\nb.parquet");
+    let nowhere = sandbox.argument("no\u{1b}[2J\nwhere.parquet");
+    let policy = format!("linux-6.12,{HOSTILE}=1").replace('\0', "");
+    let unknown = sandbox.recording_with("unknown.parquet", &Facts { kernel_release: HOSTILE.to_owned(), ..facts() });
+    for arguments in commands(&hostile, &good) {
+        let output = freehold(&arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        // A simulation repeats the command as it was typed, to be typed again.
+        if arguments[0] != "sim" {
+            assert_harmless(&output.stdout, &arguments);
+        }
+    }
+    for arguments in commands(&nowhere, &good) {
+        assert_refused(&freehold(&arguments), "where.parquet");
+    }
+    for arguments in [vec!["replay", &good, "--policy", &policy], vec!["compare", &good, "--b", &policy]] {
+        assert_refused(&freehold(&arguments), "policies have no field `x");
+        assert_harmless(&freehold(&arguments).stderr, &arguments);
+    }
+    let output = freehold(&["inspect", &unknown]);
+    assert_refused(&output, "which is no Linux that this program knows");
+    assert_harmless(&output.stderr, &["inspect"]);
+}

@@ -1,0 +1,33 @@
+//! Tests of the command line: each runs the program `freehold` and looks at its exit code, output and files.
+//!
+//! A module has the tests of one command, or of one kind of input; [`common`] has what they share. One program for all
+//! of them links the laboratory once. The recorder that is killed has a program of its own, `record_killed`.
+
+mod common;
+
+mod advise;
+mod age;
+mod answer;
+mod apply;
+mod bad_input;
+mod bench;
+mod boot;
+mod calibrate;
+mod commands;
+mod disasm;
+mod fidelity;
+mod fleet;
+mod flight;
+mod heap;
+mod import;
+mod impossible;
+mod map;
+mod page;
+mod record;
+mod run;
+mod sim;
+mod snapshot;
+mod sweep;
+mod sweep_folder;
+mod sweep_many;
+mod time;

@@ -1,0 +1,62 @@
+//! Maps of memory: cells, frames and sums that agree with each other, at a terminal, as JSON and in a page.
+
+use crate::common::{Sandbox, assert_refused, freehold, json, text};
+use serde_json::Value;
+
+/// Pageblocks of the small machine.
+const BLOCKS: u64 = 64;
+
+fn sums(document: &Value) -> &Value {
+    &document["sides"][0]["moments"][0]
+}
+
+#[test]
+fn a_map_has_every_pageblock_and_the_frames_of_one() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("small.parquet");
+    let document = json(&["map", &recording, "--json", "-"]);
+    let by_type = sums(&document)["by_type"].as_array().unwrap();
+    assert_eq!(by_type.iter().filter_map(Value::as_u64).sum::<u64>(), BLOCKS);
+    assert_eq!(document["sides"][0]["name"], "linux-6.12", "the recorded kernel's rules");
+    let of_one = json(&["map", &recording, "--block", "3", "--json", "-"]);
+    let runs = of_one["frames"][0].as_array().unwrap();
+    assert_eq!(runs.iter().filter_map(|run| run["pages"].as_u64()).sum::<u64>(), 512);
+    assert_eq!(of_one["first_frame"], 3 * 512);
+    let shown = text(&["map", &recording, "--block", "3"]);
+    assert!(shown.starts_with("Pageblock 3 (frame 1,536), linux-6.12: Movable, 512 of 512"), "{shown}");
+    assert_eq!(shown.lines().filter(|line| line.chars().all(|letter| letter == 'M')).count(), 8, "{shown}");
+}
+
+#[test]
+fn a_map_is_of_the_moment_that_was_asked_for() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("small.parquet");
+    let at = |time: &str| json(&["map", &recording, "--at", time, "--json", "-"]);
+    let used = |document: &Value| sums(document)["used"].as_u64().unwrap();
+    // Of each two events one frees what the other took.
+    assert_eq!((used(&at("0")), used(&at("1200ns"))), (2048, 2049));
+    assert_eq!(at("1200ns")["moments"][0], 1200);
+    assert_eq!(at("9s")["moments"][0], 1_000_000_000, "no later than the end");
+}
+
+#[test]
+fn what_a_recording_shows_is_a_map_too() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("small.parquet");
+    let shown = text(&["inspect", &recording, "--map"]);
+    assert!(shown.contains("recorded kernel at 0.000 s") && shown.contains("MMMM............"), "{shown}");
+    let document = json(&["inspect", &recording, "--map", "--json", "-"]);
+    assert_eq!(sums(&document)["used"], 2048);
+}
+
+#[test]
+fn a_page_is_written_whole_or_not_at_all() {
+    let sandbox = Sandbox::new();
+    let (recording, page) = (sandbox.recording("small.parquet"), sandbox.argument("page.html"));
+    text(&["replay", &recording, "--html", &page]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
+    assert_refused(&freehold(&["replay", &recording, "--html", &recording]), "is what is read");
+    assert_refused(&freehold(&["map", &recording, "--block", "64"]), "give one from 0 to 63");
+    assert_eq!(sandbox.listing(), ["page.html", "small.parquet"]);
+}

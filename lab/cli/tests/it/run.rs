@@ -1,0 +1,180 @@
+//! `freehold run` from outside: the program is the one that was named, with its arguments, its status and its output,
+//! and its malloc is Freehold.
+
+use std::fs;
+
+use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
+
+#[test]
+fn a_program_runs_as_it_would() {
+    assert_eq!(text(&["run", "--", "printf", "%s-%s", "a", "b c"]), "a-b c");
+    assert_eq!(freehold(&["run", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+}
+
+#[test]
+fn its_malloc_is_ours() {
+    let output = freehold(&["run", "--stats", "--", "ls", "/"]);
+    let said = stderr(&output);
+    assert!(
+        output.status.success() && said.starts_with("freehold: process ") && said.contains(" KiB in objects"),
+        "{said}"
+    );
+    let output = freehold(&["run", "--set", "stats=sizes,sections=locks", "--", "ls", "/"]);
+    assert!(stderr(&output).contains("free blocks of 4 KiB"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_given_joins_what_the_environment_says() {
+    let seen = text(&["run", "--set", "keep=1M", "--", "sh", "-c", "echo $FREEHOLD_OPTIONS"]);
+    assert_eq!(seen, "return=helper,keep=1M\n");
+}
+
+#[test]
+fn the_library_can_be_had_and_is_written_once() {
+    let path = text(&["run", "--print-library"]);
+    let path = path.trim_end();
+    let written = fs::metadata(path).unwrap().modified().unwrap();
+    assert_eq!(text(&["run", "--print-library"]).trim_end(), path);
+    assert_eq!(fs::metadata(path).unwrap().modified().unwrap(), written);
+}
+
+#[test]
+fn what_cannot_be_run_is_one_sentence() {
+    assert_refused(&freehold(&["run", "--", "no-such-program"]), "`no-such-program` cannot be run");
+    assert_refused(&freehold(&["run", "--set", "keep=much", "--", "ls"]), "`keep=much` is not understood");
+    assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "known are return=");
+}
+
+/// What a program that misuses its memory says at its end, hardened.
+fn misused(case: &str) -> String {
+    let binary = assert_cmd::cargo::cargo_bin("freehold");
+    let output = freehold(&["run", "--hardened", "--", &binary.display().to_string(), "load", "corruption", case]);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{case}: {}", text_of(&output.stdout));
+    stderr(&output)
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_hardened_program_says_what_was_misused_and_by_whom() {
+    // Places of the program itself: who asked is found where the compiler jumps to slow paths.
+    let places = "freehold (0x";
+    for (case, what, places_named) in [
+        ("double-free/100", "double free: the block was given back before", 3),
+        ("double-free/1000000", "double free", 3),
+        ("overflow-1/100", "overflow: somebody wrote behind the block's last byte", 2),
+        ("overflow-1/40000", "overflow", 2),
+        ("overflow-calloc/100", "overflow", 2),
+        ("overflow-far/5000000", "overflow: ", 2),
+        ("write-after-free/100", "use after free: somebody wrote to the block", 2),
+        ("write-after-free/40000", "use after free: ", 3),
+        ("free-inside/100", "invalid free: ", 1),
+        ("free-of-stack/100", "invalid free: ", 1),
+        ("delete-of-smaller/100", "wrong size: the block is freed as one of 50 bytes", 2),
+        ("address-after-free/100", "use after free: ", 1),
+    ] {
+        let said = misused(case);
+        assert!(said.contains(what), "{case}: {said}");
+        assert_eq!(said.matches(places).count(), places_named, "{case}: {said}");
+    }
+}
+
+#[test]
+fn misuse_is_counted_by_malloc() {
+    let report = json(&["bench", "corruption", "--quick", "--json", "-"]);
+    let (mallocs, cases) = (report["mallocs"].as_array().unwrap(), report["cases"].as_array().unwrap());
+    assert_eq!((&mallocs[0], &mallocs[1]), (&"freehold".into(), &"freehold, hardened".into()));
+    let noticed = |malloc: usize| {
+        cases.iter().filter(|case| ["told", "crashed"].contains(&case["outcomes"][malloc].as_str().unwrap())).count()
+    };
+    assert!(cases.len() >= 9 && noticed(1) > noticed(0), "{report}");
+    // What nobody looks for, nobody notices: or the cases would prove nothing.
+    assert_eq!(text(&["load", "corruption", "write-after-free-middle/1000"]), "harmless\n");
+    assert!(text(&["load", "corruption", "--list"]).lines().count() >= 100);
+    assert_refused(&freehold(&["bench", "corruption", "malloc"]), "name it alone");
+}
+
+#[test]
+fn mallocs_are_measured_under_whole_loads() {
+    let report = json(&["bench", "malloc", "--quick", "--runs", "1", "--json", "-"]);
+    let mallocs = report["mallocs"].as_array().unwrap();
+    assert_eq!((&mallocs[0], &mallocs[1]), (&"freehold".into(), &"libc".into()));
+    let loads = report["loads"].as_array().unwrap();
+    assert!(loads.len() >= 12 && loads.iter().all(|load| load["cpu"][1]["ratio"].as_f64().unwrap() > 0.0));
+    let sandbox = Sandbox::new();
+    let library = sandbox.argument("libnone.so");
+    fs::write(&library, "no library").unwrap();
+    let named = format!("mine={library}");
+    let output = freehold(&["bench", "malloc", "--quick", "--runs", "1", "--library", &named]);
+    assert!(stderr(&output).contains("under mine"), "{}", stderr(&output));
+    assert_refused(&freehold(&["bench", "malloc", "--library", "/nowhere"]), "names no library");
+    assert_refused(&freehold(&["bench", "malloc", "flags"]), "name it alone");
+    assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmark `malloc`");
+}
+
+#[test]
+fn a_profile_is_written_and_the_status_is_the_programs() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("heap.pb.gz");
+    let profiled = |words: &[&str]| {
+        let mut arguments = vec!["run", "--set", "profile-rate=1k", "--profile", file.to_str().unwrap(), "--"];
+        arguments.extend(words);
+        freehold(&arguments)
+    };
+    assert!(profiled(&["ls", "/"]).status.success());
+    assert_eq!(fs::read(&file).unwrap()[..2], [0x1f, 0x8b], "it is compressed");
+    fs::remove_file(&file).unwrap();
+    let output = profiled(&["sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.code(), Some(128 + 15));
+    assert!(stderr(&output).contains("has left no profile") && !file.exists(), "{}", stderr(&output));
+    assert_eq!(profiled(&["sh", "-c", "exit 7"]).status.code(), Some(7));
+}
+
+#[test]
+fn a_signal_is_passed_on_to_a_profiled_program() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("heap.pb.gz");
+    // The program has its parent signalled, and ends with what it was passed.
+    let script = "trap 'exit 9' USR1; kill -USR1 $PPID; while :; do :; done";
+    let output = freehold(&["run", "--profile", file.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+}
+
+#[test]
+fn tables_of_a_malloc_are_chosen() {
+    let tables = ["pairs", "resident", "threads", "start", "forks"];
+    let chosen = tables.iter().flat_map(|table| ["--table", table]);
+    let mut arguments = vec!["bench", "malloc", "--quick", "--runs", "1", "--json", "-"];
+    arguments.extend(chosen);
+    let report = json(&arguments);
+    assert!(report["loads"].as_array().unwrap().is_empty(), "{report}");
+    let bands = report["pairs"].as_array().unwrap();
+    assert!(bands.iter().all(|band| band["mean"][1]["ratio"].as_f64().unwrap() > 0.0), "{bands:?}");
+    let sheets = report["sheets"].as_array().unwrap();
+    for table in tables {
+        assert!(sheets.iter().any(|sheet| sheet["table"] == table), "{table}");
+    }
+    // Ours is the first, and answers everywhere; the C library's has nothing beyond itself.
+    let rows = sheets.iter().flat_map(|sheet| sheet["rows"].as_array().unwrap());
+    assert!(rows.clone().all(|row| row["of"][0]["median"].is_number()), "{sheets:?}");
+    let start = rows.filter(|row| row["load"] == "starts");
+    assert!(start.clone().count() == 3 && start.clone().all(|row| row["of"][1]["median"] == 0.0));
+    assert_refused(&freehold(&["bench", "pages", "--table", "pairs"]), "--table is for the benchmark `malloc`");
+}
+
+#[test]
+fn a_load_of_a_malloc_is_made_alone() {
+    let cost = json(&["load", "malloc", "pairs", "--least", "100", "--most", "200", "--live", "3", "--percent", "1"]);
+    assert_eq!(cost["steps"], 10_000);
+    assert!((300..=600).contains(&cost["live_bytes"].as_u64().unwrap()), "{cost}");
+    let refused = freehold(&["load", "malloc", "pairs", "--least", "2", "--most", "1"]);
+    assert!(stderr(&refused).contains("there are no such blocks"), "{}", stderr(&refused));
+}
+
+#[test]
+fn children_of_forks_end_well() {
+    let cost = json(&["run", "--", env!("CARGO_BIN_EXE_freehold"), "load", "malloc", "forks", "--percent", "2"]);
+    assert_eq!((&cost["steps"], &cost["lost"]), (&100.into(), &0.into()));
+}

@@ -1,0 +1,78 @@
+//! Snapshots: what shows them, what refuses them, and one of the machine that the tests run on.
+//!
+//! To take one needs root and the kernel's page flags. Where they are missing, that test says so and passes.
+
+use crate::common::{Sandbox, assert_refused, facts, freehold, json, rows, stderr, text, write};
+use freehold_trace::event::Section;
+use freehold_trace::{Facts, Kind, Reader};
+
+/// A snapshot of the machine of the small recording.
+fn made(sandbox: &Sandbox) -> String {
+    let mut rows = rows();
+    rows.retain(|row| row.kind.section() == Section::Start);
+    write(&sandbox.path("snapshot.parquet"), &rows, &Facts { duration: 0, ..facts() });
+    sandbox.argument("snapshot.parquet")
+}
+
+#[test]
+fn a_snapshot_is_shown_without_what_happens() {
+    let sandbox = Sandbox::new();
+    let shown = text(&["inspect", &made(&sandbox)]);
+    assert!(shown.contains("a snapshot"), "{shown}");
+    assert!(shown.contains("Zones (pages)") && shown.contains("Memory by state (pages)"), "{shown}");
+    for of_two_moments in ["0 allocations", "worst", "share of the run"] {
+        assert!(!shown.contains(of_two_moments), "{of_two_moments}: {shown}");
+    }
+}
+
+#[test]
+fn there_is_nothing_in_a_snapshot_to_replay() {
+    let sandbox = Sandbox::new();
+    let snapshot = made(&sandbox);
+    for arguments in [
+        &["replay", &snapshot][..],
+        &["compare", &snapshot],
+        &["advise", &snapshot],
+        &["sim", "recording", &snapshot, "--quick", "--cpus", "2"],
+    ] {
+        assert_refused(&freehold(arguments), "is a snapshot, which has no events to work with");
+    }
+}
+
+#[test]
+fn this_machine_in_a_snapshot() {
+    let can = rustix::process::geteuid().is_root() && std::fs::File::open("/proc/kpageflags").is_ok();
+    if !can {
+        return eprintln!("skipped: a snapshot needs root, and /proc/kpageflags");
+    }
+    let sandbox = Sandbox::new();
+    let out = sandbox.argument("now.parquet");
+    let output = freehold(&["snapshot", "--out", &out]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a snapshot: page flags and counts read in"), "{}", stderr(&output));
+    assert_eq!(sandbox.listing(), ["now.parquet"], "the page flags are gone");
+    let reader = Reader::open(sandbox.path("now.parquet")).unwrap();
+    assert!(reader.facts().is_snapshot() && reader.facts().tasks.len() <= 1);
+    let is_of_start = |code: &u8| Kind::from_code((*code).into()).is_some_and(|kind| kind.section() == Section::Start);
+    assert!(reader.facts().rows.keys().all(is_of_start), "{:?}", reader.facts().rows);
+    let managed = |zones: &serde_json::Value| -> u64 {
+        zones.as_array().unwrap().iter().map(|zone| zone["managed"].as_u64().unwrap()).sum()
+    };
+    let inspected = json(&["inspect", &out, "--json", "-"]);
+    // Not MemTotal of /proc/meminfo: that has memory, too, which no zone has been given yet.
+    let zones = std::fs::read_to_string("/proc/zoneinfo").unwrap();
+    let counts = zones.lines().filter_map(|line| line.trim().strip_prefix("managed")?.trim().parse::<u64>().ok());
+    let (told, total) = (managed(&inspected["zones"]), counts.sum::<u64>());
+    assert!(told.abs_diff(total) < total / 50, "{told} pages in the snapshot, {total} in /proc/zoneinfo");
+    let quiet = freehold(&["snapshot", "--quiet", "--out", &out]);
+    assert!(quiet.status.success() && quiet.stderr.is_empty(), "{}", stderr(&quiet));
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let output = freehold(&["snapshot", "--out", &sandbox.argument("no/such/folder.parquet")]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    assert!(sandbox.listing().is_empty());
+}

@@ -1,0 +1,364 @@
+//! `freehold sweep` from outside: the same bytes whoever makes them, a sweep that goes on, recordings that are none, and
+//! the verdict of `compare`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::common::sweep::{PLAN, Sweep, TASKS, is_done, parts, tree};
+use crate::common::{Sandbox, assert_refused, freehold, json, stderr};
+use serde_json::Value;
+
+#[test]
+fn the_bytes_are_the_same_however_many_do_it_and_in_whatever_order() {
+    let mut sweep = Sweep::new(PLAN, 3);
+    is_done(&sweep.run("one", &["--jobs", "1"]));
+    sweep.files.reverse();
+    is_done(&sweep.run("four", &["--jobs", "4"]));
+    let one = sweep.tree("one");
+    assert_eq!(parts(&one).len(), 3 * TASKS);
+    assert!(one == sweep.tree("four") && one.len() == 3 * TASKS + 1, "{:?}", one.keys());
+}
+
+#[test]
+fn what_is_there_is_not_done_again_and_what_is_cut_is() {
+    let sweep = Sweep::new(PLAN, 2);
+    is_done(&sweep.run("a", &[]));
+    let whole = sweep.tree("a");
+    let all: Vec<PathBuf> = parts(&whole).into_iter().map(|part| sweep.sandbox.path("a").join(part)).collect();
+    let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let before = written(&all[2]);
+    fs::remove_file(&all[0]).unwrap();
+    fs::write(&all[1], &fs::read(&all[1]).unwrap()[..100]).unwrap();
+    is_done(&sweep.run("a", &[]));
+    assert!(sweep.tree("a") == whole && written(&all[2]) == before);
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on() {
+    let cpus: Vec<String> = (1..=20).map(|cpus| cpus.to_string()).collect();
+    let plan = format!("{}{}]\n", PLAN.split("'recorded'").next().unwrap(), cpus.join(","));
+    let sweep = Sweep::new(&plan, 2);
+    let into = sweep.sandbox.argument("killed");
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+    command.args(["sweep", &sweep.plan]).args(&sweep.files).args(["--into", &into, "--jobs", "1"]);
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let folder = sweep.sandbox.path("killed");
+    while running.try_wait().unwrap().is_none() && !(folder.exists() && parts(&tree_so_far(&folder)).len() > 2) {
+        thread::yield_now();
+    }
+    // It may have ended by itself on a fast machine; then there is nothing to go on with, and nothing to fail.
+    let _ = running.kill();
+    running.wait().unwrap();
+    is_done(&sweep.run("killed", &[]));
+    is_done(&sweep.run("whole", &[]));
+    assert!(sweep.tree("killed") == sweep.tree("whole"));
+}
+
+/// The names of what is there while somebody writes.
+fn tree_so_far(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).into_iter().flatten().filter_map(Result::ok) {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path, Vec::new());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn two_sweeps_into_one_folder_do_no_harm() {
+    let sweep = Sweep::new(PLAN, 3);
+    let outputs = thread::scope(|scope| {
+        let both = [(), ()].map(|()| scope.spawn(|| sweep.run("shared", &[])));
+        both.map(|one| one.join().unwrap())
+    });
+    outputs.iter().for_each(is_done);
+    is_done(&sweep.run("alone", &[]));
+    assert!(sweep.tree("shared") == sweep.tree("alone"));
+    assert_eq!(outputs[0].stdout, outputs[1].stdout);
+}
+
+#[test]
+fn a_recording_that_is_none_is_named_and_the_rest_goes_on() {
+    let mut sweep = Sweep::new(PLAN, 2);
+    sweep.files.push(sweep.plan.clone());
+    sweep.files.push(sweep.sandbox.argument("missing.parquet"));
+    let copy = sweep.sandbox.argument("again.parquet");
+    fs::copy(&sweep.files[0], &copy).unwrap();
+    sweep.files.push(copy);
+    let output = sweep.run("a", &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["plan.toml is not a Parquet file", "missing.parquet", "again", "2 things were left out of the sweep"] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert_eq!(parts(&sweep.tree("a")).len(), 2 * TASKS);
+    assert!(!output.stdout.is_empty());
+    assert!(!said.contains("plan.toml: "), "a file is named once: {said}");
+}
+
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    let pipe = sweep.sandbox.argument("pipe.parquet");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    sweep.files.push(pipe);
+    for more in [&["--dry-run"][..], &[]] {
+        let output = sweep.run("a", more);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("pipe.parquet is no regular file"), "{}", stderr(&output));
+    }
+    assert_eq!(parts(&sweep.tree("a")).len(), TASKS);
+}
+
+#[test]
+fn many_copies_are_one_line() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    for number in 0..5 {
+        let copy = sweep.sandbox.argument(&format!("copy{number}.parquet"));
+        fs::copy(&sweep.files[0], &copy).unwrap();
+        sweep.files.push(copy);
+    }
+    let output = sweep.run("a", &["--jobs", "1"]);
+    is_done(&output);
+    let said = stderr(&output);
+    assert!(said.contains("5 files are others of these recordings again") && said.contains(" and more)"), "{said}");
+    assert_eq!(said.matches("copy").count(), 3, "{said}");
+}
+
+/// A title or a comment changes no result.
+#[test]
+fn a_plan_that_says_the_same_is_the_same() {
+    let sweep = Sweep::new(PLAN, 1);
+    is_done(&sweep.run("a", &[]));
+    let before = sweep.tree("a");
+    fs::write(&sweep.plan, format!("# A comment.\n{}", PLAN.replace("Two policies", "Other words"))).unwrap();
+    is_done(&sweep.run("a", &[]));
+    assert!(sweep.tree("a") == before);
+}
+
+#[test]
+fn a_file_may_be_called_by_any_bytes() {
+    let sweep = Sweep::new(PLAN, 1);
+    let named = sweep.sandbox.path("").join(OsStr::from_bytes(b"\xff\xfe.parquet"));
+    fs::rename(&sweep.files[0], &named).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+    command.args(["sweep", &sweep.plan]).arg(named).args(["--into", &sweep.sandbox.argument("a")]);
+    is_done(&command.output().unwrap());
+    assert_eq!(parts(&sweep.tree("a")).len(), TASKS);
+}
+
+#[test]
+fn names_of_recordings_may_be_hostile() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    let name = "..=%2e a\u{1b}[31m\n\u{e9}";
+    let hostile = sweep.sandbox.path(&format!("{name}.parquet"));
+    fs::rename(&sweep.files[0], &hostile).unwrap();
+    sweep.files[0] = hostile.to_str().unwrap().to_owned();
+    let output = sweep.run("a", &[]);
+    is_done(&output);
+    let tree = sweep.tree("a");
+    for part in parts(&tree) {
+        let first = part.iter().next().unwrap().to_str().unwrap();
+        assert!(first.starts_with("recording=..%3D%252e%20a%1B%5B31m%0A%C3%A9-"), "{first}");
+    }
+    assert!(!output.stdout.contains(&0x1b));
+}
+
+#[test]
+fn a_look_changes_nothing() {
+    let sweep = Sweep::new(PLAN, 2);
+    let output = sweep.run("a", &["--dry-run"]);
+    is_done(&output);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Two policies: 8 tasks on 2 recordings, 0 of them done\n");
+    assert!(!sweep.sandbox.path("a").exists());
+}
+
+/// Of a whole comparison: measures, intervals, verdicts and sentences.
+#[test]
+fn the_verdict_is_that_of_a_comparison() {
+    let recordings = ["guest-build", "guest-files", "oracle-calm"]
+        .map(|name| format!("{}/../../recordings/{name}.parquet", env!("CARGO_MANIFEST_DIR")));
+    let names = recordings.each_ref().map(String::as_str);
+    let sandbox = Sandbox::new();
+    let (plan, into) = (sandbox.argument("plan.toml"), sandbox.argument("a"));
+    let of = |sweep: &str, compare: &[&str]| -> [Value; 2] {
+        fs::write(&plan, format!("title = 'x'\nkind = 'replay'\n{sweep}")).unwrap();
+        // Each question has a folder of its own.
+        let _ = fs::remove_dir_all(&into);
+        let sweep = json(&[&["sweep", &plan], &names[..], &["--into", &into, "--json", "-"]].concat());
+        let compared = json(&[&["compare"], &names[..], compare, &["--json", "-"]].concat());
+        let report = json(&["sweep", "--report", &into, "--json", "-"]);
+        assert_eq!(report, sweep, "the dataset says the same again");
+        [sweep, compared].map(|mut document| document["verdicts"][0].take())
+    };
+    let same = |[swept, compared]: [Value; 2]| {
+        for key in ["groups", "tables", "caveats", "sides", "verdict"] {
+            assert_eq!(swept[key], compared[key], "{key}");
+        }
+    };
+    same(of("b = ['freehold']\n", &["--b", "freehold"]));
+    same(of("a = 'linux-6.12,pcp=off'\nb = ['freehold']\n", &["--a", "linux-6.12,pcp=off", "--b", "freehold"]));
+    let setting = "vm.min_free_kbytes=65536";
+    same(of(&format!("[axes]\nsetting = ['recorded', '{setting}']\n"), &["--setting-b", setting]));
+    same(of("b = ['freehold']\n[axes]\ncpus = [16]\n", &["--b", "freehold", "--cpus", "16"]));
+}
+
+const SIMULATED: &str = "title = 'Two CPUs'\nshows = 'That it runs.'\ncpus = [2]\nduration_ms = 1\n\
+                         [machine]\nmemory = '64 MiB'\n[workload]\nkind = 'pingpong'\n\
+                         [fleet.draw]\n'workload.order' = { least = 0, most = 3 }\n";
+
+#[test]
+fn simulations_and_fleets_are_swept_too() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.argument("plan.toml");
+    fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
+    let swept = |text: &str, into: &str, jobs: &str| {
+        fs::write(&plan, text).unwrap();
+        let into = sandbox.argument(into);
+        let document = json(&["sweep", &plan, "--into", &into, "--jobs", jobs, "--json", "-"]);
+        (document, tree(Path::new(&into)))
+    };
+    let sim =
+        "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n[axes]\nseed = 7\n'workload.order' = [0, 3]\n";
+    let (document, files) = swept(sim, "sim", "2");
+    assert_eq!((document["tasks"].as_u64(), document["comparisons"].as_u64()), (Some(28), Some(2)));
+    assert!(files == swept(sim, "sim-1", "1").1);
+    let fleet = "title = 'x'\nkind = 'fleet'\nplan = 'two.toml'\nb = ['freehold']\n[axes]\nhost = 7\n";
+    let (document, _) = swept(fleet, "fleet", "2");
+    let two = sandbox.argument("two.toml");
+    let alone = json(&["fleet", &two, "--b", "freehold", "--hosts", "7", "--json", "-"]);
+    let groups = &document["verdicts"][0]["groups"];
+    let swept = groups[0]["measures"][0]["lines"][0]["b"].as_f64();
+    assert_eq!(swept, alone["fleet"][1]["highatomic_pageblocks"]["value"].as_f64(), "{groups}");
+}
+
+#[test]
+fn a_simulation_is_judged_by_the_cpus_of_its_axis() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.argument("plan.toml");
+    let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n\
+                set = ['machine.memory_per_cpu=80 GiB']\n[axes]\ncpus = [2]\nseed = 1\n";
+    fs::write(&plan, text).unwrap();
+    is_done(&freehold(&["sweep", &plan, "--dry-run"]));
+}
+
+/// Each takes 128 MiB of addresses and a little; sixteen do not fit into what there is.
+#[test]
+fn fewer_at_a_time_take_less_memory() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.argument("plan.toml");
+    fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
+    fs::write(&plan, "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n").unwrap();
+    let limited = |jobs: &str, into: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 1800000; exec \"$@\"", "sh"]).arg(assert_cmd::cargo::cargo_bin("freehold"));
+        shell.args(["sweep", &plan, "--jobs", jobs, "--into", &sandbox.argument(into)]);
+        shell.env("RAYON_NUM_THREADS", "16").output().unwrap()
+    };
+    assert_refused(&limited("16", "many"), "do fewer at a time with --jobs");
+    is_done(&limited("1", "few"));
+}
+
+/// Each plan on the page is copied into a file, and the commands below it run.
+#[test]
+fn the_plans_of_the_page_do_what_it_says() {
+    let page = include_str!("../../../../docs/sweep.md");
+    let plans: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let [replays, simulations] = plans.as_slice() else { panic!("the page has two plans") };
+    assert_eq!(
+        include_str!("../../../../plans/sweep-reserve.toml").split_once("[axes]").unwrap().1,
+        replays.split_once("[axes]").unwrap().1
+    );
+    let sweep = Sweep::new(replays, 2);
+    is_done(&sweep.run("study", &[]));
+    assert_eq!(parts(&sweep.tree("study")).len(), 2 * 6);
+    let simulated = Sweep::new(simulations, 0);
+    is_done(&simulated.run("study", &[]));
+    assert_eq!(parts(&simulated.tree("study")).len(), 2 * 2 * 2 * 8);
+}
+
+#[test]
+fn mistakes_in_a_plan_are_told_in_one_sentence() {
+    let sweep = Sweep::new(PLAN, 1);
+    for (text, part) in [
+        (
+            "title = 'x'\nkind = 'replay'\nbb = ['freehold']\n",
+            "plan.toml:3: `bb` is no key that is known here; perhaps `b` is meant",
+        ),
+        ("title = 'x'\nkind = 'reply'\n", "plan.toml:2: `kind` cannot be `reply`; perhaps `replay` is meant"),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehodl']\n", "perhaps `freehold` is meant"),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsettign = ['recorded']\n",
+            "plan.toml:5: `axes.settign` is no axis that is known here; perhaps `setting` is meant",
+        ),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\nsetting = ['vm.min_fre_kbytes=1']\n",
+            "a replay cannot change `vm.min_fre_kbytes`",
+        ),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [0]\n",
+            "give numbers of CPUs from 1 to 512 or `recorded`",
+        ),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = []\n", "`axes.cpus` is empty"),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [8, 8]\n", "holds 8 twice"),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\ncpus = [2, '02']\n", "holds 2 twice"),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
+             setting = ['vm.min_free_kbytes=65536', 'vm.min_free_kbytes= 065536']\n",
+            "holds vm.min_free_kbytes=65536 twice",
+        ),
+        (
+            "title = 'x'\nkind = 'replay'\nb = ['freehold']\n[axes]\n\
+             setting = ['vm.min_free_kbytes=9,vm.compaction_proactiveness=1', \
+             'vm.compaction_proactiveness=1, vm.min_free_kbytes=9']\n",
+            "holds vm.compaction_proactiveness=1, vm.min_free_kbytes=9 twice",
+        ),
+        (
+            "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\n[axes]\n'machine.memory' = ['1 GiB', '1024 MiB']\n",
+            "holds machine.memory = 1024 MiB twice",
+        ),
+        ("title = 'x'\nkind = 'replay'\nb = ['freehold', 'freehold']\n", "names a policy twice"),
+        ("title = 'x'\nkind = 'replay'\na = 'freehold'\nb = ['freehold']\n", "is policy A"),
+        ("title = 'x'\nkind = 'replay'\n", "names no policy"),
+        ("title = 'x'\nkind = 'replay'\nb = 7\n", "`b` is integer 7; write a list in brackets"),
+        ("title = ''\nkind = 'replay'\n", "`title` is empty"),
+        ("kind = 'replay'\n", "lacks `title`"),
+        ("title = 'x'\nkind = 'sim'\n", "needs `plan`"),
+        ("title = 'x'\nkind = 'sim'\nplan = 'prge'\n", "perhaps `purge` is meant"),
+        ("title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nhost = 3\n", "`axes.host` is no axis that is known here"),
+        ("title = 'x'\nkind = 'sim'\nplan = 'pingpong'\n[axes]\nseed = 0\n", "give a number from 1 to 1000"),
+        (
+            "title = 'x'\nkind = 'sim'\nplan = 'purge'\n[axes]\nmachine.age = [0]\n",
+            "write the whole path of a key in quotes",
+        ),
+        ("title = 'x'\nkind = 'sim'\nplan = 'fragment'\n", "sweeps `machine.age` itself"),
+        ("title = \n", "cannot be read as TOML"),
+    ] {
+        fs::write(&sweep.plan, text).unwrap();
+        assert_refused(&sweep.run("a", &[]), part);
+        assert!(!sweep.sandbox.path("a").exists());
+    }
+}
+
+#[test]
+fn a_command_that_makes_no_sense_is_refused() {
+    let sweep = Sweep::new(PLAN, 1);
+    let into = sweep.sandbox.argument("a");
+    assert_refused(&freehold(&["sweep", &sweep.plan, "--into", &into]), "name some after it");
+    assert_refused(&freehold(&["sweep", &sweep.sandbox.argument("no.toml"), "--into", &into]), "cannot read the plan");
+    fs::create_dir(sweep.sandbox.path("empty")).unwrap();
+    let empty = sweep.sandbox.argument("empty");
+    assert_refused(&freehold(&["sweep", &sweep.plan, &empty, "--into", &into]), "there is no recording in");
+}

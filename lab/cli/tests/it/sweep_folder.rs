@@ -1,0 +1,115 @@
+//! The folder of a sweep from outside: what is damaged, moved, copied or somebody else's, and a disk that is full.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::common::recorder::SmallDisk;
+use crate::common::sweep::{PLAN, Sweep, is_done, parts, tree};
+use crate::common::{assert_refused, freehold, stderr};
+
+#[test]
+fn a_folder_with_something_else_is_refused_and_left_alone() {
+    let sweep = Sweep::new(PLAN, 1);
+    is_done(&sweep.run("a", &[]));
+    let before = sweep.tree("a");
+    fs::write(&sweep.plan, PLAN.replace("'freehold'", "'linux-6.12,pcp=merge'")).unwrap();
+    assert_refused(&sweep.run("a", &[]), "holds the results of another plan (plan.toml)");
+    assert!(sweep.tree("a") == before);
+    let manifest = sweep.sandbox.path("a/_plan.json");
+    let text = String::from_utf8(before[Path::new("_plan.json")].clone()).unwrap();
+    fs::write(&manifest, text.replace("\"program\": \"", "\"program\": \"9.")).unwrap();
+    assert_refused(&sweep.run("a", &[]), "holds results of freehold 9.");
+    fs::create_dir(sweep.sandbox.path("notes")).unwrap();
+    fs::write(sweep.sandbox.path("notes/mine.txt"), "mine").unwrap();
+    assert_refused(&sweep.run("notes", &[]), "holds something else than the results of a sweep");
+    assert_refused(&freehold(&["sweep", "--report", &sweep.sandbox.argument("notes")]), "holds no results of a sweep");
+}
+
+#[test]
+fn a_part_of_another_task_is_refused() {
+    let sweep = Sweep::new(PLAN, 1);
+    is_done(&sweep.run("a", &[]));
+    let tree = sweep.tree("a");
+    let [one, other] = [0, 1].map(|at| sweep.sandbox.path("a").join(parts(&tree)[at]));
+    fs::copy(one, other).unwrap();
+    assert_refused(&sweep.run("a", &[]), "is the part of another task");
+}
+
+/// What is damaged, lies twice, or where it does not belong is no result.
+#[test]
+fn every_part_is_counted_once_and_as_it_was_written() {
+    let sweep = Sweep::new(PLAN, 1);
+    is_done(&sweep.run("a", &[]));
+    let (tree, folder) = (sweep.tree("a"), sweep.sandbox.path("a"));
+    let part = parts(&tree)[0];
+    let report = || freehold(&["sweep", "--report", folder.to_str().unwrap()]);
+    for at in [1456, tree[part].len() - 100] {
+        let mut turned = tree[part].clone();
+        turned[at] ^= 1;
+        fs::write(folder.join(part), turned).unwrap();
+        assert_refused(&report(), "is damaged");
+        is_done(&sweep.run("a", &[]));
+        assert!(sweep.tree("a") == tree);
+    }
+    let copy = folder.join("part.parquet");
+    fs::write(&copy, &tree[part]).unwrap();
+    assert_refused(&report(), "is not where it belongs");
+    fs::remove_file(copy).unwrap();
+    let copy = folder.join("copy").join(part);
+    fs::create_dir_all(copy.parent().unwrap()).unwrap();
+    fs::write(copy, &tree[part]).unwrap();
+    assert_refused(&report(), "is the part of a task that has one already");
+    fs::remove_dir_all(folder.join("copy")).unwrap();
+    symlink(".", folder.join("loop")).unwrap();
+    assert_refused(&report(), "is a link to another folder");
+}
+
+#[test]
+fn what_no_sweep_made_stays() {
+    let sweep = Sweep::new(PLAN, 1);
+    let making = sweep.sandbox.path("a/_making");
+    fs::create_dir_all(&making).unwrap();
+    fs::write(making.join("precious"), "precious").unwrap();
+    assert_refused(&sweep.run("a", &[]), "than the results of a sweep, _making/precious;");
+    fs::remove_file(making.join("precious")).unwrap();
+    // Of a sweep that was killed, whose plan was removed.
+    let half_made = making.join("0123456789abcdef0123456789abcdefaB3xYz");
+    fs::write(&half_made, "PAR1").unwrap();
+    is_done(&sweep.run("a", &[]));
+    assert!(!making.exists());
+    fs::create_dir(&making).unwrap();
+    for path in [&half_made, &making.join("precious")] {
+        fs::write(path, "precious").unwrap();
+    }
+    is_done(&sweep.run("a", &[]));
+    assert!(making.join("precious").exists() && !half_made.exists());
+}
+
+#[test]
+fn where_nothing_is_done_there_is_no_more_to_see() {
+    let mut sweep = Sweep::new(PLAN, 1);
+    sweep.files[0].clone_from(&sweep.plan);
+    let said = String::from_utf8(sweep.run("a", &[]).stdout).unwrap();
+    assert!(said.contains("There is nothing to compare yet") && !said.contains("--all"), "{said}");
+    fs::write(sweep.sandbox.path("a/_plan.json"), "junk").unwrap();
+    let report = freehold(&["sweep", "--report", &sweep.sandbox.argument("a")]);
+    assert_refused(&report, "a/_plan.json: this is not the plan of a sweep");
+}
+
+#[test]
+fn a_full_disk_is_said_and_what_is_done_stays_whole() {
+    let sweep = Sweep::new(PLAN, 8);
+    let Some(disk) = SmallDisk::mount(sweep.sandbox.path("disk")) else {
+        return eprintln!("skipped: this machine does not mount a tmpfs");
+    };
+    let full = sweep.run("disk/a", &[]);
+    assert_refused(&full, "cannot write");
+    // Neither the file that was half made nor its name is anything to anybody.
+    assert!(!stderr(&full).contains("_making") && !disk.folder.join("a/_making").exists(), "{}", stderr(&full));
+    is_done(&sweep.run("whole", &[]));
+    let whole = sweep.tree("whole");
+    for (path, bytes) in tree(&disk.folder.join("a")).iter().filter(|(path, _)| path.ends_with("part.parquet")) {
+        assert!(whole[path] == *bytes, "{}", path.display());
+    }
+}

@@ -1,0 +1,198 @@
+//! Heaps, with each primitive: what they hand out is distinct memory, they grow, they run out, and they are whole then.
+
+use std::ptr::NonNull;
+
+use fastrand::Rng;
+use freehold::base::CpuId;
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabLinks, SlabPolicy};
+use freehold::slab::fast_path::{Sheaves, Tagged};
+use freehold::slab::freelist::Plain;
+use freehold::slab::{CpuLocal, ObjectError};
+use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
+use freehold_malloc::os::mmap::HugePages;
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
+
+use crate::common::left_out::left_out;
+
+/// Bytes of a section.
+const SECTION: usize = 128 << 20;
+
+fn policies() -> Vec<Policy> {
+    let mut hardened = Policy::FREEHOLD;
+    hardened.slab.links = SlabLinks::Mangled;
+    let mut page_field = Policy::FREEHOLD;
+    page_field.slab.objects = SlabPolicy::PageField;
+    vec![Policy::FREEHOLD, hardened, page_field]
+}
+
+fn config(bytes: usize, policy: Policy) -> HeapConfig {
+    HeapConfig { bytes, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() }
+}
+
+/// Objects come and go by chance; each is full of its own number.
+fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
+    let mut chance = Rng::with_seed(seed);
+    let mut live: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
+    for _ in 0..40_000 {
+        if live.len() < 2000 && chance.u8(..5) < 3 || live.is_empty() {
+            let size = 1 << chance.u32(0..14);
+            let object = heap.malloc(size).expect("there is room");
+            let number = chance.u8(..);
+            // SAFETY: so many bytes are ours.
+            unsafe { object.write_bytes(number, size) };
+            live.push((object, size, number));
+        } else {
+            let (object, size, number) = live.swap_remove(chance.usize(..live.len()));
+            // SAFETY: so many bytes are ours, and written.
+            let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size) };
+            assert!(bytes.iter().all(|byte| *byte == number), "somebody wrote into an object of {size} bytes");
+            // SAFETY: nobody else has it.
+            unsafe { heap.free(object) }.expect("it is an object");
+        }
+    }
+    for (object, ..) in live {
+        // SAFETY: nobody else has it: `live` holds what was allocated and not freed.
+        unsafe { heap.free(object) }.expect("it is an object");
+    }
+    heap.slab().shrink();
+    // SAFETY: nobody else has it any more.
+    let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+    assert_eq!(census.objects, census.free, "{census:?}");
+}
+
+#[test]
+fn objects_are_distinct_memory() {
+    for (seed, policy) in (0..).zip(policies()) {
+        let config = config(SECTION, policy);
+        churn(&Heap::with_locks(&config).expect("a heap with locks needs nothing special"), seed);
+        match Heap::with_rseq(&config) {
+            Ok(heap) => churn(&heap, seed),
+            Err(why) => left_out(why),
+        }
+        let current = CurrentCpuOfProcess::find();
+        stand_for(CpuId(0));
+        // SAFETY: this thread is the only one that stands for a CPU, so it is the one that fences.
+        let threads = unsafe { ThreadLocal::new(1) };
+        churn(&Heap::new(&config, threads, Process::new(current)).expect("as with locks"), seed);
+    }
+}
+
+/// C asks for 16 where an object could have such a field, and programs count on it.
+#[test]
+fn objects_of_more_than_8_bytes_are_aligned_to_16() {
+    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("a small heap");
+    for size in (9..2000).chain((2000..40_000).step_by(97)) {
+        let objects = [(); 3].map(|()| heap.malloc(size).expect("there is room"));
+        for object in objects {
+            assert_eq!(object.addr().get() % 16, 0, "{size} bytes");
+            assert!(!size.is_power_of_two() || object.addr().get() % size.min(4096) == 0, "{size} bytes");
+            // SAFETY: allocated just now, and nobody else has it.
+            unsafe { heap.free(object) }.expect("it is an object");
+        }
+    }
+}
+
+#[test]
+fn a_heap_grows_and_runs_out_and_is_whole_then() {
+    const SIZE: usize = 1 << 20;
+    let heap = Heap::with_locks(&config(2 * SECTION, Policy::FREEHOLD)).expect("a small heap");
+    for _ in 0..2 {
+        let mut blocks = Vec::new();
+        let error = loop {
+            match heap.malloc(SIZE) {
+                Ok(block) => blocks.push(block),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ObjectError::Pages(_)), "{error}");
+        assert!(blocks.len() > SECTION / SIZE, "{} blocks are no more than a section", blocks.len());
+        let range = heap.memory().start().addr().get()..;
+        assert!(blocks.iter().all(|block| range.contains(&block.addr().get())));
+        for block in blocks {
+            // SAFETY: allocated just now, and nobody else has it.
+            unsafe { heap.free(block) }.expect("it is a block");
+        }
+    }
+}
+
+#[test]
+fn a_front_is_the_same_heap_and_grows_as_well() {
+    const SIZE: usize = 8192;
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = SlabPolicy::Tagged;
+    let heap = Heap::with_locks(&config(2 * SECTION, policy)).expect("a small heap");
+    assert!(heap.frontend::<Sheaves>().is_none(), "that is not its way");
+    let frontend = heap.frontend::<Tagged<Plain>>().expect("that is its way");
+    let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| frontend.malloc(SIZE)).collect();
+    assert!(objects.iter().all(|object| !object.is_null()), "a section more is there");
+    for object in objects {
+        // SAFETY: allocated just now, and nobody else has it.
+        unsafe { frontend.free(object) };
+    }
+    heap.slab().shrink();
+    // SAFETY: nobody else has it any more.
+    let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+    assert_eq!(census.objects, census.free, "{census:?}");
+}
+
+#[test]
+fn what_cannot_be_is_an_error() {
+    let heap = Heap::with_locks(&config(1, Policy::FREEHOLD)).expect("the smallest heap is a section");
+    assert_eq!(heap.memory().bytes(), SECTION);
+    assert_eq!(heap.malloc(1 << 40), Err(ObjectError::TooLarge { size: 1 << 40 }));
+    let mine = Box::new(0u64);
+    // SAFETY: a foreign pointer is refused.
+    assert!(unsafe { heap.free(NonNull::from(&*mine).cast()) }.is_err());
+    let error = Heap::with_locks(&config(usize::MAX, Policy::FREEHOLD)).expect_err("more than can be numbered");
+    assert_eq!(error, HeapError::Size { bytes: usize::MAX });
+    let error = Heap::with_locks(&config(1 << 50, Policy::FREEHOLD)).expect_err("as well");
+    assert!(error.to_string().contains("take at most 16 TiB"), "{error}");
+}
+
+#[test]
+fn threads_share_a_heap() {
+    fn share<C: CpuLocal + Sync>(heap: &Heap<C>) {
+        std::thread::scope(|scope| {
+            for seed in 0..4 {
+                scope.spawn(move || {
+                    let mut chance = Rng::with_seed(seed);
+                    let objects: Vec<_> = (0..5000).map(|_| heap.malloc(chance.usize(1..3000)).unwrap()).collect();
+                    for object in objects {
+                        // SAFETY: allocated just now, and nobody else has it.
+                        unsafe { heap.free(object) }.expect("it is an object");
+                    }
+                });
+            }
+        });
+        heap.slab().shrink();
+        // SAFETY: nobody else has it any more.
+        let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+        assert_eq!(census.objects, census.free, "{census:?}");
+    }
+    let config = config(SECTION, Policy::FREEHOLD);
+    share(&Heap::with_locks(&config).expect("a heap with locks needs nothing special"));
+    if Rseq::find().is_ok() {
+        share(&Heap::with_rseq(&config).expect("there are restartable sequences"));
+    }
+}
+
+#[test]
+fn memory_in_pieces_is_no_reason_to_waste_pages_while_there_is_more() {
+    let heap =
+        Heap::with_locks(&config(3 * SECTION, Policy::FREEHOLD)).expect("a heap with locks needs nothing special");
+    // Two sections, but for what they keep back.
+    let blocks: Vec<_> =
+        (0..(2 * SECTION - (16 << 20)) / (16 << 10)).map(|_| heap.malloc(16 << 10).expect("there is room")).collect();
+    // Of each two neighbours one stays.
+    for &block in blocks.iter().filter(|block| block.addr().get() & (16 << 10) != 0) {
+        // SAFETY: nobody else has it.
+        unsafe { heap.free(block) }.expect("it is a block");
+    }
+    for at in 0..40_000 {
+        let object = heap.malloc(1024).expect("there is room");
+        assert_eq!(heap.slab().ksize(object), Ok(1024), "the object number {at} has a block of its own");
+    }
+}

@@ -1,0 +1,157 @@
+//! Restartable sequences against the portable sections: the same steps on the same words leave the same words.
+//!
+//! Two worlds are kept, one for each primitive. Steps are drawn by chance; after each, answers and words must be
+//! equal, addresses taken from their world's beginning. All CPUs' slots are used, one CPU at a time. What cannot be
+//! run here, for lack of restartable sequences, is said and left out.
+
+mod steps;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::base::CpuId;
+use freehold::base::lock::SpinLock;
+use freehold::slab::address::ObjectAddress;
+use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+use freehold::slab::cpu::{CpuLocal, Exchange, Pushed, Replaced};
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::word::{EMPTY, end_mark};
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
+
+use crate::altered::Altered;
+use crate::common::left_out::left_out;
+use crate::common::machine::{cpus, run_on};
+use crate::common::world::World;
+use crate::forgetful::Forgetful;
+
+const PLAIN: Plain = Plain { offset: 0 };
+const MIDDLE: Plain = Plain { offset: 24 };
+const MANGLED: Mangled = Mangled { offset: 16, secret: 0x9e37_79b9_7f4a_7c15 };
+
+/// The CPU that a test has pinned itself to.
+struct Pinned(CpuId);
+
+impl CurrentCpu for Pinned {
+    fn cpu(&self) -> CpuId {
+        self.0
+    }
+}
+
+fn rseq() -> Option<Rseq> {
+    Rseq::find().inspect_err(|why| left_out(why)).ok()
+}
+
+/// One more than the largest number of a CPU.
+fn cpu_count() -> u16 {
+    cpus().iter().max().expect("we run on some CPU").0 + 1
+}
+
+fn locks() -> Vec<SpinLock> {
+    (0..cpu_count()).map(|_| SpinLock::default()).collect()
+}
+
+#[test]
+fn sections_do_what_the_portable_ones_do() {
+    let Some(rseq) = rseq() else { return };
+    let locks = locks();
+    for cpu in cpus() {
+        run_on(cpu);
+        let portable = Locked::new(&locks, Pinned(cpu));
+        for seed in 0..40 {
+            steps::compare(&rseq, &portable, PLAIN, cpu, seed);
+            steps::compare(&rseq, &portable, MIDDLE, cpu, seed);
+            steps::compare(&rseq, &portable, MANGLED, cpu, seed);
+        }
+    }
+}
+
+#[test]
+fn lists_of_threads_do_the_same() {
+    let locks = locks();
+    let cpu = CpuId(0);
+    stand_for(cpu);
+    // SAFETY: this thread is the only one that stands for a CPU, and nobody fences.
+    let threads = unsafe { ThreadLocal::new(1) };
+    for seed in 0..40 {
+        steps::compare(&threads, &Locked::new(&locks, Pinned(cpu)), PLAIN, cpu, seed);
+    }
+}
+
+#[test]
+#[should_panic(expected = "differ")]
+fn a_difference_is_noticed() {
+    let locks = locks();
+    let cpu = CpuId(0);
+    let portable = Locked::new(&locks, Pinned(cpu));
+    let forgetful = Altered { sound: Locked::new(&locks, Pinned(cpu)), alteration: Forgetful::once_in(3) };
+    steps::compare(&forgetful, &portable, PLAIN, cpu, 1);
+}
+
+#[test]
+fn words_are_replaced_only_as_seen_and_on_their_cpu() {
+    let Some(rseq) = rseq() else { return };
+    let world = World::new(cpu_count(), PLAIN);
+    let here = cpus()[0];
+    run_on(here);
+    assert_eq!(rseq.cpu(), here);
+    let elsewhere = CpuId(here.0 ^ 1);
+    let (word, witness) = (world.local(0), world.owner(0));
+    let value = || word.load(Relaxed);
+    let (before, seen) = (value(), witness.load(Relaxed));
+    let exchange = Exchange::new(word, before, 42);
+    assert_eq!((rseq.replace_if(elsewhere, exchange), value()), (Replaced::Moved, before));
+    let other = exchange.with_witness(witness, seen + 1);
+    assert_eq!((rseq.replace_if(here, other), value()), (Replaced::Changed, before));
+    assert_eq!((rseq.replace_if(here, exchange.with_witness(witness, seen)), value()), (Replaced::Done, 42));
+    assert_eq!((rseq.replace_if(here, exchange), value()), (Replaced::Changed, 42));
+}
+
+#[test]
+fn a_drain_takes_each_cpus_list() {
+    let Some(rseq) = rseq() else { return };
+    let world = World::new(cpu_count(), PLAIN);
+    for (slab, cpu) in cpus().into_iter().enumerate().take(crate::common::world::SLABS) {
+        let slot = world.slot(cpu);
+        slot.main.store(world.chain(slab, 0..3).head, Relaxed);
+        let taken = rseq.drain(cpu, slot, EMPTY);
+        let (objects, mark) = world.list(taken).expect("nothing else has happened to it");
+        assert_eq!(objects, [0, 1, 2].map(|index| world.object(slab, index)));
+        assert_eq!(mark, end_mark(world.base(slab)));
+        assert_eq!(rseq.drain(cpu, slot, EMPTY), EMPTY);
+        run_on(cpu);
+        assert_eq!(rseq.pop(world.slots(), PLAIN), None);
+    }
+}
+
+#[test]
+fn a_drain_takes_each_cpus_sheaf() {
+    let Some(rseq) = rseq() else { return };
+    let world = World::new(cpu_count(), PLAIN);
+    world.use_sheaves();
+    for cpu in cpus() {
+        let objects = [0, 1, 2].map(|index| world.object(0, index));
+        world.fill_sheaf(cpu.index(), &objects);
+        let (slot, none) = (world.slot(cpu), world.no_sheaf());
+        let taken = rseq.drain(cpu, slot, none);
+        assert_eq!(world.sheaf_by_word(taken), Some(cpu.index()));
+        world.put_aside(taken);
+        assert_eq!((world.is_in_a_slot(cpu.index()), world.sheaf(cpu.index())), (false, objects.to_vec()));
+        assert_eq!(rseq.drain(cpu, slot, none), none);
+        run_on(cpu);
+        assert_eq!(rseq.pop_sheaf(world.slots()), None);
+        // SAFETY: it is refused, since there is no sheaf.
+        let pushed = unsafe { rseq.push_sheaf(world.slots(), ObjectAddress::new(objects[0])) };
+        assert_eq!((pushed, slot.main.load(Relaxed)), (Pushed::Refused, none), "there is no room without a sheaf");
+    }
+}
+
+#[test]
+fn a_guard_can_be_left_as_often_as_it_was_entered() {
+    let Some(rseq) = rseq() else { return };
+    for _ in 0..3 {
+        rseq.preempt_disable();
+        rseq.preempt_disable();
+        rseq.preempt_enable();
+        rseq.preempt_enable();
+    }
+}
