@@ -32,7 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check what compilers do not: layers, sizes, openings, unsafe, links, dead files.
+    /// Check what compilers do not: circles, sizes, openings, unsafe, links, dead files.
     Tidy,
     /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one boot.
     Ci(stage::Args),

@@ -15,7 +15,12 @@ use crate::workspace::cargo;
 /// All stages of the gate, cheapest first.
 pub static STAGES: [Stage; 20] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
-    Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },
+    Stage {
+        name: "tidy",
+        summary: "circles, sizes, openings, unsafe, links, words, dead files",
+        budget: 10,
+        run: tidy,
+    },
     Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
     Stage { name: "aarch64", summary: "the sections of another processor are assembled", budget: 240, run: aarch64 },
     Stage { name: "clippy", summary: "no lint on any target", budget: 240, run: clippy },

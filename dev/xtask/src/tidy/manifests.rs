@@ -2,6 +2,8 @@
 //!
 //! With it, anybody who has the engine can write what only the engine may write. A feature that some package turns on
 //! is on for every package of the build, so one line in one manifest would be enough.
+//!
+//! Of the packages only the Python extension depends on the command: both are doors to the same library.
 
 use toml::{Table, Value};
 
@@ -13,11 +15,19 @@ const FEATURE: &str = "damage";
 /// Tables of dependencies that are for more than tests.
 const TABLES: [&str; 2] = ["dependencies", "build-dependencies"];
 
-/// Finds manifests that turn the feature on outside of `[dev-dependencies]`.
+/// The package of the command, and the manifests that may name it.
+const COMMAND: &str = "freehold-cli";
+const COMMAND_USERS: [&str; 3] = ["Cargo.toml", "lab/cli/Cargo.toml", "lab/python/Cargo.toml"];
+
+/// Finds manifests that turn the feature on outside of `[dev-dependencies]`, and those that depend on the command.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending("Cargo.toml") {
         let Ok(manifest) = text.parse::<Table>() else { continue };
+        if let Some(line) = text.lines().position(|line| line.contains(COMMAND) && !COMMAND_USERS.contains(&file)) {
+            let sentence = format!("only lab/python depends on `{COMMAND}`; call what the command calls");
+            findings.push(Finding { file: file.to_owned(), line: line + 1, sentence });
+        }
         for place in places(&manifest) {
             let sentence = format!(
                 "`{place}` turns on feature `{FEATURE}` of `{PACKAGE}`, which is for tests; ask for it in [dev-dependencies]"
@@ -100,6 +110,13 @@ mod tests {
         assert_eq!(lines(renamed), [4]);
         assert_eq!(lines("[package]\nname = \"freehold\"\n[features]\ndefault = [\"damage\"]\ndamage = []\n"), [4]);
         assert_eq!(lines("[dependencies.freehold]\npath = \"../core\"\nfeatures = [\"damage\"]\n"), [1]);
+    }
+
+    #[test]
+    fn dependency_on_the_command_is_found() {
+        assert_eq!(lines("[dependencies]\nfreehold-cli.workspace = true\n"), [2]);
+        let python = ("lab/python/Cargo.toml", "[dependencies]\nfreehold-cli.workspace = true\n");
+        assert!(check(&Tree::of(&[python])).is_empty());
     }
 
     #[test]

@@ -5,9 +5,7 @@
 //!
 //! | check | what it wants |
 //! |---|---|
-//! | [`crates`] | crates depend only on the floors below them |
-//! | [`layers`] | the rooms of a crate import only the floors below them, as [`floors`] has them |
-//! | [`circles`] | no two files of a room import from each other |
+//! | [`circles`] | no circle of files that use each other, and none of folders |
 //! | [`sizes`] | files of at most 500 lines, functions of at most 70 |
 //! | [`widths`] | lines of at most 160 characters |
 //! | [`openings`] | every file opens with prose |
@@ -15,16 +13,13 @@
 //! | [`links`] | links, anchors and paths in documents lead somewhere |
 //! | [`words`] | nothing that only makes sense on the author's machine |
 //! | [`reach`] | every source file is part of some program |
-//! | [`manifests`] | feature `damage` is on for tests alone |
+//! | [`manifests`] | feature `damage` is on for tests alone; only `lab/python` depends on `lab/cli` |
 
 mod circles;
-mod crates;
-mod floors;
-mod imports;
-mod layers;
 mod links;
 mod manifests;
 mod markdown;
+mod modules;
 mod openings;
 mod reach;
 mod sizes;
@@ -38,9 +33,7 @@ use crate::error::Error;
 use tree::{Finding, Tree};
 
 /// Every check, in the order in which its findings are printed.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
-    crates::check,
-    layers::check,
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     circles::check,
     sizes::check,
     widths::check,

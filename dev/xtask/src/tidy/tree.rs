@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn paths_resolve_inside_the_workspace_only() {
-        assert_eq!(join("engine/core", "../trace/./FORMAT.md").as_deref(), Some("lab/trace/FORMAT.md"));
+        assert_eq!(join("lab/report", "../trace/./FORMAT.md").as_deref(), Some("lab/trace/FORMAT.md"));
         assert_eq!(join("", "README.md").as_deref(), Some("README.md"));
         assert_eq!(join("docs", "../../etc"), None);
     }
