@@ -35,7 +35,6 @@ impl Subject {
             // What the heap is tried with comes along.
             members: &["engine/core", "malloc/heap", "lab/workloads"],
             left_out: &[
-                "engine/core/tests/planted_race.rs",
                 "malloc/heap/tests/budget/",
                 "malloc/heap/tests/injection/",
                 "malloc/heap/tests/stress/",

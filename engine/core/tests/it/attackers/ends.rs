@@ -1,0 +1,161 @@
+//! Every function that takes a frame, at every frame at which it could hurt, with every order that is somebody's:
+//! blocks of all kinds, their insides and neighbours, holes, borders, and the ends of all numbers.
+//!
+//! What was refused must have changed nothing: the town looks as before. What was done must leave a town in order, and
+//! the next attack finds a fresh one. Nothing panics. Cost: a town for each attempt that succeeds.
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
+use freehold::page::Mobility;
+use freehold::policy::{ContigPolicy, PcpPolicy};
+
+use crate::attackers::attempts::{Way, make_all};
+use crate::attackers::town::{Town, places, with_town};
+use crate::common::picture::Picture;
+
+/// What a refusal may change all the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// Nothing.
+    ChangesNothing,
+    /// What its documentation says: blocks that are bad are withheld, pages that are right are freed, lists are
+    /// drained.
+    AsDocumented,
+}
+
+type Call = fn(&Town<'_, '_, '_>, Pfn, Order) -> Result<(), String>;
+
+fn said<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<(), String> {
+    result.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+use Refused::{AsDocumented, ChangesNothing};
+
+const CALLS: [(&str, Refused, Call); 19] = [
+    ("free_pages", ChangesNothing, |town, pfn, order| said(town.engine.free_pages(pfn, order))),
+    ("free_frozen_pages", AsDocumented, |town, pfn, order| said(town.engine.free_frozen_pages(pfn, order))),
+    ("get_page", ChangesNothing, |town, pfn, _| said(town.engine.get_page(pfn))),
+    ("put_page", ChangesNothing, |town, pfn, _| said(town.engine.put_page(pfn))),
+    ("split_page", ChangesNothing, |town, pfn, order| said(town.engine.split_page(pfn, order))),
+    ("split_to", ChangesNothing, |town, pfn, order| said(town.engine.split_to(pfn, order, Order::new(2)))),
+    ("split_to more", ChangesNothing, |town, pfn, order| said(town.engine.split_to(pfn, order, Order::MAX))),
+    ("split_compound", ChangesNothing, |town, pfn, order| said(town.engine.split_compound(pfn, order, Order::ZERO))),
+    ("poison", AsDocumented, |town, pfn, _| said(town.engine.poison(pfn))),
+    ("isolate_free_page", ChangesNothing, |town, pfn, order| {
+        let taken = town.engine.isolate_free_page(pfn, order, Gfp::KERNEL | Gfp::COMP);
+        said(taken).and_then(|()| if taken == Ok(true) { Ok(()) } else { Err("in use".to_owned()) })
+    }),
+    ("isolate_free_page_near", ChangesNothing, |town, pfn, order| {
+        said(town.engine.isolate_free_page_near(pfn, order, Gfp::HIGHUSER_MOVABLE).ok_or("none"))
+    }),
+    ("adopt", ChangesNothing, |town, pfn, order| said(town.engine.adopt(pfn, order, Mobility::Movable))),
+    ("set_pageblock_type", ChangesNothing, |town, pfn, order| {
+        let migratetype = MigrateType::from_index(order.index() % MigrateType::COUNT);
+        said(town.engine.set_pageblock_type(pfn, migratetype))
+    }),
+    ("free_pages_bulk", AsDocumented, |town, pfn, _| said(town.engine.free_pages_bulk(&[pfn, pfn]))),
+    ("free_pages_bulk neighbours", AsDocumented, |town, pfn, order| {
+        let last = Pfn::new(pfn.raw().saturating_add(order.pages()));
+        said(town.engine.free_pages_bulk(&pfn.up_to(last).collect::<Vec<_>>()))
+    }),
+    ("free_pages_bulk backwards", AsDocumented, |town, pfn, _| {
+        let pages = [pfn, Pfn::new(pfn.raw().wrapping_sub(1)), Pfn::new(pfn.raw().wrapping_add(1)), pfn];
+        said(town.engine.free_pages_bulk(&pages))
+    }),
+    ("cma_release", ChangesNothing, |town, pfn, order| said(town.engine.cma_release(town.area, pfn, order.pages()))),
+    ("cma_alloc", ChangesNothing, |town, pfn, order| {
+        let gfp = if order == Order::ZERO { Gfp::KERNEL } else { Gfp::KERNEL | Gfp::COMP };
+        said(town.engine.cma_alloc(town.area, pfn.raw(), order.pages() << 21, gfp))
+    }),
+    ("alloc_contig_pages", ChangesNothing, |town, pfn, order| {
+        let gfp = if order == Order::ZERO { Gfp::KERNEL | Gfp::COMP } else { Gfp::KERNEL };
+        said(town.engine.alloc_contig_frozen_pages(gfp, pfn.raw()))
+    }),
+];
+
+type Attempt = (&'static (&'static str, Refused, Call), Pfn, Order);
+
+const ORDERS: [u8; 6] = [0, 1, 2, 3, 5, 10];
+
+#[test]
+fn every_frame_with_every_order_is_freed_split_shared_poisoned_adopted() {
+    let attempts: Vec<Attempt> = (CALLS.iter())
+        .flat_map(|call| places().into_iter().map(move |pfn| (call, pfn)))
+        .flat_map(|(call, pfn)| ORDERS.map(|order| (call, Pfn::new(pfn), Order::new(order))))
+        .collect();
+    let way = Way {
+        attempt: |&(&(_, _, call), pfn, order): &Attempt, town, _| call(town, pfn, order),
+        keeps: |&(&(_, may_change, _), _, _)| may_change == ChangesNothing,
+        name: |&(&(name, ..), pfn, order)| format!("{name} of {pfn} with order {order}"),
+    };
+    for policy in [Policy::LINUX_6_12, Policy::FREEHOLD] {
+        let (done, refused) = make_all(policy, &attempts, &way);
+        assert!(refused > 4 * done || cfg!(miri), "most of it is refused: {refused}, and {done} were done");
+    }
+}
+
+/// Whatever can be freed by a stranger is freed once: everything is tried twice, by every way.
+#[test]
+fn what_is_freed_is_not_there_to_be_freed_again() {
+    let frees: [(&str, Call); 5] = [
+        ("free_pages", |town, pfn, order| said(town.engine.free_pages(pfn, order))),
+        ("put_page", |town, pfn, _| said(town.engine.put_page(pfn))),
+        ("free_contig_range", |town, pfn, order| {
+            said(town.engine.free_contig_range(pfn..Pfn::new(pfn.raw().saturating_add(order.pages()))))
+        }),
+        ("free_frozen_pages", |town, pfn, order| said(town.engine.free_frozen_pages(pfn, order))),
+        ("free_contig_frozen_range", |town, pfn, order| {
+            said(town.engine.free_contig_frozen_range(pfn..Pfn::new(pfn.raw().saturating_add(order.pages()))))
+        }),
+    ];
+    for pcp in [PcpPolicy::Off, PcpPolicy::Merge, PcpPolicy::Owned] {
+        for contig in [ContigPolicy::OneByOne, ContigPolicy::Batched] {
+            with_town(Policy { pcp, contig, ..Policy::FREEHOLD }, |town, _| {
+                for pfn in places() {
+                    for order in ORDERS.map(Order::new) {
+                        for (first, free) in frees {
+                            let Ok(()) = free(town, Pfn::new(pfn), order) else { continue };
+                            for (second, again) in frees {
+                                let shared =
+                                    pfn == crate::attackers::town::SHARED || pfn == crate::attackers::town::COUNTED_OUT;
+                                let answer = again(town, Pfn::new(pfn), order);
+                                assert!(answer.is_err() || shared, "{first}, then {second} of {pfn:#x}, {order}");
+                            }
+                        }
+                    }
+                    town.engine.check().expect("everything is in one place");
+                }
+            });
+        }
+    }
+}
+
+/// References up to the last that can be counted, and one more.
+#[test]
+fn references_end_where_they_can_be_counted() {
+    with_town(Policy::FREEHOLD, |town, _| {
+        let (engine, pfn) = (town.engine, Pfn::new(crate::attackers::town::COUNTED_OUT));
+        let before = Picture::of(engine);
+        engine.get_page(pfn).expect_err("there is no number for one more");
+        before.expect(engine, "one reference too many");
+        engine.put_page(pfn).expect("there are enough");
+        engine.get_page(pfn).expect("and one more again");
+        before.expect(engine, "one down, one up");
+        engine.split_page(pfn, Order::ZERO).expect("a page is split into itself");
+        before.expect(engine, "a page split into itself");
+        engine.free_frozen_pages(pfn, Order::ZERO).expect_err("it is not frozen");
+        engine.check().expect("a bad page is withheld");
+    });
+}
+
+/// No CPU beyond the last, at every place that takes one.
+#[test]
+fn a_frame_that_cannot_go_to_a_list_stays_its_owners() {
+    let config = crate::attackers::town::config(Policy::LINUX_6_12);
+    crate::attackers::machine::with_frames(&freehold::page::Config { first: Pfn::new(0), ..config }, 4096, |engine| {
+        let before = Picture::of(engine);
+        let attack = std::panic::AssertUnwindSafe(|| engine.cpu_dead(CpuId(3)));
+        std::panic::catch_unwind(attack).expect_err("there are three CPUs");
+        before.expect(engine, "a CPU that is not there went offline");
+    });
+}

@@ -1,0 +1,254 @@
+//! A platform that panics: in its probe, at the first event, the second, and every other one of a long script; and in
+//! each of its promises, at every call. The panic is caught. The engine then must be in order, hold no lock, lose no
+//! more than what was in the hands of the call, and serve as before.
+//!
+//! Cost: a machine, the script and a proof for each event.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::Config;
+use freehold::platform::{
+    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, Task,
+};
+use freehold::policy::PcpPolicy;
+
+use crate::attackers::machine::{Hooks, with_frames};
+use crate::attackers::races::PCP;
+use crate::attackers::script::{Script, with_script};
+use crate::common::panic_hook;
+
+/// What a caught panic carries.
+struct Planned;
+
+/// Where a platform panics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Report,
+    Cpu,
+    Task,
+    Reclaim,
+    Migrate,
+    Reclaimable,
+    OutOfMemory,
+    WakeKswapd,
+    WakeKcompactd,
+    Relax,
+}
+
+const PROMISES: [Place; 9] = [
+    Place::Cpu,
+    Place::Task,
+    Place::Reclaim,
+    Place::Migrate,
+    Place::Reclaimable,
+    Place::OutOfMemory,
+    Place::WakeKswapd,
+    Place::WakeKcompactd,
+    Place::Relax,
+];
+
+/// Panics at the call that is counted down to; helps as well as it can otherwise.
+struct Bomb<'s> {
+    place: Place,
+    left: AtomicU32,
+    script: &'s Script,
+    /// The kind of every event, if nothing is to happen.
+    heard: Mutex<Vec<String>>,
+}
+
+/// Calls that are never reached.
+const NEVER: u32 = u32::MAX;
+
+impl<'s> Bomb<'s> {
+    fn new(place: Place, left: u32, script: &'s Script) -> Bomb<'s> {
+        Bomb { place, left: AtomicU32::new(left), script, heard: Mutex::default() }
+    }
+
+    fn pass(&self, place: Place) {
+        if place == self.place && self.left.load(SeqCst) > 0 && self.left.fetch_sub(1, SeqCst) == 1 {
+            panic_any(Planned);
+        }
+    }
+}
+
+impl Hooks for Bomb<'_> {
+    fn report(&self, event: Event) {
+        if self.left.load(SeqCst) > NEVER / 2 {
+            let event = format!("{event:?}");
+            let kind = event.split(' ').next().unwrap_or_default().to_owned();
+            self.heard.lock().expect("nobody panics with it").push(kind);
+        }
+        self.pass(Place::Report);
+    }
+
+    fn cpu(&self) -> CpuId {
+        self.pass(Place::Cpu);
+        freehold::platform::host::current_cpu()
+    }
+
+    fn task(&self) -> Task {
+        self.pass(Place::Task);
+        Task::default()
+    }
+
+    fn reclaim(&self, pages: &dyn FreePages, _: &Reclaim) -> Reclaimed {
+        self.pass(Place::Reclaim);
+        self.script.give_some(pages)
+    }
+
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        self.pass(Place::Migrate);
+        self.script.migrate(migration)
+    }
+
+    fn reclaimable(&self, _: NodeId, _: ZoneKind) -> u64 {
+        self.pass(Place::Reclaimable);
+        64
+    }
+
+    fn out_of_memory(&self, pages: &dyn FreePages, _: &Request) -> OutOfMemory {
+        self.pass(Place::OutOfMemory);
+        self.script.give_some(pages);
+        OutOfMemory::Freed
+    }
+
+    fn wake_kswapd(&self, _: NodeId) {
+        self.pass(Place::WakeKswapd);
+    }
+
+    fn wake_kcompactd(&self, _: NodeId) {
+        self.pass(Place::WakeKcompactd);
+    }
+
+    fn relax(&self) -> Patience {
+        self.pass(Place::Relax);
+        Patience::GiveUp
+    }
+}
+
+/// Plays the script with a panic at a call; how many calls were left when it was over, and what was heard.
+fn play(pcp: PcpPolicy, place: Place, at: u32) -> (u32, Vec<String>) {
+    let script = Script::default();
+    let bomb = Bomb::new(place, at, &script);
+    let left = with_script(pcp, &script, &bomb, |stage| {
+        let what = format!("{pcp:?}, {place:?} panics at call {at}");
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| stage.play())) {
+            assert!(panic.is::<Planned>(), "{what}: another panic followed, {:?}", panic.downcast_ref::<String>());
+        }
+        let left = bomb.left.swap(0, SeqCst);
+        let census = stage.engine.check().unwrap_or_else(|violation| panic!("{what}: {violation}"));
+        stage.play_on();
+        let after = stage.engine.check().unwrap_or_else(|violation| panic!("{what}, later: {violation}"));
+        assert_eq!(after.claimed, census.claimed, "{what}: more is lost later");
+        let isolated = stage.engine.map().pageblocks().find(|&at| stage.engine.map().pageblock(at).isolations() > 0);
+        assert_eq!(isolated, None, "{what}: a pageblock stays isolated");
+        left
+    });
+    (left, bomb.heard.into_inner().expect("nobody panics with it"))
+}
+
+/// Panics at every call of a place; at events, of which there are thousands alike, at the first of each kind and some
+/// of the others, unless `ATTACKERS=all` says otherwise. Returns how many calls there are.
+fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
+    let all = std::env::var("ATTACKERS").is_ok_and(|which| which == "all");
+    let (left, heard) = play(pcp, place, NEVER);
+    let (calls, mut met) = (NEVER - left, BTreeMap::<&str, u32>::new());
+    for at in 1..=calls {
+        let kind = heard.get(at as usize - 1).filter(|_| place == Place::Report).map_or("", String::as_str);
+        let of_kind = met.entry(kind).or_default();
+        *of_kind += 1;
+        let (first, step) = if cfg!(miri) { (0, 4000) } else { (9, 211) };
+        if all || *of_kind <= first || at % step == 0 {
+            assert_eq!(play(pcp, place, at).0, 0, "call {at} comes again");
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_probe_panics_at_every_event() {
+    panic_hook::silence_payload::<Planned>();
+    for pcp in PCP {
+        let events = panic_everywhere(pcp, Place::Report);
+        assert!(events > 200, "the script has {events} events under {pcp:?}");
+    }
+}
+
+#[test]
+fn every_promise_panics_at_every_call() {
+    panic_hook::silence_payload::<Planned>();
+    let mut never = PROMISES.to_vec();
+    for pcp in PCP {
+        never.retain(|&place| panic_everywhere(pcp, place) == 0);
+    }
+    assert_eq!(never, [], "each promise is asked for somewhere");
+}
+
+/// A range of which 4096 pages are claimed at a time: what was claimed before a panic is in nobody's way.
+#[test]
+fn a_probe_panics_between_the_parts_of_a_long_range() {
+    panic_hook::silence_payload::<Planned>();
+    let frames = if cfg!(miri) { 5000 } else { 12_288 };
+    let range = || Pfn::new(0)..Pfn::new(frames);
+    for at in 1..=4 {
+        let script = Script::default();
+        let bomb = Bomb::new(Place::Report, 0, &script);
+        with_frames(&Config::default(), frames + 1024, |engine| {
+            engine.platform().answer_with(&bomb);
+            engine.alloc_contig_range(range(), Gfp::KERNEL).expect("all of it is free");
+            bomb.left.store(at, SeqCst);
+            let freed = catch_unwind(AssertUnwindSafe(|| engine.free_contig_range(range())));
+            assert!(freed.is_err_and(|panic| panic.is::<Planned>()), "there is an event {at}");
+            engine.check().unwrap_or_else(|violation| panic!("a panic at event {at}: {violation}"));
+        });
+    }
+}
+
+/// The script meets what it is for.
+#[test]
+fn the_script_meets_most_kinds_of_events() {
+    let kinds: BTreeSet<String> = PCP.into_iter().flat_map(|pcp| play(pcp, Place::Report, NEVER).1).collect();
+    const EXPECTED: [&str; 22] = [
+        "ZoneLockReleased",
+        "ZoneLocked",
+        "PcpuDrain",
+        "Refill",
+        "Drain",
+        "PcpSplit",
+        "PcpMerge",
+        "StackPush",
+        "StackTake",
+        "Claim",
+        "Steal",
+        "Boost",
+        "Reserve",
+        "Unreserve",
+        "Withheld",
+        "Migrate",
+        "HighAtomicServed",
+        "DirectReclaim",
+        "Reclaim",
+        "KswapdRun",
+        "CompactScan",
+        "Failed",
+    ];
+    let missing: Vec<_> = EXPECTED.iter().filter(|&&kind| !kinds.contains(kind)).collect();
+    assert!(missing.is_empty(), "{missing:?} are missing among {kinds:?}");
+}
+
+/// The harness itself: a block that a panic leaves in pieces is found.
+#[test]
+fn a_planted_wreck_is_found() {
+    let script = Script::default();
+    let bomb = Bomb::new(Place::Report, 0, &script);
+    with_script(PCP[1], &script, &bomb, |stage| {
+        let page = stage.engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory");
+        stage.engine.damage().set_state(page, freehold::base::State::Interior);
+        stage.engine.check().expect_err("a frame is in no block");
+        let _: Pfn = page;
+    });
+}

@@ -1,0 +1,105 @@
+//! Every function that takes a range, at every pair of ends: forwards, backwards, empty, across zones, holes, areas and
+//! partial pageblocks, over what is in use, and to the ends of all numbers.
+//!
+//! As in `ends`, what was refused has changed nothing, and nothing panics.
+
+use freehold::Policy;
+use freehold::base::{Gfp, Order, Pfn, ZoneKind};
+use freehold::platform::host::CheckedSpinLock;
+
+use crate::attackers::attempts::{Spare, Way, make_all};
+use crate::attackers::machine::range;
+use crate::attackers::town::{self, Town, with_town};
+use crate::common::picture::Picture;
+
+type Call = for<'m> fn(&Town<'_, 'm, '_>, Spare<'_, 'm>, Pfn, Pfn) -> Result<(), String>;
+
+fn said<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<(), String> {
+    result.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+const CALLS: [(&str, Call); 11] = [
+    ("alloc_contig_range", |town, _, start, end| said(town.engine.alloc_contig_range(start..end, Gfp::KERNEL))),
+    ("alloc_contig_range compound", |town, _, start, end| {
+        said(town.engine.alloc_contig_range(start..end, Gfp::KERNEL | Gfp::COMP))
+    }),
+    ("alloc_contig_frozen_range", |town, _, start, end| {
+        said(town.engine.alloc_contig_frozen_range(start..end, Gfp::KERNEL))
+    }),
+    ("alloc_contig_range of no type", |town, _, start, end| {
+        said(town.engine.alloc_contig_range(start..end, Gfp::MOVABLE | Gfp::RECLAIMABLE))
+    }),
+    ("free_contig_range", |town, _, start, end| said(town.engine.free_contig_range(start..end))),
+    ("release", |town, _, start, end| said(town.engine.release(start, end))),
+    ("offline", |town, _, start, end| said(town.engine.offline(start..end))),
+    ("online", |town, _, start, end| {
+        said(town.engine.online(&range(ZoneKind::Movable, 0, start.raw(), end.raw()), &mut []))
+    }),
+    ("online elsewhere", |town, _, start, end| {
+        said(town.engine.online(&range(ZoneKind::Normal, 2, start.raw(), end.raw()), &mut []))
+    }),
+    ("reserve_cma", |town, spare, start, end| {
+        let bytes = spare.next().expect("there is enough");
+        said(town.engine.reserve_cma(start..end, Order::ZERO, bytes))
+    }),
+    ("reserve_cma of large units", |town, _, start, end| {
+        said(town.engine.reserve_cma(start..end, Order::MAX, &mut []))
+    }),
+];
+
+type Attempt = (&'static (&'static str, Call), (u32, u32));
+
+/// Ends of ranges: those of `places` around which nothing is alike.
+fn ends() -> Vec<u32> {
+    let borders = [town::FIRST, 2304, 2336, 2400, 2560, 2600, 2688, 3072, 3100, 3104, 4000, 4010, 4096, 4128, 5120];
+    let blocks = [6144, 6145, town::FROZEN, town::FROZEN + 9, 6240, town::COMPOUND, 6300, town::SLAB, 7168];
+    let last = [34_816, 34_848, 34_880, town::END, 0, 2047, 1 << 31, u32::MAX - 1024, u32::MAX - 1, u32::MAX];
+    borders.into_iter().chain(blocks).chain(last).collect()
+}
+
+#[test]
+fn every_range_is_taken_freed_released_set_aside() {
+    let pairs = || ends().into_iter().flat_map(|start| ends().into_iter().map(move |end| (start, end)));
+    let attempts: Vec<Attempt> = CALLS.iter().flat_map(|call| pairs().map(move |pair| (call, pair))).collect();
+    let way = Way {
+        attempt: |&(&(_, call), (start, end)): &Attempt, town, spare| call(town, spare, Pfn::new(start), Pfn::new(end)),
+        keeps: |_| true,
+        name: |&(&(name, _), (start, end))| format!("{name} from {start:#x} to {end:#x}"),
+    };
+    for policy in [Policy::LINUX_6_12, Policy::FREEHOLD] {
+        let (done, refused) = make_all(policy, &attempts, &way);
+        assert!(refused > done && (done > 100 || cfg!(miri)), "{refused} were refused, {done} done");
+    }
+}
+
+/// A frozen range whose blocks are all bad, shared, a slab's or nobody's: nothing that is not the caller's is split.
+#[test]
+fn a_frozen_range_begins_and_ends_anywhere() {
+    let ends = || ends().into_iter().filter(|end| (6000..7200).contains(end));
+    for start in ends() {
+        for end in ends() {
+            with_town(Policy::FREEHOLD, |town, _| {
+                town.engine.drain_all();
+                let answer = town.engine.free_contig_frozen_range(Pfn::new(start)..Pfn::new(end));
+                town.engine.check().unwrap_or_else(|violation| panic!("{start} to {end}, {answer:?}: {violation}"));
+                let slab = town.engine.state(Pfn::new(town::SLAB));
+                assert!(format!("{slab:?}").contains("slab: true"), "a slab's block went with {start} to {end}");
+            });
+        }
+    }
+}
+
+/// Bitmaps that are too small, and layouts of areas that cannot be.
+#[test]
+fn an_area_wants_its_bitmap() {
+    with_town(Policy::FREEHOLD, |town, _| {
+        let before = Picture::of(town.engine);
+        let (start, end) = (Pfn::new(2304), Pfn::new(2400));
+        town.engine.reserve_cma(start..end, Order::ZERO, &mut []).expect_err("it is empty");
+        before.expect(town.engine, "an area without a bitmap");
+        for pages in [0, 1, u32::MAX] {
+            let layout = freehold::page::CmaArea::<CheckedSpinLock>::layout(pages, Order::MAX);
+            assert!(layout.size() <= 1 << 20, "{layout:?}");
+        }
+    });
+}

@@ -1,0 +1,270 @@
+//! More races: two that split, a split against a free, poison against a free, references against the last free; and two
+//! that bring the same memory, give it away, or set it aside.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use freehold::base::{Gfp, Order, Pfn, State, ZoneKind};
+use freehold::page::{MinFree, Mobility};
+use freehold::policy::{ContigPolicy, PcpPolicy};
+
+use crate::attackers::machine::{Engine, Memory, build, range, with_frames};
+use crate::attackers::races::{PCP, config, race};
+
+const ROUNDS: u32 = if cfg!(miri) { 3 } else { 1000 };
+const FRAMES: u32 = 4096;
+
+/// Two do something to a block that one of them allocated, `after` undoes what came out.
+fn over_a_block(order: u8, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Order, u32)) {
+    let order = Order::new(order);
+    for pcp in PCP {
+        with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
+            let block = AtomicU32::new(0);
+            let allocate = |_| {
+                let asked = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+                block.store(asked.raw(), SeqCst);
+            };
+            let at = || Pfn::new(block.load(SeqCst));
+            let [first, second] = deeds;
+            let judge = |_, successes| after(engine, at(), order, successes);
+            race(ROUNDS, &allocate, [&|_| first(engine, at(), order), &|_| second(engine, at(), order)], &judge);
+            engine.drain_all();
+            let census = engine.check().unwrap_or_else(|violation| panic!("{pcp:?}: {violation}"));
+            assert_eq!(census.free + census.withheld, u64::from(FRAMES), "{pcp:?}: {census:?}");
+        });
+    }
+}
+
+type Way = fn(&Engine<'_, '_>, Pfn, Order) -> bool;
+
+const SPLIT: Way = |engine, pfn, order| engine.split_page(pfn, order).is_ok();
+const FREE: Way = |engine, pfn, order| engine.free_pages(pfn, order).is_ok();
+
+/// Frees whatever of a block is still allocated.
+fn free_what_is_left(engine: &Engine<'_, '_>, pfn: Pfn, order: Order) {
+    for page in pfn.up_to(pfn.offset(order.pages())) {
+        if let Some(State::Allocated { order, refs, .. }) = engine.state(page) {
+            (0..refs).for_each(|_| engine.put_page(page).unwrap_or_else(|error| panic!("{page}, {order}: {error}")));
+        }
+    }
+}
+
+#[test]
+fn of_two_that_split_a_block_one_does() {
+    over_a_block(4, [SPLIT, SPLIT], |engine, pfn, order, successes| {
+        assert_eq!(successes, 1);
+        free_what_is_left(engine, pfn, order);
+    });
+}
+
+#[test]
+fn a_block_is_split_or_freed() {
+    over_a_block(4, [SPLIT, FREE], |engine, pfn, order, successes| {
+        assert_eq!(successes, 1);
+        free_what_is_left(engine, pfn, order);
+    });
+}
+
+#[test]
+fn a_reference_is_counted_or_was_the_last() {
+    let get: Way = |engine, pfn, _| engine.get_page(pfn).is_ok();
+    let put: Way = |engine, pfn, _| engine.put_page(pfn).is_ok();
+    over_a_block(3, [get, put], |engine, pfn, order, successes| {
+        assert!(successes >= 1, "the reference that is there can always be dropped");
+        free_what_is_left(engine, pfn, order);
+    });
+}
+
+/// The pages become pages of a range while somebody else drops a reference to the first of them.
+#[test]
+fn a_reference_is_dropped_while_its_block_is_split() {
+    let put: Way = |engine, pfn, _| {
+        engine.get_page(pfn).expect("it has an owner");
+        engine.put_page(pfn).is_ok()
+    };
+    over_a_block(6, [SPLIT, put], |engine, pfn, order, successes| {
+        assert_eq!(successes, 2, "a reference that is held can be dropped");
+        free_what_is_left(engine, pfn, order);
+    });
+}
+
+/// Frames break while their block is freed: each is withheld in the end, and nothing else is.
+#[test]
+fn a_frame_breaks_while_its_block_is_freed() {
+    let rounds = if cfg!(miri) { 2 } else { 300 };
+    for pcp in PCP {
+        with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
+            let (block, broken, order) = (AtomicU32::new(0), Mutex::new(Vec::new()), Order::new(2));
+            let allocate = |_| {
+                let asked = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+                block.store(asked.raw(), SeqCst);
+            };
+            let at = || Pfn::new(block.load(SeqCst));
+            let poison = |round: u32| {
+                let frame = at().offset(round % 4);
+                let is_broken = engine.poison(frame).is_ok();
+                if is_broken {
+                    broken.lock().expect("nobody panics with it").push(frame);
+                }
+                is_broken
+            };
+            race(rounds, &allocate, [&|_| engine.free_pages(at(), order).is_ok(), &poison], &|_, _| ());
+            engine.drain_all();
+            let broken = broken.into_inner().expect("nobody panics with it");
+            let census = engine.check().expect("nothing is lost");
+            assert!(broken.iter().all(|&frame| engine.state(frame) == Some(State::Withheld)));
+            assert_eq!((census.withheld, census.free), (broken.len() as u64, u64::from(FRAMES) - census.withheld));
+        });
+    }
+}
+
+/// Deeds on the same frames of a machine that is not released yet.
+fn over_memory(deeds: [fn(&Engine<'_, '_>) -> bool; 2], one_wins: bool, reset: fn(&Engine<'_, '_>)) {
+    let rounds = if cfg!(miri) { 2 } else { 400 };
+    let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
+    let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
+    let mut memory = Memory::of(&config, &ranges);
+    let (engine, _) = build(&config, &ranges, &mut memory);
+    let engine = &engine;
+    engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");
+    engine.set_up_watermarks(MinFree::Pages(64));
+    let judge = |round, successes| {
+        assert!(!one_wins || successes == 1, "{successes} succeeded in round {round}");
+        engine.check().unwrap_or_else(|violation| panic!("round {round}: {violation}"));
+        reset(engine);
+    };
+    race(rounds, &|_| (), [&|_| deeds[0](engine), &|_| deeds[1](engine)], &judge);
+    engine.check().expect("nothing is lost");
+}
+
+const START: Pfn = Pfn::new(512);
+const END: Pfn = Pfn::new(1536);
+
+fn come_back(engine: &Engine<'_, '_>) {
+    let whole = range(ZoneKind::Normal, 0, START.raw(), END.raw());
+    if engine.state(START).is_some() {
+        engine.offline(START..END).expect("nobody keeps it");
+    }
+    engine.online(&whole, &mut []).expect("it went offline");
+}
+
+const RELEASE: fn(&Engine<'_, '_>) -> bool = |engine| engine.release(START, END).is_ok();
+const OFFLINE: fn(&Engine<'_, '_>) -> bool = |engine| engine.offline(START..END).is_ok();
+
+#[test]
+fn memory_is_released_once() {
+    over_memory([RELEASE, RELEASE], true, come_back);
+}
+
+#[test]
+fn memory_goes_offline_once() {
+    over_memory([OFFLINE, OFFLINE], false, come_back);
+}
+
+#[test]
+fn memory_is_released_while_it_goes_offline() {
+    over_memory([RELEASE, OFFLINE], false, come_back);
+}
+
+/// Frees of pages that may have been freed and gone offline since.
+fn free_late(engine: &Engine<'_, '_>) -> bool {
+    (0..200).fold(false, |any, _| {
+        any | engine.free_contig_range(START..END).is_ok()
+            | engine.free_contig_frozen_range(START..END).is_ok()
+            | engine.free_pages(START, Order::ZERO).is_ok()
+            | engine.put_page(START).is_ok()
+    })
+}
+
+#[test]
+fn memory_goes_offline_while_its_pages_are_freed_once_more() {
+    let come_and_go = |engine: &Engine<'_, '_>| {
+        engine.release(START, END).expect("it is Reserved");
+        engine.alloc_contig_range(START..END, Gfp::KERNEL).is_ok_and(|()| engine.free_contig_range(START..END).is_ok())
+            && engine.offline(START..END).is_ok()
+    };
+    over_memory([come_and_go, free_late], false, |engine| {
+        if engine.state(START).is_some() {
+            free_what_is_left(engine, START, Order::new(10));
+            engine.drain_all();
+        }
+        come_back(engine);
+    });
+}
+
+#[test]
+fn memory_is_adopted_or_released() {
+    over_memory(
+        [|engine| engine.adopt(Pfn::new(1024), Order::new(9), Mobility::Fixed).is_ok(), RELEASE],
+        true,
+        |engine| {
+            free_what_is_left(engine, Pfn::new(1024), Order::new(9));
+            come_back(engine);
+        },
+    );
+}
+
+#[test]
+fn memory_comes_once() {
+    over_memory(
+        [
+            |engine| engine.online(&range(ZoneKind::Normal, 0, 512, 1536), &mut []).is_ok(),
+            |engine| engine.online(&range(ZoneKind::Movable, 0, 1024, 2048), &mut []).is_ok(),
+        ],
+        false,
+        |engine| {
+            for (start, end) in [(512, 1024), (1024, 1536), (1536, 2048)] {
+                if engine.state(Pfn::new(start)).is_some() {
+                    engine.offline(Pfn::new(start)..Pfn::new(end)).expect("nobody keeps it");
+                }
+            }
+        },
+    );
+}
+
+/// Two threads that set the same pageblocks aside: one has all of its own, all of them of its type, and the other
+/// nothing.
+#[test]
+fn an_area_is_one_owners_as_a_whole() {
+    let rounds = if cfg!(miri) { 2 } else { 400 };
+    let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
+    let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
+    let mut memory = Memory::of(&config, &ranges);
+    memory.spare = (0..2 * rounds).map(|_| Box::new_uninit_slice(512)).collect();
+    let (engine, spare) = build(&config, &ranges, &mut memory);
+    engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");
+    let (engine, spare) = (&engine, &Mutex::new(spare));
+    let deeds = [(512, 1536), (0, 1024)].map(|(start, end)| {
+        move |_| {
+            let bitmap = spare.lock().expect("nobody panics with it").next().expect("there is enough");
+            let area = engine.reserve_cma(Pfn::new(start)..Pfn::new(end), Order::ZERO, bitmap);
+            let Ok(area) = area else { return false };
+            let page = engine.cma_alloc(&area, end - start, 1, Gfp::KERNEL).expect("the area is free");
+            engine.cma_release(&area, page, end - start).expect("it is ours");
+            true
+        }
+    });
+    let judge = |round, successes| {
+        assert_eq!(successes, 1, "round {round}");
+        engine.check().unwrap_or_else(|violation| panic!("round {round}: {violation}"));
+        for block in (0..1536).step_by(512) {
+            give_up(engine, block);
+        }
+    };
+    race(rounds, &|_| (), [&deeds[0], &deeds[1]], &judge);
+}
+
+/// Takes what an area was out of it, and back to Reserved.
+fn give_up(engine: &Engine<'_, '_>, block: u32) {
+    use freehold::base::MigrateType;
+    let frames = Pfn::new(block)..Pfn::new(block + 512);
+    if engine.state(frames.start) != Some(State::Reserved) {
+        let taken = engine.isolate_free_page(frames.start, Order::new(9), Gfp::KERNEL);
+        assert_eq!(taken, Ok(true), "an area that was given back is free");
+        engine.damage().retype(frames.start, MigrateType::Movable);
+        engine.free_pages(frames.start, Order::new(9)).expect("it is ours");
+        engine.drain_all();
+        engine.offline(frames.clone()).expect("nobody keeps it");
+        engine.online(&range(ZoneKind::Normal, 0, block, block + 512), &mut []).expect("it went offline");
+    }
+}

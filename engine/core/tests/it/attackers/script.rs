@@ -1,0 +1,257 @@
+//! A script that goes everywhere: lists filled and drained, pageblocks owned, claimed, stolen from and reserved,
+//! ranges, an area, broken frames, compaction, reclaim down to the last resort, memory that comes and goes.
+//!
+//! Two zones of small pageblocks, two CPUs played by one thread. What the script allocates is noted at once, so that
+//! reclaim can give it up and compaction can move it, and so that a script that was cut off can be cleared away.
+
+use core::cell::Cell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Background, CmaArea, Config, MinFree, Mobility};
+use freehold::platform::host::{CheckedSpinLock, run_on_cpu};
+use freehold::platform::{FreePages, Migrated, Migration, Reclaimed};
+use freehold::policy::{Numbers, PcpPolicy};
+
+use crate::attackers::machine::{Engine, Hooks, Memory, build, range};
+
+const FRAMES: u32 = 3072;
+const MOVABLE: u32 = 4096;
+const END: u32 = 5120;
+
+/// What is allocated, by whom it does not matter: page after page.
+#[derive(Default)]
+pub struct Script(Mutex<Vec<(Pfn, Order)>>, AtomicU32);
+
+/// How often memory is given up at all.
+const GIFTS: u32 = 12;
+
+impl Script {
+    fn note(&self, pfn: Pfn, order: Order) {
+        self.held().push((pfn, order));
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Vec<(Pfn, Order)>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Gives up the page that was allocated first, and another, some times.
+    pub fn give_some(&self, pages: &dyn FreePages) -> Reclaimed {
+        if self.1.fetch_add(1, Relaxed) >= GIFTS {
+            return Reclaimed::default();
+        }
+        let given: Vec<_> = self.held().extract_if(.., |(_, order)| *order == Order::ZERO).take(2).collect();
+        given.iter().for_each(|&(pfn, order)| pages.free_pages(pfn, order));
+        Reclaimed { pages: given.len() as u64, scanned: given.len() as u64 }
+    }
+
+    /// Moves whatever is noted.
+    pub fn migrate(&self, migration: &Migration) -> Migrated {
+        let mut held = self.held();
+        let Some(block) = held.iter_mut().find(|(pfn, order)| (*pfn, *order) == (migration.from, migration.order))
+        else {
+            return Migrated::Refused;
+        };
+        block.0 = migration.to;
+        Migrated::Moved
+    }
+}
+
+/// A script, the machine that it is played on, and its area.
+pub struct Stage<'a, 'm, 'h> {
+    pub engine: &'a Engine<'m, 'h>,
+    script: &'a Script,
+    area: &'a CmaArea<'m, CheckedSpinLock>,
+    cpu: Cell<u16>,
+}
+
+/// Builds the stage under a policy.
+pub fn with_script<'h, R>(
+    pcp: PcpPolicy,
+    script: &Script,
+    hooks: &'h dyn Hooks,
+    run: impl FnOnce(&Stage<'_, '_, 'h>) -> R,
+) -> R {
+    let numbers = Numbers { pcp_batch: Some(8), ..Policy::FREEHOLD.numbers };
+    let config = Config {
+        cpu_nodes: &[NodeId(0); 2],
+        end: Pfn::new(END),
+        pageblock_order: Order::new(4),
+        policy: Policy { pcp, numbers, ..Policy::FREEHOLD },
+        ..Config::default()
+    };
+    let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES), range(ZoneKind::Movable, 0, MOVABLE, MOVABLE + 64)];
+    let mut memory = Memory::of(&config, &ranges);
+    let mut bitmap = [core::mem::MaybeUninit::uninit(); 64];
+    run_on_cpu(CpuId(0));
+    let (engine, _) = build(&config, &ranges, &mut memory);
+    let area = engine.reserve_cma(Pfn::new(64)..Pfn::new(128), Order::ZERO, &mut bitmap).expect("it is Reserved");
+    engine.release(Pfn::new(128), Pfn::new(3000)).expect("it is Reserved");
+    engine.set_up_watermarks(MinFree::Pages(24));
+    engine.platform().answer_with(hooks);
+    run(&Stage { engine: &engine, script, area: &area, cpu: Cell::new(0) })
+}
+
+impl Stage<'_, '_, '_> {
+    /// The whole script.
+    pub fn play(&self) {
+        self.bring_memory();
+        self.fill_and_drain();
+        self.mix_types();
+        self.take_ranges();
+        self.break_frames();
+        self.run_dry();
+        self.clear_away();
+    }
+
+    /// Afterwards: everything that is noted goes back, more memory comes, and a request gets some.
+    pub fn play_on(&self) {
+        self.clear_away();
+        self.engine.release(Pfn::new(0), Pfn::new(64)).expect("it is Reserved");
+        for gfp in [Gfp::KERNEL | Gfp::MEMALLOC, Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC] {
+            let pages = [0, 1, 3].map(|order| {
+                let order = Order::new(order);
+                (self.engine.alloc_pages(gfp, order).expect("there is memory"), order)
+            });
+            pages.iter().for_each(|&(pfn, order)| self.engine.free_pages(pfn, order).expect("it is ours"));
+        }
+        self.engine.drain_all();
+    }
+
+    /// Forgets each block before it is freed: a panic on the way loses no other.
+    fn clear_away(&self) {
+        loop {
+            let last = self.script.held().pop();
+            let Some((pfn, order)) = last else { break };
+            _ = self.engine.free_pages(pfn, order);
+        }
+        self.engine.drain_all();
+    }
+
+    fn change_cpu(&self) {
+        self.cpu.set(1 - self.cpu.get());
+        run_on_cpu(CpuId(self.cpu.get()));
+    }
+
+    fn take(&self, gfp: Gfp, order: u8) -> bool {
+        let block = self.engine.alloc_pages(gfp | Gfp::NOWARN, Order::new(order));
+        block.map(|pfn| self.script.note(pfn, Order::new(order))).is_ok()
+    }
+
+    fn drop_every(&self, nth: usize) {
+        let left = self.script.held().len() / nth;
+        for at in 0..left {
+            let (pfn, order) = self.script.held().remove(at * (nth - 1));
+            self.engine.free_pages(pfn, order).expect("it is noted");
+        }
+    }
+
+    fn bring_memory(&self) {
+        let late = range(ZoneKind::Normal, 0, FRAMES, FRAMES + 64);
+        self.engine.online(&late, &mut []).expect("there is metadata");
+        self.engine.release(Pfn::new(3000), Pfn::new(FRAMES + 8)).expect("it is Reserved");
+        self.engine.adopt(Pfn::new(FRAMES + 8), Order::new(2), Mobility::Movable).expect("it is Reserved");
+        self.script.note(Pfn::new(FRAMES + 8), Order::new(2));
+        _ = self.engine.offline(Pfn::new(FRAMES)..Pfn::new(FRAMES + 64));
+        self.engine.cpu_dead(CpuId(1));
+        self.engine.cpu_online(CpuId(1));
+    }
+
+    fn fill_and_drain(&self) {
+        (0..90).for_each(|_| _ = self.take(Gfp::KERNEL, 0));
+        (0..12).for_each(|_| _ = self.take(Gfp::KERNEL, 2));
+        (0..20).for_each(|_| _ = self.take(Gfp::HIGHUSER_MOVABLE, 0));
+        self.change_cpu();
+        self.drop_every(2);
+        (0..20).for_each(|_| _ = self.take(Gfp::KERNEL, 0));
+        self.change_cpu();
+        let mut pages = [Pfn::new(0); 24];
+        let came = self.engine.alloc_pages_bulk(Gfp::KERNEL, &mut pages);
+        pages[..came].sort_unstable();
+        self.engine.free_pages_bulk(&pages[..came]).expect("they are ours");
+        self.engine.decay_pcp(CpuId(0), self.engine.zone(NodeId(0), ZoneKind::Normal));
+        self.clear_away();
+    }
+
+    fn mix_types(&self) {
+        self.run_low(Gfp::MOVABLE);
+        self.drop_every(16);
+        (0..30).for_each(|at| _ = self.take(Gfp::NOWAIT, at % 3));
+        (0..6).for_each(|_| _ = self.take(Gfp::ATOMIC, 2));
+        self.drop_every(16);
+        (0..3).for_each(|_| _ = self.take(Gfp::KERNEL, 3));
+        self.clear_away();
+        self.run_low(Gfp::empty());
+        self.drop_every(8);
+        self.engine.drain_all();
+        (0..10).for_each(|_| _ = self.take(Gfp::MOVABLE | Gfp::MEMALLOC, 0));
+        self.clear_away();
+    }
+
+    /// Takes nearly everything.
+    fn run_low(&self, gfp: Gfp) {
+        for (order, most) in [(6, 60), (3, 60), (0, 200)] {
+            _ = (0..most).all(|_| self.take(gfp | Gfp::NOWAIT, order));
+        }
+        // All of it as single pages: what is freed of it is in pieces.
+        let mut held = self.script.held();
+        let blocks: Vec<_> = held.extract_if(.., |(_, order)| *order > Order::ZERO).collect();
+        for (pfn, order) in blocks {
+            self.engine.split_page(pfn, order).expect("it is noted");
+            held.extend(pfn.up_to(pfn.offset(order.pages())).map(|page| (page, Order::ZERO)));
+        }
+    }
+
+    fn take_ranges(&self) {
+        let (engine, range) = (self.engine, Pfn::new(200)..Pfn::new(260));
+        (0..16).for_each(|_| _ = self.take(Gfp::HIGHUSER_MOVABLE, 0));
+        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
+            engine.free_contig_range(range.clone()).expect("it is ours");
+        }
+        let large = Pfn::new(130)..Pfn::new(2990);
+        self.clear_away();
+        engine.alloc_contig_frozen_range(large, Gfp::KERNEL).expect("all of it is free");
+        engine.free_contig_frozen_range(Pfn::new(300)..Pfn::new(2777)).expect("it is ours");
+        engine.free_contig_frozen_range(Pfn::new(130)..Pfn::new(300)).expect("it is ours");
+        engine.free_contig_frozen_range(Pfn::new(2777)..Pfn::new(2990)).expect("it is ours");
+        let page = engine.cma_alloc(self.area, 20, 4, Gfp::KERNEL).expect("the area is free");
+        engine.cma_release(self.area, page, 20).expect("it is ours");
+        let pages = engine.alloc_contig_pages(Gfp::KERNEL | Gfp::COMP, 32).expect("there is room");
+        engine.free_contig_range(pages..pages.offset(32)).expect("it is ours");
+    }
+
+    fn break_frames(&self) {
+        let engine = self.engine;
+        let block = engine.alloc_pages(Gfp::KERNEL, Order::new(3)).expect("there is memory");
+        engine.poison(block.offset(3)).expect("it is online");
+        engine.get_page(block).expect("it is held");
+        engine.free_pages(block, Order::new(3)).expect("it is ours");
+        engine.free_pages(block, Order::ZERO).expect("it is ours");
+        engine.poison(Pfn::new(700)).expect("it is online");
+        let frozen = engine.alloc_frozen_pages(Gfp::KERNEL, Order::new(2)).expect("there is memory");
+        engine.split_page(frozen, Order::new(2)).expect("it is ours");
+        engine.free_contig_frozen_range(frozen..frozen.offset(4)).expect("it is ours");
+    }
+
+    fn run_dry(&self) {
+        self.run_low(Gfp::MOVABLE);
+        (0..4).for_each(|_| _ = self.take(Gfp::ATOMIC, 1));
+        _ = self.take(Gfp::KERNEL, 0);
+        self.drop_every(4);
+        self.engine.drain_all();
+        _ = self.take(Gfp::KERNEL, 4);
+        _ = self.take(Gfp::TRANSHUGE, 4);
+        _ = (0..300).all(|_| self.take(Gfp::NOWAIT, 0));
+        _ = self.take(Gfp::KERNEL, 2);
+        _ = self.take(Gfp::KERNEL, 0);
+        for _ in 0..64 {
+            if self.engine.run_kswapd(NodeId(0)) == Background::Asleep {
+                break;
+            }
+        }
+        self.engine.tick_kcompactd(NodeId(0));
+        _ = self.engine.run_kcompactd(NodeId(0));
+    }
+}

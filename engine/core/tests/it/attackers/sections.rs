@@ -1,0 +1,45 @@
+//! The table of sections, whose pointers are kept as far below their arrays as these are above frame 0: small enough
+//! for Miri to follow every one of them. Memory begins high, and only the second section of the table ever comes.
+
+use freehold::base::{Gfp, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::platform::host::run_on_cpu;
+
+use crate::attackers::machine::{Memory, build, range};
+
+/// First frame of the table, and of the section that comes.
+const FIRST: u32 = 0xf000_0000;
+const SECOND: u32 = FIRST + (1 << 15);
+
+#[test]
+fn metadata_is_found_through_pointers_that_lead_below_it() {
+    run_on_cpu(freehold::base::CpuId(0));
+    let config = Config {
+        first: Pfn::new(FIRST),
+        end: Pfn::new(SECOND + 1024),
+        pageblock_order: Order::new(5),
+        ..Config::default()
+    };
+    let ranges = [range(ZoneKind::Normal, 0, SECOND + 32, SECOND + 1000)];
+    let mut memory = Memory::of(&config, &ranges);
+    let (engine, _) = build(&config, &ranges, &mut memory);
+    engine.release(Pfn::new(SECOND + 32), Pfn::new(SECOND + 500)).expect("it is Reserved");
+    engine.set_up_watermarks(MinFree::Pages(8));
+    let map = *engine.map();
+    for pfn in [0, FIRST - 1, FIRST, SECOND - 1, SECOND + 1024, u32::MAX].map(Pfn::new) {
+        assert!(map.try_frame(pfn).is_none() && map.block_around(pfn).is_none() && engine.state(pfn).is_none());
+        engine.free_pages(pfn, Order::ZERO).expect_err("nobody has it");
+    }
+    assert_eq!(map.pageblocks().count(), 32);
+    let slices = map.frames(&(Pfn::new(SECOND)..Pfn::new(SECOND + 1024)));
+    assert_eq!(slices.flatten().filter(|frame| !frame.word().is_absent()).count(), 968);
+    let block = engine.alloc_pages(Gfp::KERNEL, Order::new(2)).expect("there is memory");
+    engine.split_page(block, Order::new(2)).expect("it is ours");
+    engine.free_contig_range(block..block.offset(4)).expect("they are ours");
+    engine.offline(Pfn::new(SECOND + 480)..Pfn::new(SECOND + 1000)).expect("nobody keeps it");
+    engine.online(&range(ZoneKind::Movable, 0, SECOND + 992, SECOND + 1024), &mut []).expect("it is offline");
+    engine.check().expect("nothing is lost");
+    drop(engine);
+    assert_eq!(map.frames_max(), u64::from(FIRST)..u64::from(SECOND + 1024), "the map outlives who made it");
+    assert!(map.try_frame(Pfn::new(SECOND)).is_some());
+}

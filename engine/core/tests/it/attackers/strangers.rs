@@ -1,0 +1,205 @@
+//! What belongs to somebody else, or to nobody: another allocator's zones, areas and maps, and CPUs and nodes that are
+//! not there. Where the documentation promises a panic there is one, by its sentence; nothing has changed after it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Background, Config, MinFree};
+use freehold::platform::host::run_on_cpu;
+use freehold::policy::watermark::Watermarks;
+
+use crate::attackers::machine::{Engine, Memory, build, range, with_frames};
+use crate::attackers::town::{self, with_town};
+use crate::common::picture::Picture;
+
+type Attack = (&'static str, fn(&Engine<'_, '_>, &Engine<'_, '_>));
+
+const NOBODY: NodeId = NodeId(2);
+const NORMAL: ZoneKind = ZoneKind::Normal;
+
+/// Each panics with a sentence that begins like this.
+const PANICS: [(&str, &[Attack]); 3] = [
+    (
+        "there is no CPU",
+        &[
+            ("pcp", |ours, _| _ = ours.pcp(CpuId(3), &ours.zones()[0])),
+            ("drain_pcp", |ours, _| ours.drain_pcp(CpuId(u16::MAX), &ours.zones()[0])),
+            ("decay_pcp", |ours, _| ours.decay_pcp(CpuId(3), &ours.zones()[0])),
+            ("cpu_dead", |ours, _| ours.cpu_dead(CpuId(3))),
+            ("cpu_online", |ours, _| ours.cpu_online(CpuId(u16::MAX))),
+        ],
+    ),
+    (
+        "there is no node",
+        &[
+            ("zone", |ours, _| _ = ours.zone(NOBODY, NORMAL)),
+            ("run_kswapd", |ours, _| _ = ours.run_kswapd(NOBODY)),
+            ("run_kcompactd", |ours, _| _ = ours.run_kcompactd(NOBODY)),
+            ("tick_kcompactd", |ours, _| ours.tick_kcompactd(NodeId(u8::MAX))),
+            ("note_kswapd", |ours, _| ours.note_kswapd(NOBODY, NORMAL, Background::Working)),
+            ("note_boost_worked_off", |ours, _| ours.note_boost_worked_off(NOBODY, NORMAL, 1)),
+        ],
+    ),
+    (
+        "the zone is another allocator's",
+        &[
+            ("pcp", |ours, theirs| _ = ours.pcp(CpuId(0), &theirs.zones()[2])),
+            ("drain_pcp", |ours, theirs| ours.drain_pcp(CpuId(0), &theirs.zones()[2])),
+            ("decay_pcp", |ours, theirs| ours.decay_pcp(CpuId(0), &theirs.zones()[2])),
+            ("set_watermarks", |ours, theirs| ours.set_watermarks(&theirs.zones()[2], Watermarks::given(1, 2, 3))),
+            ("set_lowmem_reserve", |ours, theirs| ours.set_lowmem_reserve(&theirs.zones()[2], NORMAL, 5)),
+        ],
+    ),
+];
+
+#[test]
+fn strangers_meet_a_documented_panic() {
+    with_town(Policy::FREEHOLD, |theirs, _| {
+        with_town(Policy::FREEHOLD, |ours, _| {
+            let pictures = [Picture::of(ours.engine), Picture::of(theirs.engine)];
+            for (sentence, attacks) in PANICS {
+                for (name, attack) in attacks {
+                    let panic = catch_unwind(AssertUnwindSafe(|| attack(ours.engine, theirs.engine)));
+                    let panic = panic.expect_err(name);
+                    let said = panic.downcast_ref::<String>().map(String::as_str);
+                    let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+                    assert!(said.starts_with(sentence), "{name}: {said}");
+                    pictures[0].expect(ours.engine, name);
+                    pictures[1].expect(theirs.engine, name);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn a_node_that_is_not_there_gives_nothing() {
+    with_town(Policy::FREEHOLD, |town, _| {
+        let before = Picture::of(town.engine);
+        for node in [NOBODY, NodeId(u8::MAX)] {
+            for order in Order::all() {
+                town.engine.alloc_pages_node(node, Gfp::KERNEL, order).expect_err("there is no such node");
+                town.engine.alloc_frozen_pages_node(node, Gfp::KERNEL, order).expect_err("there is no such node");
+            }
+        }
+        before.expect(town.engine, "pages of nobody's");
+    });
+}
+
+/// A platform that names a CPU that is not there: every call that asks for the CPU panics, and loses nothing.
+#[test]
+fn a_cpu_that_is_not_there_loses_nothing() {
+    type Call = fn(&Engine<'_, '_>, Pfn);
+    let calls: [(&str, Call); 9] = [
+        ("alloc_pages", |engine, _| _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO)),
+        ("alloc_frozen_pages", |engine, _| _ = engine.alloc_frozen_pages(Gfp::KERNEL, Order::new(5))),
+        ("alloc_pages_bulk", |engine, _| _ = engine.alloc_pages_bulk(Gfp::KERNEL, &mut [Pfn::new(0); 4])),
+        ("free_pages", |engine, page| _ = engine.free_pages(page, Order::ZERO)),
+        ("free_contig_range", |engine, page| _ = engine.free_contig_range(page..page.offset(1))),
+        ("free_pages_bulk", |engine, page| _ = engine.free_pages_bulk(&[page])),
+        ("alloc_contig_pages", |engine, _| _ = engine.alloc_contig_pages(Gfp::KERNEL, 4)),
+        ("put_page", |engine, page| _ = engine.put_page(page)),
+        ("free_frozen_pages", |engine, page| _ = engine.free_frozen_pages(page, Order::ZERO)),
+    ];
+    for (name, call) in calls {
+        with_frames(&Config::default(), 4096, |engine| {
+            run_on_cpu(CpuId(0));
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory");
+            for cpu in [1, 77, u16::MAX] {
+                run_on_cpu(CpuId(cpu));
+                _ = catch_unwind(AssertUnwindSafe(|| call(engine, page)));
+            }
+            run_on_cpu(CpuId(0));
+            let census = engine.check().unwrap_or_else(|violation| panic!("{name}: {violation}"));
+            assert_eq!(census.free + census.cached + census.allocated + census.claimed + census.withheld, 4096);
+        });
+    }
+}
+
+#[test]
+fn another_allocators_area_is_refused() {
+    with_two_areas(|ours, theirs| {
+        let pictures = [Picture::of(ours.0), Picture::of(theirs.0)];
+        theirs.0.cma_alloc(ours.1, 4, 1, Gfp::KERNEL).expect_err("the area is ours");
+        theirs.0.cma_release(ours.1, Pfn::new(town::LENT), 4).expect_err("the area is ours");
+        pictures[0].expect(ours.0, "our area, in their hands");
+        pictures[1].expect(theirs.0, "their allocator, with our area");
+    });
+}
+
+type Area<'m> = freehold::page::CmaArea<'m, freehold::platform::host::CheckedSpinLock>;
+
+/// Two allocators alike whose metadata lives equally long, so that the compiler lets their areas be mixed up.
+fn with_two_areas(run: impl for<'m> FnOnce((&Engine<'m, 'm>, &Area<'m>), (&Engine<'m, 'm>, &Area<'m>))) {
+    let config = Config { pageblock_order: Order::new(5), ..Config::default() };
+    let ranges = [range(NORMAL, 0, 2048, 4096)];
+    let mut memories = [Memory::of(&config, &ranges), Memory::of(&config, &ranges)];
+    let mut bitmaps = [[core::mem::MaybeUninit::uninit(); 128]; 2];
+    let [first, second] = memories.each_mut().map(|memory| build(&config, &ranges, memory).0);
+    let [one, other] = bitmaps.each_mut();
+    let area = Pfn::new(2560)..Pfn::new(2688);
+    let first_area = first.reserve_cma(area.clone(), Order::ZERO, one).expect("it is Reserved");
+    let second_area = second.reserve_cma(area, Order::ZERO, other).expect("it is Reserved");
+    run((&first, &first_area), (&second, &second_area));
+}
+
+/// Marks, reserves, boosts and limits as large as numbers are.
+#[test]
+fn levels_at_the_ends_of_numbers_only_refuse() {
+    for level in [0, 1, u64::from(u32::MAX), 1 << 62, u64::MAX] {
+        with_town(Policy::FREEHOLD, |town, _| {
+            let engine = town.engine;
+            for zone in engine.zones() {
+                engine.set_watermarks(zone, Watermarks { min: level, low: level, high: level, promo: level });
+                ZoneKind::ALL.iter().for_each(|&kind| engine.set_lowmem_reserve(zone, kind, level));
+                engine.note_boost_worked_off(zone.node(), zone.kind(), level);
+                let flags = freehold::policy::flags::AllocFlags::all();
+                Order::all().for_each(|order| _ = zone.watermark_ok(order, level, NORMAL, flags));
+            }
+            for gfp in [Gfp::KERNEL, Gfp::ATOMIC, Gfp::all(), Gfp::empty(), Gfp::MOVABLE | Gfp::RECLAIMABLE] {
+                for order in [0, 3, 10].map(Order::new) {
+                    let Ok(block) = engine.alloc_pages(gfp, order) else { continue };
+                    engine.put_page(block).expect("it is ours");
+                }
+            }
+            engine.check().expect("nothing is lost");
+            engine.set_up_watermarks(MinFree::Pages(level));
+            engine.set_up_watermarks(MinFree::BySize);
+            engine.set_up_watermarks(MinFree::ForHugePages);
+            _ = engine.run_kswapd(NodeId(0));
+            engine.tick_kcompactd(NodeId(1));
+            _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).map(|page| engine.put_page(page));
+            engine.check().expect("nothing is lost");
+        });
+    }
+}
+
+/// A state restored from a recording that is wrong: blocks that are not there, broken ones, lists of nobody.
+#[test]
+fn a_wrong_recording_restores_nothing_that_is_not_there() {
+    let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
+    let ranges = [range(NORMAL, 0, 0, 4096)];
+    let mut memory = Memory::of(&config, &ranges);
+    let (mut engine, _) = build(&config, &ranges, &mut memory);
+    engine.release(Pfn::new(0), Pfn::new(4096)).expect("it is Reserved");
+    let [page, broken] = [(); 2].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
+    engine.poison(broken).expect("it is online");
+    let before = Picture::of(&engine);
+    let mut restoring = engine.restore();
+    for pfn in [2048, 4096, u32::MAX].map(Pfn::new) {
+        for order in Order::all() {
+            restoring.put_on_pcp(CpuId(1), pfn, order, MigrateType::Movable).expect_err("nobody has it");
+        }
+    }
+    let put = AssertUnwindSafe(|| restoring.put_on_pcp(CpuId(2), page, Order::ZERO, MigrateType::Movable));
+    catch_unwind(put).expect_err("there are two CPUs");
+    before.expect(&engine, "restored from a wrong recording");
+    let mut restoring = engine.restore();
+    restoring.put_on_pcp(CpuId(1), broken, Order::ZERO, MigrateType::Movable).expect("it was ours");
+    restoring.put_on_pcp(CpuId(1), page, Order::ZERO, MigrateType::Isolate).expect("it was ours");
+    restoring.set_pcp_high(CpuId(0), NodeId(0), NORMAL, Some(u32::MAX));
+    restoring.set_boost(NodeId(0), NORMAL, u64::MAX);
+    assert_eq!(engine.state(broken), Some(freehold::base::State::Withheld), "what is broken is not handed out again");
+    engine.check().expect("nothing is lost");
+}

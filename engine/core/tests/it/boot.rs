@@ -1,0 +1,163 @@
+//! How an allocator comes to be: configurations that are refused, memory that comes in parts, frames that are adopted.
+
+use core::mem::MaybeUninit;
+
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, ConfigError, MinFree, Mobility, OnlineError, PageAllocator};
+use freehold::platform::host::Solo;
+use freehold::platform::{NoProbe, Platform};
+use freehold::policy::{Numbers, Policy};
+
+use crate::common::{Host, Memory, build, range, with_machine};
+
+const SMALL: Config<'static> = Config {
+    cpu_nodes: &[NodeId(0)],
+    distances: &[],
+    nodes: 1,
+    first: Pfn::new(0),
+    end: Pfn::new(1 << 16),
+    page_size: 4096,
+    pageblock_order: Order::new(9),
+    cache_slice: 512,
+    policy: Policy::LINUX_6_12,
+};
+
+fn refusal(config: &Config<'_>) -> Option<ConfigError> {
+    let mut metadata = vec![MaybeUninit::uninit(); 1 << 20];
+    PageAllocator::new(Host::default(), config, &mut metadata).err()
+}
+
+#[test]
+fn wrong_configurations_are_refused() {
+    assert_eq!(refusal(&SMALL), None);
+    assert_eq!(refusal(&Config { cpu_nodes: &[], ..SMALL }), Some(ConfigError::Cpus));
+    assert_eq!(refusal(&Config { nodes: 0, ..SMALL }), Some(ConfigError::Nodes));
+    assert_eq!(refusal(&Config { cpu_nodes: &[NodeId(1)], ..SMALL }), Some(ConfigError::Nodes));
+    assert_eq!(refusal(&Config { distances: &[10, 20], ..SMALL }), Some(ConfigError::Nodes));
+    assert_eq!(refusal(&Config { page_size: 512, ..SMALL }), Some(ConfigError::PageSize));
+    assert_eq!(refusal(&Config { page_size: 5000, ..SMALL }), Some(ConfigError::PageSize));
+    assert_eq!(refusal(&Config { pageblock_order: Order::new(2), ..SMALL }), Some(ConfigError::PageblockOrder));
+}
+
+#[test]
+fn exactly_the_promised_metadata_is_enough() {
+    let layout = SMALL.metadata_layout::<Host<'_>>();
+    let mut bytes = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let start = bytes.as_ptr().align_offset(layout.align());
+    let enough = PageAllocator::new(Host::default(), &SMALL, &mut bytes[start..start + layout.size()]);
+    assert!(enough.is_ok());
+    drop(enough);
+    let short = PageAllocator::new(Host::default(), &SMALL, &mut bytes[start..start + layout.size() - 200]);
+    assert_eq!(short.err(), Some(ConfigError::Metadata));
+}
+
+#[test]
+fn wrong_ranges_are_refused() {
+    let normal = |start, end| range(ZoneKind::Normal, 0, start, end);
+    let memory = [normal(0, 1024 + 100)];
+    let mut metadata = Memory::of(&SMALL, &memory);
+    let engine = build(&SMALL, &memory, &mut metadata);
+    let online = |range| engine.online(&range, &mut []);
+    assert_eq!(online(normal(64, 64)), Err(OnlineError::Range));
+    assert_eq!(online(normal(0, (1 << 16) + 1)), Err(OnlineError::Range));
+    assert_eq!(online(range(ZoneKind::Normal, 1, 0, 64)), Err(OnlineError::Range), "no such node");
+    assert_eq!(online(normal(1 << 15, (1 << 15) + 64)), Err(OnlineError::Metadata), "a new section needs some");
+    let shared = OnlineError::SharedPageblock { pfn: Pfn::new(1024) };
+    assert_eq!(online(range(ZoneKind::Movable, 0, 1200, 1300)), Err(shared));
+    assert_eq!(online(range(ZoneKind::Movable, 0, 1536, 2048)), Ok(()), "the section is there already");
+
+    let not_reserved = |pfn| Err(OnlineError::NotReserved { pfn: Pfn::new(pfn) });
+    assert_eq!(engine.release(Pfn::new(0), Pfn::new(512)), Ok(()));
+    assert_eq!(engine.release(Pfn::new(500), Pfn::new(600)), not_reserved(500), "released twice");
+    assert_eq!(engine.release(Pfn::new(1 << 15), Pfn::new((1 << 15) + 1)), not_reserved(1 << 15), "never online");
+    assert_eq!(engine.adopt(Pfn::new(3), Order::ZERO, Mobility::Fixed), not_reserved(3));
+    assert_eq!(engine.adopt(Pfn::new(514), Order::new(2), Mobility::Fixed), Err(OnlineError::Range), "not aligned");
+    engine.check().expect("a refusal changes nothing");
+}
+
+#[test]
+fn adopted_frames_are_allocated_and_can_be_freed() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
+    let mut metadata = Memory::of(&SMALL, &memory);
+    let engine = build(&SMALL, &memory, &mut metadata);
+    let order = Order::new(4);
+    engine.adopt(Pfn::new(16), order, Mobility::Movable).expect("the frames are Reserved");
+    let state = State::Allocated { order, refs: 1, movable: true, compound: false, poisoned: false, slab: false };
+    assert_eq!(engine.state(Pfn::new(16)), Some(state));
+    assert_eq!(engine.allocated_block(Pfn::new(20)), Some((Pfn::new(16), order)));
+    assert_eq!(engine.check().expect("nothing is lost").allocated, 16);
+    engine.free_pages(Pfn::new(16), order).expect("the block is allocated");
+    let census = engine.check().expect("nothing is lost");
+    assert_eq!((census.free, census.allocated), (16, 0));
+    assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).managed(), 16);
+}
+
+#[test]
+fn memory_may_come_later() {
+    let (early, late) = (range(ZoneKind::Normal, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 15, 1 << 16));
+    let mut first = Memory::of(&SMALL, &[early]);
+    let engine = build(&SMALL, &[early], &mut first);
+    let layout = engine.online_layout(&late);
+    let mut second = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let all = |engine: &PageAllocator<'_, Host<'_>>| {
+        core::iter::from_fn(|| engine.alloc_pages(Gfp::NOWAIT | Gfp::MEMALLOC, Order::ZERO).ok()).count()
+    };
+    engine.release(early.start, early.end).expect("the range is online");
+    engine.set_up_watermarks(MinFree::Pages(0));
+    let before = all(&engine);
+    assert!(before <= 1 << 12);
+    engine.online(&late, &mut second).expect("there is room for its metadata");
+    engine.release(late.start, late.end).expect("the range is online");
+    engine.set_up_watermarks(MinFree::Pages(0));
+    assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).span(), (early.start, late.end));
+    assert_eq!(before + all(&engine), (1 << 12) + (1 << 15));
+    engine.check().expect("nothing is lost");
+}
+
+#[test]
+fn a_cpu_whose_node_has_no_memory_uses_the_nearest_that_has() {
+    let cpu_nodes = [NodeId(0), NodeId(1), NodeId(2)];
+    let config = Config { cpu_nodes: &cpu_nodes, nodes: 3, distances: &[10, 20, 40, 20, 10, 15, 40, 15, 10], ..SMALL };
+    let memory = [range(ZoneKind::Normal, 0, 0, 2048), range(ZoneKind::Normal, 2, 2048, 4096)];
+    with_machine(&config, &memory, MinFree::Pages(16), |engine| {
+        for (cpu, home) in [(0, 0..2048), (1, 2048..4096), (2, 2048..4096)] {
+            engine.platform().run_on(cpu);
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
+            assert!(home.contains(&page.raw()), "CPU {cpu} got page {page}");
+            let local = engine.alloc_pages(Gfp::KERNEL | Gfp::THISNODE, Order::ZERO);
+            assert_eq!(local.is_ok(), cpu != 1, "node 1 has nothing of its own");
+        }
+    });
+}
+
+/// A platform whose allocators follow the pinned kernel's rules and no others.
+struct Pinned(Solo);
+
+impl Platform for Pinned {
+    type Lock = <Solo as Platform>::Lock;
+    type Probe = NoProbe;
+
+    const POLICY: Option<Policy> = Some(Policy::LINUX_6_12);
+
+    fn probe(&self) -> &NoProbe {
+        self.0.probe()
+    }
+
+    fn cpu(&self) -> CpuId {
+        self.0.cpu()
+    }
+}
+
+/// Fixed rules are those of the configuration, or there is no allocator; numbers are the configuration's.
+#[test]
+fn rules_that_a_platform_fixes_are_the_only_ones() {
+    let mut metadata = vec![MaybeUninit::uninit(); 1 << 20];
+    let mut made = |policy| {
+        let made = PageAllocator::new(Pinned(Solo::new(NoProbe)), &Config { policy, ..SMALL }, &mut metadata);
+        made.map(|engine| *engine.policy())
+    };
+    assert_eq!(made(Policy::FREEHOLD), Err(ConfigError::Policy));
+    let numbers = Numbers { pcp_batch: Some(7), ..Numbers::default() };
+    let policy = Policy { numbers, ..Policy::LINUX_6_12 };
+    assert_eq!(made(policy), Ok(policy));
+}

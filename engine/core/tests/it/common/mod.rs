@@ -1,0 +1,242 @@
+//! What the engine's tests share: a platform whose answers a test decides, and machines built piece by piece.
+
+pub mod holders;
+pub mod locks;
+pub mod luck;
+pub mod owners;
+pub mod panic_hook;
+pub mod picture;
+pub mod shrink;
+
+use core::cell::{Cell, RefCell};
+use core::mem::MaybeUninit;
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
+
+use freehold::base::lock::SoloLock;
+use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, PageAllocator, Range};
+use freehold::platform::{
+    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request,
+    SplitBlock, Task,
+};
+use freehold::stats::{Counters, Counts};
+
+/// Waits for threads one by one, which is an end that ThreadSanitizer sees; that of a scope it does not.
+pub fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
+    let ends: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    ends.into_iter().for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
+}
+
+/// What a test answers when the engine asks its platform.
+pub trait Hooks {
+    /// See [`Platform::reclaim`].
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        Reclaimed::default()
+    }
+    /// See [`Platform::migrate`].
+    fn migrate(&self, _migration: &Migration) -> Migrated {
+        Migrated::Refused
+    }
+    /// See [`Platform::split`].
+    fn split(&self, _block: &dyn SplitBlock) {}
+    /// See [`Platform::reclaimable`].
+    fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
+        0
+    }
+    /// See [`Platform::out_of_memory`].
+    fn out_of_memory(&self, _pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
+        OutOfMemory::NothingFreed
+    }
+    /// See [`Platform::wake_kswapd`].
+    fn wake_kswapd(&self, _node: NodeId) {}
+    /// See [`Platform::wake_kcompactd`].
+    fn wake_kcompactd(&self, _node: NodeId) {}
+    /// See [`Platform::relax`].
+    fn relax(&self) -> Patience {
+        Patience::GiveUp
+    }
+}
+
+/// One thread, any number of CPUs, and answers that a test decides.
+#[derive(Default)]
+pub struct Host<'h> {
+    cpu: Cell<u16>,
+    task: Cell<Task>,
+    hooks: Cell<Option<&'h dyn Hooks>>,
+    pub events: Events,
+}
+
+impl<'h> Host<'h> {
+    /// What comes next runs on this CPU.
+    pub fn run_on(&self, cpu: u16) {
+        self.cpu.set(cpu);
+    }
+
+    /// What comes next is asked by a task like this.
+    pub fn run_as(&self, task: Task) {
+        self.task.set(task);
+    }
+
+    /// From now on these hooks answer.
+    pub fn answer_with(&self, hooks: &'h dyn Hooks) {
+        self.hooks.set(Some(hooks));
+    }
+}
+
+struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+impl Host<'_> {
+    fn hooks(&self) -> &dyn Hooks {
+        self.hooks.get().unwrap_or(&NoHooks)
+    }
+}
+
+impl Platform for Host<'_> {
+    type Lock = SoloLock;
+    type Probe = Events;
+
+    fn probe(&self) -> &Events {
+        &self.events
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(self.cpu.get())
+    }
+
+    fn task(&self) -> Task {
+        self.task.get()
+    }
+
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        self.hooks().reclaim(pages, wanted)
+    }
+
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        self.hooks().migrate(migration)
+    }
+
+    fn split(&self, block: &dyn SplitBlock) {
+        self.hooks().split(block);
+    }
+
+    fn migrates(&self) -> bool {
+        self.hooks.get().is_some()
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        self.hooks().reclaimable(node, zone)
+    }
+
+    fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        self.hooks().out_of_memory(pages, request)
+    }
+
+    fn wake_kswapd(&self, node: NodeId) {
+        self.hooks().wake_kswapd(node);
+    }
+
+    fn wake_kcompactd(&self, node: NodeId) {
+        self.hooks().wake_kcompactd(node);
+    }
+
+    fn relax(&self) -> Patience {
+        self.hooks().relax()
+    }
+}
+
+/// Counts what the engine reports, and keeps it once it is told to.
+#[derive(Default)]
+pub struct Events {
+    counters: Counters<Cell<u64>>,
+    kept: RefCell<Option<Vec<Event>>>,
+}
+
+impl Probe for Events {
+    fn report(&self, event: Event) {
+        self.counters.report(event);
+        if let Some(kept) = &mut *self.kept.borrow_mut() {
+            kept.push(event);
+        }
+    }
+}
+
+impl Events {
+    /// Keeps events from now on; returns those kept so far.
+    pub fn take(&self) -> Vec<Event> {
+        self.kept.borrow_mut().replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// How much of everything was reported.
+    pub fn counts(&self) -> Counts {
+        self.counters.counts()
+    }
+}
+
+/// The bytes of a machine's metadata.
+pub struct Memory {
+    fixed: Box<[MaybeUninit<u8>]>,
+    ranges: Vec<Box<[MaybeUninit<u8>]>>,
+}
+
+impl Memory {
+    /// Enough for this machine.
+    pub fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+        Memory::on::<Host<'_>>(config, ranges)
+    }
+
+    /// Enough for this machine on another platform.
+    pub fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
+        let fixed = config.metadata_layout::<P>();
+        let layout = |range: &Range| config.online_layout(&(range.start..range.end));
+        Memory {
+            fixed: Box::new_uninit_slice(fixed.size() + fixed.align()),
+            ranges: ranges
+                .iter()
+                .map(|range| Box::new_uninit_slice(layout(range).size() + layout(range).align()))
+                .collect(),
+        }
+    }
+}
+
+/// A machine whose ranges are online, and all frames still Reserved.
+pub fn build<'m, 'h>(config: &Config<'_>, ranges: &[Range], memory: &'m mut Memory) -> PageAllocator<'m, Host<'h>> {
+    build_on(Host::default(), config, ranges, memory)
+}
+
+/// The same on another platform.
+pub fn build_on<'m, P: Platform>(
+    platform: P,
+    config: &Config<'_>,
+    ranges: &[Range],
+    memory: &'m mut Memory,
+) -> PageAllocator<'m, P> {
+    let allocator = PageAllocator::new(platform, config, &mut memory.fixed).expect("the configuration is right");
+    for (range, metadata) in ranges.iter().zip(&mut memory.ranges) {
+        allocator.online(range, metadata).expect("the range is right");
+    }
+    allocator
+}
+
+/// Frames `[start, end)` of a zone on a node.
+pub fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
+    Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
+}
+
+/// A machine with all memory released and its watermarks set up, on CPU 0.
+pub fn with_machine<'h, R>(
+    config: &Config<'_>,
+    ranges: &[Range],
+    min_free: MinFree,
+    run: impl FnOnce(&PageAllocator<'_, Host<'h>>) -> R,
+) -> R {
+    let mut memory = Memory::of(config, ranges);
+    let allocator = build(config, ranges, &mut memory);
+    for range in ranges {
+        allocator.release(range.start, range.end).expect("the range is online");
+    }
+    allocator.set_up_watermarks(min_free);
+    run(&allocator)
+}

@@ -1,0 +1,191 @@
+//! What compaction does for a request: a block where there was none, or a reason why not.
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
+use freehold::page::Config;
+use freehold::policy::compaction::{AfterDeferral, CompactionPolicy, Deferral, Sources};
+use freehold::policy::{Numbers, ReserveIndex, ReservePolicy};
+
+use crate::compaction::{
+    BLOCK, Engine, config, half_of, huge_page, type_at, whole_pageblocks, with_full_machine, zone,
+};
+
+#[test]
+fn a_huge_page_is_made_of_single_ones() {
+    with_full_machine(16, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..16));
+        assert_eq!(whole_pageblocks(engine), 0);
+        assert!(huge_page(engine, Gfp::TRANSHUGE).is_some());
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.compact_stall, counts.compact_success, counts.compact_fail), (1, 1, 0));
+        assert!((200..300).contains(&counts.migrations), "about half a pageblock was in the way");
+        assert!(counts.compact_isolated >= 2 * counts.migrations, "as much again was moved to");
+    });
+}
+
+#[test]
+fn pages_go_from_the_start_of_the_zone_to_its_end() {
+    with_full_machine(16, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..16));
+        huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
+        let moves = mover.moves.take();
+        assert!(moves.iter().all(|migration| migration.from.raw() < 8 * BLOCK && migration.to.raw() >= 7 * BLOCK));
+        let first = moves[0];
+        assert_eq!(mover.place(first.from.raw()), first.to.raw());
+    });
+}
+
+#[test]
+fn a_request_that_may_not_wait_is_not_compacted_for() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        assert_eq!(huge_page(engine, Gfp::TRANSHUGE_LIGHT), None);
+        assert_eq!(engine.platform().events.counts().compact_stall, 0);
+    });
+}
+
+#[test]
+fn without_room_nothing_is_moved() {
+    with_full_machine(8, &config(), |engine, mover| {
+        // A huge page needs a thousand pages beyond the low mark: two pageblocks, for targets and what comes between.
+        mover.free(engine, (0..512).map(|at| at * 2));
+        assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.compact_stall, counts.compact_migrate_scanned), (0, 0));
+    });
+}
+
+#[test]
+fn lack_is_not_taken_for_fragmentation() {
+    // With large free pieces the index is low: a threshold above it means that reclaim is to help instead.
+    let policy = Policy {
+        numbers: Numbers { compaction_extfrag_threshold: Some(1000), ..Numbers::default() },
+        ..config().policy
+    };
+    with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
+        assert_eq!(engine.platform().events.counts().compact_stall, 0);
+    });
+}
+
+#[test]
+fn a_free_reserved_block_counts_in_the_index_although_nobody_may_have_it() {
+    let strict = Numbers { compaction_extfrag_threshold: Some(1000), ..Numbers::default() };
+    let apart = ReservePolicy { index: ReserveIndex::Apart, ..ReservePolicy::LINUX };
+    for (reserve, compacts) in [(ReservePolicy::LINUX, true), (apart, false)] {
+        let policy = Policy { numbers: strict, reserve, ..config().policy };
+        // A reserve may hold a hundredth of the zone: there must be a hundred pageblocks.
+        with_full_machine(101, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, (100 * BLOCK..101 * BLOCK).chain(half_of(0..100)));
+            reserve_the_whole_block(engine);
+            assert_eq!(type_at(engine, 100 * BLOCK), MigrateType::HighAtomic);
+            huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY);
+            // "A block is there" says the index, so it is not lack: compaction is tried.
+            assert_eq!(engine.platform().events.counts().compact_stall > 0, compacts);
+        });
+    }
+}
+
+/// An atomic request below the low mark reserves the pageblock that it comes from.
+fn reserve_the_whole_block(engine: &Engine<'_, '_>) {
+    let zone = zone(engine);
+    let marks = zone.watermarks();
+    let free = zone.free_pages();
+    engine.set_watermarks(zone, freehold::policy::watermark::Watermarks::given(free / 4, free + 1, free + 2));
+    let pfn = engine.alloc_pages(Gfp::ATOMIC, Order::new(4)).expect("the min mark is far");
+    engine.free_pages(pfn, Order::new(4)).expect("it was just allocated");
+    engine.set_watermarks(zone, marks);
+}
+
+#[test]
+fn a_zone_where_compaction_failed_is_left_alone_for_a_while() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+        let stalls = |engine: &Engine<'_, '_>| engine.platform().events.counts().compact_migrate_scanned;
+        let mut scans = Vec::new();
+        for _ in 0..24 {
+            let before = stalls(engine);
+            assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL), None);
+            scans.push(stalls(engine) > before);
+        }
+        let tried = scans.iter().filter(|&&scanned| scanned).count();
+        assert!(scans[0] && tried < 12, "tried {tried} times of 24: {scans:?}");
+        mover.unpin_all();
+        let served = (0..130).any(|_| huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL).is_some());
+        assert!(served, "it is tried again some day");
+    });
+}
+
+#[test]
+fn what_is_made_for_a_request_is_not_taken_by_another() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        let pfn = engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect("a pageblock can be emptied");
+        // It never was on a free list: the last page that came back handed the block over.
+        assert_eq!(whole_pageblocks(engine), 0);
+        assert_eq!(engine.platform().events.counts().compact_success, 1);
+        engine.free_pages(pfn, Order::new(9)).expect("it was just allocated");
+    });
+}
+
+#[test]
+fn a_block_that_is_caught_whole_is_nobodys() {
+    with_full_machine(16, &config(), |engine, mover| {
+        (0..16).for_each(|block| engine.damage().set_owner(Pfn::new(block * BLOCK), Some(CpuId(0))));
+        mover.free(engine, half_of(0..16));
+        let order = Order::new(9);
+        let caught = engine.alloc_pages(Gfp::TRANSHUGE, order).expect("a pageblock can be emptied");
+        assert_eq!(engine.map().pageblock(caught).owner(), None);
+        engine.free_pages(caught, order).expect("it was just allocated");
+    });
+}
+
+#[test]
+fn who_wants_a_whole_pageblock_may_have_a_movable_one_emptied_without_effort() {
+    for (sources, is_served) in [(Sources::ByEffort, false), (Sources::ByUse, true)] {
+        let compaction = CompactionPolicy { sources, ..CompactionPolicy::LINUX_6_12 };
+        let policy = Policy { compaction, ..config().policy };
+        with_full_machine(16, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, half_of(0..16));
+            let served = huge_page(engine, Gfp::KERNEL | Gfp::COMP | Gfp::NORETRY).is_some();
+            assert_eq!(served, is_served, "{sources:?}");
+            assert_eq!(engine.platform().events.counts().migrations > 0, is_served, "{sources:?}");
+        });
+    }
+}
+
+#[test]
+fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
+    let stalls = |deferred| {
+        let compaction = CompactionPolicy { deferred, ..CompactionPolicy::LINUX_6_12 };
+        let policy = Policy { compaction, ..config().policy };
+        let mut stalls = (0, 0);
+        with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, half_of(0..8));
+            (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+            (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
+            let counts = engine.platform().events.counts();
+            stalls = (counts.compact_stall, counts.compact_deferred);
+        });
+        stalls
+    };
+    let ((tried, passed_over), (left, left_over)) = (stalls(AfterDeferral::Try), stalls(AfterDeferral::Leave));
+    assert!(left > 0 && left < tried, "{left} stalls instead of {tried}");
+    assert!(passed_over > 0 && passed_over < tried && left_over == 0, "{passed_over}, {left_over} passed over");
+}
+
+#[test]
+fn compaction_that_failed_is_tried_again_at_once_where_nothing_is_deferred() {
+    for (deferral, defers) in [(Deferral::Growing, true), (Deferral::None, false)] {
+        let compaction = CompactionPolicy { deferral, ..CompactionPolicy::LINUX_6_12 };
+        let policy = Policy { compaction, ..config().policy };
+        with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, half_of(0..8));
+            (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+            (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
+            assert_eq!(engine.platform().events.counts().compact_deferred > 0, defers, "{deferral:?}");
+        });
+    }
+}

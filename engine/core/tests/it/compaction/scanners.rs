@@ -1,0 +1,177 @@
+//! Where the scanners look, what they pass over, and when they stop.
+
+use std::collections::BTreeSet;
+
+use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::Background;
+
+use crate::compaction::{
+    BLOCK, Engine, Mover, config, half_of, huge_page, type_at, whole_pageblocks, with_full_machine, zone,
+};
+
+/// A page that cannot move, at a place that is free.
+fn fix(engine: &Engine<'_, '_>, pfn: u32) {
+    assert_eq!(engine.isolate_free_page(Pfn::new(pfn), Order::ZERO, Gfp::KERNEL), Ok(true));
+}
+
+fn release(engine: &Engine<'_, '_>, pfn: u32) {
+    engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it is allocated");
+}
+
+#[test]
+fn an_optimist_gives_up_a_block_at_the_first_page_that_stays() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        // The first page of each of the first three pageblocks cannot move.
+        (0..3).for_each(|block| fix(engine, block * BLOCK));
+        assert!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY).is_some());
+        let sources = mover.sources();
+        let mut in_vain: Vec<u32> = sources.iter().filter(|&&pfn| pfn < 3 * BLOCK).map(|pfn| pfn / BLOCK).collect();
+        in_vain.dedup();
+        assert!(in_vain.len() <= 1, "the scanner goes back once, into the middle of a pageblock: {sources:?}");
+        (0..3).for_each(|block| release(engine, block * BLOCK));
+    });
+}
+
+#[test]
+fn a_pageblock_without_anything_to_move_is_not_scanned_again() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, (0..2 * BLOCK).chain(half_of(2..8)));
+        (0..2 * BLOCK).for_each(|pfn| fix(engine, pfn));
+        assert!(huge_page(engine, Gfp::TRANSHUGE).is_some());
+        let first = engine.platform().events.counts();
+        assert!(
+            engine.map().pageblock(Pfn::new(0)).is_skipped() || first.compact_migrate_scanned < 3 * u64::from(BLOCK)
+        );
+        (0..2 * BLOCK).for_each(|pfn| release(engine, pfn));
+    });
+}
+
+#[test]
+fn pages_are_moved_to_movable_pageblocks_only() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        let unmovable = retype_last(engine, mover);
+        huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
+        assert!(mover.moves.take().iter().all(|migration| migration.to.raw() < 7 * BLOCK));
+        unmovable.into_iter().for_each(|pfn| release(engine, pfn));
+    });
+}
+
+/// Makes the last pageblock unmovable, as requests do that claim it.
+fn retype_last(engine: &Engine<'_, '_>, mover: &Mover) -> Vec<u32> {
+    let freed: Vec<u32> = half_of(7..8).collect();
+    mover.free(engine, (7 * BLOCK..8 * BLOCK).filter(|pfn| !freed.contains(pfn)));
+    // It is the only whole one: an unmovable request takes it over.
+    let pfn = engine.alloc_pages(Gfp::KERNEL, Order::new(0)).expect("there is memory").raw();
+    assert_eq!(type_at(engine, 7 * BLOCK), MigrateType::Unmovable);
+    assert_eq!(pfn / BLOCK, 7);
+    vec![pfn]
+}
+
+#[test]
+fn what_is_isolated_leaves_the_zone_above_its_min_mark() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        let zone = zone(engine);
+        let marks = freehold::policy::watermark::Watermarks::given(
+            zone.free_pages() - 1100,
+            zone.free_pages() - 1090,
+            zone.free_pages() - 1080,
+        );
+        engine.set_watermarks(zone, marks);
+        huge_page(engine, Gfp::TRANSHUGE);
+        let at_once = mover.moves.borrow().len();
+        assert!(at_once > 0, "there is room");
+        assert!(zone.free_pages() >= marks.min);
+    });
+}
+
+#[test]
+fn kcompactd_compacts_a_fragmented_node_unasked() {
+    with_full_machine(16, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..16));
+        assert_eq!(whole_pageblocks(engine), 0);
+        engine.tick_kcompactd(NodeId(0));
+        while engine.run_kcompactd(NodeId(0)) == Background::Working {}
+        // 4096 free pages: up to the score of 80 % unusable, that is a fifth of them in whole pageblocks.
+        let whole = whole_pageblocks(engine);
+        assert!((2..=4).contains(&whole), "{whole} pageblocks");
+        let counts = engine.platform().events.counts();
+        assert!(counts.compact_daemon_migrate_scanned > 0 && counts.compact_stall == 0);
+    });
+}
+
+#[test]
+fn large_blocks_move_too_if_they_are_smaller_than_what_is_wanted() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, 0..8 * BLOCK);
+        let order = Order::new(3);
+        let blocks: Vec<u32> =
+            half_of(0..8).map(|pfn| pfn / 8 * 8).step_by(8).collect::<BTreeSet<u32>>().into_iter().collect();
+        for &pfn in &blocks {
+            mover.own_block(engine, pfn, order);
+        }
+        assert_eq!(whole_pageblocks(engine), 0);
+        huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
+        let moves = mover.moves.take();
+        assert!(!moves.is_empty() && moves.iter().all(|migration| migration.order == order));
+        assert!(moves.iter().all(|migration| migration.to.is_aligned(order)));
+    });
+}
+
+/// Large folios lie between free pages that are too small for them: split, they fit.
+/// linux: mm/migrate.c:migrate_pages_batch
+#[test]
+fn a_block_for_which_there_is_no_place_is_moved_page_by_page_if_it_may_be_split() {
+    for splits in [false, true] {
+        with_full_machine(8, &config(), |engine, mover| {
+            mover.splits.set(splits);
+            mover.free(engine, half_of(1..8).chain(0..BLOCK));
+            let folios: Vec<u32> = (0..BLOCK).step_by(16).collect();
+            folios.iter().for_each(|&pfn| mover.own_block(engine, pfn, Order::new(3)));
+            let served = huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY).is_some();
+            let moves = mover.moves.take();
+            let singles =
+                moves.iter().filter(|migration| migration.from.raw() < BLOCK && migration.order == Order::ZERO);
+            assert_eq!(singles.count() > 0, splits, "{served}: {} moves", moves.len());
+            mover.forget_split(engine);
+        });
+    }
+}
+
+#[test]
+fn a_node_that_is_not_there_has_nothing_to_compact() {
+    with_full_machine(2, &config(), |engine, _| {
+        assert_eq!(engine.zone(NodeId(0), ZoneKind::Dma).present(), 0);
+        engine.tick_kcompactd(NodeId(0));
+        assert_eq!(engine.run_kcompactd(NodeId(0)), Background::Asleep);
+    });
+}
+
+/// Pageblocks that compaction passes over, before and after kswapd went to sleep.
+fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
+    let skipped = || (0..8).filter(|block| engine.map().pageblock(Pfn::new(block * BLOCK)).is_skipped()).count();
+    let before = skipped();
+    engine.alloc_pages(Gfp::NOWAIT, Order::new(9)).expect_err("nothing moves");
+    while engine.run_kswapd(NodeId(0)) == Background::Working {}
+    [before, skipped()]
+}
+
+/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps, but for
+/// that of a huge page. What kcompactd found by itself stays. linux: mm/compaction.c:__compact_finished,
+/// reset_isolation_suitable, pageblock_skip_persistent
+#[test]
+fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..7).chain(7 * BLOCK..8 * BLOCK));
+        mover.own_block(engine, 7 * BLOCK, Order::new(9));
+        (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+        engine.tick_kcompactd(NodeId(0));
+        let [before, after] = skipped_around_kswapd(engine);
+        assert!(before > 0 && after == before, "{before} pageblocks, then {after}: kcompactd asks for no other look");
+        assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
+        let [before, after] = skipped_around_kswapd(engine);
+        assert!(before > 1 && after == 1, "{before} pageblocks, then {after}");
+    });
+}

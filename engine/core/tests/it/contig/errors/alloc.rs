@@ -1,0 +1,156 @@
+//! Ranges that cannot be had.
+
+use freehold::base::{CpuId, Gfp, Order, Pfn, State, ZoneKind};
+use freehold::page::{ContigError, MinFree, RangeError};
+
+use crate::common::picture::Picture;
+use crate::common::{self, Memory, range};
+use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, config, page, state, take};
+use crate::contig::span;
+use freehold::policy::ContigPolicy;
+
+/// What a range asks for.
+type Wrong = (u32, u32, Gfp);
+
+/// Two zones, a hole between them that has metadata, a hole in the second, and a third zone after a section that is
+/// not there.
+fn with_machine(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
+    let mover = Mover::default();
+    let config = config(contig);
+    let ranges = [
+        range(ZoneKind::Dma32, 0, 0, 4096),
+        range(ZoneKind::Normal, 0, 4096, 8192),
+        range(ZoneKind::Movable, 0, 3 << 15, (3 << 15) + 4096),
+    ];
+    let mut memory = Memory::of(&config, &ranges);
+    let engine = common::build(&config, &ranges, &mut memory);
+    for (start, end) in [(0, 4096), (4096, 7000), (7010, 8192), (3 << 15, (3 << 15) + 4096)] {
+        engine.release(Pfn::new(start), Pfn::new(end)).expect("it is online");
+    }
+    engine.set_up_watermarks(MinFree::Pages(64));
+    engine.platform().answer_with(&mover);
+    furnish(&engine);
+    run(&engine);
+}
+
+/// Something of everything that stands in a range's way.
+fn furnish(engine: &Engine<'_, '_>) {
+    take(engine, 1000, 0, Gfp::KERNEL);
+    take(engine, 1024, 3, Gfp::KERNEL);
+    take(engine, 5120, 10, Gfp::KERNEL);
+    // Movable, but broken: it stays.
+    take(engine, 1500, 0, MOVABLE);
+    engine.poison(Pfn::new(1500)).expect("it is allocated");
+    engine.poison(Pfn::new(2000)).expect("it is online");
+    // Frozen, and not movable.
+    engine.alloc_contig_frozen_range(span(3000, 3008), Gfp::KERNEL).expect("it is free");
+    // Pages on both CPUs' lists: they would notice being drained.
+    for cpu in [1, 0] {
+        engine.platform().run_on(cpu);
+        let pages: Vec<Pfn> = (0..20).filter_map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
+        pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("it is allocated"));
+    }
+    let cached = |cpu| engine.zones().iter().map(move |zone| engine.pcp(CpuId(cpu), zone));
+    assert!([0, 1].into_iter().all(|cpu| cached(cpu).any(|lists| lists.inspect(|lists| lists.count() > 0))));
+}
+
+#[track_caller]
+fn expect_refusals(refusals: impl Fn(&Engine<'_, '_>) -> Vec<(Wrong, ContigError)>) {
+    for contig in BOTH {
+        with_machine(contig, |engine| {
+            let before = Picture::of(engine);
+            for ((start, end, gfp), error) in refusals(engine) {
+                let range = span(start, end);
+                assert_eq!(engine.alloc_contig_range(range.clone(), gfp), Err(error), "{start:#x}..{end:#x}");
+                before.expect(engine, &format!("{start:#x}..{end:#x}: {error}"));
+                assert_eq!(engine.alloc_contig_frozen_range(range, gfp), Err(error), "{start:#x}..{end:#x}, frozen");
+                before.expect(engine, &format!("{start:#x}..{end:#x}, frozen: {error}"));
+            }
+        });
+    }
+}
+
+const K: Gfp = Gfp::KERNEL;
+
+#[test]
+fn empty_ranges_and_contradictory_flags() {
+    let empty = |pfn| ContigError::Range(RangeError::Empty { start: Pfn::new(pfn) });
+    let both = K | Gfp::MOVABLE | Gfp::RECLAIMABLE;
+    expect_refusals(|_| {
+        vec![
+            ((2048, 2048, K), empty(2048)),
+            ((2049, 2048, K), empty(2049)),
+            ((u32::MAX, 0, K), empty(u32::MAX)),
+            ((1 << 20, 1 << 20, K), empty(1 << 20)),
+            ((2048, 2049, both), ContigError::Flags),
+            ((2048, 2049, K | Gfp::DMA | Gfp::DMA32), ContigError::Flags),
+        ]
+    });
+}
+
+#[test]
+fn memory_that_is_not_there() {
+    let absent = |pfn| ContigError::Range(RangeError::OutOfRange { pfn: Pfn::new(pfn) });
+    expect_refusals(|_| {
+        vec![
+            ((8000, 8193, K), absent(8192)),
+            ((8192, 8200, K), absent(8192)),
+            ((9000, 9001, K), absent(9000)),
+            ((1 << 15, (1 << 15) + 1, K), absent(1 << 15)),
+            ((3 << 15, 4 << 15, MOVABLE), absent((3 << 15) + 4096)),
+            (((3 << 15) - 8, (3 << 15) + 8, MOVABLE), absent((3 << 15) - 8)),
+            ((7000, 3 << 15, K), absent(8192)),
+            ((1 << 22, (1 << 22) + 1, K), absent(1 << 22)),
+            ((u32::MAX - 1, u32::MAX, K), absent(u32::MAX - 1)),
+        ]
+    });
+}
+
+#[test]
+fn ranges_that_cross_zones() {
+    expect_refusals(|engine| {
+        let crosses =
+            |pfn| ContigError::Range(RangeError::CrossesZone { pfn: Pfn::new(pfn), state: state(engine, pfn) });
+        vec![((4095, 4097, K), crosses(4096)), ((2100, 8192, K), crosses(4096)), ((0, 8300, K), crosses(4096))]
+    });
+}
+
+#[test]
+fn what_never_moves_is_named_first_to_last() {
+    expect_refusals(|engine| {
+        let fixed = |pfn| ContigError::Unmovable { pfn: Pfn::new(pfn), state: state(engine, pfn) };
+        let cases = [
+            // Pages and blocks: from before, from inside, and sticking out of either end.
+            (960, 1030, 1000),
+            (1000, 1001, 1000),
+            (1001, 1100, 1024),
+            (1027, 1100, 1024),
+            (1001, 1025, 1024),
+            (5000, 5500, 5120),
+            (5500, 5600, 5120),
+            (6100, 6200, 5120),
+            // Broken pages: held by somebody, and free.
+            (1400, 1600, 1500),
+            (1999, 2001, 2000),
+            (1501, 2048, 2000),
+            // Frozen ones.
+            (3001, 3002, 3000),
+            (2900, 3200, 3000),
+            // Never released.
+            (6990, 7020, 7000),
+            (7005, 7006, 7005),
+        ];
+        cases.into_iter().map(|(start, end, pfn)| ((start, end, K), fixed(pfn))).collect()
+    });
+}
+
+#[test]
+fn states_are_what_the_scene_says() {
+    with_machine(BOTH[0], |engine| {
+        assert_eq!(state(engine, 1000), page(K));
+        assert_eq!(state(engine, 2000), State::Withheld);
+        assert_eq!((state(engine, 7000), state(engine, 5500)), (State::Reserved, State::Interior));
+        assert!(matches!(state(engine, 1500), State::Allocated { movable: true, poisoned: true, .. }));
+        assert!(matches!(state(engine, 3000), State::Allocated { refs: 0, movable: false, .. }));
+    });
+}

@@ -1,0 +1,196 @@
+//! Each thing that a range asks of others fails in its turn: the platform will not move a block, there is no place for
+//! it, reclaim finds nothing. What was moved by then has moved; apart from that, and once per-CPU lists are drained,
+//! the machine is as it was.
+
+use core::cell::{Cell, RefCell};
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::page::ContigError;
+use freehold::platform::{FreePages, Migrated, Migration, OutOfMemory, Reclaim, Reclaimed, Request};
+use freehold::policy::ContigPolicy::Batched;
+
+use crate::common::Hooks;
+use crate::common::owners::Owners;
+use crate::common::picture::Picture;
+use crate::contig::scene::{Engine, MOVABLE, Mover, config, page, take, with_frames};
+use crate::contig::span;
+
+const FRAMES: u32 = 8192;
+/// The range, and a movable page at the start of every eighth part of it.
+const RANGE: (u32, u32) = (2100, 2900);
+const PAGES: usize = 8;
+
+/// Moves some blocks, and then no more; reclaim finds nothing, and is counted.
+struct Tiring {
+    mover: Mover,
+    moves_left: Cell<usize>,
+    /// Moves that are refused before the first is made.
+    refusals_left: Cell<usize>,
+    reclaims: Cell<u32>,
+}
+
+impl Tiring {
+    fn after(moves: usize) -> Tiring {
+        let (refusals_left, reclaims) = (Cell::new(0), Cell::new(0));
+        Tiring { mover: Mover::default(), moves_left: Cell::new(moves), refusals_left, reclaims }
+    }
+}
+
+impl Hooks for Tiring {
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        let (refusals, moves) = (self.refusals_left.get(), self.moves_left.get());
+        self.refusals_left.set(refusals.saturating_sub(1));
+        if refusals > 0 || moves == 0 {
+            return Migrated::Refused;
+        }
+        self.moves_left.set(moves - 1);
+        self.mover.migrate(migration)
+    }
+
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        self.reclaims.set(self.reclaims.get() + 1);
+        Reclaimed::default()
+    }
+
+    fn out_of_memory(&self, _pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        panic!("a range is worth less than a task: {request:?}");
+    }
+}
+
+/// The movable pages in the range, by owner.
+fn fill(mover: &Mover, engine: &Engine<'_, '_>) -> Vec<u32> {
+    let places = (RANGE.0..RANGE.1).step_by((RANGE.1 - RANGE.0) as usize / PAGES);
+    places.map(|pfn| mover.own(engine, pfn, 0, MOVABLE)).collect()
+}
+
+fn ask(engine: &Engine<'_, '_>) -> Result<(), ContigError> {
+    let answer = engine.alloc_contig_range(span(RANGE.0, RANGE.1), Gfp::KERNEL);
+    engine.check().expect("nothing is lost");
+    engine.drain_all();
+    answer
+}
+
+/// Frees all that is owned; fails unless the machine is what it was before anything was allocated.
+fn undo(mover: &Mover, engine: &Engine<'_, '_>, owners: Vec<u32>, fresh: &Picture) {
+    owners.into_iter().for_each(|owner| mover.free(engine, owner));
+    engine.drain_all();
+    assert_eq!(fresh.difference_but_tuning(&Picture::of(engine)), None, "after all was freed");
+}
+
+#[test]
+fn moves_end_after_any_number_of_them() {
+    for moves in 0..PAGES {
+        let tiring = Tiring::after(moves);
+        with_frames(&config(Batched), FRAMES, |engine| {
+            engine.platform().answer_with(&tiring);
+            let fresh = Picture::of(engine);
+            let owners = fill(&tiring.mover, engine);
+            engine.drain_all();
+            let before = Picture::of(engine);
+            let first = tiring.mover.place(owners[moves]);
+            let busy = ContigError::Busy { pfn: Pfn::new(first), state: page(MOVABLE) };
+            assert_eq!(ask(engine), Err(busy), "after {moves} moves");
+            let moved = |owner: &&u32| !(RANGE.0..RANGE.1).contains(&tiring.mover.place(**owner));
+            assert_eq!(owners.iter().filter(moved).count(), moves);
+            if moves == 0 {
+                assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "nothing moved");
+            }
+            undo(&tiring.mover, engine, owners, &fresh);
+        });
+    }
+}
+
+/// A platform that comes round in time is asked again: a round looks at every page that is left.
+#[test]
+fn some_refusals_are_survived_and_more_are_not() {
+    for (refusals, rounds) in [(0, 1), (1, 2), (PAGES, 2), (3 * PAGES, 4), (4 * PAGES, 5), (4 * PAGES + 1, 0)] {
+        let tiring = Tiring::after(PAGES);
+        tiring.refusals_left.set(refusals);
+        with_frames(&config(Batched), FRAMES, |engine| {
+            engine.platform().answer_with(&tiring);
+            let fresh = Picture::of(engine);
+            let owners = fill(&tiring.mover, engine);
+            let answer = ask(engine);
+            assert_eq!(answer.is_ok(), rounds > 0, "{refusals} refusals: {answer:?}");
+            if answer.is_ok() {
+                engine.free_contig_range(span(RANGE.0, RANGE.1)).expect("it is allocated");
+            }
+            undo(&tiring.mover, engine, owners, &fresh);
+        });
+    }
+}
+
+/// There is room for some of the pages outside the range, and reclaim finds no more.
+#[test]
+fn places_end_after_any_number_of_them() {
+    for room in 0..PAGES {
+        let tiring = Tiring::after(PAGES);
+        with_frames(&config(Batched), FRAMES, |engine| {
+            engine.platform().answer_with(&tiring);
+            let owners = fill(&tiring.mover, engine);
+            // Nothing may be left above the watermark of a request that can wait, but so many pages.
+            let zone = engine.zone(freehold::base::NodeId(0), freehold::base::ZoneKind::Normal);
+            let around = [(0, 2048), (3072, FRAMES)];
+            around.iter().for_each(|&(start, end)| {
+                engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
+            });
+            // The rest of the range's own pageblocks cannot be a place: they are isolated.
+            let spare = zone.watermarks().min as u32 + room as u32;
+            engine.free_contig_range(span(0, spare)).expect("it is allocated");
+            engine.drain_all();
+            let before = Picture::of(engine);
+            let answer = ask(engine);
+            let moved = owners.iter().filter(|&&owner| tiring.mover.place(owner) < 2048).count();
+            let first = tiring.mover.place(owners[moved.min(PAGES - 1)]);
+            assert_eq!(
+                answer,
+                Err(ContigError::Busy { pfn: Pfn::new(first), state: page(MOVABLE) }),
+                "room for {room}"
+            );
+            assert_eq!(moved, room, "pages that moved");
+            assert!(tiring.reclaims.get() > 0, "reclaim was asked");
+            if moved == 0 {
+                assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "nothing moved");
+            }
+            assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 - spare) + 8);
+        });
+    }
+}
+
+/// Frees what is about to move when a place for it is sought.
+#[derive(Default)]
+struct Helpful {
+    owners: RefCell<Owners>,
+    in_the_way: Cell<Option<u32>>,
+}
+
+impl Hooks for Helpful {
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        self.owners.borrow_mut().migrate(migration)
+    }
+
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some(owner) = self.in_the_way.take() else { return Reclaimed::default() };
+        let (pfn, order) = self.owners.borrow_mut().remove(owner);
+        pages.free_pages(pfn, order);
+        Reclaimed { pages: 1, scanned: 1 }
+    }
+}
+
+/// The block in the way is freed by the very reclaim that its target needed.
+#[test]
+fn reclaim_may_free_what_is_in_the_way() {
+    let helpful = Helpful::default();
+    with_frames(&config(Batched), FRAMES, |engine| {
+        engine.platform().answer_with(&helpful);
+        take(engine, RANGE.0, 0, MOVABLE);
+        let owner = helpful.owners.borrow_mut().add(Pfn::new(RANGE.0), Order::ZERO, 1);
+        helpful.in_the_way.set(Some(owner));
+        for (start, end) in [(0, 2048), (3072, FRAMES)] {
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
+        }
+        assert_eq!(ask(engine), Ok(()));
+        assert_eq!(helpful.in_the_way.get(), None, "reclaim was asked");
+        assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 + RANGE.1 - RANGE.0));
+    });
+}

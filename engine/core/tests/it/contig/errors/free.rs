@@ -1,0 +1,215 @@
+//! Ranges that cannot be given back.
+
+use freehold::base::{Gfp, MigrateType, Order, Pfn, State, ZoneKind};
+use freehold::page::{FreeError, MinFree, RangeError, Violation};
+use freehold::policy::ContigPolicy;
+
+use crate::common::picture::Picture;
+use crate::common::{range, with_machine};
+use crate::contig::scene::{BOTH, Engine, MOVABLE, bare, config, held, page, state, take};
+use crate::contig::span;
+
+/// Single pages, one reference on each: the last of one zone, and the first of the next.
+const PAGES: (u32, u32) = (3500, 4200);
+/// End of the lower zone.
+const BORDER: u32 = 4096;
+/// A block of order 4 with one reference, in the middle of single pages.
+const BLOCK: u32 = 3600;
+/// A page that others refer to as well, before the block.
+const SHARED: u32 = 3520;
+/// A compound block of order 3.
+const COMPOUND: u32 = 3640;
+/// Blocks without references.
+const FROZEN: (u32, u32) = (1024, 1100);
+/// A page with a reference among them.
+const BAD: u32 = 1064;
+/// Withheld.
+const BROKEN: u32 = 2000;
+/// A free page with pages around that are not.
+const FREE: u32 = 2200;
+/// As it, on a CPU's list.
+const CACHED: u32 = 2300;
+
+fn with_scene(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
+    let ranges = [range(ZoneKind::Dma32, 0, 0, BORDER), range(ZoneKind::Normal, 0, BORDER, 8192)];
+    with_machine(&config(contig), &ranges, MinFree::Pages(64), |engine| {
+        engine.platform().run_on(1);
+        for (start, end) in [(PAGES.0, BORDER), (BORDER, PAGES.1), (BROKEN - 50, BROKEN), (FREE - 20, CACHED + 20)] {
+            engine.alloc_contig_range(span(start, end), MOVABLE).expect("it is free");
+        }
+        engine.free_contig_range(span(BLOCK, BLOCK + 16)).expect("it is allocated");
+        take(engine, BLOCK, 4, Gfp::KERNEL);
+        engine.free_contig_range(span(COMPOUND, COMPOUND + 8)).expect("it is allocated");
+        engine.alloc_contig_range(span(COMPOUND, COMPOUND + 8), Gfp::KERNEL | Gfp::COMP).expect("it is free");
+        engine.get_page(Pfn::new(SHARED)).expect("it is allocated");
+        engine.alloc_contig_frozen_range(span(FROZEN.0, BAD), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_range(span(BAD, BAD + 1), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_frozen_range(span(BAD + 1, FROZEN.1), Gfp::KERNEL).expect("it is free");
+        engine.poison(Pfn::new(BROKEN)).expect("it is online");
+        engine.free_contig_range(span(FREE, FREE + 1)).expect("it is allocated");
+        engine.drain_all();
+        engine.free_contig_range(span(CACHED, CACHED + 1)).expect("it is allocated");
+        run(engine);
+    });
+}
+
+/// A wrong range of blocks with references, and what is wrong.
+type Refusal = ((u32, u32), FreeError);
+
+#[track_caller]
+fn expect_refusals(
+    free: impl Fn(&Engine<'_, '_>, core::ops::Range<Pfn>) -> Result<(), FreeError>,
+    refusals: impl Fn(&Engine<'_, '_>) -> Vec<Refusal>,
+) {
+    for contig in BOTH {
+        with_scene(contig, |engine| {
+            let before = Picture::of(engine);
+            for ((start, end), error) in refusals(engine) {
+                assert_eq!(free(engine, span(start, end)), Err(error), "{contig:?}: {start}..{end}");
+                before.expect(engine, &format!("{contig:?}: {start}..{end}: {error}"));
+            }
+        });
+    }
+}
+
+#[track_caller]
+fn expect_referenced(refusals: impl Fn(&Engine<'_, '_>) -> Vec<Refusal>) {
+    expect_refusals(|engine, range| engine.free_contig_range(range), refusals);
+}
+
+#[track_caller]
+fn expect_frozen(refusals: impl Fn(&Engine<'_, '_>) -> Vec<Refusal>) {
+    expect_refusals(|engine, range| engine.free_contig_frozen_range(range), refusals);
+}
+
+fn not_allocated(engine: &Engine<'_, '_>, pfn: u32) -> FreeError {
+    FreeError::NotAllocated { pfn: Pfn::new(pfn), state: state(engine, pfn) }
+}
+
+/// What is wrong with a range, whatever is in it.
+fn bad_ranges(engine: &Engine<'_, '_>) -> Vec<Refusal> {
+    let empty = |pfn| FreeError::Range(RangeError::Empty { start: Pfn::new(pfn) });
+    let absent = |pfn| FreeError::Range(RangeError::OutOfRange { pfn: Pfn::new(pfn) });
+    let crosses = RangeError::CrossesZone { pfn: Pfn::new(BORDER), state: state(engine, BORDER) };
+    vec![
+        ((3700, 3700), empty(3700)),
+        ((3701, 3700), empty(3701)),
+        ((u32::MAX, 0), empty(u32::MAX)),
+        ((8192, 8193), absent(8192)),
+        ((1 << 15, (1 << 15) + 8), absent(1 << 15)),
+        ((u32::MAX - 1, u32::MAX), absent(u32::MAX - 1)),
+        ((BORDER - 10, PAGES.1), FreeError::Range(crosses)),
+        ((BORDER - 10, BORDER + 1), FreeError::Range(crosses)),
+    ]
+}
+
+#[test]
+fn ranges_that_are_none() {
+    expect_referenced(bad_ranges);
+    expect_frozen(bad_ranges);
+}
+
+/// Everything before the wrong frame is prepared already, and must be restored: single pages, a block, a compound
+/// block, and a shared page.
+#[test]
+fn the_first_frame_that_is_not_the_callers_is_named() {
+    expect_referenced(|engine| {
+        let nobodys = |pfn| not_allocated(engine, pfn);
+        let frozen =
+            |pfn: u32, order| FreeError::Frozen { pfn: Pfn::new(pfn), state: held(Order::new(order), 0, Gfp::KERNEL) };
+        let block = FreeError::CrossesEnd { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
+        let compound = Gfp::KERNEL | Gfp::COMP;
+        let compound = FreeError::CrossesEnd { pfn: Pfn::new(COMPOUND), state: held(Order::new(3), 1, compound) };
+        vec![
+            ((PAGES.0 - 1, PAGES.0 + 9), nobodys(PAGES.0 - 1)),
+            ((BROKEN - 50, BROKEN + 1), nobodys(BROKEN)),
+            ((FREE - 20, FREE + 1), nobodys(FREE)),
+            ((FREE - 20, CACHED + 20), nobodys(FREE)),
+            ((FREE + 1, CACHED + 20), nobodys(CACHED)),
+            ((5000, 5100), nobodys(5000)),
+            ((BLOCK + 1, BLOCK + 40), nobodys(BLOCK + 1)),
+            ((PAGES.0, BLOCK + 1), block),
+            ((PAGES.0, BLOCK + 15), block),
+            ((PAGES.0, COMPOUND + 7), compound),
+            ((BLOCK, COMPOUND + 1), compound),
+            ((COMPOUND + 1, BORDER), nobodys(COMPOUND + 1)),
+            ((FROZEN.0, FROZEN.1), frozen(FROZEN.0, 5)),
+            ((BAD, FROZEN.1), frozen(BAD + 1, 0)),
+        ]
+    });
+}
+
+#[test]
+fn what_a_frozen_range_may_not_hold() {
+    expect_frozen(|engine| {
+        let nobodys = |pfn| not_allocated(engine, pfn);
+        let block = FreeError::CrossesEnd { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
+        vec![
+            ((FROZEN.0 - 1, FROZEN.1), nobodys(FROZEN.0 - 1)),
+            ((FROZEN.0, FROZEN.1 + 1), nobodys(FROZEN.1)),
+            ((FROZEN.0 + 3, FROZEN.1 + 1), nobodys(FROZEN.1)),
+            ((BROKEN, BROKEN + 1), nobodys(BROKEN)),
+            ((CACHED, CACHED + 1), nobodys(CACHED)),
+            // Bad pages up to there would be withheld, but the end of the range is not the caller's.
+            ((PAGES.0, BLOCK + 3), block),
+        ]
+    });
+}
+
+/// Frozen as referenced is refused; referenced as frozen is bad, and withheld, under both policies alike.
+#[test]
+fn a_page_with_references_in_a_frozen_range_is_bad() {
+    let after = BOTH.map(|contig| {
+        let mut after = None;
+        with_scene(contig, |engine| {
+            let bad = FreeError::Bad { pfn: Pfn::new(BAD), state: page(Gfp::KERNEL) };
+            assert_eq!(engine.free_contig_frozen_range(span(FROZEN.0 + 5, FROZEN.1)), Err(bad));
+            assert_eq!(state(engine, BAD), State::Withheld);
+            let bad = FreeError::Bad { pfn: Pfn::new(SHARED), state: held(Order::ZERO, 2, MOVABLE) };
+            assert_eq!(engine.free_contig_frozen_range(span(SHARED, SHARED + 1)), Err(bad));
+            let bad = FreeError::Bad { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
+            assert_eq!(engine.free_contig_frozen_range(span(BLOCK, BLOCK + 16)), Err(bad));
+            let census = engine.check().expect("nothing is lost");
+            assert_eq!(census.withheld, 1 + 1 + 1 + 16, "with the page that was broken before");
+            engine.drain_all();
+            after = Some(Picture::of(engine));
+        });
+        after.expect("the scene ran")
+    });
+    assert_eq!(after[0].difference_but_tuning(&after[1]), None);
+}
+
+#[test]
+fn what_was_freed_is_not_freed_again() {
+    for contig in BOTH {
+        with_scene(contig, |engine| {
+            engine.free_contig_range(span(BLOCK, BORDER)).expect("it is allocated");
+            let before = Picture::of(engine);
+            for part in [(BLOCK, BORDER), (BLOCK - 10, BORDER), (BLOCK, BLOCK + 1), (BORDER - 1, BORDER)] {
+                let error = engine.free_contig_range(span(part.0, part.1)).expect_err("it is free");
+                let first = part.0.max(BLOCK);
+                assert_eq!(error, not_allocated(engine, first));
+                before.expect(engine, "freed twice");
+            }
+            assert_eq!(engine.free_contig_range(span(PAGES.0, BLOCK)), Ok(()), "the rest is as it was");
+        });
+    }
+}
+
+/// The picture sees a difference where there is one.
+#[test]
+fn a_picture_tells_machines_apart() {
+    with_machine(&bare(BOTH[0]), &[range(ZoneKind::Normal, 0, 0, 4096)], MinFree::Pages(64), |engine| {
+        let before = Picture::of(engine);
+        take(engine, 77, 0, Gfp::KERNEL);
+        assert!(before.difference(&Picture::of(engine)).is_some(), "a page was allocated");
+        engine.free_pages(Pfn::new(77), Order::ZERO).expect("it is allocated");
+        before.expect(engine, "allocated and freed");
+        engine.damage().add_isolation(Pfn::new(512));
+        let isolated = Violation::Isolation { pfn: Pfn::new(512), isolations: 1, migratetype: MigrateType::Movable };
+        assert_eq!(engine.check(), Err(isolated), "a pageblock stayed isolated: no picture of that is taken");
+        engine.damage().drop_isolation(Pfn::new(512));
+        engine.damage().set_boost(freehold::base::NodeId(0), ZoneKind::Normal, 1);
+        assert!(before.difference(&Picture::of(engine)).is_some(), "a watermark is boosted");
+    });
+}

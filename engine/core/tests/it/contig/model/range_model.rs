@@ -1,0 +1,259 @@
+//! The naive side: whose every frame is, and what the engine should say of it. It knows no list and no lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use freehold::base::{Gfp, Order, Pfn, State};
+use freehold::page::{ContigError, RangeError};
+use freehold::platform::{Migrated, Migration};
+
+use super::world::World;
+use crate::contig::chunks;
+
+/// Key of a holding: the step that made it, and a number within that step. The same on both machines.
+pub type Holder = (usize, u32);
+
+/// What a holding is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// One block of an order.
+    Block,
+    /// Single pages.
+    Pages,
+    /// The largest blocks that fit.
+    Largest,
+}
+
+/// Neighbouring frames that somebody holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub pfn: u32,
+    pub pages: u32,
+    pub unit: Unit,
+    pub gfp: Gfp,
+    /// References that the holder has on each block.
+    pub refs: u32,
+    pub from_area: bool,
+    /// Offsets of blocks that somebody else refers to as well.
+    pub shared: BTreeSet<u32>,
+    /// Offsets of broken frames.
+    pub broken: BTreeSet<u32>,
+}
+
+impl Holding {
+    pub fn end(&self) -> u32 {
+        self.pfn + self.pages
+    }
+
+    pub fn blocks(&self) -> Vec<(u32, Order)> {
+        match self.unit {
+            Unit::Block => vec![(self.pfn, Order::new(self.pages.ilog2() as u8))],
+            Unit::Pages => (self.pfn..self.end()).map(|pfn| (pfn, Order::ZERO)).collect(),
+            Unit::Largest => chunks(self.pfn, self.end()),
+        }
+    }
+
+    pub fn is_compound(&self) -> bool {
+        self.gfp.contains(Gfp::COMP)
+    }
+
+    fn is_broken(&self, (head, order): (u32, Order)) -> bool {
+        let at = head - self.pfn;
+        self.broken.range(at..at + order.pages()).next().is_some()
+    }
+
+    /// What the engine should say of a block.
+    pub fn state(&self, block: (u32, Order)) -> State {
+        State::Allocated {
+            order: block.1,
+            refs: self.refs + u32::from(self.shared.contains(&(block.0 - self.pfn))),
+            movable: self.gfp.contains(Gfp::MOVABLE),
+            compound: self.is_compound(),
+            poisoned: self.is_broken(block),
+            slab: false,
+        }
+    }
+
+    /// The frames between two offsets, as a holding of their own.
+    pub fn part(&self, from: u32, to: u32) -> Holding {
+        let inside = |set: &BTreeSet<u32>| set.range(from..to).map(|at| at - from).collect();
+        let (shared, broken) = (inside(&self.shared), inside(&self.broken));
+        Holding { pfn: self.pfn + from, pages: to - from, shared, broken, ..self.clone() }
+    }
+}
+
+/// What a frame is to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Free,
+    Held(Holder),
+    Withheld,
+}
+
+/// Everything that is held on one machine.
+pub struct RangeModel {
+    world: World,
+    frames: BTreeMap<u32, Frame>,
+    pub held: BTreeMap<Holder, Holding>,
+    pub withheld: u64,
+}
+
+impl RangeModel {
+    pub fn of(world: &World) -> RangeModel {
+        let frames = world.zones.iter().flat_map(|zone| zone.start.raw()..zone.end.raw());
+        let frames = frames.map(|pfn| (pfn, Frame::Free)).collect();
+        RangeModel { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }
+    }
+
+    pub fn allocated(&self) -> u64 {
+        self.held.values().map(|holding| u64::from(holding.pages)).sum()
+    }
+
+    /// Books frames that the engine gave: all of them must have been free.
+    pub fn give(&mut self, holder: Holder, holding: Holding) -> Result<(), String> {
+        for pfn in holding.pfn..holding.end() {
+            match self.frames.insert(pfn, Frame::Held(holder)) {
+                Some(Frame::Free) => {}
+                other => return Err(format!("frame {pfn:#x} was given to {holder:?}, and is {other:?}")),
+            }
+        }
+        self.held.insert(holder, holding);
+        Ok(())
+    }
+
+    /// Puts a holding under another name, or parts of it under several.
+    pub fn rename(&mut self, holder: Holder, holding: Holding) {
+        for pfn in holding.pfn..holding.end() {
+            self.frames.insert(pfn, Frame::Held(holder));
+        }
+        self.held.insert(holder, holding);
+    }
+
+    /// Books what is free again, and what is broken and stays out. What others refer to is left, as holdings of `step`.
+    pub fn take_back(&mut self, step: usize, holding: &Holding) {
+        for pfn in holding.pfn..holding.end() {
+            let is_broken = holding.broken.contains(&(pfn - holding.pfn));
+            self.withheld += u64::from(is_broken);
+            self.frames.insert(pfn, if is_broken { Frame::Withheld } else { Frame::Free });
+        }
+        for (head, order) in holding.blocks() {
+            let at = head - holding.pfn;
+            if holding.shared.contains(&at) {
+                // Of a block that is not compound, others refer to the head alone.
+                let pages = if holding.is_compound() { order.pages() } else { 1 };
+                let left = Holding { unit: Unit::Block, from_area: false, ..holding.part(at, at + pages) };
+                let left = Holding { shared: BTreeSet::new(), ..left };
+                self.rename((step, 1 + at), left);
+            }
+        }
+    }
+
+    /// A free frame broke.
+    pub fn withhold(&mut self, pfn: u32) -> bool {
+        let was_free = self.frames.get(&pfn) == Some(&Frame::Free);
+        if was_free {
+            self.frames.insert(pfn, Frame::Withheld);
+            self.withheld += 1;
+        }
+        was_free
+    }
+
+    pub fn is_held(&self, pfn: u32) -> bool {
+        matches!(self.frames.get(&pfn), Some(Frame::Held(_)))
+    }
+
+    /// The block around a frame, and its holding.
+    fn block_at(&self, pfn: u32) -> Option<(&Holding, (u32, Order))> {
+        let Some(Frame::Held(holder)) = self.frames.get(&pfn) else { return None };
+        let holding = &self.held[holder];
+        let block = holding.blocks().into_iter().find(|(head, order)| (*head..head + order.pages()).contains(&pfn));
+        Some((holding, block.expect("blocks tile a holding")))
+    }
+
+    /// Moves a block if it is what the engine saw.
+    pub fn migrate(&mut self, migration: &Migration) -> Result<Migrated, String> {
+        let Migration { from, to, order, refs, .. } = *migration;
+        let Some(Frame::Held(holder)) = self.frames.get(&from.raw()).copied() else { return Ok(Migrated::Refused) };
+        let mut holding = self.held[&holder].clone();
+        let refs_held = holding.refs + u32::from(holding.shared.contains(&0));
+        if holding.unit != Unit::Block || (holding.pfn, holding.pages, refs_held) != (from.raw(), order.pages(), refs) {
+            return Ok(Migrated::Refused);
+        }
+        if !holding.gfp.contains(Gfp::MOVABLE) || !holding.broken.is_empty() {
+            return Err(format!("the engine asked to move {holding:?}"));
+        }
+        self.take_back(0, &Holding { shared: BTreeSet::new(), ..holding.clone() });
+        holding.pfn = to.raw();
+        self.give(holder, holding).map(|()| Migrated::Moved)
+    }
+
+    /// Why a range cannot be had, if something in it, or about it, makes that certain.
+    pub fn refusal(&self, start: u32, pages: u32, gfp: Gfp, state: impl Fn(u32) -> State) -> Option<ContigError> {
+        if gfp.migratetype().is_none() {
+            return Some(ContigError::Flags);
+        }
+        let (head, end) = (Pfn::new(start), start + pages);
+        if pages == 0 {
+            return Some(RangeError::Empty { start: head }.into());
+        }
+        let zone = self.world.zone_of(start);
+        let other = (start..end).find(|&pfn| self.world.zone_of(pfn) != zone || zone.is_none());
+        if let Some(raw) = other {
+            let pfn = Pfn::new(raw);
+            return Some(match self.world.zone_of(raw) {
+                None => RangeError::OutOfRange { pfn }.into(),
+                Some(_) => RangeError::CrossesZone { pfn, state: state(raw) }.into(),
+            });
+        }
+        if gfp.contains(Gfp::COMP) && !pages.is_power_of_two() {
+            return Some(RangeError::PowerOfTwo { pages }.into());
+        }
+        if gfp.contains(Gfp::COMP) && !start.is_multiple_of(pages) {
+            return Some(RangeError::Misaligned { pfn: head, pages }.into());
+        }
+        if let Some(raw) = (start..end).find(|pfn| self.world.area.contains(pfn)) {
+            return Some(ContigError::Cma { pfn: Pfn::new(raw), state: state(raw) });
+        }
+        let stays = (start..end).find_map(|pfn| match self.frames[&pfn] {
+            Frame::Free => None,
+            Frame::Withheld => Some(pfn),
+            Frame::Held(_) => {
+                let (holding, block) = self.block_at(pfn)?;
+                let moves = holding.gfp.contains(Gfp::MOVABLE) && !holding.is_broken(block);
+                (!moves).then_some(block.0)
+            }
+        })?;
+        Some(ContigError::Unmovable { pfn: Pfn::new(stays), state: state(stays) })
+    }
+
+    /// The first frame of a range that its holders could not free like that, if there is one.
+    pub fn misfit(&self, start: u32, end: u32, frozen: bool) -> Option<u32> {
+        let mut at = start;
+        while at < end {
+            let Some((holding, (head, order))) = self.block_at(at) else { return Some(at) };
+            // Frozen blocks may be freed in part, unless they are compound.
+            let divisible = frozen && holding.refs == 0 && !holding.is_compound();
+            let (cut_before, cut_after) = (head < at, head + order.pages() > end);
+            if cut_before && !(divisible && at == start) {
+                return Some(at);
+            }
+            if (cut_after && !divisible)
+                || (!frozen && holding.refs == 0 && !holding.shared.contains(&(head - holding.pfn)))
+            {
+                return Some(at);
+            }
+            at = head + order.pages();
+        }
+        None
+    }
+
+    /// Whether nobody holds, and nothing broke, anywhere in a range.
+    pub fn is_free(&self, start: u32, pages: u32) -> bool {
+        (start..start + pages).all(|pfn| self.frames.get(&pfn) == Some(&Frame::Free))
+    }
+
+    /// Whether all of a range is in one zone.
+    pub fn is_in_one_zone(&self, start: u32, end: u32) -> bool {
+        let zone = self.world.zone_of(start);
+        zone.is_some() && (start..end).all(|pfn| self.world.zone_of(pfn) == zone)
+    }
+}

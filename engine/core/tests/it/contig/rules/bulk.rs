@@ -1,0 +1,175 @@
+//! `free_pages_bulk`: any slice of single pages, in any order, with any mistake in it, comes to the same under both
+//! policies.
+
+use core::mem::{Discriminant, discriminant};
+
+use fastrand::Rng;
+use freehold::base::{Gfp, Order, Pfn, State};
+use freehold::page::FreeError;
+use freehold::policy::ContigPolicy::Batched;
+
+use crate::common::picture::Picture;
+use crate::contig::scene::{BOTH, Engine, bare, config, holds, is_free, state, with_frames};
+use crate::contig::{runs, span};
+
+const FRAMES: u32 = 4096;
+/// Single pages, one reference on each.
+const PAGES: (u32, u32) = (1000, 1300);
+/// Single pages without references.
+const FROZEN: (u32, u32) = (1300, 1310);
+/// A block of order 1.
+const PAIR: u32 = 1310;
+/// The frame after it is free.
+const END: u32 = 1312;
+
+/// What of an error does not depend on how far other pages have come meanwhile: its kind, and the frame.
+fn gist(result: Result<(), FreeError>) -> Option<(Discriminant<FreeError>, Pfn)> {
+    let error = result.err()?;
+    let (FreeError::OutOfRange { pfn }
+    | FreeError::NotAllocated { pfn, .. }
+    | FreeError::WrongOrder { pfn, .. }
+    | FreeError::CrossesEnd { pfn, .. }
+    | FreeError::Frozen { pfn, .. }
+    | FreeError::Bad { pfn, .. }) = error
+    else {
+        panic!("{error}: a slice is not a range");
+    };
+    Some((discriminant(&error), pfn))
+}
+
+fn furnish(engine: &Engine<'_, '_>) {
+    engine.alloc_contig_range(span(PAGES.0, PAGES.1), Gfp::KERNEL).expect("it is free");
+    engine.alloc_contig_frozen_range(span(FROZEN.0, FROZEN.1), Gfp::KERNEL).expect("it is free");
+    for pfn in FROZEN.0..FROZEN.1 {
+        engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("it is frozen");
+        engine.alloc_contig_frozen_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("it is free now");
+    }
+    engine.drain_all();
+    assert_eq!(engine.isolate_free_page(Pfn::new(PAIR), Order::new(1), Gfp::KERNEL), Ok(true));
+}
+
+/// Frees a slice under both policies; fails unless both answer the same and leave the same machine. Returns the answer.
+#[track_caller]
+fn free(slice: &[Pfn]) -> Option<(Discriminant<FreeError>, Pfn)> {
+    let [one_by_one, batched] = BOTH.map(|contig| {
+        with_frames(&config(contig), FRAMES, |engine| {
+            furnish(engine);
+            let answer = gist(engine.free_pages_bulk(slice));
+            engine.drain_all();
+            (answer, Picture::of(engine))
+        })
+    });
+    assert_eq!(one_by_one.0, batched.0, "the answer to {slice:?}");
+    assert_eq!(one_by_one.1.difference_but_tuning(&batched.1), None, "after {slice:?}");
+    batched.0
+}
+
+fn pages(range: (u32, u32)) -> Vec<Pfn> {
+    (range.0..range.1).map(Pfn::new).collect()
+}
+
+#[test]
+fn the_order_of_a_slice_does_not_matter() {
+    let sorted = pages(PAGES);
+    let reversed: Vec<Pfn> = sorted.iter().rev().copied().collect();
+    let (odd, even): (Vec<Pfn>, Vec<Pfn>) = sorted.iter().partition(|pfn| pfn.raw() % 2 == 1);
+    let mut shuffled = sorted.clone();
+    Rng::with_seed(3).shuffle(&mut shuffled);
+    for slice in [vec![], sorted[..1].to_vec(), sorted, reversed, [odd, even].concat(), shuffled] {
+        assert_eq!(free(&slice), None, "{slice:?}");
+    }
+}
+
+/// A sorted slice goes back as a range would: one hold of the zone lock claims the pages, one takes them. In another
+/// order they leave their range under one hold, and each goes back under one of its own.
+#[test]
+fn neighbours_in_the_slice_go_back_together() {
+    let blocks = |reverse| {
+        with_frames(&bare(Batched), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            let mut slice = pages((1024, 1088));
+            if reverse {
+                slice.reverse();
+            }
+            engine.platform().events.take();
+            holds(engine, || engine.free_pages_bulk(&slice).expect("they are allocated"))
+        })
+    };
+    assert_eq!((blocks(false), blocks(true)), (2, 1 + 64));
+}
+
+#[test]
+fn every_mistake_is_answered_alike_and_the_others_are_freed() {
+    let [first, last] = [PAGES.0, PAGES.1 - 1].map(Pfn::new);
+    let wrong = [
+        Pfn::new(FROZEN.0),
+        Pfn::new(PAIR),
+        Pfn::new(PAIR + 1),
+        Pfn::new(END),
+        Pfn::new(FRAMES),
+        Pfn::new(1 << 20),
+        Pfn::new(u32::MAX),
+        first,
+        last,
+    ];
+    for wrong in wrong {
+        for place in [0, 1, 150, 299, 300] {
+            let mut slice = pages(PAGES);
+            slice.insert(place, wrong);
+            let (_, named) = free(&slice).expect("one of them is a mistake");
+            assert_eq!(named, wrong, "at {place}");
+        }
+    }
+}
+
+/// A run that goes on past its last page into somebody else's: each page before it is freed.
+#[test]
+fn a_mistake_inside_a_run_frees_the_rest_of_it() {
+    for contig in BOTH {
+        with_frames(&config(contig), FRAMES, |engine| {
+            furnish(engine);
+            let error = engine.free_pages_bulk(&pages((PAGES.1 - 20, END)));
+            let frozen = Pfn::new(FROZEN.0);
+            let expected = FreeError::Frozen { pfn: frozen, state: engine.state(frozen).expect("it is online") };
+            assert_eq!(error, Err(expected));
+            assert!((PAGES.1 - 20..PAGES.1).all(|pfn| is_free(engine, pfn)));
+            assert!((FROZEN.0..END).all(|pfn| !is_free(engine, pfn)));
+        });
+    }
+}
+
+#[test]
+fn duplicates_are_freed_once() {
+    let twice = [pages(PAGES), pages(PAGES)].concat();
+    let (_, named) = free(&twice).expect("the second time is a mistake");
+    assert_eq!(named, Pfn::new(PAGES.0));
+    let mut rng = Rng::with_seed(11);
+    for _ in 0..runs(40) {
+        let (longest, count) = (rng.u32(1..20), rng.u32(1..30));
+        let mut slice = Vec::new();
+        for _ in 0..count {
+            let start = rng.u32(PAGES.0..END + 3);
+            let mut run = pages((start, start + rng.u32(1..=longest)));
+            if rng.u8(0..4) == 0 {
+                run.reverse();
+            }
+            slice.extend(run);
+        }
+        free(&slice);
+    }
+}
+
+#[test]
+fn shared_pages_lose_one_reference() {
+    for contig in BOTH {
+        with_frames(&config(contig), FRAMES, |engine| {
+            furnish(engine);
+            let shared = Pfn::new(PAGES.0 + 5);
+            engine.get_page(shared).expect("it is allocated");
+            engine.free_pages_bulk(&pages(PAGES)).expect("all are allocated");
+            let left = state(engine, shared.raw());
+            assert!(matches!(left, State::Allocated { refs: 1, order: Order::ZERO, .. }), "{left:?}");
+            assert_eq!((PAGES.0..PAGES.1).filter(|&pfn| !is_free(engine, pfn)).count(), 1);
+        });
+    }
+}

@@ -1,0 +1,262 @@
+//! What a range goes back as: chunks, the lists that they join, and where they lie afterwards.
+
+use fastrand::Rng;
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::policy::ContigPolicy::{self, Batched, OneByOne};
+use freehold::policy::{Numbers, Policy};
+
+use crate::common::picture::Picture;
+use crate::common::{self, range};
+use crate::contig::scene::{BOTH, Engine, config, holds, split, state, with_frames};
+use crate::contig::{chunks, runs, span};
+
+/// Two sections and a piece of a third.
+const FRAMES: u32 = (2 << 15) + 8192;
+/// End of the first section.
+const SECTION: u32 = 1 << 15;
+
+/// Lists that keep what is freed to them, up to the limit that the watermarks give them.
+fn patient(contig: ContigPolicy) -> Config<'static> {
+    let numbers = Numbers { pcp_batch: Some(63), pcp_free_high: Some(100), ..Numbers::default() };
+    let config = config(contig);
+    Config { policy: Policy { numbers, ..config.policy }, ..config }
+}
+
+/// A machine whose lists keep at least 2560 pages, allocated to the last frame.
+fn with_all_allocated<R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, '_>) -> R) -> R {
+    let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
+    common::with_machine(config, &ranges, MinFree::Pages(4096), |engine| {
+        engine.alloc_contig_range(span(0, frames), Gfp::KERNEL).expect("all of it is free");
+        run(engine)
+    })
+}
+
+/// Frees a part of a zone that is allocated to the last frame, from a CPU that forgot what it freed before.
+fn free_part(engine: &Engine<'_, '_>, (start, end): (u32, u32)) {
+    engine.damage().forget_frees(CpuId(0), NodeId(0), ZoneKind::Normal);
+    engine.free_contig_range(span(start, end)).expect("all of it is allocated");
+}
+
+/// What a block of this order that was just freed is: on the CPU's list, if there is one for it.
+fn expected(order: Order) -> State {
+    let types = MigrateType::PCP_COUNT as u8;
+    let list = match order.get() {
+        order @ 0..=3 => order * types + MigrateType::Movable as u8,
+        9 => 13,
+        _ => return State::ZoneFree { order, migratetype: MigrateType::Movable },
+    };
+    State::PcpCached { order, list, cpu: CpuId(0) }
+}
+
+fn random_parts() -> Vec<(u32, u32)> {
+    let mut rng = Rng::with_seed(1);
+    let mut part = |_| {
+        let longest = 2 << rng.u32(0..11);
+        let length = rng.u32(1..longest);
+        let start = if rng.bool() { rng.u32(0..FRAMES - length) } else { SECTION - rng.u32(0..length) };
+        (start, start + length)
+    };
+    (0..runs(400)).map(&mut part).collect()
+}
+
+#[test]
+fn a_run_goes_back_as_the_largest_aligned_blocks() {
+    let corners = [(0, 1), (0, 1024), (0, 2048), (0, 2047), (1, 1024), (1023, 1025), (511, 1025), (512, 1024)];
+    let borders = [(SECTION - 5, SECTION + 11), (SECTION - 1, SECTION), (SECTION, SECTION + 1), (SECTION - 9, SECTION)];
+    with_all_allocated(&patient(Batched), FRAMES, |engine| {
+        for (start, end) in corners.into_iter().chain(borders).chain(random_parts()) {
+            free_part(engine, (start, end));
+            for (pfn, order) in chunks(start, end) {
+                let found = state(engine, pfn);
+                assert_eq!(found, expected(order), "chunk {pfn:#x} of order {order} of {start:#x}..{end:#x}");
+            }
+            engine.check().expect("nothing is lost");
+            engine.drain_all();
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it was free, and nothing else was");
+        }
+    });
+}
+
+/// The largest order below a pageblock passes the lists by on other machines: what decides is the pageblock's order.
+#[test]
+fn huge_lists_are_for_whole_pageblocks() {
+    let config = Config { pageblock_order: Order::new(6), ..patient(Batched) };
+    with_all_allocated(&config, 4096, |engine| {
+        for order in Order::all() {
+            let part = (1024, 1024 + order.pages());
+            free_part(engine, part);
+            let listed = matches!(state(engine, 1024), State::PcpCached { order: found, .. } if found == order);
+            assert_eq!(listed, order <= Order::COSTLY || order.get() == 6, "order {order}");
+            engine.drain_all();
+            engine.alloc_contig_range(span(part.0, part.1), Gfp::KERNEL).expect("it was free");
+        }
+    });
+}
+
+#[test]
+fn one_by_one_each_page_goes_to_the_list() {
+    with_all_allocated(&patient(OneByOne), FRAMES, |engine| {
+        free_part(engine, (SECTION - 700, SECTION + 700));
+        for pfn in SECTION - 700..SECTION + 700 {
+            assert_eq!(state(engine, pfn), expected(Order::ZERO), "page {pfn:#x}");
+        }
+    });
+}
+
+/// How many whole pageblocks the zone has at once, and how many after its lists are drained.
+fn placement(contig: ContigPolicy) -> (u32, u32) {
+    with_all_allocated(&patient(contig), FRAMES, |engine| {
+        free_part(engine, (4096, 4096 + 2048));
+        let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+        let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).nr_free());
+        let now = blocks(9) + 2 * blocks(10);
+        engine.drain_all();
+        (now, blocks(9) + 2 * blocks(10))
+    })
+}
+
+#[test]
+fn batches_leave_whole_pageblocks_and_single_pages_do_not() {
+    assert_eq!(placement(Batched), (4, 4), "four pageblocks, as two blocks of order 10");
+    assert_eq!(placement(OneByOne), (0, 4), "2048 pages on a list of single pages");
+}
+
+/// Both ways free the same pages: drained, the machines are the same.
+#[test]
+fn both_ways_free_the_same() {
+    let parts = random_parts();
+    let after = BOTH.map(|contig| {
+        with_frames(&config(contig), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            for &(start, end) in &parts {
+                // Parts overlap; what is free already makes this an error, and nothing changes.
+                let _ = engine.free_contig_range(span(start, end));
+            }
+            engine.drain_all();
+            assert!(engine.check().expect("nothing is lost").free > 0);
+            Picture::of(engine)
+        })
+    });
+    assert_eq!(after[0].difference_but_tuning(&after[1]), None);
+}
+
+#[test]
+fn a_range_over_three_sections_is_one_range() {
+    for contig in BOTH {
+        with_frames(&config(contig), FRAMES, |engine| {
+            let before = Picture::of(engine);
+            let range = span(SECTION - 3, 2 * SECTION + 5);
+            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("it is free");
+            let held = u64::from(range.end.raw() - range.start.raw());
+            assert_eq!(engine.check().expect("nothing is lost").allocated, held);
+            assert!(range.start.up_to(range.end).all(|pfn| engine.allocated_block(pfn) == Some((pfn, Order::ZERO))));
+            engine.free_contig_range(range).expect("it is allocated");
+            engine.drain_all();
+            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(engine.state(Pfn::new(FRAMES)), None, "the section goes on, the zone does not");
+        });
+    }
+}
+
+/// Pages of a range are claimed 4096 under each hold of the zone lock, and freed as one, however many there are.
+#[test]
+fn a_long_range_goes_back_in_a_few_holds() {
+    with_frames(&config(Batched), 1 << 15, |engine| {
+        for (pages, expected) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
+            engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
+            let free = || engine.free_contig_range(span(0, pages)).expect("it is allocated");
+            assert_eq!(holds(engine, free), expected, "{pages} pages");
+        }
+    });
+}
+
+/// A page that goes back by itself takes the 64 around it along, and no more.
+#[test]
+fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 256), Gfp::KERNEL).expect("it is free");
+        let ranged = engine.damage().word(Pfn::new(0));
+        engine.free_pages(Pfn::new(67), Order::ZERO).expect("it is allocated");
+        let is_ranged = [0, 63, 64, 66, 68, 127, 128, 255].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
+        assert_eq!(is_ranged, [true, true, false, false, false, false, true, true]);
+    });
+}
+
+/// Pages of a split block are those of a range, if they are many and stay where they are: they go back under one hold
+/// of the lock that claims them and one that takes them.
+#[test]
+fn pages_of_a_split_block_are_a_range() {
+    let free = |order: u8, gfp: Gfp| {
+        with_frames(&config(Batched), 1 << 13, |engine| {
+            let order = Order::new(order);
+            let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
+            engine.split_page(block, order).expect("it is allocated");
+            let range = block..block.offset(order.pages());
+            let held = holds(engine, || engine.free_contig_frozen_range(range).expect("it is allocated"));
+            engine.check().expect("all of it is free");
+            held
+        })
+    };
+    assert_eq!([5, 6].map(|order| free(order, Gfp::KERNEL)), [1, 2]);
+    assert_eq!(free(6, Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
+}
+
+/// A page that left its range does not take the rest of it along: that goes back together all the same.
+#[test]
+fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 1024), Gfp::KERNEL).expect("it is free");
+        let page = Pfn::new(5);
+        engine.get_page(page).expect("it has a reference");
+        engine.put_page(page).expect("it has two");
+        let free = || engine.free_contig_range(span(0, 1024)).expect("it is allocated");
+        assert_eq!(holds(engine, free), 2, "one hold to claim, one to take");
+        engine.check().expect("all of it is free");
+    });
+}
+
+/// Where ranges go back page by page, there are no pages of a range.
+#[test]
+fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
+    with_frames(&config(OneByOne), 1 << 13, |engine| {
+        let block = split(engine, Gfp::KERNEL, Order::new(6)).start;
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
+        let range = engine.alloc_contig_pages(Gfp::KERNEL, 64).expect("memory is plenty");
+        let [split, single, ranged] = [block, page, range].map(|pfn| engine.damage().word(pfn));
+        assert_eq!((split, ranged), (single, single));
+    });
+}
+
+/// A page takes no more along than its pageblock has: what is beyond may be of another zone.
+#[test]
+fn a_page_leaves_its_range_within_its_pageblock() {
+    with_frames(&Config { pageblock_order: Order::new(3), ..config(Batched) }, 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 64), Gfp::KERNEL).expect("it is free");
+        let ranged = engine.damage().word(Pfn::new(0));
+        engine.free_pages(Pfn::new(17), Order::ZERO).expect("it is allocated");
+        let is_ranged = [15, 16, 23, 24].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
+        assert_eq!(is_ranged, [true, false, false, true]);
+    });
+}
+
+/// Those that cannot go back as a range do so one by one: shared, broken, or freed already.
+#[test]
+fn pages_of_a_split_block_are_checked_one_by_one() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        let range = split(engine, Gfp::KERNEL, Order::new(7));
+        let block = range.start;
+        let [shared, broken, freed] = [5, 9, 70].map(|page| block.offset(page));
+        engine.poison(broken).expect("it can be marked");
+        engine.get_page(shared).expect("it has a reference");
+        engine.free_pages(freed, Order::ZERO).expect("it is a page");
+        assert!(engine.free_contig_range(range.clone()).is_err(), "a page of it is free");
+        for untouched in [0, 4, 6, 69, 71, 127].map(|page| block.offset(page)) {
+            assert!(matches!(engine.state(untouched), Some(State::Allocated { refs: 1, .. })), "{untouched}");
+        }
+        engine.free_contig_range(range.start..freed).expect("these are allocated");
+        engine.free_contig_range(freed.offset(1)..range.end).expect("and these");
+        engine.put_page(shared).expect("one reference is left");
+        engine.check().expect("all of it is free");
+    });
+}

@@ -1,0 +1,240 @@
+//! CMA areas: lent to movable pages, taken back for the area's owner, and nobody else's.
+
+use freehold::base::{Gfp, Order, Pfn, State};
+use freehold::page::{ContigError, FreeError, RangeError};
+use freehold::policy::ContigPolicy::Batched;
+
+use crate::common::picture::Picture;
+use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, bare, config, is_free, page, state, take, with_area};
+use crate::contig::span;
+
+const FRAMES: u32 = 8192;
+/// Two pageblocks of order 9, by pages.
+const AREA: (u32, u32, u8) = (2048, 3072, 0);
+/// The same area, by blocks of four pages.
+const AREA_BY_FOUR: (u32, u32, u8) = (2048, 3072, 2);
+
+fn in_area(pfn: u32) -> bool {
+    (AREA.0..AREA.1).contains(&pfn)
+}
+
+#[test]
+fn the_first_gap_that_is_aligned_is_taken() {
+    with_area(&config(Batched), FRAMES, AREA, |engine, area| {
+        let expect = |pages, align, expected: Option<u32>| {
+            let found = engine.cma_alloc(area, pages, align, Gfp::KERNEL);
+            assert_eq!(found, expected.map(|at| Pfn::new(AREA.0 + at)).ok_or(ContigError::NoRange), "{pages}, {align}");
+        };
+        expect(3, 1, Some(0));
+        expect(3, 8, Some(8));
+        expect(5, 1, Some(3));
+        expect(1, 4096, None);
+        expect(1, 512, Some(512));
+        expect(500, 1, Some(11));
+        expect(511, 1, Some(513));
+        expect(2, 1, None);
+        expect(1, 1, Some(511));
+        expect(1, 1, None);
+        assert_eq!(area.allocated(), 1024);
+        let pages = AREA.0..AREA.1;
+        assert!(pages.clone().all(|pfn| state(engine, pfn) == page(Gfp::KERNEL)));
+        engine.cma_release(area, Pfn::new(AREA.0 + 3), 5).expect("it was handed out");
+        assert_eq!(engine.cma_alloc(area, 4, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 3)));
+    });
+}
+
+/// An alignment counts from frame 0, not from the start of the area.
+#[test]
+fn alignment_is_that_of_the_frame() {
+    with_area(&config(Batched), FRAMES, (512, 2560, 2), |engine, area| {
+        assert_eq!(engine.cma_alloc(area, 6, 1024, Gfp::KERNEL), Ok(Pfn::new(1024)));
+        assert_eq!(engine.cma_alloc(area, 6, 1, Gfp::KERNEL), Ok(Pfn::new(512)));
+        assert_eq!(engine.cma_alloc(area, 1, 2, Gfp::KERNEL), Ok(Pfn::new(520)), "units of four pages");
+        assert_eq!(area.allocated(), 8 + 8 + 4);
+    });
+}
+
+/// What was not asked for of the last unit comes along, and goes back with it: no page is left without an owner.
+#[test]
+fn units_are_handed_out_and_taken_back_whole() {
+    with_area(&bare(Batched), FRAMES, AREA_BY_FOUR, |engine, area| {
+        let before = Picture::of(engine);
+        let pfn = engine.cma_alloc(area, 10, 1, Gfp::KERNEL).expect("there is room").raw();
+        assert_eq!(area.allocated(), 12);
+        assert!((pfn..pfn + 12).all(|pfn| !is_free(engine, pfn)) && is_free(engine, pfn + 12));
+        engine.cma_release(area, Pfn::new(pfn), 5).expect("it was handed out");
+        assert_eq!(area.allocated(), 4, "two units are back");
+        assert!((pfn..pfn + 8).all(|pfn| is_free(engine, pfn)) && !is_free(engine, pfn + 8));
+        engine.cma_release(area, Pfn::new(pfn + 8), 2).expect("the rest was handed out, too");
+        assert_eq!(area.allocated(), 0);
+        before.expect(engine, "handed out and released");
+    });
+}
+
+/// A page that will not move costs the range up to it, and no more.
+#[test]
+fn a_busy_range_is_passed_by() {
+    let mover = Mover::default();
+    with_area(&config(Batched), FRAMES, AREA, |engine, area| {
+        engine.platform().answer_with(&mover);
+        let moved = mover.own(engine, AREA.0 + 1, 0, MOVABLE);
+        let pinned = mover.own(engine, AREA.0 + 100, 2, MOVABLE);
+        mover.pinned.borrow_mut().push(AREA.0 + 100);
+        assert_eq!(engine.cma_alloc(area, 200, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 104)));
+        assert_eq!(area.allocated(), 200, "what could not be had is not booked");
+        assert_eq!(engine.cma_alloc(area, 100, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0)));
+        let place = mover.place(moved);
+        assert!(!(AREA.0..AREA.0 + 100).contains(&place));
+        assert_eq!(mover.place(pinned), AREA.0 + 100);
+        // Poisoned pages never move.
+        engine.poison(Pfn::new(AREA.0 + 400)).expect("it is online");
+        assert_eq!(engine.cma_alloc(area, 624, 1, Gfp::KERNEL), Err(ContigError::NoRange));
+        assert_eq!(engine.cma_alloc(area, 623, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 401)));
+        assert_eq!(area.allocated(), 923);
+    });
+}
+
+/// All pages that this request can get.
+fn exhaust(engine: &Engine<'_, '_>, gfp: Gfp) -> Vec<u32> {
+    core::iter::from_fn(|| engine.alloc_pages(gfp, Order::ZERO).ok()).map(Pfn::raw).collect()
+}
+
+#[test]
+fn only_movable_requests_borrow() {
+    for gfp in [Gfp::KERNEL, Gfp::KERNEL | Gfp::RECLAIMABLE, Gfp::ATOMIC, Gfp::KERNEL | Gfp::MEMALLOC] {
+        with_area(&config(Batched), FRAMES, AREA, |engine, _| {
+            let pages = exhaust(engine, gfp);
+            assert!(!pages.is_empty() && !pages.iter().any(|&pfn| in_area(pfn)), "{gfp:?}");
+        });
+    }
+    with_area(&config(Batched), FRAMES, AREA, |engine, _| {
+        let pages = exhaust(engine, MOVABLE | Gfp::MEMALLOC);
+        assert_eq!(pages.iter().filter(|&&pfn| in_area(pfn)).count(), 1024, "all of the area");
+    });
+}
+
+/// Movable requests go to the areas first once these hold more than half of what is free.
+#[test]
+fn areas_are_used_first_when_more_than_half_of_what_is_free_is_theirs() {
+    with_area(&bare(Batched), FRAMES, AREA, |engine, _| {
+        let zone = engine.zone(freehold::base::NodeId(0), freehold::base::ZoneKind::Normal);
+        let mut borrowed = 0;
+        loop {
+            let cma_first = zone.free_cma() > zone.free_pages() / 2;
+            let others = zone.free_pages() > zone.free_cma();
+            let Ok(pfn) = engine.alloc_pages(MOVABLE | Gfp::MEMALLOC, Order::ZERO) else { break };
+            assert_eq!(in_area(pfn.raw()), cma_first || !others, "{} of {}", zone.free_cma(), zone.free_pages());
+            borrowed += u32::from(in_area(pfn.raw()) && others);
+        }
+        assert!(borrowed > 500, "the areas were first only {borrowed} times");
+    });
+}
+
+#[test]
+fn what_was_borrowed_makes_room_and_goes_home() {
+    for contig in BOTH {
+        let mover = Mover::default();
+        with_area(&config(contig), FRAMES, AREA, |engine, area| {
+            engine.platform().answer_with(&mover);
+            let before = Picture::of(engine);
+            let lent: Vec<u32> = (AREA.0..AREA.1)
+                .step_by(8)
+                .map(|pfn| mover.own(engine, pfn, 1 + u8::from(pfn % 16 == 0), MOVABLE))
+                .collect();
+            let pfn = engine.cma_alloc(area, 1024, 1, Gfp::KERNEL).expect("everything in it moves");
+            assert!(lent.iter().all(|&owner| !in_area(mover.place(owner))));
+            engine.cma_release(area, pfn, 1024).expect("it was handed out");
+            lent.into_iter().for_each(|owner| mover.free(engine, owner));
+            engine.drain_all();
+            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(area.allocated(), 0);
+        });
+    }
+}
+
+/// Released in parts, and pages that others still refer to stay theirs.
+#[test]
+fn a_range_may_be_released_in_parts() {
+    for contig in BOTH {
+        with_area(&bare(contig), FRAMES, AREA, |engine, area| {
+            let before = Picture::of(engine);
+            let pfn = engine.cma_alloc(area, 100, 1, Gfp::KERNEL).expect("there is room");
+            engine.get_page(pfn.offset(60)).expect("it is allocated");
+            engine.cma_release(area, pfn.offset(50), 50).expect("it was handed out");
+            assert_eq!((area.allocated(), state(engine, pfn.raw() + 60)), (50, page(Gfp::KERNEL)));
+            assert_eq!(engine.cma_alloc(area, 51, 1, Gfp::KERNEL), Ok(pfn.offset(61)), "past the page in use");
+            engine.cma_release(area, pfn.offset(61), 51).expect("it was handed out");
+            engine.cma_release(area, pfn, 50).expect("it was handed out");
+            engine.put_page(pfn.offset(60)).expect("it is allocated");
+            before.expect(engine, "all of it released");
+        });
+    }
+}
+
+#[test]
+fn what_was_not_handed_out_is_not_released() {
+    for contig in BOTH {
+        let mover = Mover::default();
+        with_area(&bare(contig), FRAMES, AREA_BY_FOUR, |engine, area| {
+            let pfn = engine.cma_alloc(area, 16, 1, Gfp::KERNEL).expect("there is room");
+            engine.cma_release(area, pfn, 16).expect("it was handed out");
+            let lent = AREA.0 + 600;
+            mover.own(engine, lent, 2, MOVABLE);
+            let held = engine.cma_alloc(area, 8, 1, Gfp::KERNEL).expect("there is room");
+            let before = Picture::of(engine);
+            let not_handed_out = |pfn: Pfn| FreeError::NotHandedOut { pfn, state: state(engine, pfn.raw()) };
+            let out_of_range = |pfn| FreeError::Range(RangeError::OutOfRange { pfn });
+            let unit = |pfn| FreeError::Range(RangeError::Misaligned { pfn, pages: 4 });
+            for (pfn, pages, error) in [
+                (pfn.offset(8), 8, not_handed_out(pfn.offset(8))),
+                (pfn, 16, not_handed_out(pfn.offset(8))),
+                (Pfn::new(lent), 4, not_handed_out(Pfn::new(lent))),
+                (held.offset(2), 4, unit(held.offset(2))),
+                (Pfn::new(AREA.0 - 4), 8, out_of_range(Pfn::new(AREA.0 - 4))),
+                (Pfn::new(AREA.1 - 4), 8, out_of_range(Pfn::new(AREA.1 - 4))),
+                (held, u32::MAX, out_of_range(held)),
+                (held, 0, FreeError::Range(RangeError::Empty { start: held })),
+            ] {
+                assert_eq!(engine.cma_release(area, pfn, pages), Err(error), "{pages} pages at {pfn}");
+                before.expect(engine, "a release that was refused");
+                assert_eq!(area.allocated(), 8);
+            }
+        });
+    }
+}
+
+#[test]
+fn contradictory_requests_are_refused() {
+    with_area(&config(Batched), FRAMES, AREA, |engine, area| {
+        let before = Picture::of(engine);
+        let range = |error| ContigError::Range(error);
+        let compound = Gfp::KERNEL | Gfp::COMP;
+        for (pages, align, gfp, error) in [
+            (0, 1, Gfp::KERNEL, range(RangeError::Empty { start: Pfn::new(AREA.0) })),
+            (1, 0, Gfp::KERNEL, range(RangeError::PowerOfTwo { pages: 0 })),
+            (1, 3, Gfp::KERNEL, range(RangeError::PowerOfTwo { pages: 3 })),
+            (5, 1, compound, range(RangeError::PowerOfTwo { pages: 5 })),
+            (1, 1, Gfp::MOVABLE | Gfp::RECLAIMABLE, ContigError::Flags),
+            (1025, 1, Gfp::KERNEL, ContigError::NoRange),
+            (u32::MAX, 1 << 31, Gfp::KERNEL, ContigError::NoRange),
+        ] {
+            assert_eq!(engine.cma_alloc(area, pages, align, gfp), Err(error), "{pages} pages by {align}");
+            before.expect(engine, "a request that was refused");
+            assert_eq!(area.allocated(), 0);
+        }
+    });
+}
+
+/// A general request does not look into an area, free or not.
+#[test]
+fn nobody_else_takes_a_range_of_an_area() {
+    with_area(&config(Batched), FRAMES, AREA, |engine, _| {
+        take(engine, 1000, 0, Gfp::KERNEL);
+        let before = Picture::of(engine);
+        let cma = ContigError::Cma { pfn: Pfn::new(AREA.0), state: state(engine, AREA.0) };
+        assert!(matches!(state(engine, AREA.0), State::ZoneFree { .. }));
+        assert_eq!(engine.alloc_contig_range(span(AREA.0, AREA.0 + 1), Gfp::KERNEL), Err(cma));
+        assert_eq!(engine.alloc_contig_frozen_range(span(1001, AREA.1), Gfp::KERNEL), Err(cma));
+        before.expect(engine, "a range that is an area's");
+    });
+}

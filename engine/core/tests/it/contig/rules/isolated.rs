@@ -1,0 +1,72 @@
+//! Isolated pageblocks while others are busy: nothing that is on its way anywhere may end up in one.
+
+use core::cell::{Cell, RefCell};
+
+use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
+use freehold::page::MinFree;
+use freehold::platform::{CompactEffort, FreePages, Migrated, Migration, Reclaim, Reclaimed};
+use freehold::policy::ContigPolicy::Batched;
+
+use crate::common::{self, Hooks, Memory, range};
+use crate::contig::scene::{Engine, MOVABLE, bare, take, type_at};
+use crate::contig::span;
+
+const PAGEBLOCK: u32 = 512;
+const END: u32 = 16 * PAGEBLOCK;
+/// The pageblock that is to be emptied.
+const LAST: u32 = END - PAGEBLOCK;
+
+/// While a page of the range is to move, asks for a block that must be compacted for. Nothing ever moves.
+struct Compacting<'a, 'h> {
+    engine: &'a Engine<'a, 'h>,
+    wanted: Order,
+    asked: RefCell<Vec<Migration>>,
+    is_isolated: Cell<bool>,
+    /// What reclaim frees, a page at a time: single pages of a zone with nothing else.
+    cold: Cell<u32>,
+}
+
+impl Hooks for Compacting<'_, '_> {
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        if migration.from.raw() < LAST {
+            self.asked.borrow_mut().push(*migration);
+        } else if !self.is_isolated.replace(true) {
+            assert_eq!(type_at(self.engine, LAST), MigrateType::Isolate);
+            self.engine.alloc_pages(MOVABLE, self.wanted).expect_err("nothing moves");
+        }
+        Migrated::Refused
+    }
+
+    fn reclaim(&self, pages: &dyn FreePages, _: &Reclaim) -> Reclaimed {
+        let page = self.cold.replace(self.cold.get() + 2);
+        pages.free_pages(Pfn::new(page), Order::ZERO);
+        Reclaimed { pages: 1, scanned: 1 }
+    }
+}
+
+/// Every other page of the lower half is free, and every other page of the last pageblock. However hard compaction
+/// tries, it looks for targets from the end of the zone; the isolated pageblock is there, and gives none.
+#[test]
+fn nothing_is_moved_into_an_isolated_pageblock() {
+    for (wanted, hardest) in [(9, CompactEffort::Async), (1, CompactEffort::SyncFull)] {
+        let config = bare(Batched);
+        let ranges = [range(ZoneKind::Dma, 0, 0, PAGEBLOCK), range(ZoneKind::Normal, 0, PAGEBLOCK, END)];
+        let mut memory = Memory::of(&config, &ranges);
+        let engine = &common::build(&config, &ranges, &mut memory);
+        ranges.iter().for_each(|range| engine.release(range.start, range.end).expect("it is online"));
+        engine.set_up_watermarks(MinFree::Pages(64));
+        (0..END).for_each(|pfn| take(engine, pfn, 0, MOVABLE));
+        for pfn in (PAGEBLOCK..LAST / 2).chain(LAST..END).step_by(2) {
+            engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it is allocated");
+        }
+        let (asked, is_isolated, cold) = Default::default();
+        let compacting = Compacting { engine, wanted: Order::new(wanted), asked, is_isolated, cold };
+        engine.platform().answer_with(&compacting);
+        engine.alloc_contig_range(span(LAST, END), Gfp::KERNEL).expect_err("nothing moves");
+        let asked = compacting.asked.take();
+        assert_eq!(asked.iter().map(|migration| migration.effort).min(), Some(hardest), "order {wanted}");
+        let inside = asked.iter().find(|migration| migration.to.raw() >= LAST);
+        assert_eq!(inside, None, "order {wanted}: a target in the isolated pageblock");
+        engine.check().expect("nothing is lost");
+    }
+}

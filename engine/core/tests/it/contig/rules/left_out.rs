@@ -1,0 +1,181 @@
+//! Blocks that a range cannot give back with the rest: broken ones, bad ones, shared ones. They end a run.
+
+use fastrand::Rng;
+use freehold::base::{Gfp, MigrateType, Order, Pfn, State};
+use freehold::page::{ContigError, FreeError};
+use freehold::policy::ContigPolicy::Batched;
+
+use crate::common::picture::Picture;
+use crate::contig::scene::{BOTH, Engine, bare, config, held, is_free, page, state, with_frames};
+use crate::contig::{chunks, runs, span};
+
+const FRAMES: u32 = 8192;
+const START: u32 = 1024;
+const END: u32 = 1024 + 200;
+
+/// Expects that runs between the frames left out went back as chunks. For machines without per-CPU lists, on which all
+/// around the range is allocated.
+#[track_caller]
+fn expect_runs(engine: &Engine<'_, '_>, left_out: &[u32]) {
+    let mut start = START;
+    for &end in left_out.iter().chain([&END]) {
+        for (pfn, order) in chunks(start, end) {
+            let free = State::ZoneFree { order, migratetype: MigrateType::Movable };
+            assert_eq!(state(engine, pfn), free, "chunk {pfn:#x} of the run {start:#x}..{end:#x}");
+        }
+        start = end + 1;
+    }
+    engine.check().expect("nothing is lost");
+}
+
+#[test]
+fn broken_pages_end_a_run_and_never_come_back() {
+    for contig in BOTH {
+        with_frames(&bare(contig), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            let broken = [START, START + 20, START + 21, START + 64, END - 1];
+            broken.iter().for_each(|&pfn| engine.poison(Pfn::new(pfn)).expect("it is online"));
+            engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+            expect_runs(engine, &broken);
+            assert!(broken.iter().all(|&pfn| state(engine, pfn) == State::Withheld));
+            let refusal = ContigError::Unmovable { pfn: Pfn::new(START + 20), state: State::Withheld };
+            assert_eq!(engine.alloc_contig_range(span(START + 1, END), Gfp::KERNEL), Err(refusal));
+            assert_eq!(engine.alloc_contig_range(span(START + 1, START + 20), Gfp::KERNEL), Ok(()));
+            let atomic = Gfp::ATOMIC | Gfp::MEMALLOC;
+            while let Ok(pfn) = engine.alloc_pages(atomic, Order::ZERO) {
+                assert!(!broken.contains(&pfn.raw()), "broken frame {pfn} was given out again");
+            }
+            let census = engine.check().expect("nothing is lost");
+            assert_eq!((census.withheld, census.free), (broken.len() as u64, 0));
+        });
+    }
+}
+
+#[test]
+fn a_bad_page_ends_a_run_and_never_comes_back() {
+    for contig in BOTH {
+        with_frames(&bare(contig), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("it is free");
+            engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("it is free");
+            engine.alloc_contig_frozen_range(span(START, END), Gfp::KERNEL).expect("it is free");
+            let bad = [START + 31, START + 100];
+            for pfn in bad {
+                engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("it is frozen");
+                engine.alloc_contig_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("it is free now");
+            }
+            let error = FreeError::Bad { pfn: Pfn::new(bad[0]), state: page(Gfp::KERNEL) };
+            assert_eq!(engine.free_contig_frozen_range(span(START, END)), Err(error));
+            expect_runs(engine, &bad);
+            assert!(bad.iter().all(|&pfn| state(engine, pfn) == State::Withheld));
+        });
+    }
+}
+
+#[test]
+fn a_shared_page_ends_a_run_and_stays_until_it_is_put() {
+    for contig in BOTH {
+        with_frames(&bare(contig), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            let shared = [START + 7, START + 8, START + 150];
+            shared.iter().for_each(|&pfn| engine.get_page(Pfn::new(pfn)).expect("it is allocated"));
+            engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+            expect_runs(engine, &shared);
+            assert!(shared.iter().all(|&pfn| state(engine, pfn) == page(Gfp::KERNEL)), "one reference is left");
+            shared.iter().for_each(|&pfn| engine.put_page(Pfn::new(pfn)).expect("it is allocated"));
+            expect_runs(engine, &[]);
+        });
+    }
+}
+
+/// Of a shared block that is not compound, the head alone is shared.
+#[test]
+fn the_tails_of_a_shared_block_go_back_at_once() {
+    for contig in BOTH {
+        with_frames(&bare(contig), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            engine.free_contig_range(span(START, START + 8)).expect("all of it is allocated");
+            let (block, order) = (Pfn::new(START), Order::new(3));
+            assert_eq!(engine.isolate_free_page(block, order, Gfp::KERNEL), Ok(true));
+            engine.get_page(block).expect("it is allocated");
+            engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+            assert_eq!(state(engine, START), page(Gfp::KERNEL));
+            assert!((START + 1..END).all(|pfn| is_free(engine, pfn)));
+            engine.put_page(block).expect("it is allocated");
+            expect_runs(engine, &[]);
+        });
+    }
+}
+
+#[test]
+fn a_shared_compound_block_stays_whole() {
+    for contig in BOTH {
+        with_frames(&bare(contig), FRAMES, |engine| {
+            let gfp = Gfp::KERNEL | Gfp::COMP;
+            engine.alloc_contig_range(span(START, START + 64), gfp).expect("it is free");
+            engine.get_page(Pfn::new(START)).expect("it is allocated");
+            engine.free_contig_range(span(START, START + 64)).expect("it is allocated");
+            assert_eq!(state(engine, START), held(Order::new(6), 1, gfp));
+            engine.put_page(Pfn::new(START)).expect("it is allocated");
+            assert_eq!(engine.check().expect("nothing is lost").allocated, 0);
+        });
+    }
+}
+
+/// What a page is when its range is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Freed,
+    Broken,
+    Shared,
+}
+
+/// Any mixture, under both policies.
+#[test]
+fn any_mixture_is_sorted_out_page_by_page() {
+    for seed in 0..runs(30) {
+        let mut rng = Rng::with_seed(seed);
+        let spoiled = rng.u32(1..20);
+        let fate = |_| match rng.u32(0..100) {
+            odd if odd < spoiled => [Fate::Broken, Fate::Shared][odd as usize % 2],
+            _ => Fate::Freed,
+        };
+        let fates: Vec<Fate> = (START..END).map(fate).collect();
+        let after = BOTH.map(|contig| with_frames(&config(contig), FRAMES, |engine| sort_out(engine, &fates)));
+        assert_eq!(after[0].difference_but_tuning(&after[1]), None, "seed {seed}");
+    }
+}
+
+fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
+    engine.alloc_contig_range(span(START, END), Gfp::KERNEL).expect("it is free");
+    for (pfn, fate) in (START..).zip(fates) {
+        match fate {
+            Fate::Freed => {}
+            Fate::Broken => engine.poison(Pfn::new(pfn)).expect("it is allocated"),
+            Fate::Shared => engine.get_page(Pfn::new(pfn)).expect("it is allocated"),
+        }
+    }
+    engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+    engine.drain_all();
+    for (pfn, fate) in (START..).zip(fates) {
+        let as_expected = match fate {
+            Fate::Freed => is_free(engine, pfn),
+            Fate::Broken => state(engine, pfn) == State::Withheld,
+            Fate::Shared => state(engine, pfn) == page(Gfp::KERNEL),
+        };
+        assert!(as_expected, "page {pfn:#x}, {fate:?}, is {:?}", state(engine, pfn));
+    }
+    Picture::of(engine)
+}
+
+/// The chunks between are really those of runs: a page that is healthy and not shared does not end one.
+#[test]
+fn a_movable_page_ends_no_run() {
+    with_frames(&bare(Batched), FRAMES, |engine| {
+        engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_range(span(START, START + 77), Gfp::HIGHUSER_MOVABLE).expect("it is free");
+        engine.alloc_contig_range(span(START + 77, END), Gfp::KERNEL).expect("it is free");
+        engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+        expect_runs(engine, &[]);
+    });
+}

@@ -1,0 +1,91 @@
+//! `alloc_contig_pages`: the first range that can be had, from the nearest zone on.
+
+use freehold::base::{Gfp, Order, Pfn, ZoneKind};
+use freehold::page::{ContigError, MinFree, RangeError};
+use freehold::policy::ContigPolicy::Batched;
+
+use crate::common::picture::Picture;
+use crate::common::{range, with_machine};
+use crate::contig::scene::{MOVABLE, Mover, bare, config, held, page, state, take, with_area, with_frames};
+
+const FRAMES: u32 = 8192;
+
+#[test]
+fn the_first_range_wins_and_is_aligned_by_its_size() {
+    with_frames(&config(Batched), FRAMES, |engine| {
+        // An obstacle, the head of a block that goes on: 0..8, so 8 is the first frame that is free.
+        take(engine, 0, 3, Gfp::KERNEL);
+        for (pages, expected) in [(1, 8), (2, 10), (3, 12), (7, 16), (1000, 512), (1000, 1536), (4096, 4096)] {
+            let found = engine.alloc_contig_pages(Gfp::KERNEL, pages);
+            assert_eq!(found, Ok(Pfn::new(expected)), "{pages} pages");
+        }
+        assert_eq!(engine.check().expect("nothing is lost").allocated, 8 + 1 + 2 + 3 + 7 + 2000 + 4096);
+    });
+}
+
+#[test]
+fn what_can_move_is_no_obstacle_and_what_is_pinned_is_passed_by() {
+    let mover = Mover::default();
+    with_frames(&bare(Batched), FRAMES, |engine| {
+        engine.platform().answer_with(&mover);
+        let moved = mover.own(engine, 100, 0, MOVABLE);
+        let pinned = mover.own(engine, 1030, 0, MOVABLE);
+        mover.pinned.borrow_mut().push(1030);
+        take(engine, 2048, 10, Gfp::KERNEL);
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1024), Ok(Pfn::new(0)));
+        assert!(mover.place(moved) >= 1024);
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1024), Ok(Pfn::new(3072)));
+        assert_eq!(mover.place(pinned), 1030);
+        assert_eq!(state(engine, 1030), page(MOVABLE));
+    });
+}
+
+#[test]
+fn zones_are_tried_from_the_highest_that_the_flags_allow() {
+    let zones = [
+        range(ZoneKind::Dma32, 0, 0, 4096),
+        range(ZoneKind::Normal, 0, 4096, 6144),
+        range(ZoneKind::Movable, 0, 6144, 8192),
+    ];
+    with_machine(&config(Batched), &zones, MinFree::Pages(64), |engine| {
+        let expect = |gfp, pages, expected: Option<u32>| {
+            let found = engine.alloc_contig_frozen_pages(gfp, pages);
+            assert_eq!(found, expected.map(Pfn::new).ok_or(ContigError::NoRange));
+        };
+        expect(Gfp::HIGHUSER_MOVABLE, 2048, Some(6144));
+        expect(Gfp::KERNEL, 4096, Some(0));
+        expect(Gfp::KERNEL, 1024, Some(4096));
+        expect(Gfp::KERNEL | Gfp::DMA32, 1, None);
+        expect(Gfp::HIGHUSER_MOVABLE, 1024, Some(5120));
+        expect(Gfp::HIGHUSER_MOVABLE, 1, None);
+        assert_eq!(state(engine, 4096), held(Order::MAX, 0, Gfp::KERNEL), "a frozen range");
+        assert_eq!(engine.check().expect("nothing is lost").free, 0);
+    });
+}
+
+#[test]
+fn a_cma_area_is_not_searched() {
+    with_area(&config(Batched), FRAMES, (0, 4096, 0), |engine, _| {
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 64), Ok(Pfn::new(4096)));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 4096), Err(ContigError::NoRange));
+    });
+}
+
+#[test]
+fn a_search_that_finds_nothing_changes_nothing() {
+    with_frames(&config(Batched), FRAMES, |engine| {
+        (0..FRAMES).step_by(64).for_each(|pfn| take(engine, pfn, 0, Gfp::KERNEL));
+        let before = Picture::of(engine);
+        for (gfp, pages, error) in [
+            (Gfp::KERNEL, 64, ContigError::NoRange),
+            (Gfp::KERNEL, FRAMES + 1, ContigError::NoRange),
+            (Gfp::KERNEL, u32::MAX, ContigError::NoRange),
+            (Gfp::KERNEL, 0, ContigError::Range(RangeError::Empty { start: Pfn::new(0) })),
+            (Gfp::KERNEL | Gfp::MOVABLE | Gfp::RECLAIMABLE, 1, ContigError::Flags),
+        ] {
+            assert_eq!(engine.alloc_contig_pages(gfp, pages), Err(error), "{pages} pages");
+            before.expect(engine, "a search without success");
+        }
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 31), Ok(Pfn::new(16)));
+    });
+}

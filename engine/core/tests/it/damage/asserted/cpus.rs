@@ -1,0 +1,114 @@
+//! A CPU's lists and its stack.
+
+use freehold::base::{CpuId, Order, State};
+
+use super::Row;
+use crate::damage::stage::Stage;
+
+const CPU: CpuId = CpuId(0);
+
+/// Spoils how many pages a CPU's lists count, when some are on them; what goes on afterwards.
+fn count(stage: &'static Stage, pages: u32, then: fn(&'static Stage)) {
+    let page = stage.take(0);
+    stage.spoil(|damage| damage.set_count(CPU, stage.zone(), pages));
+    then(stage);
+    stage.free(page, 0);
+}
+
+/// Spoils a page on a CPU's list, and takes it.
+fn listed_as(stage: &'static Stage, state: State) {
+    stage.take(0);
+    let first = stage.first_listed();
+    stage.spoil(|damage| damage.set_state(first, state));
+    stage.take(0);
+}
+
+/// Spoils a page on a CPU's stack, and has the CPU bring it home.
+fn stacked_as(stage: &'static Stage, state: State) {
+    let page = stage.stacked();
+    stage.spoil(|damage| damage.set_state(page, state));
+    stage.engine.drain_pcp(CPU, stage.zone());
+}
+
+/// Spoils how many pages a CPU's stack counts.
+fn stack_counts(stage: &'static Stage, pages: u32) {
+    let page = stage.stacked();
+    stage.spoil(|damage| damage.set_stack(CPU, stage.zone(), Some(page), pages));
+    stage.engine.drain_pcp(CPU, stage.zone());
+}
+
+pub const ROWS: &[Row] = &[
+    Row::listed("pages on lists, none", "per-CPU lists: 0 pages are on them, 1 less asked for", |stage| {
+        count(stage, 0, |stage| _ = stage.take(0));
+    }),
+    Row::listed("pages on lists, too many", "per-CPU lists: they hold fewer pages than they count", |stage| {
+        count(stage, 1000, |stage| stage.engine.drain_pcp(CPU, stage.zone()));
+    }),
+    Row::listed("pages on lists, far too many", "pages are on them, 1 more asked for", |stage| {
+        count(stage, u32::MAX, |_| {});
+    }),
+    Row::listed("limit of lists", "per-CPU lists: their limit is 0, outside of", |stage| {
+        stage.take(0);
+        stage.spoil(|damage| damage.set_limit(CPU, stage.zone(), 0));
+        stage.engine.drain_pcp(CPU, stage.zone());
+    }),
+    Row::listed("list of a listed page", "list: 4, cpu: CpuId(0) }, on list 1", |stage| {
+        listed_as(stage, State::PcpCached { order: Order::ZERO, list: 4, cpu: CPU });
+    }),
+    Row::listed("order of a listed page", "per-CPU lists: frame", |stage| {
+        listed_as(stage, State::PcpCached { order: Order::new(2), list: 1, cpu: CPU });
+    }),
+    Row::listed("a listed page that looks free in the zone", "per-CPU lists: frame", |stage| {
+        let migratetype = freehold::base::MigrateType::Movable;
+        listed_as(stage, State::ZoneFree { order: Order::ZERO, migratetype });
+    }),
+    Row::owned("pages on a stack, too many", "stack: it counts 5 pages more than are on it", |stage| {
+        stack_counts(stage, 6);
+    }),
+    Row::owned("pages on a stack, none", "is on it, and is not counted", |stage| stack_counts(stage, 0)),
+    Row::owned("a stacked page that looks allocated", "not on its way home", |stage| {
+        let (order, refs) = (Order::ZERO, 1);
+        stacked_as(
+            stage,
+            State::Allocated { order, refs, movable: true, compound: false, poisoned: false, slab: false },
+        );
+    }),
+    Row::owned("order of a stacked page", "heads no block of order 3", |stage| {
+        let pages = [stage.take(0), stage.take(0)];
+        let odd = if pages[0].raw() % 2 == 1 { pages[0] } else { pages[1] };
+        stage.run_on(1);
+        stage.free(odd, 0);
+        stage.run_on(0);
+        stage.spoil(|damage| {
+            damage.set_state(odd, State::RemotePending { order: Order::new(3) });
+            damage.set_stack(CPU, stage.zone(), Some(odd), 8);
+        });
+        stage.engine.drain_pcp(CPU, stage.zone());
+    }),
+    Row::owned("references of a stacked page", "the word of no state, not on its way home", |stage| {
+        let page = stage.stacked();
+        stage.spoil(|damage| damage.set_word(page, damage.word(page) | 1 << 15));
+        stage.engine.drain_pcp(CPU, stage.zone());
+    }),
+    Row::owned("link of a stacked page", "stack: frame", |stage| {
+        let page = stage.stacked();
+        stage.spoil(|damage| damage.set_links(page, Some(page), None));
+        stage.engine.drain_pcp(CPU, stage.zone());
+    }),
+    Row::owned("limit of a stack", "per-CPU lists: 0 pages may wait on the stack of CPU 0", |stage| {
+        stage.stacked();
+        stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 0));
+        stage.engine.drain_pcp(CPU, stage.zone());
+    }),
+    Row::owned("order of a page that goes home", "stack: no block of order 1 begins at frame", |stage| {
+        let pages = [stage.take(0), stage.take(0)];
+        let odd = if pages[0].raw() % 2 == 1 { pages[0] } else { pages[1] };
+        let (order, refs) = (Order::new(1), 1);
+        let pair = State::Allocated { order, refs, movable: true, compound: false, poisoned: false, slab: false };
+        stage.run_on(1);
+        stage.spoil(|damage| {
+            damage.set_state(odd, pair);
+            stage.free(odd, 1);
+        });
+    }),
+];

@@ -1,0 +1,115 @@
+//! The first table: which module asserts what.
+
+mod blocks;
+mod cpus;
+mod lists;
+mod tasks;
+mod words;
+mod zones;
+
+use std::panic::{self, AssertUnwindSafe};
+
+use freehold::policy::PcpPolicy;
+
+use crate::common::panic_hook;
+use crate::damage::stage::{Play, Stage};
+
+/// One corruption.
+pub struct Row {
+    /// What is spoiled.
+    name: &'static str,
+    /// The policy of the machine.
+    pcp: PcpPolicy,
+    /// How the assertion begins.
+    says: &'static str,
+    /// Spoils it, and goes on.
+    play: fn(&'static Stage),
+}
+
+impl Row {
+    /// On a machine without per-CPU lists.
+    const fn bare(name: &'static str, says: &'static str, play: fn(&'static Stage)) -> Row {
+        Row { name, pcp: PcpPolicy::Off, says, play }
+    }
+
+    /// On one with Linux's.
+    const fn listed(name: &'static str, says: &'static str, play: fn(&'static Stage)) -> Row {
+        Row { name, pcp: PcpPolicy::Linux, says, play }
+    }
+
+    /// On one whose CPUs own pageblocks and have stacks.
+    const fn owned(name: &'static str, says: &'static str, play: fn(&'static Stage)) -> Row {
+        Row { name, pcp: PcpPolicy::OwnedRemote, says, play }
+    }
+
+    /// What a play ends with: a message, if it ends in a panic.
+    fn run(&self, play: Play) -> (&'static Stage, Option<String>) {
+        panic_hook::install();
+        let stage = Stage::new(self.pcp, play);
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| (self.play)(stage)));
+        let message = |panic: Box<dyn core::any::Any + Send>| match panic.downcast::<String>() {
+            Ok(message) => *message,
+            Err(other) => other.downcast_ref::<&str>().map_or_else(String::new, |message| (*message).to_owned()),
+        };
+        (stage, outcome.err().map(message))
+    }
+
+    /// What is wrong with the row, if anything is.
+    fn judge(&self) -> Option<String> {
+        let (sound, message) = self.run(Play::Sound);
+        if let Some(message) = message {
+            return Some(format!("{}: without damage it ends in: {message}", self.name));
+        }
+        if let Err(violation) = sound.engine.check() {
+            return Some(format!("{}: without damage, {violation}", self.name));
+        }
+        let (spoiled, message) = self.run(Play::Spoiled);
+        match message {
+            _ if !spoiled.is_spoiled() => Some(format!("{}: nothing was spoiled", self.name)),
+            Some(message) if message.contains(self.says) => misplaced(self.name, &message),
+            Some(message) => Some(format!("{}: it ends in: {message}", self.name)),
+            None => Some(format!("{}: nobody notices; the walk says {:?}", self.name, spoiled.engine.check())),
+        }
+    }
+}
+
+/// How the assertions of a module begin, and where it is.
+const OWNERS: [(&str, &str); 17] = [
+    ("CMA area", "src/page/contig/cma.rs"),
+    ("background task", "src/page/background.rs"),
+    ("block list", "src/base/blocklist.rs"),
+    ("buddy", "src/page/zone/buddy.rs"),
+    ("errand", "src/page/background.rs"),
+    ("fragments", "src/page/zone/ownership.rs"),
+    ("free areas", "src/page/zone/free_area.rs"),
+    ("isolation", "src/page/zone/isolation.rs"),
+    ("list", "src/base/list.rs"),
+    ("memory map", "src/base/memmap.rs"),
+    ("offline", "src/page/offline.rs"),
+    ("pageblock", "src/base/pageblock.rs"),
+    ("per-CPU lists", "src/page/pcp/"),
+    ("stack", "src/base/stack.rs"),
+    ("word", "src/base/frame.rs"),
+    ("zone", "src/page/zone"),
+    ("zones", "src/page/mod.rs"),
+];
+
+/// Whether a message came from elsewhere than the module by whose name it begins.
+fn misplaced(name: &str, message: &str) -> Option<String> {
+    let (owner, _) = message.split_once(':').unwrap_or_default();
+    let owned = OWNERS.into_iter().find(|(begins, _)| *begins == owner);
+    let file = panic_hook::last_panic_file();
+    let is_own = owned.is_some_and(|(_, place)| file.replace('\\', "/").contains(place));
+    (!is_own).then(|| format!("{name}: `{owner}` is asserted in {file}"))
+}
+
+/// Corruptions in the table, at least.
+const CORRUPTIONS: usize = 40;
+
+#[test]
+fn every_corruption_is_named_by_the_module_that_owns_the_state() {
+    let tables = [lists::ROWS, words::ROWS, blocks::ROWS, zones::ROWS, cpus::ROWS, tasks::ROWS];
+    let wrong: Vec<String> = tables.iter().copied().flatten().filter_map(Row::judge).collect();
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(tables.iter().map(|rows| rows.len()).sum::<usize>() >= CORRUPTIONS);
+}

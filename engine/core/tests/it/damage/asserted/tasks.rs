@@ -1,0 +1,60 @@
+//! Background tasks, and a block that somebody waits for.
+
+use freehold::base::{Gfp, NodeId, Order};
+use freehold::page::{Background, ZoneFlag};
+
+use super::Row;
+use crate::damage::stage::{MOVABLE, Stage};
+
+const NODE: NodeId = NodeId(0);
+
+/// Wakes kswapd, to work off a boost.
+fn wake(stage: &'static Stage) {
+    let zone = stage.zone();
+    stage.engine.damage().set_boost(zone.node(), zone.kind(), 64);
+    stage.engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
+    stage.take(0);
+}
+
+fn run_to_sleep(stage: &'static Stage) {
+    while stage.engine.run_kswapd(NODE) == Background::Working {}
+}
+
+pub const ROWS: &[Row] = &[
+    Row::bare("phase of a task that is driven", "background task: left by its driver, and its phase is 0", |stage| {
+        wake(stage);
+        stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_kswapd_phase(NODE, 0)));
+        run_to_sleep(stage);
+    }),
+    Row::bare("number of a phase", "background task: its phase is 3, which is none", |stage| {
+        wake(stage);
+        stage.spoil(|damage| damage.set_kswapd_phase(NODE, 3));
+        run_to_sleep(stage);
+    }),
+    Row::bare("order of an errand", "errand: 0x0c03 names order 12 and zone 3", |stage| {
+        wake(stage);
+        stage.spoil(|damage| damage.set_kswapd_errand(NODE, 0x0c03));
+        run_to_sleep(stage);
+    }),
+    Row::bare("zone of an errand", "errand: 0x0009 names order 0 and zone 9", |stage| {
+        wake(stage);
+        stage.spoil(|damage| damage.set_kswapd_errand(NODE, 0x0009));
+        run_to_sleep(stage);
+    }),
+    Row::bare(
+        "whether somebody waits for a block",
+        "free areas: the run that waited for a block waits no longer",
+        |stage| {
+            let take = || stage.engine.alloc_pages(MOVABLE | Gfp::MEMALLOC, Order::ZERO).ok();
+            let pages: Vec<_> = core::iter::from_fn(take).collect();
+            let free = |part| pages.iter().filter(|page| page.raw() % 2 == part).for_each(|&page| stage.free(page, 0));
+            free(0);
+            // A run waits while it drains its CPU's lists, past the pages that it could not move.
+            stage.spoil_when_asked(|stage| {
+                stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
+            });
+            stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("nothing moves");
+            free(1);
+        },
+    ),
+];

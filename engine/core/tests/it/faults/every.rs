@@ -1,0 +1,78 @@
+//! Every combination of faults meets every class of request, in a machine that has run dry.
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::page::MinFree;
+
+use crate::common::{Memory, build};
+use crate::faults::faulty::{Besides, Faulty, HELP, Help, MOVES, Manners, Move, config, memory};
+use crate::faults::judge;
+
+const CLASSES: [Gfp; 9] = [
+    Gfp::ATOMIC,
+    Gfp::KERNEL,
+    Gfp::NOIO,
+    Gfp::HIGHUSER_MOVABLE,
+    Gfp::TRANSHUGE,
+    Gfp::KERNEL.union(Gfp::NORETRY),
+    Gfp::KERNEL.union(Gfp::RETRY_MAYFAIL),
+    Gfp::KERNEL.union(Gfp::NOFAIL),
+    Gfp::KERNEL.union(Gfp::MEMALLOC),
+];
+
+/// Every class and some orders on one platform; how many requests were served.
+fn ask_everything(manners: Manners) -> u32 {
+    let (config, memory) = (config(), memory());
+    // Built here and not by `with_machine`: the platform refers to the engine that it belongs to.
+    let mut metadata = Memory::of(&config, &memory);
+    let engine = &build(&config, &memory, &mut metadata);
+    engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
+    engine.set_up_watermarks(MinFree::Pages(40));
+    let faulty = Faulty::new(engine, manners);
+    engine.platform().answer_with(&faulty);
+    let mut served = 0;
+    for gfp in CLASSES {
+        for order in [0, 1, 3, 4, 10].map(Order::new) {
+            faulty.run_dry(Gfp::HIGHUSER_MOVABLE);
+            faulty.patience.set(10);
+            faulty.calls.set(0);
+            if let Ok(block) = engine.alloc_pages(gfp, order) {
+                assert!(block.is_aligned(order));
+                engine.free_pages(block, order).expect("the block was just allocated");
+                served += 1;
+            }
+        }
+    }
+    // A page that moved in name only may have been handed out again while its owner still used it: whose it is now
+    // cannot be told.
+    if manners.migrate == Move::InName {
+        engine.check().expect("nothing is lost");
+    } else {
+        judge(engine, faulty.account()).unwrap_or_else(|problem| panic!("{manners:?}: {problem}"));
+    }
+    served
+}
+
+#[test]
+fn every_platform_lets_every_request_end() {
+    for migrate in MOVES {
+        for reclaim in HELP {
+            for last_resort in [Help::Nothing, Help::Claimed, Help::Denied, Help::Twice, Help::All] {
+                for reclaimable in [0, 1 << 20] {
+                    let besides = Besides::CallBack;
+                    ask_everything(Manners { reclaim, migrate, last_resort, reclaimable, besides });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn help_helps() {
+    let besides = Besides::CallBack;
+    let served = |help| {
+        let manners = Manners { reclaim: help, migrate: Move::Always, last_resort: help, reclaimable: 0, besides };
+        ask_everything(manners)
+    };
+    assert!(served(Help::Nothing) < served(Help::One), "a page at a time is better than nothing");
+    assert!(served(Help::One) <= served(Help::All));
+}

@@ -1,0 +1,197 @@
+//! Each fault by itself: it is reported by the name of the promise, what counts is what came, and nothing is lost.
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::page::MinFree;
+use freehold::platform::{OutOfMemory, Promise, Reclaimed};
+use freehold::stats::Counts;
+
+use crate::common::{Hooks, Memory, build};
+use crate::faults::faulty::{Faulty, Help, IDLE, Manners, Move, config, memory};
+use crate::faults::{Engine, broken, judge};
+
+/// What a request came to.
+struct Scene {
+    served: bool,
+    broken: Vec<Promise>,
+    counts: Counts,
+}
+
+/// A request on a platform that owns all pages but those that it gave up before.
+fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) -> Scene {
+    let (config, memory) = (config(), memory());
+    let mut metadata = Memory::of(&config, &memory);
+    let engine = &build(&config, &memory, &mut metadata);
+    engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
+    engine.set_up_watermarks(MinFree::Pages(40));
+    let faulty = Faulty::new(engine, manners);
+    faulty.run_dry(Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC);
+    faulty.held.borrow_mut().retain(|&page| {
+        let keeps = !gives_up(page);
+        if !keeps {
+            engine.free_pages(page, Order::ZERO).expect("it is held");
+        }
+        keeps
+    });
+    engine.drain_all();
+    engine.platform().answer_with(&faulty);
+    broken(engine);
+    let block = engine.alloc_pages(gfp, Order::new(order));
+    let scene = Scene { served: block.is_ok(), broken: broken(engine), counts: engine.platform().events.counts() };
+    if let Ok(block) = block {
+        engine.free_pages(block, Order::new(order)).expect("it was just allocated");
+    }
+    close(engine, &faulty);
+    scene
+}
+
+/// Everybody frees what is his: all that is there afterwards is what a fault made unreachable.
+fn close(engine: &Engine<'_, '_>, faulty: &Faulty<'_, '_>) {
+    let misled = faulty.manners.migrate == Move::InName;
+    let held = faulty.held.take();
+    let refused = held.iter().filter(|&&page| engine.free_pages(page, Order::ZERO).is_err()).count();
+    assert_eq!(refused > 0, misled, "an owner that was told nothing of a move finds out when it frees");
+    engine.drain_all();
+    judge(engine, faulty.lost.get()).expect("nothing is lost");
+}
+
+fn nobody(_: Pfn) -> bool {
+    false
+}
+
+/// Every other page: plenty of room, and no two pages together.
+fn every_other(page: Pfn) -> bool {
+    page.raw().is_multiple_of(2)
+}
+
+#[test]
+fn what_reclaim_says_is_checked() {
+    let reclaim = |help| ask(Manners { reclaim: help, ..IDLE }, Gfp::KERNEL, 0, nobody);
+    for help in [Help::Claimed, Help::Denied, Help::Twice, Help::TwiceAtOnce, Help::Foreign] {
+        let scene = reclaim(help);
+        assert!(!scene.broken.is_empty(), "{help:?} was not noticed");
+        assert!(scene.broken.iter().all(|&promise| promise == Promise::Reclaim), "{help:?} is {:?}", scene.broken);
+        assert_eq!(scene.counts.broken_promises, scene.broken.len() as u64);
+    }
+    for help in [Help::Nothing, Help::One, Help::All] {
+        assert_eq!(reclaim(help).broken, [], "{help:?} is no lie");
+    }
+}
+
+#[test]
+fn what_came_counts_and_not_what_was_said() {
+    let reclaim = |help| ask(Manners { reclaim: help, ..IDLE }, Gfp::KERNEL, 0, nobody);
+    assert_eq!(reclaim(Help::Claimed).counts.pgsteal_direct, 0);
+    assert_eq!(reclaim(Help::Foreign).counts.pgsteal_direct, 0);
+    // At thirteen priorities, a page each.
+    for help in [Help::Denied, Help::One, Help::Twice, Help::TwiceAtOnce] {
+        assert_eq!(reclaim(help).counts.pgsteal_direct % 13, 0, "{help:?}");
+        assert!(reclaim(help).counts.pgsteal_direct > 0, "{help:?}");
+    }
+}
+
+/// Each page that comes is one that was just taken away: there is progress for ever, and no block.
+#[test]
+fn progress_without_end_comes_to_an_end() {
+    let manners = Manners { reclaim: Help::Borrowed, reclaimable: 1 << 20, ..IDLE };
+    let scene = ask(manners, Gfp::KERNEL, 2, |page| page.raw() % 64 == 1);
+    assert!(!scene.served);
+    assert_eq!(scene.broken, [], "every single answer was true");
+    assert!(scene.counts.pgsteal_direct > 2048, "as many pages came as there are");
+}
+
+/// Says that it looked at more pages than there are.
+struct Boaster;
+
+impl Hooks for Boaster {
+    fn reclaim(&self, _: &dyn freehold::platform::FreePages, _: &freehold::platform::Reclaim) -> Reclaimed {
+        Reclaimed { pages: 0, scanned: u64::MAX }
+    }
+}
+
+#[test]
+fn nobody_looks_at_more_pages_than_there_are() {
+    let boaster = Boaster;
+    crate::common::with_machine(&config(), &memory(), MinFree::Pages(40), |engine| {
+        engine.platform().answer_with(&boaster);
+        while engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).is_ok() {}
+        broken(engine);
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("there is no memory");
+        assert!(broken(engine).contains(&Promise::Reclaim));
+        assert_eq!(engine.platform().events.counts().pgscan_direct, 13 * 2048);
+    });
+}
+
+#[test]
+fn what_migration_leaves_behind_is_looked_at() {
+    let compact = |migrate| ask(Manners { migrate, ..IDLE }, Gfp::KERNEL | Gfp::NORETRY, 3, every_other);
+    for migrate in [Move::FreesSource, Move::FreesTarget, Move::HoldsTarget] {
+        let scene = compact(migrate);
+        assert!(!scene.broken.is_empty(), "{migrate:?} was not noticed");
+        assert!(scene.broken.iter().all(|&promise| promise == Promise::Migrate), "{migrate:?} is {:?}", scene.broken);
+    }
+    for migrate in [Move::Never, Move::Always] {
+        assert_eq!(compact(migrate).broken, [], "{migrate:?} is no lie");
+    }
+    assert!(compact(Move::Always).served, "pages that move make room");
+    assert!(!compact(Move::Never).served, "pages that stay do not");
+    // What a move in name only does is out of the engine's sight; its owner finds out (see `close`).
+    assert_eq!(compact(Move::InName).broken, []);
+}
+
+#[test]
+fn what_the_last_resort_says_is_checked() {
+    let end = |help| ask(Manners { last_resort: help, ..IDLE }, Gfp::KERNEL, 0, nobody);
+    for help in [Help::Claimed, Help::Denied, Help::Twice, Help::Foreign] {
+        let scene = end(help);
+        assert!(scene.broken.contains(&Promise::OutOfMemory), "{help:?} was not noticed");
+        assert!(!scene.broken.contains(&Promise::Reclaim), "{help:?} is {:?}", scene.broken);
+    }
+    for help in [Help::Nothing, Help::All] {
+        assert_eq!(end(help).broken, [], "{help:?} is no lie");
+    }
+    assert!(end(Help::All).served);
+    assert!(!end(Help::Claimed).served, "memory that did not come is not there");
+}
+
+/// A platform in the middle of its last resort asks for memory itself.
+struct Nested<'a, 'h> {
+    engine: &'a Engine<'a, 'h>,
+    depth: core::cell::Cell<u32>,
+}
+
+impl Hooks for Nested<'_, '_> {
+    fn out_of_memory(&self, _: &dyn freehold::platform::FreePages, _: &freehold::platform::Request) -> OutOfMemory {
+        self.depth.set(self.depth.get() + 1);
+        assert_eq!(self.depth.get(), 1, "one request at a time is at its last resort");
+        self.engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("there is no memory");
+        self.depth.set(0);
+        OutOfMemory::NothingFreed
+    }
+}
+
+#[test]
+fn the_last_resort_is_not_asked_from_within() {
+    let (config, memory) = (config(), memory());
+    let mut metadata = Memory::of(&config, &memory);
+    let engine = &build(&config, &memory, &mut metadata);
+    engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
+    engine.set_up_watermarks(MinFree::Pages(40));
+    let nested = Nested { engine, depth: core::cell::Cell::new(0) };
+    engine.platform().answer_with(&nested);
+    while engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).is_ok() {}
+    engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("there is no memory");
+    engine.check().expect("nothing is lost");
+}
+
+/// The harness itself: a platform that loses a page is found out.
+#[test]
+fn a_lost_page_is_found() {
+    crate::common::with_machine(&config(), &memory(), MinFree::Pages(40), |engine| {
+        let held = [0; 3].map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
+        assert_eq!(judge(engine, held.len()), Ok(()));
+        let forgotten = judge(engine, held.len() - 1).expect_err("one page more is allocated than is held");
+        assert_eq!(forgotten, "3 pages are allocated, 2 are held");
+        engine.damage().set_state(held[0], freehold::base::State::Interior);
+        assert!(judge(engine, held.len()).expect_err("a head is gone").contains("inconsistent"));
+    });
+}

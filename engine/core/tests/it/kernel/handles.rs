@@ -1,0 +1,164 @@
+//! What a kernel hands out has an owner: pages, ranges, areas, objects of a type.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::kernel::{Boot, Contig, Cpu, Error, Pages, Region};
+use freehold::page::{AllocError, CmaError, ContigError};
+use freehold::slab::CreateError;
+
+use crate::kernel::machine::{MIB, audit, boot, init, machine};
+
+#[test]
+fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
+    machine!(Paged, 1);
+    let kernel = boot::<Paged>(32);
+    let (before, _) = audit::<Paged>();
+    for order in Order::all() {
+        let mut dirty = kernel.alloc_pages(Gfp::KERNEL, order).unwrap();
+        dirty.as_uninit().fill(core::mem::MaybeUninit::new(0xa5));
+        assert!(dirty.as_ptr().addr().get().is_multiple_of(4096 << order.get()));
+        let place = dirty.pfn();
+        drop(dirty);
+        let mut clean = kernel.alloc_pages(Gfp::KERNEL | Gfp::ZERO, order).unwrap();
+        assert_eq!(clean.as_uninit().len(), 4096 << order.get());
+        // SAFETY: all of them were written: zeros were asked for.
+        assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0), "{order} at {place}");
+    }
+    assert_eq!(audit::<Paged>().0, before);
+    let two = kernel.alloc_pages(Gfp::KERNEL | Gfp::DMA | Gfp::DMA32, Order::ZERO);
+    assert_eq!(two.unwrap_err(), Error::Pages(AllocError::Flags));
+}
+
+#[test]
+fn pages_may_be_kept_in_another_way() {
+    machine!(Kept, 1);
+    let kernel = boot::<Kept>(32);
+    let (before, _) = audit::<Kept>();
+    let (pfn, order) = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap().into_raw();
+    assert_eq!(audit::<Kept>().0.allocated, before.allocated + 8);
+    // SAFETY: it was taken apart above, once.
+    drop(unsafe { Pages::<Kept>::from_raw(pfn, order) });
+    assert_eq!(audit::<Kept>().0, before);
+}
+
+#[test]
+fn ranges_are_zeros_if_asked_for_and_may_be_kept_in_another_way() {
+    machine!(Raw, 1);
+    let kernel = boot::<Raw>(64);
+    let (before, _) = audit::<Raw>();
+    let mut dirty = kernel.alloc_contig_pages(Gfp::KERNEL, 100).unwrap();
+    dirty.as_uninit().fill(core::mem::MaybeUninit::new(0x55));
+    let frames = dirty.range();
+    drop(dirty);
+    let mut clean = kernel.alloc_contig_range(frames.clone(), Gfp::KERNEL | Gfp::ZERO).unwrap();
+    assert_eq!((clean.physical(), clean.as_uninit().len()), (u64::from(frames.start.raw()) << 12, 100 << 12));
+    // SAFETY: all of them were written: zeros were asked for.
+    assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0));
+    let place = clean.as_ptr().as_ptr();
+    assert_eq!(kernel.phys_to_virt(clean.physical()), place);
+    assert_eq!(kernel.virt_to_phys(place), clean.physical());
+    let kept = clean.into_raw();
+    let stats = kernel.stats();
+    assert_eq!(stats.used(), before.allocated + 100, "{stats:?}");
+    // SAFETY: it was taken apart above, once.
+    drop(unsafe { Contig::<Raw>::from_raw(kept) });
+    assert_eq!(audit::<Raw>().0, before);
+    assert_eq!(kernel.stats().managed, before.free + before.cached + before.allocated);
+}
+
+#[test]
+fn ranges_and_areas_have_owners_too() {
+    machine!(Ranged, 1);
+    let reserved = 16 * MIB..20 * MIB;
+    let frames = Pfn::new(16 << 8)..Pfn::new(20 << 8);
+    let map = [Region::usable(0, 64 * MIB)];
+    init::<Ranged>(&map, 64, &Boot { reserved: &[reserved], ..Boot::default() }).unwrap();
+    let kernel = Ranged::kernel();
+    // SAFETY: nothing was there that anybody uses.
+    let cma = unsafe { kernel.reserve_cma(frames.clone(), Order::ZERO) }.unwrap();
+    // SAFETY: likewise; it is refused.
+    let again = unsafe { kernel.reserve_cma(frames.clone(), Order::ZERO) };
+    assert!(matches!(again, Err(Error::Cma(CmaError::NotReserved { .. }))));
+    let (before, _) = audit::<Ranged>();
+    {
+        let first = cma.alloc(100, 1, Gfp::KERNEL).unwrap();
+        let second = cma.alloc(300, 64, Gfp::KERNEL).unwrap();
+        assert!(frames.contains(&first.pfn()) && second.pfn().raw().is_multiple_of(64));
+        assert_eq!((cma.allocated(), cma.range()), (400, frames));
+        assert!(matches!(cma.alloc(5000, 1, Gfp::KERNEL), Err(Error::Contig(ContigError::NoRange))));
+        let range = kernel.alloc_contig_pages(Gfp::KERNEL, 777).unwrap();
+        assert_eq!(range.range().end.raw() - range.range().start.raw(), 777);
+        let taken = kernel.alloc_contig_range(range.range(), Gfp::KERNEL).unwrap_err();
+        assert!(matches!(taken, Error::Contig(ContigError::Unmovable { .. })), "{taken}");
+        let again = range.range();
+        drop(range);
+        assert_eq!(kernel.alloc_contig_range(again.clone(), Gfp::KERNEL).unwrap().range(), again);
+    }
+    assert_eq!((audit::<Ranged>().0, cma.allocated()), (before, 0));
+}
+
+/// Counts how many of it were dropped.
+struct Counted(Rc<Cell<u32>>, [u64; 10]);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn objects_of_a_type_are_dropped_once_and_their_cache_goes_after_them() {
+    machine!(Typed, 1);
+    let kernel = boot::<Typed>(32);
+    let dropped = Rc::new(Cell::new(0));
+    let before = audit::<Typed>();
+    {
+        let cache = kernel.cache::<Counted>("counted").unwrap();
+        let mut all: Vec<_> =
+            (0..100).map(|at| cache.alloc(Counted(Rc::clone(&dropped), [at; 10]), Gfp::KERNEL).unwrap()).collect();
+        all[7].1[9] = 1234;
+        assert!((0..100).all(|at| all[at].1[0] == at as u64) && all[7].1[9] == 1234);
+        all.truncate(60);
+        assert_eq!(dropped.get(), 40);
+        cache.shrink();
+    }
+    assert_eq!(dropped.get(), 100);
+    assert_eq!(audit::<Typed>(), before, "the cache has gone");
+}
+
+#[test]
+fn alignment_is_the_types_and_nothing_is_too_small() {
+    machine!(Shapes, 1);
+    let kernel = boot::<Shapes>(32);
+    #[repr(align(256))]
+    struct Wide([u8; 3]);
+    #[repr(align(8192))]
+    struct TooWide([u8; 3]);
+    let wide = kernel.cache::<Wide>("wide").unwrap();
+    let objects: Vec<_> = (0..40).map(|at| wide.alloc(Wide([at; 3]), Gfp::KERNEL).unwrap()).collect();
+    assert!(objects.iter().all(|object| core::ptr::from_ref(&**object).is_aligned()));
+    assert!((0..40).all(|at| objects[usize::from(at)].0 == [at; 3]));
+    let unit = kernel.cache::<()>("unit").unwrap();
+    *unit.alloc((), Gfp::KERNEL).unwrap() = ();
+    assert_eq!(kernel.cache::<TooWide>("too wide").unwrap_err(), Error::Cache(CreateError::Align { align: 8192 }));
+    let _never = TooWide([0; 3]).0;
+}
+
+#[test]
+fn what_idles_is_given_back_before_a_request_fails() {
+    machine!(Idle, 1);
+    let kernel = boot::<Idle>(16);
+    let take = || core::iter::from_fn(|| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect::<Vec<_>>();
+    let all = take().len();
+    let objects: Vec<_> = core::iter::from_fn(|| kernel.kmalloc(1024, Gfp::KERNEL).ok()).collect();
+    // SAFETY: each was allocated, and is freed once.
+    objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.unwrap());
+    let pages = take();
+    assert!(pages.len() >= all, "{} of {all}", pages.len());
+    assert_eq!(
+        Idle::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(),
+        Error::Pages(AllocError::OutOfMemory)
+    );
+}

@@ -1,0 +1,166 @@
+//! The heap as Rust's allocator: any size, any alignment, memory that grows and shrinks.
+
+use std::alloc::{GlobalAlloc, Layout};
+
+use freehold::kernel::{Cpu, Heap};
+
+use crate::kernel::machine::{audit, boot, machine};
+
+/// Sizes around each that something changes at.
+fn sizes() -> impl Iterator<Item = usize> {
+    let around = |size: usize| [size - 1, size, size + 1];
+    let powers = (0..=17).map(|power| 1_usize << power);
+    [1, 24, 40, 96, 160, 200, 3000, 5000, 40_000].into_iter().chain(powers).flat_map(around)
+}
+
+#[test]
+fn any_size_has_any_alignment_up_to_the_largest_block() {
+    machine!(Aligned, 1);
+    boot::<Aligned>(64);
+    let heap = Heap::<Aligned>::new();
+    for align in (0..=20).map(|power| 1_usize << power) {
+        let layouts = sizes().map(|size| Layout::from_size_align(size.max(1), align).unwrap());
+        let mut all: Vec<(*mut u8, Layout)> = Vec::new();
+        for layout in layouts.take(if align > 1 << 16 { 5 } else { 200 }) {
+            // SAFETY: the layout has bytes.
+            let memory = unsafe { heap.alloc(layout) };
+            assert!(!memory.is_null() && memory.addr().is_multiple_of(align), "{layout:?} at {memory:p}");
+            // SAFETY: it has as many bytes.
+            unsafe { memory.write_bytes(align as u8, layout.size()) };
+            all.push((memory, layout));
+        }
+        all.sort_by_key(|(memory, _)| memory.addr());
+        let disjoint = all.windows(2).all(|pair| pair[0].0.addr() + pair[0].1.size() <= pair[1].0.addr());
+        assert!(disjoint, "no byte is in two: {align}");
+        // SAFETY: each was allocated with its layout.
+        all.iter().for_each(|&(memory, layout)| unsafe { heap.dealloc(memory, layout) });
+    }
+    assert_eq!(audit::<Aligned>().1.objects, 0);
+}
+
+/// Above the largest block it is a range.
+#[test]
+fn what_no_block_holds_is_a_range() {
+    machine!(Vast, 1);
+    let kernel = boot::<Vast>(64);
+    let (heap, before) = (Heap::<Vast>::new(), audit::<Vast>().0);
+    let layout = Layout::from_size_align((12 << 20) + 5, 4096).unwrap();
+    // SAFETY: the layout has bytes, and is that of the memory until it has grown.
+    unsafe {
+        let dirty = heap.alloc(layout);
+        dirty.write_bytes(0xa5, layout.size());
+        heap.dealloc(dirty, layout);
+        let memory = heap.alloc_zeroed(layout);
+        assert!(!memory.is_null() && memory.addr().is_multiple_of(4 << 20));
+        assert!((0..layout.size()).all(|at| memory.add(at).read() == 0), "zeros were asked for");
+        memory.add(layout.size() - 1).write(7);
+        let grown = heap.realloc(memory, layout, 20 << 20);
+        assert_eq!(grown.add(layout.size() - 1).read(), 7);
+        let shrunk = heap.realloc(grown, Layout::from_size_align(20 << 20, 4096).unwrap(), 100);
+        heap.dealloc(shrunk, Layout::from_size_align(100, 4096).unwrap());
+    }
+    assert_eq!(audit::<Vast>().0, before);
+    assert_eq!(kernel.stats().used(), before.allocated);
+}
+
+#[test]
+fn what_nothing_holds_is_null() {
+    machine!(Modest, 1);
+    boot::<Modest>(32);
+    let heap = Heap::<Modest>::new();
+    for (size, align) in [
+        (33 << 20, 8),
+        (5 << 20, 8 << 20),
+        (1 << 40, 1),
+        (isize::MAX as usize - (1 << 30), 64),
+        (1, 8 << 20),
+        (1, 1 << 40),
+    ] {
+        // SAFETY: the layout has bytes.
+        assert!(unsafe { heap.alloc(Layout::from_size_align(size, align).unwrap()) }.is_null(), "{size} {align}");
+    }
+    audit::<Modest>();
+}
+
+#[test]
+fn zeros_are_zeros_where_others_wrote_before() {
+    machine!(Zeroed, 1);
+    boot::<Zeroed>(32);
+    let heap = Heap::<Zeroed>::new();
+    for size in [8, 100, 4096, 9000, 33_000, 100_000] {
+        let layout = Layout::from_size_align(size, 16).unwrap();
+        for _ in 0..3 {
+            // SAFETY: the layout has bytes, and the memory as many, until it is given back.
+            unsafe {
+                let memory = heap.alloc_zeroed(layout);
+                assert!((0..size).all(|at| memory.add(at).read() == 0), "{size}");
+                memory.write_bytes(0xa5, size);
+                heap.dealloc(memory, layout);
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_grows_in_its_place_where_there_is_room_and_keeps_what_was_in_it() {
+    machine!(Growing, 1);
+    boot::<Growing>(32);
+    let heap = Heap::<Growing>::new();
+    // SAFETY: each layout is that of the memory at the time, and its bytes are the test's.
+    unsafe {
+        let mut layout = Layout::from_size_align(65, 8).unwrap();
+        let mut memory = heap.alloc(layout);
+        memory.write_bytes(7, 65);
+        let same = heap.realloc(memory, layout, 80);
+        assert_eq!(same, memory, "an object of 80 bytes serves 65");
+        layout = Layout::from_size_align(80, 8).unwrap();
+        for size in [200, 4096, 5000, 40_000, 70_000, 300] {
+            memory = heap.realloc(memory, layout, size);
+            layout = Layout::from_size_align(size, 8).unwrap();
+            assert!((0..65).all(|at| memory.add(at).read() == 7), "{size}");
+        }
+        heap.dealloc(memory, layout);
+    }
+    assert_eq!(audit::<Growing>().1.objects, 0);
+}
+
+#[test]
+fn memory_that_moves_keeps_its_alignment() {
+    machine!(Moved, 1);
+    boot::<Moved>(32);
+    let heap = Heap::<Moved>::new();
+    for align in [16, 64, 512, 4096, 8192] {
+        let (mut size, mut layout) = (24, Layout::from_size_align(24, align).unwrap());
+        // SAFETY: each layout is that of the memory at the time.
+        unsafe {
+            let mut memory = heap.alloc(layout);
+            while size < 100_000 {
+                size = size * 3 / 2;
+                memory = heap.realloc(memory, layout, size);
+                layout = Layout::from_size_align(size, align).unwrap();
+                assert!(!memory.is_null() && memory.addr().is_multiple_of(align), "{layout:?}");
+            }
+            heap.dealloc(memory, layout);
+        }
+    }
+    assert_eq!(audit::<Moved>().1.objects, 0);
+}
+
+#[test]
+fn little_memory_is_null_and_comes_back() {
+    machine!(Short, 1);
+    boot::<Short>(16);
+    let heap = Heap::<Short>::new();
+    let layout = Layout::from_size_align(1000, 8).unwrap();
+    // SAFETY: the layout has bytes; each is given back once.
+    let fill = || unsafe {
+        let all: Vec<*mut u8> =
+            core::iter::from_fn(|| Some(heap.alloc(layout)).filter(|memory| !memory.is_null())).collect();
+        all.iter().for_each(|&memory| heap.dealloc(memory, layout));
+        all.len()
+    };
+    let (first, second) = (fill(), fill());
+    assert!(first > 10_000 && second > first * 99 / 100, "{first}, then {second}");
+    assert_eq!(audit::<Short>().1.objects, 0);
+    assert_eq!(Short::kernel().slab().unwrap().policy(), &Short::POLICY);
+}

@@ -1,0 +1,221 @@
+//! Memory comes in: maps good and bad, once and twice, at boot and later.
+
+use std::slice::from_ref;
+use std::sync::Barrier;
+
+use freehold::base::{Gfp, Order, Pfn, ZoneKind};
+use freehold::kernel::{Boot, Cpu, Error, Heap, Kernel, Pages, Region, RegionKind, SetupError};
+use freehold::page::{OnlineError, Zone};
+use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
+
+use crate::kernel::machine::{MIB, audit, boot, init, machine};
+
+#[test]
+fn nothing_is_to_be_had_before_a_machine_is_set_up() {
+    machine!(Unborn, 2);
+    let kernel = Unborn::kernel();
+    let frames = Pfn::new(1)..Pfn::new(2);
+    assert_eq!(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(), Error::NotSetUp);
+    assert_eq!(kernel.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
+    assert_eq!(kernel.cache::<u64>("unborn").unwrap_err(), Error::NotSetUp);
+    assert_eq!(kernel.alloc_contig_pages(Gfp::KERNEL, 2).unwrap_err(), Error::NotSetUp);
+    assert_eq!(kernel.alloc_contig_range(frames, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
+    assert!(kernel.slab().is_none());
+    kernel.answer();
+    kernel.shrink();
+    let heap = Heap::<Unborn>::new();
+    let layout = std::alloc::Layout::new::<u64>();
+    // SAFETY: the layout has bytes; what is freed is null, or nobody's.
+    unsafe {
+        assert!(core::alloc::GlobalAlloc::alloc(&heap, layout).is_null());
+        core::alloc::GlobalAlloc::dealloc(&heap, core::ptr::dangling_mut(), layout);
+        assert!(kernel.kfree(core::ptr::NonNull::dangling()).is_err());
+        assert_eq!(kernel.add_memory(0..MIB), Err(SetupError::NotSetUp));
+    }
+}
+
+#[test]
+fn a_kernel_may_have_pages_alone() {
+    machine!(Bare, 2, const CACHES: u16 = 0;);
+    let kernel = boot::<Bare>(32);
+    let page = kernel.alloc_pages(Gfp::KERNEL, Order::new(3)).unwrap();
+    assert!(kernel.slab().is_none());
+    assert_eq!(kernel.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NoCaches);
+    assert_eq!(kernel.cache::<u64>("bare").unwrap_err(), Error::NoCaches);
+    let frames = Pfn::new(1 << 9)..Pfn::new(2 << 9);
+    // SAFETY: it is refused, whatever lies there.
+    assert_eq!(unsafe { kernel.reserve_cma(frames, Order::ZERO) }.unwrap_err(), Error::NoCaches);
+    drop(page);
+    kernel.shrink();
+    // SAFETY: nobody else uses the kernel, and the pages are only looked at.
+    let census = unsafe { kernel.pages() }.unwrap().check().unwrap();
+    assert_eq!(census.allocated, 0);
+    // SAFETY: CPU 1 was never used.
+    unsafe { kernel.cpu_dead(freehold::base::CpuId(1)) };
+    kernel.cpu_online(freehold::base::CpuId(1));
+}
+
+#[test]
+fn checks_of_objects_are_there_if_they_were_built_in() {
+    machine!(Trusting, 1);
+    let checked = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
+    assert_eq!(init::<Trusting>(&[Region::usable(0, 32 * MIB)], 32, &checked), Err(SetupError::NoSlabDebug));
+    boot::<Trusting>(32);
+    // A cache that asks for them goes without.
+    let slab = Trusting::kernel().slab().unwrap();
+    let cache = slab.create(&CacheConfig::new("trusting", 64).with_flags(CacheFlags::DEBUG)).unwrap();
+    assert!(!cache.info().is_checked() && cache.info().layout.size == 64);
+
+    machine!(Careful, 1, const SLAB_DEBUG: bool = true;);
+    init::<Careful>(&[Region::usable(0, 32 * MIB)], 32, &checked).unwrap();
+    let object = Careful::kernel().kmalloc(60, Gfp::KERNEL).unwrap();
+    // SAFETY: it was just allocated, and the second free is refused.
+    unsafe {
+        object.as_ptr().add(60).write(7);
+        assert!(matches!(Careful::kernel().kfree(object), Err(ObjectFreeError::Damaged { .. })));
+    }
+}
+
+#[test]
+fn a_machine_is_set_up_once() {
+    machine!(Once, 1);
+    boot::<Once>(32);
+    let again = init::<Once>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default());
+    assert_eq!(again, Err(SetupError::Twice));
+    audit::<Once>();
+}
+
+#[test]
+fn of_two_cpus_at_once_one_sets_it_up() {
+    machine!(Raced, 2);
+    let start = Barrier::new(2);
+    let set_up = || {
+        start.wait();
+        init::<Raced>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default())
+    };
+    let mut results =
+        std::thread::scope(|scope| [scope.spawn(set_up), scope.spawn(set_up)].map(|cpu| cpu.join().unwrap()));
+    results.sort_by_key(Result::is_err);
+    assert_eq!(results, [Ok(()), Err(SetupError::Twice)]);
+    audit::<Raced>();
+}
+
+#[test]
+fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
+    machine!(Tried, 2);
+    let none = Boot::default();
+    let refused = |map: &[Region], boot: &Boot<'_>| init::<Tried>(map, 32, boot).unwrap_err();
+    assert_eq!(refused(&[], &none), SetupError::NoMemory);
+    assert_eq!(refused(&[Region::usable(0, 4096)], &none), SetupError::NoMemory);
+    assert_eq!(refused(&[Region::reserved(0, MIB)], &none), SetupError::NoMemory);
+    let turned = Region { start: 8192, end: 4096, kind: RegionKind::Usable };
+    assert_eq!(refused(&[turned], &none), SetupError::Backwards { start: 8192, end: 4096 });
+    let reserved = core::ops::Range { start: 2, end: 1 };
+    let reserved = Boot { reserved: from_ref(&reserved), ..Boot::default() };
+    assert_eq!(refused(&[Region::usable(0, MIB)], &reserved), SetupError::Backwards { start: 2, end: 1 });
+    let page = [Region::usable(MIB, 4096)];
+    assert!(matches!(refused(&page, &none), SetupError::NoRoom { largest: 4096, .. }));
+    let odd = Boot { direct_map: 4096, ..Boot::default() };
+    // SAFETY: nothing is written where the offset leads before it is refused: the metadata lies there, and is memory.
+    let wrong = unsafe {
+        let offset = crate::kernel::machine::memory(64 * MIB) + 4096;
+        Tried::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
+    };
+    assert_eq!(wrong, Err(SetupError::DirectMap { largest: 4 << 20 }));
+    assert_eq!(Tried::kernel().kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
+    boot::<Tried>(32);
+    audit::<Tried>();
+}
+
+/// Regions of a PC, out of order, that overlap and are cut anywhere.
+#[test]
+fn every_usable_frame_is_free_and_no_other_ever_given() {
+    machine!(Ragged, 2);
+    let map = [
+        Region::usable(20 * MIB, 12 * MIB),
+        Region::usable(0, 0x9_fc00),
+        Region::reserved(0x9_fc00, 0x6_0400),
+        Region::usable(MIB, 20 * MIB),
+        Region::reserved(5 * MIB + 1, 1),
+        Region::reserved(1 << 40, u64::MAX),
+    ];
+    let kernel_image = 2 * MIB..3 * MIB + 100;
+    init::<Ragged>(&map, 32, &Boot { reserved: from_ref(&kernel_image), ..Boot::default() }).unwrap();
+    let is_usable = |pages: &Pages<Ragged>| {
+        let (start, end) = (pages.physical(), pages.physical() + 4096);
+        let overlaps = |from: u64, to: u64| start < to && from < end;
+        start > 0
+            && !overlaps(0x9_f000, MIB)
+            && !overlaps(5 * MIB, 5 * MIB + 4096)
+            && !overlaps(kernel_image.start, kernel_image.end)
+            && end <= 32 * MIB
+    };
+    let (before, _) = audit::<Ragged>();
+    let all: Vec<_> = core::iter::from_fn(|| Ragged::kernel().alloc_pages(Gfp::ATOMIC, Order::ZERO).ok()).collect();
+    assert!(all.iter().all(is_usable));
+    let mut frames: Vec<_> = all.iter().map(Pages::pfn).collect();
+    frames.sort();
+    assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "no frame is two owners'");
+    drop(all);
+    assert_eq!(audit::<Ragged>().0, before, "all of it comes back");
+    let holes = 1 + 0x61 + 1 + 0x101;
+    let metadata = before.reserved - 0x101;
+    assert_eq!(before.free + before.cached + before.allocated + metadata, 32 * MIB / 4096 - holes);
+    assert!(metadata * 4096 < MIB, "{metadata} pages of metadata for 32 MiB");
+}
+
+#[test]
+fn zones_lie_where_the_machine_says() {
+    machine!(Zoned, 1);
+    let map = [Region::usable(0, 64 * MIB)];
+    init::<Zoned>(&map, 64, &Boot { dma_end: 8 * MIB, dma32_end: 32 * MIB, ..Boot::default() }).unwrap();
+    let kernel = Zoned::kernel();
+    // SAFETY: the zones are only looked at.
+    let zones = unsafe { kernel.pages() }.unwrap().zones();
+    let present = |kind: ZoneKind| zones.iter().find(|zone| zone.kind() == kind).map_or(0, Zone::present) * 4096 / MIB;
+    assert_eq!([ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal].map(present), [7, 24, 32]);
+    for (gfp, below) in [(Gfp::DMA, 8), (Gfp::DMA32, 32), (Gfp::empty(), 64)] {
+        let pages = kernel.alloc_pages(Gfp::KERNEL | gfp, Order::new(2)).unwrap();
+        assert!(pages.physical() < below * MIB, "{gfp:?}");
+        let object = kernel.kmalloc(100, Gfp::KERNEL | gfp).unwrap();
+        // SAFETY: it was just allocated.
+        unsafe { kernel.kfree(object) }.unwrap();
+    }
+    let normal = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
+    assert!(normal.physical() >= 32 * MIB, "the most plentiful zone comes first");
+}
+
+#[test]
+fn memory_comes_later_and_goes_again() {
+    machine!(Grown, 2);
+    let map = [Region::usable(0, 32 * MIB)];
+    init::<Grown>(&map, 512, &Boot { end_max: 256 * MIB, ..Boot::default() }).unwrap();
+    let kernel = Grown::kernel();
+    let take = || core::iter::from_fn(|| kernel.alloc_pages(Gfp::ATOMIC, Order::ZERO).ok()).collect::<Vec<_>>();
+    let few = take();
+    // SAFETY: the memory of the machine reaches as far, and nobody has it.
+    let add = |start: u64, end: u64| unsafe { kernel.add_memory(start * MIB..end * MIB) };
+    assert!(matches!(add(33, 34), Err(SetupError::Misaligned { .. })));
+    assert!(matches!(add(34, 34), Err(SetupError::Backwards { .. })));
+    assert!(matches!(add(16, 64), Err(SetupError::Online(OnlineError::Overlap { .. }))));
+    assert!(matches!(add(254, 258), Err(SetupError::Online(OnlineError::Range))));
+    assert_eq!(add(32, 64), Ok(8192), "there is metadata for the whole section");
+    let free = add(128, 192).unwrap();
+    assert!((15_000..16_384).contains(&free), "{free} of 16384, but for the metadata");
+    let more = take();
+    assert!(more.len() as u32 > free + 7000);
+    drop((few, more));
+    audit::<Grown>();
+    // SAFETY: the range is free, and given back by its number.
+    unsafe { kernel.pages() }.unwrap().offline(Pfn::new(32 << 8)..Pfn::new(64 << 8)).unwrap();
+    assert_eq!(add(32, 64), Ok(8192), "it may come back");
+    audit::<Grown>();
+}
+
+#[test]
+fn a_kernel_is_empty_in_a_static() {
+    machine!(Empty, 1);
+    static KERNEL: Kernel<Empty> = Kernel::new();
+    assert!(format!("{KERNEL:?}").contains("Kernel"));
+    assert!(KERNEL.slab().is_none());
+}

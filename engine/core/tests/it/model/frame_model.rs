@@ -1,0 +1,186 @@
+//! The naive allocator: which frames are whose. It cannot say which frame the engine will give, but it judges every
+//! answer: is the block aligned, in a zone that the flags allow, nobody else's, never one that was withheld?
+
+use std::collections::BTreeSet;
+
+use freehold::base::{Gfp, Order, Pfn, State, ZoneKind};
+
+use crate::model::world::World;
+
+/// A block that somebody owns.
+#[derive(Clone, Debug)]
+pub struct Live {
+    pub pfn: u32,
+    pub order: u8,
+    pub refs: u32,
+    pub movable: bool,
+    pub compound: bool,
+    /// The block is marked as one with broken frames.
+    pub poisoned: bool,
+}
+
+impl Live {
+    /// What the engine should say of the block's first frame.
+    pub fn state(&self) -> State {
+        let Live { order, refs, movable, compound, poisoned, .. } = *self;
+        State::Allocated { order: Order::new(order), refs, movable, compound, poisoned, slab: false }
+    }
+
+    pub fn head(&self) -> Pfn {
+        Pfn::new(self.pfn)
+    }
+
+    pub fn order(&self) -> Order {
+        Order::new(self.order)
+    }
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Never released.
+    Nobody,
+    /// The allocator.
+    Allocator,
+    /// Some live block.
+    User,
+    /// Out of use.
+    Withheld,
+}
+
+/// All blocks that are allocated, and the owner of every frame.
+pub struct FrameModel {
+    world: World,
+    frames: Vec<Owner>,
+    broken: BTreeSet<u32>,
+    pub live: Vec<Live>,
+    pub allocated: u64,
+    pub withheld: u64,
+    pub released: u64,
+}
+
+impl FrameModel {
+    pub fn of(world: &World) -> FrameModel {
+        let mut frame_model = FrameModel {
+            world: world.clone(),
+            frames: vec![Owner::Nobody; world.end() as usize],
+            broken: BTreeSet::new(),
+            live: Vec::new(),
+            allocated: 0,
+            withheld: 0,
+            released: 0,
+        };
+        for (start, end) in world.released() {
+            frame_model.frames[start as usize..end as usize].fill(Owner::Allocator);
+            frame_model.released += u64::from(end - start);
+        }
+        frame_model
+    }
+
+    /// The block that a random number chooses, for the caller to change or to take away.
+    pub fn pick(&self, pick: u32) -> Option<usize> {
+        (!self.live.is_empty()).then(|| pick as usize % self.live.len())
+    }
+
+    /// The live block that starts at a frame.
+    pub fn live_at(&self, pfn: u32) -> Option<&Live> {
+        self.live.iter().find(|live| live.pfn == pfn)
+    }
+
+    /// Judges a block that the engine gave, and books it.
+    pub fn give(&mut self, pfn: u32, order: u8, gfp: Gfp, node: u8, refs: u32) -> Result<(), String> {
+        if pfn & ((1 << order) - 1) != 0 {
+            return Err(format!("block {pfn:#x} is not aligned to order {order}"));
+        }
+        let Some(range) = self.world.range_of(pfn) else {
+            return Err(format!("frame {pfn:#x} is in no zone"));
+        };
+        let highest = gfp.highest_zone().ok_or("contradictory flags got a block")?;
+        if range.kind > highest || (highest < ZoneKind::Movable && range.kind == ZoneKind::Movable) {
+            return Err(format!("frame {pfn:#x} is in zone {:?}, the request may go up to {highest:?}", range.kind));
+        }
+        if gfp.contains(Gfp::THISNODE) && range.node.0 != node {
+            return Err(format!("frame {pfn:#x} is not on node {node}"));
+        }
+        for at in pfn..pfn + (1 << order) {
+            match self.frames.get(at as usize) {
+                Some(Owner::Allocator) => {}
+                other => return Err(format!("frame {at:#x} of block {pfn:#x} order {order} belongs to {other:?}")),
+            }
+        }
+        self.frames[pfn as usize..][..1 << order].fill(Owner::User);
+        self.allocated += 1 << order;
+        let (movable, compound) = (gfp.contains(Gfp::MOVABLE), gfp.contains(Gfp::COMP));
+        self.live.push(Live { pfn, order, refs, movable, compound, poisoned: false });
+        Ok(())
+    }
+
+    /// Takes a block back; returns its healthy parts in the order in which they are freed. Broken frames stay out.
+    pub fn take_back(&mut self, pfn: u32, order: u8) -> Vec<(u32, u8)> {
+        self.allocated -= 1 << order;
+        let end = pfn + (1 << order);
+        let mut parts = Vec::new();
+        let mut start = pfn;
+        for at in self.broken.range(pfn..end).copied().chain([end]) {
+            while start < at {
+                let part = start.trailing_zeros().min((at - start).ilog2());
+                parts.push((start, part as u8));
+                start += 1 << part;
+            }
+            start = at + 1;
+        }
+        for &(at, part) in &parts {
+            self.frames[at as usize..][..1 << part].fill(Owner::Allocator);
+        }
+        for at in self.broken.range(pfn..end) {
+            self.frames[*at as usize] = Owner::Withheld;
+            self.withheld += 1;
+        }
+        parts
+    }
+
+    /// A block is elsewhere from now on; `false` if it cannot be there.
+    pub fn relocate(&mut self, from: u32, to: u32, order: u8) -> bool {
+        let size = 1 << order;
+        let is_free = self.frames.get(to as usize..(to + size) as usize);
+        let is_free = is_free.is_some_and(|frames| frames.iter().all(|owner| *owner == Owner::Allocator));
+        let stays =
+            self.world.range_of(from).map(|range| range.start) == self.world.range_of(to).map(|range| range.start);
+        self.frames[from as usize..][..size as usize].fill(Owner::Allocator);
+        if is_free {
+            self.frames[to as usize..][..size as usize].fill(Owner::User);
+        }
+        is_free && stays && to & (size - 1) == 0
+    }
+
+    /// Takes a whole block out of use.
+    pub fn withhold(&mut self, pfn: u32, order: u8) {
+        self.allocated -= 1 << order;
+        self.withheld += 1 << order;
+        self.frames[pfn as usize..][..1 << order].fill(Owner::Withheld);
+    }
+
+    /// Marks a frame as broken. Says whether it was free and so is out of use at once; `None` if it was never released.
+    pub fn poison(&mut self, pfn: u32) -> Option<bool> {
+        match self.frames[pfn as usize] {
+            Owner::Nobody => None,
+            Owner::Withheld => Some(false),
+            Owner::Allocator => {
+                self.frames[pfn as usize] = Owner::Withheld;
+                self.withheld += 1;
+                Some(true)
+            }
+            Owner::User => {
+                self.broken.insert(pfn);
+                let block = self.live.iter_mut().find(|live| (live.pfn..live.pfn + (1 << live.order)).contains(&pfn));
+                block.expect("a user's frame is in a block").poisoned = true;
+                Some(false)
+            }
+        }
+    }
+
+    /// Whether a block has a broken frame.
+    pub fn has_broken(&self, pfn: u32, order: u8) -> bool {
+        self.broken.range(pfn..pfn + (1 << order)).next().is_some()
+    }
+}

@@ -1,0 +1,204 @@
+//! A second allocator, deliberately simple: the rules of the pinned kernel over queues and maps.
+//!
+//! It shares no code with the engine but its names (orders, types, flags), takes every decision by the plain reading
+//! of the rule, and looks things up by searching. It predicts the exact frame of every allocation and the exact order
+//! of every list; where engine and reference part, one of them has misread the rules.
+//!
+//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that CPUs
+//! own, `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners`
+//! and `memory` what moves, `background` kswapd and kcompactd, `reserve` what is given back.
+
+pub mod background;
+pub mod compaction;
+pub mod home;
+pub mod lists;
+pub mod map;
+pub mod memory;
+pub mod owned;
+pub mod path;
+mod range;
+mod reserve;
+mod scanners;
+mod slow;
+pub mod zone;
+
+use std::collections::VecDeque;
+
+use freehold::Policy;
+use freehold::base::{MigrateType, NodeId, Order, Pfn};
+use freehold::page::PageAllocator;
+use freehold::platform::{CompactEffort, Migrated, Patience, Reclaim, Task};
+use freehold::policy::{DefragMode, HighAtomicPolicy, PcpPolicy};
+
+use crate::common::Host;
+use crate::model::runner::Sabotage;
+use crate::model::world::World;
+use background::Node;
+use lists::Lists;
+use map::{Map, Page};
+use zone::Zone;
+
+/// A block: first frame and order.
+pub type Block = (u32, u8);
+
+/// Something the engine asked of its platform, and what it was told; the reference must ask the same, and is
+/// told the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// kswapd was woken.
+    Kswapd(NodeId),
+    /// kcompactd was woken.
+    Kcompactd(NodeId),
+    /// Reclaim freed these blocks, looked at so many pages, and told the truth or not.
+    Reclaim(Reclaim, Vec<Block>, u64, Honesty),
+    /// A block was to be moved: from where, where to, its order, how hard to try.
+    Migrate((Pfn, Pfn, Order, CompactEffort), Migrated),
+    /// The last resort freed these blocks, and told the truth or not.
+    OutOfMemory(Vec<Block>, Honesty),
+    /// The engine paused.
+    Relax(Patience),
+}
+
+/// Whether a platform says what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Honesty {
+    Truth,
+    Lie,
+}
+
+/// What was counted, named as the engine names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub allocstall: u64,
+    pub pgscan_direct: u64,
+    pub pgsteal_direct: u64,
+    pub pgscan_kswapd: u64,
+    pub pgsteal_kswapd: u64,
+    pub pageoutrun: u64,
+    pub compact_stall: u64,
+    pub compact_success: u64,
+    pub compact_daemon_wake: u64,
+    pub migrations: u64,
+    pub migrations_refused: u64,
+    pub broken_promises: u64,
+}
+
+/// The whole machine.
+pub struct Reference {
+    pub zones: Vec<Zone>,
+    pub map: Map,
+    /// CPU by CPU, zone by zone.
+    pub lists: Vec<Vec<Lists>>,
+    /// For each node, zones in the order in which they are tried.
+    zonelists: Vec<Vec<usize>>,
+    node_of_cpu: Vec<u8>,
+    pub cpu: usize,
+    pub task: Task,
+    grouping_off: bool,
+    has_lists: bool,
+    /// Per-CPU lists merge buddies before they give them back.
+    merges: bool,
+    rival: HighAtomicPolicy,
+    /// Rules of kernels since the pinned one.
+    rules: Policy,
+    /// Types are mixed only at last.
+    defrags: bool,
+    /// What the engine's platform was asked during this step.
+    pub script: VecDeque<Call>,
+    pub reclaimable: u64,
+    /// Where the script and the reference's own calls parted.
+    pub parted: Option<String>,
+    nodes: Vec<Node>,
+    pub tally: Tally,
+    /// A rule to break, to show that the comparison finds it.
+    mistake: Sabotage,
+}
+
+impl Reference {
+    /// A machine like the engine's, which is set up and has not been used. Watermarks and limits are copied;
+    /// the free lists are not.
+    pub fn of(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
+        let mut zones: Vec<Zone> = allocator.zones().iter().map(Zone::like).collect();
+        zones.iter_mut().for_each(|zone| zone.never_boosts = mistake == Sabotage::NoBoost);
+        let mut map = Map::new(world.end(), world.block);
+        for range in &world.ranges {
+            map.assign(range.start.raw()..range.end.raw(), allocator.zone(range.node, range.kind).index());
+        }
+        for &pfn in &world.cma {
+            map.set_type(pfn, MigrateType::Cma);
+        }
+        map.owned.outlasts_use = mistake == Sabotage::KeepThroughUse;
+        let lists = |cpu| {
+            let of_zone = |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world));
+            allocator.zones().iter().map(of_zone).collect()
+        };
+        let total: i64 = zones.iter().map(|zone| (zone.managed - zone.high).max(0)).sum();
+        let mut reference = Reference {
+            lists: allocator.cpu_ids().map(lists).collect(),
+            zonelists: (0..world.nodes).map(|node| world.zonelist(node)).collect(),
+            node_of_cpu: world.cpu_nodes.iter().map(|node| node.0).collect(),
+            zones,
+            map,
+            cpu: 0,
+            task: Task::default(),
+            grouping_off: total < i64::from(world.block.pages()) * 6,
+            has_lists: world.policy.pcp != PcpPolicy::Off,
+            merges: !matches!(world.policy.pcp, PcpPolicy::Linux | PcpPolicy::Off),
+            rival: world.policy.highatomic,
+            rules: world.policy,
+            defrags: world.policy.defrag_mode == DefragMode::On,
+            script: VecDeque::new(),
+            reclaimable: 0,
+            parted: None,
+            nodes: (0..world.nodes).map(|_| Node::default()).collect(),
+            tally: Tally::default(),
+            mistake,
+        };
+        for (start, end) in world.released() {
+            reference.release(start, end);
+        }
+        reference
+    }
+
+    fn release(&mut self, start: u32, end: u32) {
+        let mut at = start;
+        while at < end {
+            let order = at.trailing_zeros().min((end - at).ilog2()).min(10) as u8;
+            self.free_to_zone(at, order, true);
+            at += 1 << order;
+        }
+    }
+
+    /// Frees a block under the zone lock, pageblock by pageblock.
+    pub fn free_to_zone(&mut self, pfn: u32, order: u8, to_tail: bool) {
+        let piece = order.min(self.map.block);
+        for at in (pfn..pfn + (1 << order)).step_by(1 << piece) {
+            let zone = self.map.zone(at).expect("freed frames belong to a zone");
+            let migratetype = self.map.type_of(at);
+            self.zones[zone].free_one(&mut self.map, at, piece, migratetype, to_tail);
+        }
+    }
+
+    /// Takes a block out of the free block that it is in; the rest stays free. Says whether it was in one.
+    pub fn cut_out(&mut self, pfn: u32, order: u8) -> bool {
+        let end = pfn + (1 << order);
+        let head = (order..=10)
+            .map(|order| pfn >> order << order)
+            .find(|&head| self.map.free_order(head).is_some_and(|order| head + (1 << order) >= end));
+        let Some(head) = head else { return false };
+        let zone = self.map.zone(pfn).expect("the frame is in a zone");
+        let (found, migratetype) = self.zones[zone].remove(&mut self.map, head);
+        for half in (order..found).rev() {
+            let buddy = (pfn >> half ^ 1) << half;
+            self.zones[zone].insert(&mut self.map, buddy, half, migratetype, false);
+        }
+        self.map.paint(pfn, order, Page::Gone);
+        true
+    }
+
+    /// The first movable block of the smallest order in the zone of a frame.
+    pub fn take_near(&mut self, pfn: u32, order: u8) -> Option<u32> {
+        let zone = self.map.zone(pfn)?;
+        self.zones[zone].smallest(&mut self.map, order, MigrateType::Movable)
+    }
+}

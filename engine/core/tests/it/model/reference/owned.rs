@@ -1,0 +1,374 @@
+//! Owned pageblocks: whose they are, which of them lie partly in the zone, and how a list of their owner is filled.
+//!
+//! By the plain reading of "Owned pageblocks" in ARCHITECTURE.md: a list that runs empty calls parts of its own
+//! pageblocks back, takes the smallest blocks that will do, and a whole pageblock only where no smaller one does, then
+//! what Linux would take. What was nobody's is the CPU's then. Whatever comes lies uncut until somebody wants less.
+
+use std::collections::VecDeque;
+
+use freehold::base::MigrateType;
+use freehold::policy::flags::AllocFlags;
+use freehold::policy::kswapd::BusyNodes;
+
+use super::lists::index_of;
+use super::map::{Map, Page};
+use super::zone::{Mode, Search, Zone};
+use super::{Block, Reference};
+use crate::model::runner::Sabotage;
+
+/// Pageblocks that one refill calls back at most.
+const RECALLS: usize = 8;
+/// Smaller requests cut a block of this order off, and share it out in pieces of their own.
+const CUT: u8 = 4;
+/// The same for requests for single pages.
+const CUT_SINGLES: u8 = 7;
+/// Blocks of each order from 1 to 3 of what cannot move that smaller requests leave where whole pageblocks are few.
+const KEPT: usize = 2;
+
+/// How often each rule was followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cases {
+    /// Pageblocks called back from the zone.
+    pub recalls: u64,
+    /// Pageblocks that got an owner who took them whole.
+    pub owned: u64,
+    /// Pageblocks that got an owner who took a part of them.
+    pub joined: u64,
+    /// Blocks that came as parts of the smallest that would do.
+    pub parts: u64,
+    /// Pageblocks that lost their owner since they were whole.
+    pub whole: u64,
+    /// Pageblocks that lost their owner since they were given another use.
+    pub retyped: u64,
+    /// Stacks that came home.
+    pub homecomings: u64,
+    /// Stacks that went to the zone.
+    pub flushes: u64,
+    /// Pageblocks that lost their owner since frames were wanted by name; those were put to another use, too.
+    pub isolated: u64,
+    /// Pageblocks that lost their owner since it went offline.
+    pub orphans: u64,
+    /// Requests that would have failed but for what waited on stacks.
+    pub rescues: u64,
+    /// Blocks that a smaller request left, since they were the last of their order.
+    pub kept: u64,
+}
+
+/// Who owns what.
+#[derive(Default)]
+pub struct Owned {
+    /// The owner of each pageblock that has one; pageblocks by number.
+    owners: Vec<Option<usize>>,
+    /// Pageblocks some of whose pages came to the zone, in the order in which the first of them did.
+    parts: Vec<usize>,
+    /// A rule to break, to show that the comparison finds it.
+    pub outlasts_use: bool,
+    pub cases: Cases,
+}
+
+impl Owned {
+    pub fn of(blocks: usize) -> Owned {
+        Owned { owners: vec![None; blocks], ..Owned::default() }
+    }
+
+    /// Ends the ownership of a pageblock; says whether it had an owner.
+    fn end(&mut self, block: usize) -> bool {
+        self.parts.retain(|&part| part != block);
+        self.owners[block].take().is_some()
+    }
+}
+
+impl Map {
+    /// The CPU that owns the pageblock around a frame.
+    pub fn owner(&self, pfn: u32) -> Option<usize> {
+        self.owned.owners[(pfn >> self.block) as usize]
+    }
+
+    /// The pageblock around a frame is put to another use, maybe to the same one anew: it is nobody's.
+    pub fn end_by_use(&mut self, pfn: u32) {
+        if self.owned.outlasts_use {
+            return;
+        }
+        self.owned.cases.retyped += u64::from(self.owned.end((pfn >> self.block) as usize));
+    }
+
+    /// A CPU is gone: what it owned in a zone is nobody's.
+    pub fn end_by_loss(&mut self, cpu: usize, zone: usize) {
+        for block in 0..self.owned.owners.len() {
+            if self.owned.owners[block] == Some(cpu) && self.zone((block as u32) << self.block) == Some(zone) {
+                self.owned.cases.orphans += u64::from(self.owned.end(block));
+            }
+        }
+    }
+
+    /// The pageblock at a frame is a CPU's from now on.
+    fn note_owned(&mut self, pfn: u32, cpu: usize) {
+        self.owned.owners[(pfn >> self.block) as usize] = Some(cpu);
+        self.owned.cases.owned += 1;
+    }
+
+    /// A CPU took a part of the pageblock around a frame, for requests of a type. If it was nobody's, and is of that
+    /// type, it is the CPU's, which counts it among those that lie partly in the zone.
+    fn note_joined(&mut self, pfn: u32, cpu: usize, migratetype: MigrateType) {
+        let block = (pfn >> self.block) as usize;
+        if self.owned.owners[block].is_none() && self.type_of(pfn) == migratetype {
+            self.owned.owners[block] = Some(cpu);
+            self.owned.parts.push(block);
+            self.owned.cases.joined += 1;
+        }
+    }
+
+    /// Nothing of the pageblock at a frame is free in the zone any more.
+    fn note_recalled(&mut self, pfn: u32) {
+        let block = (pfn >> self.block) as usize;
+        self.owned.parts.retain(|&part| part != block);
+        self.owned.cases.recalls += 1;
+    }
+
+    /// A free block joined the zone's lists: whole pageblocks are nobody's, and of others their owner knows.
+    pub fn note_freed(&mut self, (pfn, order): Block) {
+        for block in (pfn >> self.block) as usize..=((pfn + (1 << order) - 1) >> self.block) as usize {
+            if order >= self.block {
+                self.owned.cases.whole += u64::from(self.owned.end(block));
+            } else if self.owned.owners[block].is_some() && !self.owned.parts.contains(&block) {
+                self.owned.parts.push(block);
+            }
+        }
+    }
+
+    /// A whole block was handed to the run of compaction that waited for it.
+    pub fn note_caught(&mut self, (pfn, order): Block) {
+        if order >= self.block {
+            self.note_freed((pfn, order));
+        }
+    }
+
+    /// First frames of the pageblocks of a CPU that lie partly in a zone, of one type, in the order in which they came
+    /// there.
+    pub fn parts_of(&self, cpu: usize, zone: usize, migratetype: MigrateType) -> Vec<u32> {
+        let frames = self.owned.parts.iter().map(|&block| (block as u32) << self.block);
+        let is_its = |&pfn: &u32| {
+            self.owner(pfn) == Some(cpu) && self.zone(pfn) == Some(zone) && self.type_of(pfn) == migratetype
+        };
+        frames.filter(is_its).collect()
+    }
+}
+
+impl Zone {
+    /// The order of the smallest free blocks of a type that will do.
+    fn smallest_order(&self, order: u8, migratetype: MigrateType) -> Option<u8> {
+        (order..=10).find(|&at| !self.lists[usize::from(at)][migratetype.index()].is_empty())
+    }
+
+    /// Whole pageblocks that are free.
+    pub fn whole(&self, block: u8) -> usize {
+        let of = |order: u8| self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(VecDeque::len);
+        (block..=10).map(|order| of(order).sum::<usize>() << (order - block)).sum()
+    }
+
+    fn free_for_all(&self) -> i64 {
+        self.free[..MigrateType::PCP_COUNT].iter().sum()
+    }
+
+    /// Whether the zone has no worries: a request of any order leaves it above its high watermark.
+    fn is_well_above_high(&self) -> bool {
+        !(self.boosted || self.below_high || self.reclaim_active || self.is_near_high())
+    }
+
+    /// Whether anything is free that a request, or a smaller one like it, may have.
+    fn may_serve(&self, Search { migratetype, flags, .. }: Search, block: u8) -> bool {
+        use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
+        let least = if flags.contains(AllocFlags::NOFRAGMENT) { block } else { 0 };
+        let has_some = |from: u8, types: &[MigrateType]| {
+            self.lists[usize::from(from)..].iter().any(|lists| types.iter().any(|of| !lists[of.index()].is_empty()))
+        };
+        has_some(0, &[migratetype, Cma, HighAtomic]) || has_some(least, &[Unmovable, Movable, Reclaimable])
+    }
+
+    /// Whether a request could bring it below its high watermark.
+    pub fn is_near_high(&self) -> bool {
+        let reserve = self.lowmem_reserve.into_iter().max().unwrap_or(0);
+        self.free_for_all() <= self.high + self.boost + reserve + (1 << 10)
+    }
+}
+
+/// A refill on its way.
+struct Refill {
+    zone: usize,
+    search: Search,
+    /// The zone has no worries.
+    is_calm: bool,
+    /// Pages that should be on the lists in the end.
+    goal: i64,
+    /// A block came that is large enough.
+    is_served: bool,
+}
+
+impl Reference {
+    /// A block from this CPU's lists: as it lies there, cut, come home, or brought by a refill.
+    pub fn pop_owned(&mut self, zone: usize, search: Search) -> Option<u32> {
+        let pfn = self.pop_or_cut(zone, search);
+        if pfn.is_some() {
+            return pfn;
+        }
+        if self.bring_home(self.cpu, zone) {
+            let pfn = self.pop_or_cut(zone, search);
+            if pfn.is_some() {
+                return pfn;
+            }
+        }
+        // For the orders between those of Linux's lists nothing is fetched.
+        index_of(search.order, search.migratetype, self.map.block)?;
+        self.refill_owned(zone, search);
+        self.pop_or_cut(zone, search)
+    }
+
+    /// The smallest listed part that will do, cut to size.
+    fn pop_or_cut(&mut self, zone: usize, search: Search) -> Option<u32> {
+        let (block, Search { order, migratetype, .. }) = (self.map.block, search);
+        let coarse = self.mistake == Sabotage::CutAtOnce;
+        let is_plenty = self.is_calm(zone) && !self.has_few_whole(zone);
+        let cuts_last = migratetype == MigrateType::Movable || is_plenty || self.mistake == Sabotage::CutLast;
+        let lists = &mut self.lists[self.cpu][zone];
+        let left = |found| if found == order || found > 3 || cuts_last { 0 } else { KEPT };
+        // A whole pageblock on the list for huge pages is for requests of that size.
+        let mut is_kept = false;
+        let mut has_some = |found: u8| {
+            let listed = lists.part(found, migratetype, block).len();
+            is_kept |= (1..=left(found)).contains(&listed);
+            listed > left(found)
+        };
+        let found = (order..block.max(order + 1)).find(|&found| has_some(found));
+        self.map.owned.cases.kept += u64::from(is_kept);
+        let found = found?;
+        let lists = &mut self.lists[self.cpu][zone];
+        let pfn = lists.part(found, migratetype, block).pop_front()?;
+        let many = if order == 0 { CUT_SINGLES } else { CUT };
+        let low = if coarse || found <= 3 { order } else { found.min(order.max(many)) };
+        for half in (low..found).rev() {
+            lists.part(half, migratetype, block).push_front(pfn + (1 << half));
+        }
+        for piece in (1..1_u32 << (low - order)).rev() {
+            lists.part(order, migratetype, block).push_front(pfn + (piece << order));
+        }
+        lists.count -= 1 << order;
+        Some(pfn)
+    }
+
+    fn refill_owned(&mut self, zone: usize, search: Search) {
+        let below_high = self.zones[zone].below_high;
+        let lists = &mut self.lists[self.cpu][zone];
+        let blocks = lists.nr_alloc(search.order, below_high);
+        let goal = lists.count + (blocks << search.order);
+        if self.passes_by(search.flags) {
+            return;
+        }
+        self.lists[self.cpu][zone].stirred = true;
+        if !self.zones[zone].may_serve(search, self.map.block) {
+            return;
+        }
+        // The zone's flags say how it was when its lock was last open.
+        let is_calm = self.is_calm(zone);
+        let mut refill = Refill { zone, search, is_calm, goal, is_served: false };
+        if is_calm && search.order < self.map.block {
+            self.recall(&mut refill);
+            self.own(&mut refill);
+            self.take_parts(&mut refill);
+        }
+        self.take_classic(&mut refill);
+    }
+
+    /// Whether a zone has no worries, nor is its node to be spared.
+    pub fn is_calm(&self, zone: usize) -> bool {
+        self.zones[zone].is_well_above_high() && !self.is_spared(zone)
+    }
+
+    fn is_spared(&self, zone: usize) -> bool {
+        self.rules.kswapd.nodes == BusyNodes::Spared && self.zonelists.len() > 1 && self.is_busy(self.zones[zone].node)
+    }
+
+    fn is_short(&self, refill: &Refill) -> bool {
+        !refill.is_served || self.lists[self.cpu][refill.zone].count < refill.goal
+    }
+
+    /// Puts what came last on the list of its order.
+    fn bring(&mut self, refill: &mut Refill, (pfn, order): Block) {
+        let lists = &mut self.lists[self.cpu][refill.zone];
+        lists.part(order, refill.search.migratetype, self.map.block).push_back(pfn);
+        lists.count += 1 << order;
+        refill.is_served |= order >= refill.search.order;
+        self.map.paint(pfn, order, Page::Listed);
+    }
+
+    /// Pages of the CPU's own pageblocks, all that are free of each, for as long as the lists are below their limit.
+    fn recall(&mut self, refill: &mut Refill) {
+        for _ in 0..RECALLS {
+            let lists = &self.lists[self.cpu][refill.zone];
+            if !self.is_short(refill) || lists.count >= lists.high {
+                return;
+            }
+            let parts = self.map.parts_of(self.cpu, refill.zone, refill.search.migratetype);
+            let first = if self.mistake == Sabotage::RecallNewest { parts.last() } else { parts.first() };
+            let Some(&start) = first else { return };
+            let free: Vec<u32> =
+                self.map.heads.range(start..start + (1 << self.map.block)).map(|(&at, _)| at).collect();
+            for pfn in free {
+                let (order, _) = self.zones[refill.zone].remove(&mut self.map, pfn);
+                self.bring(refill, (pfn, order));
+            }
+            self.map.note_recalled(start);
+        }
+    }
+
+    /// Whole pageblocks, as halves, as long as nothing smaller will do and one more does not lift the lists above their
+    /// limit.
+    fn own(&mut self, refill: &mut Refill) {
+        let (block, Search { order, migratetype, .. }) = (self.map.block, refill.search);
+        let order = if self.mistake == Sabotage::OpenEarly { block } else { order };
+        loop {
+            let lists = &self.lists[self.cpu][refill.zone];
+            let has_room = lists.count + (1 << block) <= lists.high;
+            let smallest = self.zones[refill.zone].smallest_order(order, migratetype);
+            if !self.is_short(refill) || !has_room || smallest.is_none_or(|smallest| smallest < block) {
+                return;
+            }
+            let whole = self.zones[refill.zone].smallest(&mut self.map, block, migratetype);
+            let pfn = whole.expect("a whole pageblock");
+            self.map.note_owned(pfn, self.cpu);
+            self.bring(refill, (pfn, block - 1));
+            self.bring(refill, (pfn + (1 << (block - 1)), block - 1));
+        }
+    }
+
+    /// The smallest blocks that will do, as much of each as is still missing, half a pageblock at most.
+    fn take_parts(&mut self, refill: &mut Refill) {
+        let Search { order, migratetype, .. } = refill.search;
+        while self.is_short(refill) {
+            let Some(smallest) = self.zones[refill.zone].smallest_order(order, migratetype) else { return };
+            let missing = (refill.goal - self.lists[self.cpu][refill.zone].count).max(1).ilog2() as u8;
+            let part = missing.min(smallest).min(self.map.block - 1).max(order);
+            let pfn = self.zones[refill.zone].smallest(&mut self.map, part, migratetype).expect("a block that will do");
+            self.bring(refill, (pfn, part));
+            self.join(pfn, migratetype);
+            self.map.owned.cases.parts += 1;
+        }
+    }
+
+    fn join(&mut self, pfn: u32, migratetype: MigrateType) {
+        if self.mistake != Sabotage::LeaveNobodys {
+            self.map.note_joined(pfn, self.cpu, migratetype);
+        }
+    }
+
+    /// What Linux would take, but no more of other types' pageblocks than the request needs.
+    fn take_classic(&mut self, refill: &mut Refill) {
+        let (mut mode, Search { order, migratetype, .. }) = (Mode::Normal, refill.search);
+        while self.is_short(refill) {
+            let Some(pfn) = self.zones[refill.zone].take(&mut self.map, refill.search, &mut mode) else { return };
+            self.bring(refill, (pfn, order));
+            if order < self.map.block && refill.is_calm {
+                self.join(pfn, migratetype);
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! A race on purpose: two threads count under a lock that lets everybody in.
+//!
+//! Ignored, since it proves nothing by itself: `cargo xtask ci --only sanitizer` runs it in a build with
+//! ThreadSanitizer, which must say what it sees here before its silence about the other tests means anything.
+
+use std::thread;
+
+use freehold::base::lock::{Locked, Rank, Ranked};
+
+use crate::common::locks::OpenDoor;
+
+struct Count(u64);
+
+impl Ranked for Count {
+    const RANK: Rank = Rank::Zone;
+}
+
+#[test]
+#[ignore = "a race on purpose"]
+fn two_count_at_once() {
+    let count = Locked::<OpenDoor, Count>::new(Count(0));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..1000).for_each(|_| count.lock().0 += 1));
+        }
+    });
+    assert!(count.lock().0 > 0);
+}

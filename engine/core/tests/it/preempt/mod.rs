@@ -1,0 +1,158 @@
+//! Nobody is safe from preemption: threads lose their processor before, under and after every lock, and find themselves
+//! on another CPU between two looks at its number. So trylocks fail, and answers are stale when they are used.
+//!
+//! More threads than CPUs allocate, free each other's blocks one by one, in bulk and as ranges, take ranges by name,
+//! break frames, drain lists, take CPUs offline and bring them back, and use memory up to the last page. From round to
+//! round nobody runs, and everything is counted; in the end all is free again, whole, and nobody's.
+//!
+//! ```text
+//! cargo test -p freehold --test it preempt::                                a few seconds
+//! PREEMPT_RUNS=500 cargo test --release -p freehold --test it preempt::     a long night's
+//! ```
+
+mod platform;
+mod worker;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::thread;
+
+use fastrand::Rng;
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, MinFree, Range};
+use freehold::policy::{Numbers, PcpPolicy, highatomic};
+use freehold::stats::Counts;
+
+use crate::common::holders::{Beside, Hold};
+use crate::common::{Memory, build_on, join_all, luck, range};
+use platform::Floating;
+use worker::{Engine, Sabotage, Worker};
+
+const CPUS: u16 = 4;
+const THREADS: u64 = 6;
+const ROUNDS: u64 = 4;
+const STEPS: u32 = 4000;
+/// Where the Movable zone begins: the zone below is large enough for a reserve of one pageblock.
+const MOVABLE: u32 = 3328;
+/// Frames of both zones.
+const END: u32 = 4096;
+
+/// How often the test starts anew, unless `PREEMPT_RUNS` says otherwise.
+fn runs(usual: u64) -> u64 {
+    std::env::var("PREEMPT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
+}
+
+/// Small pageblocks, and lists that hold four of them.
+fn run(pcp: PcpPolicy, seed: u64, sabotage: Sabotage) -> Counts {
+    let policy = Policy { pcp, numbers: Numbers { pcp_batch: Some(32), ..Numbers::default() }, ..Policy::FREEHOLD };
+    let cpu_nodes = [NodeId(0); CPUS as usize];
+    let config = Config { cpu_nodes: &cpu_nodes, policy, pageblock_order: Order::new(5), ..Config::default() };
+    let ranges = [range(ZoneKind::Normal, 0, 0, MOVABLE), range(ZoneKind::Movable, 0, MOVABLE, END)];
+    let mut memory = Memory::on::<Floating>(&config, &ranges);
+    let engine = build_on(Floating::new(CPUS), &config, &ranges, &mut memory);
+    for Range { start, end, .. } in ranges {
+        engine.release(start, end).expect("the range is online");
+    }
+    engine.set_up_watermarks(MinFree::Pages(64));
+    let beside = Beside::new(END);
+    for round in 0..ROUNDS {
+        play(&engine, &beside, seed * ROUNDS + round, sabotage);
+        look(&engine, &beside);
+    }
+    finish(&engine, &beside);
+    engine.platform().counts()
+}
+
+/// One round: everybody works, and leaves what it holds in the mailbox.
+fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
+    thread::scope(|scope| {
+        let start = |number| {
+            let seed = round * THREADS + number;
+            scope.spawn(move || {
+                luck::draw_from(seed);
+                Worker { engine, beside, rng: Rng::with_seed(seed), sabotage, mine: Vec::new() }.work(STEPS);
+            })
+        };
+        join_all((0..THREADS).map(start).collect());
+    });
+}
+
+/// Nobody runs: every page is accounted for, and one that asks for the last page leaves none on a stack.
+fn look(engine: &Engine<'_>, beside: &Beside) {
+    let census = engine.check().expect("nothing is lost");
+    assert_eq!(census.allocated, beside.held(), "{census:?}");
+    for zone in engine.zones() {
+        let cap = highatomic::cap(zone.managed(), 32);
+        assert!(zone.reserved_highatomic() <= cap, "two who reserve at once see that there is room for one");
+    }
+    let last = Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC;
+    let pages: Vec<Pfn> = std::iter::from_fn(|| engine.alloc_pages(last, Order::ZERO).ok()).collect();
+    pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Taken));
+    for (zone, cpu) in engine.zones().iter().flat_map(|zone| (0..CPUS).map(move |cpu| (zone, CpuId(cpu)))) {
+        assert_eq!(engine.pcp(cpu, zone).waiting(), 0, "a request failed with pages on their way home");
+    }
+    assert_eq!(engine.check().expect("nothing is lost").allocated, beside.held());
+    pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Dropped));
+    engine.free_pages_bulk(&pages).expect("they are ours");
+}
+
+/// Everything is freed: it is whole again, and nobody's.
+fn finish(engine: &Engine<'_>, beside: &Beside) {
+    while let Some((pfn, order)) = beside.collect() {
+        beside.mark((pfn, order), Hold::Dropped);
+        engine.free_pages(pfn, order).expect("it was left");
+    }
+    (0..CPUS).for_each(|cpu| engine.cpu_online(CpuId(cpu)));
+    engine.drain_all();
+    let census = engine.check().expect("nothing is lost");
+    let broken = engine.platform().counts().withheld;
+    let found = (census.free, census.cached, census.allocated, census.withheld);
+    assert_eq!(found, (u64::from(END) - broken, 0, 0, broken));
+    for block in engine.map().pageblocks().take_while(|block| block.raw() < END) {
+        let mut frames = block.up_to(block.offset(32));
+        let is_whole = frames.all(|pfn| engine.state(pfn) != Some(State::Withheld));
+        assert!(!is_whole || engine.map().pageblock(block).owner().is_none(), "pageblock {block} is whole, and owned");
+    }
+}
+
+#[track_caller]
+fn expect_order(pcp: PcpPolicy) -> Counts {
+    let sum = (0..runs(1)).map(|seed| run(pcp, seed, Sabotage::None)).reduce(|sum, counts| sum.plus(&counts));
+    let counts = sum.expect("there is a run");
+    let rare = [counts.trylock_failures, counts.failures, counts.withheld, counts.reserves, counts.fallback_claims];
+    assert!(!rare.contains(&0) && counts.pcp_refills > 0 && counts.pcp_drains > 0, "too little happened: {counts:?}");
+    counts
+}
+
+#[test]
+fn with_the_lists_of_linux() {
+    expect_order(PcpPolicy::Linux);
+}
+
+#[test]
+fn with_lists_that_merge() {
+    assert!(expect_order(PcpPolicy::Merge).pcp_merge_blocks > 0);
+}
+
+#[test]
+fn with_owned_pageblocks() {
+    let counts = expect_order(PcpPolicy::Owned);
+    assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes == 0, "{counts:?}");
+}
+
+#[test]
+fn with_owned_pageblocks_and_stacks() {
+    let counts = expect_order(PcpPolicy::OwnedRemote);
+    assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes > counts.stack_takes, "{counts:?}");
+}
+
+/// The harness itself: a double free and a lost block are found out.
+#[test]
+fn planted_faults_are_found() {
+    for sabotage in [Sabotage::FreesTwice, Sabotage::LosesABlock] {
+        for pcp in [PcpPolicy::Owned, PcpPolicy::OwnedRemote] {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| run(pcp, 0, sabotage)));
+            assert!(outcome.is_err(), "{sabotage:?} was not found under {pcp:?}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The texts of `/proc`, as Linux writes them: same words, same columns, so that people's scripts work.
+
+use std::collections::BTreeSet;
+
+use freehold::Policy;
+use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::machine::objects::with_locked_slab;
+use freehold::machine::pc_ranges;
+use freehold::page::{Config, MinFree, Range};
+use freehold::platform::NoProbe;
+use freehold::platform::host::Threads;
+use freehold::{PageAllocator, procfs};
+
+use crate::common::{Host, range, with_machine};
+
+fn config() -> Config<'static> {
+    Config { policy: Policy::LINUX_6_12, ..Config::default() }
+}
+
+/// A PC with 4 GiB and a little more, in which something happened.
+fn scene(run: impl FnOnce(&PageAllocator<'_, Host<'_>>)) {
+    with_machine(&config(), &pc_ranges((1 << 20) + (1 << 15)), MinFree::BySize, |engine| {
+        (0..10).for_each(|_| _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO));
+        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::new(4)).expect("memory is plenty");
+        run(engine);
+    });
+}
+
+#[test]
+fn buddyinfo_has_linux_columns() {
+    scene(|engine| {
+        // Lists took 7 and 14 pages of one block; a block of order 4 left another.
+        let mut text = String::new();
+        procfs::buddyinfo(engine, &mut text).expect("a string takes all");
+        let expected = "\
+Node 0, zone      DMA      0      0      0      0      0      0      0      0      0      0      4 \n\
+Node 0, zone    DMA32      0      0      0      0      0      0      0      0      0      0   1020 \n\
+Node 0, zone   Normal      1      1      0      1      1      2      2      2      2      2     30 \n";
+        assert_eq!(text, expected);
+    });
+}
+
+#[test]
+fn pagetypeinfo_has_linux_columns() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 4096), range(ZoneKind::Normal, 1, 8192, 14336)];
+    let config = Config { nodes: 2, ..config() };
+    with_machine(&config, &memory, MinFree::Pages(16), |engine| {
+        let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+        assert_eq!(procfs::pageblock_counts(engine, zone)[MigrateType::Movable.index()], 8);
+        let mut text = String::new();
+        procfs::pagetypeinfo(engine, &mut text).expect("a string takes all");
+        let of_one_node = |node, largest, pageblocks| {
+            let free = |migratetype: &str, largest: u32| {
+                let zeros = "     0 ".repeat(10);
+                format!("Node {node:4}, zone   Normal, type {migratetype:>12} {zeros}{largest:6} \n")
+            };
+            format!(
+                "Page block order: 9\nPages per block:  512\n\n\
+Free pages count per migrate type at order       0      1      2      3      4      5      6      7      8      9     10 \n\
+{}{}{}{}{}{}\n\
+Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic          CMA      Isolate \n\
+Node {node}, zone   Normal            0 {pageblocks:12}            0            0            0            0 \n",
+                free("Unmovable", 0),
+                free("Movable", largest),
+                free("Reclaimable", 0),
+                free("HighAtomic", 0),
+                free("CMA", 0),
+                free("Isolate", 0),
+            )
+        };
+        assert_eq!(text, format!("{}{}", of_one_node(0, 4, 8), of_one_node(1, 6, 12)));
+    });
+}
+
+#[test]
+fn zoneinfo_counts_what_is_there() {
+    scene(|engine| {
+        let mut text = String::new();
+        procfs::zoneinfo(engine, &mut text).expect("a string takes all");
+        let normal = text.split("Node 0, zone   Normal\n").nth(1).expect("the zone is shown");
+        let number = |name: &str| -> u64 {
+            let line = normal.lines().find(|line| line.trim_start().starts_with(name));
+            let words = line.unwrap_or_else(|| panic!("{name} is missing")).split_whitespace();
+            words.last().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name} is no number"))
+        };
+        let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+        assert_eq!(number("pages free"), zone.free_pages());
+        assert_eq!(number("nr_free_pages"), zone.free_pages());
+        assert_eq!((number("min"), number("high")), (zone.watermarks().min, zone.watermarks().high));
+        assert_eq!((number("spanned"), number("present"), number("managed")), (1 << 15, 1 << 15, 1 << 15));
+        assert_eq!(number("start_pfn:"), 1 << 20);
+        let listed = number("count:");
+        assert_eq!(zone.free_pages() + listed + 10 + 16, zone.managed());
+        assert!(normal.contains("        protection: (0, 0, 0, 0)\n"));
+    });
+}
+
+/// A line without its numbers, and with the padding that numbers leave: what a script matches.
+fn shape(line: &str) -> String {
+    let line = line.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    let words = line.split(' ').filter(|word| !word.is_empty() && !word.chars().all(|c| c.is_ascii_digit()));
+    words.map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit())).collect::<Vec<_>>().join(" ")
+}
+
+fn shapes(text: &str) -> BTreeSet<String> {
+    text.lines().map(shape).collect()
+}
+
+/// Every line that the engine writes about a zone has a twin in what this machine's kernel writes.
+#[test]
+fn every_line_is_one_of_this_kernels() {
+    let Ok(theirs) = std::fs::read_to_string("/proc/zoneinfo") else {
+        eprintln!("skipped: this system has no /proc/zoneinfo");
+        return;
+    };
+    let theirs = shapes(&theirs);
+    // Lines that came with later kernels than the one this may run on, and zones that it may not have.
+    let optional = ["high_min:", "high_max:", "promo", "boost", "cma", "reserved_highatomic:", "Node"];
+    scene(|engine| {
+        let mut text = String::new();
+        procfs::zoneinfo(engine, &mut text).expect("a string takes all");
+        for line in shapes(&text).iter().filter(|line| !optional.iter().any(|&name| line.starts_with(name))) {
+            let line = line.split('(').next().unwrap_or(line);
+            assert!(theirs.iter().any(|other| other.starts_with(line)), "Linux has no line like {line:?}: {theirs:?}");
+        }
+    });
+}
+
+#[test]
+fn buddyinfo_is_shaped_like_this_kernels() {
+    let Ok(theirs) = std::fs::read_to_string("/proc/buddyinfo") else {
+        eprintln!("skipped: this system has no /proc/buddyinfo");
+        return;
+    };
+    let columns = |text: &str| -> BTreeSet<(usize, bool)> {
+        // Wider numbers widen a line, there as here.
+        let fits = |line: &&str| line.split_whitespace().skip(4).all(|number| number.len() <= 6);
+        text.lines().filter(fits).map(|line| (line.len(), line.ends_with(' '))).collect()
+    };
+    scene(|engine| {
+        let mut text = String::new();
+        procfs::buddyinfo(engine, &mut text).expect("a string takes all");
+        assert_eq!(columns(&text).len(), 1);
+        assert!(columns(&theirs).is_subset(&columns(&text)), "theirs:\n{theirs}ours:\n{text}");
+    });
+}
+
+#[test]
+fn zones_without_memory_are_not_shown() {
+    let memory: [Range; 1] = [range(ZoneKind::Dma32, 0, 0, 4096)];
+    with_machine(&config(), &memory, MinFree::Pages(16), |engine| {
+        let mut text = String::new();
+        procfs::buddyinfo(engine, &mut text).expect("a string takes all");
+        assert_eq!(text.lines().count(), 1);
+        assert_eq!(engine.state(Pfn::new(5000)), None);
+    });
+}
+
+#[test]
+fn slabinfo_counts_objects_and_slabs() {
+    with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
+        let objects: Vec<_> = (0..70).map(|_| slab.kmalloc(64, Gfp::KERNEL).expect("memory is plenty")).collect();
+        // SAFETY: allocated above; nobody uses or frees them before this.
+        objects[..60].iter().for_each(|&object| unsafe { slab.kfree(object).expect("it is ours") });
+        let mut text = String::new();
+        procfs::slabinfo(slab, &mut text).expect("a string takes all");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2 + 13);
+        // The first 64 objects are a slab, 60 of which were freed into it; the CPU has the other slab.
+        let row = "kmalloc-64            68    128     64   64    1 : tunables    0    0    0 : slabdata      2      2      0";
+        assert_eq!(lines[5], row);
+        let none = "kmalloc-8k             0      0   8192    4    8 : tunables    0    0    0 : slabdata      0      0      0";
+        assert_eq!(lines[14], none);
+    })
+    .expect("the machine is right");
+}
+
+#[test]
+fn slabinfo_is_shaped_like_this_kernels() {
+    let Ok(theirs) = std::fs::read_to_string("/proc/slabinfo") else {
+        eprintln!("skipped: this system has no /proc/slabinfo, or does not show it");
+        return;
+    };
+    with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
+        let mut text = String::new();
+        procfs::slabinfo(slab, &mut text).expect("a string takes all");
+        let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(head(&text), head(&theirs));
+        let row = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+            line.map(|line| (line.len(), line.split_whitespace().count()))
+        };
+        // A kernel with more objects than six digits writes wider rows.
+        let narrow = row(&theirs, "kmalloc-8k ").filter(|&(len, _)| len <= 109);
+        if let Some(theirs) = narrow {
+            assert_eq!(row(&text, "kmalloc-8k "), Some(theirs));
+        }
+    })
+    .expect("the machine is right");
+}

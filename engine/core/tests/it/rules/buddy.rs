@@ -1,0 +1,175 @@
+//! Buddies: which part of a block is given, which end of a list a freed block joins, what merges with what.
+//! linux: mm/page_alloc.c:__free_one_page, expand
+
+use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, Mobility};
+
+use crate::common::{Memory, build, range, with_machine};
+use crate::rules::{alloc, bare, free, free_list, type_at, zone};
+
+use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
+
+#[test]
+fn the_lowest_part_is_given_and_the_halves_wait_at_the_heads() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
+    with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!(free_list(engine, zone, 10, Movable), [0, 1024, 2048, 3072, 4096, 5120, 6144, 7168], "as at boot");
+        assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0), 0);
+        for order in 0..10 {
+            assert_eq!(free_list(engine, zone, order, Movable), [1 << order]);
+        }
+        // The next page is the buddy; its block of order 1 is then gone.
+        assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0), 1);
+        assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0), 2);
+        assert_eq!(free_list(engine, zone, 1, Movable), [0_u32; 0]);
+    });
+}
+
+#[test]
+fn a_block_joins_the_tail_if_it_will_merge_soon() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
+    with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        let pages: Vec<u32> = (0..32).map(|_| alloc(engine, Gfp::HIGHUSER_MOVABLE, 0)).collect();
+        assert_eq!(pages, (0..32).collect::<Vec<_>>());
+        // Pages 8 and 16: no free neighbour of order 1, so each goes to the head.
+        free(engine, 8, 0);
+        free(engine, 16, 0);
+        assert_eq!(free_list(engine, zone, 0, Movable), [16, 8]);
+        // Pages 0 and 1 make a block of order 1. Page 2 is next to it: once page 3 comes, the four are one.
+        free(engine, 0, 0);
+        free(engine, 1, 0);
+        free(engine, 2, 0);
+        assert_eq!(free_list(engine, zone, 0, Movable), [16, 8, 2]);
+        free(engine, 3, 0);
+        assert_eq!(free_list(engine, zone, 2, Movable), [0]);
+    });
+}
+
+/// Two neighbouring pageblocks, all allocated, of which one then changes its type.
+fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
+    with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        let block = alloc(engine, Gfp::HIGHUSER_MOVABLE, 10);
+        engine.damage().retype(Pfn::new(block), types[0]);
+        engine.damage().retype(Pfn::new(block + 512), types[1]);
+        free(engine, block, 10);
+        let found = (9..=10).flat_map(|order| MigrateType::ALL.map(|migratetype| (order, migratetype)));
+        let here = |&(order, t): &(u8, _)| free_list(engine, zone, order, t).iter().any(|&at| at & !512 == block);
+        let found: Vec<_> = found.filter(here).collect();
+        if let [(10, whole)] = found[..] {
+            assert_eq!((type_at(engine, block), type_at(engine, block + 512)), (whole, whole));
+        }
+        engine.check().expect("nothing is lost");
+        found
+    })
+}
+
+#[test]
+fn pageblocks_merge_across_ordinary_types_and_take_the_last_ones() {
+    assert_eq!(two_blocks([Movable, Movable]), [(10, Movable)]);
+    assert_eq!(two_blocks([Movable, Unmovable]), [(10, Unmovable)]);
+    assert_eq!(two_blocks([Unmovable, Reclaimable]), [(10, Reclaimable)]);
+}
+
+#[test]
+fn special_pageblocks_stay_apart() {
+    assert_eq!(two_blocks([Movable, HighAtomic]), [(9, Movable), (9, HighAtomic)]);
+    assert_eq!(two_blocks([Cma, Movable]), [(9, Movable), (9, Cma)]);
+    assert_eq!(two_blocks([HighAtomic, HighAtomic]), [(10, HighAtomic)]);
+}
+
+/// Memory that comes in keeps the types that its pageblocks were given before.
+#[test]
+fn released_memory_goes_to_each_pageblocks_own_type() {
+    let config = Config { end: Pfn::new(1 << 15), ..bare() };
+    let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
+    let mut metadata = Memory::of(&config, &memory);
+    let engine = build(&config, &memory, &mut metadata);
+    engine.set_pageblock_type(Pfn::new(512), HighAtomic).expect("it is online, and not released");
+    engine.set_pageblock_type(Pfn::new(1024), Unmovable).expect("it is online, and not released");
+    engine.release(Pfn::new(0), Pfn::new(4096)).expect("the range is online");
+    let zone = zone(&engine, ZoneKind::Normal);
+    assert_eq!(free_list(&engine, zone, 9, Movable), [0]);
+    assert_eq!(free_list(&engine, zone, 9, HighAtomic), [512]);
+    assert_eq!(free_list(&engine, zone, 10, Movable), [1024, 2048, 3072], "Unmovable and Movable merge");
+    assert_eq!((zone.free_pages(), zone.free_highatomic(), zone.reserved_highatomic()), (4096, 512, 512));
+    engine.check().expect("nothing is lost");
+}
+
+/// A block that is not compound, to whose first frame others hold a reference, is freed around that frame.
+#[test]
+fn the_tails_of_a_shared_block_are_freed_one_order_at_a_time() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
+    with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        let block = alloc(engine, Gfp::HIGHUSER_MOVABLE, 3);
+        let before = zone.free_pages();
+        engine.get_page(Pfn::new(block)).expect("the block is ours");
+        free(engine, block, 3);
+        assert_eq!(zone.free_pages(), before + 7);
+        for order in 0..3 {
+            assert_eq!(free_list(engine, zone, order, Movable), [block + (1 << order)]);
+        }
+        engine.put_page(Pfn::new(block)).expect("a reference is left");
+        assert_eq!(zone.free_pages(), before + 8);
+        assert_eq!(zone.inspect(|areas| areas.area(Order::MAX).nr_free()), 4, "all is one again");
+    });
+}
+
+#[test]
+fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
+    with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(16), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        for (order, gfp) in [(0, Gfp::KERNEL), (3, Gfp::KERNEL), (5, Gfp::KERNEL | Gfp::COMP)] {
+            let before = zone.free_pages();
+            let block = Pfn::new(alloc(engine, gfp, order));
+            engine.get_page(block).expect("it is allocated");
+            engine.put_page(block).expect("there are two references");
+            assert_eq!(before - zone.free_pages(), u64::from(Order::new(order).pages()));
+            engine.put_page(block).expect("there is one");
+            assert_eq!(before, zone.free_pages());
+            engine.put_page(block).expect_err("there is none");
+        }
+    });
+}
+
+/// A block larger than a pageblock is freed in one step, unless its pageblocks are of several types.
+#[test]
+fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
+    for (migratetype, links) in [(Movable, 1), (HighAtomic, 2)] {
+        let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
+        let mut metadata = Memory::of(&bare(), &memory);
+        let engine = build(&bare(), &memory, &mut metadata);
+        engine.adopt(Pfn::new(1024), Order::MAX, Mobility::Movable).expect("it is Reserved");
+        engine.damage().retype(Pfn::new(1024), migratetype);
+        let before = engine.platform().events.counts();
+        free(&engine, 1024, 10);
+        let counts = engine.platform().events.counts().since(&before);
+        assert_eq!((counts.zone_lock_links, counts.zone_lock_pages), (links, 1024), "{migratetype:?}");
+        engine.check().expect("nothing is lost");
+    }
+}
+
+/// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked
+/// for.
+#[test]
+fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
+    with_machine(&bare(), &memory, MinFree::Pages(16), |engine| {
+        let take = |pfn, order| engine.isolate_free_page(Pfn::new(pfn), Order::new(order), Gfp::KERNEL);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!(take(1029, 0), Ok(true));
+        assert_eq!(zone.free_pages(), 4095);
+        let left = [(0, 1028), (1, 1030), (2, 1024), (3, 1032), (4, 1040), (9, 1536)];
+        assert!(left.iter().all(|&(order, pfn)| free_list(engine, zone, order, Movable) == [pfn]));
+        assert_eq!([take(1029, 0), take(1028, 1), take(1024, 3)], [Ok(false); 3], "not all of it is free");
+        assert_eq!(take(1024, 2), Ok(true), "a whole free block");
+        assert!(take(1030, 2).is_err() && take(1 << 12, 0).is_err(), "no such block, no such frame");
+        let near = |pfn, gfp| engine.isolate_free_page_near(Pfn::new(pfn), Order::ZERO, gfp).map(Pfn::raw);
+        assert_eq!(near(5, Gfp::HIGHUSER_MOVABLE), Some(1028), "the smallest block of its type, wherever it is");
+        assert_eq!((near(5, Gfp::KERNEL), near(1 << 12, Gfp::HIGHUSER_MOVABLE)), (None, None));
+    });
+}

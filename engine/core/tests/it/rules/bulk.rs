@@ -1,0 +1,89 @@
+//! Pages in bulk: many under one hold of a list's lock, from one zone of the nearest node that can spare all of them,
+//! or else one page as any request gets it. linux: mm/page_alloc.c:alloc_pages_bulk_noprof
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::policy::HighAtomicPolicy;
+use freehold::policy::watermark::Watermarks;
+
+use crate::common::{range, with_machine};
+use crate::rules::{Engine, bare, linux, zone};
+
+const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+
+/// Asks for so many pages; how many came, each of which is looked at and freed.
+fn ask(engine: &Engine<'_, '_>, gfp: Gfp, wanted: usize) -> usize {
+    let mut pages = [Pfn::new(u32::MAX); 64];
+    let came = engine.alloc_pages_bulk(gfp, &mut pages[..wanted]);
+    for &page in &pages[..came] {
+        let is_single = matches!(engine.state(page), Some(State::Allocated { order: Order::ZERO, refs: 1, movable, .. }) if
+            movable == gfp.contains(Gfp::MOVABLE));
+        assert!(is_single, "{:?}", engine.state(page));
+        engine.free_pages(page, Order::ZERO).expect("it is allocated");
+    }
+    assert!(pages[came..].iter().all(|&page| page == Pfn::new(u32::MAX)), "no slot is written in vain");
+    came
+}
+
+/// A zone with so many pages above its low mark, for requests that cannot wait.
+fn with_spare(config: &Config<'_>, spare: u64, scene: impl FnOnce(&Engine<'_, '_>)) {
+    with_machine(config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        let free = zone.free_pages();
+        engine.set_watermarks(zone, Watermarks::given(0, free - spare, free));
+        scene(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+#[test]
+fn a_zone_gives_all_or_one_page() {
+    for (spare, came) in [(65, 64), (64, 1), (63, 1), (0, 1)] {
+        with_spare(&linux(), spare, |engine| assert_eq!(ask(engine, MOVABLE, 64), came, "{spare} pages to spare"));
+    }
+}
+
+#[test]
+fn a_bulk_comes_under_as_many_holds_as_the_list_is_filled() {
+    with_spare(&linux(), 4000, |engine| {
+        engine.platform().events.take();
+        assert_eq!([0, 1, 2, 64].map(|wanted| ask(engine, MOVABLE, wanted)), [0, 1, 2, 64]);
+        assert_eq!(ask(engine, MOVABLE | Gfp::RECLAIMABLE, 8), 0, "flags that contradict each other");
+    });
+}
+
+/// Without per-CPU lists, or while somebody holds them, there is one page.
+#[test]
+fn without_lists_there_is_no_bulk() {
+    with_spare(&bare(), 4000, |engine| assert_eq!(ask(engine, MOVABLE, 8), 1));
+    let policy = Policy { highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_6_12 };
+    with_spare(&Config { policy, ..linux() }, 4000, |engine| assert_eq!(ask(engine, Gfp::ATOMIC, 8), 8));
+}
+
+/// A bulk does not go to another node for more than a page.
+#[test]
+fn another_node_gives_no_bulk() {
+    let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };
+    let ranges = [
+        range(ZoneKind::Dma32, 0, 0, 1 << 12),
+        range(ZoneKind::Normal, 0, 1 << 12, 2 << 12),
+        range(ZoneKind::Normal, 1, 2 << 12, 3 << 12),
+    ];
+    with_machine(&config, &ranges, MinFree::Pages(64), |engine| {
+        let [dma32, normal] = [ZoneKind::Dma32, ZoneKind::Normal].map(|kind| engine.zone(NodeId(0), kind));
+        engine.set_lowmem_reserve(dma32, ZoneKind::Normal, 0);
+        let shut = |zone: &crate::rules::OneZone<'_>| {
+            let free = zone.free_pages();
+            engine.set_watermarks(zone, Watermarks::given(free, free, free));
+        };
+        shut(normal);
+        assert_eq!(ask(engine, Gfp::KERNEL, 8), 8, "the node's lower zone");
+        engine.drain_all();
+        shut(dma32);
+        assert_eq!(ask(engine, Gfp::KERNEL, 8), 1, "a page from elsewhere");
+        engine.platform().run_on(1);
+        assert_eq!(ask(engine, Gfp::KERNEL, 8), 8);
+        assert!(engine.pcp(CpuId(1), engine.zone(NodeId(1), ZoneKind::Normal)).inspect(|lists| lists.count()) > 0);
+    });
+}

@@ -1,0 +1,127 @@
+//! Defrag mode: reclaim and compaction come before types are mixed, and nothing fails that mixing would have served.
+//! linux: mm/page_alloc.c:alloc_flags_nofragment, get_page_from_freelist, __alloc_pages_slowpath, wake_all_kswapds
+
+use freehold::Policy;
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, Range};
+use freehold::platform::Event;
+use freehold::policy::DefragMode;
+
+use crate::common::range;
+use crate::rules::reclaim::{Cache, with_cache};
+use crate::rules::{Engine, bare};
+
+/// The pinned kernel's free lists with or without the mode of later ones.
+fn in_mode(defrag_mode: DefragMode) -> Config<'static> {
+    let config = bare();
+    Config { policy: Policy { defrag_mode, ..config.policy }, ..config }
+}
+
+/// A machine full of movable pages, of which every 20th in the first half was freed: enough for the watermarks, but no
+/// pageblock is worth a claim. Of the others, reclaim drops so many at a time from the end.
+fn scattered(mode: DefragMode, at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
+    with_cache(&in_mode(mode), &[range(ZoneKind::Normal, 0, 0, 1 << 13)], at_once, |engine, cache| {
+        scatter(engine, cache, 0..1 << 12);
+        engine.platform().events.take();
+        scene(engine, cache);
+    });
+}
+
+fn scatter(engine: &Engine<'_, '_>, cache: &Cache, frames: core::ops::Range<u32>) {
+    cache.drop_where(engine, |page| frames.contains(&page.raw()) && page.raw().is_multiple_of(20));
+}
+
+/// How a request fared.
+#[derive(Debug, PartialEq, Eq)]
+enum Fare {
+    /// It was given a page of its own type, or a whole pageblock's.
+    Clean,
+    /// It was given a page out of another type's pageblock.
+    Mixed,
+    Failed,
+}
+
+/// What became of a request for a page, and how often reclaim was asked meanwhile.
+fn ask(engine: &Engine<'_, '_>, cache: &Cache, gfp: Gfp) -> (Fare, usize) {
+    let page = engine.alloc_pages(gfp, Order::ZERO);
+    let mixed = engine.platform().events.take().iter().any(|event| matches!(event, Event::Steal { .. }));
+    let fare = match page {
+        Err(_) => Fare::Failed,
+        Ok(_) if mixed => Fare::Mixed,
+        Ok(_) => Fare::Clean,
+    };
+    (fare, cache.asked.take().len())
+}
+
+#[test]
+fn a_request_reclaims_before_it_mixes_types() {
+    // Two pageblocks go at once, wholly: one of them becomes the request's.
+    scattered(DefragMode::Off, 1024, |engine, cache| assert_eq!(ask(engine, cache, Gfp::KERNEL), (Fare::Mixed, 0)));
+    scattered(DefragMode::On, 1024, |engine, cache| assert_eq!(ask(engine, cache, Gfp::KERNEL), (Fare::Clean, 1)));
+}
+
+#[test]
+fn what_reclaim_cannot_serve_mixes_types_in_the_end() {
+    scattered(DefragMode::On, 0, |engine, cache| {
+        let (fare, asked) = ask(engine, cache, Gfp::KERNEL);
+        assert_eq!(fare, Fare::Mixed);
+        assert_eq!(asked, 17 * 13, "sixteen rounds in vain and one more, each with every priority");
+    });
+}
+
+#[test]
+fn who_cannot_reclaim_mixes_types_if_he_counts_on_kswapd_and_fails_if_not() {
+    for (gfp, off, on) in [
+        (Gfp::ATOMIC, Fare::Mixed, Fare::Mixed),
+        (Gfp::NOWAIT, Fare::Mixed, Fare::Mixed),
+        (Gfp::empty(), Fare::Mixed, Fare::Failed),
+    ] {
+        scattered(DefragMode::Off, 0, |engine, cache| assert_eq!(ask(engine, cache, gfp), (off, 0), "{gfp:?}"));
+        scattered(DefragMode::On, 0, |engine, cache| assert_eq!(ask(engine, cache, gfp), (on, 0), "{gfp:?}"));
+    }
+}
+
+#[test]
+fn a_request_that_gives_up_early_fails_without_mixing() {
+    scattered(DefragMode::On, 0, |engine, cache| {
+        assert_eq!(ask(engine, cache, Gfp::KERNEL | Gfp::NORETRY), (Fare::Failed, 13));
+    });
+}
+
+#[test]
+fn reserves_are_had_at_once() {
+    scattered(DefragMode::On, 0, |engine, cache| {
+        assert_eq!(ask(engine, cache, Gfp::KERNEL | Gfp::MEMALLOC), (Fare::Mixed, 0));
+    });
+}
+
+/// Another node's whole pageblock rather than a page of another type nearby.
+#[test]
+fn distance_is_no_reason_to_mix_types() {
+    let memory: [Range; 3] = [
+        range(ZoneKind::Dma32, 0, 0, 1 << 12),
+        range(ZoneKind::Normal, 0, 1 << 12, 1 << 13),
+        range(ZoneKind::Normal, 1, 1 << 13, 1 << 14),
+    ];
+    let far = Pfn::new(1 << 13);
+    for (mode, expected) in [(DefragMode::Off, Fare::Mixed), (DefragMode::On, Fare::Clean)] {
+        let config = Config { nodes: 2, ..in_mode(mode) };
+        with_cache(&config, &memory, 0, |engine, cache| {
+            scatter(engine, cache, 1 << 12..1 << 13);
+            cache.drop_where(engine, |page| page >= far);
+            engine.platform().events.take();
+            assert_eq!(ask(engine, cache, Gfp::KERNEL).0, expected);
+        });
+    }
+}
+
+#[test]
+fn kswapd_is_sent_for_a_whole_pageblock() {
+    for (mode, expected) in [(DefragMode::Off, Order::ZERO), (DefragMode::On, Order::new(9))] {
+        with_cache(&in_mode(mode), &[range(ZoneKind::Normal, 0, 0, 1 << 13)], 0, |engine, cache| {
+            engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect_err("nothing is free");
+            engine.run_kswapd(NodeId(0));
+            assert_eq!(cache.asked.take()[0].order, expected);
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! Fallback: whose pages a request takes when its own type has none. linux: mm/page_alloc.c:__rmqueue
+
+use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::platform::Event;
+use freehold::policy::watermark::Watermarks;
+use freehold::policy::{Numbers, Policy};
+
+use crate::common::{range, with_machine};
+use crate::rules::reclaim::QUIET;
+use crate::rules::{Engine, alloc, bare, exhaust, free, free_list, type_at, zone};
+
+use MigrateType::{Movable, Reclaimable, Unmovable};
+
+const RECLAIMABLE: Gfp = Gfp::KERNEL.union(Gfp::RECLAIMABLE);
+const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+
+/// Fills a machine of 16 pageblocks with single pages, which are movable or not as `gfp` says, and frees what the test
+/// wants free.
+fn filled(gfp: Gfp, freed: &[u32], scene: impl FnOnce(&Engine<'_, '_>)) {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
+    with_machine(&bare(), &memory, MinFree::Pages(0), |engine| {
+        let all = Gfp::MEMALLOC | gfp;
+        while engine.alloc_pages(all, Order::ZERO).is_ok() {}
+        assert_eq!(zone(engine, ZoneKind::Normal).free_pages(), 0);
+        // No boost, no watermark: the scene is about types alone.
+        freed.iter().for_each(|&pfn| free(engine, pfn, 0));
+        engine.platform().events.take();
+        scene(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+fn mixes(engine: &Engine<'_, '_>) -> Vec<Event> {
+    let is_mix = |event: &Event| matches!(event, Event::Claim { .. } | Event::Steal { .. });
+    engine.platform().events.take().into_iter().filter(is_mix).collect()
+}
+
+#[test]
+fn the_largest_block_is_claimed_whole() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
+    with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
+        engine.platform().events.take();
+        let page = alloc(engine, Gfp::KERNEL, 0);
+        assert_eq!(page, 0);
+        assert_eq!(mixes(engine), [Event::Claim { found: Order::MAX, wanted: Unmovable, from: Movable }]);
+        assert_eq!([0, 512, 1024].map(|pfn| type_at(engine, pfn)), [Unmovable, Unmovable, Movable]);
+        assert_eq!(free_list(engine, zone(engine, ZoneKind::Normal), 9, Unmovable), [512]);
+    });
+}
+
+#[test]
+fn a_block_that_is_half_free_changes_its_type() {
+    let half: Vec<u32> = (512..768).collect();
+    filled(MOVABLE, &half, |engine| {
+        let page = alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0);
+        assert_eq!((page, type_at(engine, 512)), (512, Unmovable));
+        assert_eq!(mixes(engine), [Event::Claim { found: Order::new(8), wanted: Unmovable, from: Movable }]);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert!((0..8).all(|order| free_list(engine, zone, order, Unmovable) == [512 + (1 << order)]));
+    });
+}
+
+#[test]
+fn a_block_that_is_less_than_half_free_only_gives_pages() {
+    // A block of order 7 and one page less than its twin.
+    let less: Vec<u32> = (512..767).collect();
+    filled(MOVABLE, &less, |engine| {
+        let page = alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0);
+        assert_eq!((page, type_at(engine, 512)), (766, Movable), "the smallest block is stolen");
+        assert_eq!(mixes(engine), [Event::Steal { found: Order::ZERO, wanted: Unmovable, from: Movable }]);
+    });
+}
+
+#[test]
+fn pages_like_its_own_count_as_free_to_a_request() {
+    // The block is Movable, but what is allocated in it does not move: to an unmovable request, all of it is alike.
+    filled(Gfp::KERNEL, &[700], |engine| {
+        engine.damage().set_migratetype(Pfn::new(512), Movable);
+        free(engine, 600, 0);
+        assert_eq!(alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0), 700, "its own type comes first");
+        assert_eq!(alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0), 600);
+        assert_eq!(type_at(engine, 512), Unmovable);
+    });
+}
+
+#[test]
+fn movable_requests_claim_only_large_blocks() {
+    // A block of order 3 is free, in a pageblock whose other pages all move: a movable request takes pages, not the
+    // block.
+    let small: Vec<u32> = (512..520).collect();
+    filled(MOVABLE, &[], |engine| {
+        engine.damage().set_migratetype(Pfn::new(512), Unmovable);
+        small.iter().for_each(|&pfn| free(engine, pfn, 0));
+        assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC, 0), 512);
+        assert_eq!(type_at(engine, 512), Unmovable);
+        free(engine, 512, 0);
+        // Of order 4, half a pageblock's order, it is worth a claim.
+        (520..528).for_each(|pfn| free(engine, pfn, 0));
+        assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC, 0), 512);
+        assert_eq!(type_at(engine, 512), Movable);
+    });
+}
+
+#[test]
+fn each_type_has_its_order_of_fallbacks() {
+    for (gfp, expected) in [(Gfp::KERNEL, Reclaimable), (RECLAIMABLE, Unmovable), (MOVABLE, Reclaimable)] {
+        filled(MOVABLE, &[], |engine| {
+            for (pfn, migratetype) in [(512, Unmovable), (1024, Movable), (1536, Reclaimable)] {
+                engine.damage().set_migratetype(Pfn::new(pfn), migratetype);
+                if gfp.migratetype() != Some(migratetype) {
+                    free(engine, pfn, 0);
+                }
+            }
+            alloc(engine, gfp | Gfp::MEMALLOC, 0);
+            let [Event::Claim { from, .. } | Event::Steal { from, .. }] = mixes(engine)[..] else {
+                panic!("no fallback")
+            };
+            assert_eq!(from, expected, "{gfp:?}");
+        });
+    }
+}
+
+/// Rather than mix types in Normal, a request goes to DMA32; only when that has no whole pageblock either does it
+/// come back and mix.
+#[test]
+fn another_zone_comes_before_a_mixed_pageblock() {
+    let memory = [range(ZoneKind::Dma32, 0, 0, 1 << 11), range(ZoneKind::Normal, 0, 1 << 11, 1 << 13)];
+    with_machine(&bare(), &memory, MinFree::Pages(0), |engine| {
+        let normal = zone(engine, ZoneKind::Normal);
+        for zone in engine.zones() {
+            engine.set_lowmem_reserve(zone, ZoneKind::Normal, 0);
+            engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
+        }
+        // Normal: movable pages, and one hole of two pages in each pageblock.
+        let is_normal = |pfn: &u32| *pfn >= 1 << 11;
+        let mut pages: Vec<u32> = Vec::new();
+        while normal.free_pages() > 0 {
+            pages.push(alloc(engine, MOVABLE | Gfp::MEMALLOC, 0));
+        }
+        assert!(pages.iter().all(is_normal));
+        for block in (1 << 11..1 << 13).step_by(512) {
+            free(engine, block + 100, 0);
+            free(engine, block + 101, 0);
+        }
+        engine.platform().events.take();
+        let page = alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0);
+        assert!(!is_normal(&page), "DMA32 has whole pageblocks");
+        assert_eq!(mixes(engine).len(), 1, "one of which is claimed");
+        while alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0) < 1 << 11 {}
+        let [.., Event::Steal { found, .. }] = mixes(engine)[..] else { panic!("the page was not stolen") };
+        assert_eq!(found, Order::new(1));
+    });
+}
+
+/// A refill that had to steal does so until it is full: it tries no claim again, which would boost the watermarks each
+/// time.
+#[test]
+fn a_refill_that_steals_tries_one_claim() {
+    let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
+    let config = Config { policy: Policy { numbers, ..Policy::LINUX_6_12 }, ..Config::default() };
+    with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {
+        for page in exhaust(engine, QUIET | Gfp::MEMALLOC, 0) {
+            if page.raw().is_multiple_of(64) {
+                engine.free_pages(page, Order::ZERO).expect("it is allocated");
+            }
+        }
+        engine.drain_all();
+        let before = engine.platform().events.counts();
+        alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0);
+        let counts = engine.platform().events.counts().since(&before);
+        // The first refill would rather go to another zone than mix types, and brings nothing.
+        assert_eq!((counts.pcp_refills, counts.fallback_claims, counts.boosts), (2, 0, 1));
+        assert_eq!(counts.fallback_steals, counts.pcp_refill_blocks);
+        assert!(counts.pcp_refill_blocks >= 8, "a batch at least");
+    });
+}

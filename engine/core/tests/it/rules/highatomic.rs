@@ -1,0 +1,219 @@
+//! The high-atomic reserve, as seen on the pinned kernel itself: requests of orders 1 to 3 drive it to its cap although
+//! they are freed soon, requests of order 4 settle at one block.
+//! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
+
+use core::cell::Cell;
+use std::collections::VecDeque;
+
+use freehold::Policy;
+use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::platform::{Event, FreePages, Reclaim, Reclaimed};
+use freehold::policy::PcpPolicy;
+use freehold::policy::watermark::Watermarks;
+
+use crate::common::{Hooks, range, with_machine};
+use crate::rules::{Engine, free_list, linux, type_at, zone};
+
+/// A hundredth of this, rounded up to pageblocks, is 2560 pages: five blocks.
+pub const PAGES: u32 = 250_000 / 512 * 512;
+pub const CAP: u64 = 2560;
+
+fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
+    short_under(Policy::LINUX_6_12, scene);
+}
+
+/// A machine of four CPUs that is below its low watermark, with memory in whole blocks.
+pub fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>)) {
+    let config = Config { cpu_nodes: &[NodeId(0); 4], policy, ..Config::default() };
+    let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
+    with_machine(&config, &memory, MinFree::Pages(8000), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        // Orders without lists: no page waits on one.
+        for order in [Order::MAX, Order::new(4)] {
+            while zone.free_pages() + 500 > zone.watermarks().low + u64::from(order.pages()) {
+                engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, order).expect("memory is left");
+            }
+        }
+        engine.platform().events.take();
+        scene(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+/// Atomic requests, each freed when sixteen more were made.
+pub fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
+    let order = Order::new(order);
+    let mut held: VecDeque<Pfn> = VecDeque::new();
+    for number in 0..count {
+        engine.platform().run_on(number as u16 % engine.cpus());
+        held.push_back(engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, order).expect("the reserve is there for this"));
+        if held.len() > 16 {
+            engine.free_pages(held.pop_front().expect("there are sixteen"), order).expect("the block is ours");
+        }
+    }
+    held.into_iter().for_each(|pfn| engine.free_pages(pfn, order).expect("the block is ours"));
+}
+
+#[test]
+fn orders_1_to_3_drive_the_reserve_to_its_cap() {
+    for order in 1..=3 {
+        short_of_memory(|engine| {
+            requests(engine, order, 3000);
+            assert_eq!(zone(engine, ZoneKind::Normal).reserved_highatomic(), CAP, "order {order}");
+        });
+    }
+}
+
+#[test]
+fn order_4_settles_at_one_block() {
+    short_of_memory(|engine| {
+        for _ in 0..3000 {
+            let order = Order::new(4);
+            let pfn = engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, order).expect("memory is left");
+            engine.free_pages(pfn, order).expect("the block is ours");
+        }
+        assert_eq!(zone(engine, ZoneKind::Normal).reserved_highatomic(), 512);
+        let from = |event| if let Event::ZoneLocked { migratetype, .. } = event { Some(migratetype) } else { None };
+        let served: Vec<MigrateType> = engine.platform().events.take().into_iter().filter_map(from).collect();
+        let reserve = served.iter().filter(|&&migratetype| migratetype == MigrateType::HighAtomic).count();
+        assert_eq!(reserve, 2999, "all but the first");
+    });
+}
+
+#[test]
+fn above_the_low_watermark_nothing_is_reserved() {
+    let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
+    with_machine(&linux(), &memory, MinFree::BySize, |engine| {
+        requests(engine, 3, 1000);
+        assert_eq!(zone(engine, ZoneKind::Normal).reserved_highatomic(), 0);
+    });
+}
+
+#[test]
+fn a_zone_whose_hundredth_is_no_pageblock_has_no_reserve() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 51_200 - 512)];
+    with_machine(&linux(), &memory, MinFree::Pages(1000), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        while zone.free_pages() > zone.watermarks().min + 100 {
+            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is left");
+        }
+        requests(engine, 1, 100);
+        assert_eq!(zone.reserved_highatomic(), 0);
+    });
+}
+
+/// Reclaim that frees the one page it has.
+struct Reclaimer(Cell<Option<Pfn>>);
+
+impl Hooks for Reclaimer {
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some(pfn) = self.0.take() else { return Reclaimed::default() };
+        pages.free_pages(pfn, Order::ZERO);
+        Reclaimed { pages: 1, scanned: 1 }
+    }
+}
+
+/// Takes every page that is not in the reserve, and makes do without watermarks from then on.
+pub fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
+    let zone = zone(engine, ZoneKind::Normal);
+    engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
+    take_what_is_free(engine);
+    while pcp_count(engine) > 0 {
+        engine.drain_all();
+        take_what_is_free(engine);
+    }
+}
+
+/// What is on per-CPU lists is not free, and cannot be had once the zone has nothing else.
+fn take_what_is_free(engine: &Engine<'_, '_>) {
+    let zone = zone(engine, ZoneKind::Normal);
+    while zone.free_pages() > zone.free_highatomic() {
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is left");
+    }
+}
+
+#[test]
+fn the_reserve_gives_back_a_block_at_a_time_before_a_request_fails() {
+    short_of_memory(|engine| {
+        requests(engine, 2, 3000);
+        take_all_but_the_reserve(engine);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!(zone.reserved_highatomic(), CAP);
+        while zone.reserved_highatomic() > 0 {
+            let largest = if free_list(engine, zone, 9, MigrateType::HighAtomic).is_empty() { 1024 } else { 512 };
+            let before = zone.reserved_highatomic();
+            // Reclaim makes no progress: a block is given back when retries are exhausted, the last one too.
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the reserve is there");
+            let given = before - zone.reserved_highatomic();
+            assert!(given == 512 || given == largest, "one free block, not {given} pages");
+            assert_eq!(type_at(engine, page.raw()), MigrateType::Unmovable, "the requester's type");
+            let left = zone.reserved_highatomic();
+            take_all_but_the_reserve(engine);
+            assert_eq!(zone.reserved_highatomic(), left, "no more than needed");
+        }
+        assert!(engine.alloc_pages(Gfp::KERNEL, Order::ZERO).is_err(), "now all is gone");
+    });
+}
+
+fn pcp_count(engine: &Engine<'_, '_>) -> u32 {
+    engine.cpu_ids().map(|cpu| engine.pcp(cpu, zone(engine, ZoneKind::Normal)).inspect(|lists| lists.count())).sum()
+}
+
+#[test]
+fn with_progress_the_last_block_is_kept() {
+    let reclaimer = Reclaimer(Cell::new(None));
+    short_of_memory(|engine| {
+        engine.platform().answer_with(&reclaimer);
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is left");
+        requests(engine, 4, 1);
+        take_all_but_the_reserve(engine);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!(zone.reserved_highatomic(), 512);
+        reclaimer.0.set(Some(page));
+        let request = Gfp::KERNEL | Gfp::NORETRY;
+        assert!(engine.alloc_pages(request, Order::new(1)).is_err(), "a request that does not retry forces nothing");
+        assert_eq!(reclaimer.0.get(), None, "there was progress");
+        assert_eq!(zone.reserved_highatomic(), 512);
+        assert!(zone.free_highatomic() > 0, "although it has free pages");
+    });
+}
+
+/// A single page that cannot wait is the only ordinary request that the reserve serves, when all else is gone.
+#[test]
+fn single_pages_that_cannot_wait_use_the_reserve_last() {
+    short_of_memory(|engine| {
+        requests(engine, 4, 1);
+        take_all_but_the_reserve(engine);
+        let zone = zone(engine, ZoneKind::Normal);
+        let reserve = zone.free_highatomic();
+        engine.alloc_pages(Gfp::ATOMIC, Order::ZERO).expect("the reserve is there for this");
+        assert_eq!(zone.free_highatomic(), reserve - 1);
+    });
+}
+
+/// The first zones of a request may have nothing in reserve, or no reserve at all: the next one is asked then.
+#[test]
+fn every_zone_of_a_request_gives_its_reserve_up_for_it() {
+    let config = Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() };
+    let end = 120 * 512;
+    let memory = [range(ZoneKind::Dma32, 0, 0, end), range(ZoneKind::Normal, 0, end, end + (1 << 13))];
+    with_machine(&config, &memory, MinFree::Pages(4000), |engine| {
+        let low = zone(engine, ZoneKind::Dma32);
+        while low.free_pages() > low.watermarks().low {
+            engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA32, Order::new(4)).expect("memory is left");
+        }
+        engine.alloc_pages(Gfp::ATOMIC | Gfp::DMA32, Order::new(4)).expect("the min mark is far");
+        assert_eq!(low.reserved_highatomic(), 512);
+        for kind in [ZoneKind::Dma32, ZoneKind::Normal] {
+            engine.set_watermarks(zone(engine, kind), Watermarks::given(0, 0, 0));
+        }
+        engine.set_lowmem_reserve(low, ZoneKind::Normal, 0);
+        while engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO).is_ok() {}
+        assert_eq!(low.reserved_highatomic(), 512, "who does not retry forces nothing");
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the lower zone has a reserve");
+        assert!(page.raw() < end);
+        assert_eq!((type_at(engine, page.raw()), low.reserved_highatomic()), (MigrateType::Unmovable, 0));
+        engine.check().expect("nothing is lost");
+    });
+}

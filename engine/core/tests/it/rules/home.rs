@@ -1,0 +1,359 @@
+//! What becomes of owned pageblocks and of pages on their way home when somebody interferes: everybody is drained, a
+//! type changes, a frame breaks, a CPU goes, memory runs out; and how much may wait on a list and a stack: less than
+//! twice the list's limit and the largest part of a pageblock.
+
+use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn, State, ZoneKind};
+use freehold::page::ZoneFlag;
+use freehold::platform::{FreePages, OutOfMemory, Patience, Request};
+use freehold::policy::PcpPolicy::{Owned, OwnedRemote};
+
+use super::owned::{MOVABLE, PAGEBLOCK, count, fragments, owner, scene, scene_of, stacked};
+use crate::common::Hooks;
+use crate::rules::{Engine, alloc, exhaust, free, free_list, type_at, zone};
+
+fn high(engine: &Engine<'_, '_>) -> u32 {
+    engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.high())
+}
+
+/// Pages on CPU 0's lists and on its stack.
+fn waiting(engine: &Engine<'_, '_>) -> u32 {
+    count(engine, 0) + stacked(engine, 0)
+}
+
+fn block_of(page: u32) -> u32 {
+    page / PAGEBLOCK * PAGEBLOCK
+}
+
+/// Takes every page that is free in the zone or on the list of a CPU, which is the calling one, and asks for no more.
+pub(super) fn use_up(engine: &Engine<'_, '_>, cpu: u16, gfp: Gfp) {
+    while zone(engine, ZoneKind::Normal).free_pages() > 0 || count(engine, cpu) > 0 {
+        alloc(engine, gfp | Gfp::MEMALLOC, 0);
+    }
+}
+
+/// A page for each CPU, of a pageblock that it owns.
+fn one_each(engine: &Engine<'_, '_>) -> [u32; 2] {
+    [0, 1].map(|cpu| {
+        engine.platform().run_on(cpu);
+        let page = alloc(engine, MOVABLE, 0);
+        assert_eq!(owner(engine, page), Some(cpu));
+        page
+    })
+}
+
+#[test]
+fn a_drain_of_all_cpus_leaves_nothing_on_lists_and_stacks() {
+    scene(|engine| {
+        let pages = one_each(engine);
+        // Each CPU's page is freed on the other.
+        free(engine, pages[0], 0);
+        engine.platform().run_on(0);
+        free(engine, pages[1], 0);
+        engine.drain_all();
+        let census = engine.check().expect("nothing is lost");
+        assert_eq!((census.cached, census.allocated), (0, 0));
+        assert_eq!(pages.map(|page| owner(engine, page)), [None, None], "both pageblocks are whole again");
+    });
+}
+
+#[test]
+fn a_drain_of_all_cpus_remembers_what_is_in_use_for_each_owner() {
+    scene(|engine| {
+        let pages = one_each(engine);
+        engine.drain_all();
+        for (cpu, page) in [(0, pages[0]), (1, pages[1])] {
+            assert_eq!(owner(engine, page), Some(cpu));
+            assert_eq!(fragments(engine, cpu, MigrateType::Movable), [block_of(page)]);
+        }
+    });
+}
+
+#[test]
+fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        let block = block_of(page);
+        // Half of a pageblock that nobody owns.
+        let whole = alloc(engine, MOVABLE, 9);
+        assert_eq!(owner(engine, whole), None);
+        engine.split_page(Pfn::new(whole), Order::new(9)).expect("it is ours");
+        engine.free_contig_range(Pfn::new(whole)..Pfn::new(whole + 256)).expect("it is ours");
+        engine.drain_all();
+        let halves = free_list(engine, zone(engine, ZoneKind::Normal), 8, MigrateType::Movable);
+        assert_eq!(halves, [whole, block + 256]);
+        engine.free_contig_range(Pfn::new(whole + 256)..Pfn::new(whole + 512)).expect("it is ours");
+    });
+}
+
+#[test]
+fn a_claim_ends_ownership_and_the_pages_stay_cached() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.drain_all();
+        engine.platform().run_on(1);
+        exhaust(engine, Gfp::ATOMIC | Gfp::MEMALLOC, 0);
+        assert_eq!(type_at(engine, page), MigrateType::Unmovable, "the type that needs most of it takes it over");
+        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
+        free(engine, page, 0);
+        assert_eq!((waiting(engine), count(engine, 1)), (0, 1), "it does not go home any more");
+    });
+}
+
+#[test]
+fn an_isolated_pageblock_takes_in_what_was_on_its_way_home() {
+    scene_of(OwnedRemote, |engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        let block = Pfn::new(block_of(page));
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        assert_eq!(stacked(engine, 0), 1);
+        engine.alloc_contig_range(block..block.offset(PAGEBLOCK), Gfp::KERNEL).expect("all of it is free or cached");
+        assert_eq!((waiting(engine), owner(engine, page)), (0, None));
+        engine.free_contig_range(block..block.offset(PAGEBLOCK)).expect("it is ours");
+        assert_eq!(type_at(engine, page), MigrateType::Movable);
+    });
+}
+
+#[test]
+fn a_broken_frame_does_not_come_home() {
+    scene(|engine| {
+        let (page, block) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 4));
+        engine.poison(Pfn::new(block + 5)).expect("it is memory");
+        engine.platform().run_on(1);
+        free(engine, block, 4);
+        free(engine, page, 0);
+        engine.drain_all();
+        assert_eq!(engine.state(Pfn::new(block + 5)), Some(State::Withheld));
+        assert_eq!(engine.check().expect("nothing is lost").withheld, 1);
+        // The pageblock will never be whole, so it stays its owner's until its type changes or its CPU goes.
+        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block_of(page)]));
+        engine.cpu_dead(CpuId(0));
+        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
+    });
+}
+
+#[test]
+fn a_push_to_a_cpu_that_went_offline_meanwhile_goes_to_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        let (one, two) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 0));
+        engine.platform().run_on(1);
+        free(engine, one, 0);
+        engine.cpu_dead(CpuId(0));
+        // As it is for a free that read the owner before.
+        engine.damage().set_owner(Pfn::new(two), Some(CpuId(0)));
+        free(engine, two, 0);
+        assert_eq!((waiting(engine), count(engine, 1)), (0, 0));
+        assert_eq!(owner(engine, two), None, "the last page made the pageblock whole");
+    });
+}
+
+#[test]
+fn the_last_pages_are_found_on_every_stack() {
+    scene_of(OwnedRemote, |engine| {
+        let pages = one_each(engine);
+        free(engine, pages[0], 0);
+        engine.platform().run_on(0);
+        free(engine, pages[1], 0);
+        assert_eq!([stacked(engine, 0), stacked(engine, 1)], [1, 1]);
+        let found = exhaust(engine, MOVABLE | Gfp::MEMALLOC, 0);
+        assert!(pages.iter().all(|&page| found.contains(&Pfn::new(page))), "on its own stack and on another's");
+    });
+}
+
+#[test]
+fn frees_elsewhere_never_hold_more_than_the_limit_on_the_list() {
+    scene_of(Owned, |engine| {
+        let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        engine.platform().run_on(1);
+        for &page in &pages {
+            free(engine, page, 0);
+            assert!(waiting(engine) < high(engine));
+        }
+    });
+}
+
+#[test]
+fn list_and_stack_together_stay_below_twice_the_limit() {
+    scene_of(OwnedRemote, |engine| {
+        let mut held: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        for turn in 0..8 {
+            engine.platform().run_on(1);
+            for page in held.split_off(held.len() - (2 * PAGEBLOCK + turn) as usize) {
+                free(engine, page, 0);
+                assert!(waiting(engine) < 2 * high(engine));
+            }
+            engine.platform().run_on(0);
+            held.extend((0..2 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)));
+            free(engine, held.pop().expect("it holds many"), 0);
+            assert!(waiting(engine) < 2 * high(engine));
+        }
+    });
+}
+
+/// What comes home need not be what the owner asks for.
+#[test]
+fn pages_that_the_owner_does_not_ask_for_do_not_pile_up() {
+    scene_of(OwnedRemote, |engine| {
+        let pages: Vec<u32> = (0..20 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        let every_other: Vec<u32> = pages.into_iter().step_by(2).collect();
+        let mut most = 0;
+        for some in every_other.chunks(high(engine) as usize - 1) {
+            engine.platform().run_on(1);
+            some.iter().for_each(|&page| free(engine, page, 0));
+            engine.platform().run_on(0);
+            (0..128).for_each(|_| _ = alloc(engine, MOVABLE, 3));
+            most = most.max(waiting(engine));
+        }
+        assert!(most < 2 * high(engine) + PAGEBLOCK / 2, "{most} pages wait, with a limit of {}", high(engine));
+    });
+}
+
+/// A platform on which asking for the last resort is a mistake.
+struct NotYet;
+
+impl Hooks for NotYet {
+    fn out_of_memory(&self, _: &dyn FreePages, _: &Request) -> OutOfMemory {
+        panic!("pages were on their way home")
+    }
+
+    fn relax(&self) -> Patience {
+        Patience::Wait
+    }
+}
+
+#[test]
+fn nothing_is_ended_while_pages_are_on_their_way_home() {
+    for insisting in [Gfp::empty(), Gfp::NOFAIL] {
+        scene_of(OwnedRemote, |engine| {
+            let page = alloc(engine, MOVABLE, 0);
+            engine.platform().run_on(1);
+            free(engine, page, 0);
+            assert_eq!(stacked(engine, 0), 1);
+            use_up(engine, 1, MOVABLE);
+            engine.platform().answer_with(&NotYet);
+            assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC | insisting, 0), page);
+        });
+    }
+}
+
+#[test]
+fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        assert_eq!(stacked(engine, 0), 1);
+        // As when ownership ended after the free had looked.
+        engine.damage().set_owner(Pfn::new(page), None);
+        engine.decay_pcp(CpuId(0), zone(engine, ZoneKind::Normal));
+        assert!(matches!(engine.state(Pfn::new(page)), Some(State::ZoneFree { .. })));
+    });
+}
+
+/// A CPU looks at its stack before it fills a list. What it finds there may be of no use to the request at hand, which
+/// is then served from the zone, where the page goes at last.
+#[test]
+fn a_request_is_served_with_what_it_brought_home_for_another_type() {
+    scene_of(OwnedRemote, |engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        use_up(engine, 1, MOVABLE);
+        engine.platform().run_on(0);
+        (0..PAGEBLOCK - 1).for_each(|_| _ = alloc(engine, MOVABLE | Gfp::MEMALLOC, 0));
+        assert_eq!((count(engine, 0), stacked(engine, 0)), (0, 1));
+        assert_eq!(alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0), page);
+    });
+}
+
+/// A free that is still under way on a CPU when that goes offline leaves its block on the list, for the next drain.
+#[test]
+fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
+    for (order, pages) in [(0, 1), (3, 8)] {
+        scene(|engine| {
+            let block = alloc(engine, MOVABLE, order);
+            engine.cpu_dead(CpuId(0));
+            // As it is for a free that read the owner before.
+            engine.damage().set_owner(Pfn::new(block), Some(CpuId(0)));
+            free(engine, block, order);
+            assert_eq!(count(engine, 0), pages);
+            engine.drain_all();
+            assert_eq!((count(engine, 0), owner(engine, block)), (0, None));
+        });
+    }
+}
+
+/// Leaves so many pageblocks free as a whole, and halves of many more, so that memory is not short.
+fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
+    engine.platform().run_on(0);
+    let mut halves: Vec<u32> = exhaust(engine, MOVABLE, 8).iter().map(|pfn| pfn.raw()).collect();
+    halves.sort_unstable();
+    let is_lower = |&&half: &&u32| half.is_multiple_of(PAGEBLOCK);
+    let has_upper = |half: &u32| halves.contains(&(half + PAGEBLOCK / 2));
+    let both: Vec<u32> = halves.iter().filter(is_lower).copied().filter(has_upper).collect();
+    both.iter().for_each(|&lower| free(engine, lower, 8));
+    // A list that is too full is what notices that memory is not short any more.
+    let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+    pages.iter().for_each(|&page| free(engine, page, 0));
+    both[..pageblocks as usize].iter().for_each(|&lower| free(engine, lower + PAGEBLOCK / 2, 8));
+    engine.drain_all();
+}
+
+#[test]
+fn frees_go_home_while_a_whole_pageblock_is_free_for_each_cpu() {
+    const CPUS: u32 = 2;
+    for (left, is_home) in [(CPUS, true), (CPUS - 1, false)] {
+        scene_of(OwnedRemote, |engine| {
+            let [page, _] = one_each(engine);
+            leave_whole(engine, left);
+            let zone = zone(engine, ZoneKind::Normal);
+            assert_eq!((zone.has(ZoneFlag::FewWhole), zone.has(ZoneFlag::NearHigh)), (!is_home, false));
+            engine.platform().run_on(1);
+            free(engine, page, 0);
+            assert_eq!(stacked(engine, 0) > 0, is_home, "{left} whole pageblocks are free");
+            assert_eq!(count(engine, 1) > 0, !is_home, "{left} whole pageblocks are free");
+        });
+    }
+}
+
+/// An order for which Linux has no list.
+const LARGE: u8 = 6;
+
+#[test]
+fn what_no_request_asks_for_goes_home_however_few_pageblocks_are_whole() {
+    scene_of(OwnedRemote, |engine| {
+        one_each(engine);
+        engine.platform().run_on(0);
+        let part = alloc(engine, MOVABLE, LARGE);
+        assert_eq!(owner(engine, part), Some(0), "it is cut from what the CPU has");
+        leave_whole(engine, 0);
+        engine.platform().run_on(1);
+        free(engine, part, LARGE);
+        assert_eq!((stacked(engine, 0), count(engine, 1)), (1 << LARGE, 0));
+    });
+}
+
+#[test]
+fn where_memory_is_short_what_is_nobodys_goes_to_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        // All of a pageblock, so that no CPU owns it for what is asked for afterwards.
+        let parts: Vec<u32> = (0..PAGEBLOCK >> LARGE).map(|_| alloc(engine, MOVABLE, LARGE)).collect();
+        use_up(engine, 0, MOVABLE);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!((zone.free_pages(), owner(engine, parts[0])), (0, None));
+        free(engine, parts[0], LARGE);
+        assert_eq!((zone.free_pages(), count(engine, 0)), (1 << LARGE, 0));
+    });
+}
+
+#[test]
+fn a_block_of_a_cheap_order_is_halved_and_no_more() {
+    scene_of(OwnedRemote, |engine| {
+        let block = alloc(engine, MOVABLE, 3);
+        engine.drain_all();
+        free(engine, block, 3);
+        assert_eq!(alloc(engine, MOVABLE, 0), block);
+        let order = |page| engine.map().frame(Pfn::new(block + page)).word().order().get();
+        assert_eq!([1, 2, 4].map(order), [0, 1, 2]);
+    });
+}

@@ -1,0 +1,250 @@
+//! Rules that changed since the pinned kernel: each in a scene in which the two rivals part.
+//! linux: mm/page_alloc.c:free_frozen_page_commit, get_page_from_freelist, __alloc_pages_slowpath;
+//! mm/vmscan.c:balance_pgdat, kswapd_try_clear_hopeless, compaction_ready;
+//! mm/compaction.c:compaction_suit_allocation_order
+
+use core::mem::MaybeUninit;
+
+use freehold::Policy;
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Background, Config, MinFree, Range, ZoneFlag};
+use freehold::platform::Event;
+use freehold::policy::compaction::{CmaRoom, CompactionPolicy, SparedZones};
+use freehold::policy::kswapd::{BoostRuns, BusyNodes, Hope, KswapdPolicy};
+use freehold::policy::slowpath::RetryPolicy;
+use freehold::policy::{DrainPolicy, HighAtomicPolicy};
+
+use crate::common::{Hooks, Memory, build, range, with_machine};
+use crate::rules::reclaim::{Cache, QUIET, with_cache};
+use crate::rules::{Engine, alloc, bare, exhaust, free, linux, zone};
+
+const NODE: NodeId = NodeId(0);
+/// A movable page, with no more effort than to wake kswapd.
+const WAKING: Gfp = QUIET.union(Gfp::KSWAPD_RECLAIM);
+
+/// A scene's machine, with one rule changed.
+fn with(config: Config<'static>, change: impl FnOnce(&mut Policy)) -> Config<'static> {
+    let mut policy = config.policy;
+    change(&mut policy);
+    Config { policy, ..config }
+}
+
+fn small() -> [Range; 1] {
+    [range(ZoneKind::Normal, 0, 0, 1 << 13)]
+}
+
+fn run_to_sleep(engine: &Engine<'_, '_>) {
+    (0..10_000).find(|_| engine.run_kswapd(NODE) == Background::Asleep).expect("kswapd sleeps some day");
+}
+
+#[test]
+fn a_full_list_gives_back_at_once_or_by_batches() {
+    let drains = |drain| {
+        let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
+        let mut drains = Vec::new();
+        with_machine(&with(linux(), |policy| policy.drain = drain), &memory, MinFree::BySize, |engine| {
+            let pages: Vec<u32> = (0..40_000).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
+            engine.platform().events.take();
+            pages.into_iter().for_each(|page| free(engine, page, 0));
+            let pages = |event| if let Event::Drain { pages, .. } = event { Some(pages) } else { None };
+            drains = engine.platform().events.take().into_iter().filter_map(pages).collect();
+        });
+        drains
+    };
+    let (whole, batched) = (drains(DrainPolicy::Whole), drains(DrainPolicy::Batched));
+    assert!(whole.iter().any(|&pages| pages > 1000), "{whole:?}");
+    assert!(batched.iter().all(|&pages| pages <= 63), "a batch is 63 pages");
+    assert_eq!(whole.iter().sum::<u32>(), batched.iter().sum::<u32>(), "single pages fit to the page");
+}
+
+#[test]
+fn a_list_that_is_passed_by_is_tuned_all_the_same() {
+    let grows = |gfp| {
+        let mut grown = 0;
+        let policy = Policy { highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_6_12 };
+        let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
+        with_machine(&Config { policy, ..linux() }, &memory, MinFree::BySize, |engine| {
+            let zone = zone(engine, ZoneKind::Normal);
+            let state = || engine.pcp(freehold::base::CpuId(0), zone).inspect(|lists| (lists.count(), lists.high()));
+            let before = state().1;
+            alloc(engine, gfp, 2);
+            assert_eq!(state().0 > 0, gfp == Gfp::KERNEL, "only one of the two refills it");
+            grown = state().1 - before;
+        });
+        grown
+    };
+    assert_eq!([Gfp::ATOMIC, Gfp::KERNEL].map(grows), [63; 2]);
+}
+
+/// Two nodes of 32 MiB, the CPU near the first; kswapd of the first is awake, and its zone between low and high.
+fn with_a_busy_node(nodes: BusyNodes, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
+    let config = with(Config { nodes: 2, ..bare() }, |policy| policy.kswapd.nodes = nodes);
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13), range(ZoneKind::Normal, 1, 1 << 13, 1 << 14)];
+    let cache = Cache::default();
+    with_machine(&config, &memory, MinFree::Pages(256), |engine| {
+        engine.platform().answer_with(&cache);
+        let zone = zone(engine, ZoneKind::Normal);
+        let here = QUIET | Gfp::THISNODE;
+        while zone.free_pages() > zone.watermarks().low {
+            cache.pages.borrow_mut().push(Pfn::new(alloc(engine, here, 0)));
+        }
+        (0..2).for_each(|_| cache.pages.borrow_mut().push(Pfn::new(alloc(engine, here | Gfp::KSWAPD_RECLAIM, 0))));
+        assert_eq!(cache.kswapd.get(), 1);
+        let first = cache.pages.borrow()[0];
+        cache.drop_where(engine, |page| page.raw() < first.raw() + 8);
+        assert!(zone.free_pages() > zone.watermarks().low && zone.free_pages() < zone.watermarks().high);
+        scene(engine, &cache);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+#[test]
+fn a_node_whose_kswapd_works_may_be_spared() {
+    for (nodes, near) in [(BusyNodes::Used, true), (BusyNodes::Spared, false)] {
+        with_a_busy_node(nodes, |engine, cache| {
+            let page = |gfp| alloc(engine, gfp, 0);
+            assert_eq!(page(Gfp::HIGHUSER_MOVABLE) < 1 << 13, near, "{nodes:?}");
+            assert!(page(Gfp::HIGHUSER_MOVABLE | Gfp::THISNODE) < 1 << 13, "no other node will do");
+            cache.drop_where(engine, |_| true);
+            assert_eq!(
+                page(Gfp::HIGHUSER_MOVABLE) < 1 << 13,
+                near,
+                "{nodes:?}: kswapd does not know yet, however much is free"
+            );
+            run_to_sleep(engine);
+            assert!(page(Gfp::HIGHUSER_MOVABLE) < 1 << 13, "it sleeps");
+        });
+    }
+}
+
+/// A kswapd that has given up a node of which nothing can be reclaimed.
+fn with_no_hope(hope: Hope, config: Config<'static>, memory: &[Range], scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
+    with_cache(&with(config, |policy| policy.kswapd.hope = hope), memory, 0, |engine, cache| {
+        cache.drop_where(engine, |page| page.raw() < 60);
+        wake(engine, cache);
+        run_to_sleep(engine);
+        wake(engine, cache);
+        assert_eq!(cache.kswapd.get(), 1, "it has given up");
+        scene(engine, cache);
+    });
+}
+
+fn wake(engine: &Engine<'_, '_>, cache: &Cache) {
+    _ = engine.alloc_pages(WAKING | Gfp::THISNODE, Order::ZERO).map(|page| cache.pages.borrow_mut().push(page));
+}
+
+#[test]
+fn a_page_that_is_reclaimed_may_be_hope() {
+    for (hope, woken) in [(Hope::Reclaim, 2), (Hope::Drains, 2), (Hope::Balance, 1)] {
+        with_no_hope(hope, bare(), &small(), |engine, cache| {
+            cache.at_once.set(1);
+            while engine.platform().events.counts().pgsteal_direct == 0 {
+                let page = Pfn::new(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0));
+                cache.pages.borrow_mut().push(page);
+            }
+            wake(engine, cache);
+            assert_eq!(cache.kswapd.get(), woken, "{hope:?}");
+        });
+    }
+}
+
+#[test]
+fn a_drain_may_be_hope_where_requests_can_go_elsewhere() {
+    let two = [range(ZoneKind::Normal, 0, 0, 1 << 13), range(ZoneKind::Normal, 1, 1 << 13, 1 << 14)];
+    let cases = [(Hope::Reclaim, 2, 1), (Hope::Drains, 2, 2), (Hope::Balance, 2, 2), (Hope::Drains, 1, 1)];
+    for (hope, nodes, woken) in cases {
+        with_no_hope(hope, Config { nodes, ..linux() }, &two[..usize::from(nodes)], |engine, cache| {
+            let zone = zone(engine, ZoneKind::Normal);
+            cache.drop_where(engine, |page| page.raw() < 1 << 13);
+            assert!(!zone.has(ZoneFlag::BelowHigh), "a drain was the last to look");
+            while zone.free_pages() >= zone.watermarks().low {
+                cache.pages.borrow_mut().push(Pfn::new(alloc(engine, QUIET | Gfp::THISNODE, 0)));
+            }
+            (0..200).for_each(|_| wake(engine, cache));
+            assert_eq!(cache.kswapd.get(), woken, "{hope:?}, {nodes} nodes");
+        });
+    }
+}
+
+#[test]
+fn runs_for_a_boost_that_bring_nothing_may_be_excused() {
+    for (boosts, woken) in [(BoostRuns::Counted, 16), (BoostRuns::Excused, 20)] {
+        with_cache(&with(bare(), |policy| policy.kswapd.boosts = boosts), &small(), 0, |engine, cache| {
+            let zone = zone(engine, ZoneKind::Normal);
+            cache.drop_where(engine, |page| page.raw() < 2048);
+            for _ in 0..20 {
+                engine.damage().set_boost(zone.node(), zone.kind(), 512);
+                engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
+                let page = alloc(engine, WAKING, 0);
+                free(engine, page, 0);
+                run_to_sleep(engine);
+            }
+            assert_eq!(cache.kswapd.get(), woken, "{boosts:?}");
+            engine.damage().set_boost(zone.node(), zone.kind(), 0);
+        });
+    }
+}
+
+#[test]
+fn a_huge_page_where_nothing_can_be_compacted_is_reclaimed_for_or_fails_at_once() {
+    for (retry, asked) in [(RetryPolicy::ByOutcome, false), (RetryPolicy::OneRound, true)] {
+        with_cache(&with(bare(), |policy| policy.retry = retry), &small(), 0, |engine, cache| {
+            engine.alloc_pages(Gfp::TRANSHUGE | Gfp::NORETRY, Order::new(9)).expect_err("nothing is free");
+            assert_eq!(!cache.asked.take().is_empty(), asked, "{retry:?}");
+            let here = Gfp::TRANSHUGE | Gfp::NORETRY | Gfp::THISNODE;
+            engine.alloc_pages(here, Order::new(9)).expect_err("nothing is free");
+            assert!(cache.asked.take().is_empty(), "{retry:?}: another node may have one");
+        });
+    }
+}
+
+/// 136 single pages are free: more than the high mark (96) and twice the block (32); with the distance from min to low,
+/// 16 pages, they are not enough.
+#[test]
+fn reclaim_spares_a_zone_with_room_above_one_mark_or_the_other() {
+    for (spared, asked) in [(SparedZones::WithRoom, false), (SparedZones::AtHighMark, true)] {
+        let compaction = CompactionPolicy { spared, ..CompactionPolicy::LINUX_6_12 };
+        with_cache(&with(bare(), |policy| policy.compaction = compaction), &small(), 0, |engine, cache| {
+            cache.drop_where(engine, |page| page.raw() < 272 && page.raw().is_multiple_of(2));
+            engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(4)).expect_err("nothing moves");
+            assert_eq!(!cache.asked.take().is_empty(), asked, "{spared:?}");
+        });
+    }
+}
+
+/// Moves nothing, but would.
+struct Mover;
+
+impl Hooks for Mover {}
+
+/// Two pageblocks are lent to movable requests, and nothing else is free.
+#[test]
+fn pages_of_cma_areas_may_be_no_room_for_a_huge_page_that_cannot_have_them() {
+    for (cma, is_tried) in [(CmaRoom::Counted, true), (CmaRoom::Apart, false)] {
+        let compaction = CompactionPolicy { cma, ..CompactionPolicy::LINUX_6_12 };
+        let config = with(bare(), |policy| policy.compaction = compaction);
+        let ranges = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
+        let (mut memory, mut bitmap) = (Memory::of(&config, &ranges), [const { MaybeUninit::uninit() }; 1024]);
+        let engine = build(&config, &ranges, &mut memory);
+        let (start, end) = (Pfn::new(6 * 512), Pfn::new(10 * 512));
+        let _area = engine.reserve_cma(start..end, Order::ZERO, &mut bitmap).expect("whole pageblocks");
+        engine.release(Pfn::new(0), start).expect("it is online");
+        engine.release(end, Pfn::new(1 << 13)).expect("it is online");
+        engine.set_up_watermarks(MinFree::Pages(64));
+        exhaust(&engine, Gfp::NOWAIT.difference(Gfp::KSWAPD_RECLAIM) | Gfp::MEMALLOC, 0);
+        engine.platform().answer_with(&Mover);
+        let whole = Gfp::KERNEL | Gfp::COMP | Gfp::NORETRY;
+        engine.alloc_pages(whole, Order::new(9)).expect_err("it may not use them");
+        assert_eq!(engine.platform().events.counts().compact_stall > 0, is_tried, "{cma:?}");
+    }
+}
+
+#[test]
+fn later_kernels_keep_what_they_did_not_change() {
+    assert_eq!(Policy::LINUX_6_18.kswapd.boosts, KswapdPolicy::LINUX_6_12.boosts);
+    assert_eq!(Policy::LINUX_7_3.compaction, Policy::LINUX_7_2.compaction);
+    assert_eq!(
+        (Policy::LINUX_7_3.pcp, Policy::LINUX_7_3.reserve),
+        (Policy::LINUX_6_12.pcp, Policy::LINUX_6_12.reserve)
+    );
+}

@@ -1,0 +1,226 @@
+//! kswapd and kcompactd: when they are woken, what they do at each call, and when they sleep again.
+//! linux: mm/vmscan.c:wakeup_kswapd, balance_pgdat; mm/compaction.c:wakeup_kcompactd, kcompactd
+
+use core::cell::{Cell, RefCell};
+
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Background, Config, MinFree, Range, ZoneFlag};
+use freehold::platform::{FreePages, Reclaim, Reclaimed};
+
+use crate::common::{Hooks, Memory, build, range};
+use crate::rules::reclaim::{Cache, QUIET, with_cache};
+use crate::rules::{Engine, alloc, bare, zone};
+
+const NODE: NodeId = NodeId(0);
+/// A movable page, with no more effort than to wake kswapd.
+const WAKING: Gfp = QUIET.union(Gfp::KSWAPD_RECLAIM);
+
+fn small() -> [Range; 1] {
+    [range(ZoneKind::Normal, 0, 0, 1 << 13)]
+}
+
+/// Passes until kswapd sleeps, the last one included.
+fn run_to_sleep(engine: &Engine<'_, '_>) -> u32 {
+    let passes = (1..=10_000).find(|_| engine.run_kswapd(NODE) == Background::Asleep);
+    passes.expect("kswapd sleeps some day")
+}
+
+/// Takes single pages until a zone is below its low watermark.
+fn fall_below_low(engine: &Engine<'_, '_>, cache: &Cache) {
+    let zone = zone(engine, ZoneKind::Normal);
+    cache.drop_where(engine, |page| page.raw() < 200);
+    while zone.free_pages() >= zone.watermarks().low {
+        cache.pages.borrow_mut().push(Pfn::new(alloc(engine, QUIET, 0)));
+    }
+}
+
+#[test]
+fn kswapd_is_woken_once_and_fills_the_zone_to_its_high_mark() {
+    with_cache(&bare(), &small(), 8, |engine, cache| {
+        let zone = zone(engine, ZoneKind::Normal);
+        fall_below_low(engine, cache);
+        assert_eq!((cache.kswapd.get(), engine.run_kswapd(NODE)), (0, Background::Asleep), "nobody asked yet");
+        (0..3).for_each(|_| cache.pages.borrow_mut().push(Pfn::new(alloc(engine, WAKING, 0))));
+        assert_eq!(cache.kswapd.get(), 1, "the second and the third find it awake");
+        assert_eq!(engine.run_kswapd(NODE), Background::Working);
+        assert!(zone.has(ZoneFlag::ReclaimActive));
+        run_to_sleep(engine);
+        assert!(!zone.has(ZoneFlag::ReclaimActive));
+        assert!(zone.free_pages() > zone.watermarks().high);
+        assert!(zone.free_pages() <= zone.watermarks().high + 8, "and not much further");
+        assert_eq!(engine.platform().events.counts().pageoutrun, 1);
+        assert_eq!(engine.run_kswapd(NODE), Background::Asleep);
+    });
+}
+
+#[test]
+fn a_pass_that_brings_too_little_makes_the_next_one_more_urgent() {
+    let priorities = |at_once| {
+        let mut priorities = Vec::new();
+        with_cache(&bare(), &small(), at_once, |engine, cache| {
+            fall_below_low(engine, cache);
+            cache.pages.borrow_mut().push(Pfn::new(alloc(engine, WAKING, 0)));
+            (0..5).for_each(|_| _ = engine.run_kswapd(NODE));
+            priorities = cache.priorities();
+        });
+        priorities
+    };
+    assert_eq!(priorities(1), [12, 11, 10, 9, 8]);
+    // Twice as many are looked at as come: half of the goal is enough.
+    assert_eq!(priorities(48), [12]);
+}
+
+#[test]
+fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
+    with_cache(&bare(), &small(), 0, |engine, cache| {
+        fall_below_low(engine, cache);
+        let wake = || _ = engine.alloc_pages(WAKING, Order::ZERO).map(|page| cache.pages.borrow_mut().push(page));
+        wake();
+        assert_eq!(run_to_sleep(engine), 16 * 12, "sixteen runs of twelve passes");
+        wake();
+        assert_eq!((cache.kswapd.get(), engine.run_kswapd(NODE)), (1, Background::Asleep), "it has given up");
+        // One page that a request reclaims for itself is hope.
+        cache.at_once.set(1);
+        while engine.platform().events.counts().pgsteal_direct == 0 {
+            let page = Pfn::new(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0));
+            cache.pages.borrow_mut().push(page);
+        }
+        wake();
+        assert_eq!(cache.kswapd.get(), 2);
+    });
+}
+
+/// A run without an errand is for the zones that the last one was for.
+#[test]
+fn a_run_that_comes_to_nothing_is_begun_again_for_the_same_zones() {
+    let memory = [range(ZoneKind::Dma, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 12, 1 << 13)];
+    with_cache(&bare(), &memory, 0, |engine, cache| {
+        engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA, Order::ZERO).expect_err("nothing is free");
+        assert_eq!(run_to_sleep(engine), 16 * 12);
+        let asked = cache.asked.take();
+        assert!(asked.iter().all(|wanted| wanted.highest == ZoneKind::Dma), "nobody asked for higher ones");
+    });
+}
+
+#[test]
+fn after_twice_the_block_single_pages_are_enough() {
+    with_cache(&bare(), &small(), 10, |engine, cache| {
+        // Pages that do not lie together, however many are dropped.
+        cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
+        engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
+        run_to_sleep(engine);
+        let orders: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.order.get()).collect();
+        assert_eq!(orders[..3], [3, 3, 0], "twenty pages came");
+        assert!(orders[2..].iter().all(|&order| order == 0));
+        assert_eq!(cache.kcompactd.get(), 1, "the rest is up to compaction");
+        assert_eq!(engine.run_kcompactd(NODE), Background::Asleep);
+        assert_eq!(engine.platform().events.counts().compact_daemon_wake, 1);
+    });
+}
+
+#[test]
+fn twice_the_block_to_the_page_is_enough() {
+    with_cache(&bare(), &small(), 8, |engine, cache| {
+        cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
+        engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
+        (0..3).for_each(|_| _ = engine.run_kswapd(NODE));
+        let orders: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.order.get()).collect();
+        assert_eq!(orders, [3, 3, 0], "sixteen pages came");
+    });
+}
+
+/// A zone that is well above its marks, but for a boost.
+fn boosted(at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
+    with_cache(&bare(), &small(), at_once, |engine, cache| {
+        let zone = zone(engine, ZoneKind::Normal);
+        cache.drop_where(engine, |page| page.raw() < 2048);
+        engine.damage().set_boost(zone.node(), zone.kind(), 512);
+        engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
+        let page = alloc(engine, WAKING, 0);
+        engine.free_pages(Pfn::new(page), Order::ZERO).expect("it was just allocated");
+        assert_eq!(cache.kswapd.get(), 1, "a boost is reason enough");
+        scene(engine, cache);
+        assert_eq!(zone.boost(), 0, "it is worked off, or given up");
+    });
+}
+
+#[test]
+fn a_boost_is_worked_off_gently() {
+    boosted(20, |engine, cache| {
+        assert_eq!(run_to_sleep(engine), 27, "26 times 20 pages are more than 512");
+        let priorities = cache.priorities();
+        assert_eq!(priorities[..4], [12, 11, 10, 10]);
+        assert!(priorities.iter().all(|&priority| priority >= 10), "never more urgent than that");
+    });
+    boosted(0, |engine, cache| {
+        assert_eq!(run_to_sleep(engine), 1, "a pass that brings nothing is the last");
+        assert_eq!(cache.priorities(), [12]);
+    });
+}
+
+#[test]
+fn who_cannot_reclaim_sends_for_kcompactd_where_kswapd_is_of_no_use() {
+    with_cache(&bare(), &small(), 0, |engine, cache| {
+        // There is room to compact, and no block; kswapd tries in vain to reclaim one, and gives up.
+        cache.drop_where(engine, |page| page.raw() < 400 && page.raw().is_multiple_of(2));
+        let ask = |gfp| engine.alloc_pages(gfp, Order::new(3)).expect_err("there is no block");
+        for _ in 0..16 {
+            ask(WAKING);
+            assert_eq!(run_to_sleep(engine), 12, "there are single pages enough, so it does not go on");
+        }
+        ask(Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY);
+        assert_eq!((cache.kswapd.get(), cache.kcompactd.get()), (16, 0), "who can reclaim does that");
+        ask(WAKING);
+        assert_eq!((cache.kswapd.get(), cache.kcompactd.get()), (16, 1));
+    });
+}
+
+/// A platform that drives kswapd from within its own reclaim.
+struct Impatient<'a, 'h> {
+    engine: &'a Engine<'a, 'h>,
+    told: RefCell<Vec<Background>>,
+    woken: Cell<u32>,
+}
+
+impl Hooks for Impatient<'_, '_> {
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        self.told.borrow_mut().push(self.engine.run_kswapd(NODE));
+        Reclaimed::default()
+    }
+
+    fn wake_kswapd(&self, _node: NodeId) {
+        self.woken.set(self.woken.get() + 1);
+    }
+}
+
+#[test]
+fn one_cpu_drives_and_the_others_are_told_that_it_sleeps() {
+    let config: Config<'_> = bare();
+    let mut memory = Memory::of(&config, &small());
+    let engine = &build(&config, &small(), &mut memory);
+    engine.release(Pfn::new(0), Pfn::new(1 << 13)).expect("the range is online");
+    engine.set_up_watermarks(MinFree::Pages(64));
+    let impatient = Impatient { engine, told: RefCell::default(), woken: Cell::new(0) };
+    engine.platform().answer_with(&impatient);
+    while engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).is_ok() {}
+    assert_eq!(impatient.woken.get(), 1);
+    assert_eq!(engine.run_kswapd(NODE), Background::Working);
+    assert_eq!(*impatient.told.borrow(), [Background::Asleep]);
+    engine.check().expect("nothing is lost");
+}
+
+#[test]
+fn kcompactd_waits_half_a_minute_after_it_made_nothing_better() {
+    with_cache(&bare(), &small(), 0, |engine, cache| {
+        // All that is free lies in single pages, and nothing moves.
+        cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
+        let scanned = || engine.platform().events.counts().compact_daemon_migrate_scanned;
+        engine.tick_kcompactd(NODE);
+        let once = scanned();
+        assert!(once > 0, "the node is as fragmented as can be");
+        (0..63).for_each(|_| engine.tick_kcompactd(NODE));
+        assert_eq!(scanned(), once);
+        engine.tick_kcompactd(NODE);
+        assert!(scanned() > once);
+    });
+}

@@ -1,0 +1,179 @@
+//! Per-CPU lists: how many pages move at once, and when. linux: mm/page_alloc.c:nr_pcp_alloc, nr_pcp_free
+
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, PCP_LISTS};
+use freehold::platform::Event;
+
+use crate::common::{range, with_machine};
+use crate::rules::{Engine, alloc, free, linux, zone};
+
+/// Four CPUs and a gibibyte: batch 63, lists between 1286 / 4 and 262144 / 8 / 4 pages.
+fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
+    let config = Config { cpu_nodes: &[NodeId(0); 4], ..linux() };
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
+    with_machine(&config, &memory, MinFree::BySize, |engine| {
+        engine.platform().events.take();
+        run(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+fn refills(engine: &Engine<'_, '_>) -> Vec<u32> {
+    let blocks = |event| if let Event::Refill { blocks, .. } = event { Some(blocks) } else { None };
+    engine.platform().events.take().into_iter().filter_map(blocks).collect()
+}
+
+fn drains(engine: &Engine<'_, '_>) -> Vec<u32> {
+    let pages = |event| if let Event::Drain { pages, .. } = event { Some(pages) } else { None };
+    engine.platform().events.take().into_iter().filter_map(pages).collect()
+}
+
+fn count(engine: &Engine<'_, '_>, cpu: u16) -> (u32, u32) {
+    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).inspect(|lists| (lists.count(), lists.high()))
+}
+
+#[test]
+fn limits_follow_from_zone_and_cpus() {
+    scene(|engine| {
+        let limits = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.limits());
+        assert_eq!((limits.batch, limits.high_min, limits.high_max), (63, 321, 8192));
+    });
+}
+
+#[test]
+fn refills_double_for_a_cpu_that_only_allocates() {
+    scene(|engine| {
+        (0..63 + 126 + 252 + 504 + 1008 + 2016 + 1).for_each(|_| _ = alloc(engine, Gfp::KERNEL, 0));
+        assert_eq!(refills(engine), [63, 126, 252, 504, 1008, 2016, 2016]);
+        assert_eq!(count(engine, 0), (2015, 321 + 63 + 126 + 252 + 504 + 1008 + 2016 + 2016));
+    });
+}
+
+#[test]
+fn a_free_halves_the_next_refill() {
+    scene(|engine| {
+        let pages: Vec<u32> = (0..63 + 126).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
+        free(engine, pages[0], 0);
+        alloc(engine, Gfp::KERNEL, 0);
+        assert_eq!(refills(engine), [63, 126]);
+        alloc(engine, Gfp::KERNEL, 0);
+        assert_eq!(refills(engine), [126], "and not 252");
+    });
+}
+
+#[test]
+fn larger_blocks_come_in_smaller_numbers() {
+    scene(|engine| {
+        for (order, blocks) in [(1, 31), (2, 15), (3, 7), (9, 2)] {
+            alloc(engine, Gfp::KERNEL | Gfp::COMP, order);
+            assert_eq!(refills(engine), [blocks], "order {order}");
+        }
+        alloc(engine, Gfp::KERNEL, 4);
+        assert_eq!(refills(engine), [0_u32; 0], "order 4 has no list");
+    });
+}
+
+#[test]
+fn a_full_list_gives_back_what_was_freed_lately() {
+    scene(|engine| {
+        let pages: Vec<u32> = (0..2000).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
+        engine.platform().run_on(1);
+        engine.platform().events.take();
+        // CPU 1 frees what CPU 0 allocated: its list starts with the lowest limit.
+        pages[..320].iter().for_each(|&pfn| free(engine, pfn, 0));
+        assert_eq!((count(engine, 1), drains(engine).len()), ((320, 321), 0));
+        free(engine, pages[320], 0);
+        // 321 were freed lately: the limit rises to 321 + 63, and 321 - 63 pages go.
+        assert_eq!((count(engine, 1), drains(engine)), ((63, 384), vec![258]));
+    });
+}
+
+#[test]
+fn blocks_of_order_3_that_are_only_freed_all_go_back() {
+    scene(|engine| {
+        let blocks: Vec<u32> = (0..20).map(|_| alloc(engine, Gfp::KERNEL | Gfp::COMP, 3)).collect();
+        engine.platform().run_on(1);
+        engine.platform().events.take();
+        // 64 pages freed lately are at least a batch, and so are 72 pages on the list.
+        blocks[..8].iter().for_each(|&pfn| free(engine, pfn, 3));
+        assert_eq!((count(engine, 1).0, drains(engine).len()), (64, 0));
+        free(engine, blocks[8], 3);
+        assert_eq!((count(engine, 1).0, drains(engine)), (0, vec![72]));
+        // A page in between says that the CPU does other things too.
+        engine.platform().run_on(0);
+        let page = alloc(engine, Gfp::KERNEL, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        engine.platform().events.take();
+        free(engine, blocks[9], 3);
+        assert_eq!((count(engine, 1).0, drains(engine).len()), (9, 0));
+    });
+}
+
+#[test]
+fn an_idle_list_shrinks_by_an_eighth_a_second() {
+    scene(|engine| {
+        (0..63 + 126 + 252 + 504 + 1008 + 1).for_each(|_| _ = alloc(engine, Gfp::KERNEL, 0));
+        let (pages, high) = count(engine, 0);
+        assert_eq!((pages, high), (2015, 321 + 63 + 126 + 252 + 504 + 1008 + 2016));
+        engine.platform().events.take();
+        let zone = zone(engine, ZoneKind::Normal);
+        let mut limit = high;
+        while limit > 2015 {
+            engine.decay_pcp(CpuId(0), zone);
+            limit -= limit / 8;
+            assert_eq!(count(engine, 0), (pages.min(limit), limit));
+        }
+        let gone = drains(engine);
+        assert_eq!(gone.iter().sum::<u32>(), 2015 - limit);
+        assert!(gone.iter().all(|&pages| pages <= 63), "a batch at a time: {gone:?}");
+    });
+}
+
+#[test]
+fn lists_of_another_nodes_zone_give_a_batch_back_after_three_ticks_in_peace() {
+    let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };
+    let ranges = [range(ZoneKind::Normal, 0, 0, 1 << 15), range(ZoneKind::Normal, 1, 1 << 15, 2 << 15)];
+    with_machine(&config, &ranges, MinFree::BySize, |engine| {
+        let far = engine.alloc_pages_node(NodeId(1), Gfp::KERNEL, Order::ZERO).expect("the node is empty");
+        let zone = engine.zone(NodeId(1), ZoneKind::Normal);
+        let counts: Vec<u32> = (0..7)
+            .map(|_| {
+                engine.decay_pcp(CpuId(0), zone);
+                engine.pcp(CpuId(0), zone).inspect(|lists| lists.count())
+            })
+            .collect();
+        let batch = engine.pcp(CpuId(0), zone).inspect(|lists| lists.limits().batch);
+        let full = counts[0];
+        assert!(full > 0 && full <= batch, "one refill");
+        assert_eq!(counts, [full, full, 0, 0, 0, 0, 0]);
+        engine.free_pages(far, Order::ZERO).expect("it is ours");
+    });
+}
+
+/// Which list of CPU 0 a page goes to when it is freed in a pageblock of this type.
+fn list_for(migratetype: MigrateType) -> Option<usize> {
+    let mut found = None;
+    scene(|engine| {
+        let block = Pfn::new(alloc(engine, Gfp::KERNEL, 9));
+        engine.split_page(block, Order::new(9)).expect("the block is ours");
+        engine.damage().retype(block, migratetype);
+        engine.drain_all();
+        free(engine, block.raw(), 0);
+        let zone = zone(engine, ZoneKind::Normal);
+        let is_first =
+            |&index: &usize| engine.pcp(CpuId(0), zone).inspect(|lists| lists.list(index).first() == Some(block));
+        found = (0..PCP_LISTS).find(is_first);
+        let in_zone = zone.inspect(|areas| areas.area(Order::ZERO).list(migratetype).first()) == Some(block);
+        assert_eq!(in_zone, found.is_none());
+    });
+    found
+}
+
+#[test]
+fn pages_of_special_pageblocks_travel_as_movable_ones() {
+    use MigrateType::{Cma, HighAtomic, Isolate, Movable, Reclaimable, Unmovable};
+    assert_eq!([Unmovable, Movable, Reclaimable].map(list_for), [Some(0), Some(1), Some(2)]);
+    assert_eq!([HighAtomic, Cma].map(list_for), [Some(1), Some(1)]);
+    assert_eq!(list_for(Isolate), None, "such a page goes to the zone at once");
+}

@@ -1,0 +1,98 @@
+//! Lists that merge what they give back: each block that leaves absorbs its buddies, wherever on this CPU's lists
+//! they lie, before the zone lock is taken.
+
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::policy::{PcpPolicy, Policy};
+use freehold::stats::Counts;
+
+use crate::common::{range, with_machine};
+use crate::rules::{Engine, free, zone};
+
+const FIRST: u32 = 1024;
+
+/// Two CPUs; 64 movable pages from `FIRST` on are allocated, and all around them is free.
+fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
+    let policy = Policy { pcp: PcpPolicy::Merge, ..Policy::LINUX_6_12 };
+    let config = Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() };
+    with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {
+        for pfn in FIRST..FIRST + 64 {
+            let taken = engine.isolate_free_page(Pfn::new(pfn), Order::ZERO, Gfp::HIGHUSER_MOVABLE);
+            assert_eq!(taken, Ok(true));
+        }
+        run(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+/// What draining one CPU counts.
+fn drained(engine: &Engine<'_, '_>, cpu: u16) -> Counts {
+    let before = engine.platform().events.counts();
+    engine.drain_pcp(CpuId(cpu), zone(engine, ZoneKind::Normal));
+    engine.platform().events.counts().since(&before)
+}
+
+fn freed_to_zone(engine: &Engine<'_, '_>, pfn: u32) -> Option<u8> {
+    match engine.state(Pfn::new(pfn)) {
+        Some(State::ZoneFree { order, .. }) => Some(order.get()),
+        _ => None,
+    }
+}
+
+#[test]
+fn neighbours_leave_as_one_block_in_whatever_order_they_came() {
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2]] {
+        scene(|engine| {
+            order.iter().for_each(|at| free(engine, FIRST + at, 0));
+            let counts = drained(engine, 0);
+            assert_eq!((counts.pcp_drain_blocks, counts.pcp_drain_pages), (1, 4), "{order:?}");
+            assert_eq!((counts.zone_lock_acquisitions, counts.zone_lock_links), (1, 1));
+            assert_eq!(freed_to_zone(engine, FIRST), Some(2));
+        });
+    }
+}
+
+#[test]
+fn blocks_of_several_orders_merge_and_the_rest_stays_apart() {
+    scene(|engine| {
+        // A pair, a single page behind it, and a page whose buddy is allocated.
+        [2, 3, 4, 7].iter().for_each(|at| free(engine, FIRST + at, 0));
+        let counts = drained(engine, 0);
+        assert_eq!((counts.pcp_drain_blocks, counts.pcp_drain_pages), (3, 4));
+        assert_eq!([2, 4, 7].map(|at| freed_to_zone(engine, FIRST + at)), [Some(1), Some(0), Some(0)]);
+    });
+}
+
+#[test]
+fn another_cpus_buddy_is_not_absorbed() {
+    scene(|engine| {
+        free(engine, FIRST, 0);
+        engine.platform().run_on(1);
+        free(engine, FIRST + 1, 0);
+        let counts = drained(engine, 0);
+        assert_eq!((counts.pcp_drain_blocks, freed_to_zone(engine, FIRST)), (1, Some(0)));
+        drained(engine, 1);
+        assert_eq!(freed_to_zone(engine, FIRST), Some(1), "they meet in the zone");
+    });
+}
+
+/// Buddies leave earlier than their turn: a drain that stops at its budget takes them with it.
+#[test]
+fn a_victim_takes_its_buddies_along() {
+    scene(|engine| {
+        // The lists' limit is 40 pages. The tail is the first page; its buddy comes among the last, to the head.
+        let pages: Vec<u32> = (0..64).step_by(2).chain([1, 3, 5, 7, 9, 11, 13, 15]).collect();
+        let (last, first) = pages.split_last().expect("there are forty");
+        first.iter().for_each(|at| free(engine, FIRST + at, 0));
+        let lists = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal));
+        assert_eq!(lists.inspect(|lists| (lists.count(), lists.high())), (39, 40));
+        let before = engine.platform().events.counts();
+        free(engine, FIRST + last, 0);
+        let counts = engine.platform().events.counts().since(&before);
+        let left = lists.inspect(|lists| lists.count());
+        assert_eq!((counts.pcp_drains, counts.pcp_drain_pages), (1, u64::from(40 - left)));
+        assert_eq!(freed_to_zone(engine, FIRST), Some(4), "the first sixteen meet");
+        assert_eq!(counts.pcp_merge_blocks, u64::from(40 - left), "each was a page");
+        assert_eq!(counts.pcp_drain_blocks, u64::from(40 - left) - 15);
+    });
+}

@@ -1,0 +1,388 @@
+//! Owned pageblocks: a list takes large parts, frees go home, what merges goes back as one.
+
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::platform::Event;
+use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
+use freehold::policy::{Numbers, Policy};
+
+use crate::common::{range, with_machine};
+use crate::rules::{Engine, alloc, exhaust, free, free_list, zone};
+
+pub(super) const PAGEBLOCK: u32 = 512;
+
+/// Two CPUs and 64 MiB; a CPU's lists hold four pageblocks.
+pub(super) fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
+    let numbers = Numbers { pcp_batch: Some(PAGEBLOCK), ..Numbers::default() };
+    let policy = Policy { pcp, numbers, ..Policy::LINUX_6_12 };
+    let config = Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() };
+    with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 14)], MinFree::Pages(64), |engine| {
+        engine.platform().events.take();
+        run(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+/// The same scene under both policies that own pageblocks.
+pub(super) fn scene(run: impl Fn(&Engine<'_, '_>)) {
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| scene_of(pcp, &run));
+}
+
+pub(super) fn count(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
+    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.count())
+}
+
+pub(super) fn stacked(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
+    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).waiting()
+}
+
+pub(super) fn owner(engine: &Engine<'_, '_>, pfn: u32) -> Option<u16> {
+    engine.map().pageblock(Pfn::new(pfn)).owner().map(|cpu| cpu.0)
+}
+
+pub(super) fn fragments(engine: &Engine<'_, '_>, cpu: u16, migratetype: MigrateType) -> Vec<u32> {
+    let fragments = engine.fragments(CpuId(cpu), zone(engine, ZoneKind::Normal));
+    fragments.of(migratetype).iter(engine.map()).map(Pfn::raw).collect()
+}
+
+fn lock_holds(engine: &Engine<'_, '_>) -> usize {
+    let held = |event: &Event| matches!(event, Event::ZoneLockReleased { .. });
+    engine.platform().events.take().iter().filter(|event| held(event)).count()
+}
+
+/// Movable pages, so that each comes from a pageblock's own type.
+pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+
+#[test]
+fn a_refill_takes_a_whole_pageblock_and_holds_the_lock_once() {
+    scene(|engine| {
+        let first = alloc(engine, MOVABLE, 0);
+        assert_eq!((owner(engine, first), count(engine, 0)), (Some(0), PAGEBLOCK - 1));
+        let pages: Vec<u32> = (1..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        assert!(pages.iter().all(|&page| page / PAGEBLOCK == first / PAGEBLOCK), "all from one pageblock");
+        assert_eq!((count(engine, 0), lock_holds(engine)), (0, 1));
+    });
+}
+
+/// Zone locks that two requests take for single pages of a type that the preferred zone has none of: all that is free
+/// there is every second page of movable pageblocks, which the requests would rather not mix.
+fn holds_beside_an_empty_zone(pcp: PcpPolicy) -> usize {
+    const BORDER: u32 = 1 << 14;
+    let policy = Policy { pcp, ..Policy::LINUX_6_12 };
+    let config = Config { cpu_nodes: &[NodeId(0)], policy, ..Config::default() };
+    let memory = [range(ZoneKind::Dma32, 0, 0, BORDER), range(ZoneKind::Normal, 0, BORDER, 2 * BORDER)];
+    let mut holds = 0;
+    with_machine(&config, &memory, MinFree::Pages(64), |engine| {
+        let pages: Vec<u32> =
+            std::iter::repeat_with(|| alloc(engine, MOVABLE, 0)).take_while(|&page| page >= BORDER).collect();
+        pages.iter().filter(|&page| page % 2 == 0).for_each(|&page| free(engine, page, 0));
+        engine.drain_all();
+        engine.platform().events.take();
+        assert!([0; 2].iter().all(|_| alloc(engine, Gfp::KERNEL, 0) < BORDER), "from the other zone");
+        holds = lock_holds(engine);
+        engine.check().expect("nothing is lost");
+    });
+    holds
+}
+
+#[test]
+fn a_zone_without_anything_of_use_is_not_locked() {
+    assert_eq!(holds_beside_an_empty_zone(PcpPolicy::Linux), 5, "of the empty zone twice each, and a refill");
+    assert_eq!([Owned, OwnedRemote].map(holds_beside_an_empty_zone), [1, 1], "a refill");
+}
+
+#[test]
+fn pages_are_handed_out_from_the_lowest_up() {
+    scene(|engine| {
+        let first = alloc(engine, MOVABLE, 0);
+        assert!((1..PAGEBLOCK).all(|page| alloc(engine, MOVABLE, 0) == first + page));
+    });
+}
+
+#[test]
+fn a_block_is_cut_from_what_is_left_of_a_pageblock() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        for order in [1, 2, 3, 4, 5, 8] {
+            let block = alloc(engine, MOVABLE, order);
+            assert_eq!(block / PAGEBLOCK, page / PAGEBLOCK, "order {order}");
+        }
+        assert_eq!(lock_holds(engine), 1);
+    });
+}
+
+#[test]
+fn a_free_on_another_cpu_goes_to_the_owners_list() {
+    scene_of(Owned, |engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        assert_eq!((count(engine, 0), count(engine, 1)), (PAGEBLOCK, 0));
+    });
+}
+
+#[test]
+fn a_free_on_another_cpu_goes_onto_the_owners_stack() {
+    scene_of(OwnedRemote, |engine| {
+        let (page, block) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 5));
+        let before = count(engine, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        free(engine, block, 5);
+        assert_eq!((count(engine, 0), count(engine, 1), stacked(engine, 0)), (before, 0, 33));
+        assert_eq!(engine.state(Pfn::new(block)), Some(State::RemotePending { order: Order::new(5) }));
+        assert!(engine.free_pages(Pfn::new(page), Order::ZERO).is_err(), "a double free is seen on the stack, too");
+    });
+}
+
+#[test]
+fn the_owner_takes_the_stack_before_it_asks_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        let pages: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        engine.platform().run_on(1);
+        pages.iter().for_each(|&page| free(engine, page, 0));
+        engine.platform().run_on(0);
+        lock_holds(engine);
+        let again: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        assert_eq!((lock_holds(engine), stacked(engine, 0)), (0, 0));
+        assert!(again.iter().all(|page| pages.contains(page)));
+    });
+}
+
+#[test]
+fn a_stack_over_the_lists_limit_goes_to_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        let high = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.high());
+        engine.platform().run_on(1);
+        for &page in &pages {
+            free(engine, page, 0);
+            assert!(stacked(engine, 0) <= high);
+        }
+        let whole = pages.iter().filter(|&&page| page % PAGEBLOCK == 0 && owner(engine, page).is_none()).count();
+        assert!(whole > 0, "pageblocks that came together in the zone are nobody's");
+    });
+}
+
+#[test]
+fn a_drain_gives_a_whole_pageblock_back_as_one_and_ends_ownership() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        free(engine, page, 0);
+        engine.platform().events.take();
+        engine.drain_all();
+        let drained: Vec<(u32, u8)> = engine.platform().events.take().into_iter().filter_map(drained_block).collect();
+        assert_eq!(drained, [(page / PAGEBLOCK * PAGEBLOCK, 9)]);
+        assert_eq!((owner(engine, page), engine.check().expect("nothing is lost").cached), (None, 0));
+    });
+}
+
+fn drained_block(event: Event) -> Option<(u32, u8)> {
+    if let Event::PcpuDrain { pfn, order, .. } = event { Some((pfn.raw(), order.get())) } else { None }
+}
+
+#[test]
+fn what_is_drained_in_part_is_remembered_and_called_back_first() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        let block = page / PAGEBLOCK * PAGEBLOCK;
+        engine.drain_all();
+        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block]));
+        assert_eq!(free_list(engine, zone(engine, ZoneKind::Normal), 8, MigrateType::Movable), [block + 256]);
+        let again = alloc(engine, MOVABLE, 0);
+        assert_eq!(again / PAGEBLOCK, block / PAGEBLOCK);
+        assert!(fragments(engine, 0, MigrateType::Movable).is_empty());
+    });
+}
+
+#[test]
+fn a_pageblock_that_becomes_whole_in_the_zone_is_nobodys() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.drain_all();
+        free(engine, page, 0);
+        engine.drain_all();
+        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
+    });
+}
+
+#[test]
+fn a_list_too_small_for_a_pageblock_owns_what_it_took_a_part_of() {
+    let policy = |pcp| Policy { pcp, ..Policy::LINUX_6_12 };
+    for pcp in [Owned, OwnedRemote] {
+        let config = Config { cpu_nodes: &[NodeId(0); 2], policy: policy(pcp), ..Config::default() };
+        with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 14)], MinFree::Pages(64), |engine| {
+            let page = alloc(engine, MOVABLE, 0);
+            assert!(count(engine, 0) < PAGEBLOCK / 2, "a list of a zone of 64 MiB starts with less than a pageblock");
+            let block = page / PAGEBLOCK * PAGEBLOCK;
+            assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block]));
+            engine.platform().run_on(1);
+            free(engine, page, 0);
+            assert_eq!(count(engine, 1), 0, "so the page goes home");
+        });
+    }
+}
+
+#[test]
+fn a_cpu_that_goes_offline_owns_nothing() {
+    scene(|engine| {
+        let pages: Vec<u32> = (0..4).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        engine.platform().run_on(1);
+        free(engine, pages[0], 0);
+        engine.cpu_dead(CpuId(0));
+        assert_eq!((owner(engine, pages[1]), count(engine, 0), stacked(engine, 0)), (None, 0, 0));
+        pages[1..].iter().for_each(|&page| free(engine, page, 0));
+        assert_eq!((count(engine, 0), stacked(engine, 0), count(engine, 1)), (0, 0, 3));
+        engine.cpu_online(CpuId(0));
+        engine.platform().run_on(0);
+        let page = alloc(engine, MOVABLE, 0);
+        assert_eq!(owner(engine, page), Some(0));
+    });
+}
+
+#[test]
+fn a_pageblock_whose_type_changes_is_its_owners_no_more() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.drain_all();
+        // Unmovable requests take over whatever is left.
+        engine.platform().run_on(1);
+        let taken = exhaust(engine, Gfp::ATOMIC, 0);
+        assert!(!taken.is_empty());
+        let (now, owner) = (engine.map().pageblock(Pfn::new(page)).migratetype(), owner(engine, page));
+        assert!(now == MigrateType::Movable || owner != Some(0), "{now:?} {owner:?}");
+    });
+}
+
+#[test]
+fn a_range_inside_an_owned_pageblock_goes_home_in_chunks() {
+    scene(|engine| {
+        alloc(engine, MOVABLE, 0);
+        let block = alloc(engine, MOVABLE, 6);
+        engine.split_page(Pfn::new(block), Order::new(6)).expect("it is ours");
+        let before = count(engine, 0);
+        engine.free_contig_range(Pfn::new(block)..Pfn::new(block + 64)).expect("it is ours");
+        assert_eq!(count(engine, 0), before + 64);
+        assert_eq!(owner(engine, block), Some(0));
+    });
+}
+
+#[test]
+fn a_range_of_an_owned_pageblock_can_be_isolated_and_a_frame_of_it_poisoned() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        let block = Pfn::new(page / PAGEBLOCK * PAGEBLOCK);
+        engine
+            .alloc_contig_range(block.offset(256)..block.offset(512), Gfp::KERNEL)
+            .expect("it is on the owner's lists");
+        assert_eq!(owner(engine, page), None, "its type changed for a while");
+        engine.free_contig_range(block.offset(256)..block.offset(512)).expect("it is ours");
+        engine.poison(block.offset(100)).expect("it is memory");
+        free(engine, page, 0);
+        assert_eq!(engine.state(block.offset(100)), Some(State::Withheld));
+    });
+}
+
+#[test]
+fn a_request_finds_pages_on_stacks_before_it_fails() {
+    scene_of(OwnedRemote, |engine| {
+        let pages: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
+        engine.platform().run_on(1);
+        pages.iter().for_each(|&page| free(engine, page, 0));
+        crate::rules::home::use_up(engine, 1, Gfp::ATOMIC);
+        assert!(stacked(engine, 0) > 0);
+        assert!(engine.alloc_pages(Gfp::ATOMIC | Gfp::MEMALLOC, Order::ZERO).is_ok());
+    });
+}
+
+/// Leaves 20 pageblocks whole, and so many others of which every second page is in use.
+fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
+    let span = |start: u32, end: u32| Pfn::new(start * PAGEBLOCK)..Pfn::new(end * PAGEBLOCK);
+    engine.alloc_contig_range(span(0, blocks), Gfp::KERNEL).expect("all of it is free");
+    engine.alloc_contig_range(span(blocks + 20, 32), Gfp::KERNEL).expect("all of it is free");
+    (0..blocks * PAGEBLOCK).step_by(2).for_each(|page| free(engine, page, 0));
+    engine.drain_all();
+}
+
+#[test]
+fn no_whole_pageblock_is_opened_while_something_smaller_would_do() {
+    for (order, opens) in [(0, false), (3, true)] {
+        scene(|engine| {
+            cut_up(engine, 1);
+            let block = alloc(engine, MOVABLE, order);
+            assert_eq!(block >= PAGEBLOCK, opens, "every second page of the first pageblock is free");
+            assert_eq!(owner(engine, block), Some(0), "in either case it is owned from then on");
+        });
+    }
+}
+
+#[test]
+fn a_part_of_another_cpus_pageblock_is_not_owned() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.drain_all();
+        engine.platform().run_on(1);
+        let part = alloc(engine, MOVABLE, 0);
+        assert_eq!((part / PAGEBLOCK, owner(engine, part)), (page / PAGEBLOCK, Some(0)));
+    });
+}
+
+/// Blocks on CPU 0's lists of movable parts, by order.
+fn parts(engine: &Engine<'_, '_>) -> [usize; 9] {
+    let lists = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal));
+    let index = |order: usize| if order <= 3 { 3 * order + 1 } else { 14 + 3 * (order - 4) + 1 };
+    let length = |order| lists.inspect(|lists| lists.list(index(order)).iter(engine.map()).count());
+    core::array::from_fn(length)
+}
+
+/// Most of what is cut stays in large parts; of the size asked for there are sixteen pages, and 128 single ones.
+#[test]
+fn a_cut_leaves_large_parts_and_some_of_the_size() {
+    scene(|engine| {
+        let split = |order| {
+            let before = engine.platform().events.counts().pcp_split_blocks;
+            alloc(engine, MOVABLE, order);
+            engine.platform().events.counts().pcp_split_blocks - before
+        };
+        assert_eq!((split(0), parts(engine)), (1 + 127, [127, 0, 0, 0, 0, 0, 0, 1, 1]));
+        assert_eq!(
+            (split(2), parts(engine)),
+            (3 + 3, [127, 0, 3, 0, 1, 1, 1, 0, 1]),
+            "the smallest larger part is cut"
+        );
+        assert_eq!((split(5), parts(engine)), (0, [127, 0, 3, 0, 1, 0, 1, 0, 1]));
+        assert_eq!((split(4), parts(engine)), (0, [127, 0, 3, 0, 0, 0, 1, 0, 1]));
+        assert_eq!((split(3), parts(engine)), (2 + 1, [127, 0, 3, 1, 1, 1, 0, 0, 1]));
+    });
+}
+
+/// Blocks of two pages that cannot move, on CPU 0's list.
+fn pairs(engine: &Engine<'_, '_>) -> usize {
+    engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.list(3).iter(engine.map()).count())
+}
+
+/// Leaves no pageblock whole: one page of each is in use.
+fn break_all(engine: &Engine<'_, '_>) {
+    for start in (0..1 << 14).step_by(PAGEBLOCK as usize).map(Pfn::new) {
+        let _of_a_pageblock_in_use = engine.alloc_contig_range(start..start.offset(1), Gfp::KERNEL);
+    }
+}
+
+#[test]
+fn where_whole_pageblocks_are_few_the_last_blocks_of_an_order_are_not_cut() {
+    for (few, left) in [(true, 2), (false, 0)] {
+        scene(|engine| {
+            let blocks: [u32; 4] = core::array::from_fn(|_| alloc(engine, Gfp::KERNEL, 1));
+            engine.drain_all();
+            if few {
+                break_all(engine);
+            }
+            blocks.into_iter().for_each(|pfn| free(engine, pfn, 1));
+            assert_eq!(pairs(engine), 4);
+            (0..8).for_each(|_| {
+                alloc(engine, Gfp::KERNEL, 0);
+            });
+            assert_eq!(pairs(engine), left);
+        });
+    }
+}

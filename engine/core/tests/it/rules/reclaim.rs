@@ -1,0 +1,267 @@
+//! Direct reclaim: how urgently a request asks, of which nodes, and when it is satisfied.
+//! linux: mm/vmscan.c:do_try_to_free_pages, shrink_zones, should_continue_reclaim
+
+use core::cell::{Cell, RefCell};
+
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, Range};
+use freehold::platform::{FreePages, OutOfMemory, Reclaim, Reclaimed, Reclaimer, Request};
+
+use crate::common::{Hooks, range, with_machine};
+use crate::rules::{Engine, alloc, bare, exhaust, zone};
+
+/// A movable page, without any effort.
+pub const QUIET: Gfp = Gfp::HIGHUSER_MOVABLE.difference(Gfp::DIRECT_RECLAIM).difference(Gfp::KSWAPD_RECLAIM);
+
+/// Pages that can be dropped, so many at each call; and everything that was asked.
+#[derive(Default)]
+pub struct Cache {
+    pub pages: RefCell<Vec<Pfn>>,
+    pub at_once: Cell<usize>,
+    pub asked: RefCell<Vec<Reclaim>>,
+    /// What goes when something is ended.
+    pub last_resort: Cell<Option<Pfn>>,
+    pub kswapd: Cell<u32>,
+    pub kcompactd: Cell<u32>,
+}
+
+impl Cache {
+    /// Everything that is left of a machine, without a word to anybody.
+    pub fn fill(&self, engine: &Engine<'_, '_>) {
+        *self.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
+    }
+
+    /// Drops pages unasked.
+    pub fn drop_where(&self, engine: &Engine<'_, '_>, drops: impl Fn(Pfn) -> bool) {
+        self.pages.borrow_mut().retain(|&page| {
+            if drops(page) {
+                engine.free_pages(page, Order::ZERO).expect("the page is cached");
+            }
+            !drops(page)
+        });
+    }
+
+    pub fn priorities(&self) -> Vec<u8> {
+        self.asked.take().iter().map(|wanted| wanted.priority).collect()
+    }
+}
+
+impl Hooks for Cache {
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        self.asked.borrow_mut().push(*wanted);
+        let mut held = self.pages.borrow_mut();
+        let keep = held.len().saturating_sub(self.at_once.get());
+        let dropped = held.split_off(keep);
+        pages.free_pages_bulk(&dropped);
+        Reclaimed { pages: dropped.len() as u64, scanned: 2 * dropped.len() as u64 }
+    }
+
+    fn out_of_memory(&self, pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
+        let Some(page) = self.last_resort.take() else { return OutOfMemory::NothingFreed };
+        pages.free_pages(page, Order::ZERO);
+        OutOfMemory::Freed
+    }
+
+    fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
+        self.pages.borrow().len() as u64
+    }
+
+    fn wake_kswapd(&self, _node: NodeId) {
+        self.kswapd.set(self.kswapd.get() + 1);
+    }
+
+    fn wake_kcompactd(&self, _node: NodeId) {
+        self.kcompactd.set(self.kcompactd.get() + 1);
+    }
+}
+
+/// A machine whose memory is all in the cache, which drops so many pages at a time.
+pub fn with_cache(config: &Config<'_>, ranges: &[Range], at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
+    let cache = Cache::default();
+    cache.at_once.set(at_once);
+    with_machine(config, ranges, MinFree::Pages(64), |engine| {
+        cache.fill(engine);
+        engine.platform().answer_with(&cache);
+        scene(engine, &cache);
+        engine.check().expect("nothing is lost");
+        assert_eq!(engine.platform().events.counts().broken_promises, 0);
+    });
+}
+
+fn small() -> [Range; 1] {
+    [range(ZoneKind::Normal, 0, 0, 1 << 13)]
+}
+
+#[test]
+fn a_request_asks_more_and_more_urgently_until_a_cluster_came() {
+    with_cache(&bare(), &small(), 10, |engine, cache| {
+        // Below the min mark until the 65th page is free: two rounds, of 40 pages each.
+        alloc(engine, Gfp::KERNEL, 0);
+        assert_eq!(cache.priorities(), [12, 11, 10, 9, 12, 11, 10, 9]);
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.allocstall_normal, counts.pgsteal_direct, counts.pgscan_direct), (2, 80, 160));
+    });
+}
+
+#[test]
+fn one_cluster_at_once_is_enough() {
+    with_cache(&bare(), &small(), 100, |engine, cache| {
+        alloc(engine, Gfp::KERNEL, 0);
+        let asked = cache.asked.take();
+        let [wanted] = asked[..] else { panic!("asked {} times", asked.len()) };
+        let highest = ZoneKind::Normal;
+        let (node, order, by, gfp) = (NodeId(0), Order::ZERO, Reclaimer::Direct, Gfp::KERNEL);
+        assert_eq!(wanted, Reclaim { node, highest, goal: 32, order, priority: 12, by, gfp });
+    });
+}
+
+#[test]
+fn each_node_is_asked_once_at_each_priority() {
+    let config = Config { nodes: 2, ..bare() };
+    let memory = [
+        range(ZoneKind::Dma32, 0, 0, 1 << 12),
+        range(ZoneKind::Normal, 0, 1 << 12, 1 << 13),
+        range(ZoneKind::Normal, 1, 1 << 13, 1 << 14),
+    ];
+    let nodes = |gfp| {
+        let mut nodes = Vec::new();
+        with_cache(&config, &memory, 0, |engine, cache| {
+            engine.alloc_pages(gfp, Order::ZERO).expect_err("nothing can be dropped");
+            nodes = cache.asked.take().iter().map(|wanted| wanted.node.0).collect();
+        });
+        nodes
+    };
+    assert_eq!(nodes(Gfp::KERNEL | Gfp::NORETRY), [0, 1].repeat(13));
+    assert_eq!(nodes(Gfp::KERNEL | Gfp::NORETRY | Gfp::THISNODE), [0].repeat(13));
+}
+
+/// Single pages are there in plenty, just not together: that is compaction's business.
+#[test]
+fn a_zone_that_can_be_compacted_is_spared() {
+    with_cache(&bare(), &small(), 32, |engine, cache| {
+        cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
+        engine.alloc_pages(Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL, Order::new(9)).expect_err("nothing moves");
+        assert_eq!(cache.priorities(), [0; 0]);
+        assert!(engine.platform().events.counts().allocstall_movable > 0, "it was about to");
+    });
+}
+
+/// For a huge page one look is not enough: the same node is asked again until compaction has room.
+#[test]
+fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
+    with_cache(&bare(), &small(), 32, |engine, cache| {
+        let zone = zone(engine, ZoneKind::Normal);
+        // What is dropped must not lie together.
+        cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
+        engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect_err("nothing moves");
+        let priorities = cache.priorities();
+        assert_eq!(priorities, vec![12; priorities.len()], "urgency does not grow");
+        let room = zone.watermarks().low + 1024;
+        assert!(zone.free_pages() > room, "{} pages are free", zone.free_pages());
+        assert!(zone.free_pages() <= room + 32, "and no more than needed");
+    });
+}
+
+/// A small block is reclaimed for in one look at each priority, until it gets urgent: then again and again, as for a
+/// large one. linux: mm/vmscan.c:in_reclaim_compaction
+#[test]
+fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
+    for order in [1, 2, 3] {
+        with_cache(&bare(), &small(), 1, |engine, cache| {
+            cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
+            engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(order)).expect_err("nothing moves");
+            // Room to compact is twice the block above the min mark.
+            let room = 64 + 2 * (1 << order) + 1;
+            assert_eq!(cache.priorities(), [vec![12, 11, 10], vec![9; room - 3]].concat(), "order {order}");
+        });
+    }
+    with_cache(&bare(), &small(), 1, |engine, cache| {
+        engine.alloc_pages(Gfp::NOIO | Gfp::NORETRY, Order::new(2)).expect_err("it is below the min mark");
+        assert_eq!(cache.priorities(), (0..=12).rev().collect::<Vec<u8>>(), "who may not compact gains nothing");
+    });
+}
+
+/// Once something was ended, a request that must not fail takes what that left, without any watermark.
+#[test]
+fn what_must_not_fail_may_take_the_last_page() {
+    let served = |gfp| {
+        let mut served = false;
+        with_cache(&bare(), &small(), 0, |engine, cache| {
+            cache.last_resort.set(cache.pages.borrow_mut().pop());
+            served = engine.alloc_pages(gfp, Order::ZERO).is_ok();
+            assert_eq!(cache.last_resort.get(), None, "something was ended");
+        });
+        served
+    };
+    assert!(!served(Gfp::KERNEL), "one free page is below the min mark");
+    assert!(served(Gfp::KERNEL | Gfp::NOFAIL));
+}
+
+/// Gives blocks back, one at each call, and says how many pages came of it.
+struct Sharing {
+    blocks: RefCell<Vec<(Pfn, Order, u64)>>,
+}
+
+impl Hooks for Sharing {
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some((pfn, order, behind)) = self.blocks.borrow_mut().pop() else { return Reclaimed::default() };
+        pages.free_pages(pfn, order);
+        Reclaimed { pages: behind, scanned: behind }
+    }
+}
+
+/// Somebody else's reference keeps a compound block whole, and the first page of any other.
+#[test]
+fn what_others_refer_to_does_not_come_back() {
+    let sharing = Sharing { blocks: RefCell::default() };
+    with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
+        let order = Order::new(2);
+        for (gfp, refs, behind) in [(QUIET, 1, 4), (QUIET, 2, 3), (QUIET | Gfp::COMP, 2, 0), (QUIET | Gfp::COMP, 1, 4)]
+        {
+            let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
+            (1..refs).for_each(|_| engine.get_page(block).expect("it is allocated"));
+            sharing.blocks.borrow_mut().push((block, order, behind));
+        }
+        exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
+        engine.platform().answer_with(&sharing);
+        engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO).expect_err("it is below the min mark");
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.pgsteal_direct, counts.pgscan_direct, counts.broken_promises), (11, 11, 0));
+        assert_eq!(zone(engine, ZoneKind::Normal).free_pages(), 11);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+/// Gives a page back at each call, and says that it has no more.
+#[derive(Default)]
+struct Trickle {
+    pages: RefCell<Vec<Pfn>>,
+    ended: Cell<u32>,
+}
+
+impl Hooks for Trickle {
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some(page) = self.pages.borrow_mut().pop() else { return Reclaimed::default() };
+        pages.free_pages(page, Order::ZERO);
+        Reclaimed { pages: 1, scanned: 1 }
+    }
+
+    fn out_of_memory(&self, _pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
+        self.ended.set(self.ended.get() + 1);
+        OutOfMemory::NothingFreed
+    }
+}
+
+/// What counts is what could be free: a few pages that came are no reason to go on where all that is left would not do.
+/// linux: mm/page_alloc.c:should_reclaim_retry
+#[test]
+fn a_request_goes_on_for_as_long_as_what_is_left_would_be_enough() {
+    let trickle = Trickle::default();
+    with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
+        *trickle.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
+        engine.platform().answer_with(&trickle);
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("thirteen pages are not enough");
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.pgsteal_direct, counts.allocstall_normal, trickle.ended.get()), (13, 1, 1));
+    });
+}

@@ -1,0 +1,338 @@
+//! The high-atomic reserve under the rivals of the pinned kernel's rule, each in the scene where that drives it to its
+//! cap; whose type a block has that leaves it; and what happens when one of its side effects is switched off.
+
+use fastrand::Rng;
+use freehold::Policy;
+use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::policy::flags::AllocFlags;
+use freehold::policy::watermark::Watermarks;
+use freehold::policy::{HighAtomicPolicy, ReserveLeaving, ReserveList, ReservePolicy, ReserveWatermark};
+use freehold::stats::Counts;
+
+use crate::common::{range, with_machine};
+use crate::rules::highatomic::{CAP, requests, short_under, take_all_but_the_reserve};
+use crate::rules::{Engine, exhaust, free, type_at, zone};
+
+const RIVALS: [HighAtomicPolicy; 5] = [
+    HighAtomicPolicy::Linux,
+    HighAtomicPolicy::SkipCostly,
+    HighAtomicPolicy::PastLists,
+    HighAtomicPolicy::ReuseFirst,
+    HighAtomicPolicy::GiveBack,
+];
+
+fn with(highatomic: HighAtomicPolicy) -> Policy {
+    Policy { highatomic, ..Policy::LINUX_6_12 }
+}
+
+fn reserved(engine: &Engine<'_, '_>) -> u64 {
+    zone(engine, ZoneKind::Normal).reserved_highatomic()
+}
+
+fn counts_of(engine: &Engine<'_, '_>, run: impl FnOnce()) -> Counts {
+    let before = engine.platform().events.counts();
+    run();
+    engine.platform().events.counts().since(&before)
+}
+
+fn atomic(engine: &Engine<'_, '_>, order: u8) -> Pfn {
+    engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, Order::new(order)).expect("the reserve is there for this")
+}
+
+/// What 3000 requests of an order come to in the scene: pages reserved at the end, and what was counted.
+fn of_3000(highatomic: HighAtomicPolicy, order: u8) -> (u64, Counts) {
+    let mut found = None;
+    short_under(with(highatomic), |engine| {
+        let counts = counts_of(engine, || requests(engine, order, 3000));
+        found = Some((reserved(engine), counts));
+    });
+    found.expect("the scene was played")
+}
+
+#[test]
+fn under_linux_lists_serve_what_reserves() {
+    for order in 1..=3 {
+        let (pages, counts) = of_3000(HighAtomicPolicy::Linux, order);
+        assert_eq!((pages, counts.reserves), (CAP, CAP / 512));
+        assert_eq!((counts.highatomic_from_reserve, counts.highatomic_from_ordinary), (0, 0), "order {order}");
+        assert_eq!(counts.highatomic_from_list, 3000);
+    }
+}
+
+#[test]
+fn without_small_orders_nothing_is_reserved_and_nothing_fails() {
+    for order in 1..=3 {
+        let (pages, counts) = of_3000(HighAtomicPolicy::SkipCostly, order);
+        assert_eq!((pages, counts.failures), (0, 0));
+        assert_eq!(counts.highatomic_from_list, 3000);
+    }
+}
+
+/// Orders without lists meet the reserve under every rule: one block goes round.
+#[test]
+fn order_4_settles_at_one_block_under_every_rival() {
+    for rival in RIVALS {
+        let (pages, counts) = of_3000(rival, 4);
+        assert_eq!(pages, 512, "{rival:?}");
+        assert_eq!((counts.highatomic_from_reserve, counts.highatomic_from_ordinary), (2999, 1), "{rival:?}");
+    }
+}
+
+/// A page of a reserved block that is freed goes to a list of movable ones, where no atomic request finds it: the
+/// reserve runs dry although all of it is free, and grows.
+#[test]
+fn reserved_pages_on_movable_lists_make_even_reuse_first_grow() {
+    let (pages, counts) = of_3000(HighAtomicPolicy::ReuseFirst, 1);
+    assert_eq!(pages, CAP);
+    assert!(counts.highatomic_from_reserve > 1000, "{counts:?}");
+    assert!(counts.reserves <= counts.highatomic_from_ordinary, "what a list serves reserves nothing");
+}
+
+#[test]
+fn once_lists_are_drained_reuse_first_needs_one_block() {
+    for (rival, pages) in [(HighAtomicPolicy::ReuseFirst, 512), (HighAtomicPolicy::Linux, CAP)] {
+        short_under(with(rival), |engine| {
+            for _ in 0..3000 {
+                let pfn = atomic(engine, 2);
+                free(engine, pfn.raw(), 2);
+                engine.drain_all();
+            }
+            assert_eq!(reserved(engine), pages, "{rival:?}");
+        });
+    }
+}
+
+/// A machine with one reserved block, and more free than its low watermark.
+fn with_a_block_to_spare(rival: HighAtomicPolicy, scene: impl FnOnce(&Engine<'_, '_>)) {
+    short_under(with(rival), |engine| {
+        requests(engine, 4, 1);
+        engine.set_watermarks(zone(engine, ZoneKind::Normal), Watermarks::given(100, 200, 300));
+        assert_eq!(reserved(engine), 512);
+        scene(engine);
+    });
+}
+
+#[test]
+fn only_reuse_first_looks_into_the_reserve_above_the_low_watermark() {
+    for rival in RIVALS {
+        with_a_block_to_spare(rival, |engine| {
+            let counts = counts_of(engine, || assert!(engine.alloc_pages(Gfp::ATOMIC, Order::new(1)).is_ok()));
+            let expected = u64::from(rival == HighAtomicPolicy::ReuseFirst);
+            assert_eq!(counts.highatomic_from_reserve, expected, "{rival:?}");
+            assert_eq!(counts.reserves, 0, "{rival:?}: above the low watermark nothing is reserved");
+        });
+    }
+}
+
+#[test]
+fn reuse_first_uses_a_list_that_has_a_block_and_refills_none() {
+    with_a_block_to_spare(HighAtomicPolicy::ReuseFirst, |engine| {
+        let order = Order::new(1);
+        let counts = counts_of(engine, || _ = atomic(engine, 1));
+        assert_eq!((counts.pcp_refills, counts.highatomic_from_reserve), (0, 1));
+        // A request that can wait fills the list.
+        let counts = counts_of(engine, || _ = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is left"));
+        assert_eq!(counts.pcp_refills, 1);
+        let counts = counts_of(engine, || _ = atomic(engine, 1));
+        assert_eq!((counts.pcp_refills, counts.highatomic_from_list), (0, 1));
+    });
+}
+
+/// What is left of the reserve after each of so many looks in the background.
+fn after_ticks(engine: &Engine<'_, '_>, ticks: usize) -> Vec<u64> {
+    let tick = || {
+        engine.tick_kcompactd(NodeId(0));
+        reserved(engine)
+    };
+    core::iter::repeat_with(tick).take(ticks).collect()
+}
+
+/// As the rival, without compaction that nobody asked for.
+fn without_proactive_compaction(rival: HighAtomicPolicy) -> Policy {
+    let mut policy = with(rival);
+    policy.numbers.compaction_proactiveness = Some(0);
+    policy
+}
+
+#[test]
+fn give_back_halves_what_lies_idle_and_keeps_a_block() {
+    for rival in RIVALS {
+        short_under(without_proactive_compaction(rival), |engine| {
+            requests(engine, 3, 3000);
+            engine.drain_all();
+            let grown = reserved(engine);
+            let left = after_ticks(engine, 5);
+            match rival {
+                // The first look finds that less was free a while ago; then a half of five, of two, and no more.
+                HighAtomicPolicy::GiveBack => assert_eq!(left, [2560, 1024, 512, 512, 512]),
+                _ => assert_eq!(left, [grown; 5], "{rival:?}"),
+            }
+        });
+    }
+}
+
+#[test]
+fn give_back_leaves_what_was_used_since_the_last_look() {
+    short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
+        requests(engine, 3, 3000);
+        engine.drain_all();
+        after_ticks(engine, 1);
+        // A burst takes all of the reserve and is gone before anybody looks.
+        let burst: Vec<_> = (0..CAP >> 4).map(|_| atomic(engine, 4)).collect();
+        assert_eq!(zone(engine, ZoneKind::Normal).free_highatomic(), 0);
+        burst.into_iter().for_each(|pfn| free(engine, pfn.raw(), 4));
+        assert_eq!(after_ticks(engine, 2), [2560, 1024], "it is idle from the next look on");
+    });
+}
+
+#[test]
+fn what_is_given_back_is_movable_and_free() {
+    short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
+        requests(engine, 3, 3000);
+        engine.drain_all();
+        let zone = zone(engine, ZoneKind::Normal);
+        let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).len(MigrateType::Movable));
+        let before = (zone.free_pages(), blocks(9) + 2 * blocks(10));
+        let counts = counts_of(engine, || _ = after_ticks(engine, 2));
+        assert_eq!((zone.free_pages(), blocks(9) + 2 * blocks(10)), (before.0, before.1 + 3));
+        assert_eq!(counts.unreserves, 3);
+    });
+}
+
+/// The pinned kernel does not remember what a block was before it was reserved.
+#[test]
+fn a_block_that_leaves_the_reserve_takes_the_requesters_type() {
+    let askers = [
+        (Gfp::KERNEL, MigrateType::Unmovable),
+        (Gfp::HIGHUSER_MOVABLE, MigrateType::Movable),
+        (Gfp::KERNEL | Gfp::RECLAIMABLE, MigrateType::Reclaimable),
+    ];
+    for (gfp, migratetype) in askers {
+        short_under(Policy::LINUX_6_12, |engine| {
+            // The kernel's own page makes the block Unmovable before anybody reserves it.
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::new(4)).expect("memory is left");
+            assert_eq!(type_at(engine, page.raw()), MigrateType::Unmovable);
+            let burst = atomic(engine, 4);
+            assert_eq!(type_at(engine, burst.raw()), MigrateType::HighAtomic);
+            assert_eq!(burst.align_down(Order::new(9)), page.align_down(Order::new(9)), "it is the same block");
+            take_all_but_the_reserve(engine);
+            let served = engine.alloc_pages(gfp, Order::ZERO).expect("the reserve is there");
+            assert_eq!(type_at(engine, served.raw()), migratetype, "the requester's type, not the one before");
+            assert_eq!(served.align_down(Order::new(9)), page.align_down(Order::new(9)));
+            assert_eq!(reserved(engine), 0);
+        });
+    }
+}
+
+#[test]
+fn a_block_that_leaves_the_reserve_may_stay_with_requests_that_cannot_move() {
+    let unmovable = ReservePolicy { leaving: ReserveLeaving::Unmovable, ..ReservePolicy::LINUX };
+    for (reserve, migratetype) in [(ReservePolicy::LINUX, MigrateType::Movable), (unmovable, MigrateType::Unmovable)] {
+        short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
+            // More than half of the block is in use, so nobody else can claim it.
+            engine.alloc_pages(Gfp::KERNEL, Order::new(8)).expect("memory is left");
+            atomic(engine, 4);
+            take_all_but_the_reserve(engine);
+            let served = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the reserve is there");
+            assert_eq!((type_at(engine, served.raw()), reserved(engine)), (migratetype, 0));
+        });
+    }
+}
+
+/// A zone whose free memory is a reserve of whole blocks, and single pages besides.
+fn whole_blocks_in_reserve_only(reserve: ReservePolicy, scene: impl FnOnce(&Engine<'_, '_>)) {
+    short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
+        requests(engine, 3, 3000);
+        let zone = zone(engine, ZoneKind::Normal);
+        engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
+        engine.drain_all();
+        let pages = exhaust(engine, Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY, 0);
+        pages.iter().step_by(2).for_each(|pfn| free(engine, pfn.raw(), 0));
+        engine.drain_all();
+        assert!(zone.free_pages() - zone.free_highatomic() > 1024, "single pages");
+        assert_eq!(zone.free_highatomic(), CAP);
+        scene(engine);
+    });
+}
+
+#[test]
+fn an_open_list_gives_movable_requests_whole_blocks_which_come_back() {
+    let open = ReservePolicy { list: ReserveList::Open, ..ReservePolicy::LINUX };
+    let order = Order::new(9);
+    whole_blocks_in_reserve_only(ReservePolicy::LINUX, |engine| {
+        assert!(engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, order).is_err(), "closed");
+    });
+    whole_blocks_in_reserve_only(open, |engine| {
+        let fails = |gfp, order| engine.alloc_pages(gfp, order).is_err();
+        assert!(fails(Gfp::TRANSHUGE_LIGHT, Order::new(8)), "parts of pageblocks are not to be had");
+        assert!(fails(Gfp::TRANSHUGE_LIGHT.difference(Gfp::MOVABLE), order), "only movable ones");
+        let pfn = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, order).expect("a reserved block is free");
+        assert_eq!((type_at(engine, pfn.raw()), reserved(engine)), (MigrateType::HighAtomic, CAP), "still reserved");
+        free(engine, pfn.raw(), 9);
+        engine.drain_all();
+        assert_eq!(zone(engine, ZoneKind::Normal).free_highatomic(), CAP);
+    });
+}
+
+#[test]
+fn counted_free_pages_of_the_reserve_lift_others_above_their_watermark() {
+    let counted = ReservePolicy { watermark: ReserveWatermark::Counted, ..ReservePolicy::LINUX };
+    for (reserve, passes) in [(ReservePolicy::LINUX, false), (counted, true)] {
+        short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
+            requests(engine, 3, 3000);
+            let zone = zone(engine, ZoneKind::Normal);
+            let mark = zone.free_pages() - zone.free_highatomic() / 2;
+            let is_above = zone.watermark_ok(Order::ZERO, mark, ZoneKind::Normal, AllocFlags::empty());
+            assert_eq!(is_above, passes, "{reserve:?}");
+        });
+    }
+}
+
+/// Every way in and out of the reserve, at random; the scene ends with a check, and so does every hundredth step.
+#[test]
+fn no_rival_loses_count_of_its_reserve() {
+    let open = ReservePolicy { list: ReserveList::Open, ..ReservePolicy::LINUX };
+    for (seed, rival) in (0..).zip(RIVALS) {
+        for reserve in [ReservePolicy::LINUX, open] {
+            let policy = Policy { reserve, ..with(rival) };
+            let config = Config { policy, cpu_nodes: &[NodeId(0); 2], ..Config::default() };
+            let memory = [range(ZoneKind::Normal, 0, 0, 64 * 1024)];
+            with_machine(&config, &memory, MinFree::Pages(4096), |engine| {
+                // What stays leaves little above the low watermark for the others.
+                while zone(engine, ZoneKind::Normal).free_pages() > 5000 {
+                    engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is left");
+                }
+                wander(engine, Rng::with_seed(seed));
+            });
+        }
+    }
+}
+
+fn wander(engine: &Engine<'_, '_>, mut rng: Rng) {
+    let kinds = [Gfp::ATOMIC, Gfp::ATOMIC, Gfp::KERNEL, Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY];
+    let mut held: Vec<(Pfn, Order)> = Vec::new();
+    let mut grown = 0;
+    for step in 0..4000 {
+        engine.platform().run_on(rng.u16(0..engine.cpus()));
+        match rng.u32(0..40) {
+            0 => engine.drain_all(),
+            1 => engine.tick_kcompactd(NodeId(0)),
+            2..=20 => {
+                let (gfp, order) = (kinds[rng.usize(0..kinds.len())], Order::new(rng.u8(0..=9)));
+                held.extend(engine.alloc_pages(gfp | Gfp::COMP, order).ok().map(|pfn| (pfn, order)));
+            }
+            _ if held.is_empty() => {}
+            _ => {
+                let (pfn, order) = held.swap_remove(rng.usize(0..held.len()));
+                free(engine, pfn.raw(), order.get());
+            }
+        }
+        grown = grown.max(reserved(engine));
+        if step % 100 == 0 {
+            engine.check().expect("the reserve is counted");
+        }
+    }
+    engine.check().expect("the reserve is counted");
+    assert!(grown > 0, "the walk never met the reserve");
+}

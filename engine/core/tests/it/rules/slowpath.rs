@@ -1,0 +1,99 @@
+//! What a request tries, in which order, before it fails: compaction, reclaim, and at last an end put to something.
+//! linux: mm/page_alloc.c:__alloc_pages_slowpath
+
+use core::cell::Cell;
+
+use freehold::base::{Gfp, Order, ZoneKind};
+use freehold::page::MinFree;
+use freehold::platform::{Event, FreePages, OutOfMemory, Request, Task};
+
+use crate::common::{Hooks, range, with_machine};
+use crate::rules::reclaim::QUIET;
+use crate::rules::{Engine, bare, exhaust};
+
+/// A platform that moves, reclaims and ends nothing.
+#[derive(Default)]
+struct Stubborn {
+    asked_to_end: Cell<usize>,
+}
+
+impl Hooks for Stubborn {
+    fn out_of_memory(&self, _: &dyn FreePages, _: &Request) -> OutOfMemory {
+        self.asked_to_end.set(self.asked_to_end.get() + 1);
+        OutOfMemory::NothingFreed
+    }
+}
+
+/// A machine of single pages, every other one of which is free: there is room to compact, and nothing moves.
+fn with_single_pages<'h>(act: impl FnOnce(&Engine<'_, 'h>)) {
+    with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(64), |engine| {
+        for page in exhaust(engine, QUIET | Gfp::MEMALLOC, 0) {
+            if page.raw().is_multiple_of(2) {
+                engine.free_pages(page, Order::ZERO).expect("it is allocated");
+            }
+        }
+        act(engine);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+/// What a request that fails did: `C` compacts, `R` reclaims, `E` asks for an end.
+fn tried(gfp: Gfp, order: u8, task: Task) -> String {
+    let stubborn = Stubborn::default();
+    let mut letters = String::new();
+    with_single_pages(|engine| {
+        engine.platform().answer_with(&stubborn);
+        engine.platform().run_as(task);
+        engine.platform().events.take();
+        engine.alloc_pages(gfp, Order::new(order)).expect_err("there are single pages only");
+        let letter = |event| match event {
+            Event::CompactStall { .. } => Some('C'),
+            Event::DirectReclaim { .. } => Some('R'),
+            _ => None,
+        };
+        letters.extend(engine.platform().events.take().into_iter().filter_map(letter));
+    });
+    letters + &"E".repeat(stubborn.asked_to_end.get())
+}
+
+/// The same of an ordinary task, at an order that is cheap, one that is not, and that of a huge page.
+fn at_orders(gfp: Gfp) -> [String; 3] {
+    [1, 4, 9].map(|order| tried(gfp, order, Task::default()))
+}
+
+#[test]
+fn the_unmovable_and_the_large_compact_first_and_only_small_requests_end_something() {
+    assert_eq!(at_orders(Gfp::KERNEL), ["CRCE", "CRC", "CRC"]);
+    assert_eq!(at_orders(Gfp::HIGHUSER_MOVABLE), ["RCE", "CRC", "CRC"]);
+    assert_eq!(at_orders(Gfp::KERNEL | Gfp::NOFAIL), ["CRCE", "CRC", "CRC"], "the platform has no patience");
+    assert_eq!(tried(Gfp::KERNEL, 3, Task::default()), "CRCE", "order 3 is cheap");
+}
+
+#[test]
+fn who_may_not_start_io_does_not_compact_and_who_may_not_wait_does_nothing() {
+    assert_eq!(at_orders(Gfp::NOIO), ["RE", "R", "R"]);
+    assert_eq!(at_orders(Gfp::NOWAIT), ["", "", ""]);
+}
+
+#[test]
+fn who_would_rather_fail_ends_nothing() {
+    assert_eq!(at_orders(Gfp::KERNEL | Gfp::NORETRY), ["CRC", "CRC", "CRC"]);
+    assert_eq!(at_orders(Gfp::KERNEL | Gfp::RETRY_MAYFAIL), ["CRC", "CRC", "CRC"]);
+    assert_eq!(at_orders(Gfp::HIGHUSER_MOVABLE | Gfp::RETRY_MAYFAIL), ["RC", "CRC", "CRC"]);
+}
+
+#[test]
+fn a_large_request_for_one_node_that_is_easily_content_does_not_reclaim() {
+    assert_eq!(at_orders(Gfp::KERNEL | Gfp::THISNODE), ["CRC", "CRC", "CRC"]);
+    assert_eq!(at_orders(Gfp::KERNEL | Gfp::THISNODE | Gfp::NORETRY), ["CRC", "C", "C"]);
+}
+
+#[test]
+fn who_may_use_reserves_does_not_compact_first_and_who_reclaims_does_not_reclaim() {
+    assert_eq!(at_orders(Gfp::KERNEL | Gfp::MEMALLOC), ["RCE", "RC", "RC"]);
+    let task = Task::default();
+    assert_eq!(tried(Gfp::KERNEL, 1, Task { memalloc: true, ..task }), "");
+    assert_eq!(tried(Gfp::KERNEL | Gfp::NOMEMALLOC, 1, Task { memalloc: true, ..task }), "C");
+    assert_eq!(tried(Gfp::KERNEL, 1, Task { oom_victim: true, ..task }), "RCE");
+    assert_eq!(tried(Gfp::KERNEL | Gfp::NOMEMALLOC, 1, Task { oom_victim: true, ..task }), "CRCE");
+}

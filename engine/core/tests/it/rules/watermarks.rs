@@ -1,0 +1,197 @@
+//! Watermarks: how low each kind of request may drive a zone. linux: mm/page_alloc.c:__zone_watermark_ok
+
+use core::cell::Cell;
+
+use freehold::base::{Gfp, NodeId, Order, ZoneKind};
+use freehold::machine::pc_ranges;
+use freehold::page::{Config, MinFree, ZoneFlag};
+use freehold::platform::{Context, Task};
+use freehold::policy::flags::AllocFlags;
+use freehold::policy::watermark::Watermarks;
+
+use crate::common::{Hooks, range, with_machine};
+use crate::rules::{bare, exhaust, zone};
+
+#[test]
+fn marks_follow_from_the_size() {
+    let gib = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
+    with_machine(&bare(), &gib, MinFree::BySize, |engine| {
+        let marks = zone(engine, ZoneKind::Normal).watermarks();
+        assert_eq!(marks, Watermarks { min: 1024, low: 1286, high: 1548, promo: 1810 });
+    });
+    with_machine(&bare(), &gib, MinFree::ForHugePages, |engine| {
+        // 512 x 11 pages, which is less than a twentieth of what is above the high mark.
+        let marks = zone(engine, ZoneKind::Normal).watermarks();
+        assert_eq!((marks.min, marks.low, marks.high), (5632, 7040, 8448));
+    });
+}
+
+/// Huge pages are kept available in zones up to Normal that have memory; other zones do not count.
+#[test]
+fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
+    let config = Config { nodes: 2, ..bare() };
+    let memory = [
+        range(ZoneKind::Dma32, 0, 0, 1 << 15),
+        range(ZoneKind::Normal, 0, 1 << 15, 1 << 18),
+        range(ZoneKind::Movable, 0, 1 << 18, (1 << 18) + (1 << 15)),
+    ];
+    with_machine(&config, &memory, MinFree::ForHugePages, |engine| {
+        let min = |kind| zone(engine, kind).watermarks().min;
+        // 512 x 11 pages for each of two zones, by their sizes.
+        assert_eq!((min(ZoneKind::Dma32), min(ZoneKind::Normal)), (11_264 / 8, 11_264 / 8 * 7));
+        assert_eq!(min(ZoneKind::Movable), 32);
+    });
+}
+
+/// A mark that was boosted holds back whoever asks, but not those who may dip into the reserve for a single page: these
+/// are held against the mark without its boost.
+#[test]
+fn a_boost_is_for_those_who_may_not_dip_into_the_reserve() {
+    let left = |gfp, order| {
+        let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
+        with_machine(&bare(), &memory, MinFree::Pages(1000), |engine| {
+            engine.damage().set_boost(NodeId(0), ZoneKind::Normal, 512);
+            exhaust(engine, gfp, order);
+            zone(engine, ZoneKind::Normal).free_pages()
+        })
+    };
+    assert_eq!(left(Gfp::NOWAIT, 0), 1512);
+    assert_eq!(left(Gfp::KERNEL | Gfp::HIGH, 0), 500);
+    assert_eq!(left(Gfp::KERNEL | Gfp::HIGH, 1), 756, "a block is no single page");
+}
+
+#[test]
+fn zones_share_what_is_kept_free_by_size() {
+    with_machine(&bare(), &pc_ranges(1 << 21), MinFree::Pages(2048), |engine| {
+        let min = |kind| zone(engine, kind).watermarks().min;
+        assert_eq!((min(ZoneKind::Dma), min(ZoneKind::Dma32), min(ZoneKind::Normal)), (4, 1020, 1024));
+    });
+}
+
+#[test]
+fn lower_zones_are_kept_from_requests_that_could_go_higher() {
+    with_machine(&bare(), &pc_ranges(1 << 21), MinFree::BySize, |engine| {
+        let reserve = |kind, highest| zone(engine, kind).lowmem_reserve(highest);
+        let (dma32, normal) = ((1 << 20) - (1 << 12), 1 << 20);
+        assert_eq!(reserve(ZoneKind::Dma, ZoneKind::Dma), 0);
+        assert_eq!(reserve(ZoneKind::Dma, ZoneKind::Dma32), dma32 / 256);
+        assert_eq!(reserve(ZoneKind::Dma, ZoneKind::Normal), (dma32 + normal) / 256);
+        assert_eq!(reserve(ZoneKind::Dma32, ZoneKind::Normal), normal / 256);
+        assert_eq!(reserve(ZoneKind::Normal, ZoneKind::Movable), 0);
+    });
+}
+
+/// Where a request that may not wait stops, in each zone: at the min mark, plus what is kept for others.
+#[test]
+fn a_request_leaves_each_zone_its_reserve() {
+    with_machine(&bare(), &pc_ranges(1 << 19), MinFree::BySize, |engine| {
+        exhaust(engine, Gfp::NOWAIT, 0);
+        for kind in [ZoneKind::Dma, ZoneKind::Dma32] {
+            let zone = zone(engine, kind);
+            assert_eq!(zone.free_pages(), zone.watermarks().min + zone.lowmem_reserve(ZoneKind::Normal), "{kind:?}");
+        }
+        exhaust(engine, Gfp::NOWAIT | Gfp::DMA, 0);
+        let dma = zone(engine, ZoneKind::Dma);
+        assert_eq!(dma.free_pages(), dma.watermarks().min, "a DMA request may take what was kept for it");
+    });
+}
+
+/// Free pages at which a request of these flags, by such a task, fails in a zone whose min mark is 1000.
+fn level_of(gfp: Gfp, task: Task) -> u64 {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
+    with_machine(&bare(), &memory, MinFree::Pages(1000), |engine| {
+        engine.platform().run_as(task);
+        exhaust(engine, gfp, 0);
+        zone(engine, ZoneKind::Normal).free_pages()
+    })
+}
+
+#[test]
+fn reserves_open_by_need() {
+    let nobody = Task::default();
+    assert_eq!(level_of(Gfp::KERNEL, nobody), 1000);
+    assert_eq!(level_of(Gfp::NOWAIT, nobody), 1000, "not waiting alone opens nothing");
+    assert_eq!(level_of(Gfp::KERNEL | Gfp::HIGH, nobody), 500);
+    assert_eq!(level_of(Gfp::ATOMIC, nobody), 375);
+    assert_eq!(level_of(Gfp::ATOMIC | Gfp::NOMEMALLOC, nobody), 500);
+    assert_eq!(level_of(Gfp::KERNEL | Gfp::MEMALLOC, nobody), 0);
+    assert_eq!(level_of(Gfp::KERNEL, Task { realtime: true, ..nobody }), 500);
+    assert_eq!(level_of(Gfp::KERNEL, Task { memalloc: true, ..nobody }), 0);
+    assert_eq!(level_of(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), 1000);
+    assert_eq!(level_of(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), 500);
+}
+
+#[test]
+fn an_interrupt_has_the_rights_of_its_task_as_far_as_linux_lends_them() {
+    let nobody = Task::default();
+    let levels = |gfp, task: Task| Context::ALL.map(|context| level_of(gfp, Task { context, ..task }));
+    // In order: a task, one with soft interrupts off, a soft interrupt, a hard one.
+    assert_eq!(levels(Gfp::KERNEL, Task { realtime: true, ..nobody }), [500, 500, 1000, 1000]);
+    assert_eq!(levels(Gfp::KERNEL, Task { memalloc: true, ..nobody }), [0, 1000, 0, 1000]);
+    assert_eq!(levels(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), [500, 1000, 1000, 1000]);
+    // What the flags say themselves holds everywhere.
+    assert_eq!(levels(Gfp::KERNEL | Gfp::MEMALLOC, nobody), [0; 4]);
+    assert_eq!(levels(Gfp::ATOMIC, nobody), [375; 4]);
+    assert_eq!(levels(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), [1000; 4]);
+}
+
+#[test]
+fn large_blocks_count_as_wholly_gone() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
+    with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        let has_room = |mark| zone.watermark_ok(Order::new(9), mark, ZoneKind::Normal, AllocFlags::empty());
+        while zone.free_pages() > 64 + 512 {
+            engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect("there is memory");
+        }
+        assert!(has_room(64), "576 - 511 = 65 pages are above 64");
+        assert!(!has_room(65));
+    });
+}
+
+#[test]
+fn a_zone_remembers_that_it_fell_below_its_high_mark() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
+    with_machine(&crate::rules::linux(), &memory, MinFree::Pages(400), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        let held = exhaust(engine, Gfp::NOWAIT, 0);
+        assert!(zone.has(ZoneFlag::BelowHigh));
+        for pfn in held {
+            engine.free_pages(pfn, Order::ZERO).expect("the page is allocated");
+        }
+        assert!(!zone.has(ZoneFlag::BelowHigh), "drains bring the zone above the mark, and notice");
+    });
+}
+
+/// Counts how often kswapd is woken.
+#[derive(Default)]
+struct Waker(Cell<u32>);
+
+impl Hooks for Waker {
+    fn wake_kswapd(&self, node: NodeId) {
+        assert_eq!(node, NodeId(0));
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn mixing_types_in_a_pageblock_boosts_the_marks_and_wakes_kswapd_once() {
+    let waker = Waker::default();
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
+    with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {
+        engine.platform().answer_with(&waker);
+        let zone = zone(engine, ZoneKind::Normal);
+        // Movable pages everywhere, then one free page in each of two blocks: an unmovable request has to mix.
+        while zone.free_pages() > 700 {
+            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        }
+        while zone.inspect(|areas| areas.area(Order::new(9)).nr_free()) > 0 {
+            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        }
+        assert_eq!((zone.boost(), waker.0.get()), (0, 0));
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory");
+        assert_eq!(zone.boost(), 512, "one pageblock, the least that the boost may be capped at");
+        assert_eq!(waker.0.get(), 1);
+        assert!(!zone.has(ZoneFlag::BoostedWatermark));
+    });
+}

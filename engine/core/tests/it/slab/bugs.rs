@@ -1,0 +1,169 @@
+//! What earlier designs did wrong: the list that ends in its slab, as first proposed in 2014, leaked slabs, and missed
+//! the first object and small slabs; and what this one did wrong before it was proven.
+
+use std::ptr::NonNull;
+
+use freehold::base::{CpuId, Gfp};
+use freehold::policy::slab::{SlabLinks, SlabPolicy};
+use freehold::slab::{CacheConfig, ObjectFreeError};
+
+use crate::slab::meddler::Meddling;
+use crate::slab::world::{Cache, PAGES, check, judge, judge_empty, policies, policy, run_on, with_meddler, with_world};
+
+fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
+    run_on(cpu);
+    cache.alloc(Gfp::KERNEL).expect("there is memory")
+}
+
+fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, object: NonNull<u8>) {
+    run_on(cpu);
+    // SAFETY: the tests hand in what they have.
+    unsafe { cache.free(object) }.expect("it is an object");
+}
+
+/// Each slab that runs out is let go; what another CPU frees into it afterwards must be found, or each round costs
+/// slabs.
+#[test]
+fn a_list_that_runs_out_collects_what_others_freed() {
+    for policy in policies() {
+        for size in [64, 1344, 2048, 4096] {
+            with_world(policy, |slab| {
+                let cache = slab.create(&CacheConfig::new("rounds", size)).expect("there is room");
+                let objects = 3 * usize::from(cache.info().layout.objects);
+                let mut most = 0;
+                for round in 0..60 {
+                    let taken: Vec<_> = (0..objects).map(|_| alloc(&cache, 0)).collect();
+                    taken.into_iter().for_each(|object| free(&cache, 1, object));
+                    if round == 20 {
+                        most = cache.slabs();
+                    }
+                }
+                assert!(cache.slabs() <= most, "{} slabs, and {most} after a third of the rounds", cache.slabs());
+                judge(slab, 0);
+                cache.shrink();
+                assert_eq!(cache.slabs(), 0, "all objects are back");
+            });
+        }
+    }
+}
+
+/// The same slab again: its first object, its last one, and slabs of one page. Both go to the CPU's list, so the next
+/// two requests get them, the last one first; and no other word changes, so no slab is queued for it.
+#[test]
+fn the_first_and_the_last_object_are_of_the_same_slab() {
+    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
+        for (size, max_order) in [(64, 0), (1344, 0), (2048, 0), (256, 3)] {
+            let mut policy = policy(objects, 0);
+            policy.numbers.slab_max_order = Some(max_order);
+            policy.numbers.slab_min_objects = Some(if max_order == 0 { 1 } else { 100 });
+            with_world(policy, |slab| {
+                let cache = slab.create(&CacheConfig::new("ends", size)).expect("there is room");
+                let count = usize::from(cache.info().layout.objects);
+                let taken: Vec<_> = (0..count).map(|_| alloc(&cache, 0)).collect();
+                assert_eq!(cache.slabs(), 1);
+                for object in [taken[0], taken[count - 1]] {
+                    free(&cache, 0, object);
+                    assert_eq!(alloc(&cache, 0), object, "the slab is the one that the CPU allocates from");
+                }
+                free(&cache, 0, taken[0]);
+                free(&cache, 0, taken[count - 1]);
+                assert_eq!((alloc(&cache, 0), alloc(&cache, 0)), (taken[count - 1], taken[0]));
+                let words = if objects == SlabPolicy::Tagged { 1 } else { 2 };
+                assert_eq!(slab.local().replacements(), 2 + words, "for the slab when it was new, and none for a free");
+                taken.into_iter().for_each(|object| free(&cache, 0, object));
+                judge_empty(slab, 0);
+            });
+        }
+    }
+}
+
+/// The section ran elsewhere and refused; then the caller is on the owner's CPU, whose list is still this slab's mark.
+/// The slab is wholly free, but it is not given back.
+#[test]
+fn a_slab_whose_mark_is_a_list_stays() {
+    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
+        for at in 0..8 {
+            with_meddler(policy(objects, 0), PAGES, (Meddling::Elsewhere, at), |slab| {
+                let cache = slab.create(&CacheConfig::new("mark", 4096)).expect("there is room");
+                let object = alloc(&cache, 0);
+                free(&cache, 1, object);
+                judge(slab, 0);
+                let others: Vec<_> =
+                    (0..3).map(|at| slab.kmalloc(3000 + at, Gfp::KERNEL).expect("there is memory")).collect();
+                let again = alloc(&cache, 0);
+                judge(slab, 4);
+                free(&cache, 0, again);
+                // SAFETY: allocated above, and not freed since.
+                others.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is an object"));
+                judge_empty(slab, 0);
+            });
+        }
+    }
+}
+
+/// A second free of the same object into a sheaf, or into a slab that its CPU does not allocate from, ends, and says
+/// so.
+#[test]
+fn a_double_free_in_a_row_is_refused() {
+    for mut policy in policies() {
+        policy.slab.links = SlabLinks::Mangled;
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("twice", 1344)).expect("there is room");
+            let taken: Vec<_> = (0..5).map(|_| alloc(&cache, 0)).collect();
+            for object in [taken[0], taken[4]] {
+                free(&cache, 0, object);
+                let address = object.as_ptr() as u64;
+                // SAFETY: it is not; that is what must be noticed.
+                assert_eq!(unsafe { cache.free(object) }, Err(ObjectFreeError::DoubleFree { address }));
+            }
+            judge(slab, 3);
+        });
+    }
+}
+
+/// What is freed into slabs of a CPU that is offline is found by those that are not.
+#[test]
+fn slabs_of_a_cpu_that_left_are_found() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("left", 2048)).expect("there is room");
+            let taken: Vec<_> = (0..20).map(|_| alloc(&cache, 2)).collect();
+            run_on(0);
+            slab.cpu_dead(CpuId(2));
+            let slabs = cache.slabs();
+            taken.iter().for_each(|&object| free(&cache, 1, object));
+            let again: Vec<_> = (0..20).map(|_| alloc(&cache, 1)).collect();
+            assert!(cache.slabs() <= slabs, "{} slabs, {slabs} before", cache.slabs());
+            again.into_iter().for_each(|object| free(&cache, 1, object));
+            slab.cpu_online(CpuId(2));
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+/// The second copy of an object comes home when its slab has gone, and its page is another cache's.
+#[test]
+fn a_double_free_that_comes_home_late_changes_nothing() {
+    with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
+        let cache = slab.create(&CacheConfig::new("first", 128)).expect("there is room");
+        let (in_slab, in_sheaf) = (usize::from(cache.info().layout.objects), usize::from(cache.info().sheaf));
+        let mut objects: Vec<_> = (0..80 * in_slab).map(|_| alloc(&cache, 0)).collect();
+        objects.sort();
+        let doomed: Vec<_> = objects.drain(40 * in_slab..41 * in_slab).collect();
+        let (&twice, others) = doomed.split_first().expect("a slab has objects");
+        // All sheaves are full, and so are the node's hands: what is free goes.
+        let mut rest = others.iter().copied().chain(objects);
+        rest.by_ref().take(25 * in_sheaf).for_each(|object| free(&cache, 0, object));
+        free(&cache, 0, twice);
+        rest.by_ref().take(in_sheaf).for_each(|object| free(&cache, 0, object));
+        free(&cache, 0, twice);
+        let page = twice.addr().get() & !4095;
+        let is_there = || slab.ksize(twice).is_ok();
+        rest.by_ref().take_while(|_| is_there()).for_each(|object| free(&cache, 0, object));
+        let second = slab.create(&CacheConfig::new("second", 64)).expect("there is room");
+        let found = (0..100 * 64).map(|_| alloc(&second, 0)).any(|object| object.addr().get() & !4095 == page);
+        assert!(found, "the page is somebody else's by now");
+        cache.shrink();
+        check(slab);
+    });
+}

@@ -1,0 +1,142 @@
+//! No page for the n-th slab, for every n: the request fails, and that is all. And no block as large as a slab, where
+//! smaller ones are free: a request by size does not fail.
+
+use std::iter;
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::policy::slab::SlabPolicy;
+use freehold::policy::{PcpPolicy, Policy};
+use freehold::slab::CacheConfig;
+
+use crate::slab::object_model::ObjectModel;
+use crate::slab::scenario::{NOWAIT, tell};
+use crate::slab::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
+
+/// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
+fn tell_with(slab: &Slab<'_, '_, '_>, size: u32, left: usize) -> u32 {
+    let mut pages = Vec::new();
+    while let Ok(page) = pages_of(slab).alloc_pages(NOWAIT, Order::ZERO) {
+        pages.push(page);
+    }
+    let free = |page: Pfn| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours");
+    pages.drain(pages.len() - left..).for_each(free);
+    let held = pages.len() as u64;
+    let failures = tell(slab, size, held);
+    pages.into_iter().for_each(free);
+    failures
+}
+
+#[test]
+fn every_request_for_a_page_may_fail() {
+    for policy in policies() {
+        for size in SIZES {
+            let failures = |left| with_world(policy, |slab| tell_with(slab, size, left));
+            let too_small = (0..).take_while(|&left| failures(left) > 0).count();
+            assert!(too_small >= 3, "only {too_small} worlds were too small under {:?}", policy.slab);
+        }
+    }
+}
+
+/// A request that may draw on reserves does so for its own object, and neither for more of them nor for an array.
+#[test]
+fn a_request_that_has_its_object_leaves_the_reserve_alone() {
+    for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {
+        with_world(policy(objects, 0), |slab| {
+            let cache = slab.create(&CacheConfig::new("reserve", 1344)).expect("there is room");
+            let first = cache.alloc(Gfp::KERNEL).expect("there is memory");
+            slab.shrink();
+            let pages: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(NOWAIT, Order::ZERO).ok()).collect();
+            let allocated = || pages_of(slab).check().expect("no page is lost").allocated;
+            let before = allocated();
+            let others: Vec<_> = iter::from_fn(|| cache.alloc(Gfp::ATOMIC).ok()).take(2).collect();
+            assert_eq!(allocated(), before, "the slab of the first has room for both");
+            let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
+            assert_eq!(allocated(), before + 1);
+            for object in others.into_iter().chain([first, more]) {
+                // SAFETY: allocated above, and not freed since.
+                unsafe { cache.free(object) }.expect("it is an object");
+            }
+            pages.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
+            cache.destroy().expect("nothing is in use");
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+/// One page of this many is somebody else's, so there is no block of as many.
+const APART: u32 = 16;
+
+/// Has memory in blocks of less than [`APART`] pages; says how many pages are somebody else's.
+fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
+    let taken: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
+    assert!(taken.len() > PAGES as usize / 2);
+    let (kept, freed) = taken.into_iter().partition::<Vec<_>, _>(|page| page.raw() % APART == 0);
+    freed.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
+    kept
+}
+
+/// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are
+/// objects like any other.
+fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
+    let mut object_model = ObjectModel::default();
+    while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
+        assert!(slab.ksize(object).expect("it is an object") >= size);
+        object_model.take(object, size);
+    }
+    let order = Order::new(u8::from(size > 4096));
+    let page = pages_of(slab).alloc_pages(Gfp::KERNEL, order);
+    assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", object_model.len());
+    check(slab);
+    while let Some(object) = object_model.pick(0) {
+        object_model.give(object);
+        if size < slab.policy().slab.sizes.largest() {
+            // SAFETY: allocated above; one byte more may move it.
+            let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };
+            // SAFETY: what is ours now.
+            unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("it is an object");
+        } else {
+            // SAFETY: allocated above, and not freed since.
+            unsafe { slab.kfree(object) }.expect("it is an object");
+        }
+    }
+}
+
+/// Who has more memory to bring online wants no block of pages for a small request, as long as he says so.
+#[test]
+fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
+    let mut policy = Policy { pcp: PcpPolicy::Off, ..Policy::FREEHOLD };
+    policy.slab.objects = SlabPolicy::Tagged;
+    with_world(policy, |slab| {
+        let others = fragment(slab);
+        slab.fail_without_slab();
+        let mut objects: Vec<_> = iter::from_fn(|| slab.kmalloc(1000, NOWAIT).ok()).collect();
+        assert!(objects.iter().all(|&object| slab.ksize(object) == Ok(1024)), "each is in a slab");
+        slab.take_pages_without_slab();
+        let block = slab.kmalloc(1000, NOWAIT).expect("there are pages, if none in blocks as large as a slab");
+        assert_eq!(slab.ksize(block), Ok(4096));
+        objects.push(block);
+        // SAFETY: allocated above, and not used any more.
+        objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+        judge_empty(slab, others.len() as u64);
+    });
+}
+
+#[test]
+fn a_request_by_size_does_not_need_a_block_as_large_as_a_slab() {
+    let ways =
+        [SlabPolicy::Bitmap, SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap];
+    for (base, objects) in
+        [Policy::FREEHOLD, Policy::LINUX_6_12].into_iter().flat_map(|base| ways.map(|way| (base, way)))
+    {
+        let mut policy = Policy { pcp: PcpPolicy::Off, ..base };
+        policy.slab.objects = objects;
+        with_world(policy, |slab| {
+            let others = fragment(slab);
+            for size in [8, 96, 1000, 1024, 4096, 8192] {
+                take_all(slab, size);
+                slab.shrink();
+            }
+            judge_empty(slab, others.len() as u64);
+        });
+    }
+}

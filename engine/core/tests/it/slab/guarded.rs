@@ -1,0 +1,148 @@
+//! Sections of a kernel, whose interrupts are off: a lock for each CPU stands for what keeps everything else off it.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use freehold::base::lock::{Rank, RawLock};
+use freehold::base::{CpuId, Gfp, NodeId};
+use freehold::machine::objects::with_slab;
+use freehold::page::Config;
+use freehold::platform::NoProbe;
+use freehold::platform::host::{CheckedSpinLock, Threads, current_cpu};
+use freehold::slab::CacheConfig;
+use freehold::slab::cpu::Fenced;
+use freehold::slab::cpu::section::Sections;
+
+use crate::slab::world::{SIZES, policies, run_on};
+
+const CPUS: u16 = 2;
+/// Two for each CPU.
+const THREADS: usize = 4;
+const ROUNDS: usize = 1500;
+
+thread_local! {
+    /// The CPU on which the thread has interrupts off.
+    static OFF: Cell<Option<CpuId>> = const { Cell::new(None) };
+}
+
+/// The interrupts.
+struct Fake {
+    locks: [CheckedSpinLock; CPUS as usize],
+    sections: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// They are off; restored when dropped, unless they were off before.
+struct Off<'a> {
+    fake: &'a Fake,
+    were_off: bool,
+}
+
+impl Drop for Off<'_> {
+    fn drop(&mut self) {
+        if !self.were_off {
+            let cpu = OFF.take().expect("they are off");
+            // SAFETY: `enter` took this lock for the calling CPU.
+            unsafe { self.fake.locks[cpu.index()].unlock(Rank::Section) }
+        }
+    }
+}
+
+// SAFETY: with a CPU's lock nobody else is in a section there, and the thread says that it is on that CPU until it
+// opens the lock; `fence` has the lock once.
+unsafe impl<'f> Sections for &'f Fake {
+    type Section<'a>
+        = Off<'f>
+    where
+        Self: 'a;
+
+    fn cpus(&self) -> u16 {
+        CPUS
+    }
+
+    fn cpu(&self) -> CpuId {
+        OFF.get().unwrap_or_else(current_cpu)
+    }
+
+    fn enter(&self) -> (CpuId, Off<'f>) {
+        if let Some(cpu) = OFF.get() {
+            return (cpu, Off { fake: self, were_off: true });
+        }
+        let cpu = current_cpu();
+        self.locks[cpu.index()].lock(Rank::Section);
+        OFF.set(Some(cpu));
+        self.sections.fetch_add(1, Relaxed);
+        (cpu, Off { fake: self, were_off: false })
+    }
+
+    fn fence(&self, cpu: CpuId) -> Fenced {
+        assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
+        self.locks[cpu.index()].lock(Rank::Section);
+        self.calls.fetch_add(1, Relaxed);
+        // SAFETY: this lock was taken just now, by this thread.
+        unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
+        Fenced::Ended
+    }
+}
+
+/// An object and what is in it.
+struct Held(NonNull<u8>, u8);
+
+// SAFETY: the value's holder has the object.
+unsafe impl Send for Held {}
+
+#[test]
+fn everybody_at_once_loses_nothing_with_interrupts_off() {
+    for policy in policies() {
+        let fake =
+            Fake { locks: [(); 2].map(|()| RawLock::new()), sections: AtomicU64::new(0), calls: AtomicU64::new(0) };
+        let config = Config { policy, cpu_nodes: &[NodeId(0); CPUS as usize], ..Config::default() };
+        run_on(0);
+        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, &fake, 7, |slab| {
+            for size in SIZES {
+                let cache = slab.create(&CacheConfig::new("guarded", size)).expect("there is room");
+                let passed = Mutex::new(Vec::new());
+                let free = |Held(object, tag): Held| {
+                    // SAFETY: it is ours, and was filled by the thread that took it.
+                    let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size as usize) };
+                    assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
+                    // SAFETY: nobody uses it any more.
+                    unsafe { cache.free(object) }.expect("it is an object");
+                };
+                thread::scope(|scope| {
+                    for number in 0..THREADS {
+                        let (cache, passed, free) = (&cache, &passed, &free);
+                        scope.spawn(move || {
+                            run_on(number as u16 % CPUS);
+                            let mut rng = fastrand::Rng::with_seed(number as u64);
+                            for round in 0..ROUNDS {
+                                let (object, tag) = (cache.alloc(Gfp::KERNEL).expect("there is memory"), rng.u8(..));
+                                // SAFETY: nobody else has it.
+                                unsafe { object.write_bytes(tag, size as usize) };
+                                let mut held = passed.lock().expect("nobody panicked");
+                                held.push(Held(object, tag));
+                                let other = rng.usize(0..held.len());
+                                let back = (held.len() > 60).then(|| [held.swap_remove(other), held.swap_remove(0)]);
+                                drop(held);
+                                back.into_iter().flatten().for_each(free);
+                                if round % 100 == number {
+                                    cache.shrink();
+                                }
+                            }
+                        });
+                    }
+                });
+                passed.into_inner().expect("nobody panicked").into_iter().for_each(free);
+                assert!(cache.destroy().is_ok(), "all objects are back");
+            }
+            slab.shrink();
+            // SAFETY: the threads are over.
+            assert_eq!(unsafe { slab.check() }.expect("nothing is lost").slabs, 0);
+        })
+        .expect("the configuration is right");
+        assert!(fake.sections.into_inner() > 10_000 && fake.calls.into_inner() > 50, "under {:?}", policy.slab);
+    }
+}

@@ -1,0 +1,171 @@
+//! What a CPU keeps when no object is in use any more: no more than the rule says, whichever CPU freed what, in
+//! whatever order.
+
+use std::ptr::NonNull;
+
+use freehold::base::Gfp;
+use freehold::policy::Policy;
+use freehold::slab::CacheConfig;
+
+use crate::slab::meddler::Meddling;
+use crate::slab::world::{Cache, judge, judge_empty, policies, run_on, with_meddler, with_world};
+
+/// Slabs that are filled.
+const SLABS: usize = 300;
+
+/// Fills slabs on CPU 0, has all objects freed by `free_all`, which gets those of each slab, and looks at what is kept.
+fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
+    let has_slabs = |policy: &Policy| !policy.slab.objects.has_sheaves();
+    for policy in policies().into_iter().filter(has_slabs) {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
+            let layout = cache.info().layout;
+            let mut objects: Vec<_> = (0..SLABS * usize::from(layout.objects)).map(|_| alloc(&cache, 0)).collect();
+            assert_eq!(cache.slabs(), SLABS as u64);
+            objects.sort();
+            let same = |one: &NonNull<u8>, other: &NonNull<u8>| {
+                layout.mask.is_shared(one.addr().get() as u64, other.addr().get() as u64)
+            };
+            free_all(&cache, objects.chunk_by(same).map(<[_]>::to_vec).collect());
+            judge(slab, 0);
+            let limits = cache.info().limits;
+            let most = limits.of_cpu() + u64::from(limits.node_free);
+            assert!(cache.slabs() <= most, "{} slabs, at most {most}, under {:?}", cache.slabs(), policy.slab);
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
+    run_on(cpu);
+    cache.alloc(Gfp::KERNEL).expect("there is memory")
+}
+
+fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
+    run_on(cpu);
+    // SAFETY: the tests hand in what they have.
+    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
+}
+
+#[test]
+fn slabs_that_others_empty() {
+    expect_few(|cache, slabs| free(cache, 1, slabs.into_iter().flatten()));
+}
+
+/// The owner looks now and then, and so has the slabs on its list; then it never looks again.
+#[test]
+fn slabs_that_others_empty_after_their_owner_brought_them_home() {
+    expect_few(|cache, mut slabs| {
+        let mut more = Vec::new();
+        for (at, objects) in slabs.iter_mut().enumerate() {
+            free(cache, 1, objects.pop());
+            if at % 3 == 0 {
+                more.extend([alloc(cache, 0), alloc(cache, 0)]);
+            }
+        }
+        free(cache, 1, slabs.into_iter().flatten().chain(more));
+    });
+}
+
+/// The owner frees into each of them first, so nobody has to queue them.
+#[test]
+fn slabs_that_others_empty_after_their_owner_began() {
+    expect_few(|cache, mut slabs| {
+        slabs.iter_mut().for_each(|objects| free(cache, 0, objects.pop()));
+        free(cache, 1, slabs.into_iter().flatten());
+    });
+}
+
+/// The owner frees the last object in use, and does not see that it is the last, since what others freed counts as in
+/// use.
+#[test]
+fn slabs_that_their_owner_empties_after_others_began() {
+    expect_few(|cache, mut slabs| {
+        for objects in &mut slabs {
+            free(cache, 0, objects.pop());
+            free(cache, 1, objects.pop());
+        }
+        free(cache, 0, slabs.into_iter().flatten());
+    });
+}
+
+/// The same where others were first.
+#[test]
+fn slabs_that_their_owner_empties_after_others_queued_them() {
+    expect_few(|cache, slabs| {
+        for mut objects in slabs {
+            free(cache, 1, objects.pop());
+            free(cache, 0, objects);
+        }
+    });
+}
+
+/// Nobody else frees into them: each is given back, or counted, at the free of its last object in use, which no section
+/// takes.
+#[test]
+fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
+    for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
+            let objects: Vec<_> = (0..SLABS).map(|_| alloc(&cache, 0)).collect();
+            free(&cache, 0, objects);
+            judge(slab, 0);
+            let kept = 1 + u64::from(cache.info().limits.cpu_free);
+            assert_eq!(cache.slabs(), kept, "the one it allocates from, and so many more, under {:?}", policy.slab);
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+/// Pages of a world with room for 300 MiB of objects.
+const PLENTY: u32 = 96 << 10;
+
+/// Fills 300 MiB with objects of a size, frees all of them in strides, so that those that come next to each other are
+/// of different slabs, and says how many bytes of slabs are left.
+fn left_by_strides(policy: Policy, size: u32) -> u64 {
+    const STRIDE: usize = 64;
+    with_meddler(policy, PLENTY, (Meddling::Nothing, 0), |slab| {
+        let cache = slab.create(&CacheConfig::new("strides", size)).expect("there is room");
+        let objects: Vec<_> = (0..(300 << 20) / size).map(|_| alloc(&cache, 0)).collect();
+        let strides = (0..STRIDE).flat_map(|first| objects.iter().skip(first).step_by(STRIDE));
+        free(&cache, 0, strides.copied());
+        judge(slab, 0);
+        let left = cache.slabs() * cache.info().layout.slab_bytes();
+        judge_empty(slab, 0);
+        left
+    })
+}
+
+/// Each object in a sheaf may keep its slab: a CPU's two sheaves and the node's are so many bytes of slabs.
+#[test]
+fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
+    for size in [2056, 3072, 4096, 8192, 12 << 10, 20 << 10, 32 << 10] {
+        let left = left_by_strides(Policy::FREEHOLD, size);
+        assert!(left <= 16 << 20, "{} MiB of slabs of {size} bytes", left >> 20);
+    }
+    let mut unbounded = Policy::FREEHOLD;
+    unbounded.numbers.slab_pinned = None;
+    assert!(left_by_strides(unbounded, 4096) > 100 << 20, "each object keeps a slab where nothing bounds them");
+}
+
+/// What a node keeps beside its sheaves is a mebibyte of slabs, so that a program that fills and empties a cache does
+/// not ask for pages each time, and one that had much more gives it back.
+#[test]
+fn a_node_keeps_a_mebibyte_of_what_its_sheaves_do_not_have() {
+    let left_of = |objects: usize| {
+        with_world(Policy::FREEHOLD, |slab| {
+            let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("there is room");
+            let objects: Vec<_> = (0..objects).map(|_| alloc(&cache, 0)).collect();
+            let had = cache.slabs();
+            free(&cache, 0, objects);
+            judge(slab, 0);
+            let left = cache.slabs();
+            judge_empty(slab, 0);
+            (had, left)
+        })
+    };
+    let (had, left) = left_of(10_000);
+    assert_eq!(left, had, "{had} slabs of 4 KiB are less than it keeps");
+    let (had, left) = left_of(100_000);
+    assert!(had > 1024 && (256..512).contains(&left), "{left} of {had} slabs are left");
+}

@@ -1,0 +1,287 @@
+//! What callers do wrong: each mistake has its answer, and changes nothing.
+
+use std::ptr::NonNull;
+
+use freehold::base::lock::RawLock;
+use freehold::base::{Gfp, NodeId, Order, Pfn};
+use freehold::machine::MachineError;
+use freehold::machine::objects::{HostCpu, with_slab};
+use freehold::page::Config;
+use freehold::platform::NoProbe;
+use freehold::platform::host::{CheckedSpinLock, Threads};
+use freehold::policy::slab::{SlabPolicy, SlabSizes};
+use freehold::slab::cpu::locked::Locked;
+use freehold::slab::fast_path::AnyFastPath;
+use freehold::slab::{
+    CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, SlabError, ZERO_SIZE,
+};
+
+use crate::slab::world::{PAGES, Slab, judge, judge_empty, pages_of, policies, policy, with_world};
+
+/// Caches of requests by size, where sizes are fine.
+const BY_SIZE: usize = 41;
+/// Bytes that are a block of pages, whatever sizes there are, and the pages of it.
+const BLOCK: usize = 9 * 4096;
+const BLOCK_PAGES: usize = 16;
+
+/// Largest blocks of pages in the range.
+const RANGE_BLOCKS: usize = PAGES as usize >> 10;
+
+fn at(address: usize) -> NonNull<u8> {
+    NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
+}
+
+/// Nobody takes it back, whichever way is asked.
+fn expect_foreign(slab: &Slab<'_, '_, '_>, object: NonNull<u8>) {
+    let foreign = ObjectFreeError::Foreign { address: object.addr().get() as u64 };
+    // SAFETY: it is no object.
+    assert_eq!(unsafe { slab.kfree(object) }, Err(foreign));
+    assert_eq!(slab.ksize(object), Err(foreign));
+    // SAFETY: it is no object, so nobody's memory is touched.
+    assert_eq!(unsafe { slab.krealloc(object, 8, Gfp::KERNEL) }, Err(KreallocError::Object(foreign)));
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            assert_eq!(slab.kmalloc(0, Gfp::KERNEL), Ok(ZERO_SIZE));
+            assert_eq!(slab.ksize(ZERO_SIZE), Ok(0));
+            // SAFETY: it may be freed any number of times.
+            (0..2).for_each(|_| unsafe { slab.kfree(ZERO_SIZE) }.expect("it is nothing"));
+            // SAFETY: the address that stands for no bytes; nobody uses memory by it.
+            let grown = unsafe { slab.krealloc(ZERO_SIZE, 8, Gfp::KERNEL) }.expect("there is memory");
+            // SAFETY: allocated just now, and nobody else has it.
+            assert_eq!(unsafe { slab.krealloc(grown, 0, Gfp::KERNEL) }, Ok(ZERO_SIZE));
+            for size in [(4 << 20) + 1, usize::MAX / 2, usize::MAX - 4095, usize::MAX] {
+                assert_eq!(slab.kmalloc(size, Gfp::KERNEL), Err(ObjectError::TooLarge { size }));
+            }
+            let largest = slab.kmalloc(4 << 20, Gfp::KERNEL).expect("a block of the largest order");
+            // SAFETY: allocated just now, and nobody else has it.
+            let too_large = unsafe { slab.krealloc(largest, usize::MAX, Gfp::KERNEL) };
+            assert_eq!(too_large, Err(KreallocError::Memory(ObjectError::TooLarge { size: usize::MAX })));
+            // SAFETY: it is still allocated: the request for more failed and left it.
+            unsafe { slab.kfree(largest) }.expect("it is ours");
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn a_primitive_with_more_cpus_than_there_are_is_refused() {
+    let locks: Vec<_> = (0..3).map(|_| CheckedSpinLock::new()).collect();
+    for cpus in 1..=4 {
+        let nodes = vec![NodeId(0); cpus];
+        let config = Config { cpu_nodes: &nodes, ..Config::default() };
+        let local = Locked::new(&locks, HostCpu);
+        let made = with_slab(Threads::<NoProbe>::default(), &config, PAGES, local, 7, |_| ());
+        assert_eq!(made, if cpus < 3 { Err(MachineError::Slab(SlabError::Cpus)) } else { Ok(()) });
+    }
+}
+
+#[test]
+fn caches_that_cannot_be_are_refused() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        let create = |config: CacheConfig<'_>| slab.create(&config).map(drop);
+        for size in [0, (4 << 20) + 1, u32::MAX - 8, u32::MAX] {
+            assert_eq!(create(CacheConfig::new("size", size)), Err(CreateError::Size { size }));
+        }
+        for align in [3, 24, 4097, 8192, u32::MAX] {
+            assert_eq!(create(CacheConfig::new("align", 8).with_align(align)), Err(CreateError::Align { align }));
+        }
+        let poisoned = CacheConfig::new("poison", 8).with_flags(CacheFlags::POISON).with_constructor(|_| ());
+        assert_eq!(create(poisoned), Err(CreateError::PoisonedConstructor));
+        judge_empty(slab, 0);
+        let huge = slab.create(&CacheConfig::new("huge", 4 << 20)).expect("one fits into the largest block");
+        let object = huge.alloc(Gfp::KERNEL).expect("there is memory");
+        // SAFETY: allocated just now, and nobody else has it.
+        unsafe { huge.free(object) }.expect("it is an object");
+        assert!(huge.destroy().is_ok());
+        judge_empty(slab, 0);
+        let left = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).count();
+        assert_eq!(left, 254 - BY_SIZE, "what was refused has no number");
+    });
+}
+
+#[test]
+fn there_are_254_caches_and_no_more() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        let mut caches: Vec<_> = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).collect();
+        assert_eq!(caches.len(), 254 - BY_SIZE, "beside those of kmalloc");
+        assert_eq!(slab.create(&CacheConfig::new("one more", 40)).map(drop), Err(CreateError::TooMany));
+        let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
+        judge(slab, objects.len());
+        for (cache, object) in caches.iter().zip(objects) {
+            // SAFETY: allocated just now, and nobody else has it.
+            unsafe { cache.free(object) }.expect("it is an object");
+        }
+        assert!(caches.pop().expect("there are some").destroy().is_ok());
+        slab.create(&CacheConfig::new("one more", 40)).expect("there is room again");
+        judge_empty(slab, 0);
+    });
+}
+
+#[test]
+fn names_end_where_a_letter_does() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for (name, kept) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("exactly-thirty-one-bytes-of-it-", "exactly-thirty-one-bytes-of-it-"),
+            ("exactly-thirty-two-bytes-of-it--", "exactly-thirty-two-bytes-of-it-"),
+            ("thirty-bytes-and-then-a-letterü", "thirty-bytes-and-then-a-letter"),
+            ("🦀🦀🦀🦀🦀🦀🦀🦀🦀", "🦀🦀🦀🦀🦀🦀🦀"),
+        ] {
+            let cache = slab.create(&CacheConfig::new(name, 8)).expect("there is room");
+            assert_eq!(cache.info().name.as_str(), kept);
+            assert!(cache.destroy().is_ok());
+        }
+    });
+}
+
+#[test]
+fn pointers_to_elsewhere_are_refused() {
+    // A sheaf is an object, whatever may have its address.
+    for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
+        with_world(policy, |slab| {
+            static STATIC: u64 = 0;
+            let local = 0_u64;
+            let object = slab.kmalloc(8, Gfp::KERNEL).expect("there is memory");
+            let block = slab.kmalloc(BLOCK, Gfp::KERNEL).expect("there is memory");
+            expect_foreign(slab, NonNull::from(&STATIC).cast());
+            expect_foreign(slab, NonNull::from(&local).cast());
+            // Ends of blocks: those of the whole range are among them, on both sides.
+            let (blocks, start) = (4 << 20, object.addr().get() & !((4 << 20) - 1));
+            let ends = (0..=2 * RANGE_BLOCKS).map(|block| start - RANGE_BLOCKS * blocks + block * blocks);
+            for address in ends.flat_map(|end| [end - 4096, end - 1, end]).chain([1, 8, usize::MAX - 7, usize::MAX]) {
+                let is_used =
+                    |start: NonNull<u8>, pages: usize| address.wrapping_sub(start.addr().get() & !4095) < pages * 4096;
+                if !is_used(object, 1) && !is_used(block, BLOCK_PAGES) {
+                    expect_foreign(slab, at(address));
+                }
+            }
+            // Inside a block, on its first page and after it.
+            let inside = at(block.addr().get() + 8);
+            let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
+            // SAFETY: it is no object.
+            assert_eq!(unsafe { slab.kfree(inside) }, Err(interior));
+            assert_eq!(slab.ksize(inside), Err(interior));
+            expect_foreign(slab, at(block.addr().get() + 4096));
+            judge(slab, 1);
+            // SAFETY: allocated above, and not freed since.
+            [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+            // Freed, and its pages given back.
+            expect_foreign(slab, block);
+            judge_empty(slab, 0);
+            expect_foreign(slab, object);
+        });
+    }
+}
+
+#[test]
+fn pointers_into_objects_are_refused_in_every_size() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let linux = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
+            let fine = [48, 80, 160, 224, 1280, 1792, 5120, 10 << 10, 12 << 10, 20 << 10, 28 << 10, 32 << 10];
+            let is_fine = slab.policy().slab.sizes == SlabSizes::Fine;
+            for size in linux.into_iter().chain(fine.into_iter().filter(|_| is_fine)) {
+                let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
+                for offset in (1..size.min(64)).chain([size / 2, size - 8, size - 1]).filter(|&offset| offset > 0) {
+                    let inside = at(object.addr().get() + offset);
+                    let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
+                    // SAFETY: it is no object.
+                    assert_eq!(unsafe { slab.kfree(inside) }, Err(interior), "{size} {offset}");
+                    assert_eq!(slab.ksize(inside), Err(interior));
+                }
+                judge(slab, 1);
+                // SAFETY: allocated above, and not freed since.
+                unsafe { slab.kfree(object) }.expect("it is ours");
+            }
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let zeroed = Gfp::KERNEL | Gfp::ZERO;
+            // All bytes are used, and some given up; what comes back is zero, in place and elsewhere.
+            for (first, given_up, grown) in [(60, 10, 64), (64, 10, 100), (3000, 1, 9000), (9000, 100, 20_000)] {
+                let object = slab.kmalloc(first, zeroed).expect("there is memory");
+                // SAFETY: allocated above, and of that size.
+                unsafe { object.write_bytes(0xaa, first) };
+                // SAFETY: allocated above, and only used here.
+                let less = unsafe { slab.krealloc(object, given_up, zeroed) }.expect("it is there");
+                assert_eq!(less, object, "memory that shrinks stays");
+                // SAFETY: it has not moved.
+                let more = unsafe { slab.krealloc(less, grown, zeroed) }.expect("there is memory");
+                // SAFETY: it has so many bytes.
+                let bytes = unsafe { std::slice::from_raw_parts(more.as_ptr(), grown) };
+                assert!(
+                    bytes[..given_up].iter().all(|&byte| byte == 0xaa)
+                        && bytes[given_up..].iter().all(|&byte| byte == 0)
+                );
+                // SAFETY: allocated above, and not freed since.
+                unsafe { slab.kfree(more) }.expect("it is ours");
+            }
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn no_bytes_have_an_address_for_c() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
+        let [one, other] = [(); 2].map(|()| frontend.malloc(0));
+        assert!(!one.is_null() && !other.is_null() && one != other);
+        // SAFETY: allocated above, and not freed since.
+        [one, other].into_iter().for_each(|object| unsafe { frontend.free(object) });
+        judge_empty(slab, 0);
+    });
+}
+
+#[test]
+fn pages_of_objects_are_freed_by_nobody_else() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let objects = [8, 200, 4096, BLOCK].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+            for (frame, order) in (0..PAGES).flat_map(|frame| Order::all().map(move |order| (frame, order))) {
+                assert!(pages_of(slab).free_pages(Pfn::new(frame), order).is_err(), "frame {frame}, {order:?}");
+            }
+            judge(slab, 3);
+            // SAFETY: allocated above, and not freed since.
+            objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn an_object_of_another_cache_is_refused() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let [one, other] =
+                ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 64)).expect("there is room"));
+            let object = one.alloc(Gfp::KERNEL).expect("there is memory");
+            let address = object.as_ptr() as u64;
+            // SAFETY: it is not of that cache.
+            let refused = unsafe { other.free(object) };
+            assert!(matches!(refused, Err(ObjectFreeError::WrongCache { address: said, .. }) if said == address));
+            judge(slab, 1);
+            let leak = one.destroy().expect_err("an object is in use");
+            assert_eq!((leak.objects, leak.example), (1, Some(object)));
+            // SAFETY: kfree takes objects of any cache.
+            unsafe { slab.kfree(object) }.expect("it is an object");
+            assert!(leak.cache.destroy().is_ok());
+            // The cache is gone, and its pages with it.
+            expect_foreign(slab, object);
+            // SAFETY: it is no object any more.
+            assert_eq!(unsafe { other.free(object) }, Err(ObjectFreeError::Foreign { address }));
+            judge_empty(slab, 0);
+        });
+    }
+}

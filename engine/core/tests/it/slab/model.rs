@@ -1,0 +1,293 @@
+//! Random steps on the engine and on the naive slab ([`ObjectModel`]). After each step every list is what it says, and
+//! as many objects are free as nobody has; after a shrink exactly those slabs are left in which somebody has an object.
+//! A list of steps that fails is shortened before it is shown.
+
+use std::ptr::NonNull;
+
+use fastrand::Rng;
+use freehold::base::{CpuId, Gfp};
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabPolicy, SlabSizes};
+use freehold::slab::CacheConfig;
+
+use crate::common::shrink::{outcome, shrink};
+use crate::slab::meddler::Meddling;
+use crate::slab::object_model::ObjectModel;
+use crate::slab::world::{Cache, PAGES, SIZES, Slab, judge, judge_empty, policies, policy, run_on, with_meddler};
+
+/// Objects that are there at a time.
+const LIVE_MAX: usize = 60;
+const STEPS: usize = 1200;
+const CPUS: u16 = 4;
+/// Bytes of requests by size: those that are objects whatever sizes there are, and those that may be pages.
+const MEDIUM: usize = 8 << 10;
+const LARGE: usize = 40 << 10;
+/// What a constructor leaves in an object.
+const PREPARED: u64 = 0x5afe_c0de_5afe_c0de;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Alloc { cpu: u16, cache: usize },
+    Bulk { cpu: u16, cache: usize, count: usize },
+    Kmalloc { cpu: u16, size: usize, gfp: Gfp },
+    Krealloc { cpu: u16, pick: usize, size: usize },
+    Prepared { cpu: u16 },
+    Free { cpu: u16, pick: usize },
+    FreeSome { cpu: u16, cache: usize, count: usize },
+    Shrink,
+    Offline { cpu: u16 },
+    Recreate { cache: usize },
+}
+
+fn steps(seed: u64) -> Vec<Step> {
+    let mut rng = Rng::with_seed(seed);
+    (0..STEPS).map(|at| step(&mut rng, at / 150 % 2 == 0)).collect()
+}
+
+/// Objects are taken rather than given, or the other way round.
+fn step(rng: &mut Rng, grows: bool) -> Step {
+    let (cpu, cache, pick) = (rng.u16(0..CPUS), rng.usize(0..SIZES.len()), rng.usize(..));
+    let sizes = [rng.usize(0..200), rng.usize(0..MEDIUM), rng.usize(0..LARGE)];
+    let size = sizes[rng.usize(0..3)];
+    match rng.u32(0..100) {
+        0..40 if grows => Step::Alloc { cpu, cache },
+        40..50 if grows => {
+            Step::Kmalloc { cpu, size, gfp: if pick % 2 == 0 { Gfp::KERNEL } else { Gfp::KERNEL | Gfp::ZERO } }
+        }
+        0..55 => Step::Free { cpu, pick },
+        55..65 => Step::Bulk { cpu, cache, count: pick % 6 },
+        65..75 => Step::FreeSome { cpu, cache, count: pick % 6 },
+        75..85 => Step::Krealloc { cpu, pick, size },
+        85..92 => Step::Prepared { cpu },
+        92..95 => Step::Shrink,
+        95..98 => Step::Offline { cpu },
+        _ => Step::Recreate { cache },
+    }
+}
+
+/// The engine, and the naive slab for each of its caches.
+struct Both<'s, 'n, 'm, 'l> {
+    slab: &'s Slab<'n, 'm, 'l>,
+    caches: Vec<Cache<'s, 'n, 'm, 'l>>,
+    object_models: Vec<ObjectModel>,
+    prepared: Cache<'s, 'n, 'm, 'l>,
+    by_size: ObjectModel,
+}
+
+fn prepare(object: NonNull<u8>) {
+    // SAFETY: an object of eight words, aligned.
+    unsafe { object.cast::<[u64; 8]>().write([PREPARED; 8]) }
+}
+
+impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
+    fn new(slab: &'s Slab<'n, 'm, 'l>) -> Both<'s, 'n, 'm, 'l> {
+        let caches = SIZES.iter().map(|&size| slab.create(&CacheConfig::new("model", size)).expect("there is room"));
+        let prepared = CacheConfig::new("prepared", 64).with_constructor(prepare);
+        Both {
+            slab,
+            caches: caches.collect(),
+            object_models: SIZES.iter().map(|_| ObjectModel::default()).collect(),
+            prepared: slab.create(&prepared).expect("there is room"),
+            by_size: ObjectModel::default(),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Alloc { cpu, cache } => self.alloc(cpu, cache, 1),
+            Step::Bulk { cpu, cache, count } => self.alloc(cpu, cache, count),
+            Step::Kmalloc { cpu, size, gfp } => self.kmalloc(cpu, size, gfp),
+            Step::Krealloc { cpu, pick, size } => self.krealloc(cpu, pick, size),
+            Step::Prepared { cpu } => self.alloc_prepared(cpu),
+            Step::Free { cpu, pick } => self.free(cpu, pick),
+            Step::FreeSome { cpu, cache, count } => self.free_some(cpu, cache, count),
+            Step::Shrink => self.shrink(),
+            Step::Offline { cpu } => {
+                run_on((cpu + 1) % CPUS);
+                self.slab.cpu_dead(CpuId(cpu));
+                self.slab.cpu_online(CpuId(cpu));
+            }
+            Step::Recreate { cache } => self.recreate(cache),
+        }
+        let blocks = self.by_size.count_by(|address| address) - self.small();
+        judge(self.slab, self.live() - blocks);
+    }
+
+    fn live(&self) -> usize {
+        self.by_size.len() + self.object_models.iter().map(ObjectModel::len).sum::<usize>()
+    }
+
+    /// Bytes of the largest object that is asked for by size.
+    fn object_max(&self) -> usize {
+        self.slab.policy().slab.sizes.largest()
+    }
+
+    /// Objects, not blocks of pages, that were asked for by size.
+    fn small(&self) -> usize {
+        let sizes = (0..self.by_size.len()).filter_map(|at| self.by_size.pick(at));
+        sizes.filter(|&object| self.by_size.size(object) <= self.object_max()).count()
+    }
+
+    fn alloc(&mut self, cpu: u16, cache: usize, count: usize) {
+        run_on(cpu);
+        if self.live() + count > LIVE_MAX {
+            return;
+        }
+        let mut objects = vec![NonNull::dangling(); count];
+        self.caches[cache].alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
+        objects.into_iter().for_each(|object| self.object_models[cache].take(object, SIZES[cache] as usize));
+    }
+
+    fn kmalloc(&mut self, cpu: u16, size: usize, gfp: Gfp) {
+        run_on(cpu);
+        if self.live() >= LIVE_MAX || size == 0 {
+            return;
+        }
+        let object = self.slab.kmalloc(size, gfp).expect("there is memory");
+        if gfp.contains(Gfp::ZERO) {
+            // SAFETY: an object of so many bytes, and ours.
+            let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size) };
+            assert!(bytes.iter().all(|&byte| byte == 0), "{object:p} is not zero");
+        }
+        self.expect_shape(object, size);
+        self.by_size.take(object, size);
+    }
+
+    /// Room and alignment are those of the next size.
+    fn expect_shape(&self, object: NonNull<u8>, size: usize) {
+        let room = match (self.slab.policy().slab.sizes, size) {
+            (_, ..=8) => 8,
+            (SlabSizes::Linux, 65..=96) => 96,
+            (SlabSizes::Linux, 129..=192) => 192,
+            (SlabSizes::Linux, size) if size <= self.object_max() => size.next_power_of_two(),
+            (SlabSizes::Fine, 9..=16) => 16,
+            (SlabSizes::Fine, 17..=32) => 32,
+            (SlabSizes::Fine, ..=128) => size.next_multiple_of(16),
+            (SlabSizes::Fine, size) if size <= self.object_max() => size.next_multiple_of(size.next_power_of_two() / 8),
+            (_, size) => size.div_ceil(4096).next_power_of_two() * 4096,
+        };
+        assert_eq!(self.slab.ksize(object), Ok(room), "room for {size}");
+        let align = (1 << room.trailing_zeros()).min(4096);
+        assert_eq!(object.addr().get() % align, 0, "alignment of {size}");
+    }
+
+    fn krealloc(&mut self, cpu: u16, pick: usize, size: usize) {
+        run_on(cpu);
+        let Some(object) = self.by_size.pick(pick).filter(|_| size > 0) else { return };
+        let kept = self.by_size.size(object).min(size);
+        self.by_size.give(object);
+        // SAFETY: in use until now.
+        let tag = unsafe { object.read() };
+        // SAFETY: it is ours, and nobody uses it.
+        let moved = unsafe { self.slab.krealloc(object, size, Gfp::KERNEL) }.expect("there is memory");
+        // SAFETY: what was in the first bytes came along.
+        let bytes = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
+        assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} lost its bytes");
+        // Objects that shrink stay where they are; so the model knows them by the room they have.
+        let room = self.slab.ksize(moved).expect("it is an object");
+        self.by_size.take(moved, if room > self.object_max() { room } else { size.min(self.object_max()) });
+    }
+
+    /// A free object is as its constructor, or its last user, left it.
+    fn alloc_prepared(&mut self, cpu: u16) {
+        run_on(cpu);
+        let object = self.prepared.alloc(Gfp::KERNEL).expect("there is memory");
+        // SAFETY: an object of eight words, and ours.
+        assert_eq!(unsafe { object.cast::<[u64; 8]>().read() }, [PREPARED; 8], "{object:p}");
+        run_on((cpu + 1) % CPUS);
+        // SAFETY: allocated above, and not freed since.
+        unsafe { self.prepared.free(object) }.expect("it is an object");
+    }
+
+    fn free(&mut self, cpu: u16, pick: usize) {
+        run_on(cpu);
+        let which = pick % (SIZES.len() + 1);
+        if which < SIZES.len() {
+            return self.free_some(cpu, which, 1);
+        }
+        let Some(object) = self.by_size.pick(pick / 4) else { return };
+        self.by_size.give(object);
+        // SAFETY: it was in use, and is not any more.
+        unsafe { self.slab.kfree(object) }.expect("it is an object");
+    }
+
+    fn free_some(&mut self, cpu: u16, cache: usize, count: usize) {
+        run_on(cpu);
+        let mut objects = Vec::new();
+        for at in 0..count {
+            let Some(object) = self.object_models[cache].pick(at * 7) else { break };
+            self.object_models[cache].give(object);
+            objects.push(object);
+        }
+        // SAFETY: they were in use, and are not any more.
+        unsafe { self.caches[cache].free_bulk(&objects) }.expect("they are objects");
+    }
+
+    fn shrink(&mut self) {
+        run_on(0);
+        self.slab.shrink();
+        for (cache, object_model) in self.caches.iter().zip(&self.object_models) {
+            let mask = cache.info().layout.mask.get() as usize;
+            assert_eq!(cache.slabs(), object_model.count_by(|address| address & mask) as u64, "slabs after a shrink");
+        }
+    }
+
+    /// The cache ends, if it may, and there is another one.
+    fn recreate(&mut self, at: usize) {
+        run_on(0);
+        let cache = self.caches.remove(at);
+        let cache = match cache.destroy() {
+            Ok(()) => {
+                assert_eq!(self.object_models[at].len(), 0, "a cache with objects in use ended");
+                self.slab.create(&CacheConfig::new("again", SIZES[at])).expect("there is room")
+            }
+            Err(leak) => {
+                assert_eq!(leak.objects, self.object_models[at].len() as u64, "{leak}");
+                leak.cache
+            }
+        };
+        self.caches.insert(at, cache);
+    }
+
+    fn end(mut self) {
+        while self.live() > 0 {
+            (0..=SIZES.len()).for_each(|pick| self.free(1, pick));
+        }
+        run_on(0);
+        self.slab.shrink();
+        judge_empty(self.slab, 0);
+    }
+}
+
+fn run(policy: Policy, what: Meddling, steps: &[Step]) -> Result<(), String> {
+    outcome(|| {
+        with_meddler(policy, PAGES, (what, 20), |slab| {
+            let mut both = Both::new(slab);
+            steps.iter().for_each(|&step| both.take(step));
+            both.end();
+        });
+        Ok(())
+    })
+}
+
+#[test]
+fn the_engine_does_what_the_naive_slab_says() {
+    for policy in policies() {
+        for seed in 0..4 {
+            let steps = steps(seed);
+            if let Err(problem) = run(policy, Meddling::Nothing, &steps) {
+                let (short, still) = shrink(&steps, |steps| run(policy, Meddling::Nothing, steps));
+                panic!("{:?}, seed {seed}: {problem}\nshortened: {still}\n{short:#?}", policy.slab);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_is_found_and_shortened() {
+    let policy = policy(SlabPolicy::Tagged, 0);
+    let steps = steps(1);
+    run(policy, Meddling::PopsTwice, &steps).expect_err("an object was handed out twice");
+    let (short, _) = shrink(&steps, |steps| run(policy, Meddling::PopsTwice, steps));
+    assert!(short.len() < 60, "{} steps are left", short.len());
+}

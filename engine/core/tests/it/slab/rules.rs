@@ -1,0 +1,376 @@
+//! What SLUB says of how many slabs are kept, of which are taken first, and of what is in an object: scene by scene.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use freehold::base::{CpuId, Gfp};
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
+use freehold::slab::fast_path::{AnyFastPath, Bitmap, FastPath, PageField, PageFieldGuarded, Sheaves, Tagged};
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::{CacheConfig, CacheFlags, CacheUsage};
+
+use crate::slab::world::{Cache, Slab, check, judge, judge_empty, policies, policy, run_on, with_world};
+
+fn alloc(cache: &Cache<'_, '_, '_, '_>, count: usize) -> Vec<NonNull<u8>> {
+    (0..count).map(|_| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect()
+}
+
+fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
+    run_on(cpu);
+    // SAFETY: the tests hand in what they have.
+    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
+}
+
+fn owning_policies() -> impl Iterator<Item = Policy> {
+    policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves())
+}
+
+/// Twice the objects that Linux lets a CPU keep free, in slabs. linux: mm/slub.c:set_cpu_partial, slub_set_cpu_partial
+#[test]
+fn a_cpu_keeps_as_many_slabs_that_it_emptied_as_linux_says() {
+    let by_size = [
+        (8, 120),
+        (136, 120),
+        (240, 120),
+        (248, 120),
+        (256, 52),
+        (304, 52),
+        (480, 52),
+        (1016, 52),
+        (1024, 24),
+        (1424, 24),
+        (2048, 24),
+        (4088, 24),
+        (4096, 6),
+        (6552, 6),
+        (8192, 6),
+    ];
+    for (size, objects_kept) in by_size {
+        with_world(Policy::LINUX_6_12, |slab| {
+            let cache = slab.create(&CacheConfig::new("kept", size)).expect("there is room");
+            let in_slab = usize::from(cache.info().layout.objects);
+            let kept = 1 + (2 * objects_kept as usize).div_ceil(in_slab);
+            run_on(0);
+            let objects = alloc(&cache, (kept + 3) * in_slab);
+            free(&cache, 0, objects);
+            assert_eq!(
+                cache.slabs(),
+                kept as u64,
+                "of {in_slab} objects of {size} bytes, and the one it allocates from"
+            );
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+/// Half the logarithm of the size, 5 to 10. linux: mm/slub.c:set_min_partial
+#[test]
+fn a_node_keeps_as_many_free_slabs_as_linux_says() {
+    for (size, kept) in [(8, 5), (1024, 5), (2048, 5), (4096, 6), (16_384, 7), (65_536, 8), (1 << 18, 9)] {
+        for policy in owning_policies() {
+            with_world(policy, |slab| {
+                let cache = slab.create(&CacheConfig::new("kept", size)).expect("there is room");
+                run_on(2);
+                let objects = alloc(&cache, (kept + 3) * usize::from(cache.info().layout.objects));
+                slab.cpu_dead(CpuId(2));
+                free(&cache, 1, objects);
+                judge(slab, 0);
+                assert_eq!(cache.slabs(), kept as u64, "of {size} bytes, under {:?}", policy.slab);
+                judge_empty(slab, 0);
+            });
+        }
+    }
+}
+
+/// The same for objects of which the machine has too few to see it.
+#[test]
+fn a_node_keeps_ten_free_slabs_of_the_largest_objects() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for size in [1 << 20, 1 << 21, 4 << 20] {
+            let cache = slab.create(&CacheConfig::new("large", size)).expect("there is room");
+            assert_eq!(cache.info().limits.node_free, 10, "{size}");
+        }
+    });
+}
+
+/// The same where objects are checked: the node has all slabs.
+#[test]
+fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for (size, kept) in [(8, 5), (4000, 5), (4096, 6), (16_384, 7)] {
+            let cache =
+                slab.create(&CacheConfig::new("kept", size).with_flags(CacheFlags::SANITY)).expect("there is room");
+            let objects = alloc(&cache, (kept + 3) * usize::from(cache.info().layout.objects));
+            free(&cache, 1, objects);
+            judge(slab, 0);
+            assert_eq!(cache.slabs(), kept as u64, "of {size} bytes");
+            assert!(cache.destroy().is_ok());
+        }
+    });
+}
+
+/// What [`slab`](freehold::slab) promises: 9 times the number, and the slab that the CPU allocates from.
+#[test]
+fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
+    for slabs in [1, 2, 16] {
+        with_world(policy(SlabPolicy::Tagged, 4 * slabs), |slab| {
+            let cache = slab.create(&CacheConfig::new("most", 1344)).expect("there is room");
+            assert_eq!(cache.info().limits.of_cpu(), 1 + 9 * u64::from(slabs));
+        });
+    }
+}
+
+/// Takes and gives back, through a frontend, an object of the largest size and what is a byte larger.
+fn expect_pages_beyond_the_largest<F: FastPath>(slab: &Slab<'_, '_, '_>) {
+    let frontend = slab.frontend::<F>().expect("that is its way");
+    let largest = slab.policy().slab.sizes.largest();
+    for (size, room) in [(largest, largest), (largest + 1, 2 * largest)] {
+        let object = NonNull::new(frontend.malloc(size)).expect("there is memory");
+        assert_eq!(slab.ksize(object), Ok(room), "{size} under {:?}", slab.policy().slab);
+        // SAFETY: allocated just now, and nobody else has it.
+        unsafe { frontend.free(object.as_ptr()) };
+    }
+    judge_empty(slab, 0);
+}
+
+/// What a frontend is built for is looked for in the place of no cache, too.
+#[test]
+fn a_front_gives_pages_beyond_the_largest_size() {
+    for sizes in [SlabSizes::Linux, SlabSizes::Fine] {
+        let with = |objects| {
+            let mut policy = policy(objects, 0);
+            (policy.slab.sizes, policy.slab.guard) = (sizes, SlabGuard::None);
+            policy
+        };
+        with_world(with(SlabPolicy::Tagged), expect_pages_beyond_the_largest::<Tagged<Plain>>);
+        with_world(with(SlabPolicy::PageField), expect_pages_beyond_the_largest::<PageField<Plain>>);
+        with_world(with(SlabPolicy::Bitmap), expect_pages_beyond_the_largest::<Bitmap<Plain>>);
+        with_world(with(SlabPolicy::Sheaves), expect_pages_beyond_the_largest::<Sheaves>);
+        with_world(with(SlabPolicy::SheavesBitmap), expect_pages_beyond_the_largest::<Sheaves>);
+    }
+}
+
+/// A frontend goes by one way, and takes no other allocator for its own.
+#[test]
+fn each_policy_is_served_by_its_own_way_and_no_other() {
+    let guarded = |mut policy: Policy| {
+        policy.slab.guard = SlabGuard::Preempt;
+        policy
+    };
+    for policy in policies().into_iter().flat_map(|policy| [policy, guarded(policy)]) {
+        with_world(policy, |slab| {
+            let ways = [
+                slab.frontend::<Tagged<Plain>>().is_some(),
+                slab.frontend::<Tagged<Mangled>>().is_some(),
+                slab.frontend::<PageField<Plain>>().is_some(),
+                slab.frontend::<PageField<Mangled>>().is_some(),
+                slab.frontend::<PageFieldGuarded<Plain>>().is_some(),
+                slab.frontend::<PageFieldGuarded<Mangled>>().is_some(),
+                slab.frontend::<Bitmap<Plain>>().is_some(),
+                slab.frontend::<Bitmap<Mangled>>().is_some(),
+                slab.frontend::<Sheaves>().is_some(),
+            ];
+            let is_mangled = usize::from(policy.slab.links == SlabLinks::Mangled);
+            let own = match (policy.slab.objects, policy.slab.guard) {
+                (SlabPolicy::Tagged, _) => is_mangled,
+                (SlabPolicy::PageField, SlabGuard::None) => 2 + is_mangled,
+                (SlabPolicy::PageField, SlabGuard::Preempt) => 4 + is_mangled,
+                (SlabPolicy::Bitmap, _) => 6 + is_mangled,
+                (SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap, _) => 8,
+            };
+            let found: Vec<_> = (0..ways.len()).filter(|&at| ways[at]).collect();
+            assert_eq!(found, [own], "{:?}", policy.slab);
+        });
+    }
+}
+
+/// Such memory is no cache's: it comes from the zone that the flags say, which this machine may not have.
+#[test]
+fn a_block_comes_from_the_zone_that_was_asked_for() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for size in [8, 5000, 9000] {
+            for modifier in [Gfp::DMA, Gfp::DMA32] {
+                assert!(slab.kmalloc(size, Gfp::KERNEL | modifier).is_err(), "there is no such zone: {modifier:?}");
+            }
+            for modifier in [Gfp::HIGHMEM, Gfp::MOVABLE] {
+                let block = slab.kmalloc(size, Gfp::KERNEL | modifier).expect("there is memory");
+                // SAFETY: allocated above, and not used any more.
+                unsafe { slab.kfree(block) }.expect("it is a block");
+            }
+        }
+        judge_empty(slab, 0);
+    });
+}
+
+/// What others freed into waits no longer than the rest: it is taken first, before what the CPU freed into last.
+#[test]
+fn a_cpu_turns_first_to_a_slab_that_others_freed_into() {
+    for policy in owning_policies().filter(|policy| policy.slab.order == SlabOrder::Address) {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("turns", 2048)).expect("there is room");
+            let objects = alloc(&cache, 6);
+            free(&cache, 1, [objects[0]]);
+            free(&cache, 0, [objects[2]]);
+            assert_eq!(alloc(&cache, 2), [objects[0], objects[2]], "under {:?}", policy.slab);
+        });
+    }
+}
+
+/// Whoever makes a slab may be overtaken: by a signal that allocates, which has made one, too. The second one is the
+/// node's.
+#[test]
+fn a_slab_that_is_not_needed_any_more_is_kept_by_the_node() {
+    thread_local! {
+        static CACHE: Cell<usize> = const { Cell::new(0) };
+    }
+    fn overtake(_: NonNull<u8>) {
+        let cache = CACHE.take() as *const Cache<'_, '_, '_, '_>;
+        if !cache.is_null() {
+            // SAFETY: the cache is there as long as somebody allocates from it.
+            unsafe { &*cache }.alloc(Gfp::KERNEL).expect("there is memory");
+        }
+    }
+    for policy in owning_policies() {
+        with_world(policy, |slab| {
+            let config = CacheConfig::new("overtaken", 1344).with_constructor(overtake);
+            let cache = slab.create(&config).expect("there is room");
+            CACHE.set(&raw const cache as usize);
+            cache.alloc(Gfp::KERNEL).expect("there is memory");
+            judge(slab, 2);
+            assert_eq!(cache.slabs(), 2, "one of the CPU, and one that the node has, wholly free");
+            cache.shrink();
+            assert_eq!(cache.slabs(), 1, "what the node has is found");
+        });
+    }
+}
+
+/// Ways to ask for an object of so many bytes, or for a block of pages.
+type Ask = fn(&Slab<'_, '_, '_>, &Cache<'_, '_, '_, '_>, Gfp) -> NonNull<u8>;
+
+const ASKS: [(&str, Ask); 4] = [
+    ("alloc", |_, cache, gfp| cache.alloc(gfp).expect("there is memory")),
+    ("kmalloc", |slab, cache, gfp| slab.kmalloc(size_of(cache), gfp).expect("there is memory")),
+    ("frontend", |slab, cache, gfp| {
+        let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
+        frontend.kmalloc(size_of(cache), gfp).expect("there is memory")
+    }),
+    ("alloc_bulk", |_, cache, gfp| {
+        let mut objects = [NonNull::dangling()];
+        cache.alloc_bulk(gfp, &mut objects).expect("there is memory");
+        objects[0]
+    }),
+];
+
+fn size_of(cache: &Cache<'_, '_, '_, '_>) -> usize {
+    cache.info().layout.object_size as usize
+}
+
+/// Bytes of an object behind the word in which it may have been linked.
+fn bytes_of<'o>(object: NonNull<u8>, size: usize) -> &'o [u8] {
+    // SAFETY: the object is ours, has so many bytes, and was written before.
+    unsafe { std::slice::from_raw_parts(object.as_ptr().add(8), size - 8) }
+}
+
+#[test]
+fn memory_is_zero_if_that_is_asked_for_and_otherwise_nobody_writes_it() {
+    for policy in policies() {
+        for (name, ask) in ASKS {
+            for size in [64, 192, 1024, 4096, 3 * 8192] {
+                with_world(policy, |slab| {
+                    let cache = slab.create(&CacheConfig::new("bytes", size as u32)).expect("there is room");
+                    for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
+                        let first = ask(slab, &cache, Gfp::KERNEL);
+                        // SAFETY: it has so many bytes, and nobody uses it after that.
+                        unsafe {
+                            first.write_bytes(0xaa, size);
+                            slab.kfree(first).expect("it is an object");
+                        }
+                        let again = ask(slab, &cache, gfp);
+                        assert_eq!(again, first, "{name} of {size}: what was freed last is nearest");
+                        assert!(bytes_of(again, size).iter().all(|&found| found == byte), "{name} of {size}, {gfp:?}");
+                        // SAFETY: allocated above, and not used any more.
+                        unsafe { slab.kfree(again) }.expect("it is an object");
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn what_shrinks_in_its_place_is_not_written_unless_zeros_are_asked_for() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
+            let object = slab.kmalloc(64, gfp).expect("there is memory");
+            // SAFETY: it has so many bytes.
+            unsafe { object.write_bytes(0xaa, 64) };
+            // SAFETY: allocated above, and not used any more.
+            assert_eq!(unsafe { slab.krealloc(object, 8, gfp) }, Ok(object));
+            assert!(bytes_of(object, 64).iter().all(|&found| found == byte), "{gfp:?}");
+        }
+    });
+}
+
+/// A walk over all pages looks at each slab, whether what lies before it is a slab, a block, or nobody's.
+#[test]
+fn usage_counts_what_is_in_use_wherever_it_lies() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("usage", 4096)).expect("there is room");
+            let mut objects = alloc(&cache, 24);
+            objects.sort();
+            let blocks: Vec<_> =
+                (0..5).map(|_| slab.kmalloc(5 * 4096, Gfp::KERNEL).expect("there is memory")).collect();
+            let gone: Vec<_> = objects.iter().copied().enumerate().filter(|(at, _)| at % 3 == 1).collect();
+            free(&cache, 0, gone.into_iter().map(|(_, object)| object));
+            slab.shrink();
+            let mut found = None;
+            slab.usage(|cache, usage| found = Some(usage).filter(|_| cache.name.as_str() == "usage").or(found));
+            assert_eq!(found, Some(CacheUsage { active: 16, objects: 16, slabs: 16 }), "under {:?}", policy.slab);
+            check(slab);
+            // SAFETY: allocated above, and not used any more.
+            blocks.into_iter().for_each(|block| unsafe { slab.kfree(block) }.expect("it is a block"));
+        });
+    }
+}
+
+/// Who can guess the order of one slab does not know that of another.
+#[test]
+fn no_two_slabs_hand_out_their_objects_in_the_same_random_order() {
+    let mut policy = policy(SlabPolicy::Tagged, 0);
+    policy.slab.order = SlabOrder::Random;
+    with_world(policy, |slab| {
+        let cache = slab.create(&CacheConfig::new("random", 8)).expect("there is room");
+        let in_slab = usize::from(cache.info().layout.objects);
+        let mut orders = Vec::new();
+        for _ in 0..64 {
+            let objects = alloc(&cache, in_slab);
+            let order: Vec<_> = objects.iter().map(|object| object.addr().get() % 4096).collect();
+            assert!(!orders.contains(&order));
+            orders.push(order);
+        }
+    });
+}
+
+/// Whatever slabs a refill is put together from, the lowest addresses of each come first.
+#[test]
+fn sheaves_hand_out_objects_by_ascending_address() {
+    for size in [32, 64, 1024] {
+        with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
+            let cache = slab.create(&CacheConfig::new("ascending", size)).expect("there is room");
+            let mask = cache.info().layout.mask;
+            let turns = |objects: &[NonNull<u8>]| {
+                let is_back = |pair: &&[NonNull<u8>]| {
+                    mask.is_shared(pair[0].addr().get() as u64, pair[1].addr().get() as u64) && pair[1] < pair[0]
+                };
+                objects.windows(2).filter(is_back).count()
+            };
+            run_on(0);
+            let objects = alloc(&cache, 1000);
+            assert_eq!(turns(&objects), 0, "{size}");
+            free(&cache, 0, objects);
+            judge_empty(slab, 0);
+        });
+    }
+}

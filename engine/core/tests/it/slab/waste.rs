@@ -1,0 +1,75 @@
+//! What of a slab is no object: little, however large a page is.
+
+use freehold::base::{Gfp, NodeId};
+use freehold::machine::objects::with_locked_slab;
+use freehold::page::Config;
+use freehold::platform::NoProbe;
+use freehold::platform::host::Threads;
+use freehold::policy::slab::SlabSizes;
+use freehold::policy::{Numbers, Policy};
+use freehold::slab::Cache;
+
+use crate::slab::world::{PAGES, judge_empty, policies, run_on, with_world};
+
+/// Looks at the caches of requests by size on a machine whose pages have so many bytes.
+fn each_kmalloc(policy: Policy, page_size: u32, mut look: impl FnMut(&Cache)) {
+    run_on(0);
+    let config = Config { policy, page_size, cpu_nodes: &[NodeId(0); 4], ..Config::default() };
+    let mut seen = 0;
+    with_locked_slab(Threads::<NoProbe>::default(), &config, PAGES, 7, |slab| {
+        slab.usage(|cache, _| {
+            if cache.name.as_str().starts_with("kmalloc") {
+                seen += 1;
+                look(cache);
+            }
+        });
+    })
+    .expect("the configuration is right");
+    assert_eq!(seen, if policy.slab.sizes == SlabSizes::Linux { 13 } else { 41 }, "caches by size");
+}
+
+#[test]
+fn no_slab_wastes_more_than_an_eighth() {
+    let with_numbers = |numbers| move |policy| Policy { numbers, ..policy };
+    let by_default = policies().into_iter().map(with_numbers(Numbers::default()));
+    for policy in policies().into_iter().chain(by_default) {
+        for page_size in [4096, 16384, 65536] {
+            each_kmalloc(policy, page_size, |cache| {
+                let (name, layout) = (cache.name.as_str(), cache.layout);
+                let used = u64::from(layout.objects) * u64::from(layout.size);
+                let wasted = layout.slab_bytes() - used;
+                assert!(
+                    wasted <= layout.slab_bytes() / 8,
+                    "{wasted} of {} bytes of {name} with pages of {page_size}, under {:?}",
+                    layout.slab_bytes(),
+                    policy.slab,
+                );
+            });
+        }
+    }
+}
+
+/// Free objects of at least a 64th of a page are bits: 63 of them fill it. Smaller ones keep lists.
+#[test]
+fn objects_are_bits_where_a_word_of_them_fills_a_page() {
+    for (page_size, smallest) in [(4096, 64), (16384, 256), (65536, 1024)] {
+        each_kmalloc(Policy::FREEHOLD, page_size, |cache| {
+            assert_eq!(cache.has_bits, cache.layout.size >= smallest, "{} of {page_size}", cache.name.as_str());
+        });
+    }
+}
+
+/// What nobody asked for, in objects of a size of their own: a quarter at most, from 64 bytes on.
+#[test]
+fn a_request_by_size_gets_a_quarter_more_than_it_asks_for_at_most() {
+    with_world(Policy::FREEHOLD, |slab| {
+        for size in 64..=Policy::FREEHOLD.slab.sizes.largest() {
+            let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
+            let room = slab.ksize(object).expect("it is an object");
+            assert!(room >= size && 4 * (room - size) <= size, "{room} bytes for {size}");
+            // SAFETY: allocated just now, and nobody else has it.
+            unsafe { slab.kfree(object) }.expect("it is an object");
+        }
+        judge_empty(slab, 0);
+    });
+}

@@ -1,0 +1,321 @@
+//! Bytes that somebody writes where they should not, and the reports about it, line by line.
+
+use core::ptr::NonNull;
+
+use freehold::Policy;
+use freehold::base::Gfp;
+use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
+
+use super::{Slab, check, listener, with_world};
+
+/// A cache of objects of 40 bytes with everything, and two of its objects.
+fn scene(run: impl FnOnce(&Scene<'_, '_, '_>)) {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
+        let first = cache.alloc(Gfp::KERNEL).unwrap();
+        let second = cache.alloc(Gfp::KERNEL).unwrap();
+        let base = cache.info().layout.mask.slab_around(first.as_ptr() as u64).get();
+        run(&Scene { slab, cache: &cache, first, second, base });
+        check(slab).expect("nothing is lost");
+    });
+}
+
+struct Scene<'s, 'n, 'm> {
+    slab: &'s Slab<'n, 'm>,
+    cache: &'s super::Cache<'s, 'n, 'm>,
+    first: NonNull<u8>,
+    second: NonNull<u8>,
+    base: u64,
+}
+
+impl Scene<'_, '_, '_> {
+    fn report(&self) -> String {
+        listener(self.slab).take_one(self.base)
+    }
+
+    /// Writes a byte at an offset from the first object.
+    fn poke(&self, offset: isize, byte: u8) {
+        // SAFETY: the memory is mapped; that it is not ours to write is the point.
+        unsafe { self.first.as_ptr().offset(offset).write(byte) }
+    }
+
+    fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        // SAFETY: nobody uses it; if it is free already, that is the point.
+        unsafe { self.cache.free(object) }
+    }
+}
+
+#[test]
+fn a_byte_after_the_end() {
+    scene(|scene| {
+        scene.poke(40, 0x41);
+        scene.poke(42, 0x42);
+        let address = scene.first.as_ptr() as u64;
+        assert_eq!(scene.free(scene.first), Err(ObjectFreeError::Damaged { address }));
+        let expected = "\
+=============================================================================
+BUG task: Right Redzone overwritten
+-----------------------------------------------------------------------------
+
+S+0x30-S+0x32 @offset=48. First byte 41 instead of cc
+Allocated in engine/core/tests/it/slab_debug/damage.rs age=1 cpu=0
+Slab S+0x0 objects=431 used=2
+Object S+0x8 @offset=8
+
+Redzone  S+0x0: cc cc cc cc cc cc cc cc                          ........
+Object   S+0x8: 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b  kkkkkkkkkkkkkkkk
+Object   S+0x18: 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b  kkkkkkkkkkkkkkkk
+Object   S+0x28: 6b 6b 6b 6b 6b 6b 6b a5                          kkkkkkk.
+Redzone  S+0x30: 41 cc 42 cc cc cc cc cc                          A.B.....
+FIX task: Object at S+0x8 not freed
+";
+        assert_eq!(scene.report(), expected);
+        assert_eq!(scene.slab.taken_out_of_use(), 1);
+    });
+}
+
+#[test]
+fn a_byte_before_the_start() {
+    scene(|scene| {
+        scene.poke(-1, 0);
+        assert!(scene.free(scene.first).is_err());
+        let report = scene.report();
+        let lines: Vec<&str> = report.lines().collect();
+        assert_eq!(lines[1], "BUG task: Left Redzone overwritten");
+        assert_eq!(lines[4], "S+0x7-S+0x7 @offset=7. First byte 0 instead of cc");
+        assert_eq!(lines[9], "Redzone  S+0x0: cc cc cc cc cc cc cc 00                          ........");
+    });
+}
+
+#[test]
+fn a_write_after_free_is_found_by_the_next_who_asks() {
+    scene(|scene| {
+        scene.free(scene.second).unwrap();
+        scene.free(scene.first).unwrap();
+        scene.poke(33, 0xff);
+        let next = scene.cache.alloc(Gfp::KERNEL).unwrap();
+        assert_ne!(next, scene.first, "a damaged object is not used again");
+        assert_eq!(next, scene.second);
+        let expected = "\
+=============================================================================
+BUG task: Poison overwritten
+-----------------------------------------------------------------------------
+
+S+0x29-S+0x29 @offset=41. First byte ff instead of 6b
+Allocated in engine/core/tests/it/slab_debug/damage.rs age=3 cpu=0
+Freed in engine/core/tests/it/slab_debug/damage.rs age=0 cpu=0
+Slab S+0x0 objects=431 used=0
+Object S+0x8 @offset=8
+
+Redzone  S+0x0: bb bb bb bb bb bb bb bb                          ........
+Object   S+0x18: 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b 6b  kkkkkkkkkkkkkkkk
+Object   S+0x28: 6b ff 6b 6b 6b 6b 6b a5                          k.kkkkk.
+Redzone  S+0x30: bb bb bb bb bb bb bb bb                          ........
+FIX task: Object at S+0x8 taken out of use
+";
+        assert_eq!(scene.report(), expected);
+        assert_eq!(scene.slab.taken_out_of_use(), 1);
+    });
+}
+
+#[test]
+fn a_write_after_free_is_found_before_the_pages_go() {
+    scene(|scene| {
+        scene.free(scene.second).unwrap();
+        scene.free(scene.first).unwrap();
+        scene.poke(0, 0);
+        scene.cache.shrink();
+        assert!(scene.report().contains("BUG task: Poison overwritten\n"));
+        assert_eq!(scene.cache.slabs(), 1, "its pages stay, since somebody writes there");
+        scene.cache.shrink();
+        assert_eq!(listener(scene.slab).take().len(), 0, "it is reported once");
+        let others = 430;
+        let mut objects = vec![scene.first; others];
+        scene.cache.alloc_bulk(Gfp::KERNEL, &mut objects).unwrap();
+        assert!(!objects.contains(&scene.first));
+        assert_eq!(scene.cache.slabs(), 1, "all others of the slab are still used");
+    });
+}
+
+#[test]
+fn bytes_between_two_objects() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let config = CacheConfig::new("wide", 40).with_align(64).with_flags(CacheFlags::POISON);
+        let cache = slab.create(&config).unwrap();
+        let object = cache.alloc(Gfp::KERNEL).unwrap();
+        // SAFETY: the bytes are mapped; 40 of the object's, and two words, and then nobody's until 64.
+        unsafe { object.as_ptr().add(60).write(9) };
+        // SAFETY: nobody uses it any more.
+        unsafe { cache.free(object).unwrap_err() };
+        let report = listener(slab).take_one(object.as_ptr() as u64);
+        assert!(report.contains("BUG wide: Object padding overwritten\n"), "{report}");
+        assert!(report.contains("S+0x3c-S+0x3c @offset=60. First byte 9 instead of 5a\n"), "{report}");
+        assert!(
+            report.contains("Padding  S+0x38: 5a 5a 5a 5a 09 5a 5a 5a                          ZZZZ.ZZZ\n"),
+            "{report}"
+        );
+    });
+}
+
+#[test]
+fn a_byte_past_what_was_asked_for() {
+    with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
+        let object = slab.kmalloc(13, Gfp::KERNEL).unwrap();
+        assert_eq!(slab.ksize(object), Ok(13), "what is past them is not the caller's");
+        // SAFETY: 13 bytes are ours; the 14th is the point.
+        unsafe { object.as_ptr().write_bytes(b'x', 14) };
+        // SAFETY: nobody uses it any more.
+        unsafe { slab.kfree(object).unwrap_err() };
+        let report = listener(slab).take_one(object.as_ptr() as u64);
+        let lines: Vec<&str> = report.lines().collect();
+        assert_eq!(lines[1], "BUG kmalloc-16: kmalloc Redzone overwritten");
+        assert!(lines[4].starts_with("S+0xd-S+0xd "), "{report}");
+        assert!(report.contains("Object   S+0x0: 78 78 78 78 78 78 78 78 78 78 78 78 78 78 cc cc  xxxxxxxxxxxxxx..\n"));
+    });
+}
+
+#[test]
+fn a_link_that_leads_out_of_the_slab() {
+    for policy in super::hardening::links() {
+        with_world(policy, CacheFlags::empty(), |slab| {
+            let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
+            let layout = cache.info().layout;
+            let mut objects = vec![NonNull::dangling(); usize::from(layout.objects)];
+            cache.alloc_bulk(Gfp::KERNEL, &mut objects).unwrap();
+            for object in &objects[..10] {
+                // SAFETY: nobody uses them any more.
+                unsafe { cache.free(*object).unwrap() };
+            }
+            // SAFETY: a free object's link; that it is not ours is the point.
+            unsafe { objects[9].as_ptr().add(layout.link as usize).cast::<u64>().write(0x1234_5678) };
+            let mut again = Vec::new();
+            while again.len() < 9 {
+                again.push(cache.alloc(Gfp::KERNEL).unwrap());
+            }
+            let report = listener(slab).take_one(0);
+            assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
+            assert!(report.ends_with("taken out of use\n"), "{report}");
+            again.sort_unstable();
+            let mut others = objects[..9].to_vec();
+            others.sort_unstable();
+            assert_eq!(again, others, "the other free objects are found again");
+            assert_eq!(cache.slabs(), 1);
+            check(slab).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_link_that_leads_to_an_object_in_use() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
+        let [in_use, free, last] = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
+        // SAFETY: nobody uses them any more, and the link of a free object is overwritten: that is the point.
+        unsafe {
+            cache.free(last).unwrap();
+            cache.free(free).unwrap();
+            free.as_ptr().add(cache.info().layout.link as usize).cast::<u64>().write(in_use.as_ptr() as u64);
+        }
+        assert_eq!(cache.alloc(Gfp::KERNEL).unwrap(), free);
+        let next = cache.alloc(Gfp::KERNEL).unwrap();
+        assert_ne!(next, in_use, "nobody gets what somebody has");
+        let report = listener(slab).take_one(0);
+        assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
+        assert!(report.ends_with("FIX task: Free objects linked anew\n"), "{report}");
+        assert_eq!(slab.taken_out_of_use(), 0);
+        check(slab).unwrap();
+    });
+}
+
+#[test]
+fn sanity_looks_through_the_whole_list() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::SANITY)).unwrap();
+        let objects = [(); 4].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
+        let link = cache.info().layout.link as usize;
+        // SAFETY: nobody uses them any more, and the link of a free object is overwritten: that is the point.
+        unsafe {
+            objects[..3].iter().for_each(|&object| cache.free(object).unwrap());
+            objects[1].as_ptr().add(link).cast::<u64>().write(16);
+            cache.free(objects[3]).unwrap();
+        }
+        let report = listener(slab).take_one(0);
+        assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
+        let census = check(slab).unwrap();
+        assert_eq!(census.free, census.objects, "nothing is lost");
+    });
+}
+
+#[test]
+fn the_word_that_says_what_an_object_is() {
+    scene(|scene| {
+        let state = scene.cache.info().layout.link as isize + 8;
+        (0..8).for_each(|at| scene.poke(state + at, 0x11));
+        assert!(scene.free(scene.first).is_err());
+        assert!(scene.report().contains("BUG task: Object state overwritten\n"));
+        scene.free(scene.second).unwrap();
+    });
+}
+
+#[test]
+fn a_write_over_several_free_objects() {
+    scene(|scene| {
+        let size = scene.cache.info().layout.size as usize;
+        let mut others = [scene.second; 6];
+        scene.cache.alloc_bulk(Gfp::KERNEL, &mut others).unwrap();
+        others.iter().for_each(|&object| scene.free(object).unwrap());
+        // SAFETY: three free objects, one after the other; that they are not ours is the point.
+        unsafe { others[3].write_bytes(0, 3 * size - 8) };
+        let mut again = [scene.second; 3];
+        scene.cache.alloc_bulk(Gfp::KERNEL, &mut again).unwrap();
+        assert!(scene.report().contains("BUG task: Left Redzone overwritten\n"));
+        assert_eq!(scene.slab.taken_out_of_use(), 3, "one report, and none of them is used again");
+        assert!(again.iter().all(|object| !others[3..].contains(object)));
+        for object in again.into_iter().chain([scene.first, scene.second]) {
+            scene.free(object).unwrap();
+        }
+        let census = check(scene.slab).unwrap();
+        assert_eq!(census.objects - census.free, 3);
+    });
+}
+
+#[test]
+fn a_caller_that_the_platform_knows_is_named_by_its_address() {
+    with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
+        listener(slab).caller.set(0x1234);
+        let object = slab.kmalloc(8, Gfp::KERNEL).unwrap();
+        // SAFETY: the 9th byte is not ours; that is the point.
+        unsafe {
+            object.as_ptr().add(8).write(1);
+            slab.kfree(object).unwrap_err();
+        }
+        let report = &listener(slab).take()[0];
+        assert!(report.contains("Allocated in 0x1234 age=0 cpu=0\n"), "{report}");
+    });
+}
+
+#[test]
+fn the_last_byte_of_a_free_object() {
+    scene(|scene| {
+        scene.free(scene.first).unwrap();
+        scene.poke(39, 0x6b);
+        assert_eq!(scene.cache.validate(), 1);
+        assert!(scene.report().contains("S+0x2f-S+0x2f @offset=47. First byte 6b instead of a5\n"));
+    });
+}
+
+/// Two objects say nothing of themselves any more, and one of them is somebody's: nobody can tell which, so only the
+/// one that was to be handed out is taken out of use.
+#[test]
+fn a_write_over_a_free_object_and_one_in_use() {
+    scene(|scene| {
+        scene.free(scene.first).unwrap();
+        let (state, size) = (scene.cache.info().layout.link as isize + 8, scene.cache.info().layout.size as isize);
+        (0..8).for_each(|at| [state + at, size + state + at].into_iter().for_each(|at| scene.poke(at, 0x11)));
+        assert_ne!(scene.cache.alloc(Gfp::KERNEL).unwrap(), scene.first);
+        assert_eq!((scene.slab.taken_out_of_use(), scene.report().is_empty()), (1, false));
+        let address = scene.second.as_ptr() as u64;
+        assert_eq!(scene.free(scene.second), Err(ObjectFreeError::Damaged { address }), "it was somebody's until now");
+        assert!(scene.report().contains("BUG task: Object state overwritten\n"));
+    });
+}

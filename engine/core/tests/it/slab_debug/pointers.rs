@@ -1,0 +1,149 @@
+//! Pointers that are given back and must not be: free ones, foreign ones, ones into an object, ones of another cache.
+
+use core::ptr::NonNull;
+
+use freehold::Policy;
+use freehold::base::Gfp;
+use freehold::slab::{CacheConfig, CacheFlags, KreallocError, ObjectFreeError};
+
+use super::{check, listener, with_world};
+
+fn pointer(address: u64) -> NonNull<u8> {
+    NonNull::new(address as *mut u8).expect("no test frees null")
+}
+
+#[test]
+fn an_object_is_freed_twice() {
+    for flags in [CacheFlags::SANITY, CacheFlags::RED_ZONE, CacheFlags::POISON, CacheFlags::DEBUG] {
+        with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+            let cache = slab.create(&CacheConfig::new("task", 40).with_flags(flags)).unwrap();
+            let [object, other, _kept] = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
+            let address = object.as_ptr() as u64;
+            // SAFETY: nobody uses them any more; that one is freed twice is the point.
+            unsafe {
+                cache.free(object).unwrap();
+                cache.free(other).unwrap();
+                assert_eq!(cache.free(object), Err(ObjectFreeError::DoubleFree { address }));
+            }
+            let report = listener(slab).take_one(cache.info().layout.mask.slab_around(address).get());
+            let lines: Vec<&str> = report.lines().collect();
+            assert_eq!(lines[1], "BUG task: Object already free");
+            if flags.contains(CacheFlags::STORE_USER) {
+                assert_eq!(lines[4], "Allocated in engine/core/tests/it/slab_debug/pointers.rs age=4 cpu=0");
+                assert_eq!(lines[5], "Freed in engine/core/tests/it/slab_debug/pointers.rs age=1 cpu=0");
+            }
+            assert!(report.ends_with("not freed\n"), "{report}");
+            check(slab).unwrap();
+        });
+    }
+}
+
+#[test]
+fn what_does_not_grow_because_it_is_free_leaves_nothing_behind() {
+    with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
+        let object = slab.kmalloc(40, Gfp::KERNEL).unwrap();
+        let address = object.as_ptr() as u64;
+        // SAFETY: nobody uses it any more; that it is asked to grow all the same is the point.
+        let grown = unsafe {
+            slab.kfree(object).unwrap();
+            slab.krealloc(object, 400, Gfp::KERNEL)
+        };
+        assert_eq!(grown, Err(KreallocError::Object(ObjectFreeError::DoubleFree { address })));
+        assert_eq!(slab.ksize(object), Ok(0), "nobody may use a byte of it");
+        assert_eq!(listener(slab).take().len(), 1);
+        let census = check(slab).unwrap();
+        assert_eq!(census.objects, census.free, "what it was to move to is free again");
+    });
+}
+
+#[test]
+fn no_pointer_into_an_object_is_freed() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
+        let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
+        let size = u64::from(cache.info().layout.size);
+        for address in (object - 8..object - 8 + size).filter(|&address| address != object) {
+            // SAFETY: no object begins there.
+            assert_eq!(unsafe { cache.free(pointer(address)) }, Err(ObjectFreeError::Interior { address }));
+            let report = listener(slab).take_one(object - 8);
+            assert!(report.contains("BUG task: Invalid object pointer\n"), "{report}");
+            assert!(report.contains(&format!("\nAddress S+{:#x}\nAllocated in ", address + 8 - object)), "{report}");
+            assert!(report.contains("\nObject S+0x8 @offset=8\n"), "{report}");
+        }
+        // SAFETY: nobody uses it any more.
+        unsafe { cache.free(pointer(object)).unwrap() };
+        assert_eq!(listener(slab).take().len(), 0);
+    });
+}
+
+#[test]
+fn bytes_after_the_last_object_are_none() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
+        let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
+        let layout = cache.info().layout;
+        let last = layout.mask.slab_around(object).get() + layout.slab_bytes() - 8;
+        // SAFETY: no object begins there.
+        assert_eq!(unsafe { cache.free(pointer(last)) }, Err(ObjectFreeError::Interior { address: last }));
+        let report = listener(slab).take_one(last);
+        assert!(report.ends_with("\nAddress S+0x0\nFIX task: Object at S+0x0 not freed\n"), "{report}");
+    });
+}
+
+#[test]
+fn foreign_pointers() {
+    with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
+        let inside = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
+        let (on_the_stack, end) = (0_u64, inside - inside % (1 << 22) + (1 << 26));
+        for address in [&raw const on_the_stack as u64, 8, end, end + 4096, inside + (1 << 20), u64::MAX - 7] {
+            let expected = Err(ObjectFreeError::Foreign { address });
+            // SAFETY: no object of ours is there.
+            assert_eq!(unsafe { cache.free(pointer(address)) }, expected);
+            let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
+            assert!(report.contains("BUG task: Attempt to free object outside of slab\n"), "{report}");
+            assert!(report.contains(&format!("Address {address:#x}\n")), "{report}");
+            // SAFETY: no object of ours is at this address either.
+            assert_eq!(unsafe { slab.kfree(pointer(address)) }, expected);
+            let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
+            assert!(report.contains("BUG kmalloc: Attempt to free object outside of slab\n"), "{report}");
+        }
+        check(slab).unwrap();
+    });
+}
+
+#[test]
+fn the_wrong_cache_is_named() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let checked = slab.create(&CacheConfig::new("inode", 40).with_flags(CacheFlags::DEBUG)).unwrap();
+        let plain = slab.create(&CacheConfig::new("dentry", 40)).unwrap();
+        let (ours, theirs) = (checked.alloc(Gfp::KERNEL).unwrap(), plain.alloc(Gfp::KERNEL).unwrap());
+        // SAFETY: they are not freed, since they are of another cache.
+        let errors = unsafe { [checked.free(theirs).unwrap_err(), plain.free(ours).unwrap_err()] };
+        assert!(errors.iter().all(|error| matches!(error, ObjectFreeError::WrongCache { .. })), "{errors:?}");
+        let reports = listener(slab).take();
+        assert_eq!(reports.len(), 2);
+        assert!(reports[0].contains("BUG inode: Wrong slab cache: object is from dentry\n"), "{}", reports[0]);
+        assert!(reports[1].contains("BUG dentry: Wrong slab cache: object is from inode\n"), "{}", reports[1]);
+        assert!(reports[1].contains("\nAllocated in engine/core/tests/it/slab_debug/pointers.rs:"), "{}", reports[1]);
+        // SAFETY: nobody uses them any more.
+        unsafe {
+            checked.free(ours).unwrap();
+            plain.free(theirs).unwrap();
+        }
+    });
+}
+
+#[test]
+fn caches_that_are_not_checked_report_nothing_and_refuse_all_the_same() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
+        let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
+        // SAFETY: no object begins there.
+        unsafe {
+            assert_eq!(cache.free(pointer(object + 8)), Err(ObjectFreeError::Interior { address: object + 8 }));
+            assert_eq!(slab.kfree(pointer(24)), Err(ObjectFreeError::Foreign { address: 24 }));
+        }
+        assert_eq!(listener(slab).take().len(), 0);
+    });
+}

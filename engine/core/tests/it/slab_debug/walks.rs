@@ -1,0 +1,110 @@
+//! Walks over whole caches: validation, and the list of what was never given back.
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp};
+use freehold::platform::host::run_on_cpu;
+use freehold::slab::{CacheConfig, CacheFlags};
+
+use super::{check, listener, relative, with_world, without_lines};
+
+#[test]
+fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
+    with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
+        let objects: Vec<_> = (0..1000).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
+        assert_eq!((cache.validate(), slab.validate()), (0, 0));
+        // SAFETY: nobody uses those that are freed; that the bytes are not ours is the point.
+        unsafe {
+            objects[500..].iter().for_each(|&object| cache.free(object).unwrap());
+            objects[3].as_ptr().add(40).write(1);
+            objects[450].as_ptr().sub(1).write(1);
+            objects[600].as_ptr().write(1);
+            slab.kmalloc(100, Gfp::KERNEL).unwrap().as_ptr().add(100).write(1);
+        }
+        assert_eq!(cache.validate(), 3);
+        let reports = listener(slab).take();
+        let fixes: Vec<&str> = reports.iter().filter_map(|report| report.lines().last()).collect();
+        assert_eq!(fixes.iter().filter(|fix| fix.contains("Restoring")).count(), 2, "{fixes:?}");
+        assert_eq!(fixes.iter().filter(|fix| fix.contains("taken out of use")).count(), 1, "{fixes:?}");
+        assert_eq!((cache.validate(), slab.validate()), (0, 1), "kmalloc's object is another cache's");
+        assert_eq!(slab.validate(), 0);
+        // SAFETY: nobody uses them any more.
+        unsafe { objects[..500].iter().for_each(|&object| cache.free(object).unwrap()) };
+        check(slab).unwrap();
+    });
+}
+
+#[test]
+fn a_cache_that_is_not_checked_is_valid() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
+        cache.alloc(Gfp::KERNEL).unwrap();
+        assert_eq!((cache.validate(), slab.validate()), (0, 0));
+        cache.each_in_use(|object| panic!("nobody knows about {object:?}"));
+    });
+}
+
+#[test]
+fn who_is_shown_an_object_may_free_it_and_allocate() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
+        let first = cache.alloc(Gfp::KERNEL).unwrap();
+        let (mut shown, mut second) = (0, None);
+        cache.each_in_use(|object| {
+            shown += 1;
+            if object.address == first.as_ptr() as u64 {
+                second = cache.alloc(Gfp::KERNEL).ok();
+                // SAFETY: nobody uses it any more.
+                unsafe { cache.free(first).unwrap() };
+            }
+        });
+        assert_eq!(shown, 2, "the second one lies after the first");
+        // SAFETY: nobody uses it any more.
+        unsafe { cache.free(second.expect("there is memory")).unwrap() };
+        cache.destroy().unwrap();
+    });
+}
+
+#[test]
+fn what_was_never_given_back_is_listed_with_who_has_it() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::STORE_USER)).unwrap();
+        let objects = [(); 4].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
+        run_on_cpu(CpuId(3));
+        let last = cache.alloc(Gfp::KERNEL).unwrap();
+        let base = cache.info().layout.mask.slab_around(objects[0].as_ptr() as u64).get();
+        // SAFETY: nobody uses them any more.
+        unsafe { objects[1..].iter().for_each(|&object| cache.free(object).unwrap()) };
+        let leak = cache.destroy().unwrap_err();
+        let text = without_lines(&relative(&leak.to_string(), base));
+        let expected = "\
+objects of the cache still in use: 2, one of them at S+0x0
+Object S+0x0 @offset=0
+Allocated in engine/core/tests/it/slab_debug/walks.rs age=7 cpu=0
+Object S+0x220 @offset=544
+Allocated in engine/core/tests/it/slab_debug/walks.rs age=3 cpu=3";
+        assert_eq!(text, expected);
+        // SAFETY: nobody uses them any more.
+        unsafe { [objects[0], last].iter().for_each(|&object| leak.cache.free(object).unwrap()) };
+        leak.cache.destroy().unwrap();
+    });
+}
+
+#[test]
+fn what_was_taken_out_of_use_is_told_apart() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
+        let object = cache.alloc(Gfp::KERNEL).unwrap();
+        // SAFETY: the 41st byte is not ours; that is the point.
+        unsafe {
+            object.as_ptr().add(40).write(1);
+            cache.free(object).unwrap_err();
+        }
+        let leak = cache.destroy().unwrap_err();
+        assert_eq!((leak.objects, leak.taken_out, leak.example), (0, 1, None));
+        assert_eq!(
+            leak.to_string(),
+            "objects of the cache still in use: 0; damaged and taken out of use, so that the cache stays: 1"
+        );
+    });
+}
