@@ -20,17 +20,8 @@ const UNCOUPLED: &str = "--cfg=freehold_uncoupled";
 /// Flag that has the build copy the bits all the same.
 const FORCE_COUPLED: &str = "--cfg=freehold_force_coupled";
 /// Modules of the core's integration tests in which requests for pages are made and judged.
-const PAGE_TESTS: &[&str] = &[
-    "boot::",
-    "compaction::",
-    "contig::",
-    "faults::",
-    "model::",
-    "rules::",
-    "threads::",
-    "--skip",
-    "slab::",
-];
+const PAGE_TESTS: &[&str] =
+    &["boot::", "compaction::", "contig::", "faults::", "model::", "rules::", "threads::", "--skip", "slab::"];
 /// Part of what the compiler then says.
 const ASSERTION: &str = "their values must coincide";
 

@@ -34,11 +34,7 @@ impl Subject {
             package: "freehold",
             // What the heap is tried with comes along.
             members: &["engine/core", "malloc/heap", "lab/workloads"],
-            left_out: &[
-                "malloc/heap/tests/budget/",
-                "malloc/heap/tests/injection/",
-                "malloc/heap/tests/stress/",
-            ],
+            left_out: &["malloc/heap/tests/budget/", "malloc/heap/tests/injection/", "malloc/heap/tests/stress/"],
             folder: workspace::target().join("mutants"),
         }
     }

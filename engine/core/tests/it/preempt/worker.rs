@@ -5,8 +5,8 @@ use freehold::base::{CpuId, Gfp, Order, Pfn};
 use freehold::page::{FreeError, PageAllocator};
 
 use super::CPUS;
-use crate::common::holders::{Beside, Block, Hold};
 use super::platform::Floating;
+use crate::common::holders::{Beside, Block, Hold};
 
 pub type Engine<'m> = PageAllocator<'m, Floating>;
 
