@@ -169,12 +169,12 @@ impl Pageblock {
     }
 
     /// From now on compaction passes the block over.
-    pub(crate) fn pass_over(&self) {
+    pub(crate) fn set_skip(&self) {
         self.skipped.store(true, Relaxed);
     }
 
     /// From now on compaction looks at the block again.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn clear_skip(&self) {
         self.skipped.store(false, Relaxed);
     }
 
@@ -275,9 +275,9 @@ mod tests {
             assert_eq!(block.owner(), Some(cpu));
             block.set_owner(None);
         }
-        block.pass_over();
+        block.set_skip();
         assert!(block.is_skipped());
-        block.look_again();
+        block.clear_skip();
         assert!(!block.is_skipped());
     }
 }

@@ -18,7 +18,7 @@ impl Run {
     /// Takes a block in, whose first frame's metadata is at hand, and gives out what was gathered so far if the block
     /// is not its neighbour.
     #[inline]
-    pub fn take_in(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
+    pub fn extend(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
         frame.set(Word::INTERIOR);
         let end = pfn.offset(order.pages());
         debug_assert!(
@@ -51,7 +51,7 @@ pub fn gather(
     let mut visit_run =
         |run: Range<Pfn>| run.start.blocks_up_to(run.end, cap).for_each(|(pfn, order)| visit(pfn, order));
     for (pfn, order) in blocks {
-        if let Some(gathered) = run.take_in(pfn, order, map.frame(pfn)) {
+        if let Some(gathered) = run.extend(pfn, order, map.frame(pfn)) {
             visit_run(gathered);
         }
     }

@@ -6,9 +6,9 @@
 //!
 //! linux: mm/page_alloc.c:__alloc_frozen_pages_noprof, get_page_from_freelist, rmqueue
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::error::AllocError;
-use super::zone::{Wanted, Zone, ZoneFlag};
+use super::zone::{BlockRequest, Zone, ZoneFlag};
 use crate::base::word::Word;
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::ServedFrom;
@@ -75,13 +75,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// The same, if the node has such a block at hand: above the low watermark, in a pageblock of the right type.
     /// Nothing is drained or woken for it, and not to have it is no failure.
-    pub(crate) fn alloc_slab_pages_at_hand(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
-        let (migratetype, highest) = self.meaning_of(gfp)?;
+    pub(crate) fn try_alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
+        let (migratetype, highest) = self.resolve_gfp(gfp)?;
         let request = Request { gfp: gfp | Gfp::THISNODE, order, migratetype, node, highest };
         let word = Holder::Slab.holds(fresh(gfp, order));
-        self.take_at_once(self.platform.cpu(), &request, word).or_else(|| {
+        self.rmqueue_fast(self.platform.cpu(), &request, word).or_else(|| {
             let flags = self.fast_flags(&request) | AllocFlags::NOFRAGMENT;
-            let Walk::Found(pfn) = self.walk_zones(&request, flags, BusyNodes::Used) else { return None };
+            let Walk::Found(pfn) = self.walk_zonelist(&request, flags, BusyNodes::Used) else { return None };
             self.map.frame(pfn).set(word);
             Some(pfn)
         })
@@ -94,22 +94,22 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     #[inline]
     fn alloc_on(&self, cpu: CpuId, node: NodeId, gfp: Gfp, order: Order, holder: Holder) -> Result<Pfn, AllocError> {
-        let (migratetype, highest) = self.meaning_of(gfp).ok_or(AllocError::Flags)?;
+        let (migratetype, highest) = self.resolve_gfp(gfp).ok_or(AllocError::Flags)?;
         let request = Request { gfp, order, migratetype, node, highest };
         let word = holder.holds(fresh(gfp, order));
-        match self.take_at_once(cpu, &request, word) {
+        match self.rmqueue_fast(cpu, &request, word) {
             Some(pfn) => Ok(pfn),
-            None => self.alloc_further(request, word),
+            None => self.alloc_from_zonelist(request, word),
         }
     }
 
     /// The rest of the way: the first attempt in full, then the slow path. What either finds is claimed, so that nobody
     /// takes it for a block that can be freed before it is the caller's.
     #[inline(never)]
-    fn alloc_further(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
-        let mut found = self.take_fast(&request).or_else(|| self.take_slow(&request));
-        if found.is_none() && !fails_lightly(&request) && self.give_back_homecoming() {
-            found = self.take_slow(&request);
+    fn alloc_from_zonelist(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
+        let mut found = self.take_fast(&request).or_else(|| self.alloc_pages_slowpath(&request));
+        if found.is_none() && !fails_lightly(&request) && self.drain_local_pages() {
+            found = self.alloc_pages_slowpath(&request);
         }
         let Some(pfn) = found else {
             self.report(Event::Failed { order: request.order });
@@ -123,12 +123,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// becomes `word`. It decides nothing that [`take_fast`](Self::take_fast) would decide differently, and leaves no
     /// trace if it finds nothing; it only skips what such a zone makes needless, which is half of the work.
     #[inline]
-    fn take_at_once(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
+    fn rmqueue_fast(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
         let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_well_above_high())?;
         // Of the flags of the first attempt, the watermark heeds this one only.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
-        let pfn = if spares { self.take_listed(cpu, zone, order, migratetype, word) } else { None }?;
+        let pfn = if spares { self.pop_pcplist(cpu, zone, order, migratetype, word) } else { None }?;
         if !highatomic::at_first(self.rules().highatomic, request.gfp, order).is_empty() {
             self.report(Event::HighAtomicServed { order, from: ServedFrom::List });
         }
@@ -137,14 +137,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// The type that the flags ask for and the highest zone that they allow; `None` if they contradict each other.
     #[inline]
-    pub(super) fn meaning_of(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
+    pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
         let migratetype = if self.grouping() == Grouping::Off { MigrateType::Unmovable } else { wanted };
         Some((migratetype, highest))
     }
 
     fn take_fast(&self, request: &Request) -> Option<Pfn> {
-        self.take_from_zones(request, self.fast_flags(request))
+        self.get_page_from_freelist(request, self.fast_flags(request))
     }
 
     #[inline]
@@ -170,10 +170,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would
     /// rather not mix types gets nothing here, and the slow path decides when it has waited long enough.
-    pub(super) fn take_from_zones(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
+    pub(super) fn get_page_from_freelist(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
-            match self.walk_zones(request, flags, busy) {
+            match self.walk_zonelist(request, flags, busy) {
                 Walk::Found(pfn) => return Some(pfn),
                 Walk::Remote => {}
                 Walk::Spared => {
@@ -195,7 +195,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     #[inline]
-    fn walk_zones(&self, request: &Request, flags: AllocFlags, busy: BusyNodes) -> Walk {
+    fn walk_zonelist(&self, request: &Request, flags: AllocFlags, busy: BusyNodes) -> Walk {
         let (mut preferred, mut end) = (None, Walk::Exhausted);
         for zone in self.zones_for(request) {
             let near = *preferred.get_or_insert(zone.node());
@@ -209,7 +209,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             if !self.can_spare(zone, request, flags) {
                 continue;
             }
-            if let Some(pfn) = self.take_from_zone(zone, request, flags) {
+            if let Some(pfn) = self.rmqueue(zone, request, flags) {
                 return Walk::Found(pfn);
             }
         }
@@ -230,17 +230,21 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     #[inline]
-    fn take_from_zone(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
-        let wanted = Wanted { order: request.order, migratetype: request.migratetype, flags };
-        let listed = self.take_from_pcp(zone, wanted);
-        let pfn = listed.or_else(|| self.take_under_lock(zone, wanted));
+    fn rmqueue(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
+        let wanted = BlockRequest { order: request.order, migratetype: request.migratetype, flags };
+        let listed = self.rmqueue_pcplist(zone, wanted);
+        let pfn = listed.or_else(|| self.rmqueue_buddy(zone, wanted));
         if flags.contains(AllocFlags::KSWAPD) && zone.clear(ZoneFlag::BoostedWatermark) {
-            self.wake_kswapd(zone.node(), zone.kind(), Order::ZERO);
+            self.wakeup_kswapd(zone.node(), zone.kind(), Order::ZERO);
         }
         if flags.contains(AllocFlags::HIGHATOMIC)
             && let Some(pfn) = pfn
         {
-            self.note_highatomic(zone, pfn, Served { order: request.order, flags, by_list: listed.is_some() });
+            self.reserve_highatomic_pageblock(
+                zone,
+                pfn,
+                Served { order: request.order, flags, by_list: listed.is_some() },
+            );
         }
         pfn
     }
@@ -249,11 +253,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// pageblocks, a look without it is enough. linux: rmqueue_buddy
     #[cold]
     #[inline(never)]
-    fn take_under_lock(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
+    fn rmqueue_buddy(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {
         if self.rules().pcp.owns() && !zone.may_serve(wanted, self.map.pageblock_order()) {
             return None;
         }
-        self.lock_zone(zone).take_or_reserve(wanted)
+        self.lock_zone(zone).rmqueue_buddy(wanted)
     }
 }
 

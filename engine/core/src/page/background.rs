@@ -52,13 +52,13 @@ impl Phase {
     }
 
     /// Takes the task, if it is awake and nobody drives it. What its last driver wrote is seen.
-    pub(super) fn take(&self) -> Option<Driven<'_>> {
-        self.change(AWAKE, DRIVEN).then(|| Driven { phase: self, then: Background::Working })
+    pub(super) fn drive(&self) -> Option<Driver<'_>> {
+        self.change(AWAKE, DRIVEN).then(|| Driver { phase: self, then: Background::Working })
     }
 
     /// Takes the task out of its sleep, to do something unasked.
-    pub(super) fn take_asleep(&self) -> Option<Driven<'_>> {
-        self.change(ASLEEP, DRIVEN).then(|| Driven { phase: self, then: Background::Working })
+    pub(super) fn drive_asleep(&self) -> Option<Driver<'_>> {
+        self.change(ASLEEP, DRIVEN).then(|| Driver { phase: self, then: Background::Working })
     }
 
     /// Whether it is in one of its phases.
@@ -83,12 +83,12 @@ impl Phase {
 /// A task that the caller drives. Dropped early, by a panic of the platform's, the task is awake: somebody else may
 /// drive it.
 #[derive(Debug)]
-pub(super) struct Driven<'p> {
+pub(super) struct Driver<'p> {
     phase: &'p Phase,
     then: Background,
 }
 
-impl Driven<'_> {
+impl Driver<'_> {
     /// Leaves the task asleep or awake, as `then` says.
     pub(super) fn leave(mut self, then: Background) -> Background {
         let phase = || self.phase.0.load(Relaxed);
@@ -98,7 +98,7 @@ impl Driven<'_> {
     }
 }
 
-impl Drop for Driven<'_> {
+impl Drop for Driver<'_> {
     fn drop(&mut self) {
         let phase = if self.then == Background::Working { AWAKE } else { ASLEEP };
         self.phase.0.store(phase, Release);
@@ -174,15 +174,15 @@ mod tests {
     #[test]
     fn one_drives_and_the_others_are_told_that_it_sleeps() {
         let phase = Phase::default();
-        assert!(phase.take().is_none(), "it sleeps");
+        assert!(phase.drive().is_none(), "it sleeps");
         assert!(phase.wake() && !phase.wake());
-        let driven = phase.take().expect("it is awake");
-        assert!(phase.take().is_none() && phase.take_asleep().is_none());
+        let driver = phase.drive().expect("it is awake");
+        assert!(phase.drive().is_none() && phase.drive_asleep().is_none());
         assert!(!phase.wake(), "it is awake already");
-        assert_eq!(driven.leave(Background::Working), Background::Working);
-        drop(phase.take().expect("there is more to do"));
-        phase.take().expect("a driver that panicked leaves it awake").leave(Background::Asleep);
-        assert!(phase.is_asleep() && phase.take_asleep().is_some());
+        assert_eq!(driver.leave(Background::Working), Background::Working);
+        drop(phase.drive().expect("there is more to do"));
+        phase.drive().expect("a driver that panicked leaves it awake").leave(Background::Asleep);
+        assert!(phase.is_asleep() && phase.drive_asleep().is_some());
     }
 
     #[test]

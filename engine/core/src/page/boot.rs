@@ -16,23 +16,14 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops;
 
-use super::free::Unfreed;
+use super::allocator::PageAllocator;
+use super::free::ClaimedRange;
 use super::zone::{Placement, Zone};
-use super::{Config, PageAllocator};
 use crate::base::carve::{Carver, Storage};
-use crate::base::lock::{Rank, Ranked};
 use crate::base::pageblock::NO_ZONE;
 use crate::base::word::Word;
-use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
+use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::Platform;
-
-/// The right to change which frames are online, which of them are Reserved, and which zone their pageblocks belong to.
-#[derive(Debug)]
-pub(super) struct Hotplug;
-
-impl Ranked for Hotplug {
-    const RANK: Rank = Rank::Hotplug;
-}
 
 /// Frames `[start, end)` of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +88,6 @@ impl fmt::Display for OnlineError {
 
 impl core::error::Error for OnlineError {}
 
-pub(super) fn empty_zone<L: RawLock>(index: usize, config: &Config<'_>) -> Zone<L> {
-    let node = NodeId((index / ZoneKind::COUNT) as u8);
-    let kind = ZoneKind::ALL[index % ZoneKind::COUNT];
-    let near = config.cpu_nodes.iter().filter(|&&of_cpu| of_cpu == node).count();
-    let cpus = if near == 0 { config.cpu_nodes.len() } else { near };
-    Zone::new(index as u8, node, kind, cpus as u32, config.policy.reserve, config.pageblock_order)
-}
-
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Bytes of metadata that [`online`](Self::online) needs for a range: one section's worth for every section that
     /// is not there yet.
@@ -136,7 +119,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         self.add_sections(&frames, metadata)?;
         let zone = self.zone(range.node, range.kind);
-        self.take_in(&frames, &|part| self.make_known(part, zone), &|part| self.make_absent(part))?;
+        self.claim_by_pageblock(&frames, &|part| self.make_known(part, zone), &|part| self.make_absent(part))?;
         let hotplug = self.hotplug.lock();
         zone.grow_span(range.start, range.end);
         self.note_nearest(range.node);
@@ -157,7 +140,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Takes the parts of a range that lie in one pageblock each, one after the other, each under the lock; if one is
     /// refused, those before it are put back.
-    fn take_in(
+    fn claim_by_pageblock(
         &self,
         frames: &ops::Range<Pfn>,
         take: &dyn Fn(&ops::Range<Pfn>) -> Result<(), OnlineError>,
@@ -216,20 +199,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// # Errors
     /// If the range ends before it starts, or a frame is not Reserved; nothing was released then.
     pub fn release(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {
-        self.take_reserved(&(start..end))?;
-        self.release_taken(start..end);
+        self.claim_reserved(&(start..end))?;
+        self.release_claimed(start..end);
         Ok(())
     }
 
     /// Gives frames that were taken out of Reserved to the free lists.
-    pub(super) fn release_taken(&self, frames: ops::Range<Pfn>) {
-        let mut rest = Unfreed::new(&self.map, frames.clone());
+    pub(super) fn release_claimed(&self, frames: ops::Range<Pfn>) {
+        let mut rest = ClaimedRange::new(&self.map, frames.clone());
         for (pfn, order) in frames.start.blocks_up_to(frames.end, self.map.pageblock_order()) {
             rest.keep_before(pfn.offset(order.pages()));
             let mut locked = self.lock_zone(self.zone_of(pfn));
             // Whoever isolates the pageblock changes its type under the lock.
             let migratetype = self.map.pageblock(pfn).migratetype();
-            locked.free_block(pfn, order, migratetype, Placement::Tail);
+            locked.free_one_page(pfn, order, migratetype, Placement::Tail);
         }
     }
 
@@ -244,7 +227,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if let Some(part) = self.parts_of(&(pfn..end)).find(|part| zone_at(part.start) != zone_at(pfn)) {
             return Err(OnlineError::SharedPageblock { pfn: part.start });
         }
-        self.take_reserved(&(pfn..end))?;
+        self.claim_reserved(&(pfn..end))?;
         let word = Word::allocated(order).with_refs(1);
         self.map.frame(pfn).set(if mobility == Mobility::Movable { word.movable() } else { word });
         Ok(())
@@ -255,36 +238,36 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// # Errors
     /// As [`release`](Self::release); no page was taken then.
     pub fn adopt_each(&self, start: Pfn, end: Pfn, mobility: Mobility) -> Result<(), OnlineError> {
-        self.take_reserved(&(start..end))?;
+        self.claim_reserved(&(start..end))?;
         let word = Word::allocated(Order::ZERO).with_refs(1);
         self.fill(&(start..end), if mobility == Mobility::Movable { word.movable() } else { word });
         Ok(())
     }
 
     /// Makes managed frames inside no block of Reserved ones: the caller's, to make blocks of.
-    fn take_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
+    fn claim_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
         if frames.start > frames.end {
             return Err(OnlineError::Range);
         }
         let take = |part: &ops::Range<Pfn>| {
             self.expect_all(part, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
-            self.take_part(part);
+            self.claim_part(part);
             Ok(())
         };
-        self.take_in(frames, &take, &|part| {
+        self.claim_by_pageblock(frames, &take, &|part| {
             self.fill(part, Word::RESERVED);
             self.zone_of(part.start).drop_managed(pages_in(part));
         })
     }
 
     #[inline(never)]
-    fn take_part(&self, part: &ops::Range<Pfn>) {
+    fn claim_part(&self, part: &ops::Range<Pfn>) {
         self.fill(part, Word::INTERIOR);
         self.zone_of(part.start).add_managed(pages_in(part));
     }
 
     /// The same with whole pageblocks, which become of a type in the same step: all of them under one hold of the lock.
-    pub(super) fn take_reserved_as(
+    pub(super) fn claim_reserved_as(
         &self,
         frames: &ops::Range<Pfn>,
         migratetype: MigrateType,
@@ -298,7 +281,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 return Err(error);
             }
         }
-        self.parts_of(frames).for_each(|part| self.take_part(&part));
+        self.parts_of(frames).for_each(|part| self.claim_part(&part));
         Ok(())
     }
 

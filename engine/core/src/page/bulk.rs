@@ -2,11 +2,11 @@
 //!
 //! linux: mm/page_alloc.c:alloc_pages_bulk_noprof
 
-use super::PageAllocator;
 use super::alloc::fresh;
+use super::allocator::PageAllocator;
 use super::contig::Terms;
 use super::error::FreeError;
-use super::zone::Wanted;
+use super::zone::BlockRequest;
 use crate::base::{Gfp, Order, Pfn};
 use crate::platform::{Platform, Request};
 use crate::policy::ContigPolicy;
@@ -19,10 +19,10 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Cost: one hold of the CPU's list lock for all of them.
     pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {
         let node = self.node_of(self.platform.cpu());
-        let Some((migratetype, highest)) = self.meaning_of(gfp) else { return 0 };
+        let Some((migratetype, highest)) = self.resolve_gfp(gfp) else { return 0 };
         let request = Request { gfp, order: Order::ZERO, migratetype, node, highest };
         let flags = self.fast_flags(&request);
-        let wanted = Wanted { order: Order::ZERO, migratetype: request.migratetype, flags };
+        let wanted = BlockRequest { order: Order::ZERO, migratetype: request.migratetype, flags };
         let word = fresh(gfp, Order::ZERO).with_refs(1);
         let enough = |zone: &&super::Zone<P::Lock>| {
             let mark = zone.mark(AllocFlags::WMARK_LOW) + into.len() as u64;
@@ -31,7 +31,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut near = self.zones_for(&request).peekable();
         let nearest = near.peek().map(|zone| zone.node());
         let taken = match near.take_while(|zone| Some(zone.node()) == nearest).find(enough) {
-            Some(zone) if into.len() > 1 => self.take_bulk_from_pcp(zone, wanted, word, into),
+            Some(zone) if into.len() > 1 => self.rmqueue_pcplist_batch(zone, wanted, word, into),
             _ => 0,
         };
         match into.get_mut(taken) {

@@ -12,16 +12,15 @@ use core::mem::MaybeUninit;
 use core::ops;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
-use super::boot::Hotplug;
+use super::allocator::{Hotplug, PageAllocator};
 use super::node::Node;
 use super::pcp::Pcp;
 use super::zone::{Fragments, Zone};
-use super::{PageAllocator, boot};
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::Locked;
 use crate::base::memmap::{Geometry, MemMap, Section};
 use crate::base::pageblock::NO_ZONE;
-use crate::base::{NodeId, Order, Pfn, ZoneKind};
+use crate::base::{NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::Platform;
 use crate::policy::{Policy, watermark};
 
@@ -202,7 +201,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let cpus = config.cpu_nodes.len();
         let carved = (|| {
             let sections = carver.array(config.geometry().sections(), |_| Section::absent())?;
-            let zone_table = carver.array(zones, |index| boot::empty_zone(index, config))?;
+            let zone_table = carver.array(zones, |index| empty_zone(index, config))?;
             let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
             let fragments = carver.array(zones * cpus, |_| Fragments::new())?;
             let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
@@ -220,7 +219,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 nearest,
                 cpu_nodes,
                 nodes,
-                is_ending: AtomicBool::new(false),
+                oom_lock: AtomicBool::new(false),
                 policy: config.policy,
                 page_size: config.page_size,
                 boost_factor: config.policy.numbers.watermark_boost_factor.unwrap_or(watermark::BOOST_FACTOR),
@@ -229,4 +228,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         })();
         carved.ok_or(ConfigError::Metadata)
     }
+}
+
+/// The zone of this index in the table of all zones, without memory.
+fn empty_zone<L: RawLock>(index: usize, config: &Config<'_>) -> Zone<L> {
+    let node = NodeId((index / ZoneKind::COUNT) as u8);
+    let kind = ZoneKind::ALL[index % ZoneKind::COUNT];
+    let near = config.cpu_nodes.iter().filter(|&&of_cpu| of_cpu == node).count();
+    let cpus = if near == 0 { config.cpu_nodes.len() } else { near };
+    Zone::new(index as u8, node, kind, cpus as u32, config.policy.reserve, config.pageblock_order)
 }

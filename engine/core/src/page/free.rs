@@ -10,7 +10,7 @@
 
 use core::ops::Range;
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::error::FreeError;
 use super::zone::Zone;
 use crate::base::frame::{Frame, Lost};
@@ -23,7 +23,7 @@ use crate::platform::Platform;
 /// A claimed block on its way back. It fits a register; its frame's metadata is handed on beside it, where it is at
 /// hand.
 #[derive(Clone, Copy)]
-pub(super) struct Freed {
+pub(super) struct ClaimedBlock {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
 }
@@ -40,7 +40,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`FreeError`]; the block is as it was.
     #[inline(always)]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if order == Order::ZERO { self.free_page(pfn) } else { self.free_block_of(pfn, order) }
+        if order == Order::ZERO { self.free_page(pfn) } else { self.free_pages_of_order(pfn, order) }
     }
 
     /// As [`free_pages`](Self::free_pages) for a single page, all that an order decides being decided when the program
@@ -50,35 +50,37 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// As there.
     #[inline(never)]
     pub fn free_page(&self, pfn: Pfn) -> Result<(), FreeError> {
-        self.free_held(pfn, Order::ZERO)
+        self.free_pages_inlined(pfn, Order::ZERO)
     }
 
     #[inline(never)]
-    fn free_block_of(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_held(pfn, order)
+    fn free_pages_of_order(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free_pages_inlined(pfn, order)
     }
 
     #[inline(always)]
-    fn free_held(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    fn free_pages_inlined(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let seen = frame.word();
         if seen.is_held_of(order, 1) && frame.claim(seen, Word::claimed_of(order)).is_ok() {
-            self.free_healthy(block, Freed { pfn, order }, frame);
+            self.free_unref_page(block, ClaimedBlock { pfn, order }, frame);
             return Ok(());
         }
-        self.free_specially(pfn, order)
+        self.free_pages_slowpath(pfn, order)
     }
 
     /// What is not simply the last reference to a healthy block.
     #[cold]
     #[inline(never)]
-    fn free_specially(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    fn free_pages_slowpath(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         loop {
-            let (frame, block, seen) = self.allocated(pfn, order)?;
+            let (frame, block, seen) = self.allocated_head(pfn, order)?;
             let done = match seen.refs() {
                 0 => return Err(FreeError::Frozen { pfn, state: seen.state() }),
-                1 => frame.claim(seen, seen.claimed()).map(|()| self.free_to(block, Freed { pfn, order }, frame, seen)),
-                _ => self.drop_shared(Freed { pfn, order }, frame, seen),
+                1 => frame
+                    .claim(seen, seen.claimed())
+                    .map(|()| self.free_claimed_in(block, ClaimedBlock { pfn, order }, frame, seen)),
+                _ => self.drop_shared(ClaimedBlock { pfn, order }, frame, seen),
             };
             // Somebody counted a reference or marked the block meanwhile, or freed it: the next look tells.
             if done.is_ok() {
@@ -94,7 +96,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// for ever, and reported as [`FreeError::Bad`].
     #[inline]
     pub fn free_frozen_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_frozen(pfn, order, Self::allocated)
+        self.free_frozen(pfn, order, Self::allocated_head)
     }
 
     /// Frees a block of a slab's, by that slab.
@@ -103,9 +105,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// If it is none.
     pub(crate) fn free_slab_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.free_frozen(pfn, order, |allocator, pfn, order| {
-            let (frame, block, word) = allocator.found(pfn)?;
+            let (frame, block, word) = allocator.metadata(pfn)?;
             let is_slab = word.is_allocated_of(order) && word.is_slab();
-            if is_slab { Ok((frame, block, word)) } else { Err(refusal(pfn, order, word)) }
+            if is_slab { Ok((frame, block, word)) } else { Err(free_error(pfn, order, word)) }
         })
     }
 
@@ -133,7 +135,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self,
         pfn: Pfn,
         order: Order,
-        look: impl Fn(&Self, Pfn, Order) -> Result<Found<'m>, FreeError>,
+        look: impl Fn(&Self, Pfn, Order) -> Result<Metadata<'m>, FreeError>,
     ) -> Result<(), FreeError> {
         loop {
             let (frame, block, seen) = look(self, pfn, order)?;
@@ -144,36 +146,36 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 self.withhold_block(pfn, order);
                 return Err(FreeError::Bad { pfn, state: seen.state() });
             }
-            self.free_to(block, Freed { pfn, order }, frame, seen);
+            self.free_claimed_in(block, ClaimedBlock { pfn, order }, frame, seen);
             return Ok(());
         }
     }
 
     /// What a block that was somebody else's to free is now.
     #[cold]
-    pub(super) fn taken(&self, pfn: Pfn) -> FreeError {
+    pub(super) fn not_allocated(&self, pfn: Pfn) -> FreeError {
         FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() }
     }
 
     /// Metadata of a frame that is online, of its pageblock, and its state.
     #[inline]
-    fn found(&self, pfn: Pfn) -> Result<Found<'m>, FreeError> {
+    fn metadata(&self, pfn: Pfn) -> Result<Metadata<'m>, FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         Ok((frame, block, frame.word()))
     }
 
     /// The head of an allocated block of exactly this order, and no slab's; its pageblock, and its state.
     #[inline]
-    pub(super) fn allocated(&self, pfn: Pfn, order: Order) -> Result<Found<'m>, FreeError> {
-        let (frame, block, word) = self.found(pfn)?;
+    pub(super) fn allocated_head(&self, pfn: Pfn, order: Order) -> Result<Metadata<'m>, FreeError> {
+        let (frame, block, word) = self.metadata(pfn)?;
         if word.is_ranged() {
             self.leave_range(pfn);
-            return self.allocated(pfn, order);
+            return self.allocated_head(pfn, order);
         }
         if word.is_allocated_of(order) && !word.is_slab() {
             Ok((frame, block, word))
         } else {
-            Err(refusal(pfn, order, word))
+            Err(free_error(pfn, order, word))
         }
     }
 
@@ -182,24 +184,24 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let frame = self.map.frame(pfn);
         let word = frame.word();
         debug_assert_eq!(word.state(), State::Claimed { order }, "frame {pfn} is not in the hands of its free");
-        self.free_to(self.map.pageblock(pfn), Freed { pfn, order }, frame, word);
+        self.free_claimed_in(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame, word);
     }
 
     /// Frees a claimed block, whose pageblock is at hand, by what its word says of broken frames.
     #[inline]
-    fn free_to(&self, block: &Pageblock, freed: Freed, frame: &Frame, word: Word) {
+    fn free_claimed_in(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame, word: Word) {
         if word.is_poisoned() {
             return self.free_around_poison(freed.pfn, freed.order);
         }
-        self.free_healthy(block, freed, frame);
+        self.free_unref_page(block, freed, frame);
     }
 
     /// Frees a claimed block without a look at its words. Always inline: called, it would be handed its arguments in
     /// memory.
     #[inline(always)]
-    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed, frame: &Frame) {
+    pub(super) fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
         let zone = self.zone_around(block);
-        if !self.free_to_pcp(zone, freed, frame, block) {
+        if !self.try_free_to_pcp(zone, freed, frame, block) {
             self.free_to_zone(zone, freed.pfn, freed.order);
         }
     }
@@ -208,22 +210,22 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[cold]
     #[inline(never)]
     pub(super) fn free_to_zone(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
-        if order <= Order::COSTLY || !self.free_part(zone, Freed { pfn, order }) {
-            self.free_under_lock(zone, pfn, order);
+        if order <= Order::COSTLY || !self.free_part_to_pcp(zone, ClaimedBlock { pfn, order }) {
+            self.free_one_page(zone, pfn, order);
         }
     }
 
     /// A function of its own, so that what comes before it needs no frame.
     #[inline(never)]
-    fn free_under_lock(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
-        self.lock_zone(zone).free_typed(pfn, order);
+    fn free_one_page(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
+        self.lock_zone(zone).split_large_buddy(pfn, order);
     }
 
     /// Drops one of several references. If what is left refers to a block that is not compound, that is its first frame
     /// alone from now on, and the rest is free.
     #[cold]
-    fn drop_shared(&self, freed: Freed, frame: &Frame, seen: Word) -> Result<(), Lost> {
-        let Freed { pfn, order } = freed;
+    fn drop_shared(&self, freed: ClaimedBlock, frame: &Frame, seen: Word) -> Result<(), Lost> {
+        let ClaimedBlock { pfn, order } = freed;
         let left = seen.with_refs(seen.refs() - 1);
         let after = if left.is_compound() { left } else { left.with_order(Order::ZERO) };
         frame.claim(seen, after)?;
@@ -236,7 +238,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Frees all of a block but its first frame, which others still refer to: the upper half, then the upper half
     /// of the rest, and so on.
     fn free_tails(&self, pfn: Pfn, order: Order, head: Word) {
-        let mut rest = Unfreed::new(&self.map, pfn.offset(1)..pfn.offset(order.pages()));
+        let mut rest = ClaimedRange::new(&self.map, pfn.offset(1)..pfn.offset(order.pages()));
         for tail in Order::ZERO.to(order).rev().skip(1) {
             let chunk = pfn.offset(tail.pages());
             rest.extend_to(chunk);
@@ -251,18 +253,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 }
 
 /// Metadata of a frame and of its pageblock, and the state that the frame was seen in.
-type Found<'m> = (&'m Frame, &'m Pageblock, Word);
+type Metadata<'m> = (&'m Frame, &'m Pageblock, Word);
 
 /// Frames inside no block that are in the hands of a call. Dropped early, by a panic of the probe's, they become
 /// claimed pages, which are lost but not in anybody's way.
-pub(super) struct Unfreed<'a, 'm> {
+pub(super) struct ClaimedRange<'a, 'm> {
     map: &'a MemMap<'m>,
     range: Range<Pfn>,
 }
 
-impl<'a, 'm> Unfreed<'a, 'm> {
-    pub(super) fn new(map: &'a MemMap<'m>, range: Range<Pfn>) -> Unfreed<'a, 'm> {
-        Unfreed { map, range }
+impl<'a, 'm> ClaimedRange<'a, 'm> {
+    pub(super) fn new(map: &'a MemMap<'m>, range: Range<Pfn>) -> ClaimedRange<'a, 'm> {
+        ClaimedRange { map, range }
     }
 
     /// Numbers of the frames that are left.
@@ -291,7 +293,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
     }
 }
 
-impl Drop for Unfreed<'_, '_> {
+impl Drop for ClaimedRange<'_, '_> {
     fn drop(&mut self) {
         for frame in self.map.frames(&self.range).flatten().filter(|frame| frame.word().is_interior()) {
             frame.set(Word::claimed_of(Order::ZERO));
@@ -300,7 +302,7 @@ impl Drop for Unfreed<'_, '_> {
 }
 
 #[cold]
-fn refusal(pfn: Pfn, given: Order, word: Word) -> FreeError {
+fn free_error(pfn: Pfn, given: Order, word: Word) -> FreeError {
     let state = word.state();
     if word.is_absent() {
         FreeError::OutOfRange { pfn }

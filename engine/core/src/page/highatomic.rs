@@ -7,7 +7,7 @@
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::zone::Zone;
 use crate::base::{MigrateType, NodeId, Pfn};
 use crate::platform::probe::ServedFrom;
@@ -19,7 +19,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Notes that a request which may use the reserve was served with the block at `pfn`, whose pageblock may join it.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_highatomic(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: Served) {
+    pub(super) fn reserve_highatomic_pageblock(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: Served) {
         if served.by_list {
             self.report(Event::HighAtomicServed { order: served.order, from: ServedFrom::List });
         }
@@ -29,33 +29,33 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         let mut locked = self.lock_zone(zone);
         if locked.zone.reserved_highatomic() < cap {
-            locked.reserve(pfn, served.order);
+            locked.reserve_pageblock(pfn, served.order);
         }
     }
 
     /// Gives one reserved pageblock of a zone that the request may use to requests of its type; says whether that made
     /// pages free for them.
-    pub(super) fn unreserve_highatomic(&self, request: &Request, eagerness: Unreserve) -> bool {
+    pub(super) fn unreserve_highatomic_pageblock(&self, request: &Request, eagerness: Unreserve) -> bool {
         let migratetype = match self.rules().reserve.leaving {
             ReserveLeaving::ForRequest => request.migratetype,
             ReserveLeaving::Unmovable => MigrateType::Unmovable,
         };
         self.zones_for(request).any(|zone| {
             eagerness.applies(zone.reserved_highatomic(), self.pageblock_pages())
-                && self.lock_zone(zone).unreserve_smallest(migratetype) > 0
+                && self.lock_zone(zone).unreserve_smallest_pageblock(migratetype) > 0
         })
     }
 
     /// Makes reserved pageblocks of a node that nobody uses movable memory again, if the policy gives back; to be
     /// called twice a second. Cost: a load a zone; where there is a reserve, one hold of its lock, with a few list
     /// links for each pageblock given.
-    pub(in crate::page) fn give_back_reserve(&self, node: NodeId) {
+    pub(in crate::page) fn unreserve_idle_highatomic(&self, node: NodeId) {
         if !highatomic::gives_back(self.rules().highatomic) {
             return;
         }
         let has_reserve = |zone: &&Zone<P::Lock>| zone.node() == node && zone.reserved_highatomic() > 0;
         for zone in self.zones.iter().filter(has_reserve) {
-            self.lock_zone(zone).give_back_idle();
+            self.lock_zone(zone).unreserve_idle();
         }
     }
 }

@@ -10,25 +10,17 @@
 //!
 //! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work, should_proactive_compact_node
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::background::{Background, Errand, Errands, Phase};
-use super::{PageAllocator, zone::Zone};
+use super::allocator::PageAllocator;
+use super::background::{Background, Errand};
+use super::zone::Zone;
 use crate::base::{NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform};
 use crate::policy::flags::AllocFlags;
 
 /// Ticks from an attempt without progress to the next. linux: COMPACT_MAX_DEFER_SHIFT
 const TICKS_AFTER_FAILURE: u32 = 1 << 6;
-
-/// State of a node's kcompactd: its phase, and what it is sent for.
-#[derive(Debug, Default)]
-pub(super) struct Kcompactd {
-    phase: Phase,
-    errands: Errands,
-    /// Ticks that pass before it compacts unasked again.
-    ticks_left: AtomicU32,
-}
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// One piece of kcompactd's work on a node: to be called after [`Platform::wake_kcompactd`] until it says
@@ -40,15 +32,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// If there is no such node.
     pub fn run_kcompactd(&self, node: NodeId) -> Background {
         let kcompactd = &self.node(node).kcompactd;
-        let Some(driven) = kcompactd.phase.take() else { return Background::Asleep };
+        let Some(driver) = kcompactd.phase.drive() else { return Background::Asleep };
         if let Some(errand) = kcompactd.errands.look() {
             self.report(Event::KcompactdRun { node });
-            self.compact_node_for(node, errand.order, errand.highest);
+            self.kcompactd_do_work(node, errand.order, errand.highest);
             kcompactd.errands.change(|waiting| waiting.and_then(|waiting| left_after(errand, waiting)));
         }
         kcompactd.ticks_left.store(0, Relaxed);
         let waiting = kcompactd.errands.look().is_some();
-        driven.leave(if waiting { Background::Working } else { Background::Asleep })
+        driver.leave(if waiting { Background::Working } else { Background::Asleep })
     }
 
     /// What kcompactd does unasked. Call it every 500 ms, and [`run_kcompactd`](Self::run_kcompactd) after it until
@@ -57,27 +49,27 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// # Panics
     /// If there is no such node.
     pub fn tick_kcompactd(&self, node: NodeId) {
-        self.give_back_reserve(node);
+        self.unreserve_idle_highatomic(node);
         let kcompactd = &self.node(node).kcompactd;
         if kcompactd.errands.look().is_some() {
-            self.rouse_kcompactd(node);
+            self.start_kcompactd(node);
             return;
         }
         let left = kcompactd.ticks_left.load(Relaxed);
         kcompactd.ticks_left.store(left.saturating_sub(1), Relaxed);
-        let is_due = left == 0 && self.needs_compaction_unasked(node);
-        if let Some(driven) = is_due.then(|| kcompactd.phase.take_asleep()).flatten() {
-            let before = self.fragmentation_score(node);
-            self.compact_node_proactively(node);
-            if self.fragmentation_score(node) >= before {
+        let is_due = left == 0 && self.should_proactive_compact_node(node);
+        if let Some(driver) = is_due.then(|| kcompactd.phase.drive_asleep()).flatten() {
+            let before = self.fragmentation_score_node(node);
+            self.compact_node(node);
+            if self.fragmentation_score_node(node) >= before {
                 kcompactd.ticks_left.store(TICKS_AFTER_FAILURE - 1, Relaxed);
             }
-            driven.leave(Background::Asleep);
+            driver.leave(Background::Asleep);
         }
     }
 
     /// Sends kcompactd for a block of `order` in zones up to `highest`.
-    pub(super) fn wake_kcompactd(&self, node: NodeId, order: Order, highest: ZoneKind) {
+    pub(super) fn wakeup_kcompactd(&self, node: NodeId, order: Order, highest: ZoneKind) {
         if order == Order::ZERO {
             return;
         }
@@ -87,19 +79,19 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             Some(Errand { order: order.max(larger), highest: highest.min(lower) })
         });
         let errand = kcompactd.errands.look().filter(|_| kcompactd.phase.is_asleep());
-        if errand.is_some_and(|errand| self.is_node_suitable(node, errand)) {
-            self.rouse_kcompactd(node);
+        if errand.is_some_and(|errand| self.kcompactd_node_suitable(node, errand)) {
+            self.start_kcompactd(node);
         }
     }
 
-    fn rouse_kcompactd(&self, node: NodeId) {
+    fn start_kcompactd(&self, node: NodeId) {
         if self.node(node).kcompactd.phase.wake() {
             self.platform.wake_kcompactd(node);
         }
     }
 
     /// Whether some zone has no such block, and compaction may make one. linux: kcompactd_node_suitable
-    fn is_node_suitable(&self, node: NodeId, errand: Errand) -> bool {
+    fn kcompactd_node_suitable(&self, node: NodeId, errand: Errand) -> bool {
         let Errand { order, highest } = errand;
         let has_block = |zone: &'m Zone<P::Lock>| {
             zone.watermark_ok(order, zone.mark(AllocFlags::empty()), highest, AllocFlags::empty())
@@ -109,9 +101,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Whether the node is so fragmented that kcompactd works unasked, and kswapd does not.
-    fn needs_compaction_unasked(&self, node: NodeId) -> bool {
+    fn should_proactive_compact_node(&self, node: NodeId) -> bool {
         self.score_marks()
-            .is_some_and(|marks| self.node(node).kswapd.is_asleep() && self.fragmentation_score(node) > marks.high)
+            .is_some_and(|marks| self.node(node).kswapd.is_asleep() && self.fragmentation_score_node(node) > marks.high)
     }
 }
 

@@ -17,60 +17,21 @@
 //!
 //! linux: mm/vmscan.c:wakeup_kswapd, kswapd_try_to_sleep, balance_pgdat, kswapd_shrink_node
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::background::{Background, Errand, Errands, Phase};
+use super::allocator::PageAllocator;
+use super::background::{Background, Errand};
+use super::node::KswapdRun;
+use super::reclaim;
 use super::zone::{Zone, ZoneFlag};
-use super::{PageAllocator, reclaim};
 use crate::base::{Gfp, NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform, Reclaim, Reclaimed, Reclaimer};
 use crate::policy::compaction::gap;
 use crate::policy::flags::AllocFlags;
 use crate::policy::kswapd::{self as policy, BusyNodes, RunFacts};
 
-/// Runs in vain after which kswapd leaves the node to requests. linux: MAX_RECLAIM_RETRIES
-const FAILURES_MAX: u32 = 16;
 /// The most urgent priority of a run for a boost alone.
 const BOOST_PRIORITY_MIN: u8 = reclaim::PRIORITY_FIRST - 2;
-
-/// State of a node's kswapd: its phase, its errands, and its run.
-#[derive(Debug, Default)]
-pub(super) struct Kswapd {
-    phase: Phase,
-    errands: Errands,
-    /// Runs in vain since reclaim last freed a page of the node.
-    failures: AtomicU32,
-    run: KeptRun,
-}
-
-impl Kswapd {
-    /// Something was freed: another run may be worth it.
-    pub(super) fn take_heart(&self) {
-        if self.failures.load(Relaxed) != 0 {
-            self.failures.store(0, Relaxed);
-        }
-    }
-
-    pub(super) fn is_asleep(&self) -> bool {
-        self.phase.is_asleep()
-    }
-
-    /// Writes its phase, without any check.
-    #[cfg(feature = "damage")]
-    pub(super) fn plant_phase(&self, phase: u8) {
-        self.phase.plant(phase);
-    }
-
-    /// Writes what it is sent for, as a packed word.
-    #[cfg(feature = "damage")]
-    pub(super) fn plant_errand(&self, word: u16) {
-        self.errands.plant(word);
-    }
-
-    fn has_given_up(&self) -> bool {
-        self.failures.load(Relaxed) >= FAILURES_MAX
-    }
-}
 
 /// What asking for background reclaim came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,23 +40,6 @@ pub(super) enum Wake {
     Awake,
     /// There is nothing for it to do, or nothing that it can do.
     Needless,
-}
-
-/// A run of kswapd, as it is kept between its passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    /// Order and zones that the run was begun for.
-    errand: Errand,
-    /// The order that it still pursues.
-    order: Order,
-    /// Priority of the next pass: 12 at first, 0 at last.
-    priority: u8,
-    /// Pages that the run has freed so far.
-    freed: u64,
-    /// Boosted pages that are still to be worked off.
-    boost_left: u64,
-    /// Each zone's boost when the run began.
-    boosts: [u64; ZoneKind::COUNT],
 }
 
 /// How one pass of kswapd ended.
@@ -138,26 +82,26 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// If there is no such node.
     pub fn run_kswapd(&self, node: NodeId) -> Background {
         let kswapd = &self.node(node).kswapd;
-        let Some(driven) = kswapd.phase.take() else { return Background::Asleep };
+        let Some(driver) = kswapd.phase.drive() else { return Background::Asleep };
         let mut run = kswapd.run.take().unwrap_or_else(|| self.begin_run(node));
-        match self.pass(node, &mut run) {
+        match self.balance_pgdat_pass(node, &mut run) {
             Pass::Again => {
-                kswapd.run.keep(&run);
-                driven.leave(Background::Working)
+                kswapd.run.save(&run);
+                driver.leave(Background::Working)
             }
-            Pass::Balanced => driven.leave(self.end_run(node, &run)),
+            Pass::Balanced => driver.leave(self.end_run(node, &run)),
             Pass::Exhausted => {
                 let facts = RunFacts { freed: run.freed, boosted: run.boosts.iter().sum() };
                 if policy::is_in_vain(self.rules().kswapd.boosts, facts) {
                     kswapd.failures.fetch_add(1, Relaxed);
                 }
-                driven.leave(self.end_run(node, &run))
+                driver.leave(self.end_run(node, &run))
             }
         }
     }
 
     /// Asks for background reclaim of a node, of use to a block of `order` in zones up to `highest`.
-    pub(super) fn wake_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
+    pub(super) fn wakeup_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
         let kswapd = &self.node(node).kswapd;
         kswapd.errands.change(|waiting| {
             let Errand { order: larger, highest: higher } = waiting.unwrap_or(Errand { order, highest });
@@ -166,7 +110,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if !kswapd.is_asleep() {
             return Wake::Awake;
         }
-        if kswapd.has_given_up() || (self.is_balanced(node, order, highest) && !self.is_boosted(node, highest)) {
+        if kswapd.is_hopeless()
+            || (self.pgdat_balanced(node, order, highest) && !self.pgdat_watermark_boosted(node, highest))
+        {
             return Wake::Needless;
         }
         if kswapd.phase.wake() {
@@ -186,14 +132,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none
     /// may ever reclaim something here.
-    pub(super) fn hope_elsewhere(&self, node: NodeId) {
+    pub(super) fn clear_hopeless_after_drain(&self, node: NodeId) {
         let has_memory = |further: u8| self.populated_up_to(NodeId(further), ZoneKind::Movable).next().is_some();
         if (node.0 + 1..self.nodes()).any(has_memory) {
-            self.node(node).kswapd.take_heart();
+            self.node(node).kswapd.clear_hopeless();
         }
     }
 
-    fn begin_run(&self, node: NodeId) -> Run {
+    fn begin_run(&self, node: NodeId) -> KswapdRun {
         let kswapd = &self.node(node).kswapd;
         let idle = Errand { order: Order::ZERO, highest: kswapd.run.highest() };
         let errand = kswapd.errands.take().unwrap_or(idle);
@@ -204,11 +150,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             zone.set(ZoneFlag::ReclaimActive);
         }
         let boost_left = boosts.iter().sum();
-        Run { errand, order: errand.order, priority: reclaim::PRIORITY_FIRST, freed: 0, boost_left, boosts }
+        KswapdRun { errand, order: errand.order, priority: reclaim::PRIORITY_FIRST, freed: 0, boost_left, boosts }
     }
 
-    fn pass(&self, node: NodeId, run: &mut Run) -> Pass {
-        let balanced = self.is_balanced(node, run.order, run.errand.highest);
+    fn balance_pgdat_pass(&self, node: NodeId, run: &mut KswapdRun) -> Pass {
+        let balanced = self.pgdat_balanced(node, run.order, run.errand.highest);
         if balanced && run.boost_left == 0 {
             return Pass::Balanced;
         }
@@ -218,7 +164,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             run.priority = reclaim::PRIORITY_FIRST;
         }
         let gentle = run.boost_left > 0 && run.priority == BOOST_PRIORITY_MIN;
-        let mut wanted = self.wanted_by_kswapd(node, run);
+        let mut wanted = self.kswapd_reclaim(node, run);
         if run.priority == reclaim::PRIORITY_FIRST {
             run.priority = self.initial_priority(&wanted);
             wanted.priority = run.priority;
@@ -237,15 +183,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// As many pages as would bring every zone to its high watermark, if none were free.
-    fn wanted_by_kswapd(&self, node: NodeId, run: &Run) -> Reclaim {
-        let Run { errand: Errand { highest, .. }, order, priority, .. } = *run;
+    fn kswapd_reclaim(&self, node: NodeId, run: &KswapdRun) -> Reclaim {
+        let KswapdRun { errand: Errand { highest, .. }, order, priority, .. } = *run;
         let mark = |zone: &Zone<P::Lock>| zone.mark(AllocFlags::WMARK_HIGH).max(Reclaim::CLUSTER);
         let goal = self.managed_up_to(node, highest).map(mark).sum();
         Reclaim { node, highest, goal, order, priority, by: Reclaimer::Kswapd, gfp: Gfp::KERNEL }
     }
 
     /// After a run: boosts are worked off, and kswapd sleeps if the node is balanced, or it has given up.
-    fn end_run(&self, node: NodeId, run: &Run) -> Background {
+    fn end_run(&self, node: NodeId, run: &KswapdRun) -> Background {
         let kswapd = &self.node(node).kswapd;
         let highest = run.errand.highest;
         self.managed_up_to(node, highest).for_each(|zone| _ = zone.clear(ZoneFlag::ReclaimActive));
@@ -255,7 +201,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 let locked = self.lock_zone(zone);
                 locked.zone.lower_boost(run.boosts[zone.kind().index()]);
             }
-            self.wake_kcompactd(node, self.map.pageblock_order(), highest);
+            self.wakeup_kcompactd(node, self.map.pageblock_order(), highest);
         }
         kswapd.run.end(highest);
         // A request that was turned down meanwhile waits for the next run; what this one gave up is not asked for
@@ -264,21 +210,21 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let next = kswapd.errands.look().unwrap_or(Errand { order: Order::ZERO, highest });
         let (for_whom, order, highest) =
             if gave_up_order { (run.errand.order, run.order, highest) } else { (next.order, next.order, next.highest) };
-        if !kswapd.has_given_up() && !self.is_balanced(node, order, highest) {
+        if !kswapd.is_hopeless() && !self.pgdat_balanced(node, order, highest) {
             return Background::Working;
         }
         if self.spares_busy_nodes() {
             self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| _ = zone.clear(ZoneFlag::NodeBusy));
         }
-        self.look_over_hints_of(node);
-        self.wake_kcompactd(node, for_whom, highest);
+        self.reset_isolation_suitable(node);
+        self.wakeup_kcompactd(node, for_whom, highest);
         // A wake that comes in this very moment is lost; the next request that finds too little repeats it.
         Background::Asleep
     }
 
     /// Whether some zone up to `highest` could give a block of `order` above its high watermark, boost included.
     /// linux: mm/vmscan.c:pgdat_balanced
-    pub(super) fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+    pub(super) fn pgdat_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         let is_enough = |zone: &'m Zone<P::Lock>| {
             zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty())
         };
@@ -286,7 +232,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         zones.peek().is_none() || zones.any(is_enough)
     }
 
-    fn is_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {
+    fn pgdat_watermark_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {
         self.managed_up_to(node, highest).any(|zone| zone.boost() > 0)
     }
 }
@@ -294,50 +240,4 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 /// Whether a pass saw so much that the next one need not be more urgent.
 fn is_enough(found: Reclaimed, goal: u64) -> bool {
     found.pages.max(found.scanned) >= goal
-}
-
-/// Where a run is kept between two passes. The thread that drives kswapd reads and writes it; the phase's transitions
-/// order what two drivers, one after the other, see.
-#[derive(Debug, Default)]
-struct KeptRun {
-    /// Priority, order, errand; 0 while there is no run.
-    head: AtomicU32,
-    /// One more than the highest zone of the last run; 0 before the first.
-    highest: AtomicU32,
-    freed: AtomicU64,
-    boost_left: AtomicU64,
-    boosts: [AtomicU64; ZoneKind::COUNT],
-}
-
-impl KeptRun {
-    fn keep(&self, run: &Run) {
-        let Run { errand, order, priority, freed, boost_left, boosts } = *run;
-        self.head.store(u32::from_be_bytes([priority, order.get(), errand.order.get(), errand.highest as u8]), Relaxed);
-        self.freed.store(freed, Relaxed);
-        self.boost_left.store(boost_left, Relaxed);
-        self.boosts.iter().zip(boosts).for_each(|(kept, boost)| kept.store(boost, Relaxed));
-    }
-
-    fn take(&self) -> Option<Run> {
-        let [priority, order, asked, highest] = self.head.swap(0, Relaxed).to_be_bytes();
-        (priority > 0).then(|| Run {
-            errand: Errand { order: Order::new(asked), highest: ZoneKind::ALL[usize::from(highest)] },
-            order: Order::new(order),
-            priority,
-            freed: self.freed.load(Relaxed),
-            boost_left: self.boost_left.load(Relaxed),
-            boosts: self.boosts.each_ref().map(|boost| boost.load(Relaxed)),
-        })
-    }
-
-    /// Remembers which zones the run was about.
-    fn end(&self, highest: ZoneKind) {
-        self.highest.store(highest as u32 + 1, Relaxed);
-    }
-
-    /// The highest zone of the last run, for one without an errand.
-    fn highest(&self) -> ZoneKind {
-        let last = self.highest.load(Relaxed).checked_sub(1);
-        last.map_or(ZoneKind::Movable, |highest| ZoneKind::ALL[highest as usize])
-    }
 }

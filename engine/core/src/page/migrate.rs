@@ -6,7 +6,7 @@
 //!
 //! linux: mm/migrate.c:migrate_pages
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use crate::base::Pfn;
 use crate::base::word::Word;
 use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform, Promise};
@@ -23,7 +23,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over,
     /// claimed, and the platform's answer. `None` in place of the block if the platform did something to it that it
     /// must not.
-    pub(super) fn move_block(
+    pub(super) fn migrate_block(
         &self,
         Candidate { pfn: from, word }: Candidate,
         to: Pfn,

@@ -1,19 +1,22 @@
 //! The page allocator: zones of free lists, per-CPU lists before them, and the rules that connect the two.
 //!
-//! A request goes down through the floors of this folder, and a free comes back up:
+//! A request passes through these modules from top to bottom, and a free from bottom to top:
 //!
 //! ```text
-//! alloc      the front door: which zone, under which watermark; `slowpath` when none will do
-//! pcp        this CPU's lists: most requests end here, under a lock nobody else wants
-//! zone       a zone's free lists and counters, and everything that is done under its lock
-//! free       the way back: check the block, then this CPU's list or the zone
+//! alloc       chooses the zone by its watermark; `slowpath` if no zone has enough
+//! pcp         per-CPU lists: most requests end here, under an uncontended lock
+//! zone        free lists and counters of a zone, and all that its lock protects
+//! free        checks the block, then puts it on this CPU's list or into the zone
+//! allocator   the tables that all of them share
 //! ```
 //!
-//! Beside them stand `contig` (ranges of frames taken and given back by name), `watermark` (how low a zone may run),
-//! `highatomic` (a reserve), `bulk`, `refcount`, `poison` (frames taken out of use), `isolate` (a block taken by name),
-//! `boot` (how memory comes in), and `check` (the proof that nothing is lost).
+//! Other modules: `contig` (ranges of frames allocated and freed by number), `isolation` (pageblocks and blocks off the
+//! free lists), `compaction`, `reclaim`, `kswapd`, `kcompactd`, `watermark` (how low a zone may run), `highatomic` (a
+//! reserve), `bulk`, `refcount`, `poison` (frames taken out of use), `boot` and `offline` (memory comes and goes), and
+//! `check` (the proof that nothing is lost).
 
 mod alloc;
+mod allocator;
 mod background;
 mod boot;
 mod bulk;
@@ -26,7 +29,7 @@ pub mod damage;
 mod error;
 mod free;
 mod highatomic;
-mod isolate;
+mod isolation;
 mod kcompactd;
 mod kswapd;
 mod migrate;
@@ -41,235 +44,14 @@ mod slowpath;
 mod watermark;
 mod zone;
 
+pub use allocator::PageAllocator;
 pub use background::Background;
 pub use boot::{Mobility, OnlineError, Range};
 pub use check::{Census, Violation};
 pub use config::{Config, ConfigError};
-pub use contig::{CmaArea, CmaError, ContigError, RangeError};
-pub use error::{AllocError, FreeError};
+pub use contig::{CmaArea, CmaError};
+pub use error::{AllocError, ContigError, FreeError, RangeError};
 pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
 pub use restore::Restoring;
 pub use watermark::MinFree;
 pub use zone::{Fragments, FreeArea, FreeAreas, Zone, ZoneFlag};
-
-use crate::base::lock::Locked;
-use crate::base::memmap::MemMap;
-use crate::base::pageblock::{NO_ZONE, Pageblock};
-use crate::base::{CpuId, NodeId, Pfn, ZoneKind};
-use crate::platform::{Event, Platform, Probe};
-use crate::policy::Policy;
-use crate::policy::fallback::Grouping;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-
-/// A page allocator over memory metadata that lives for `'m`.
-///
-/// All methods take `&self` and may be called from any CPU at once, as far as the platform's lock is `Sync`.
-/// What a free or a query costs is said at each method; none allocates memory of its own.
-#[derive(Debug)]
-pub struct PageAllocator<'m, P: Platform> {
-    platform: P,
-    map: MemMap<'m>,
-    /// All zones: node by node, kind by kind.
-    zones: &'m [Zone<P::Lock>],
-    /// Per-CPU lists: CPU by CPU, zone by zone.
-    pcps: &'m [Pcp<P::Lock>],
-    /// Pageblocks that CPUs own in part, likewise; each under its zone's lock.
-    fragments: &'m [Fragments],
-    /// For each node, the zones to try: near nodes first, within a node the highest zone first.
-    zonelists: &'m [u8],
-    /// For each node, and each kind that a request may go up to: the node's own zone to try first, or [`NO_ZONE`].
-    nearest: &'m [AtomicU8],
-    /// For each CPU, the node that it is near.
-    cpu_nodes: &'m [NodeId],
-    /// The background tasks of each node.
-    nodes: &'m [node::Node],
-    /// Held by calls that bring memory in or take it away.
-    hotplug: Locked<P::Lock, boot::Hotplug>,
-    /// Some request ends something. linux: mm/oom_kill.c:oom_lock
-    is_ending: AtomicBool,
-    policy: Policy,
-    page_size: u32,
-    boost_factor: u32,
-    /// Pages are not kept apart by type.
-    grouping_off: AtomicBool,
-}
-
-impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// The platform that the allocator asks for locks, CPU numbers and reclaim.
-    pub fn platform(&self) -> &P {
-        &self.platform
-    }
-
-    /// The policy that the allocator was made with.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// The same, for what is asked of it while the allocator works: known when the program is built, where the platform
-    /// says so. Its numbers are not to be read.
-    #[inline(always)]
-    pub(crate) fn rules(&self) -> &Policy {
-        match const { &P::POLICY } {
-            Some(fixed) => fixed,
-            None => &self.policy,
-        }
-    }
-
-    /// Metadata of frames and pageblocks, to be read.
-    pub fn map(&self) -> &MemMap<'m> {
-        &self.map
-    }
-
-    /// Bytes in a page, as configured.
-    pub fn page_size(&self) -> u32 {
-        self.page_size
-    }
-
-    /// Number of CPUs; CPU numbers are below it.
-    pub fn cpus(&self) -> u16 {
-        self.cpu_nodes.len() as u16
-    }
-
-    /// Number of nodes; node numbers are below it.
-    #[inline]
-    pub fn nodes(&self) -> u8 {
-        if P::ONE_NODE {
-            return 1;
-        }
-        (self.zones.len() / ZoneKind::COUNT) as u8
-    }
-
-    /// The node of a CPU.
-    ///
-    /// # Panics
-    /// If there is no such CPU. So does every call that the platform answers with such a CPU ([`Platform::cpu`]).
-    #[inline]
-    pub fn node_of(&self, cpu: CpuId) -> NodeId {
-        if P::ONE_NODE {
-            self.expect_cpu(cpu);
-            return NodeId(0);
-        }
-        self.cpu_nodes[cpu.index()]
-    }
-
-    /// Every zone, empty ones too: node by node, the most precious first.
-    pub fn zones(&self) -> &'m [Zone<P::Lock>] {
-        self.zones
-    }
-
-    /// One zone.
-    ///
-    /// # Panics
-    /// If there is no such node.
-    pub fn zone(&self, node: NodeId, kind: ZoneKind) -> &'m Zone<P::Lock> {
-        self.expect_node(node);
-        &self.zones[node.index() * ZoneKind::COUNT + kind.index()]
-    }
-
-    /// The zone of a frame whose memory is online.
-    #[inline]
-    pub(crate) fn zone_of(&self, pfn: Pfn) -> &'m Zone<P::Lock> {
-        self.zone_around(self.map.pageblock(pfn))
-    }
-
-    /// The same by the frame's pageblock.
-    #[inline]
-    fn zone_around(&self, pageblock: &Pageblock) -> &'m Zone<P::Lock> {
-        let zone = usize::from(pageblock.zone());
-        debug_assert!(zone < self.zones.len(), "zones: a pageblock is zone {zone}'s, of {}", self.zones.len());
-        &self.zones[zone]
-    }
-
-    /// A zone as this allocator's own.
-    ///
-    /// # Panics
-    /// If it is another allocator's.
-    fn own(&self, zone: &Zone<P::Lock>) -> &'m Zone<P::Lock> {
-        let own = self.zones.get(zone.index()).filter(|own| core::ptr::eq(*own, zone));
-        own.expect("the zone is another allocator's")
-    }
-
-    /// Refuses a node that is not there.
-    fn expect_node(&self, node: NodeId) {
-        assert!(
-            node.0 < self.nodes(),
-            "there is no node {}; nodes are numbered from 0 to {}",
-            node.0,
-            self.nodes() - 1
-        );
-    }
-
-    /// Refuses a CPU that is not there.
-    pub(crate) fn expect_cpu(&self, cpu: CpuId) {
-        assert!(cpu.0 < self.cpus(), "there is no CPU {}; CPUs are numbered from 0 to {}", cpu.0, self.cpus() - 1);
-    }
-
-    /// The lists of one CPU for one zone.
-    ///
-    /// # Panics
-    /// If there is no such CPU, or the zone is another allocator's.
-    pub fn pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
-        self.expect_cpu(cpu);
-        self.pcp_at(cpu, self.own(zone))
-    }
-
-    /// The same where both are known to be there.
-    #[inline]
-    pub(crate) fn pcp_at(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
-        pcp::expect_there(cpu, self.cpu_nodes.len());
-        &self.pcps[cpu.index() * self.zones.len() + zone.index()]
-    }
-
-    /// Pageblocks of a zone that a CPU owns and that have pages in the zone.
-    ///
-    /// # Panics
-    /// If there is no such CPU, or the zone is another allocator's.
-    pub fn fragments(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Fragments {
-        self.expect_cpu(cpu);
-        &self.fragments[cpu.index() * self.zones.len() + self.own(zone).index()]
-    }
-
-    /// Zones to try for a request that prefers `node`, in order, from its own zone of kind `highest` on. Zones of
-    /// higher kinds on other nodes are still among them.
-    #[inline]
-    fn zonelist(&self, node: NodeId, highest: ZoneKind) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
-        let zones = self.zones;
-        let start = if P::ONE_NODE { 0 } else { node.index() * zones.len() };
-        // A list begins with the node's own zones, the highest kind first.
-        let list = &self.zonelists[start + (ZoneKind::COUNT - 1 - highest.index())..start + zones.len()];
-        list.iter().map(|&zone| &zones[usize::from(zone)])
-    }
-
-    /// The first zone of [`zonelist`](Self::zonelist) with memory, at the price of two loads, if it is on this node.
-    #[inline]
-    fn nearest_zone(&self, node: NodeId, highest: ZoneKind) -> Option<&'m Zone<P::Lock>> {
-        let nearest = &self.nearest[node.index() * ZoneKind::COUNT + highest.index()];
-        self.zones.get(usize::from(nearest.load(Relaxed)))
-    }
-
-    /// Looks for the nearest zones again, when one of a node's zones got memory.
-    fn note_nearest(&self, node: NodeId) {
-        let mut nearest = NO_ZONE;
-        for kind in ZoneKind::ALL {
-            let zone = self.zone(node, kind);
-            if zone.is_populated() {
-                nearest = zone.index() as u8;
-            }
-            self.nearest[node.index() * ZoneKind::COUNT + kind.index()].store(nearest, Relaxed);
-        }
-    }
-
-    /// Whether pages are kept apart by type.
-    pub(crate) fn grouping(&self) -> Grouping {
-        if self.grouping_off.load(Relaxed) { Grouping::Off } else { Grouping::On }
-    }
-
-    #[inline]
-    fn report(&self, event: Event) {
-        self.platform.probe().report(event);
-    }
-
-    fn pageblock_pages(&self) -> u64 {
-        u64::from(self.map.pageblock_order().pages())
-    }
-}

@@ -1,12 +1,12 @@
-//! A node: the background tasks that work for it, and its zones.
+//! A node's background tasks: what kswapd and kcompactd remember between two calls of the platform.
 
-use super::PageAllocator;
-use super::kcompactd::Kcompactd;
-use super::kswapd::Kswapd;
-use super::zone::Zone;
-use crate::base::{NodeId, ZoneKind};
-use crate::platform::Platform;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::background::{Errand, Errands, Phase};
+use crate::base::{Order, ZoneKind};
+
+/// Runs in vain after which kswapd leaves the node to requests. linux: MAX_RECLAIM_RETRIES
+const FAILURES_MAX: u32 = 16;
 /// The background tasks of a node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
@@ -14,35 +14,113 @@ pub(super) struct Node {
     pub(super) kcompactd: Kcompactd,
 }
 
-impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// The background tasks of a node.
-    ///
-    /// # Panics
-    /// If there is no such node.
-    pub(super) fn node(&self, node: NodeId) -> &'m Node {
-        self.expect_node(node);
-        &self.nodes[node.index()]
+/// State of a node's kswapd: its phase, its errands, and its run.
+#[derive(Debug, Default)]
+pub(super) struct Kswapd {
+    pub(super) phase: Phase,
+    pub(super) errands: Errands,
+    /// Runs in vain since reclaim last freed a page of the node.
+    pub(super) failures: AtomicU32,
+    pub(super) run: SavedRun,
+}
+
+impl Kswapd {
+    /// Something was freed: another run may be worth it.
+    pub(super) fn clear_hopeless(&self) {
+        if self.failures.load(Relaxed) != 0 {
+            self.failures.store(0, Relaxed);
+        }
     }
 
-    /// A node's zones that manage pages, from the most precious up to `highest`.
-    pub(super) fn managed_up_to(
-        &self,
-        node: NodeId,
-        highest: ZoneKind,
-    ) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
-        self.zones_up_to(node, highest).iter().filter(|zone| zone.managed() > 0)
+    pub(super) fn is_asleep(&self) -> bool {
+        self.phase.is_asleep()
     }
 
-    /// Those that have memory, managed or not.
-    pub(super) fn populated_up_to(
-        &self,
-        node: NodeId,
-        highest: ZoneKind,
-    ) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
-        self.zones_up_to(node, highest).iter().filter(|zone| zone.is_populated())
+    /// Writes its phase, without any check.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant_phase(&self, phase: u8) {
+        self.phase.plant(phase);
     }
 
-    fn zones_up_to(&self, node: NodeId, highest: ZoneKind) -> &'m [Zone<P::Lock>] {
-        &self.zones[node.index() * ZoneKind::COUNT..][..=highest.index()]
+    /// Writes what it is sent for, as a packed word.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant_errand(&self, word: u16) {
+        self.errands.plant(word);
+    }
+
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.failures.load(Relaxed) >= FAILURES_MAX
+    }
+}
+
+/// State of a node's kcompactd: its phase, and what it is sent for.
+#[derive(Debug, Default)]
+pub(super) struct Kcompactd {
+    pub(super) phase: Phase,
+    pub(super) errands: Errands,
+    /// Ticks that pass before it compacts unasked again.
+    pub(super) ticks_left: AtomicU32,
+}
+
+/// A run of kswapd, as it is kept between its passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KswapdRun {
+    /// Order and zones that the run was begun for.
+    pub(super) errand: Errand,
+    /// The order that it still pursues.
+    pub(super) order: Order,
+    /// Priority of the next pass: 12 at first, 0 at last.
+    pub(super) priority: u8,
+    /// Pages that the run has freed so far.
+    pub(super) freed: u64,
+    /// Boosted pages that are still to be worked off.
+    pub(super) boost_left: u64,
+    /// Each zone's boost when the run began.
+    pub(super) boosts: [u64; ZoneKind::COUNT],
+}
+
+/// Where a run is kept between two passes. The thread that drives kswapd reads and writes it; the phase's transitions
+/// order what two drivers, one after the other, see.
+#[derive(Debug, Default)]
+pub(super) struct SavedRun {
+    /// Priority, order, errand; 0 while there is no run.
+    head: AtomicU32,
+    /// One more than the highest zone of the last run; 0 before the first.
+    highest: AtomicU32,
+    freed: AtomicU64,
+    boost_left: AtomicU64,
+    boosts: [AtomicU64; ZoneKind::COUNT],
+}
+
+impl SavedRun {
+    pub(super) fn save(&self, run: &KswapdRun) {
+        let KswapdRun { errand, order, priority, freed, boost_left, boosts } = *run;
+        self.head.store(u32::from_be_bytes([priority, order.get(), errand.order.get(), errand.highest as u8]), Relaxed);
+        self.freed.store(freed, Relaxed);
+        self.boost_left.store(boost_left, Relaxed);
+        self.boosts.iter().zip(boosts).for_each(|(kept, boost)| kept.store(boost, Relaxed));
+    }
+
+    pub(super) fn take(&self) -> Option<KswapdRun> {
+        let [priority, order, asked, highest] = self.head.swap(0, Relaxed).to_be_bytes();
+        (priority > 0).then(|| KswapdRun {
+            errand: Errand { order: Order::new(asked), highest: ZoneKind::ALL[usize::from(highest)] },
+            order: Order::new(order),
+            priority,
+            freed: self.freed.load(Relaxed),
+            boost_left: self.boost_left.load(Relaxed),
+            boosts: self.boosts.each_ref().map(|boost| boost.load(Relaxed)),
+        })
+    }
+
+    /// Remembers which zones the run was about.
+    pub(super) fn end(&self, highest: ZoneKind) {
+        self.highest.store(highest as u32 + 1, Relaxed);
+    }
+
+    /// The highest zone of the last run, for one without an errand.
+    pub(super) fn highest(&self) -> ZoneKind {
+        let last = self.highest.load(Relaxed).checked_sub(1);
+        last.map_or(ZoneKind::Movable, |highest| ZoneKind::ALL[highest as usize])
     }
 }

@@ -10,8 +10,9 @@
 
 use core::ops::Range;
 
-use super::PageAllocator;
-use super::contig::{ContigError, Purpose};
+use super::allocator::PageAllocator;
+use super::contig::Purpose;
+use super::error::ContigError;
 use super::zone::Zone;
 use crate::base::pageblock::NO_ZONE;
 use crate::base::word::Word;
@@ -29,8 +30,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub fn offline(&self, range: Range<Pfn>) -> Result<(), ContigError> {
         let zone = self.zone_of_range(&range)?;
         self.expect_movable(&range, Purpose::Offline)?;
-        let isolation = self.isolate_range(zone, &range)?;
-        self.vacate(zone, &range, Gfp::KERNEL, || self.take_offline(zone, &range))?;
+        let isolation = self.start_isolate_page_range(zone, &range)?;
+        self.alloc_contig_migrate_range(zone, &range, Gfp::KERNEL, || self.offline_vacated(zone, &range))?;
         drop(isolation);
         self.forget_pageblocks(zone, &range);
         Ok(())
@@ -38,9 +39,9 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Takes a vacated range, with what is Reserved or withheld in it, and makes it Absent. All of it under the lock
     /// for what is online: nobody may be quicker with a Reserved frame between the two.
-    fn take_offline(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), Pfn> {
+    fn offline_vacated(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), Pfn> {
         let _hotplug = self.hotplug.lock();
-        let taken = self.take_vacated(zone, range, Purpose::Offline)?;
+        let taken = self.isolate_freepages_range(zone, range, Purpose::Offline)?;
         debug_assert!(
             zone.span().0 <= range.start && range.end <= zone.span().1,
             "offline: frames {range:?} are outside of their zone, {:?}",
@@ -65,7 +66,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             let mut locked = self.lock_zone(zone);
             if is_gone && self.map.pageblock(block).isolations() == 0 {
                 zone.count_pageblock(self.map.pageblock(block).migratetype(), -i64::from(end.raw() - block.raw()));
-                locked.set_type(block, MigrateType::Movable);
+                locked.set_pageblock_migratetype(block, MigrateType::Movable);
                 self.map.pageblock(block).set_zone(NO_ZONE);
             }
         }

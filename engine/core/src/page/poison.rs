@@ -5,9 +5,9 @@
 //!
 //! linux: mm/memory-failure.c:memory_failure, mm/page_alloc.c:take_page_off_buddy, free_pages_prepare
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::error::FreeError;
-use super::free::Unfreed;
+use super::free::ClaimedRange;
 use crate::base::word::Word;
 use crate::base::{Order, Pfn};
 use crate::platform::{Event, Platform};
@@ -41,7 +41,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
             self.drain_all();
             let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-            let is_cut_out = locked.cut_out(pfn, Order::ZERO, Word::WITHHELD);
+            let is_cut_out = locked.take_page_off_buddy(pfn, Order::ZERO, Word::WITHHELD);
             drop(locked);
             if is_cut_out {
                 self.report(Event::Withheld { pfn });
@@ -75,7 +75,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[cold]
     pub(super) fn free_around_poison(&self, pfn: Pfn, order: Order) {
         let end = pfn.offset(order.pages());
-        let mut rest = Unfreed::new(&self.map, pfn..end);
+        let mut rest = ClaimedRange::new(&self.map, pfn..end);
         let mut run = pfn;
         for at in pfn.up_to(end) {
             if self.map.frame(at).word().is_broken() {

@@ -16,8 +16,9 @@
 
 use core::cell::Cell;
 
+use super::allocator::PageAllocator;
+use super::error::FreeError;
 use super::zone::Zone;
-use super::{FreeError, PageAllocator};
 use crate::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{Event, FreePages, OutOfMemory, Platform, Promise, Reclaim, Reclaimed, Reclaimer, Request};
 use crate::policy::compaction::gap;
@@ -29,14 +30,14 @@ pub(super) const PRIORITY_FIRST: u8 = 12;
 
 /// What direct reclaim did for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct ReclaimProgress {
     /// Pages that came back, over all nodes.
     pub(super) pages: u64,
     /// Some zone has room enough to compact, and was spared.
     pub(super) spared: bool,
 }
 
-impl Progress {
+impl ReclaimProgress {
     /// Whether the request may hope for more than before.
     pub(super) fn is_made(self) -> bool {
         self.pages > 0 || self.spared
@@ -45,9 +46,9 @@ impl Progress {
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Reclaims for a request, with rising urgency, until enough came or a zone is ready to be compacted.
-    pub(super) fn reclaim_directly(&self, request: &Request) -> Progress {
+    pub(super) fn try_to_free_pages(&self, request: &Request) -> ReclaimProgress {
         self.report(Event::DirectReclaim { highest: request.highest });
-        let mut progress = Progress { pages: 0, spared: false };
+        let mut progress = ReclaimProgress { pages: 0, spared: false };
         for priority in (0..=PRIORITY_FIRST).rev() {
             self.shrink_zones(request, priority, &mut progress);
             if progress.pages >= Reclaim::CLUSTER || progress.spared {
@@ -58,11 +59,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Asks every node that the request may use once, but for those whose zones are all ready to be compacted.
-    fn shrink_zones(&self, request: &Request, priority: u8, progress: &mut Progress) {
+    fn shrink_zones(&self, request: &Request, priority: u8, progress: &mut ReclaimProgress) {
         let Request { gfp, order, highest, .. } = *request;
         let mut last: Option<NodeId> = None;
         for zone in self.zones_for(request) {
-            if order > Order::COSTLY && self.is_ready_to_compact(zone, request) {
+            if order > Order::COSTLY && self.compaction_ready(zone, request) {
                 progress.spared = true;
                 continue;
             }
@@ -76,14 +77,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Whether pages may be moved for a request with these flags. linux: gfp_compaction_allowed
-    pub(super) fn may_compact(&self, gfp: Gfp) -> bool {
+    pub(super) fn gfp_compaction_allowed(&self, gfp: Gfp) -> bool {
         gfp.contains(Gfp::IO) && self.platform.migrates()
     }
 
     /// Whether reclaim should leave a zone alone, since compaction has all that it needs there.
-    fn is_ready_to_compact(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
+    fn compaction_ready(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
         let Request { gfp, order, highest, .. } = *request;
-        if !self.may_compact(gfp) {
+        if !self.gfp_compaction_allowed(gfp) {
             return false;
         }
         let none = AllocFlags::empty();
@@ -94,31 +95,31 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(super) fn shrink_node(&self, wanted: &Reclaim) -> Reclaimed {
         let mut sum = Reclaimed::default();
         loop {
-            let found = self.ask_to_reclaim(wanted);
+            let found = self.reclaim_once(wanted);
             sum.pages += found.pages;
             sum.scanned += found.scanned;
-            if found.pages == 0 || self.platform.lru_gen_enabled() || !self.should_continue(wanted, sum.pages) {
+            if found.pages == 0 || self.platform.lru_gen_enabled() || !self.should_continue_reclaim(wanted, sum.pages) {
                 break;
             }
         }
-        if sum.pages > 0 && self.is_hope(wanted) {
-            self.node(wanted.node).kswapd.take_heart();
+        if sum.pages > 0 && self.revives_kswapd(wanted) {
+            self.node(wanted.node).kswapd.clear_hopeless();
         }
         sum
     }
 
     /// Whether pages that were reclaimed make a kswapd that has given up try again.
-    fn is_hope(&self, wanted: &Reclaim) -> bool {
+    fn revives_kswapd(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, .. } = *wanted;
-        kswapd::hopes_for_any_page(self.rules().kswapd.hope) || self.is_balanced(node, order, highest)
+        kswapd::hopes_for_any_page(self.rules().kswapd.hope) || self.pgdat_balanced(node, order, highest)
     }
 
     /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there
     /// is more to be had, and less came than would have brought every zone to its high watermark.
-    fn should_continue(&self, wanted: &Reclaim, pages: u64) -> bool {
+    fn should_continue_reclaim(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
-        if order == Order::ZERO || !is_hard || !self.may_compact(gfp) {
+        if order == Order::ZERO || !is_hard || !self.gfp_compaction_allowed(gfp) {
             return false;
         }
         let none = AllocFlags::empty();
@@ -132,8 +133,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Asks the platform once. What came through the handle is what it freed, whatever it says.
-    fn ask_to_reclaim(&self, wanted: &Reclaim) -> Reclaimed {
-        let returns = Returns { wanted: Some(wanted), ..Returns::new(self, Promise::Reclaim) };
+    fn reclaim_once(&self, wanted: &Reclaim) -> Reclaimed {
+        let returns = FreeCounter { wanted: Some(wanted), ..FreeCounter::new(self, Promise::Reclaim) };
         let said = self.platform.reclaim(&returns, wanted);
         let pages = returns.pages.get();
         // A look passes over a page once, and over what it frees at least.
@@ -174,8 +175,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Asks the platform to end something for a request; how many pages came of it. Memory that did not come through
     /// the handle was not freed, whatever the platform says.
-    pub(super) fn end_something(&self, request: &Request) -> u64 {
-        let returns = Returns::new(self, Promise::OutOfMemory);
+    pub(super) fn out_of_memory(&self, request: &Request) -> u64 {
+        let returns = FreeCounter::new(self, Promise::OutOfMemory);
         let said = self.platform.out_of_memory(&returns, request);
         let pages = returns.pages.get();
         if (said == OutOfMemory::Freed) != (pages > 0) {
@@ -186,7 +187,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 }
 
 /// The way back that a promise is handed: counts the pages that nobody refers to any more.
-struct Returns<'a, 'm, P: Platform> {
+struct FreeCounter<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     promise: Promise,
     pages: Cell<u64>,
@@ -194,9 +195,9 @@ struct Returns<'a, 'm, P: Platform> {
     wanted: Option<&'a Reclaim>,
 }
 
-impl<'a, 'm, P: Platform> Returns<'a, 'm, P> {
-    fn new(allocator: &'a PageAllocator<'m, P>, promise: Promise) -> Returns<'a, 'm, P> {
-        Returns { allocator, promise, pages: Cell::new(0), wanted: None }
+impl<'a, 'm, P: Platform> FreeCounter<'a, 'm, P> {
+    fn new(allocator: &'a PageAllocator<'m, P>, promise: Promise) -> FreeCounter<'a, 'm, P> {
+        FreeCounter { allocator, promise, pages: Cell::new(0), wanted: None }
     }
 
     /// Pages that are free once the caller's reference to a block is gone.
@@ -220,7 +221,7 @@ impl<'a, 'm, P: Platform> Returns<'a, 'm, P> {
     }
 }
 
-impl<P: Platform> FreePages for Returns<'_, '_, P> {
+impl<P: Platform> FreePages for FreeCounter<'_, '_, P> {
     fn free_pages(&self, pfn: Pfn, order: Order) {
         let pages = self.pages_freed_by_put(pfn, order);
         self.book(pages, self.allocator.free_pages(pfn, order));

@@ -2,7 +2,7 @@
 //!
 //! linux: include/linux/mm.h:get_page, put_page; mm/page_alloc.c:split_page
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::contig::RANGE_ORDER_MIN;
 use super::error::FreeError;
 use crate::base::frame::Lost;
@@ -108,7 +108,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn split_evenly(&self, pfn: Pfn, order: Order, to: Order, suits: fn(Word) -> bool) -> Result<(), FreeError> {
         loop {
-            let (_, _, word) = self.allocated(pfn, order)?;
+            let (_, _, word) = self.allocated_head(pfn, order)?;
             if !suits(word) || to > order {
                 return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
             }

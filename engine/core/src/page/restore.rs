@@ -6,7 +6,8 @@
 
 use core::ops::Deref;
 
-use super::{FreeError, PageAllocator};
+use super::allocator::PageAllocator;
+use super::error::FreeError;
 use crate::base::frame::Lost;
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::page::pcp::list_index;
@@ -50,8 +51,8 @@ impl<P: Platform> Restoring<'_, '_, P> {
     ) -> Result<(), FreeError> {
         let allocator = &*self.0;
         allocator.expect_cpu(cpu);
-        let (frame, _, seen) = allocator.allocated(pfn, order)?;
-        frame.claim(seen, seen.claimed()).map_err(|Lost| allocator.taken(pfn))?;
+        let (frame, _, seen) = allocator.allocated_head(pfn, order)?;
+        frame.claim(seen, seen.claimed()).map_err(|Lost| allocator.not_allocated(pfn))?;
         if seen.is_poisoned() {
             allocator.free_around_poison(pfn, order);
             return Ok(());
@@ -88,6 +89,6 @@ impl<P: Platform> Restoring<'_, '_, P> {
     /// Says that compaction has met the huge pages that there are, and passes their pageblocks over for as long as they
     /// live: it meets all of them but the newest, sooner or later. Cost: a look at each pageblock.
     pub fn pass_over_huge_pages(&mut self) {
-        self.0.pass_over_pageblocks_of_huge_pages();
+        self.0.skip_huge_pages();
     }
 }

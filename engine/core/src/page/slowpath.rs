@@ -20,9 +20,9 @@
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::kswapd::Wake;
-use super::reclaim::Progress;
+use super::reclaim::ReclaimProgress;
 use super::zone::Zone;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{CompactEffort, CompactResult, Patience, Platform, Request};
@@ -74,19 +74,19 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// A block, by whatever the flags allow; `None` when the request fails.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_slow(&self, request: &Request) -> Option<Pfn> {
+    pub(super) fn alloc_pages_slowpath(&self, request: &Request) -> Option<Pfn> {
         self.zones_for(request).next()?;
         let task = self.platform.task();
         let facts = SlowFacts { realtime: task.is_urgent(), defrag_mode: self.rules().defrag_mode };
         let flags = flags::slow(self.rules().flags, request.gfp, request.order, request.migratetype, facts);
-        self.wake_kswapds(request, flags);
-        if let Some(pfn) = self.take_from_zones(request, flags) {
+        self.wake_all_kswapds(request, flags);
+        if let Some(pfn) = self.get_page_from_freelist(request, flags) {
             return Some(pfn);
         }
-        self.take_with_effort(Attempt::new(request, flags))
+        self.alloc_with_effort(Attempt::new(request, flags))
     }
 
-    fn take_with_effort(&self, mut attempt: Attempt<'_>) -> Option<Pfn> {
+    fn alloc_with_effort(&self, mut attempt: Attempt<'_>) -> Option<Pfn> {
         attempt.effort = CompactEffort::SyncLight;
         if self.compacts_first(&attempt) {
             match self.first_compaction(&mut attempt) {
@@ -99,7 +99,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             match self.round(&mut attempt) {
                 Round::Found(pfn) => return Some(pfn),
                 Round::Again => {}
-                Round::GaveUp => match self.insist(&attempt) {
+                Round::GaveUp => match self.retry_nofail(&attempt) {
                     Round::Again => {}
                     Round::Found(pfn) => return Some(pfn),
                     Round::GaveUp => return None,
@@ -112,7 +112,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn compacts_first(&self, attempt: &Attempt<'_>) -> bool {
         let Request { gfp, order, migratetype, .. } = *attempt.request;
         gfp.contains(Gfp::DIRECT_RECLAIM)
-            && self.may_compact(gfp)
+            && self.gfp_compaction_allowed(gfp)
             && (is_costly(order) || (order > Order::ZERO && migratetype != MigrateType::Movable))
             && self.may_compact_before_reserves(attempt.request)
     }
@@ -129,12 +129,12 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn first_compaction(&self, attempt: &mut Attempt<'_>) -> Round {
         let Request { gfp, order, .. } = *attempt.request;
         if self.use_reserves(attempt)
-            && let Some(pfn) = self.take_from_zones(attempt.request, attempt.flags)
+            && let Some(pfn) = self.get_page_from_freelist(attempt.request, attempt.flags)
         {
             return Round::Found(pfn);
         }
         attempt.effort = CompactEffort::Async;
-        let (pfn, result) = self.compact_and_take(attempt);
+        let (pfn, result) = self.try_direct_compact(attempt);
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
@@ -165,14 +165,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn round(&self, attempt: &mut Attempt<'_>) -> Round {
         let request = attempt.request;
         let gfp = request.gfp;
-        self.wake_kswapds(request, attempt.flags);
+        self.wake_all_kswapds(request, attempt.flags);
         self.use_reserves(attempt);
-        if let Some(pfn) = self.take_from_zones(request, attempt.flags) {
+        if let Some(pfn) = self.get_page_from_freelist(request, attempt.flags) {
             return Round::Found(pfn);
         }
         // Nothing is reclaimed, ended or refused while pages are on their way home.
         if self.flush_stacks()
-            && let Some(pfn) = self.take_from_zones(request, attempt.flags)
+            && let Some(pfn) = self.get_page_from_freelist(request, attempt.flags)
         {
             return Round::Found(pfn);
         }
@@ -182,54 +182,55 @@ impl<P: Platform> PageAllocator<'_, P> {
         if self.platform.task().memalloc {
             return Round::GaveUp;
         }
-        let (pfn, progress) = self.reclaim_and_take(attempt);
+        let (pfn, progress) = self.alloc_pages_direct_reclaim(attempt);
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
-        let (pfn, compacted) = self.compact_and_take(attempt);
+        let (pfn, compacted) = self.try_direct_compact(attempt);
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
         // Large blocks are tried for more than once only if the caller insists, and lets compaction work.
-        let hopeless = is_costly(request.order) && !(gfp.contains(Gfp::RETRY_MAYFAIL) && self.may_compact(gfp));
+        let hopeless =
+            is_costly(request.order) && !(gfp.contains(Gfp::RETRY_MAYFAIL) && self.gfp_compaction_allowed(gfp));
         if gfp.contains(Gfp::NORETRY) || hopeless {
             return Round::GaveUp;
         }
-        let again = self.may_reclaim_again(attempt, progress)
-            || (progress.is_made() && self.may_compact_again(attempt, compacted))
+        let again = self.should_reclaim_retry(attempt, progress)
+            || (progress.is_made() && self.should_compact_retry(attempt, compacted))
             || attempt.mix_types();
-        if again { Round::Again } else { self.last_resort(attempt) }
+        if again { Round::Again } else { self.alloc_pages_may_oom(attempt) }
     }
 
     /// Reclaims, and tries again; if that is not enough, gives back a reserved block and every CPU's lists, and tries
     /// once more.
-    fn reclaim_and_take(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, Progress) {
+    fn alloc_pages_direct_reclaim(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, ReclaimProgress) {
         let request = attempt.request;
-        let progress = self.reclaim_directly(request);
+        let progress = self.try_to_free_pages(request);
         attempt.came += progress.pages;
         if !progress.is_made() {
             return (None, progress);
         }
-        let pfn = self.take_from_zones(request, attempt.flags).or_else(|| {
-            self.unreserve_highatomic(request, Unreserve::KeepLast);
+        let pfn = self.get_page_from_freelist(request, attempt.flags).or_else(|| {
+            self.unreserve_highatomic_pageblock(request, Unreserve::KeepLast);
             self.drain_all();
-            self.take_from_zones(request, attempt.flags)
+            self.get_page_from_freelist(request, attempt.flags)
         });
         (pfn, progress)
     }
 
-    fn compact_and_take(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, CompactResult) {
+    fn try_direct_compact(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, CompactResult) {
         let request = attempt.request;
-        if request.order == Order::ZERO || !self.may_compact(request.gfp) {
+        if request.order == Order::ZERO || !self.gfp_compaction_allowed(request.gfp) {
             return (None, CompactResult::Skipped);
         }
-        self.direct_compact(request, attempt.flags, attempt.effort)
+        self.alloc_pages_direct_compact(request, attempt.flags, attempt.effort)
     }
 
     /// Whether another round may help: some zone would pass its min mark if all that can be reclaimed were free.
-    fn may_reclaim_again(&self, attempt: &mut Attempt<'_>, progress: Progress) -> bool {
+    fn should_reclaim_retry(&self, attempt: &mut Attempt<'_>, progress: ReclaimProgress) -> bool {
         let request = attempt.request;
-        if progress.is_made() && !is_costly(request.order) && self.may_have_luck(attempt) {
+        if progress.is_made() && !is_costly(request.order) && self.has_budget_left(attempt) {
             attempt.no_progress = 0;
         } else {
             attempt.no_progress += 1;
@@ -242,23 +243,23 @@ impl<P: Platform> PageAllocator<'_, P> {
         if hope {
             self.platform.relax();
         }
-        hope || self.unreserve_highatomic(request, Unreserve::Force)
+        hope || self.unreserve_highatomic_pageblock(request, Unreserve::Force)
     }
 
     /// Whether fewer pages came for a request than there are in its zones.
-    fn may_have_luck(&self, attempt: &Attempt<'_>) -> bool {
+    fn has_budget_left(&self, attempt: &Attempt<'_>) -> bool {
         attempt.came <= self.zones_for(attempt.request).map(Zone::managed).sum()
     }
 
     /// Whether to compact once more: where it was passed over for lack of room, once reclaim could make some; a few
     /// times after success that others took; then with more effort.
-    fn may_compact_again(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
+    fn should_compact_retry(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
         let Request { gfp, order, .. } = *attempt.request;
-        if order == Order::ZERO || !self.may_compact(gfp) || !self.may_have_luck(attempt) {
+        if order == Order::ZERO || !self.gfp_compaction_allowed(gfp) || !self.has_budget_left(attempt) {
             return false;
         }
         if result == CompactResult::Skipped {
-            return self.could_become_suitable(attempt.request);
+            return self.compaction_zonelist_suitable(attempt.request);
         }
         let retries = if is_costly(order) { COMPACT_RETRIES_MAX / 4 } else { COMPACT_RETRIES_MAX };
         if result == CompactResult::Succeeded && attempt.compact_retries < retries {
@@ -277,30 +278,30 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// One more try, at the high watermark; then ends something, if the request is small and ordinary enough to be
     /// worth it. One request at a time: what the others need may be what the first one frees.
-    fn last_resort(&self, attempt: &mut Attempt<'_>) -> Round {
-        if self.is_ending.swap(true, Acquire) {
+    fn alloc_pages_may_oom(&self, attempt: &mut Attempt<'_>) -> Round {
+        if self.oom_lock.swap(true, Acquire) {
             attempt.waits += 1;
             self.platform.relax();
             return if attempt.waits <= WAITS_MAX { Round::Again } else { Round::GaveUp };
         }
-        let _ending = Ending(&self.is_ending);
-        self.end_something_for(attempt)
+        let _ending = OomLockGuard(&self.oom_lock);
+        self.alloc_pages_under_oom_lock(attempt)
     }
 
-    fn end_something_for(&self, attempt: &mut Attempt<'_>) -> Round {
+    fn alloc_pages_under_oom_lock(&self, attempt: &mut Attempt<'_>) -> Round {
         let request = attempt.request;
         let Request { gfp, highest, .. } = *request;
         // The mark is high, so that only a request that others just made room for is served.
-        if let Some(pfn) = self.take_from_zones(request, AllocFlags::WMARK_HIGH | AllocFlags::CPUSET) {
+        if let Some(pfn) = self.get_page_from_freelist(request, AllocFlags::WMARK_HIGH | AllocFlags::CPUSET) {
             return Round::Found(pfn);
         }
         // A large request comes here only if it would rather fail.
         let worth_it = !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
-        let freed = if worth_it && self.may_have_luck(attempt) { self.end_something(request) } else { 0 };
+        let freed = if worth_it && self.has_budget_left(attempt) { self.out_of_memory(request) } else { 0 };
         attempt.came += freed;
         if freed > 0
             && gfp.contains(Gfp::NOFAIL)
-            && let Some(pfn) = self.take_from_zones(request, AllocFlags::NO_WATERMARKS)
+            && let Some(pfn) = self.get_page_from_freelist(request, AllocFlags::NO_WATERMARKS)
         {
             return Round::Found(pfn);
         }
@@ -314,11 +315,11 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// A request that must not fail goes on with half the reserve for as long as the platform has patience.
-    fn insist(&self, attempt: &Attempt<'_>) -> Round {
+    fn retry_nofail(&self, attempt: &Attempt<'_>) -> Round {
         if !attempt.request.gfp.contains(Gfp::NOFAIL | Gfp::DIRECT_RECLAIM) {
             return Round::GaveUp;
         }
-        if let Some(pfn) = self.take_from_zones(attempt.request, AllocFlags::MIN_RESERVE | AllocFlags::CPUSET) {
+        if let Some(pfn) = self.get_page_from_freelist(attempt.request, AllocFlags::MIN_RESERVE | AllocFlags::CPUSET) {
             return Round::Found(pfn);
         }
         match self.platform.relax() {
@@ -330,7 +331,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Asks for background reclaim on every node that the request may use. Where that is of no use, and the request
     /// cannot reclaim for itself, what is free should at least lie together. In defrag mode a whole pageblock is asked
     /// for, since that is what a request of any size can be served from without mixing types.
-    fn wake_kswapds(&self, request: &Request, flags: AllocFlags) {
+    fn wake_all_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;
         }
@@ -340,10 +341,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         for zone in self.zones_for(request).filter(|zone| zone.managed() > 0) {
             let node = zone.node();
             if last.replace(node) != Some(node)
-                && self.wake_kswapd(node, highest, order) == Wake::Needless
+                && self.wakeup_kswapd(node, highest, order) == Wake::Needless
                 && !gfp.contains(Gfp::DIRECT_RECLAIM)
             {
-                self.wake_kcompactd(node, order, highest);
+                self.wakeup_kcompactd(node, order, highest);
             }
         }
     }
@@ -359,9 +360,9 @@ fn is_costly(order: Order) -> bool {
 }
 
 /// The right to end something, until it is dropped.
-struct Ending<'a>(&'a AtomicBool);
+struct OomLockGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for OomLockGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
     }

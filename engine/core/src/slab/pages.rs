@@ -38,7 +38,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Such slabs, side by side, as many as two to this power. Nothing unless this node has a block for them at hand.
     pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         let whole = Order::from_u8(cache.layout.order.get() + power)?;
-        let first = self.pages.alloc_slab_pages_at_hand(node, slab_gfp(cache, gfp), whole)?;
+        let first = self.pages.try_alloc_slab_pages(node, slab_gfp(cache, gfp), whole)?;
         self.begin_slabs(cache, first, whole)
     }
 

@@ -3,7 +3,7 @@
 use super::{Violation, ZONES_MAX};
 use crate::base::pageblock::{NO_ZONE, Pageblock};
 use crate::base::{MigrateType, Pfn};
-use crate::page::PageAllocator;
+use crate::page::allocator::PageAllocator;
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {

@@ -2,8 +2,9 @@
 
 use super::{Census, Violation, counter};
 use crate::base::{CpuId, MigrateType, Pfn, State};
+use crate::page::allocator::PageAllocator;
+use crate::page::pcp::{PCP_LISTS, Pcp, PcpLists};
 use crate::page::zone::Zone;
-use crate::page::{PCP_LISTS, PageAllocator, Pcp, PcpLists};
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {

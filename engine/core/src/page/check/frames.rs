@@ -3,7 +3,7 @@
 use super::Violation;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn, State};
-use crate::page::PageAllocator;
+use crate::page::allocator::PageAllocator;
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {

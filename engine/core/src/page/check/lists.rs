@@ -3,7 +3,7 @@
 use super::{Census, Violation, counter};
 use crate::base::list::List;
 use crate::base::{MigrateType, Order, State};
-use crate::page::PageAllocator;
+use crate::page::allocator::PageAllocator;
 use crate::page::zone::{Zone, ZoneFlag, bit};
 use crate::platform::Platform;
 

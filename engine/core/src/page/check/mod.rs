@@ -25,7 +25,7 @@ mod violation;
 
 pub use violation::Violation;
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::zone::Zone;
 use crate::base::pageblock::NO_ZONE;
 use crate::base::{Pfn, State, ZoneKind};

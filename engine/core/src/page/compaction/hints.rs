@@ -10,7 +10,7 @@
 
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
-use crate::page::PageAllocator;
+use crate::page::allocator::PageAllocator;
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
@@ -33,14 +33,14 @@ impl Use {
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Passes over every pageblock that is a huge page.
-    pub(in crate::page) fn pass_over_pageblocks_of_huge_pages(&self) {
-        let huge = self.map.pageblocks().filter(|&pfn| self.is_huge(self.map.frame(pfn).word()));
-        huge.for_each(|pfn| self.map.pageblock(pfn).pass_over());
+    pub(in crate::page) fn skip_huge_pages(&self) {
+        let huge = self.map.pageblocks().filter(|&pfn| self.pageblock_skip_persistent(self.map.frame(pfn).word()));
+        huge.for_each(|pfn| self.map.pageblock(pfn).set_skip());
     }
 
     /// Looks the hints of a zone over, if a request found everything scanned. Cost: up to 64 frames of each pageblock.
-    pub(super) fn look_over_hints(&self, zone: &Zone<P::Lock>) {
-        if !zone.compaction.take_stale() {
+    pub(super) fn reset_zone_isolation_suitable(&self, zone: &Zone<P::Lock>) {
+        if !zone.compaction.clear_stale() {
             return;
         }
         let (start, end) = zone.span();
@@ -49,12 +49,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         let (mut has_source, mut has_target) = (false, false);
         while source < target {
             let looked_for = if has_source { Use::Either } else { Use::Source };
-            if self.is_of_use(zone, source, looked_for) && !has_source {
+            if self.reset_isolation_pfn(zone, source, looked_for) && !has_source {
                 has_source = true;
                 zone.compaction.begin_sources_at(source);
             }
             let looked_for = if has_target { Use::Either } else { Use::Target };
-            if self.is_of_use(zone, target, looked_for) && !has_target {
+            if self.reset_isolation_pfn(zone, target, looked_for) && !has_target {
                 has_target = true;
                 zone.compaction.begin_targets_at(target);
             }
@@ -68,10 +68,10 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Whether a sample of the pageblock around a frame shows that it is worth a scan; if so, it is passed over no
     /// longer.
-    fn is_of_use(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
+    fn reset_isolation_pfn(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
         let first = pfn.align_down(self.map.pageblock_order());
         let Some((frame, pageblock)) = self.map.try_frame_and_pageblock(first) else { return false };
-        if usize::from(pageblock.zone()) != zone.index() || self.is_huge(frame.word()) {
+        if usize::from(pageblock.zone()) != zone.index() || self.pageblock_skip_persistent(frame.word()) {
             return false;
         }
         if looked_for == Use::Either && !pageblock.is_skipped() {
@@ -83,7 +83,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut sample = (0..self.map.pageblock_order().pages()).step_by(SAMPLE as usize);
         let is_of_use = sample.any(|at| self.shows_use(first.offset(at), looked_for));
         if is_of_use {
-            pageblock.look_again();
+            pageblock.clear_skip();
         }
         is_of_use
     }
@@ -103,7 +103,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether a pageblock that begins with this word is a huge page, or a part of one that begins here.
-    pub(super) fn is_huge(&self, head: Word) -> bool {
+    pub(super) fn pageblock_skip_persistent(&self, head: Word) -> bool {
         head.is_allocated() && head.is_compound() && head.order() >= self.map.pageblock_order()
     }
 }

@@ -3,13 +3,12 @@
 //! ```text
 //! suitable   is there room to move pages to, and would moving them help?
 //! hints      which pageblocks are worth a scan again
-//! in_hand    free blocks that an attempt has taken
-//! searches   what it remembers of its quick searches
+//! freepages  free blocks that an attempt has taken
 //! run        one attempt: two scanners move towards each other
 //! source     ... the lower one finds pages to move
 //! target     ... the upper one finds free pages
 //! moves      ... what both found is moved
-//! quick      ... both ask the free lists first
+//! fast_*     ... both ask the free lists first
 //! ```
 //!
 //! Where the last attempt in a zone stopped, and whether another is due, is the zone's to remember (`zone/progress`).
@@ -21,17 +20,17 @@
 //!
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 
+mod fast_isolate;
+mod fast_search;
+mod freepages;
 mod hints;
-mod in_hand;
 mod moves;
-mod quick;
 mod run;
-mod searches;
 mod source;
 mod suitable;
 mod target;
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use super::zone::Zone;
 use crate::base::{MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::Compactor;
@@ -44,20 +43,20 @@ use run::{Aim, Outcome, Run};
 impl<P: Platform> PageAllocator<'_, P> {
     /// Compacts for a request, in the zones that it may use, until one of them has its block; the block, if it could be
     /// had, and how compaction ended.
-    pub(super) fn direct_compact(
+    pub(super) fn alloc_pages_direct_compact(
         &self,
         request: &Request,
         flags: AllocFlags,
         effort: CompactEffort,
     ) -> (Option<Pfn>, CompactResult) {
-        let (caught, result) = self.compact_zones(request, flags, effort);
+        let (captured, result) = self.try_to_compact_pages(request, flags, effort);
         if result == CompactResult::Skipped || (result == CompactResult::Deferred && self.leaves_deferred()) {
             return (None, result);
         }
-        let pfn = caught.or_else(|| self.take_from_zones(request, flags));
+        let pfn = captured.or_else(|| self.get_page_from_freelist(request, flags));
         if let Some(pfn) = pfn {
             let zone = self.zone_of(pfn);
-            zone.compaction.take_stale();
+            zone.compaction.clear_stale();
             zone.compaction.note_served(request.order);
         }
         let served = if pfn.is_some() { CompactResult::Succeeded } else { result.min(CompactResult::Failed) };
@@ -76,7 +75,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    fn compact_zones(
+    fn try_to_compact_pages(
         &self,
         request: &Request,
         flags: AllocFlags,
@@ -90,12 +89,12 @@ impl<P: Platform> PageAllocator<'_, P> {
                 result = result.max(CompactResult::Deferred);
                 continue;
             }
-            let (outcome, caught) = self.compact_zone(zone, aim);
+            let (outcome, captured) = self.compact_zone(zone, aim);
             result = result.max(outcome.into());
             match outcome {
                 Outcome::Made => {
                     zone.compaction.note_success(order);
-                    return (caught, result);
+                    return (captured, result);
                 }
                 Outcome::Complete | Outcome::Partial if effort != CompactEffort::Async => self.defer(zone, order),
                 Outcome::Complete | Outcome::Partial | Outcome::Skipped | Outcome::Stopped => {}
@@ -105,7 +104,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Compacts the zones of a node up to `highest`, for a request that woke kcompactd for a block of this order.
-    pub(super) fn compact_node_for(&self, node: NodeId, order: Order, highest: ZoneKind) {
+    pub(super) fn kcompactd_do_work(&self, node: NodeId, order: Order, highest: ZoneKind) {
         for zone in self.populated_up_to(node, highest) {
             if zone.compaction.is_deferred(order) {
                 continue;
@@ -115,7 +114,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 Outcome::Made => zone.compaction.note_success(order),
                 Outcome::Complete | Outcome::Partial => {
                     // The pages that a block still lacks may wait on some CPU's list.
-                    self.drain_zone(zone);
+                    self.drain_all_pages_zone(zone);
                     self.defer(zone, order);
                 }
                 Outcome::Skipped | Outcome::Stopped => {}
@@ -124,15 +123,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Compacts a whole node, until each of its zones is good enough or there is nothing left to move.
-    pub(super) fn compact_node_proactively(&self, node: NodeId) {
+    pub(super) fn compact_node(&self, node: NodeId) {
         for zone in self.populated_up_to(node, ZoneKind::Movable) {
             self.compact_zone(zone, Aim::of_kcompactd(None));
         }
     }
 
     /// Looks the hints of a node over. linux: mm/compaction.c:reset_isolation_suitable
-    pub(super) fn look_over_hints_of(&self, node: NodeId) {
-        self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.look_over_hints(zone));
+    pub(super) fn reset_isolation_suitable(&self, node: NodeId) {
+        self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.reset_zone_isolation_suitable(zone));
     }
 
     fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
@@ -145,7 +144,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 return (Outcome::Skipped, None);
             }
             if zone.compaction.is_restarting(order) {
-                self.look_over_hints(zone);
+                self.reset_zone_isolation_suitable(zone);
             }
         }
         Run::new(self, zone, aim).run()

@@ -8,7 +8,7 @@
 use super::run::{Run, Supply};
 use super::source::Batch;
 use crate::base::{Order, Pfn};
-use crate::page::PageAllocator;
+use crate::page::allocator::PageAllocator;
 use crate::page::migrate::Candidate;
 use crate::platform::{Migrated, Platform, SplitBlock};
 
@@ -25,7 +25,7 @@ enum Move {
 
 impl<P: Platform> Run<'_, '_, P> {
     /// Moves what a batch holds, as far as targets can be had, and frees the old places.
-    pub(super) fn move_batch(&mut self, mut batch: Batch) -> Supply {
+    pub(super) fn migrate_pages(&mut self, mut batch: Batch) -> Supply {
         let block = self.block_of(Pfn::new(self.source.raw() - 1));
         let (mut pages_left, mut supply, found) = (batch.pages(), Supply::Enough, batch.len());
         batch.retain(|candidate| {
@@ -43,7 +43,7 @@ impl<P: Platform> Run<'_, '_, P> {
         if batch.len() < found {
             self.finish_block(block);
         }
-        self.catch_in(|allocator| {
+        self.capture_during(|allocator| {
             batch.iter().for_each(|Candidate { pfn, word }| allocator.free_claimed(pfn, word.order()));
         });
         supply
@@ -61,19 +61,19 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     fn move_whole_or_split(&mut self, candidate: Candidate, pages_left: u32) -> Move {
-        match self.take_target(candidate.word.order(), pages_left) {
-            Some(to) => self.move_one(candidate, to),
+        match self.compaction_alloc(candidate.word.order(), pages_left) {
+            Some(to) => self.migrate_candidate(candidate, to),
             None if self.split(candidate) => self.move_pages(candidate),
             None => Move::NoTarget,
         }
     }
 
     /// Moves one block to a target; whether its old place is free now.
-    fn move_one(&mut self, candidate: Candidate, to: Pfn) -> Move {
+    fn migrate_candidate(&mut self, candidate: Candidate, to: Pfn) -> Move {
         let map = &self.allocator.map;
         let order = candidate.word.order();
         map.frame(to).set(candidate.word);
-        let (left_over, answer) = self.allocator.move_block(candidate, to, self.aim.effort);
+        let (left_over, answer) = self.allocator.migrate_block(candidate, to, self.aim.effort);
         match (answer, left_over) {
             (Migrated::Moved, Some(_)) => return Move::Done,
             (Migrated::Refused, Some(to)) => self.targets.put(map, to, order),
@@ -102,9 +102,9 @@ impl<P: Platform> Run<'_, '_, P> {
             if !word.is_allocated_of(Order::ZERO) || !word.is_movable() || word.is_poisoned() {
                 continue;
             }
-            let Some(to) = self.take_target(Order::ZERO, pages - page) else { break };
-            if self.move_one(Candidate { pfn, word }, to) == Move::Done {
-                self.catch_in(|allocator| allocator.free_claimed(pfn, Order::ZERO));
+            let Some(to) = self.compaction_alloc(Order::ZERO, pages - page) else { break };
+            if self.migrate_candidate(Candidate { pfn, word }, to) == Move::Done {
+                self.capture_during(|allocator| allocator.free_claimed(pfn, Order::ZERO));
             }
         }
         Move::None

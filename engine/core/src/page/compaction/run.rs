@@ -7,7 +7,7 @@
 //!
 //! A run takes up to 32 pages to move from a pageblock, finds as many free ones at the other end, has the platform move
 //! what is in them, and gives the old places to the zone. It ends when a block of the order wanted is free at the end
-//! of a pageblock, when one was caught on its way to the lists, or when the scanners meet.
+//! of a pageblock, when one was captured on its way to the lists, or when the scanners meet.
 //!
 //! Nothing is held while the platform moves pages. Sources are chosen without a lock and are still their owners': the
 //! platform refuses what is no longer there. Targets are taken off the free lists and belong to the run; they
@@ -17,11 +17,11 @@
 
 use core::mem;
 
-use super::in_hand::Targets;
-use super::searches::Quick;
+use super::fast_search::FastSearch;
+use super::freepages::Targets;
 use crate::base::{MigrateType, Order, Pfn, ZoneKind};
-use crate::page::PageAllocator;
-use crate::page::zone::{Awaited, Zone, ZoneFlag, bit, last_pageblock};
+use crate::page::allocator::PageAllocator;
+use crate::page::zone::{CaptureRequest, Zone, ZoneFlag, bit, last_pageblock};
 use crate::platform::probe::Compactor;
 use crate::platform::{CompactEffort, Event, Platform};
 use crate::policy::compaction::Trial;
@@ -52,10 +52,10 @@ impl Aim {
         self.effort == CompactEffort::SyncFull || self.order.is_none()
     }
 
-    /// What is to be caught on its way to the free lists, if anything.
-    fn awaited(&self) -> Option<Awaited> {
+    /// What is to be captured on its way to the free lists, if anything.
+    fn capture_request(&self) -> Option<CaptureRequest> {
         let order = self.order.filter(|_| self.by == Compactor::Direct)?;
-        Some(Awaited { order, migratetype: self.migratetype })
+        Some(CaptureRequest { order, migratetype: self.migratetype })
     }
 
     /// For whom it is, and how hard it tries.
@@ -107,15 +107,15 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     pub(super) targets: Targets,
     /// The pageblock to be scanned to its end, whatever was found already: one that pages were moved out of.
     pub(super) finishing: Option<Pfn>,
-    pub(super) quick: Quick,
+    pub(super) fast_search: FastSearch,
     pub(super) scan: Scan,
     whole_zone: bool,
     /// The pageblock out of which pages were moved last, until what went to this CPU's lists is drained.
     pub(super) moved_in: Option<Pfn>,
     /// It waits for a block among those that it frees itself, which no other run does in this zone now.
-    waits: bool,
+    is_capturing: bool,
     /// The block that it waited for.
-    caught: Option<Pfn>,
+    captured: Option<Pfn>,
 }
 
 /// What was looked at since the probe heard last.
@@ -142,33 +142,33 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             target,
             targets: Targets::default(),
             finishing: None,
-            quick: Quick::default(),
+            fast_search: FastSearch::default(),
             scan: Scan::default(),
             whole_zone: aim.ignores_hints() || zone.compaction.covers_all(source),
             moved_in: None,
-            waits: false,
-            caught: None,
+            is_capturing: false,
+            captured: None,
         }
     }
 
-    /// Runs to the end; the block that was caught, if one was.
+    /// Runs to the end; the block that was captured, if one was.
     pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
         let outcome = self.scan_to_end();
-        self.give_targets_back();
+        self.release_free_list();
         self.report_scan();
-        let caught = self.caught.take();
-        (if caught.is_some() { Outcome::Made } else { outcome }, caught)
+        let captured = self.captured.take();
+        (if captured.is_some() { Outcome::Made } else { outcome }, captured)
     }
 
     /// Frees something, and catches the block that the run is for on its way to the lists.
-    pub(super) fn catch_in(&mut self, frees: impl FnOnce(&PageAllocator<'m, P>)) {
+    pub(super) fn capture_during(&mut self, frees: impl FnOnce(&PageAllocator<'m, P>)) {
         // The lists are told without a word to the probe: this is no hold that Linux has.
-        if let Some(wanted) = self.aim.awaited().filter(|_| self.caught.is_none()) {
-            self.waits = self.zone.areas.lock().wait_for(wanted);
+        if let Some(wanted) = self.aim.capture_request().filter(|_| self.captured.is_none()) {
+            self.is_capturing = self.zone.areas.lock().begin_capture(wanted);
         }
         frees(self.allocator);
-        if mem::take(&mut self.waits) {
-            self.caught = self.zone.areas.lock().stop_waiting();
+        if mem::take(&mut self.is_capturing) {
+            self.captured = self.zone.areas.lock().end_capture();
         }
     }
 
@@ -179,25 +179,25 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         let mut looks_left = LOOKS_MAX * u64::from(end.raw() - start.raw());
         let mut nothing_found = self.aim.effort == CompactEffort::Async && self.zone.compaction.shares_source();
         loop {
-            if let Some(outcome) = self.finished() {
+            if let Some(outcome) = self.compact_finished() {
                 return outcome;
             }
             if self.moved_in == Some(self.block_of(self.source)) {
                 self.finishing = self.moved_in;
             }
-            let batch = self.next_sources();
+            let batch = self.isolate_migratepages();
             nothing_found &= batch.is_empty();
             if nothing_found {
                 self.zone.compaction.share_source();
             }
-            if !batch.is_empty() && self.move_batch(batch) == Supply::Exhausted && !self.scanners_met() {
+            if !batch.is_empty() && self.migrate_pages(batch) == Supply::Exhausted && !self.scanners_met() {
                 return Outcome::Stopped;
             }
             self.drain_once_past();
             looks_left = looks_left.saturating_sub(u64::from(self.scan.sources.max(1)));
             self.report_scan();
             self.allocator.platform.cond_resched();
-            if self.caught.is_some() {
+            if self.captured.is_some() {
                 return Outcome::Made;
             }
             if looks_left == 0 {
@@ -208,29 +208,29 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
 
     /// Whether the run is over, and how. Looked at between batches; a pageblock that was begun is finished first, so
     /// that the block that is made is as free as it can be.
-    fn finished(&self) -> Option<Outcome> {
+    fn compact_finished(&self) -> Option<Outcome> {
         if self.scanners_met() {
-            self.zone.compaction.begin_anew();
+            self.zone.compaction.reset_cached_positions();
             if self.aim.by == Compactor::Direct {
                 self.zone.compaction.note_stale();
             }
             return Some(if self.whole_zone { Outcome::Complete } else { Outcome::Partial });
         }
-        let Some(order) = self.aim.order else { return self.finished_proactively() };
+        let Some(order) = self.aim.order else { return self.compact_finished_proactively() };
         let at_border = self.source.is_aligned(self.pageblock_order());
-        (at_border && self.offers(order)).then_some(Outcome::Made)
+        (at_border && self.has_block_for(order)).then_some(Outcome::Made)
     }
 
-    fn finished_proactively(&self) -> Option<Outcome> {
+    fn compact_finished_proactively(&self) -> Option<Outcome> {
         if self.zone.has(ZoneFlag::ReclaimActive) {
             return Some(Outcome::Partial);
         }
         let low = self.allocator.score_marks()?.low;
-        (self.allocator.zone_score(self.zone) <= low).then_some(Outcome::Made)
+        (self.allocator.fragmentation_score_zone(self.zone) <= low).then_some(Outcome::Made)
     }
 
     /// Whether the zone has a block for the request, by its own type or by claiming another's.
-    fn offers(&self, order: Order) -> bool {
+    fn has_block_for(&self, order: Order) -> bool {
         let wanted = self.aim.migratetype;
         let own = bit(wanted) | if wanted == MigrateType::Movable { bit(MigrateType::Cma) } else { 0 };
         let grouping = self.allocator.grouping();
@@ -252,9 +252,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         let Some(order) = self.aim.order else { return };
         let Some(block) = self.moved_in.filter(|&block| block < self.source.align_down(order)) else { return };
         let zone = self.zone;
-        self.catch_in(|allocator| allocator.drain_pcp(allocator.platform.cpu(), zone));
+        self.capture_during(|allocator| allocator.drain_pcp(allocator.platform.cpu(), zone));
         if let Some(owner) = self.allocator.map.pageblock(block).owner() {
-            self.catch_in(|allocator| allocator.drain_pcp(owner, zone));
+            self.capture_during(|allocator| allocator.drain_pcp(owner, zone));
         }
         self.moved_in = None;
     }
@@ -285,12 +285,12 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 }
 
-/// A run that a panic of the platform's ended waits for nothing: what it had in hand is lost, and no more.
+/// A run that a panic of the platform's ended captures nothing: what it had in hand is lost, and no more.
 impl<P: Platform> Drop for Run<'_, '_, P> {
     fn drop(&mut self) {
-        if self.waits {
+        if self.is_capturing {
             // Without a word to the probe, whose panic this may be.
-            self.zone.areas.lock().stop_waiting();
+            self.zone.areas.lock().end_capture();
         }
     }
 }

@@ -3,13 +3,13 @@
 //! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned already, and,
 //! for a request that waits for nothing, blocks of other types, as well as any place in which a single page cannot
 //! move: the block it wants cannot be made there. For large movable requests a quick search of the free lists comes
-//! first (`quick`).
+//! first (`fast_isolate`).
 //!
 //! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block
 
 use core::ops::Range;
 
-use super::quick::Way;
+use super::fast_isolate::ScanStart;
 use super::run::{Aim, Run};
 use crate::base::word::Word;
 use crate::base::{MigrateType, Pfn};
@@ -72,10 +72,10 @@ impl Batch {
 impl<P: Platform> Run<'_, '_, P> {
     /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners
     /// meet.
-    pub(super) fn next_sources(&mut self) -> Batch {
-        let (mut at, mut is_chosen) = match self.quick_source() {
-            Way::On => (self.source, false),
-            Way::Chosen(block) => (block, block != self.source),
+    pub(super) fn isolate_migratepages(&mut self) -> Batch {
+        let (mut at, mut is_chosen) = match self.fast_find_migrateblock() {
+            ScanStart::AtScanner => (self.source, false),
+            ScanStart::Chosen(block) => (block, block != self.source),
         };
         loop {
             let block = self.block_of(at);
@@ -85,7 +85,7 @@ impl<P: Platform> Run<'_, '_, P> {
                 return Batch::new();
             }
             if self.is_worth_a_scan(at, block, is_chosen) {
-                return self.scan_block(at..end);
+                return self.isolate_migratepages_block(at..end);
             }
             (at, is_chosen) = (end, false);
         }
@@ -100,7 +100,8 @@ impl<P: Platform> Run<'_, '_, P> {
         if at == block && !is_chosen && pageblock.is_skipped() && !self.aim.ignores_hints() {
             return false;
         }
-        let suits = !self.allocator.is_huge(frame.word()) && self.accepts_source(pageblock.migratetype());
+        let suits = !self.allocator.pageblock_skip_persistent(frame.word())
+            && self.suitable_migration_source(pageblock.migratetype());
         if !suits {
             self.note_scanned_to(block.offset(self.pageblock_order().pages()));
         }
@@ -108,7 +109,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Whether pages of a pageblock of this type are moved away for the run.
-    fn accepts_source(&self, migratetype: MigrateType) -> bool {
+    fn suitable_migration_source(&self, migratetype: MigrateType) -> bool {
         compaction::accepts_source(self.allocator.rules().compaction.sources, self.source_facts(), migratetype)
     }
 
@@ -120,7 +121,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Takes what can be moved of a part of a pageblock, as far as a batch goes.
-    fn scan_block(&mut self, part: Range<Pfn>) -> Batch {
+    fn isolate_migratepages_block(&mut self, part: Range<Pfn>) -> Batch {
         let (mut batch, mut at) = (Batch::new(), part.start);
         let mut scope = self.scope_of(at);
         while at < part.end {
@@ -132,15 +133,15 @@ impl<P: Platform> Run<'_, '_, P> {
             }
             let Some(frame) = self.allocator.map.try_frame(at) else { break };
             let word = frame.word();
-            let (pages, found) = self.judge(word, at, part.end);
+            let (pages, found) = self.classify(word, at, part.end);
             self.scan.sources += pages;
             match found {
-                Found::Source => {
+                FrameUse::Source => {
                     self.note_visit(&part, &batch);
                     batch.push(Candidate { pfn: at, word });
                 }
-                Found::Free => {}
-                Found::Fixed => {
+                FrameUse::Free => {}
+                FrameUse::Fixed => {
                     if let Some(scope) = &scope {
                         // The block that is wanted cannot be made here: what was found stays where it is.
                         batch = Batch::new();
@@ -162,7 +163,7 @@ impl<P: Platform> Run<'_, '_, P> {
     /// be moved is about to be, and the rest may stay for the same reason as now.
     fn note_visit(&self, part: &Range<Pfn>, batch: &Batch) {
         if batch.is_empty() && self.is_first_look(part.start) && !self.aim.ignores_hints() {
-            self.allocator.map.pageblock(part.start).pass_over();
+            self.allocator.map.pageblock(part.start).set_skip();
         }
     }
 
@@ -178,29 +179,29 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// How many frames a word speaks for, at most up to `end`, and what they are to the run.
-    fn judge(&self, word: Word, at: Pfn, end: Pfn) -> (u32, Found) {
+    fn classify(&self, word: Word, at: Pfn, end: Pfn) -> (u32, FrameUse) {
         let left = end.raw() - at.raw();
         if word.is_zone_free() {
-            return (word.order().pages().min(left), Found::Free);
+            return (word.order().pages().min(left), FrameUse::Free);
         }
         if word.is_claimed() {
-            return (word.order().pages().min(left), Found::Fixed);
+            return (word.order().pages().min(left), FrameUse::Fixed);
         }
         if !word.is_allocated() {
-            return self.judge_inside(word, at, end);
+            return self.classify_interior(word, at, end);
         }
         let pages = word.order().pages();
         let limit = self.aim.order.unwrap_or(self.pageblock_order());
         let is_source = word.is_movable() && !word.is_poisoned() && word.order() < limit && pages <= left;
-        (pages.min(left), if is_source { Found::Source } else { Found::Fixed })
+        (pages.min(left), if is_source { FrameUse::Source } else { FrameUse::Fixed })
     }
 
     /// The same where no block begins. What was moved out before a batch may have merged with free pages after it.
-    fn judge_inside(&self, word: Word, at: Pfn, end: Pfn) -> (u32, Found) {
+    fn classify_interior(&self, word: Word, at: Pfn, end: Pfn) -> (u32, FrameUse) {
         let around = if word.is_interior() { self.allocator.map.block_around(at) } else { None };
         match around.filter(|(_, word)| word.is_zone_free()) {
-            Some((head, word)) => (head.offset(word.order().pages()).min(end).raw() - at.raw(), Found::Free),
-            None => (1, Found::Fixed),
+            Some((head, word)) => (head.offset(word.order().pages()).min(end).raw() - at.raw(), FrameUse::Free),
+            None => (1, FrameUse::Fixed),
         }
     }
 
@@ -217,7 +218,7 @@ impl<P: Platform> Run<'_, '_, P> {
         let block = self.block_of(part.start);
         if at >= part.end && (batch.is_empty() || self.finishing == Some(block)) {
             if self.is_first_look(part.start) {
-                self.allocator.map.pageblock(block).pass_over();
+                self.allocator.map.pageblock(block).set_skip();
             }
             self.note_scanned_to(part.end);
         }
@@ -229,7 +230,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
 /// What a frame is to a run that looks for sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum FrameUse {
     Source,
     Free,
     Fixed,

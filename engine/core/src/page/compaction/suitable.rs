@@ -10,8 +10,8 @@
 
 use super::run::Aim;
 use crate::base::{MigrateType, NodeId, Order, RawLock, ZoneKind};
-use crate::page::zone::Zone;
-use crate::page::{FreeAreas, PageAllocator};
+use crate::page::allocator::PageAllocator;
+use crate::page::zone::{FreeAreas, Zone};
 use crate::platform::{Platform, Request};
 use crate::policy::ReserveIndex;
 use crate::policy::compaction::{self, FreeShape, ScoreMarks, SparedZones};
@@ -51,7 +51,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether compaction for a request may have room in some zone, once a part of what can be reclaimed there is free.
-    pub(in crate::page) fn could_become_suitable(&self, request: &Request) -> bool {
+    pub(in crate::page) fn compaction_zonelist_suitable(&self, request: &Request) -> bool {
         let order = request.order;
         self.platform.migrates()
             && self.zones_for(request).any(|zone| {
@@ -74,15 +74,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// How fragmented a node is with regard to pageblocks, in percent. linux: fragmentation_score_node
-    pub(in crate::page) fn fragmentation_score(&self, node: NodeId) -> u32 {
+    pub(in crate::page) fn fragmentation_score_node(&self, node: NodeId) -> u32 {
         let zones = || self.populated_up_to(node, ZoneKind::Movable);
         let present: u64 = zones().map(|zone| zone.present()).sum();
-        let weighted = |zone| compaction::weighted_score(self.zone_score(zone), zone.present(), present);
+        let weighted = |zone| compaction::weighted_score(self.fragmentation_score_zone(zone), zone.present(), present);
         zones().map(weighted).sum()
     }
 
     /// The same of one zone, by itself.
-    pub(super) fn zone_score(&self, zone: &Zone<P::Lock>) -> u32 {
+    pub(super) fn fragmentation_score_zone(&self, zone: &Zone<P::Lock>) -> u32 {
         let order = self.map.pageblock_order();
         zone.inspect(|areas| shape_of(areas, order, |_| true)).unusable_percent(order)
     }

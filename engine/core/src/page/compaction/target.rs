@@ -6,7 +6,7 @@
 //! every 32nd frame, and any other doubles its strides with each pageblock.
 //!
 //! Before that, a quick search asks the free lists themselves, from their tails, for a block in the upper part of what
-//! lies between the scanners (`quick`).
+//! lies between the scanners (`fast_isolate`).
 //!
 //! linux: mm/compaction.c:isolate_freepages, isolate_freepages_block; mm/page_alloc.c:__isolate_free_page
 
@@ -21,7 +21,7 @@ use crate::policy::compaction::CLUSTER;
 
 /// How the scan of a part of a pageblock ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ScanEnd {
     /// There are targets enough for the batch.
     Enough,
     /// The scan is at the end of the part.
@@ -32,26 +32,26 @@ pub(super) enum Ended {
 
 impl<P: Platform> Run<'_, '_, P> {
     /// A block to move to, when so many pages still wait to be moved.
-    pub(super) fn take_target(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
+    pub(super) fn compaction_alloc(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {
-            self.quick_targets(pages_left);
+            self.fast_isolate_freepages(pages_left);
             if self.targets.pages() == 0 {
-                self.find_targets(pages_left);
+                self.isolate_freepages(pages_left);
             }
             self.targets.take(&map, order)
         })
     }
 
     /// Gives back to the zone what was not used; the next run looks there again.
-    pub(super) fn give_targets_back(&mut self) {
+    pub(super) fn release_free_list(&mut self) {
         let map = self.allocator.map;
         let mut highest = None;
         let mut locked = None;
         while let Some((pfn, order)) = self.targets.pop(&map) {
             let locked = locked.get_or_insert_with(|| self.allocator.lock_zone(self.zone));
             let migratetype = map.pageblock(pfn).migratetype();
-            locked.free_block(pfn, order, migratetype, Placement::ByMergeLikelihood);
+            locked.free_one_page(pfn, order, migratetype, Placement::ByMergeLikelihood);
             highest = highest.max(Some(pfn));
         }
         if let Some(pfn) = highest {
@@ -60,7 +60,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Scans pageblock after pageblock downwards, until there is enough or the scanners meet.
-    fn find_targets(&mut self, needed: u32) {
+    fn isolate_freepages(&mut self, needed: u32) {
         let lowest = self.block_of(self.source).offset(self.pageblock_order().pages());
         let mut stride = if self.aim.effort == CompactEffort::Async { CLUSTER } else { 1 };
         while self.block_of(self.target) >= lowest {
@@ -68,7 +68,7 @@ impl<P: Platform> Run<'_, '_, P> {
             if self.is_target(block) {
                 let had = self.targets.pages();
                 let ended = self.scan_target(block, needed, stride);
-                if ended != Ended::AtEnd || self.targets.pages() >= needed {
+                if ended != ScanEnd::AtEnd || self.targets.pages() >= needed {
                     return;
                 }
                 stride = if self.targets.pages() > had { 1 } else { (stride * 2).min(CLUSTER) };
@@ -79,14 +79,14 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Scans a pageblock from where the scanner stands, and moves the scanner on.
-    fn scan_target(&mut self, block: Pfn, needed: u32, stride: u32) -> Ended {
+    fn scan_target(&mut self, block: Pfn, needed: u32, stride: u32) -> ScanEnd {
         let part = self.target..block.offset(self.pageblock_order().pages());
-        let (stopped, ended) = self.take_free_blocks(part, needed, stride);
+        let (stopped, ended) = self.isolate_freepages_block(part, needed, stride);
         self.target = stopped;
-        if ended == Ended::AtEnd {
+        if ended == ScanEnd::AtEnd {
             self.target = self.below(block);
             // Strides may have missed what is free; what lies there is not worth a second look nevertheless.
-            self.allocator.map.pageblock(block).pass_over();
+            self.allocator.map.pageblock(block).set_skip();
             self.zone.compaction.note_target(self.target);
         }
         ended
@@ -104,7 +104,7 @@ impl<P: Platform> Run<'_, '_, P> {
             return false;
         }
         (self.aim.ignores_hints() || !pageblock.is_skipped())
-            && self.accepts_target(frame.word(), pageblock.migratetype())
+            && self.suitable_migration_target(frame.word(), pageblock.migratetype())
     }
 
     /// Whether a pageblock serves, whatever the hints say of it.
@@ -112,12 +112,12 @@ impl<P: Platform> Run<'_, '_, P> {
         let found = self.allocator.map.try_frame_and_pageblock(block);
         found.is_some_and(|(frame, pageblock)| {
             let is_here = usize::from(pageblock.zone()) == self.zone.index();
-            is_here && self.accepts_target(frame.word(), pageblock.migratetype())
+            is_here && self.suitable_migration_target(frame.word(), pageblock.migratetype())
         })
     }
 
     /// Whether a pageblock that begins with this word, and is of this type, serves: none that has what is wanted.
-    fn accepts_target(&self, word: Word, migratetype: MigrateType) -> bool {
+    fn suitable_migration_target(&self, word: Word, migratetype: MigrateType) -> bool {
         let wanted = self.aim.order.unwrap_or(self.pageblock_order());
         let is_whole = word.is_zone_free() && word.order() >= wanted;
         !is_whole
@@ -130,7 +130,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// Takes free blocks of a part of a pageblock; says where it stopped, and why. The zone lock is taken at the first
     /// one in each 32 frames.
-    pub(super) fn take_free_blocks(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, Ended) {
+    pub(super) fn isolate_freepages_block(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, ScanEnd) {
         let (allocator, zone) = (self.allocator, self.zone);
         let (mut at, mut held) = (part.start, None);
         while at < part.end {
@@ -147,23 +147,23 @@ impl<P: Platform> Run<'_, '_, P> {
                 continue;
             }
             let locked = held.get_or_insert_with(|| allocator.lock_zone(zone));
-            let Some(order) = locked.free_at(at) else {
+            let Some(order) = locked.free_order_at(at) else {
                 // Somebody took it since it was looked at, or it went offline.
                 self.scan.targets += 1;
                 at = at.offset(stride);
                 continue;
             };
             self.scan.targets += order.pages();
-            if !locked.take_target(at) {
-                return (at, Ended::TooLow);
+            if !locked.isolate_free_page(at) {
+                return (at, ScanEnd::TooLow);
             }
             self.targets.put(&locked.map, at, order);
             self.scan.isolated += order.pages();
             if self.targets.pages() >= needed && at.offset(order.pages()) < part.end {
-                return (at.offset(order.pages()), Ended::Enough);
+                return (at.offset(order.pages()), ScanEnd::Enough);
             }
             at = at.offset(order.pages() - 1 + stride);
         }
-        (part.end, Ended::AtEnd)
+        (part.end, ScanEnd::AtEnd)
     }
 }

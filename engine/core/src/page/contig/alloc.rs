@@ -2,11 +2,11 @@
 
 use core::ops::Range;
 
-use super::error::RangeError;
 use super::range::Purpose;
 use crate::base::{Gfp, Order, Pfn};
 use crate::page::alloc::fresh;
-use crate::page::{ContigError, PageAllocator};
+use crate::page::allocator::PageAllocator;
+use crate::page::error::{ContigError, RangeError};
 use crate::platform::Platform;
 
 /// What a range becomes once it is taken.
@@ -43,22 +43,23 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     pub(super) fn alloc_range(&self, range: &Range<Pfn>, wanted: RangeRequest) -> Result<(), ContigError> {
         let RangeRequest { gfp, purpose, .. } = wanted;
-        self.meaning_of(gfp).ok_or(ContigError::Flags)?;
+        self.resolve_gfp(gfp).ok_or(ContigError::Flags)?;
         let zone = self.zone_of_range(range)?;
         if gfp.contains(Gfp::COMP) {
             expect_natural(range)?;
         }
         self.expect_movable(range, purpose)?;
-        let isolation = self.isolate_range(zone, range)?;
-        let taken = self.vacate(zone, range, gfp, || self.take_vacated(zone, range, purpose))?;
-        self.furnish(range, wanted);
+        let isolation = self.start_isolate_page_range(zone, range)?;
+        let taken =
+            self.alloc_contig_migrate_range(zone, range, gfp, || self.isolate_freepages_range(zone, range, purpose))?;
+        self.prep_blocks(range, wanted);
         taken.keep_all();
         drop(isolation);
         Ok(())
     }
 
     /// Makes allocated blocks of frames that are on no list and inside no block.
-    fn furnish(&self, range: &Range<Pfn>, wanted: RangeRequest) {
+    fn prep_blocks(&self, range: &Range<Pfn>, wanted: RangeRequest) {
         let word = |order| fresh(wanted.gfp, order).with_refs(wanted.refs);
         if wanted.refs == 0 || wanted.gfp.contains(Gfp::COMP) {
             let blocks = range.start.blocks_up_to(range.end, Order::MAX);

@@ -12,13 +12,14 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 
 use super::alloc::RangeRequest;
-use super::error::RangeError;
 use super::range::Purpose;
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::{Locked, Rank, Ranked};
 use crate::base::{Gfp, MigrateType, Order, Pfn, RawLock, State};
+use crate::page::allocator::PageAllocator;
+use crate::page::boot::OnlineError;
+use crate::page::error::{ContigError, FreeError, RangeError};
 use crate::page::zone::Zone;
-use crate::page::{ContigError, FreeError, OnlineError, PageAllocator};
 use crate::platform::Platform;
 
 /// Frames that the area of a bitmap hands out together, by bit.
@@ -227,8 +228,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
             _ => CmaError::Range(RangeError::OutOfRange { pfn: range.start }),
         };
-        self.take_reserved_as(&range, MigrateType::Cma).map_err(taken)?;
-        self.release_taken(range.clone());
+        self.claim_reserved_as(&range, MigrateType::Cma).map_err(taken)?;
+        self.release_claimed(range.clone());
         Ok(CmaArea { owner: self.zones, range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }
 

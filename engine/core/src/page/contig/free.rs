@@ -24,13 +24,13 @@
 use core::array::from_ref;
 use core::ops::Range;
 
-use super::error::RangeError;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::frame::Lost;
 use crate::base::word::Word;
 use crate::base::{Frame, Order, Pfn};
-use crate::page::free::{Freed, Unfreed};
-use crate::page::{FreeError, PageAllocator};
+use crate::page::allocator::PageAllocator;
+use crate::page::error::{FreeError, RangeError};
+use crate::page::free::{ClaimedBlock, ClaimedRange};
 use crate::platform::Platform;
 use crate::policy::ContigPolicy;
 
@@ -120,8 +120,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Frees a frozen block page by page.
     fn free_by_pages(&self, pfn: Pfn, seen: Word) -> Result<(), FreeError> {
         let frame = self.map.frame(pfn);
-        frame.claim(seen, seen.claimed()).map_err(|Lost| self.taken(pfn))?;
-        let mut rest = Unfreed::new(&self.map, pfn..pfn.offset(seen.order().pages()));
+        frame.claim(seen, seen.claimed()).map_err(|Lost| self.not_allocated(pfn))?;
+        let mut rest = ClaimedRange::new(&self.map, pfn..pfn.offset(seen.order().pages()));
         for page in rest.frames() {
             rest.keep_before(page.offset(1));
             self.map.frame(page).set(Word::claimed_of(Order::ZERO));
@@ -147,7 +147,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let is_whole = terms.cover(seen) && order.pages() == range.end.raw() - pfn.raw();
         let is_mine = is_whole && frame.claim(seen, Word::claimed_of(order)).is_ok();
         if is_mine {
-            self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order }, frame);
+            self.free_unref_page(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame);
         }
         is_mine
     }
@@ -156,7 +156,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// They are claimed without a look at all of them before, since all words are alike, and what was claimed in vain
     /// gets its back.
     fn free_ranged(&self, range: &Range<Pfn>, terms: Terms) -> bool {
-        let mut taken = Unfreed::new(&self.map, range.start..range.start);
+        let mut taken = ClaimedRange::new(&self.map, range.start..range.start);
         self.claim_ranged(&mut taken, range.end, terms);
         let claimed = range.start..taken.end();
         taken.keep_all();
@@ -192,7 +192,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// something else.
     #[inline]
     fn claim_blocks(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
-        let mut taken = Unfreed::new(&self.map, range.start..range.start);
+        let mut taken = ClaimedRange::new(&self.map, range.start..range.start);
         loop {
             self.claim_ranged(&mut taken, range.end, terms);
             let at = self.claim_pages(taken.end()..range.end, terms);
@@ -228,7 +228,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// The same for pages of a range, which join what was taken already: so many under each hold of the zone lock.
     #[inline]
-    fn claim_ranged(&self, taken: &mut Unfreed<'_, '_>, end: Pfn, terms: Terms) {
+    fn claim_ranged(&self, taken: &mut ClaimedRange<'_, '_>, end: Pfn, terms: Terms) {
         let is_ranged = |at: Pfn| at < end && self.map.frame(at).word().is_ranged();
         while is_ranged(taken.end()) {
             let at = taken.end();
@@ -240,7 +240,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     #[inline(never)]
-    fn claim_ranged_under_lock(&self, taken: &mut Unfreed<'_, '_>, end: Pfn, terms: Terms) {
+    fn claim_ranged_under_lock(&self, taken: &mut ClaimedRange<'_, '_>, end: Pfn, terms: Terms) {
         let part = taken.end()..end;
         // Opened last: the probe hears of it, and may panic.
         let Some(_locked) = self.lock_zone_of(part.start) else { return };
@@ -337,7 +337,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return self.free_chunks(run, Order::MAX);
         }
         let (first, last) = (start.align_up(Order::MAX), end.align_down(Order::MAX));
-        let mut rest = Unfreed::new(&self.map, first..end);
+        let mut rest = ClaimedRange::new(&self.map, first..end);
         self.free_chunks(start..first, Order::MAX);
         rest.keep_before(last);
         self.free_largest(first..last);
@@ -347,25 +347,25 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// As [`free_run`](Self::free_run), by blocks of this order at most that a CPU's list or the zone takes one by one.
     pub(in crate::page) fn free_chunks(&self, run: Range<Pfn>, order_max: Order) {
-        let mut rest = Unfreed::new(&self.map, run.clone());
+        let mut rest = ClaimedRange::new(&self.map, run.clone());
         for (pfn, order) in run.start.blocks_up_to(run.end, order_max) {
             rest.keep_before(pfn.offset(order.pages()));
             let frame = self.map.frame(pfn);
             frame.set(Word::claimed_of(order));
-            self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order }, frame);
+            self.free_unref_page(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame);
         }
     }
 
     /// Frees blocks larger than a pageblock, which no CPU's list holds: so many pages under each hold of the zone
     /// lock.
     fn free_largest(&self, run: Range<Pfn>) {
-        let mut rest = Unfreed::new(&self.map, run.clone());
+        let mut rest = ClaimedRange::new(&self.map, run.clone());
         let mut at = run.start;
         while at < run.end {
             let next = at.offset(HOLD_PAGES.min(run.end.raw() - at.raw()));
             rest.keep_before(next);
             let mut locked = self.lock_zone(self.zone_of(at));
-            at.blocks_up_to(next, Order::MAX).for_each(|(pfn, order)| locked.free_typed(pfn, order));
+            at.blocks_up_to(next, Order::MAX).for_each(|(pfn, order)| locked.split_large_buddy(pfn, order));
             at = next;
         }
     }
@@ -397,10 +397,4 @@ fn claim_held(frames: &[Frame], is_held: impl Fn(Word) -> bool) -> bool {
 fn claim_page(frame: &Frame, refs: u32) -> bool {
     let word = frame.word();
     word.is_held_of(Order::ZERO, refs) && frame.claim(word, Word::INTERIOR).is_ok()
-}
-
-impl From<RangeError> for FreeError {
-    fn from(error: RangeError) -> FreeError {
-        FreeError::Range(error)
-    }
 }

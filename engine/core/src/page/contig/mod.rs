@@ -24,15 +24,12 @@
 
 mod alloc;
 mod cma;
-pub(super) mod error;
 mod free;
-mod isolation;
 mod range;
 mod search;
 mod split;
 mod vacate;
 
 pub use cma::{CmaArea, CmaError};
-pub use error::{ContigError, RangeError};
 pub(super) use free::{RANGE_ORDER_MIN, Terms};
 pub(super) use range::Purpose;

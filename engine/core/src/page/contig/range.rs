@@ -5,12 +5,12 @@
 
 use core::ops::Range;
 
-use super::error::RangeError;
 use crate::base::pageblock::NO_ZONE;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Pfn, State};
+use crate::page::allocator::PageAllocator;
+use crate::page::error::{ContigError, RangeError};
 use crate::page::zone::Zone;
-use crate::page::{ContigError, PageAllocator};
 use crate::platform::Platform;
 
 /// What a range is taken for.

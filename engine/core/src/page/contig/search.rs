@@ -3,10 +3,10 @@
 use core::ops::Range;
 
 use super::alloc::RangeRequest;
-use super::error::RangeError;
 use super::range::Purpose;
 use crate::base::{Gfp, Order, Pfn};
-use crate::page::{ContigError, PageAllocator};
+use crate::page::allocator::PageAllocator;
+use crate::page::error::{ContigError, RangeError};
 use crate::platform::{Platform, Request};
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -33,7 +33,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn find_range(&self, pages: u32, wanted: RangeRequest) -> Result<Pfn, ContigError> {
         let RangeRequest { gfp, .. } = wanted;
-        let (migratetype, highest) = self.meaning_of(gfp).ok_or(ContigError::Flags)?;
+        let (migratetype, highest) = self.resolve_gfp(gfp).ok_or(ContigError::Flags)?;
         let start = Pfn::new(0);
         if pages == 0 {
             return Err(RangeError::Empty { start }.into());

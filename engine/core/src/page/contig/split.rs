@@ -8,7 +8,8 @@ use core::ops::Range;
 use super::free::Terms;
 use crate::base::Pfn;
 use crate::base::word::Word;
-use crate::page::{FreeError, PageAllocator};
+use crate::page::allocator::PageAllocator;
+use crate::page::error::FreeError;
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {

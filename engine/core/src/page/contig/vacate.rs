@@ -11,10 +11,11 @@ use super::range::Purpose;
 use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
 use crate::page::alloc::Holder;
-use crate::page::free::Unfreed;
+use crate::page::allocator::PageAllocator;
+use crate::page::error::ContigError;
+use crate::page::free::ClaimedRange;
 use crate::page::migrate::Candidate;
 use crate::page::zone::Zone;
-use crate::page::{ContigError, PageAllocator};
 use crate::platform::{CompactEffort, Platform};
 
 /// Rounds of moving and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
@@ -22,7 +23,7 @@ const ROUNDS: u32 = 5;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Takes an isolated range, after moving away what is in it.
-    pub(in crate::page) fn vacate<T>(
+    pub(in crate::page) fn alloc_contig_migrate_range<T>(
         &self,
         zone: &Zone<P::Lock>,
         range: &Range<Pfn>,
@@ -33,8 +34,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             if let Ok(taken) = take() {
                 return Ok(taken);
             }
-            self.drain_zone(zone);
-            self.move_away(zone, range, gfp);
+            self.drain_all_pages_zone(zone);
+            self.migrate_range(zone, range, gfp);
             // A CPU that is about to free what is in the way may do so now; its patience does not matter here.
             let _ = self.platform.relax();
         }
@@ -43,26 +44,26 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Takes all frames of an isolated range off the free lists: the caller's, to make something of. Says which is the
     /// first that is not there.
-    pub(in crate::page) fn take_vacated(
+    pub(in crate::page) fn isolate_freepages_range(
         &self,
         zone: &Zone<P::Lock>,
         range: &Range<Pfn>,
         purpose: Purpose,
-    ) -> Result<Unfreed<'_, 'm>, Pfn> {
+    ) -> Result<ClaimedRange<'_, 'm>, Pfn> {
         let taken;
         let mut locked = self.lock_zone(zone);
         // What goes offline takes along what is on no list for good.
         let is_apart = |word: Word| word.is_reserved() || word == Word::WITHHELD;
-        locked.take_range(range, |word| purpose == Purpose::Offline && is_apart(word))?;
-        taken = Unfreed::new(&self.map, range.clone());
+        locked.isolate_freepages_range(range, |word| purpose == Purpose::Offline && is_apart(word))?;
+        taken = ClaimedRange::new(&self.map, range.clone());
         drop(locked);
         Ok(taken)
     }
 
-    fn move_away(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) {
+    fn migrate_range(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) {
         for (from, word) in self.blocks_in(range).filter(|(_, word)| word.is_movable()) {
             if let Some(to) = self.alloc_target(zone, word, gfp) {
-                self.migrate(from, to, word);
+                self.migrate_to(from, to, word);
             }
         }
     }
@@ -84,8 +85,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         None
     }
 
-    fn migrate(&self, from: Pfn, to: Pfn, word: Word) {
-        let (left_over, _) = self.move_block(Candidate { pfn: from, word }, to, CompactEffort::SyncFull);
+    fn migrate_to(&self, from: Pfn, to: Pfn, word: Word) {
+        let (left_over, _) = self.migrate_block(Candidate { pfn: from, word }, to, CompactEffort::SyncFull);
         if let Some(pfn) = left_over {
             self.free_claimed(pfn, word.order());
         }

@@ -2,7 +2,7 @@
 
 use super::Damage;
 use crate::base::{CpuId, MigrateType, Pfn};
-use crate::page::Zone;
+use crate::page::zone::Zone;
 use crate::platform::Platform;
 
 impl<P: Platform> Damage<'_, '_, P> {

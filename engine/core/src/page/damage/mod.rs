@@ -19,7 +19,7 @@ pub use crate::base::memmap::SectionPart;
 pub use crate::base::pageblock::Field;
 pub use crate::page::zone::ZoneCounter;
 
-use super::PageAllocator;
+use super::allocator::PageAllocator;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, NodeId, Pfn, State, ZoneKind};
 use crate::page::zone::ZoneFlag;

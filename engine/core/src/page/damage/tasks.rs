@@ -2,7 +2,8 @@
 
 use super::Damage;
 use crate::base::{NodeId, Pfn};
-use crate::page::{CmaArea, Zone};
+use crate::page::contig::CmaArea;
+use crate::page::zone::Zone;
 use crate::platform::Platform;
 
 impl<P: Platform> Damage<'_, '_, P> {
@@ -18,7 +19,7 @@ impl<P: Platform> Damage<'_, '_, P> {
 
     /// Writes whether a run of compaction that waits for a block of a zone has one, or, with none, that nobody waits.
     pub fn set_waiting(&self, zone: &Zone<P::Lock>, served: Option<Pfn>) {
-        zone.areas.lock().plant_waiting(served);
+        zone.areas.lock().plant_capture(served);
     }
 
     /// Marks a unit of an area as not handed out.

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::{Damage, ZoneCounter};
 use crate::base::{MigrateType, Order, Pfn};
-use crate::page::Zone;
+use crate::page::zone::Zone;
 use crate::platform::Platform;
 use crate::policy::watermark::Watermarks;
 

@@ -9,14 +9,14 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::list_index;
+use super::index::list_index;
 use super::locked::LockedPcp;
 use crate::base::frame::Frame;
 use crate::base::pageblock::Pageblock;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order};
-use crate::page::PageAllocator;
-use crate::page::free::Freed;
+use crate::page::allocator::PageAllocator;
+use crate::page::free::ClaimedBlock;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
@@ -26,10 +26,10 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Puts a claimed block on the list where it belongs: the calling CPU's, or that of the CPU that owns its
     /// pageblock, as `home` says; `false` if it must go to the zone. Always inline: it is most of a free.
     #[inline(always)]
-    pub(in crate::page) fn free_to_pcp(
+    pub(in crate::page) fn try_free_to_pcp(
         &self,
         zone: &Zone<P::Lock>,
-        freed: Freed,
+        freed: ClaimedBlock,
         frame: &Frame,
         pageblock: &Pageblock,
     ) -> bool {
@@ -40,7 +40,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(owner) = owner
             && (order > Order::COSTLY || (owner != cpu && zone.has_plenty()))
         {
-            return self.free_home(zone, freed, migratetype, owner);
+            return self.free_to_owner(zone, freed, migratetype, owner);
         }
         let migratetype = match migratetype {
             MigrateType::Isolate => return false,
@@ -53,10 +53,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         match self.try_lock_pcp(zone, cpu) {
             Some(pcp) => {
-                pcp.put(freed, frame, index);
+                pcp.free_unref_page_commit(freed, frame, index);
                 true
             }
-            None => self.free_past_lists(zone, freed, owner),
+            None => self.free_past_locked_lists(zone, freed, owner),
         }
     }
 
@@ -72,16 +72,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut pcp = self.lock_pcp(zone, cpu);
         let limits = pcp.lists.limits;
         // Nobody else answers for what was sent to a CPU that asks for nothing.
-        pcp.absorb();
+        pcp.absorb_stack();
         let mut left = pcp::decay(&mut pcp.lists.tuning, &limits);
         pcp.publish_limit();
         while left > 0 {
             let pages = left.min(limits.batch);
-            pcp.drain_pages(pages, 0);
+            pcp.free_pcppages_bulk(pages, 0);
             left -= pages;
         }
         if zone.node() != self.node_of(cpu) && pcp.lists.is_left_alone() {
-            pcp.drain_pages(limits.batch, 0);
+            pcp.free_pcppages_bulk(limits.batch, 0);
         }
     }
 
@@ -94,7 +94,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let zone = self.own(zone);
         loop {
             let mut pcp = self.lock_pcp(zone, cpu);
-            pcp.absorb();
+            pcp.absorb_stack();
             if pcp.lists.count() == 0 {
                 return;
             }
@@ -104,11 +104,11 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Gives back everything on every CPU's lists. linux: drain_all_pages
     pub fn drain_all(&self) {
-        self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_zone(zone));
+        self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_all_pages_zone(zone));
     }
 
     /// Gives back everything on every CPU's lists for a zone.
-    pub(in crate::page) fn drain_zone(&self, zone: &Zone<P::Lock>) {
+    pub(in crate::page) fn drain_all_pages_zone(&self, zone: &Zone<P::Lock>) {
         self.cpu_ids().for_each(|cpu| self.drain_pcp(cpu, zone));
     }
 }
@@ -116,7 +116,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Puts a claimed block on a list. Always inline: it is half of a free.
     #[inline(always)]
-    pub(super) fn put(mut self, freed: Freed, frame: &Frame, index: u8) {
+    pub(super) fn free_unref_page_commit(mut self, freed: ClaimedBlock, frame: &Frame, index: u8) {
         frame.set(Word::pcp_cached(freed.order, index, self.cpu));
         self.lists.tuning.alloc_factor >>= 1;
         let map = self.allocator.map;
@@ -134,23 +134,23 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         let is_quiet =
             cause == Cause::Full && !self.zone.is_under_pressure() && pcp::has_room(&self.lists.tuning, &limits);
         if !is_quiet {
-            self.tune_and_drain(cause, index);
+            self.nr_pcp_high_and_drain(cause, index);
         }
     }
 
     /// Moves the limit, and drains the lists if they are above it now.
     #[inline(never)]
-    fn tune_and_drain(mut self, cause: Cause, index: u8) {
+    fn nr_pcp_high_and_drain(mut self, cause: Cause, index: u8) {
         let (limits, zone, allocator) = (self.lists.limits, self.zone, self.allocator);
         self.lists.expect_limited();
         let high = pcp::limit(&mut self.lists.tuning, &limits, zone.pressure(), cause);
         self.publish_limit();
         if self.lists.count() >= high {
-            self.absorb();
+            self.absorb_stack();
             let pages = pcp::drain_pages(&self.lists.tuning, &limits, high, cause);
             self.drain_in_steps(pages, index);
             if zone.clear_below_high_if_met() && kswapd::hopes_for_drains(allocator.rules().kswapd.hope) {
-                allocator.hope_elsewhere(zone.node());
+                allocator.clear_hopeless_after_drain(zone.node());
             }
         }
     }
@@ -175,14 +175,14 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Gives back what may go under one hold of the locks; how many pages are left to give.
     fn drain_step(mut self, left: u32, index: u8) -> u32 {
         let step = pcp::drain_step(self.allocator.rules().drain, left, &self.lists.limits);
-        self.drain_pages(step, index);
+        self.free_pcppages_bulk(step, index);
         if self.lists.count() == 0 { 0 } else { left - step }
     }
 
     /// Gives `pages` pages, or a few more, from the lists to the zone, beginning with list `first`.
     #[cold]
     #[inline(never)]
-    fn drain_pages(&mut self, pages: u32, first: u8) {
+    fn free_pcppages_bulk(&mut self, pages: u32, first: u8) {
         let (allocator, zone, before) = (self.allocator, self.zone, self.lists.count());
         self.lists.is_stirred = true;
         let budget = pages.min(before);
@@ -192,7 +192,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
             PcpPolicy::Linux | PcpPolicy::Off => {
                 let mut locked = allocator.lock_zone(zone);
                 self.lists.for_each_victim(&allocator.map, budget, first, |_, victim| {
-                    locked.take_back(victim.pfn, victim.order);
+                    locked.free_pcp_block(victim.pfn, victim.order);
                 });
             }
         }
@@ -201,7 +201,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 
     /// Gives back everything on the lists.
-    pub(super) fn drain_all(&mut self) {
+    pub(super) fn drain(&mut self) {
         while self.lists.count() > 0 {
             self.drain_some();
         }
@@ -209,6 +209,6 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 
     fn drain_some(&mut self) {
         let pages = self.lists.count().min(self.lists.limits.batch << BATCH_SCALE_MAX);
-        self.drain_pages(pages, 0);
+        self.free_pcppages_bulk(pages, 0);
     }
 }

@@ -26,8 +26,8 @@ use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, run};
-use crate::page::PageAllocator;
-use crate::page::free::Freed;
+use crate::page::allocator::PageAllocator;
+use crate::page::free::ClaimedBlock;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
@@ -39,7 +39,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Gives a claimed block of an owned pageblock of this type to its owner, another CPU; or to this one, if no
     /// request asks for blocks of its order. `false` if it must go to the zone.
     #[inline(never)]
-    pub(super) fn free_home(&self, zone: &Zone<P::Lock>, freed: Freed, migratetype: MigrateType, owner: CpuId) -> bool {
+    pub(super) fn free_to_owner(
+        &self,
+        zone: &Zone<P::Lock>,
+        freed: ClaimedBlock,
+        migratetype: MigrateType,
+        owner: CpuId,
+    ) -> bool {
         if !migratetype.is_mergeable() {
             return false;
         }
@@ -52,21 +58,21 @@ impl<P: Platform> PageAllocator<'_, P> {
                 // Seen under the lock: the call that closes the stack empties the lists afterwards.
                 Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
                 Some(lists) => {
-                    lists.put(freed, self.map.frame(freed.pfn), index);
+                    lists.free_unref_page_commit(freed, self.map.frame(freed.pfn), index);
                     return true;
                 }
-                None => return self.free_past_lists(zone, freed, Some(owner)),
+                None => return self.free_past_locked_lists(zone, freed, Some(owner)),
             }
         }
-        self.push_home(zone, freed, owner)
+        self.push_to_owner(zone, freed, owner)
     }
 
     /// Puts a claimed block of an order that no request asks for, and of a pageblock that is nobody's, on this CPU's
     /// list for parts; `false` if it must go to the zone, as it must where memory is short.
     #[cold]
     #[inline(never)]
-    pub(in crate::page) fn free_part(&self, zone: &Zone<P::Lock>, freed: Freed) -> bool {
-        let (Freed { pfn, order }, pageblock) = (freed, self.map.pageblock(freed.pfn));
+    pub(in crate::page) fn free_part_to_pcp(&self, zone: &Zone<P::Lock>, freed: ClaimedBlock) -> bool {
+        let (ClaimedBlock { pfn, order }, pageblock) = (freed, self.map.pageblock(freed.pfn));
         let is_for_lists = order > Order::COSTLY && self.rules().pcp.owns() && zone.is_well_above_high();
         if !is_for_lists || pageblock.owner().is_some() {
             return false;
@@ -79,10 +85,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Some(index) = part_index(order, migratetype, self.map.pageblock_order()) else { return false };
         match self.try_lock_pcp(zone, self.platform.cpu()) {
             Some(lists) => {
-                lists.put(freed, self.map.frame(pfn), index);
+                lists.free_unref_page_commit(freed, self.map.frame(pfn), index);
                 true
             }
-            None => self.free_past_lists(zone, freed, None),
+            None => self.free_past_locked_lists(zone, freed, None),
         }
     }
 
@@ -90,16 +96,21 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// go to the zone.
     #[cold]
     #[inline(never)]
-    pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed, owner: Option<CpuId>) -> bool {
+    pub(super) fn free_past_locked_lists(
+        &self,
+        zone: &Zone<P::Lock>,
+        freed: ClaimedBlock,
+        owner: Option<CpuId>,
+    ) -> bool {
         self.report(Event::TrylockFailed { zone: zone.index() as u8 });
         match owner {
-            Some(owner) if self.rules().pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
+            Some(owner) if self.rules().pcp == PcpPolicy::OwnedRemote => self.push_to_owner(zone, freed, owner),
             _ => false,
         }
     }
 
-    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed, owner: CpuId) -> bool {
-        let Freed { pfn, order } = freed;
+    fn push_to_owner(&self, zone: &Zone<P::Lock>, freed: ClaimedBlock, owner: CpuId) -> bool {
+        let ClaimedBlock { pfn, order } = freed;
         let pcp = self.pcp_at(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
         let pages = pcp.home.stack.push(&self.map, pfn, order);
@@ -121,17 +132,17 @@ impl<P: Platform> PageAllocator<'_, P> {
         run::gather(&self.map, stack.take(&self.map), self.map.pageblock_order(), |pfn, order| {
             gathered.push(&self.map, pfn, Word::claimed_of(order));
         });
-        self.take_back_all(zone, gathered);
+        self.free_pcp_chain(zone, gathered);
         true
     }
 
     /// Gives blocks that came off a stack to the zone, so many under each hold of its lock.
-    fn take_back_all(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
+    fn free_pcp_chain(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
         while !blocks.is_empty() {
             let mut locked = self.lock_zone(zone);
             for _ in 0..BLOCKS_A_HOLD {
                 let Some((pfn, frame)) = blocks.pop(&self.map) else { return };
-                locked.take_back(pfn, frame.word().order());
+                locked.free_pcp_block(pfn, frame.word().order());
             }
         }
     }
@@ -150,7 +161,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Gives back what the calling CPU brought home, maybe for a request that could not use it; says whether anything
     /// was. Awaits no list's lock: the caller may have interrupted the code that holds it.
     #[cold]
-    pub(in crate::page) fn give_back_homecoming(&self) -> bool {
+    pub(in crate::page) fn drain_local_pages(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {
             return false;
         }
@@ -159,7 +170,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
             if let Some(mut pcp) = self.try_lock_pcp(zone, here) {
                 any |= pcp.lists.count() > 0;
-                pcp.drain_all();
+                pcp.drain();
             }
         }
         any
@@ -212,7 +223,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Brings what is on the CPU's stack to its lists; says whether anything was. What is not of its own pageblocks any
     /// more goes to the zone, and so does what comes when the lists are full: a CPU that asks for other blocks than
     /// those that come home would never free any to be drained with them.
-    pub(super) fn absorb(&mut self) -> bool {
+    pub(super) fn absorb_stack(&mut self) -> bool {
         let (allocator, map, cpu) = (self.allocator, &self.allocator.map, self.cpu);
         let home = self.home;
         if home.stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
@@ -233,7 +244,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
             }
         });
         if !left_over.is_empty() {
-            allocator.take_back_all(self.zone, left_over);
+            allocator.free_pcp_chain(self.zone, left_over);
         }
         true
     }

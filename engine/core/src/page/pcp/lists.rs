@@ -277,7 +277,7 @@ impl PcpLists {
 
     /// Puts all of a block but its lowest part of `order` on the lists: halves of it, and if it is larger than Linux
     /// has lists for, so many of `order` that the next requests need no cut. Says how many blocks joined the lists.
-    pub(super) fn cut(
+    pub(super) fn expand(
         &mut self,
         map: &MemMap<'_>,
         block: (Pfn, Order),

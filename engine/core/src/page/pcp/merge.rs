@@ -10,8 +10,7 @@
 
 use core::ops::Range;
 
-use super::PcpLists;
-use super::lists::Victim;
+use super::lists::{PcpLists, Victim};
 use super::locked::LockedPcp;
 use crate::base::chain::Chain;
 use crate::base::memmap::MemMap;
@@ -27,7 +26,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         let map = &allocator.map;
         let (mut run, mut merge) = (Run::default(), Merge { map, cpu, leaving: Chain::default(), blocks: 0 });
         self.lists.for_each_victim(map, budget, first, |lists, Victim { pfn, order, frame }| {
-            if let Some(run) = run.take_in(pfn, order, frame) {
+            if let Some(run) = run.extend(pfn, order, frame) {
                 merge.absorb_buddies_of(lists, run);
             }
         });
@@ -37,7 +36,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         while let Some((pfn, frame)) = merge.leaving.pop(map) {
             let order = frame.word().order();
             if frame.word().is_leaving_of(order, cpu) {
-                locked.take_back(pfn, order);
+                locked.free_pcp_block(pfn, order);
             }
         }
     }

@@ -23,14 +23,14 @@
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours, and so is
 //! that a CPU owns what it took a part of.
 
-use super::PcpLists;
 use super::index::{list_index, part_index};
+use super::lists::PcpLists;
 use super::locked::LockedPcp;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
-use crate::page::zone::{Cursor, LockedZone, Wanted};
+use crate::page::zone::{BlockRequest, Cursor, LockedZone};
 use crate::platform::{Event, Platform};
 
 /// Pageblocks that one refill calls back at most: each is a walk over its frames.
@@ -46,24 +46,24 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or, if Linux has
     /// lists for its order, after a refill.
     #[inline(never)]
-    pub(super) fn pop_owned(&mut self, wanted: Wanted, word: Word) -> Option<Pfn> {
-        if let Some(pfn) = self.pop_or_cut(wanted, word) {
+    pub(super) fn rmqueue_pcplist_owned(&mut self, wanted: BlockRequest, word: Word) -> Option<Pfn> {
+        if let Some(pfn) = self.pop_or_expand(wanted, word) {
             return Some(pfn);
         }
-        if self.absorb()
-            && let Some(pfn) = self.pop_or_cut(wanted, word)
+        if self.absorb_stack()
+            && let Some(pfn) = self.pop_or_expand(wanted, word)
         {
             return Some(pfn);
         }
         let index = list_index(wanted.order, wanted.migratetype, self.allocator.map.pageblock_order())?;
         self.refill(index, wanted);
-        self.pop_or_cut(wanted, word)
+        self.pop_or_expand(wanted, word)
     }
 
     /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
     /// there is none; but not from the last of an order from 1 to 3 where they would be hard to replace.
-    fn pop_or_cut(&mut self, wanted: Wanted, word: Word) -> Option<Pfn> {
-        let Wanted { order, migratetype, .. } = wanted;
+    fn pop_or_expand(&mut self, wanted: BlockRequest, word: Word) -> Option<Pfn> {
+        let BlockRequest { order, migratetype, .. } = wanted;
         let (allocator, map) = (self.allocator, &self.allocator.map);
         let own = part_index(order, migratetype, map.pageblock_order())
             .or_else(|| list_index(order, migratetype, map.pageblock_order()))?;
@@ -72,25 +72,25 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
         let kept = if migratetype == MigrateType::Movable || self.zone.has_plenty() { 0 } else { KEPT };
         let (pfn, found) = self.lists.pop_larger(map, order, migratetype, kept)?;
-        let blocks = self.lists.cut(map, (pfn, found), order, migratetype, self.cpu);
+        let blocks = self.lists.expand(map, (pfn, found), order, migratetype, self.cpu);
         map.frame(pfn).set(word);
         allocator.report(Event::PcpSplit { zone: self.zone.index() as u8, cpu: self.cpu, blocks });
         Some(pfn)
     }
 
     /// Brings blocks for `goal` pages, or more; says how many blocks came.
-    pub(super) fn refill_owned(&mut self, wanted: Wanted, goal: u32) -> u32 {
+    pub(super) fn rmqueue_bulk_owned(&mut self, wanted: BlockRequest, goal: u32) -> u32 {
         let goal = self.lists.count() + goal;
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
         let is_calm = zone.is_well_above_high();
         let mut refill = Refill { lists: &mut self.lists, wanted, cpu, is_calm, goal, is_served: false, blocks: 0 };
         let mut locked = allocator.lock_zone(zone);
         if is_calm && wanted.order < allocator.map.pageblock_order() {
-            refill.recall(&mut locked);
-            refill.own(&mut locked);
-            refill.take_parts(&mut locked);
+            refill.recall_fragments(&mut locked);
+            refill.own_pageblocks(&mut locked);
+            refill.rmqueue_parts(&mut locked);
         }
-        refill.take_classic(&mut locked);
+        refill.rmqueue_as_linux(&mut locked);
         refill.blocks
     }
 }
@@ -98,7 +98,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 /// A refill of a CPU that owns pageblocks, under way.
 struct Refill<'l> {
     lists: &'l mut PcpLists,
-    wanted: Wanted,
+    wanted: BlockRequest,
     cpu: CpuId,
     /// The zone is well above its high watermark.
     is_calm: bool,
@@ -125,7 +125,7 @@ impl Refill<'_> {
         self.blocks += 1;
     }
 
-    fn recall<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+    fn recall_fragments<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         // What is called back may be too small for the request, or gone to others meanwhile: the limit ends it, and a
         // number of looks.
         for _ in 0..RECALLS {
@@ -134,20 +134,20 @@ impl Refill<'_> {
             }
             let Some(block) = locked.first_fragment(self.cpu, self.wanted.migratetype) else { return };
             let map = locked.map;
-            locked.take_free_of(block, |pfn, order| self.push(&map, pfn, order));
-            locked.forget(block);
+            locked.rmqueue_pageblock(block, |pfn, order| self.push(&map, pfn, order));
+            locked.unlist_fragment(block);
         }
     }
 
     /// Takes whole pageblocks, as long as nothing smaller would do and the lists have room for one more.
-    fn own<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        let (map, Wanted { order, migratetype, .. }) = (locked.map, self.wanted);
+    fn own_pageblocks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        let (map, BlockRequest { order, migratetype, .. }) = (locked.map, self.wanted);
         let block = map.pageblock_order();
         let is_whole = |pfn: Pfn| map.frame(pfn).word().order() >= block || is_planted(Fault::OpensEarly);
         while self.is_short()
             && self.lists.count() + block.pages() <= self.lists.high()
             && locked.smallest(order, migratetype).is_some_and(is_whole)
-            && let Some(pfn) = locked.open_whole(self.wanted, self.cpu)
+            && let Some(pfn) = locked.rmqueue_whole_pageblock(self.wanted, self.cpu)
         {
             // As halves: lists of whole pageblocks are for requests of that order.
             let half = map.half_pageblock_order();
@@ -157,28 +157,28 @@ impl Refill<'_> {
     }
 
     /// Takes what Linux would, the smallest block that will do, but as much of it as is still missing.
-    fn take_parts<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        let (map, Wanted { order, migratetype, .. }) = (locked.map, self.wanted);
+    fn rmqueue_parts<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        let (map, BlockRequest { order, migratetype, .. }) = (locked.map, self.wanted);
         while self.is_short()
             && let Some(smallest) = locked.smallest(order, migratetype)
         {
             let missing = self.goal.saturating_sub(self.lists.count()).max(1).ilog2() as u8;
             let found = map.frame(smallest).word().order().min(map.half_pageblock_order());
             let part = Order::new(missing.min(found.get())).max(order);
-            let Some(pfn) = locked.take_smallest(part, migratetype) else { return };
+            let Some(pfn) = locked.rmqueue_smallest(part, migratetype) else { return };
             self.push(&map, pfn, part);
-            locked.own_if_nobodys(pfn, migratetype, self.cpu);
+            locked.own_if_unowned(pfn, migratetype, self.cpu);
         }
     }
 
-    fn take_classic<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        let (mut cursor, Wanted { order, migratetype, .. }) = (Cursor::Normal, self.wanted);
+    fn rmqueue_as_linux<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        let (mut cursor, BlockRequest { order, migratetype, .. }) = (Cursor::Normal, self.wanted);
         while self.is_short()
-            && let Some(pfn) = locked.take(self.wanted, &mut cursor)
+            && let Some(pfn) = locked.rmqueue(self.wanted, &mut cursor)
         {
             self.push(&locked.map, pfn, order);
             if self.is_calm && order < locked.pageblock_order() {
-                locked.own_if_nobodys(pfn, migratetype, self.cpu);
+                locked.own_if_unowned(pfn, migratetype, self.cpu);
             }
         }
     }

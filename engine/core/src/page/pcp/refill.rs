@@ -6,8 +6,8 @@ use super::index::{list_index, part_index};
 use super::locked::LockedPcp;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
-use crate::page::PageAllocator;
-use crate::page::zone::{Cursor, Wanted, Zone};
+use crate::page::allocator::PageAllocator;
+use crate::page::zone::{BlockRequest, Cursor, Zone};
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
 use crate::policy::highatomic;
@@ -16,7 +16,7 @@ use crate::policy::pcp;
 impl<P: Platform> PageAllocator<'_, P> {
     /// A block from a CPU's list as it is, given out as `word`; `None`, and no trace left, if there is none.
     #[inline]
-    pub(in crate::page) fn take_listed(
+    pub(in crate::page) fn pop_pcplist(
         &self,
         cpu: CpuId,
         zone: &Zone<P::Lock>,
@@ -35,7 +35,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// A block from the calling CPU's list; `None` if the order has no list, the list is locked, or the zone
     /// has nothing to fill it with.
     #[inline]
-    pub(in crate::page) fn take_from_pcp(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
+    pub(in crate::page) fn rmqueue_pcplist(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {
         let pageblock_order = self.map.pageblock_order();
         let listed = list_index(wanted.order, wanted.migratetype, pageblock_order);
         let index = match self.rules().pcp {
@@ -50,15 +50,15 @@ impl<P: Platform> PageAllocator<'_, P> {
             return None;
         };
         pcp.lists.tuning.free_count >>= 1;
-        pcp.pop_or_refill(index, wanted, Word::claimed_of(wanted.order))
+        pcp.rmqueue_pcplist(index, wanted, Word::claimed_of(wanted.order))
     }
 
     /// Up to `into.len()` single pages from the calling CPU's list, given out as `word`, under one hold of its lock;
     /// says how many.
-    pub(in crate::page) fn take_bulk_from_pcp(
+    pub(in crate::page) fn rmqueue_pcplist_batch(
         &self,
         zone: &Zone<P::Lock>,
-        wanted: Wanted,
+        wanted: BlockRequest,
         word: Word,
         into: &mut [Pfn],
     ) -> usize {
@@ -68,7 +68,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Some(mut pcp) = self.try_lock_pcp(zone, self.platform.cpu()) else { return 0 };
         let mut taken = 0;
         for slot in into {
-            let Some(pfn) = pcp.pop_or_refill(index, wanted, word) else { break };
+            let Some(pfn) = pcp.rmqueue_pcplist(index, wanted, word) else { break };
             *slot = pfn;
             taken += 1;
         }
@@ -78,13 +78,13 @@ impl<P: Platform> PageAllocator<'_, P> {
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
     #[inline]
-    fn pop_or_refill(&mut self, index: u8, wanted: Wanted, word: Word) -> Option<Pfn> {
+    fn rmqueue_pcplist(&mut self, index: u8, wanted: BlockRequest, word: Word) -> Option<Pfn> {
         let map = self.allocator.map;
         if let Some(pfn) = self.lists.pop_head(&map, wanted.order, word, index) {
             return Some(pfn);
         }
         if self.allocator.rules().pcp.owns() {
-            return self.pop_owned(wanted, word);
+            return self.rmqueue_pcplist_owned(wanted, word);
         }
         self.refill(index, wanted);
         self.lists.pop_head(&map, wanted.order, word, index)
@@ -92,7 +92,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn refill(&mut self, index: u8, wanted: Wanted) {
+    pub(super) fn refill(&mut self, index: u8, wanted: BlockRequest) {
         let (limits, allocator, zone) = (self.lists.limits, self.allocator, self.zone);
         let goal = pcp::refill_blocks(&mut self.lists.tuning, &limits, wanted.order, zone.pressure());
         self.publish_limit();
@@ -103,23 +103,23 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         self.lists.is_stirred = true;
         let blocks = if allocator.rules().pcp.owns() {
             // What is called back may be smaller than the request.
-            if !zone.may_serve(Wanted { order: Order::ZERO, ..wanted }, allocator.map.pageblock_order()) {
+            if !zone.may_serve(BlockRequest { order: Order::ZERO, ..wanted }, allocator.map.pageblock_order()) {
                 return;
             }
-            self.refill_owned(wanted, goal << wanted.order.get())
+            self.rmqueue_bulk_owned(wanted, goal << wanted.order.get())
         } else {
-            self.refill_classic(index, wanted, goal)
+            self.rmqueue_bulk(index, wanted, goal)
         };
         allocator.report(Event::Refill { zone: zone.index() as u8, cpu: self.cpu, order: wanted.order, blocks });
     }
 
-    fn refill_classic(&mut self, index: u8, wanted: Wanted, goal: u32) -> u32 {
+    fn rmqueue_bulk(&mut self, index: u8, wanted: BlockRequest, goal: u32) -> u32 {
         let (allocator, cpu) = (self.allocator, self.cpu);
         let mut cursor = Cursor::Normal;
         let mut locked = allocator.lock_zone(self.zone);
         let mut blocks = 0;
         while blocks < goal {
-            let Some(pfn) = locked.take(wanted, &mut cursor) else { break };
+            let Some(pfn) = locked.rmqueue(wanted, &mut cursor) else { break };
             self.lists.push_tail(&allocator.map, pfn, wanted.order, index, cpu);
             blocks += 1;
         }

@@ -4,7 +4,9 @@
 //! zone if and only if its word says `ZoneFree`. Zones are made of whole pageblocks, so below pageblock order a
 //! buddy is in the same zone and has the same type; above, both are looked up.
 //!
-//! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy
+//! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy, take_page_off_buddy
+
+use core::ops::Range;
 
 use super::free_area::End;
 use super::locked::LockedZone;
@@ -26,7 +28,7 @@ pub(in crate::page) enum Placement {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list, merged with every free buddy. Constant time per merge, at most ten of them.
-    pub(in crate::page) fn free_block(
+    pub(in crate::page) fn free_one_page(
         &mut self,
         pfn: Pfn,
         order: Order,
@@ -38,21 +40,21 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let (block, freed) = (pfn.align_down(self.pageblock_order()), order);
         let (pfn, order) = self.merge(pfn, order, migratetype);
         if self.is_awaited(order, migratetype) {
-            return self.hand_over(pfn, order, migratetype);
+            return self.capture(pfn, order, migratetype);
         }
         // Whole, a pageblock is anybody's; in part, its owner will want it back.
         if order < self.pageblock_order() {
-            self.remember(block);
+            self.list_fragment(block);
         } else {
             self.disown_each(block, freed);
         }
-        let tail = placement == Placement::Tail || self.merge_is_likely(pfn, order);
-        self.link(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
+        let tail = placement == Placement::Tail || self.buddy_merge_likely(pfn, order);
+        self.add_to_free_list(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
     }
 
     /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has
     /// one type.
-    pub(in crate::page) fn free_typed(&mut self, pfn: Pfn, order: Order) {
+    pub(in crate::page) fn split_large_buddy(&mut self, pfn: Pfn, order: Order) {
         self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
         let type_at = |map: &MemMap<'_>, pfn| map.pageblock(pfn).migratetype();
@@ -60,18 +62,18 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let alike = pageblocks.all(|(block, _)| type_at(&self.map, block) == type_at(&self.map, pfn));
         let largest = if alike { order } else { self.pageblock_order() };
         for (at, piece) in pfn.blocks_up_to(end, largest) {
-            self.free_block(at, piece, type_at(&self.map, at), Placement::ByMergeLikelihood);
+            self.free_one_page(at, piece, type_at(&self.map, at), Placement::ByMergeLikelihood);
         }
     }
 
     /// Takes a block from a per-CPU list back.
-    pub(in crate::page) fn take_back(&mut self, pfn: Pfn, order: Order) {
+    pub(in crate::page) fn free_pcp_block(&mut self, pfn: Pfn, order: Order) {
         let pageblock = self.map.pageblock(pfn);
         let trusted = is_planted(Fault::DrainTrustsList).then_some(MigrateType::Movable);
         let migratetype = trusted.unwrap_or_else(|| pageblock.migratetype());
         // The owner will want its pages back: they are used last.
         let owned = pageblock.owner().is_some();
-        self.free_block(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
+        self.free_one_page(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
         self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
     }
 
@@ -86,7 +88,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// does no harm to. linux: mm/page_alloc.c:compaction_capture
     #[inline]
     fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {
-        let Some(awaited) = self.areas.awaited().filter(|awaited| awaited.order == order) else { return false };
+        let Some(awaited) = self.areas.capture_request().filter(|awaited| awaited.order == order) else { return false };
         let mixes = order < self.pageblock_order()
             && migratetype == MigrateType::Movable
             && awaited.migratetype != MigrateType::Movable;
@@ -95,21 +97,21 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Hands a block that was just freed to the run of compaction that waits for it, claimed.
     #[cold]
-    fn hand_over(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
+    fn capture(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         self.account_out(order.pages(), migratetype);
         self.map.frame(pfn).set(Word::claimed_of(order));
         if order >= self.pageblock_order() {
             self.disown_each(pfn, order);
         }
-        self.areas.serve(pfn);
+        self.areas.capture(pfn);
     }
 
     /// Merges a free block with buddies of the type that it was given since it was freed.
     pub(in crate::page) fn merge_alike(&mut self, pfn: Pfn) {
-        let (order, migratetype) = self.unlink(pfn);
+        let (order, migratetype) = self.del_page_from_free_list(pfn);
         let alike = |zone: &mut Self, buddy, _| zone.map.frame(buddy).word().migratetype() == migratetype;
         let (pfn, order) = self.merge_with(pfn, order, alike);
-        self.link(pfn, order, migratetype, End::Tail);
+        self.add_to_free_list(pfn, order, migratetype, End::Tail);
     }
 
     /// Merges a block that is on no list with its buddy, for as long as that is free and `joins`.
@@ -122,7 +124,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     ) -> (Pfn, Order) {
         while let Some(up) = order.up() {
             let buddy = pfn.buddy(order);
-            if !self.is_free(buddy, order) || !joins(self, buddy, order) {
+            if !self.page_is_buddy(buddy, order) || !joins(self, buddy, order) {
                 break;
             }
             (pfn, order) = (self.join(pfn, buddy), up);
@@ -159,7 +161,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Takes the free buddy of a block that is on no list off its list; returns where the two of them start.
     fn join(&mut self, pfn: Pfn, buddy: Pfn) -> Pfn {
-        let (order, _) = self.unlink(buddy);
+        let (order, _) = self.del_page_from_free_list(buddy);
         self.expect_interior(buddy, order);
         debug_assert!(pfn.buddy(order) == buddy, "buddy: frames {pfn} and {buddy} are not halves of one block");
         self.map.frame(pfn.max(buddy)).set(Word::INTERIOR);
@@ -180,28 +182,28 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             return false;
         }
         // The caller takes the buddy off the list that its word names, so the word keeps the old type.
-        self.account_retyped(order.pages(), theirs, migratetype);
-        self.retype_pageblocks(buddy, order, migratetype);
+        self.account_moved(order.pages(), theirs, migratetype);
+        self.change_pageblock_range(buddy, order, migratetype);
         true
     }
 
     /// Whether a block of exactly this order is free at `pfn`, in this zone.
-    fn is_free(&self, pfn: Pfn, order: Order) -> bool {
+    fn page_is_buddy(&self, pfn: Pfn, order: Order) -> bool {
         // Buddies share a section, so the frame has metadata; the zone differs only from pageblock order up.
         self.map.frame(pfn).word().is_zone_free_of(order)
             && (order < self.pageblock_order() || usize::from(self.map.pageblock(pfn).zone()) == self.zone.index())
     }
 
     /// Whether the block's buddy is likely to be freed soon: the two of them would merge with a free neighbour.
-    fn merge_is_likely(&self, pfn: Pfn, order: Order) -> bool {
+    fn buddy_merge_likely(&self, pfn: Pfn, order: Order) -> bool {
         let Some(up) = order.up().filter(|&up| up < Order::MAX) else { return false };
-        self.is_free(pfn.align_down(up).buddy(up), up)
+        self.page_is_buddy(pfn.align_down(up).buddy(up), up)
     }
 
     /// Claims the first block of this type, of the smallest order that will do, and splits it to `order`.
-    pub(in crate::page) fn take_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
+    pub(in crate::page) fn rmqueue_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let pfn = self.smallest(order, migratetype)?;
-        let (found, _) = self.unlink(pfn);
+        let (found, _) = self.del_page_from_free_list(pfn);
         self.account_out(order.pages(), migratetype);
         self.expand(pfn, found, order, migratetype);
         self.map.frame(pfn).set(Word::claimed_of(order));
@@ -216,21 +218,67 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         for half in order.to(found).rev().skip(1) {
             let upper = pfn.offset(half.pages());
             self.expect_inside(upper);
-            self.link(upper, half, migratetype, End::Head);
+            self.add_to_free_list(upper, half, migratetype, End::Head);
         }
     }
 
     /// Gives every pageblock that a block of this order touches a new type.
-    pub(in crate::page) fn retype_pageblocks(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
+    pub(in crate::page) fn change_pageblock_range(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         let step = self.pageblock_order().pages();
         for block in 0..(order.pages() / step).max(1) {
-            self.set_type(pfn.offset(block * step), migratetype);
+            self.set_pageblock_migratetype(pfn.offset(block * step), migratetype);
         }
     }
 
     /// Moves a free block to another type's list of the same order.
-    pub(in crate::page) fn move_to_tail(&mut self, pfn: Pfn, migratetype: MigrateType) {
-        let (order, _) = self.unlink(pfn);
-        self.link(pfn, order, migratetype, End::Tail);
+    pub(in crate::page) fn move_to_free_list(&mut self, pfn: Pfn, migratetype: MigrateType) {
+        let (order, _) = self.del_page_from_free_list(pfn);
+        self.add_to_free_list(pfn, order, migratetype, End::Tail);
+    }
+
+    /// Cuts a block out of the free block that it is in, and puts it into another state; `false` if it is in none.
+    pub(in crate::page) fn take_page_off_buddy(&mut self, pfn: Pfn, order: Order, word: Word) -> bool {
+        let end = pfn.offset(order.pages());
+        let around = self.buddy_block_around(pfn).filter(|(head, found)| head.offset(found.pages()) >= end);
+        if let Some((head, _)) = around {
+            self.break_down_buddy_pages(head, pfn..end);
+            self.map.frame(pfn).set(word);
+        }
+        around.is_some()
+    }
+
+    /// The free block that a frame is in: its head and order. At most eleven steps.
+    pub(in crate::page) fn buddy_block_around(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
+        self.map.block_around(pfn).filter(|(_, word)| word.is_zone_free()).map(|(head, word)| (head, word.order()))
+    }
+
+    /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that
+    /// fit.
+    pub(in crate::page) fn break_down_buddy_pages(&mut self, head: Pfn, part: Range<Pfn>) {
+        let (found, migratetype) = self.del_page_from_free_list(head);
+        debug_assert!(
+            head <= part.start && part.start < part.end && part.end <= head.offset(found.pages()),
+            "buddy: frames {:?} are cut out of the block of order {} at frame {head}",
+            part,
+            found.get()
+        );
+        self.account_out(part.end.raw() - part.start.raw(), migratetype);
+        self.map.frame(head).set(Word::INTERIOR);
+        for (start, end) in [(head, part.start), (part.end, head.offset(found.pages()))] {
+            for (at, piece) in start.blocks_up_to(end, Order::MAX) {
+                self.add_to_free_list(at, piece, migratetype, End::Head);
+            }
+        }
+    }
+
+    /// Splits the free block around a pageblock, if it is larger, so that each pageblock of it can have its own type.
+    pub(in crate::page) fn split_at_pageblocks(&mut self, block: Pfn) {
+        let around = self.pageblock_order().to(Order::MAX).skip(1).map(|order| (block.align_down(order), order));
+        let larger = around.into_iter().find(|&(head, order)| self.map.frame(head).word().is_zone_free_of(order));
+        let Some((head, order)) = larger else { return };
+        let (_, migratetype) = self.del_page_from_free_list(head);
+        for (piece, order) in head.blocks_up_to(head.offset(order.pages()), self.pageblock_order()) {
+            self.add_to_free_list(piece, order, migratetype, End::Tail);
+        }
     }
 }

@@ -29,17 +29,17 @@ pub(in crate::page) enum Cursor {
 
 /// A request, as seen under the zone lock.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::page) struct Wanted {
+pub(in crate::page) struct BlockRequest {
     pub(in crate::page) order: Order,
     pub(in crate::page) migratetype: MigrateType,
     pub(in crate::page) flags: AllocFlags,
 }
 
 impl<L> Zone<L> {
-    /// Whether there is a free block that [`LockedZone::take_or_reserve`] may give to a request. A hint, read without
+    /// Whether there is a free block that [`LockedZone::rmqueue_buddy`] may give to a request. A hint, read without
     /// the lock: a CPU that frees at the same moment may not be seen.
-    pub(in crate::page) fn may_serve(&self, wanted: Wanted, pageblock_order: Order) -> bool {
-        let Wanted { order, migratetype, flags } = wanted;
+    pub(in crate::page) fn may_serve(&self, wanted: BlockRequest, pageblock_order: Order) -> bool {
+        let BlockRequest { order, migratetype, flags } = wanted;
         let keeps_types = flags.contains(AllocFlags::NOFRAGMENT);
         let others = fallback::order_of_attempts(migratetype).iter().fold(0, |types, &other| types | bit(other));
         let own = bit(migratetype) | bit(MigrateType::Cma) | bit(MigrateType::HighAtomic);
@@ -50,28 +50,28 @@ impl<L> Zone<L> {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// One block, claimed, from wherever the rules allow.
-    pub(in crate::page) fn take(&mut self, wanted: Wanted, cursor: &mut Cursor) -> Option<Pfn> {
-        let Wanted { order, migratetype, flags } = wanted;
+    pub(in crate::page) fn rmqueue(&mut self, wanted: BlockRequest, cursor: &mut Cursor) -> Option<Pfn> {
+        let BlockRequest { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
             && self.prefers_cma()
-            && let Some(pfn) = self.take_smallest(order, MigrateType::Cma)
+            && let Some(pfn) = self.rmqueue_smallest(order, MigrateType::Cma)
         {
             return Some(pfn);
         }
         if *cursor <= Cursor::Normal
-            && let Some(pfn) = self.take_smallest(order, migratetype)
+            && let Some(pfn) = self.rmqueue_smallest(order, migratetype)
         {
             return Some(pfn);
         }
         if *cursor <= Cursor::Cma
             && flags.contains(AllocFlags::CMA)
-            && let Some(pfn) = self.take_smallest(order, MigrateType::Cma)
+            && let Some(pfn) = self.rmqueue_smallest(order, MigrateType::Cma)
         {
             *cursor = Cursor::Cma;
             return Some(pfn);
         }
         if *cursor <= Cursor::Claim
-            && let Some(pfn) = self.claim(wanted)
+            && let Some(pfn) = self.rmqueue_claim(wanted)
         {
             // Claiming filled the list of the request's own type.
             *cursor = Cursor::Normal;
@@ -80,7 +80,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         if flags.contains(AllocFlags::NOFRAGMENT) {
             return None;
         }
-        let pfn = self.steal(wanted)?;
+        let pfn = self.rmqueue_steal(wanted)?;
         *cursor = Cursor::Steal;
         Some(pfn)
     }
@@ -91,16 +91,16 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes over the pageblock of the largest free block of another type, if it is worth it.
-    fn claim(&mut self, wanted: Wanted) -> Option<Pfn> {
+    fn rmqueue_claim(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let block = self.pageblock_order();
         let least =
             if wanted.flags.contains(AllocFlags::NOFRAGMENT) && wanted.order < block { block } else { wanted.order };
         for found in least.to(Order::MAX).rev() {
-            let Some(from) = self.fallback_type(found, wanted.migratetype) else { continue };
+            let Some(from) = self.find_suitable_fallback(found, wanted.migratetype) else { continue };
             if !fallback::is_claimable(found, wanted.migratetype, block, self.grouping) {
                 return None;
             }
-            if let Some(pfn) = self.claim_block(found, from, wanted) {
+            if let Some(pfn) = self.try_to_claim_block(found, from, wanted) {
                 self.probe.report(Event::Claim { found, wanted: wanted.migratetype, from });
                 return Some(pfn);
             }
@@ -108,35 +108,35 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         None
     }
 
-    fn claim_block(&mut self, found: Order, from: MigrateType, wanted: Wanted) -> Option<Pfn> {
+    fn try_to_claim_block(&mut self, found: Order, from: MigrateType, wanted: BlockRequest) -> Option<Pfn> {
         let candidate = self.areas.area(found).list(from).first()?;
         if found >= self.pageblock_order() {
-            self.unlink(candidate);
-            self.retype_pageblocks(candidate, found, wanted.migratetype);
-            self.account_retyped(found.pages(), from, wanted.migratetype);
+            self.del_page_from_free_list(candidate);
+            self.change_pageblock_range(candidate, found, wanted.migratetype);
+            self.account_moved(found.pages(), from, wanted.migratetype);
             self.account_out(wanted.order.pages(), wanted.migratetype);
             self.expand(candidate, found, wanted.order, wanted.migratetype);
             self.map.frame(candidate).set(Word::claimed_of(wanted.order));
             return Some(candidate);
         }
-        self.boost(wanted.flags);
+        self.boost_watermark(wanted.flags);
         let block = candidate.align_down(self.pageblock_order());
-        let contents = self.contents(block)?;
+        let contents = self.pageblock_contents(block)?;
         if !fallback::takes_over(contents, wanted.migratetype, from, self.grouping) {
             return None;
         }
-        self.retype_block(block, from, wanted.migratetype);
-        self.take_smallest(wanted.order, wanted.migratetype)
+        self.move_freepages_block(block, from, wanted.migratetype);
+        self.rmqueue_smallest(wanted.order, wanted.migratetype)
     }
 
     /// Takes pages of another type's block; the block, and what is left of the free block, keep their type.
-    fn steal(&mut self, wanted: Wanted) -> Option<Pfn> {
+    fn rmqueue_steal(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let (found, from) = wanted
             .order
             .to(Order::MAX)
-            .find_map(|found| Some((found, self.fallback_type(found, wanted.migratetype)?)))?;
+            .find_map(|found| Some((found, self.find_suitable_fallback(found, wanted.migratetype)?)))?;
         let pfn = self.areas.area(found).list(from).first()?;
-        self.unlink(pfn);
+        self.del_page_from_free_list(pfn);
         self.account_out(wanted.order.pages(), from);
         self.expand(pfn, found, wanted.order, from);
         self.map.frame(pfn).set(Word::claimed_of(wanted.order));
@@ -145,13 +145,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// The first type, in the order of attempts, that has a block of exactly this order.
-    fn fallback_type(&self, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
+    fn find_suitable_fallback(&self, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
         let area = self.areas.area(order);
         fallback::order_of_attempts(migratetype).iter().copied().find(|&other| area.has(other))
     }
 
     /// Raises the watermarks a little, so that reclaim makes whole blocks free before more types mix.
-    fn boost(&mut self, flags: AllocFlags) {
+    fn boost_watermark(&mut self, flags: AllocFlags) {
         let (zone, high) = (self.zone, self.zone.watermarks().high);
         let block = u64::from(self.pageblock_order().pages());
         if let Some(pages) = watermark::boosted(zone.boost(), high, self.boost_factor, zone.managed(), block) {
@@ -165,7 +165,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// What the pageblock at `block` holds; `None` if it is not wholly in this zone. Walks the block: at most one step
     /// a frame.
-    fn contents(&self, block: Pfn) -> Option<Contents> {
+    fn pageblock_contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {
             return None;
@@ -200,19 +200,19 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Moves every free page of a pageblock to another type, and the block with them. Returns the pages moved.
-    pub(in crate::page) fn retype_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
+    pub(in crate::page) fn move_freepages_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
         let end = block.offset(self.pageblock_order().pages());
         let (mut at, mut moved) = (block, 0);
         while at < end {
             let word = self.map.frame(at).word();
             if word.is_zone_free() {
-                self.move_to_tail(at, new);
+                self.move_to_free_list(at, new);
                 moved += word.order().pages();
             }
             at = at.offset(word.pages_to_next_head());
         }
-        self.set_type(block, new);
-        self.account_retyped(moved, old, new);
+        self.set_pageblock_migratetype(block, new);
+        self.account_moved(moved, old, new);
         moved
     }
 }

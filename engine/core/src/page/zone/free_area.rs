@@ -61,24 +61,24 @@ impl FreeArea {
 
 /// A block that somebody waits for, to be handed over on its way to the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::page) struct Awaited {
+pub(in crate::page) struct CaptureRequest {
     pub(in crate::page) order: Order,
     pub(in crate::page) migratetype: MigrateType,
 }
 
 /// Whether somebody waits for a block; one at a time. linux: mm/page_alloc.c:task_capc
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
-    Nobody,
-    For(Awaited),
-    Served(Pfn),
+enum CaptureState {
+    Idle,
+    Waiting(CaptureRequest),
+    Captured(Pfn),
 }
 
 /// The free lists of a zone, by order and type.
 #[derive(Debug)]
 pub struct FreeAreas {
     areas: [FreeArea; Order::COUNT],
-    waiting: Waiting,
+    capture: CaptureState,
 }
 
 impl Ranked for FreeAreas {
@@ -87,7 +87,7 @@ impl Ranked for FreeAreas {
 
 impl FreeAreas {
     pub(in crate::page) const EMPTY: FreeAreas =
-        FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], waiting: Waiting::Nobody };
+        FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], capture: CaptureState::Idle };
 
     /// The free lists of one order, one for each type.
     pub fn area(&self, order: Order) -> &FreeArea {
@@ -117,38 +117,38 @@ impl FreeAreas {
     }
 
     /// Waits for a block; `false` if somebody else does already.
-    pub(in crate::page) fn wait_for(&mut self, awaited: Awaited) -> bool {
-        let is_first = self.waiting == Waiting::Nobody;
+    pub(in crate::page) fn begin_capture(&mut self, awaited: CaptureRequest) -> bool {
+        let is_first = self.capture == CaptureState::Idle;
         if is_first {
-            self.waiting = Waiting::For(awaited);
+            self.capture = CaptureState::Waiting(awaited);
         }
         is_first
     }
 
     /// The block that a run of compaction waits for, if one does.
     #[inline]
-    pub(in crate::page) fn awaited(&self) -> Option<Awaited> {
-        match self.waiting {
-            Waiting::For(awaited) => Some(awaited),
-            Waiting::Nobody | Waiting::Served(_) => None,
+    pub(in crate::page) fn capture_request(&self) -> Option<CaptureRequest> {
+        match self.capture {
+            CaptureState::Waiting(request) => Some(request),
+            CaptureState::Idle | CaptureState::Captured(_) => None,
         }
     }
 
     /// Hands a block to the run of compaction that waits.
-    pub(in crate::page) fn serve(&mut self, pfn: Pfn) {
-        debug_assert!(self.awaited().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.waiting);
-        self.waiting = Waiting::Served(pfn);
+    pub(in crate::page) fn capture(&mut self, pfn: Pfn) {
+        debug_assert!(self.capture_request().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.capture);
+        self.capture = CaptureState::Captured(pfn);
     }
 
     /// Waits no longer; the block that came meanwhile, if one did.
-    pub(in crate::page) fn stop_waiting(&mut self) -> Option<Pfn> {
+    pub(in crate::page) fn end_capture(&mut self) -> Option<Pfn> {
         debug_assert!(
-            self.waiting != Waiting::Nobody,
+            self.capture != CaptureState::Idle,
             "free areas: the run that waited for a block waits no longer, twice"
         );
-        match core::mem::replace(&mut self.waiting, Waiting::Nobody) {
-            Waiting::Served(pfn) => Some(pfn),
-            Waiting::Nobody | Waiting::For(_) => None,
+        match core::mem::replace(&mut self.capture, CaptureState::Idle) {
+            CaptureState::Captured(pfn) => Some(pfn),
+            CaptureState::Idle | CaptureState::Waiting(_) => None,
         }
     }
 
@@ -196,8 +196,8 @@ impl FreeAreas {
 
     /// Writes whether somebody waits, and has a block.
     #[cfg(feature = "damage")]
-    pub(in crate::page) fn plant_waiting(&mut self, served: Option<Pfn>) {
-        self.waiting = served.map_or(Waiting::Nobody, Waiting::Served);
+    pub(in crate::page) fn plant_capture(&mut self, served: Option<Pfn>) {
+        self.capture = served.map_or(CaptureState::Idle, CaptureState::Captured);
     }
 
     /// A list, and what is counted of it, to be written.
@@ -215,14 +215,15 @@ mod tests {
     #[test]
     fn one_waits_at_a_time_until_it_is_served_or_gives_up() {
         let mut areas = FreeAreas::EMPTY;
-        let [one, two] = [3, 9].map(|order| Awaited { order: Order::new(order), migratetype: MigrateType::Movable });
-        assert_eq!(areas.awaited(), None);
-        assert!(areas.wait_for(one) && !areas.wait_for(two));
-        assert_eq!(areas.awaited(), Some(one));
-        areas.serve(Pfn::new(8));
-        assert!(areas.awaited().is_none() && !areas.wait_for(two));
-        assert_eq!(areas.stop_waiting(), Some(Pfn::new(8)));
-        assert!(areas.wait_for(two));
-        assert_eq!((areas.stop_waiting(), areas.awaited()), (None, None));
+        let [one, two] =
+            [3, 9].map(|order| CaptureRequest { order: Order::new(order), migratetype: MigrateType::Movable });
+        assert_eq!(areas.capture_request(), None);
+        assert!(areas.begin_capture(one) && !areas.begin_capture(two));
+        assert_eq!(areas.capture_request(), Some(one));
+        areas.capture(Pfn::new(8));
+        assert!(areas.capture_request().is_none() && !areas.begin_capture(two));
+        assert_eq!(areas.end_capture(), Some(Pfn::new(8)));
+        assert!(areas.begin_capture(two));
+        assert_eq!((areas.end_capture(), areas.capture_request()), (None, None));
     }
 }

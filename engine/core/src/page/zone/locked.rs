@@ -1,9 +1,9 @@
 //! A zone under its lock: [`LockedZone`] is proof that it is held, and has every method that needs it.
 //!
 //! Here is what all of them stand on: a block joins a free list or leaves one, and is counted. What is done with that
-//! is told by the files beside: `buddy` splits and merges, `fallback` looks for a block, `reserve` keeps some for
-//! atomic requests, `isolate` takes blocks by name, `isolation` takes pageblocks out of circulation, `ownership` knows
-//! what CPUs own. When the lock opens, the probe hears how many pages were moved.
+//! is in the files beside: `buddy` splits and merges, `fallback` looks for a block, `reserve` keeps some for atomic
+//! requests, `ownership` knows what CPUs own; `isolation`, outside of this folder, takes blocks and pageblocks by name.
+//! When the lock opens, the probe hears how many pages were moved.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,6 @@ use crate::base::lock::Guard;
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
-use crate::page::PageAllocator;
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::Grouping;
 
@@ -37,36 +36,29 @@ pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
     whole_changed: bool,
 }
 
-impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Waits for a zone's lock; the probe is told when it opens again.
-    pub(in crate::page) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
+impl<'a, 'm, P: Platform> LockedZone<'a, 'm, P> {
+    /// Waits for a zone's lock. `fragments` holds the pageblocks that CPUs own in part, CPU by CPU, of so many zones.
+    #[inline]
+    pub(in crate::page) fn lock(
+        zone: &'a Zone<P::Lock>,
+        map: MemMap<'m>,
+        probe: &'a P::Probe,
+        (fragments, zones): (&'m [Fragments], usize),
+        boost_factor: u32,
+        grouping: Grouping,
+    ) -> LockedZone<'a, 'm, P> {
         LockedZone {
             zone,
-            map: self.map,
+            map,
             areas: zone.areas.lock(),
-            probe: self.platform.probe(),
-            boost_factor: self.boost_factor,
-            grouping: self.grouping(),
-            fragments: self.fragments,
-            zones: self.zones.len(),
+            probe,
+            boost_factor,
+            grouping,
+            fragments,
+            zones,
             moved: 0,
             links: 0,
             whole_changed: false,
-        }
-    }
-}
-
-impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Waits for the lock of the zone that a frame is in; `None` if its memory is not online. Under that lock the
-    /// pageblock stays in the zone.
-    pub(in crate::page) fn lock_zone_of(&self, pfn: Pfn) -> Option<LockedZone<'_, 'm, P>> {
-        let (_, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
-        loop {
-            let zone = self.zones.get(usize::from(pageblock.zone()))?;
-            let locked = self.lock_zone(zone);
-            if usize::from(pageblock.zone()) == zone.index() {
-                return Some(locked);
-            }
         }
     }
 }
@@ -89,7 +81,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
 
     /// Puts a block on its free list and writes its state.
     #[inline]
-    pub(in crate::page) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
+    pub(in crate::page) fn add_to_free_list(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         self.links += 1;
         self.zone.expect_hint(&self.areas, order, migratetype);
         self.expect_own(pfn);
@@ -101,7 +93,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
 
     /// Takes a free block off the list that its word names; its state is the caller's to write.
     #[inline]
-    pub(in crate::page) fn unlink(&mut self, pfn: Pfn) -> (Order, MigrateType) {
+    pub(in crate::page) fn del_page_from_free_list(&mut self, pfn: Pfn) -> (Order, MigrateType) {
         self.links += 1;
         let word = self.map.frame(pfn).word();
         debug_assert!(word.is_zone_free() && word.is_sound(), "zone: frame {pfn} is {word:?}, on no free list");
@@ -135,19 +127,19 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     /// zone's counters.
     pub(in crate::page) fn account_in(&mut self, pages: u32, migratetype: MigrateType) {
         self.moved += pages;
-        self.zone.account(i64::from(pages), migratetype);
+        self.zone.account_freepages(i64::from(pages), migratetype);
     }
 
     /// The opposite of [`LockedZone::account_in`].
     pub(in crate::page) fn account_out(&mut self, pages: u32, migratetype: MigrateType) {
         self.moved += pages;
-        self.zone.account(-i64::from(pages), migratetype);
+        self.zone.account_freepages(-i64::from(pages), migratetype);
     }
 
     /// Counts pages as moved from one type to another, still free.
-    pub(in crate::page) fn account_retyped(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
-        self.zone.account(-i64::from(pages), old);
-        self.zone.account(i64::from(pages), new);
+    pub(in crate::page) fn account_moved(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
+        self.zone.account_freepages(-i64::from(pages), old);
+        self.zone.account_freepages(i64::from(pages), new);
     }
 }
 

@@ -4,23 +4,23 @@
 //! watermark check, `/proc` texts) gets a value that was true a moment ago. Watermarks are written when
 //! the zone's size changes. Flags are hints that anyone may set or clear.
 //!
-//! Everything that is done under a zone's lock is done in this room, by methods of [`LockedZone`]; what is done without
-//! any, by methods of [`Zone`]. The room knows nothing of per-CPU lists, of compaction or of the calls above.
+//! Everything that is done under a zone's lock is a method of [`LockedZone`], in this folder but for `page/isolation`;
+//! what is done without a lock is a method of [`Zone`]. The folder knows nothing of per-CPU lists, of compaction or of
+//! the calls above.
 
 mod buddy;
+mod compact_state;
 mod expect;
 mod fallback;
 mod fragments;
 mod free_area;
-mod isolate;
-mod isolation;
 mod locked;
 mod ownership;
 #[cfg(feature = "damage")]
 mod plant;
-mod progress;
 mod reserve;
 mod stock;
+mod watermark;
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -38,10 +38,10 @@ pub use free_area::{FreeArea, FreeAreas};
 pub use plant::ZoneCounter;
 
 pub(super) use buddy::Placement;
-pub(super) use fallback::{Cursor, Wanted};
-pub(super) use free_area::Awaited;
+pub(super) use compact_state::{CompactState, last_pageblock};
+pub(super) use fallback::{BlockRequest, Cursor};
+pub(super) use free_area::CaptureRequest;
 pub(super) use locked::LockedZone;
-pub(super) use progress::{Progress, last_pageblock};
 
 /// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub struct Zone<L> {
     boost: AtomicU64,
     lowmem_reserve: [AtomicU64; ZoneKind::COUNT],
     pub(super) stock: Stock,
-    pub(super) compaction: Progress,
+    pub(super) compaction: CompactState,
     pub(super) areas: Locked<L, FreeAreas>,
 }
 
@@ -137,7 +137,7 @@ impl<L: RawLock> Zone<L> {
             boost: AtomicU64::new(0),
             lowmem_reserve: [const { AtomicU64::new(0) }; ZoneKind::COUNT],
             stock: Stock::default(),
-            compaction: Progress::new(),
+            compaction: CompactState::new(),
             areas: Locked::new(FreeAreas::EMPTY),
         }
     }

@@ -5,7 +5,7 @@
 //! leaves the list when the owner calls it back, or when ownership ends: the block is whole, its type changes, or its
 //! CPU goes offline. All of this happens under the zone lock.
 
-use super::fallback::Wanted;
+use super::fallback::BlockRequest;
 use super::locked::LockedZone;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::word::Word;
@@ -15,7 +15,7 @@ use crate::platform::{Event, Platform, Probe};
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Notes that an owned pageblock has pages in the zone. `block` is its first frame.
     #[inline]
-    pub(in crate::page) fn remember(&mut self, block: Pfn) {
+    pub(in crate::page) fn list_fragment(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         debug_assert!(block.is_aligned(self.pageblock_order()), "fragments: frame {block} begins no pageblock");
         let (Some(owner), false) = (pageblock.owner(), pageblock.is_listed()) else { return };
@@ -23,7 +23,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Notes that its owner has called it back.
-    pub(in crate::page) fn forget(&mut self, block: Pfn) {
+    pub(in crate::page) fn unlist_fragment(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         if let (Some(owner), true) = (pageblock.owner(), pageblock.is_listed()) {
             self.fragments_of(owner).of(pageblock.migratetype()).remove(&self.map, block);
@@ -34,7 +34,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(in crate::page) fn disown(&mut self, block: Pfn) {
         if self.map.pageblock(block).owner().is_some() && !is_planted(Fault::OwnerStays) {
             if !is_planted(Fault::FragmentStays) {
-                self.forget(block);
+                self.unlist_fragment(block);
             }
             self.map.pageblock(block).set_owner(None);
         }
@@ -52,7 +52,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Changes what a pageblock is for; nobody owns it then.
-    pub(in crate::page) fn set_type(&mut self, block: Pfn, migratetype: MigrateType) {
+    pub(in crate::page) fn set_pageblock_migratetype(&mut self, block: Pfn, migratetype: MigrateType) {
         let block = block.align_down(self.pageblock_order());
         self.disown(block);
         self.map.pageblock(block).set_migratetype(migratetype);
@@ -71,10 +71,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Takes a whole pageblock for a CPU, which owns it from now on. It is marked if that is early: while something
     /// smaller of the type would do, Linux takes none.
-    pub(in crate::page) fn open_whole(&mut self, wanted: Wanted, cpu: CpuId) -> Option<Pfn> {
-        let Wanted { order, migratetype, .. } = wanted;
+    pub(in crate::page) fn rmqueue_whole_pageblock(&mut self, wanted: BlockRequest, cpu: CpuId) -> Option<Pfn> {
+        let BlockRequest { order, migratetype, .. } = wanted;
         let is_early = order.to(self.map.half_pageblock_order()).any(|order| self.areas.area(order).has(migratetype));
-        let block = self.take_smallest(self.pageblock_order(), migratetype)?;
+        let block = self.rmqueue_smallest(self.pageblock_order(), migratetype)?;
         let pageblock = self.map.pageblock(block);
         pageblock.set_owner(Some(cpu));
         if is_early {
@@ -85,23 +85,23 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Makes the pageblock around a block that just left the zone a CPU's, if it is nobody's and of the type that the
     /// CPU asked for. What else of it is free there, the CPU may call back.
-    pub(in crate::page) fn own_if_nobodys(&mut self, pfn: Pfn, migratetype: MigrateType, cpu: CpuId) {
+    pub(in crate::page) fn own_if_unowned(&mut self, pfn: Pfn, migratetype: MigrateType, cpu: CpuId) {
         let block = pfn.align_down(self.pageblock_order());
         let pageblock = self.map.pageblock(block);
         if pageblock.owner().is_none() && pageblock.migratetype() == migratetype {
             pageblock.set_owner(Some(cpu));
-            self.remember(block);
+            self.list_fragment(block);
         }
     }
 
     /// Takes every free block of a pageblock off its list. At most one step a frame.
-    pub(in crate::page) fn take_free_of(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
+    pub(in crate::page) fn rmqueue_pageblock(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
         let end = block.offset(self.pageblock_order().pages());
         let mut at = block;
         while at < end {
             let word = self.map.frame(at).word();
             if word.is_zone_free() {
-                let (order, migratetype) = self.unlink(at);
+                let (order, migratetype) = self.del_page_from_free_list(at);
                 self.account_out(order.pages(), migratetype);
                 self.map.frame(at).set(Word::claimed_of(order));
                 self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });

@@ -2,7 +2,7 @@
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock, rmqueue_buddy
 
-use super::fallback::{Cursor, Wanted};
+use super::fallback::{BlockRequest, Cursor};
 use super::locked::LockedZone;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::probe::ServedFrom;
@@ -13,26 +13,26 @@ use crate::policy::highatomic;
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
     /// that would fail without it.
-    pub(in crate::page) fn take_or_reserve(&mut self, wanted: Wanted) -> Option<Pfn> {
-        let Wanted { order, flags, .. } = wanted;
+    pub(in crate::page) fn rmqueue_buddy(&mut self, wanted: BlockRequest) -> Option<Pfn> {
+        let BlockRequest { order, flags, .. } = wanted;
         let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
-        if is_kept_for && let Some(pfn) = self.take_smallest(order, MigrateType::HighAtomic) {
+        if is_kept_for && let Some(pfn) = self.rmqueue_smallest(order, MigrateType::HighAtomic) {
             self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Reserve });
             return Some(pfn);
         }
-        if let Some(pfn) = self.take(wanted, &mut Cursor::Normal) {
+        if let Some(pfn) = self.rmqueue(wanted, &mut Cursor::Normal) {
             if is_kept_for {
                 self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Ordinary });
             }
             return Some(pfn);
         }
         // Requests that cannot wait, and tasks that are being ended, may use the reserve too, before they fail.
-        let last_resort =
+        let is_last_resort =
             flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK) || self.zone.opens_reserve(order, flags);
-        if last_resort { self.take_smallest(order, MigrateType::HighAtomic) } else { None }
+        if is_last_resort { self.rmqueue_smallest(order, MigrateType::HighAtomic) } else { None }
     }
 
-    pub(in crate::page) fn reserve(&mut self, pfn: Pfn, order: Order) {
+    pub(in crate::page) fn reserve_pageblock(&mut self, pfn: Pfn, order: Order) {
         let block_order = self.pageblock_order();
         let block = pfn.align_down(block_order);
         let old = self.map.pageblock(pfn).migratetype();
@@ -44,10 +44,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             if !self.spans_block(block) {
                 return;
             }
-            self.retype_block(block, old, MigrateType::HighAtomic);
+            self.move_freepages_block(block, old, MigrateType::HighAtomic);
             block_order.pages()
         } else {
-            self.retype_pageblocks(pfn, order, MigrateType::HighAtomic);
+            self.change_pageblock_range(pfn, order, MigrateType::HighAtomic);
             order.pages()
         };
         self.zone.set_reserved_highatomic(self.zone.reserved_highatomic() + u64::from(pages));
@@ -55,24 +55,24 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Gives the pageblock of the smallest free reserved block another type; says how many free pages went with it.
-    pub(in crate::page) fn unreserve_smallest(&mut self, migratetype: MigrateType) -> u32 {
-        self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve(pfn, migratetype))
+    pub(in crate::page) fn unreserve_smallest_pageblock(&mut self, migratetype: MigrateType) -> u32 {
+        self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve_pageblock(pfn, migratetype))
     }
 
     /// Gives the pageblock around a free reserved block, or the pageblocks that are in it, another type; says how many
     /// free pages went with it.
-    fn unreserve(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
+    fn unreserve_pageblock(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
         let order = self.map.frame(pfn).word().order();
         let block_order = self.pageblock_order();
         let reserved = self.zone.reserved_highatomic();
         let pages = u64::from(order.max(block_order).pages()).min(reserved);
         self.zone.set_reserved_highatomic(reserved - pages);
         let moved = if order < block_order {
-            self.retype_block(pfn.align_down(block_order), MigrateType::HighAtomic, migratetype)
+            self.move_freepages_block(pfn.align_down(block_order), MigrateType::HighAtomic, migratetype)
         } else {
-            self.move_to_tail(pfn, migratetype);
-            self.retype_pageblocks(pfn, order, migratetype);
-            self.account_retyped(order.pages(), MigrateType::HighAtomic, migratetype);
+            self.move_to_free_list(pfn, migratetype);
+            self.change_pageblock_range(pfn, order, migratetype);
+            self.account_moved(order.pages(), MigrateType::HighAtomic, migratetype);
             order.pages()
         };
         self.probe.report(Event::Unreserve { zone: self.zone.index() as u8 });
@@ -80,15 +80,15 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Makes free reserved pageblocks movable, as many as the policy finds idle.
-    pub(in crate::page) fn give_back_idle(&mut self) {
-        let idle = self.zone.take_idle_highatomic();
+    pub(in crate::page) fn unreserve_idle(&mut self) {
+        let idle = self.zone.reset_idle_highatomic();
         let pageblock_pages = u64::from(self.pageblock_order().pages());
         let mut left = highatomic::idle_to_give(idle, self.zone.reserved_highatomic(), pageblock_pages);
         while left > 0
             && let Some(pfn) = self.smallest(self.pageblock_order(), MigrateType::HighAtomic)
         {
             self.split_at_pageblocks(pfn);
-            self.unreserve(pfn, MigrateType::Movable);
+            self.unreserve_pageblock(pfn, MigrateType::Movable);
             self.merge_alike(pfn);
             left -= pageblock_pages;
         }

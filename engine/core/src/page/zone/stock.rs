@@ -7,13 +7,13 @@ use crate::base::MigrateType;
 
 impl<L> Zone<L> {
     /// Pages of the reserve that were free ever since this was asked last. Under the zone lock.
-    pub(in crate::page) fn take_idle_highatomic(&self) -> u64 {
+    pub(in crate::page) fn reset_idle_highatomic(&self) -> u64 {
         self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
     }
 
     /// Counts pages of a type that joined the free lists (or left them, if negative). Under the zone lock.
     /// linux: mm/page_alloc.c:account_freepages
-    pub(super) fn account(&self, pages: i64, migratetype: MigrateType) {
+    pub(super) fn account_freepages(&self, pages: i64, migratetype: MigrateType) {
         let add = |counter: &AtomicI64| counter.store(counter.load(Relaxed) + pages, Relaxed);
         match migratetype {
             MigrateType::Isolate => return,

@@ -129,7 +129,7 @@ fn a_block_for_them_is_of_this_node_and_no_failure_is_counted_without_one() {
         pages.set_up_watermarks(MinFree::BySize);
         let _kept = break_up(pages, NodeId(0), order);
         failures.0.store(0, SeqCst);
-        let at_hand = |node, order| pages.alloc_slab_pages_at_hand(node, GFP | Gfp::COMP, order);
+        let at_hand = |node, order| pages.try_alloc_slab_pages(node, GFP | Gfp::COMP, order);
         assert_eq!(at_hand(NodeId(0), Order::new(6)), None);
         assert_eq!(failures.0.load(SeqCst), 0);
         let of = |node, order| pages.zone_of(at_hand(node, order).unwrap()).node();

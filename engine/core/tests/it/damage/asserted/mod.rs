@@ -82,7 +82,7 @@ const OWNERS: [(&str, &str); 17] = [
     ("errand", "src/page/background.rs"),
     ("fragments", "src/page/zone/ownership.rs"),
     ("free areas", "src/page/zone/free_area.rs"),
-    ("isolation", "src/page/zone/isolation.rs"),
+    ("isolation", "src/page/isolation.rs"),
     ("list", "src/base/list.rs"),
     ("memory map", "src/base/memmap.rs"),
     ("offline", "src/page/offline.rs"),
@@ -91,7 +91,7 @@ const OWNERS: [(&str, &str); 17] = [
     ("stack", "src/base/stack.rs"),
     ("word", "src/base/frame.rs"),
     ("zone", "src/page/zone"),
-    ("zones", "src/page/mod.rs"),
+    ("zones", "src/page/allocator.rs"),
 ];
 
 /// Whether a message came from elsewhere than the module by whose name it begins.

@@ -5,16 +5,16 @@ use crate::policy::compaction::CLUSTER;
 
 /// What a run remembers of its quick searches.
 #[derive(Debug, Default)]
-pub(super) struct Quick {
+pub(super) struct FastSearch {
     /// Those in vain, since the last that was not.
     pub(super) failures: u32,
     /// Where the scanner of sources goes back to, once a search is in vain.
-    pub(super) way_back: WayBack,
+    pub(super) return_point: ReturnPoint,
     /// Order at which the next search for targets begins.
     pub(super) order: Option<Order>,
 }
 
-impl Quick {
+impl FastSearch {
     /// Blocks that one quick search may look at.
     pub(super) fn limit(&self) -> u32 {
         (CLUSTER >> self.failures.min(31)) + 1
@@ -28,25 +28,25 @@ impl Quick {
 
 /// The lowest free block by which a source was chosen, once a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum WayBack {
+pub(super) enum ReturnPoint {
     #[default]
     Unknown,
     To(Pfn),
     Gone,
 }
 
-impl WayBack {
+impl ReturnPoint {
     pub(super) fn note(&mut self, pfn: Pfn) {
         *self = match *self {
-            WayBack::Unknown => WayBack::To(pfn),
-            WayBack::To(lowest) => WayBack::To(lowest.min(pfn)),
-            WayBack::Gone => WayBack::Gone,
+            ReturnPoint::Unknown => ReturnPoint::To(pfn),
+            ReturnPoint::To(lowest) => ReturnPoint::To(lowest.min(pfn)),
+            ReturnPoint::Gone => ReturnPoint::Gone,
         };
     }
 
-    pub(super) fn go(&mut self) -> Option<Pfn> {
-        let WayBack::To(pfn) = *self else { return None };
-        *self = WayBack::Gone;
+    pub(super) fn take(&mut self) -> Option<Pfn> {
+        let ReturnPoint::To(pfn) = *self else { return None };
+        *self = ReturnPoint::Gone;
         Some(pfn)
     }
 }

@@ -22,7 +22,7 @@ const NEVER: u8 = u8::MAX;
 
 /// A zone's memory of compaction.
 #[derive(Debug)]
-pub(in crate::page) struct Progress {
+pub(in crate::page) struct CompactState {
     /// Where the scanner of pages to move goes on: for attempts that wait for nothing, and for others.
     sources: [AtomicU32; 2],
     /// Where the scanner of free pages goes on.
@@ -41,9 +41,9 @@ pub(in crate::page) struct Progress {
     is_stale: AtomicBool,
 }
 
-impl Progress {
-    pub(in crate::page) const fn new() -> Progress {
-        Progress {
+impl CompactState {
+    pub(in crate::page) const fn new() -> CompactState {
+        CompactState {
             sources: [const { AtomicU32::new(ANEW) }; 2],
             targets: AtomicU32::new(ANEW),
             lowest_source: AtomicU32::new(0),
@@ -133,7 +133,7 @@ impl Progress {
     }
 
     /// The scanners met: both begin anew.
-    pub(in crate::page) fn begin_anew(&self) {
+    pub(in crate::page) fn reset_cached_positions(&self) {
         self.sources.iter().chain([&self.targets]).for_each(|place| place.store(ANEW, Relaxed));
     }
 
@@ -143,7 +143,7 @@ impl Progress {
     }
 
     /// Says whether hints were out of date; they are not any more.
-    pub(in crate::page) fn take_stale(&self) -> bool {
+    pub(in crate::page) fn clear_stale(&self) -> bool {
         self.is_stale.swap(false, Relaxed)
     }
 
@@ -209,90 +209,90 @@ mod tests {
 
     #[test]
     fn failures_double_what_is_passed_over() {
-        let (progress, order) = (Progress::new(), Order::new(9));
-        assert!(!progress.is_deferred(order), "it never failed");
+        let (state, order) = (CompactState::new(), Order::new(9));
+        assert!(!state.is_deferred(order), "it never failed");
         for shift in 1..=8 {
-            progress.defer(order);
-            let passed_over = (0..).take_while(|_| progress.is_deferred(order)).count();
+            state.defer(order);
+            let passed_over = (0..).take_while(|_| state.is_deferred(order)).count();
             assert_eq!(passed_over, (1 << shift.min(DEFER_SHIFT_MAX)) - 1);
         }
-        assert!(progress.is_restarting(order));
-        assert!(!progress.is_deferred(Order::new(8)), "smaller orders never failed");
-        progress.note_served(order);
-        progress.defer(Order::new(3));
-        assert!(progress.is_deferred(Order::new(3)) && !progress.is_deferred(Order::new(2)));
+        assert!(state.is_restarting(order));
+        assert!(!state.is_deferred(Order::new(8)), "smaller orders never failed");
+        state.note_served(order);
+        state.defer(Order::new(3));
+        assert!(state.is_deferred(Order::new(3)) && !state.is_deferred(Order::new(2)));
     }
 
     #[test]
     fn each_attempt_goes_on_where_the_last_one_stopped() {
         use CompactEffort::{Async, SyncLight};
-        let progress = Progress::new();
+        let state = CompactState::new();
         let (span, block) = ((Pfn::new(512), Pfn::new(5120)), Order::new(9));
         let ends = (Pfn::new(512), Pfn::new(4608));
-        assert_eq!(progress.positions(Async, span, block), ends);
-        progress.note_source(Pfn::new(1024), Async);
-        progress.note_target(Pfn::new(4096));
-        assert_eq!(progress.positions(Async, span, block), (Pfn::new(1024), Pfn::new(4096)));
-        assert_eq!(progress.positions(SyncLight, span, block), (Pfn::new(512), Pfn::new(4096)));
-        progress.note_source(Pfn::new(2048), SyncLight);
-        progress.return_target(Pfn::new(4608));
-        assert_eq!(progress.positions(Async, span, block), (Pfn::new(2048), Pfn::new(4608)));
-        progress.begin_anew();
-        assert_eq!(progress.positions(SyncLight, span, block), ends);
+        assert_eq!(state.positions(Async, span, block), ends);
+        state.note_source(Pfn::new(1024), Async);
+        state.note_target(Pfn::new(4096));
+        assert_eq!(state.positions(Async, span, block), (Pfn::new(1024), Pfn::new(4096)));
+        assert_eq!(state.positions(SyncLight, span, block), (Pfn::new(512), Pfn::new(4096)));
+        state.note_source(Pfn::new(2048), SyncLight);
+        state.return_target(Pfn::new(4608));
+        assert_eq!(state.positions(Async, span, block), (Pfn::new(2048), Pfn::new(4608)));
+        state.reset_cached_positions();
+        assert_eq!(state.positions(SyncLight, span, block), ends);
     }
 
     #[test]
     fn scanners_move_towards_each_other_and_back_to_what_was_returned() {
         use CompactEffort::{Async, SyncFull, SyncLight};
-        let progress = Progress::new();
+        let state = CompactState::new();
         let (span, block) = ((Pfn::new(512), Pfn::new(5120)), Order::new(9));
         let at = |effort| {
-            let (source, target) = progress.positions(effort, span, block);
+            let (source, target) = state.positions(effort, span, block);
             (source.raw(), target.raw())
         };
-        progress.return_target(Pfn::new(1024));
+        state.return_target(Pfn::new(1024));
         assert_eq!(at(Async), (512, 4608), "nothing was taken yet");
-        [3072, 4096, 2560].into_iter().for_each(|pfn| progress.note_target(Pfn::new(pfn)));
-        progress.return_target(Pfn::new(1024));
+        [3072, 4096, 2560].into_iter().for_each(|pfn| state.note_target(Pfn::new(pfn)));
+        state.return_target(Pfn::new(1024));
         assert_eq!(at(Async), (512, 2560), "the lowest");
-        [1024, 2048, 1536].into_iter().for_each(|pfn| progress.note_source(Pfn::new(pfn), SyncFull));
+        [1024, 2048, 1536].into_iter().for_each(|pfn| state.note_source(Pfn::new(pfn), SyncFull));
         assert_eq!((at(Async), at(SyncLight)), ((2048, 2560), (2048, 2560)), "the highest");
-        assert!(progress.shares_source());
-        progress.note_source(Pfn::new(2560), Async);
-        assert!(!progress.shares_source());
-        progress.share_source();
-        assert!(progress.shares_source() && at(SyncLight) == (2560, 2560));
+        assert!(state.shares_source());
+        state.note_source(Pfn::new(2560), Async);
+        assert!(!state.shares_source());
+        state.share_source();
+        assert!(state.shares_source() && at(SyncLight) == (2560, 2560));
         // The zone may have become smaller meanwhile.
         let smaller = (Pfn::new(3072), Pfn::new(4096));
-        assert_eq!(progress.positions(Async, smaller, block), (Pfn::new(3072), Pfn::new(3584)));
+        assert_eq!(state.positions(Async, smaller, block), (Pfn::new(3072), Pfn::new(3584)));
     }
 
     #[test]
     fn success_is_remembered_for_the_order_and_all_below() {
-        let progress = Progress::new();
-        let is_free = |order| !progress.is_deferred(Order::new(order));
-        progress.defer(Order::new(5));
-        progress.note_success(Order::new(4));
+        let state = CompactState::new();
+        let is_free = |order| !state.is_deferred(Order::new(order));
+        state.defer(Order::new(5));
+        state.note_success(Order::new(4));
         assert!(is_free(4) && !is_free(5), "an order below that which failed says nothing");
-        progress.note_success(Order::new(7));
-        assert!(is_free(7) && progress.failed.load(Relaxed) == 8);
-        progress.defer(Order::new(9));
-        assert_eq!(progress.failed.load(Relaxed), 8, "the lowest order that failed");
+        state.note_success(Order::new(7));
+        assert!(is_free(7) && state.failed.load(Relaxed) == 8);
+        state.defer(Order::new(9));
+        assert_eq!(state.failed.load(Relaxed), 8, "the lowest order that failed");
         assert!(!is_free(8) && is_free(7));
-        assert!(!progress.take_stale());
-        progress.note_stale();
-        assert!(progress.take_stale() && !progress.take_stale());
+        assert!(!state.clear_stale());
+        state.note_stale();
+        assert!(state.clear_stale() && !state.clear_stale());
     }
 
     #[test]
     fn a_zone_is_begun_anew_when_it_was_passed_over_for_as_long_as_can_be() {
-        let (progress, order) = (Progress::new(), Order::new(9));
+        let (state, order) = (CompactState::new(), Order::new(9));
         for _ in 0..DEFER_SHIFT_MAX {
-            assert!(!progress.is_restarting(order));
-            progress.defer(order);
+            assert!(!state.is_restarting(order));
+            state.defer(order);
         }
-        (1..64).for_each(|_| assert!(progress.is_deferred(order) && !progress.is_restarting(order)));
-        assert!(!progress.is_deferred(order) && progress.is_restarting(order));
-        assert!(!progress.is_restarting(Order::new(8)), "at this order it never failed");
+        (1..64).for_each(|_| assert!(state.is_deferred(order) && !state.is_restarting(order)));
+        assert!(!state.is_deferred(order) && state.is_restarting(order));
+        assert!(!state.is_restarting(Order::new(8)), "at this order it never failed");
     }
 }

@@ -1,4 +1,4 @@
-//! Quick searches: the free lists know where free pages are, so ask them before scanning.
+//! FastSearch searches: the free lists know where free pages are, so ask them before scanning.
 //!
 //! For a source, a pageblock near the lower scanner that is free in part already is emptied with fewer moves. For a
 //! target, a free block near the upper scanner saves the scan of what lies before it. A search looks at a few dozen
@@ -17,9 +17,9 @@ const EVERY_TYPE: u8 = u8::MAX;
 
 /// Where a scan of sources goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ScanStart {
     /// Where the scanner stands, or at the first pageblock after it that hints do not pass over.
-    On,
+    AtScanner,
     /// In this pageblock, which a quick search has chosen.
     Chosen(Pfn),
 }
@@ -27,27 +27,27 @@ pub(super) enum Way {
 impl<P: Platform> Run<'_, '_, P> {
     /// A pageblock near the scanner that is free in part, by the free lists of the larger orders. In vain, the scanner
     /// goes back, once, to the lowest block that was chosen so.
-    pub(super) fn quick_source(&mut self) -> Way {
+    pub(super) fn fast_find_migrateblock(&mut self) -> ScanStart {
         // Whoever heeds no hints wants smaller blocks, or none.
-        let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return Way::On };
+        let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return ScanStart::AtScanner };
         let (start, _) = self.zone.span();
         let at_start = self.source == start;
         let is_new_block = at_start || self.source.is_aligned(self.pageblock_order());
         if !is_new_block || self.aim.ignores_hints() || self.finishing.is_some() || !self.searches_quickly() {
-            return Way::On;
+            return ScanStart::AtScanner;
         }
         // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is
         // chosen must not have been a target.
         let gap = self.target.raw().saturating_sub(self.source.raw());
         let before = self.block_of(self.source.offset(if at_start { gap / 2 } else { gap / 8 }));
         if let Some(pfn) = self.search_sources(order, before) {
-            self.quick.failures = 0;
-            self.quick.way_back.note(pfn);
-            return Way::Chosen(self.block_of(pfn).max(start));
+            self.fast_search.failures = 0;
+            self.fast_search.return_point.note(pfn);
+            return ScanStart::Chosen(self.block_of(pfn).max(start));
         }
-        self.quick.failures += 1;
-        self.source = self.quick.way_back.go().unwrap_or(self.source);
-        Way::On
+        self.fast_search.failures += 1;
+        self.source = self.fast_search.return_point.take().unwrap_or(self.source);
+        ScanStart::AtScanner
     }
 
     /// Whether the run empties whichever pageblock is the easiest.
@@ -57,7 +57,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over.
     fn search_sources(&mut self, order: Order, before: Pfn) -> Option<Pfn> {
-        let mut left = self.quick.limit();
+        let mut left = self.fast_search.limit();
         Order::COSTLY.to(order.down()?).rev().find_map(|order| self.search_sources_of(order, before, &mut left))
     }
 
@@ -89,18 +89,18 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// Takes a free block near the upper scanner, and what else is free in its pageblock, by the free lists; takes
     /// nothing if there is none. At the start of a scan the search is deep, and ends where free blocks are in any case.
-    pub(super) fn quick_targets(&mut self, needed: u32) {
+    pub(super) fn fast_isolate_freepages(&mut self, needed: u32) {
         let Some(largest) = self.aim.order.and_then(Order::down) else { return };
         let mut search = Search::new(self);
-        let first = self.quick.order.unwrap_or(largest).min(largest);
-        self.quick.order = Some(first);
+        let first = self.fast_search.order.unwrap_or(largest).min(largest);
+        self.fast_search.order = Some(first);
         let mut orders = Order::ZERO.to(first).rev().chain(first.to(largest).rev().filter(|&order| order > first));
         let found = orders.find_map(|order| self.search_targets(order, &mut search));
         let around = match found {
             Some(Hit::Taken(pfn)) => Some(pfn),
             Some(Hit::TooLow) | None => {
-                self.quick.turn(first, largest);
-                self.quick.failures += 1;
+                self.fast_search.turn(first, largest);
+                self.fast_search.failures += 1;
                 self.enter_at(&search)
             }
         };
@@ -109,7 +109,7 @@ impl<P: Platform> Run<'_, '_, P> {
             self.zone.compaction.note_searched(highest, self.below(highest), last);
         }
         if let Some(pfn) = around {
-            self.take_around(pfn, needed);
+            self.fast_isolate_around(pfn, needed);
         }
     }
 
@@ -159,14 +159,14 @@ impl<P: Platform> Run<'_, '_, P> {
         }
         self.scan.targets += looked;
         if is_preferred {
-            self.quick.failures = 0;
-            self.quick.order = Some(order);
+            self.fast_search.failures = 0;
+            self.fast_search.order = Some(order);
         } else if looked >= search.limit {
             search.limit = (search.limit / 2).max(1);
         }
         locked.areas.rotate_to(&map, best.or(last)?);
         let pfn = best?;
-        if !locked.take_target(pfn) {
+        if !locked.isolate_free_page(pfn) {
             return Some(Hit::TooLow);
         }
         self.targets.put(&map, pfn, order);
@@ -176,15 +176,15 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Takes the free blocks around one that was found, unless there is enough, or the run does not wait for anything.
-    fn take_around(&mut self, pfn: Pfn, needed: u32) {
+    fn fast_isolate_around(&mut self, pfn: Pfn, needed: u32) {
         if self.targets.pages() >= needed || self.aim.is_optimistic() {
             return;
         }
         let block = self.block_of(pfn);
         let end = block.offset(self.pageblock_order().pages());
-        let (stopped, _) = self.take_free_blocks(block..end, needed, 1);
+        let (stopped, _) = self.isolate_freepages_block(block..end, needed, 1);
         if stopped == end {
-            self.allocator.map.pageblock(block).pass_over();
+            self.allocator.map.pageblock(block).set_skip();
         }
     }
 }
@@ -219,7 +219,7 @@ impl Search {
         let depth = if run.zone.compaction.is_at_first_target(run.target) { Depth::Deep } else { Depth::Shallow };
         let limit = match depth {
             Depth::Deep => run.pageblock_order().pages() / 2,
-            Depth::Shallow => (run.quick.limit() / 2).max(1),
+            Depth::Shallow => (run.fast_search.limit() / 2).max(1),
         };
         let (start, _) = run.zone.span();
         Search { wanted: above(gap / 4), least: above(gap / 2), start, limit, depth, highest: None }

@@ -1,0 +1,212 @@
+//! Isolation: pageblocks out of circulation, and free blocks taken off their lists by name.
+//!
+//! An isolated pageblock's free blocks are on the Isolate lists, which no request looks at, and are not counted as
+//! free: what is freed there stays there. A page of it that a CPU still has on its list can be allocated until that
+//! list is drained; the call that wants the range looks again. Several ranges may share a pageblock: the last of them
+//! that lets it go gives it its type back.
+//!
+//! Single blocks are isolated for compaction, which moves something to them, and for callers that name one.
+//!
+//! linux: mm/page_isolation.c:start_isolate_page_range, undo_isolate_page_range, set_migratetype_isolate,
+//! unset_migratetype_isolate; mm/page_alloc.c:__isolate_free_page; mm/compaction.c:isolate_freepages_range
+
+use core::ops::Range;
+
+use super::alloc::fresh;
+use super::allocator::PageAllocator;
+use super::error::{ContigError, FreeError, RangeError};
+use super::zone::{LockedZone, Zone};
+use crate::base::word::Word;
+use crate::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
+use crate::platform::Platform;
+use crate::policy::flags::AllocFlags;
+
+/// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge
+/// again.
+pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
+    allocator: &'a PageAllocator<'m, P>,
+    zone: &'a Zone<P::Lock>,
+    blocks: Range<Pfn>,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with
+    /// at most one step a frame.
+    pub(in crate::page) fn start_isolate_page_range<'a>(
+        &'a self,
+        zone: &'a Zone<P::Lock>,
+        range: &Range<Pfn>,
+    ) -> Result<Isolation<'a, 'm, P>, ContigError> {
+        let first = range.start.align_down(self.map.pageblock_order());
+        let mut isolation = Isolation { allocator: self, zone, blocks: first..first };
+        while isolation.blocks.end < range.end {
+            let block = isolation.blocks.end;
+            let mut locked = self.lock_zone(zone);
+            if usize::from(self.map.pageblock(block).zone()) != zone.index() {
+                // It went offline since it was looked at.
+                return Err(RangeError::OutOfRange { pfn: block }.into());
+            }
+            if !locked.set_migratetype_isolate(block) {
+                // More at once than a pageblock can count.
+                return Err(ContigError::Busy { pfn: block, state: self.map.frame(block).word().state() });
+            }
+            // Noted before the lock opens, which the probe hears of: it may panic.
+            isolation.blocks.end = block.offset(self.map.pageblock_order().pages());
+            drop(locked);
+        }
+        Ok(isolation)
+    }
+
+    /// Allocates exactly this block, with one reference, if it lies in one free block of its zone; says whether it
+    /// did. Per-CPU lists are not looked at. What surrounds the block stays free.
+    ///
+    /// # Errors
+    /// If the frame's memory is not online, or no block of this order can start there.
+    pub fn isolate_free_page(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<bool, FreeError> {
+        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        let word = frame.word();
+        if word.is_absent() {
+            return Err(FreeError::OutOfRange { pfn });
+        }
+        if !pfn.is_aligned(order) || word.is_reserved() {
+            return Err(FreeError::NotAllocated { pfn, state: word.state() });
+        }
+        let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        Ok(locked.take_page_off_buddy(pfn, order, fresh(gfp, order).with_refs(1)))
+    }
+
+    /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is
+    /// in, with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` is not online.
+    pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
+        self.map.try_frame(near).filter(|frame| !frame.word().is_reserved() && !frame.word().is_absent())?;
+        let mut locked = self.lock_zone_of(near)?;
+        let pfn = locked.smallest(order, gfp.migratetype()?)?;
+        locked.take_page_off_buddy(pfn, order, fresh(gfp, order).with_refs(1)).then_some(pfn)
+    }
+}
+
+impl<P: Platform> Isolation<'_, '_, P> {
+    fn undo_isolate_page_range(&mut self) {
+        let pages = self.allocator.map.pageblock_order().pages();
+        while !self.blocks.is_empty() {
+            let block = self.blocks.start;
+            self.blocks.start = block.offset(pages);
+            self.allocator.lock_zone(self.zone).unset_migratetype_isolate(block);
+        }
+    }
+}
+
+impl<P: Platform> Drop for Isolation<'_, '_, P> {
+    fn drop(&mut self) {
+        Rest(self).0.undo_isolate_page_range();
+    }
+}
+
+/// What is left to let go of, should the probe panic when a lock opens.
+struct Rest<'i, 'a, 'm, P: Platform>(&'i mut Isolation<'a, 'm, P>);
+
+impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
+    fn drop(&mut self) {
+        self.0.undo_isolate_page_range();
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Takes a pageblock out of circulation; `false` if too many have already.
+    pub(in crate::page) fn set_migratetype_isolate(&mut self, block: Pfn) -> bool {
+        let pageblock = self.map.pageblock(block);
+        match pageblock.isolations() {
+            u8::MAX => return false,
+            0 => {
+                let old = pageblock.migratetype();
+                pageblock.add_isolation();
+                self.split_at_pageblocks(block);
+                self.move_freepages_block(block, old, MigrateType::Isolate);
+            }
+            _ => pageblock.add_isolation(),
+        }
+        true
+    }
+
+    /// Puts a pageblock back into circulation, unless others still isolate it.
+    pub(in crate::page) fn unset_migratetype_isolate(&mut self, block: Pfn) {
+        let pageblock = self.map.pageblock(block);
+        debug_assert!(
+            usize::from(pageblock.zone()) == self.zone.index(),
+            "isolation: pageblock {block} is zone {}'s, isolated in zone {}",
+            pageblock.zone(),
+            self.zone.index()
+        );
+        pageblock.drop_isolation();
+        if pageblock.isolations() > 0 {
+            return;
+        }
+        let kept = pageblock.lasting_migratetype();
+        self.split_at_pageblocks(block);
+        self.move_freepages_block(block, MigrateType::Isolate, kept);
+        if self.map.frame(block).word().is_zone_free_of(self.pageblock_order()) {
+            self.merge_alike(block);
+        }
+    }
+
+    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. Frames
+    /// on no list may be in it if they go along.
+    pub(in crate::page) fn isolate_freepages_range(
+        &mut self,
+        range: &Range<Pfn>,
+        goes_along: impl Fn(Word) -> bool,
+    ) -> Result<(), Pfn> {
+        let mut at = range.start;
+        while at < range.end {
+            let word = self.map.frame(at).word();
+            at = match self.buddy_block_around(at) {
+                Some((head, order)) => head.offset(order.pages()),
+                None if goes_along(word) => at.offset(1),
+                None => return Err(at),
+            };
+        }
+        let mut at = range.start;
+        while at < range.end {
+            at = match self.buddy_block_around(at) {
+                Some((head, order)) => {
+                    let end = head.offset(order.pages());
+                    self.break_down_buddy_pages(head, at..end.min(range.end));
+                    end
+                }
+                None => at.offset(1),
+            };
+        }
+        Ok(())
+    }
+
+    /// Order of the free block of this zone that begins here, if one does.
+    pub(in crate::page) fn free_order_at(&self, pfn: Pfn) -> Option<Order> {
+        let (frame, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
+        let word = frame.word();
+        (word.is_zone_free() && usize::from(pageblock.zone()) == self.zone.index()).then(|| word.order())
+    }
+
+    /// Takes a free block off its list, unless the zone would fall below its min mark.
+    pub(in crate::page) fn isolate_free_page(&mut self, pfn: Pfn) -> bool {
+        let order = self.map.frame(pfn).word().order();
+        let mark = self.zone.watermarks().min + u64::from(order.pages());
+        if !self.zone.watermark_ok(Order::ZERO, mark, ZoneKind::Dma, AllocFlags::CMA) {
+            return false;
+        }
+        let (_, migratetype) = self.del_page_from_free_list(pfn);
+        self.account_out(order.pages(), migratetype);
+        self.map.frame(pfn).set(Word::claimed_of(order));
+        // What is mostly given to movable pages is theirs, with all that is free in it.
+        let block = self.pageblock_order();
+        if order.get() + 1 >= block.get() {
+            let first = pfn.align_down(block);
+            for (at, _) in first.blocks_up_to(first.offset(order.max(block).pages()), block) {
+                let old = self.map.pageblock(at).migratetype();
+                if old.is_mergeable() {
+                    self.move_freepages_block(at, old, MigrateType::Movable);
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,106 @@
+//! One CPU's lists for one zone, with their lock, and the stack onto which other CPUs free.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::lists::PcpLists;
+use crate::base::atomic::AtomicU32;
+use crate::base::lock::{Guard, Locked};
+use crate::base::stack::Stack;
+use crate::base::{CpuId, RawLock};
+use crate::policy::pcp::Limits;
+use crate::policy::{Numbers, PcpPolicy};
+
+/// One CPU's lists for one zone, with their lock and its stack.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Pcp<L> {
+    pub(super) lists: Locked<L, PcpLists>,
+    pub(super) home: Home,
+}
+
+/// What other CPUs touch when they free.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Home {
+    /// Blocks of its own pageblocks, freed by other CPUs.
+    pub(super) stack: Stack,
+    /// Pages that may wait on the stack: the lists' limit, as it was lately.
+    pub(super) limit: AtomicU32,
+}
+
+impl<L: RawLock> Pcp<L> {
+    pub(in crate::page) fn new(cache_slice: u32) -> Pcp<L> {
+        Pcp {
+            lists: Locked::new(PcpLists::new(cache_slice)),
+            home: Home { stack: Stack::new(), limit: AtomicU32::new(0) },
+        }
+    }
+
+    #[inline]
+    pub(in crate::page) fn try_lock(&self) -> Option<Guard<'_, L, PcpLists>> {
+        self.lists.try_lock()
+    }
+
+    pub(in crate::page) fn lock(&self) -> Guard<'_, L, PcpLists> {
+        self.lists.lock()
+    }
+
+    /// Gives the lists their limits; their present limit starts at the bottom. linux:
+    /// __zone_set_pageset_high_and_batch
+    pub(in crate::page) fn set_limits(&self, limits: Limits, numbers: &Numbers, policy: PcpPolicy) {
+        let mut lists = self.lists.lock();
+        // What a CPU owns is cut for any request, so large blocks that it frees are of use to it.
+        lists.high_order_frees = if policy.owns() { u32::MAX } else { limits.high_order_frees(numbers) };
+        debug_assert!(limits.batch > 0, "per-CPU lists: their limits are to be {limits:?}");
+        lists.limits = limits;
+        lists.tuning.high = limits.high_min;
+        self.home.limit.store(limits.high_min, Relaxed);
+    }
+
+    /// Blocks on their way home to this CPU.
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.home.stack
+    }
+
+    /// Pages on their way home to this CPU, a moment ago.
+    pub fn waiting(&self) -> u32 {
+        self.home.stack.pages()
+    }
+
+    /// Writes the pages that may wait on the stack.
+    #[cfg(feature = "damage")]
+    pub(in crate::page) fn plant_limit(&self, pages: u32) {
+        self.home.limit.store(pages, Relaxed);
+    }
+
+    /// Pages that may wait on the stack.
+    pub(in crate::page) fn home_limit(&self) -> u32 {
+        self.home.limit.load(Relaxed)
+    }
+
+    /// Looks at the lists, under their lock.
+    pub fn inspect<R>(&self, look: impl FnOnce(&PcpLists) -> R) -> R {
+        look(&self.lists.lock())
+    }
+}
+
+/// Whether there is a CPU of this number, of so many.
+#[inline]
+pub(in crate::page) fn expect_there(cpu: CpuId, cpus: usize) {
+    debug_assert!(cpu.index() < cpus, "per-CPU lists: there is no CPU {}, of {cpus}", cpu.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_blocks_stay_where_three_batches_fit_a_share_of_the_cache() {
+        let keeps = |cache_slice, batch| {
+            let pcp = Pcp::<crate::base::lock::SoloLock>::new(cache_slice);
+            pcp.set_limits(Limits { batch, high_min: 0, high_max: 0 }, &Numbers::default(), PcpPolicy::Linux);
+            pcp.inspect(PcpLists::keeps_high_orders)
+        };
+        assert!(keeps(190, 63) && !keeps(189, 63));
+    }
+}
