@@ -28,14 +28,14 @@ pub static MALLOCS: [Bundled; 3] =
     [bundled!("malloc-jemalloc.parquet"), bundled!("malloc-tcmalloc.parquet"), bundled!("malloc-glibc.parquet")];
 
 impl Bundled {
-    /// The one whose name ends as a path does.
-    pub fn named(path: &Path) -> Option<&'static Bundled> {
+    /// Finds the recording whose name ends as a path does.
+    pub fn find(path: &Path) -> Option<&'static Bundled> {
         path.file_name()?;
-        Bundled::all().find(|bundled| Path::new(bundled.name).ends_with(path))
+        Bundled::iter().find(|bundled| Path::new(bundled.name).ends_with(path))
     }
 
-    /// Every one.
-    pub fn all() -> impl Iterator<Item = &'static Bundled> {
+    /// Iterates over all bundled recordings.
+    pub fn iter() -> impl Iterator<Item = &'static Bundled> {
         BUNDLED.iter().chain(&MALLOCS)
     }
 
@@ -59,16 +59,20 @@ mod tests {
 
     #[test]
     fn recordings_are_found_by_the_end_of_their_name() {
-        let name = |path: &str| Bundled::named(Path::new(path)).map(|bundled| bundled.name);
-        assert_eq!(name("build.parquet"), Some("recordings/build.parquet"));
-        assert_eq!(name("recordings/pressure.parquet"), Some("recordings/pressure.parquet"));
-        assert_eq!(name("malloc-glibc.parquet"), Some("recordings/malloc-glibc.parquet"));
-        assert_eq!([name("parquet"), name("")], [None, None]);
+        for (path, name) in [
+            ("build.parquet", Some("recordings/build.parquet")),
+            ("recordings/pressure.parquet", Some("recordings/pressure.parquet")),
+            ("malloc-glibc.parquet", Some("recordings/malloc-glibc.parquet")),
+            ("parquet", None),
+            ("", None),
+        ] {
+            assert_eq!(Bundled::find(Path::new(path)).map(|bundled| bundled.name), name, "{path}");
+        }
     }
 
     #[test]
     fn a_bundled_recording_is_the_file_in_the_tree() {
-        for bundled in Bundled::all() {
+        for bundled in Bundled::iter() {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(bundled.name);
             let bytes = std::fs::read(path).expect("the tree has it");
             let mut unpacked = Vec::new();

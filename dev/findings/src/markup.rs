@@ -3,7 +3,7 @@
 use freehold_report::number;
 use freehold_report::report::markdown::of_table;
 use freehold_report::report::{Column, Table, Value};
-use freehold_sim::measures::Unit;
+use freehold_sim::measure::Unit;
 use freehold_sim::report::measures::Measure;
 
 /// A list of sentences.

@@ -72,7 +72,7 @@ impl<'a> Lab<'a> {
     /// If one is missing.
     pub fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
         let tools = Tools::find(args.freehold.clone())?;
-        Ok(Lab { args, tools, interrupts: Interrupts::listen()?, kernels: Store::of_user()? })
+        Ok(Lab { args, tools, interrupts: Interrupts::listen()?, kernels: Store::for_user()? })
     }
 
     /// Boots each load as often as it wants. A guest that fails does not keep other loads from theirs; all else does.

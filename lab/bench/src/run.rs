@@ -31,7 +31,7 @@ pub struct Pair {
 impl Pair {
     /// Logarithm of B's time an operation over A's.
     pub fn log_ratio(self) -> f64 {
-        (self.b.each() / self.a.each()).ln()
+        (self.b.per_operation() / self.a.per_operation()).ln()
     }
 }
 

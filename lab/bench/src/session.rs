@@ -84,8 +84,8 @@ struct RunInShort {
 
 fn in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(runs.iter().map(|run| RunInShort {
-        a_ns: run.middle(|pair| pair.a.each()),
-        b_ns: run.middle(|pair| pair.b.each()),
+        a_ns: run.middle(|pair| pair.a.per_operation()),
+        b_ns: run.middle(|pair| pair.b.per_operation()),
         ratio: run.log_ratio().exp(),
     }))
 }
@@ -132,7 +132,7 @@ pub fn settle<E>(
 
 fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Verdict, margin: Margin) -> Outcome {
     let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.middle(number)).collect::<Vec<_>>();
-    let (mut a, mut b) = (of_runs(|pair| pair.a.each()), of_runs(|pair| pair.b.each()));
+    let (mut a, mut b) = (of_runs(|pair| pair.a.per_operation()), of_runs(|pair| pair.b.per_operation()));
     let disturbance = Disturbance::of(&runs, &a, log_ratios);
     let (b_ns_low, b_ns_high) = intervals::by_rank(&b, estimate.confidence);
     Outcome {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Accelerator;
+use crate::accelerator::Accelerator;
 
 /// Lines of the console that are shown when the guest fails.
 const TAIL: usize = 15;
@@ -100,13 +100,15 @@ mod tests {
         assert_eq!(Message::parse("[    0.0] Linux version"), Message::Noise);
     }
 
+    /// Returns whether this line shows a slip of KVM, of emulation, and of emulation with threads.
+    fn slips(line: &str) -> [bool; 3] {
+        let mut console = Console::default();
+        console.keep(line);
+        [Accelerator::Kvm, Accelerator::Emulation, Accelerator::Threads].map(|by| console.shows_slip(by))
+    }
+
     #[test]
     fn the_emulators_faults_are_told_from_the_kernels() {
-        let slips = |line: &str| {
-            let mut console = Console::default();
-            console.keep(line);
-            [Accelerator::Kvm, Accelerator::Emulation, Accelerator::Threads].map(|by| console.shows_slip(by))
-        };
         assert_eq!(slips("[    2.302332] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI"), [false, false, true]);
         assert_eq!(slips("[    0.1] Kernel panic - not syncing: IO-APIC + timer doesn't work!"), [false, true, true]);
         assert_eq!(slips("[    2.3] Oops: general protection fault"), [false; 3]);

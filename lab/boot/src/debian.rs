@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::error::{Error, on_file};
 use crate::host;
-use crate::version::{Version, by_age};
+use crate::version::{Version, compare_releases};
 
 /// Archives by the label that their lists carry, and the suites that have kernels.
 const SUITES: [(&str, &[&str]); 2] =
@@ -38,11 +38,11 @@ impl Headers {
     ///
     /// # Errors
     /// [`Error::Missing`] if the release is none of Debian's.
-    pub fn of(release: &str) -> Result<Headers, Error> {
-        let series = release.strip_suffix(FLAVOUR).and_then(|series| series.strip_suffix('-'));
-        let none =
-            || Error::Missing(format!("Linux {release} is none of Debian's kernels, so there are no headers of it"));
-        let series = series.ok_or_else(none)?;
+    pub fn for_release(release: &str) -> Result<Headers, Error> {
+        let Some(series) = release.strip_suffix(FLAVOUR).and_then(|series| series.strip_suffix('-')) else {
+            let sentence = format!("Linux {release} is none of Debian's kernels, so there are no headers of it");
+            return Err(Error::Missing(sentence));
+        };
         Ok(Headers {
             common: format!("linux-headers-{series}-common"),
             configured: format!("linux-headers-{release}"),
@@ -73,8 +73,8 @@ impl Debian {
             fs::create_dir_all(folder.join(part)).map_err(on_file("create", &folder.join(part)))?;
         }
         let format = "$(LABEL) $(REPO_URI)";
-        let targets = ["indextargets", "--format", format, "Created-By: Packages"];
-        let targets = host::text(Command::new("apt-get").args(targets))?;
+        let arguments = ["indextargets", "--format", format, "Created-By: Packages"];
+        let targets = host::text(Command::new("apt-get").args(arguments))?;
         let sources = sources(&targets);
         if sources.is_empty() {
             let advice = "give --kernel the path of an image";
@@ -95,7 +95,7 @@ impl Debian {
         let names = self.packages(&format!("{}.*{FLAVOUR}", version.pattern()))?;
         let releases =
             names.iter().filter_map(|name| PARTS.iter().find_map(|part| name.strip_prefix(part)?.strip_prefix('-')));
-        let newest = releases.max_by(|a, b| by_age(a, b)).map(str::to_owned);
+        let newest = releases.max_by(|a, b| compare_releases(a, b)).map(str::to_owned);
         newest.ok_or_else(|| {
             Error::Missing(format!("Debian has no kernel {version} of flavour {FLAVOUR}; give the path of an image"))
         })
@@ -114,7 +114,7 @@ impl Debian {
     /// # Errors
     /// [`Error::Missing`] if Debian has none (any more).
     pub fn headers(&self, release: &str) -> Result<Vec<String>, Error> {
-        let names = Headers::of(release)?.packages();
+        let names = Headers::for_release(release)?.packages();
         let known = host::text(self.apt("apt-cache").args(["pkgnames", "linux-"]))?;
         if let Some(absent) = names.iter().find(|name| !known.lines().any(|line| line == *name)) {
             let advice = "a workload that needs a module cannot run on it";
@@ -128,7 +128,7 @@ impl Debian {
     ///
     /// # Errors
     /// When one cannot be downloaded or unpacked, and those of `prepare`.
-    pub fn place(
+    pub fn unpack(
         &self,
         names: &[String],
         to: &Path,
@@ -149,8 +149,8 @@ impl Debian {
 
     /// Names of packages whose release is as `pattern` says.
     fn packages(&self, pattern: &str) -> Result<Vec<String>, Error> {
-        let pattern = format!("^({})-{pattern}$", PARTS.join("|"));
-        let found = host::text(self.apt("apt-cache").args(["search", "--names-only", &pattern]))?;
+        let names = format!("^({})-{pattern}$", PARTS.join("|"));
+        let found = host::text(self.apt("apt-cache").args(["search", "--names-only", &names]))?;
         Ok(found.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
 
@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn headers_are_named_by_release_and_series() {
-        let names = Headers::of("6.12.9+deb13-cloud-amd64").unwrap().packages();
+        let names = Headers::for_release("6.12.9+deb13-cloud-amd64").unwrap().packages();
         let [common, configured, kbuild] = names.each_ref().map(String::as_str);
         assert_eq!((common, kbuild), ("linux-headers-6.12.9+deb13-common", "linux-kbuild-6.12.9+deb13"));
         assert_eq!(configured, "linux-headers-6.12.9+deb13-cloud-amd64");
-        assert!(Headers::of("6.12.9-mine").is_err());
+        assert!(Headers::for_release("6.12.9-mine").is_err());
     }
 }

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(bytes: &[u8], promised: u64) -> (Result<(), Error>, Option<Vec<u8>>) {
+    fn deliver(bytes: &[u8], promised: u64) -> (Result<(), Error>, Option<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_whole_recording_is_kept() {
-        let (verdict, kept) = judged(b"PAR1....PAR1", 12);
+        let (verdict, kept) = deliver(b"PAR1....PAR1", 12);
         verdict.unwrap();
         assert_eq!(kept.unwrap(), b"PAR1....PAR1");
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_short_or_foreign_delivery_leaves_nothing() {
         for (bytes, promised) in [(&b"PAR1....PAR1"[..], 13), (b"PAR1........", 12), (b"", 0)] {
-            let (verdict, kept) = judged(bytes, promised);
+            let (verdict, kept) = deliver(bytes, promised);
             assert!(verdict.is_err() && kept.is_none(), "accepted {bytes:?}");
         }
     }

@@ -9,9 +9,10 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
+use crate::accelerator::Accelerator;
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::{Accelerator, Tools};
+use crate::tools::Tools;
 
 /// What QEMU says when the hypervisor cannot go on with a guest, which stands still from then on.
 const GIVEN_UP: [&str; 3] = ["KVM internal error", "error: kvm run failed", "KVM: entry failed"];
@@ -55,14 +56,14 @@ impl Emulator {
     /// When it cannot be started.
     pub fn start(mut command: Command) -> Result<(Emulator, Receiver<Line>), Error> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let started = command.spawn();
-        let mut child = started.map_err(|error| Error::Missing(format!("QEMU could not be started: {error}")))?;
+        let mut child =
+            command.spawn().map_err(|error| Error::Missing(format!("QEMU could not be started: {error}")))?;
         let (sender, lines) = mpsc::channel();
         if let Some(console) = child.stdout.take() {
             forward(console, sender.clone(), Line::Console);
         }
-        if let Some(said) = child.stderr.take() {
-            forward(said, sender, Line::Emulator);
+        if let Some(stderr) = child.stderr.take() {
+            forward(stderr, sender, Line::Emulator);
         }
         let console = child.stdin.take();
         Ok((Emulator { child, console }, lines))
@@ -75,17 +76,17 @@ impl Emulator {
         }
     }
 
-    /// How it ended, if it did.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    /// Waits for the end of QEMU, and returns its status.
+    pub fn wait(&mut self) -> Option<ExitStatus> {
         self.child.wait().ok()
     }
 }
 
 fn forward(from: impl Read + Send + 'static, sender: Sender<Line>, as_line: fn(String) -> Line) {
     thread::spawn(move || {
-        let mut from = BufReader::new(from);
+        let mut reader = BufReader::new(from);
         let mut bytes = Vec::new();
-        while matches!(from.read_until(b'\n', &mut bytes), Ok(count) if count > 0) {
+        while matches!(reader.read_until(b'\n', &mut bytes), Ok(count) if count > 0) {
             let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
             if sender.send(as_line(text)).is_err() {
                 break;
@@ -129,6 +130,6 @@ mod tests {
         command.args(["-c", "echo aside >&2"]);
         let (mut emulator, lines) = Emulator::start(command).unwrap();
         assert_eq!(lines.iter().collect::<Vec<_>>(), [Line::Emulator("aside".to_owned())]);
-        assert!(emulator.ended().unwrap().success());
+        assert!(emulator.wait().unwrap().success());
     }
 }

@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 use crate::error::{Error, on_file};
 
 /// The fingerprint of these bytes.
-pub fn of_bytes(bytes: &[u8]) -> String {
+pub fn hash_bytes(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
 
@@ -18,15 +18,15 @@ pub fn of_bytes(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn of_file(path: &Path) -> Result<String, Error> {
-    fs::read(path).map(|bytes| of_bytes(&bytes)).map_err(on_file("read", path))
+pub fn hash_file(path: &Path) -> Result<String, Error> {
+    fs::read(path).map(|bytes| hash_bytes(&bytes)).map_err(on_file("read", path))
 }
 
 /// The fingerprint of a folder: names, lengths and times of all that lies below it.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn of_folder(path: &Path) -> Result<String, Error> {
+pub fn hash_folder(path: &Path) -> Result<String, Error> {
     let mut hasher = Hasher::new();
     add(path, &mut hasher).map_err(on_file("read", path))?;
     Ok(format!("{:08x}", hasher.finalize()))
@@ -57,10 +57,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "one").unwrap();
-        let before = (of_file(&file).unwrap(), of_folder(folder.path()).unwrap());
-        assert_eq!(before, (of_file(&file).unwrap(), of_folder(folder.path()).unwrap()));
+        let before = (hash_file(&file).unwrap(), hash_folder(folder.path()).unwrap());
+        assert_eq!(before, (hash_file(&file).unwrap(), hash_folder(folder.path()).unwrap()));
         fs::write(&file, "other").unwrap();
-        assert_ne!(before.0, of_file(&file).unwrap());
-        assert_ne!(before.1, of_folder(folder.path()).unwrap());
+        assert_ne!(before.0, hash_file(&file).unwrap());
+        assert_ne!(before.1, hash_folder(folder.path()).unwrap());
     }
 }

@@ -25,8 +25,7 @@ const RELEASE_MAX: u64 = 256;
 /// [`Error::Input`] if the file is no kernel image for x86.
 pub fn release(path: &Path) -> Result<String, Error> {
     let file = File::open(path).map_err(on_file("read", path))?;
-    let told = header(&file).ok().flatten();
-    told.ok_or_else(|| {
+    header(&file).ok().flatten().ok_or_else(|| {
         let advice = "give a bzImage for x86-64, such as arch/x86/boot/bzImage of a build";
         Error::Input(format!("{} is no kernel image that can be booted; {advice}", path.display()))
     })
@@ -54,7 +53,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// The start of an image that says it is `release`.
-    pub fn planted(release: &str) -> Vec<u8> {
+    pub fn image_bytes(release: &str) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[0x202..0x206].copy_from_slice(b"HdrS");
         image[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
@@ -66,7 +65,7 @@ pub(crate) mod tests {
     fn an_image_tells_its_release() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bzImage");
-        std::fs::write(&path, planted("6.12.9-mine (me@here) #1")).unwrap();
+        std::fs::write(&path, image_bytes("6.12.9-mine (me@here) #1")).unwrap();
         assert_eq!(release(&path).unwrap(), "6.12.9-mine");
     }
 
@@ -74,7 +73,7 @@ pub(crate) mod tests {
     fn what_is_no_image_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bzImage");
-        for bytes in [Vec::new(), vec![0; 0x1000], b"\x7fELF".repeat(400), planted("no release")] {
+        for bytes in [Vec::new(), vec![0; 0x1000], b"\x7fELF".repeat(400), image_bytes("no release")] {
             std::fs::write(&path, bytes).unwrap();
             let sentence = release(&path).unwrap_err().to_string();
             assert!(sentence.contains("no kernel image"), "{sentence}");

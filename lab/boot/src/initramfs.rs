@@ -23,7 +23,8 @@ use std::process::Command;
 use cpio::newc;
 
 use crate::error::{Error, on_file};
-use crate::{Guest, Tools};
+use crate::guest::Guest;
+use crate::tools::Tools;
 use crate::{host, module};
 
 /// Modules that a guest needs unless they are built in, each after those it depends on.
@@ -64,11 +65,11 @@ pub fn pack(tools: &Tools, guest: &Guest, load: Option<&[u8]>, file: &File) -> R
     for (name, program) in guest.workload.programs()? {
         archive.program(&program, name)?;
     }
-    newc::trailer(file).map_err(unwritten)?;
+    newc::trailer(file).map_err(write_error)?;
     Ok(())
 }
 
-fn unwritten(error: io::Error) -> Error {
+fn write_error(error: io::Error) -> Error {
     on_file("write", Path::new("the guest's initramfs"))(error)
 }
 
@@ -98,11 +99,12 @@ impl Archive<'_> {
         if !self.names.insert(name.to_owned()) {
             return Ok(());
         }
-        let size = u32::try_from(bytes.len()).map_err(|_| unwritten(io::Error::other("a file has more than 4 GiB")))?;
+        let size =
+            u32::try_from(bytes.len()).map_err(|_| write_error(io::Error::other("a file has more than 4 GiB")))?;
         let ino = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         let mut writer = newc::Builder::new(name).ino(ino).mode(mode).nlink(1).write(self.file, size);
-        writer.write_all(bytes).map_err(unwritten)?;
-        writer.finish().map(drop).map_err(unwritten)
+        writer.write_all(bytes).map_err(write_error)?;
+        writer.finish().map(drop).map_err(write_error)
     }
 
     /// The folder `name` and those it lies in.
@@ -123,7 +125,7 @@ impl Archive<'_> {
 
     /// A program of this machine as `/bin/NAME`, with the libraries that it loads.
     fn program(&mut self, path: &Path, name: &str) -> Result<(), Error> {
-        self.file(&format!("bin/{name}"), &stripped(path)?)?;
+        self.file(&format!("bin/{name}"), &read_stripped(path)?)?;
         // What loads no library says so by failing.
         let loaded = host::text(Command::new("ldd").arg(path)).unwrap_or_default();
         for library in libraries(&loaded) {
@@ -135,13 +137,13 @@ impl Archive<'_> {
 }
 
 /// A program without its debugging sections, where there is a `strip`: every byte lives in the guest's memory.
-fn stripped(path: &Path) -> Result<Vec<u8>, Error> {
-    let whole = || fs::read(path).map_err(on_file("read", path));
-    let Ok(out) = tempfile::NamedTempFile::new() else { return whole() };
-    match host::output(Command::new("strip").arg("-o").arg(out.path()).arg(path)) {
-        Ok(_) => fs::read(out.path()).map_err(on_file("read", out.path())),
-        Err(_) => whole(),
+fn read_stripped(path: &Path) -> Result<Vec<u8>, Error> {
+    if let Ok(out) = tempfile::NamedTempFile::new()
+        && host::output(Command::new("strip").arg("-o").arg(out.path()).arg(path)).is_ok()
+    {
+        return fs::read(out.path()).map_err(on_file("read", out.path()));
     }
+    fs::read(path).map_err(on_file("read", path))
 }
 
 /// The files that `ldd` names: each line ends in `PATH (ADDRESS)`.

@@ -44,9 +44,9 @@ impl Interrupts {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// One that hears nothing but what it is told.
+    /// Returns a fixed number of interrupts, which does not change.
     #[cfg(test)]
-    pub fn deaf(count: usize) -> Interrupts {
+    pub(crate) fn with_count(count: usize) -> Interrupts {
         Interrupts { count: Arc::new(AtomicUsize::new(count)), is_over: Arc::default() }
     }
 }

@@ -25,7 +25,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Input`] if that is no image.
-    pub fn at(image: &Path) -> Result<Kernel, Error> {
+    pub fn open(image: &Path) -> Result<Kernel, Error> {
         let release = image::release(image)?;
         let folder = image.parent().unwrap_or(Path::new("."));
         let roots = [folder.join(".."), folder.join("../usr"), PathBuf::from("/")];
@@ -39,12 +39,11 @@ impl Kernel {
     /// The kernel that lies unpacked below `root`, as Debian's packages have it: before 7.0 in `boot`, since then
     /// beside its modules.
     pub(crate) fn below(root: &Path) -> Option<Kernel> {
-        let named = |folder: &str| entries(&root.join(folder)).find(|path| file_name(path).starts_with("vmlinuz-"));
-        let beside = |folder: &str| {
-            entries(&root.join(folder)).map(|modules| modules.join("vmlinuz")).find(|image| image.is_file())
-        };
-        let image = named("boot").or_else(|| beside("usr/lib/modules")).or_else(|| beside("lib/modules"))?;
-        let mut kernel = Kernel::at(&image).ok()?;
+        let in_boot = entries(&root.join("boot")).find(|path| file_name(path).starts_with("vmlinuz-"));
+        let image = in_boot
+            .or_else(|| image_beside_modules(&root.join("usr/lib/modules")))
+            .or_else(|| image_beside_modules(&root.join("lib/modules")))?;
+        let mut kernel = Kernel::open(&image).ok()?;
         let places = ["usr/lib/modules", "lib/modules"].map(|folder| root.join(folder).join(&kernel.release));
         kernel.modules = places.into_iter().find(|place| place.join("kernel").is_dir());
         kernel.home = Some(root.to_owned());
@@ -74,6 +73,11 @@ impl Kernel {
     }
 }
 
+/// The image that is beside the modules of a release, in a folder of modules.
+fn image_beside_modules(folder: &Path) -> Option<PathBuf> {
+    entries(folder).map(|modules| modules.join("vmlinuz")).find(|image| image.is_file())
+}
+
 /// The file of the module `name` somewhere below `folder`.
 fn find_module(folder: &Path, name: &str) -> Option<PathBuf> {
     let stem = format!("{name}.ko");
@@ -94,15 +98,15 @@ fn file_name(path: &Path) -> &str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::image::tests::planted;
+    use crate::image::tests::image_bytes;
 
     /// An unpacked package of `release`, whose image lies at `image` below `root`.
-    pub fn unpacked(root: &Path, release: &str, image: &str) {
-        let image = root.join(image);
+    pub fn unpack_package(root: &Path, release: &str, image: &str) {
+        let image_path = root.join(image);
         let modules = root.join("lib/modules").join(release).join("kernel/drivers/block");
-        fs::create_dir_all(image.parent().unwrap()).unwrap();
+        fs::create_dir_all(image_path.parent().unwrap()).unwrap();
         fs::create_dir_all(&modules).unwrap();
-        fs::write(image, planted(release)).unwrap();
+        fs::write(image_path, image_bytes(release)).unwrap();
         fs::write(modules.join("virtio_blk.ko"), "module").unwrap();
     }
 
@@ -112,7 +116,7 @@ pub(crate) mod tests {
             [("6.12.9-cloud", "boot/vmlinuz-6.12.9-cloud"), ("7.3.4-cloud", "lib/modules/7.3.4-cloud/vmlinuz")]
         {
             let root = tempfile::tempdir().unwrap();
-            unpacked(root.path(), release, image);
+            unpack_package(root.path(), release, image);
             let kernel = Kernel::below(root.path()).unwrap();
             assert_eq!(kernel.release, release);
             assert_eq!(kernel.module("virtio_blk").unwrap().as_deref(), Some(b"module".as_slice()));
@@ -124,8 +128,8 @@ pub(crate) mod tests {
     fn an_image_alone_has_no_modules() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("bzImage");
-        fs::write(&image, planted("6.1.0-mine")).unwrap();
-        let kernel = Kernel::at(&image).unwrap();
+        fs::write(&image, image_bytes("6.1.0-mine")).unwrap();
+        let kernel = Kernel::open(&image).unwrap();
         assert_eq!((kernel.release.as_str(), kernel.module("virtio_blk").unwrap()), ("6.1.0-mine", None));
         assert!(Kernel::below(folder.path()).is_none());
     }

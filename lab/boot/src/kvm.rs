@@ -7,18 +7,48 @@ use std::fs::File;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use crate::accelerator::Accelerator;
 use crate::console::Message;
 use crate::emulator::{self, Emulator, Line};
+use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::{Accelerator, Tools};
+use crate::tools::Tools;
 
 /// How long a kernel may take to find that it has no root: a second, where KVM is the processor's own.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What a kernel dies of that has come as far as that. linux: init/do_mounts.c:mount_root_generic
 const NO_ROOT: &str = "VFS: Unable to mount root fs";
 
+impl Tools {
+    /// Returns the accelerator for guests of these kernels: the wanted one, or else KVM where it works with all of them.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where KVM is wanted, and does not work.
+    pub fn accelerator(&self, wanted: Option<Accelerator>, kernels: &[&Kernel]) -> Result<Accelerator, Error> {
+        match wanted {
+            None if works_with_all(self, kernels) => Ok(Accelerator::Kvm),
+            None => Ok(Accelerator::Emulation),
+            Some(Accelerator::Kvm) if !works_with_all(self, kernels) => {
+                Err(Error::Missing("the kernel does not come up under KVM here; boot without --accel kvm".to_owned()))
+            }
+            Some(accelerator) => Ok(accelerator),
+        }
+    }
+}
+
+/// Returns whether KVM works with each kernel; each image is tried once.
+fn works_with_all(tools: &Tools, kernels: &[&Kernel]) -> bool {
+    for (number, kernel) in kernels.iter().enumerate() {
+        let is_tried = kernels[..number].iter().any(|tried| tried.image == kernel.image);
+        if !is_tried && !works(tools, kernel) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Whether `kernel`, booted under KVM without a root, lives until it misses that.
-pub fn works(tools: &Tools, kernel: &Kernel) -> bool {
+fn works(tools: &Tools, kernel: &Kernel) -> bool {
     if File::options().read(true).write(true).open("/dev/kvm").is_err() {
         return false;
     }
@@ -51,11 +81,19 @@ mod tests {
     use super::*;
 
     /// What is made of a guest that prints this, and QEMU that.
-    fn judged(lines: impl IntoIterator<Item = Line>) -> bool {
+    fn misses_root(lines: impl IntoIterator<Item = Line>) -> bool {
         let (sender, received) = mpsc::channel();
         lines.into_iter().for_each(|line| sender.send(line).unwrap());
         drop(sender);
         misses_its_root(&received, Instant::now() + PATIENCE)
+    }
+
+    fn early() -> Line {
+        Line::Console("[    0.1] Linux version 6.12".to_owned())
+    }
+
+    fn missing_root() -> Line {
+        panic("VFS: Unable to mount root fs on unknown-block(0,0)")
     }
 
     fn panic(reason: &str) -> Line {
@@ -64,19 +102,17 @@ mod tests {
 
     #[test]
     fn a_kernel_that_misses_its_root_has_run() {
-        let early = || Line::Console("[    0.1] Linux version 6.12".to_owned());
-        let missed = || panic("VFS: Unable to mount root fs on unknown-block(0,0)");
-        assert!(judged([early(), Line::Emulator("warning: a feature is missing".to_owned()), missed()]));
-        assert!(!judged([early(), panic("Fatal exception"), missed()]), "it died of something else");
-        assert!(!judged([early()]), "QEMU ended");
+        let warning = Line::Emulator("warning: a feature is missing".to_owned());
+        assert!(misses_root([early(), warning, missing_root()]));
+        assert!(!misses_root([early(), panic("Fatal exception"), missing_root()]), "it died of something else");
+        assert!(!misses_root([early()]), "QEMU ended");
     }
 
     #[test]
     fn a_hypervisor_that_gives_up_does_not_work() {
         let words = ["KVM internal error. Suberror: 1", "error: kvm run failed Bad address"];
         for given_up in words.into_iter().chain(["KVM: entry failed, hardware error 0x80000021"]) {
-            let after = panic("VFS: Unable to mount root fs on unknown-block(0,0)");
-            assert!(!judged([Line::Emulator(given_up.to_owned()), after]), "{given_up}");
+            assert!(!misses_root([Line::Emulator(given_up.to_owned()), missing_root()]), "{given_up}");
         }
     }
 }

@@ -11,11 +11,14 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crate::accelerator::Accelerator;
 use crate::console::{Console, Message};
 use crate::emulator::{self, Emulator, Line};
 use crate::error::Error;
+use crate::guest::Guest;
 use crate::interrupt::Interrupts;
-use crate::{Accelerator, Ended, Guest, Tools};
+use crate::outcome::RecordingEnd;
+use crate::tools::Tools;
 
 /// How often Ctrl-C and the time limit are looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -41,9 +44,9 @@ pub struct Machine<'a> {
 
 /// How a run ended, unless it failed.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The guest handed something out: so many bytes.
-    Delivered(u64, Ended),
+    Delivered(u64, RecordingEnd),
     /// The kernel died of the emulator: boot again.
     Slipped,
 }
@@ -53,7 +56,7 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// [`Error::Guest`], after `say` heard the end of the console; [`Error::Interrupted`].
-    pub fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<Outcome, Error> {
+    pub fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<RunOutcome, Error> {
         let (emulator, lines) = Emulator::start(self.command())?;
         let mut run = Run {
             machine: self,
@@ -61,18 +64,18 @@ impl Machine<'_> {
             console: Console::default(),
             started: Instant::now(),
             is_recording: false,
-            said: String::new(),
+            last_message: String::new(),
             early: None,
         };
         let outcome = run.follow(&lines, interrupts, say);
         if !matches!(outcome, Err(Error::Guest(_))) {
             return outcome;
         }
-        if run.early.is_some_and(|(_, why)| why == Ended::Interrupted) {
+        if run.early.is_some_and(|(_, why)| why == RecordingEnd::Interrupted) {
             return Err(Error::Interrupted);
         }
         if run.console.shows_slip(self.accelerator) && !run.is_recording {
-            return Ok(Outcome::Slipped);
+            return Ok(RunOutcome::Slipped);
         }
         run.console.tail().for_each(|line| say(&format!("console: {line}")));
         outcome
@@ -111,9 +114,9 @@ struct Run<'a> {
     started: Instant,
     is_recording: bool,
     /// What QEMU itself said last.
-    said: String,
+    last_message: String,
     /// Since when and why it was told to end early.
-    early: Option<(Instant, Ended)>,
+    early: Option<(Instant, RecordingEnd)>,
 }
 
 impl Run<'_> {
@@ -123,7 +126,7 @@ impl Run<'_> {
         lines: &Receiver<Line>,
         interrupts: &Interrupts,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RunOutcome, Error> {
         loop {
             self.look_at_time(interrupts)?;
             let line = match lines.recv_timeout(LOOK) {
@@ -132,11 +135,11 @@ impl Run<'_> {
                     return Err(guest(format!("QEMU gave up ({line}); boot with --accel emulated")));
                 }
                 Ok(Line::Emulator(line)) => {
-                    self.said = line;
+                    self.last_message = line;
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return self.gone(),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end_error()),
             };
             self.console.keep(&line);
             match Message::parse(&line) {
@@ -144,7 +147,7 @@ impl Run<'_> {
                     self.is_recording |= sentence == "recording";
                     say(sentence);
                 }
-                Message::Done(bytes, status) => return Ok(Outcome::Delivered(bytes, self.ended(status))),
+                Message::Done(bytes, status) => return Ok(RunOutcome::Delivered(bytes, self.end(status))),
                 Message::Failed(sentence) => return Err(guest(sentence)),
                 Message::Panic(reason) => {
                     let release = &self.machine.guest.kernel.release;
@@ -163,17 +166,17 @@ impl Run<'_> {
             (None, 0) if !self.is_recording => {
                 Err(guest(format!("the guest was not ready to record after {} s", limit.as_secs())))
             }
-            (None, 0) => self.end_early(Ended::OutOfTime),
-            (None, 1) if self.is_recording => self.end_early(Ended::Interrupted),
+            (None, 0) => self.end_early(RecordingEnd::OutOfTime),
+            (None, 1) if self.is_recording => self.end_early(RecordingEnd::Interrupted),
             (None, _) => Err(Error::Interrupted),
             (Some((since, why)), count) => {
-                let is_impatient = count > usize::from(why == Ended::Interrupted);
+                let is_impatient = count > usize::from(why == RecordingEnd::Interrupted);
                 if is_impatient { Err(Error::Interrupted) } else { self.wait_for_the_end(since) }
             }
         }
     }
 
-    fn end_early(&mut self, why: Ended) -> Result<(), Error> {
+    fn end_early(&mut self, why: RecordingEnd) -> Result<(), Error> {
         self.emulator.type_line("stop");
         self.early = Some((Instant::now(), why));
         Ok(())
@@ -187,19 +190,19 @@ impl Run<'_> {
     }
 
     /// How the recording ended, and the workload's status with it.
-    fn ended(&self, status: Option<i32>) -> Ended {
+    fn end(&self, status: Option<i32>) -> RecordingEnd {
         match (self.early, status) {
             (Some((_, why)), _) => why,
-            (None, Some(0)) => Ended::Whole,
-            (None, status) => Ended::Failed(status.unwrap_or(-1)),
+            (None, Some(0)) => RecordingEnd::Whole,
+            (None, status) => RecordingEnd::Failed(status.unwrap_or(-1)),
         }
     }
 
-    /// QEMU has ended by itself.
-    fn gone(&mut self) -> Result<Outcome, Error> {
-        match self.emulator.ended() {
-            Some(status) if !status.success() => Err(guest(format!("QEMU ended with {status}: {}", self.said))),
-            _ => Err(guest("the guest ended before it delivered its recording")),
+    /// Returns the error for a QEMU that has ended by itself.
+    fn end_error(&mut self) -> Error {
+        match self.emulator.wait() {
+            Some(status) if !status.success() => guest(format!("QEMU ended with {status}: {}", self.last_message)),
+            _ => guest("the guest ended before it delivered its recording"),
         }
     }
 }

@@ -43,7 +43,7 @@ static BUILDING: Mutex<()> = Mutex::new(());
 ///
 /// # Errors
 /// [`Error::Missing`] if Debian has no headers of this kernel, or this machine cannot build.
-pub fn of(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
+pub fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
     let release = &kernel.release;
     let home = kernel.home().ok_or_else(|| {
         let advice = "name a kernel by its version instead";
@@ -57,7 +57,7 @@ pub fn of(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> 
         for program in ["gcc", "make"] {
             host::find(program, program)?;
         }
-        let headers = headers(home, release, say)?;
+        let headers = fetch_headers(home, release, say)?;
         say(&format!("building the module {NAME} for Linux {release}"));
         build(&headers, release, &folder)?;
     }
@@ -67,12 +67,13 @@ pub fn of(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> 
 
 /// Whether the module in `folder` was built from the source that we have.
 fn is_current(folder: &Path) -> bool {
-    let is_ours = |(name, text): &(&str, &str)| fs::read(folder.join(name)).is_ok_and(|bytes| bytes == text.as_bytes());
-    SOURCES.iter().all(is_ours) && folder.join(NAME).with_extension("ko").is_file()
+    let is_same =
+        SOURCES.iter().all(|(name, text)| fs::read(folder.join(name)).is_ok_and(|bytes| bytes == text.as_bytes()));
+    is_same && folder.join(NAME).with_extension("ko").is_file()
 }
 
 /// The folder of the release's headers, fetched unless it is there.
-fn headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+fn fetch_headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
     let headers = home.join("headers");
     let store = home.parent().unwrap_or(home);
     if !headers.is_dir() {
@@ -80,8 +81,8 @@ fn headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<Path
         let debian = Debian::read(&store.join(".apt"))?;
         let names = debian.headers(release)?;
         say(&format!("fetching the headers of Linux {release}"));
-        let programs = Path::new("usr/lib").join(Headers::of(release)?.kbuild);
-        debian.place(&names, &headers, |root| {
+        let programs = Path::new("usr/lib").join(Headers::for_release(release)?.kbuild);
+        debian.unpack(&names, &headers, |root| {
             WRAPPED.iter().try_for_each(|program| wrap(&root.join(&programs).join(program)))
         })?;
     }
@@ -109,16 +110,16 @@ fn build(headers: &Path, release: &str, folder: &Path) -> Result<(), Error> {
         }
     }
     let built = work.join(NAME).with_extension("ko");
-    host::text(&mut make(headers, release, &work)?).map_err(|error| unbuilt(&error, release))?;
+    host::text(&mut make(headers, release, &work)?).map_err(|error| build_error(&error, release))?;
     host::text(Command::new("strip").arg("--strip-debug").arg(&built))?;
     let kept = done.join(NAME).with_extension("ko");
     fs::rename(&built, &kept).map_err(on_file("create", &kept))?;
-    moved(&done, folder)
+    replace_folder(&done, folder)
 }
 
 /// The command that builds in `work`.
 fn make(headers: &Path, release: &str, work: &Path) -> Result<Command, Error> {
-    let (sources, names) = (headers.join("usr/src"), Headers::of(release)?);
+    let (sources, names) = (headers.join("usr/src"), Headers::for_release(release)?);
     let configured = sources.join(&names.configured);
     let mut command = Command::new("make");
     command.arg("--silent").arg("-C").arg(&configured);
@@ -132,15 +133,15 @@ fn make(headers: &Path, release: &str, work: &Path) -> Result<Command, Error> {
 }
 
 /// The sentence for a build that failed: the first error of many lines.
-fn unbuilt(error: &Error, release: &str) -> Error {
-    let told = error.to_string();
-    let first = told.lines().find(|line| line.contains("rror:") || line.contains("not found"));
-    let reason = first.or(told.lines().next()).unwrap_or_default().trim();
+fn build_error(error: &Error, release: &str) -> Error {
+    let message = error.to_string();
+    let first = message.lines().find(|line| line.contains("rror:") || line.contains("not found"));
+    let reason = first.or(message.lines().next()).unwrap_or_default().trim();
     Error::Missing(format!("the module {NAME} for Linux {release} does not build on this machine: {reason}"))
 }
 
 /// Moves the folder `from` to `to`, in the place of an older one.
-fn moved(from: &Path, to: &Path) -> Result<(), Error> {
+fn replace_folder(from: &Path, to: &Path) -> Result<(), Error> {
     if to.is_dir() {
         fs::remove_dir_all(to).map_err(on_file("remove", to))?;
     }
@@ -176,8 +177,8 @@ mod tests {
         fs::write(&loader, "#!/bin/sh\necho \"$3 $4\"\n").unwrap();
         fs::set_permissions(&loader, fs::Permissions::from_mode(0o755)).unwrap();
         wrap(&program).unwrap();
-        let told = host::text(Command::new(&program).arg("word")).unwrap();
-        assert_eq!(told.trim(), format!("{}.elf word", program.display()));
+        let printed = host::text(Command::new(&program).arg("word")).unwrap();
+        assert_eq!(printed.trim(), format!("{}.elf word", program.display()));
     }
 
     #[test]
@@ -186,7 +187,7 @@ mod tests {
             command: "make".to_owned(),
             outcome: "failed (exit status: 2): warning: old\ngcc: error: no such option\nmake: *** Error 1".to_owned(),
         };
-        let sentence = unbuilt(&error, "6.12.9").to_string();
+        let sentence = build_error(&error, "6.12.9").to_string();
         assert!(sentence.ends_with("machine: gcc: error: no such option"), "{sentence}");
     }
 }

@@ -10,10 +10,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::accelerator::Accelerator;
+use crate::boot::{boot, prepare};
 use crate::error::{Error, on_file};
-use crate::fingerprint::{of_bytes, of_file, of_folder};
+use crate::fingerprint::{hash_bytes, hash_file, hash_folder};
+use crate::guest::Guest;
 use crate::interrupt::Interrupts;
-use crate::{Accelerator, Booted, Ended, Guest, Tools, boot, prepare};
+use crate::outcome::{BootOutcome, RecordingEnd};
+use crate::tools::Tools;
 
 /// The file that says what the runs of a folder are.
 const PLAN: &str = "plan.txt";
@@ -44,26 +48,26 @@ struct Turn {
     run: usize,
 }
 
-/// What came of a run: nothing but its file if it was there already.
+/// A run of a series.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct SeriesRun<'a> {
     /// The side's name.
     pub side: &'a str,
     /// Which run, from 1.
     pub run: usize,
     /// The boot; `None` if the recording was there.
-    pub booted: Option<Booted>,
+    pub boot: Option<BootOutcome>,
 }
 
 impl Series<'_> {
-    /// Boots what is missing; `told` hears of every run as it ends. The recordings, by side and run.
+    /// Boots what is missing, and calls `on_run` for every run as it ends. Returns the recordings, by side and run.
     ///
     /// # Errors
     /// The first that a boot meets; [`Error::Interrupted`]. What was recorded until then stays in the folder.
     pub fn record(
         &self,
         interrupts: &Interrupts,
-        told: &(dyn Fn(Told<'_>) + Sync),
+        on_run: &(dyn Fn(SeriesRun<'_>) + Sync),
     ) -> Result<Vec<Vec<PathBuf>>, Error> {
         for (_, guest) in self.sides {
             prepare(guest, &mut |_| ())?;
@@ -71,18 +75,21 @@ impl Series<'_> {
         let _lock = self.open()?;
         let turns = self.turns();
         let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
-        let work = || {
-            while let Some(turn) = turns.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match self.take(*turn, interrupts) {
-                    Ok(booted) => told(Told { side: &self.sides[turn.side].0, run: turn.run + 1, booted }),
-                    Err(error) => {
-                        next.store(turns.len(), Ordering::Relaxed);
-                        failure.lock().unwrap_or_else(|poison| poison.into_inner()).get_or_insert(error);
+        thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                scope.spawn(|| {
+                    while let Some(turn) = turns.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        match self.take(*turn, interrupts) {
+                            Ok(boot) => on_run(SeriesRun { side: &self.sides[turn.side].0, run: turn.run + 1, boot }),
+                            Err(error) => {
+                                next.store(turns.len(), Ordering::Relaxed);
+                                failure.lock().unwrap_or_else(|poison| poison.into_inner()).get_or_insert(error);
+                            }
+                        }
                     }
-                }
+                });
             }
-        };
-        thread::scope(|scope| (0..self.jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+        });
         match failure.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
             Some(error) => Err(error),
             None => Ok((0..self.sides.len()).map(|side| self.files(side)).collect()),
@@ -95,10 +102,9 @@ impl Series<'_> {
         fs::create_dir_all(self.folder).map_err(on_file("create", self.folder))?;
         let path = self.folder.join(PLAN);
         let plan = self.plan()?;
-        let has_runs = || fs::read_dir(self.folder).is_ok_and(|mut entries| entries.next().is_some());
         match fs::read_to_string(&path) {
             Ok(found) if found == plan => {}
-            Err(_) if !has_runs() => fs::write(&path, plan).map_err(on_file("write", &path))?,
+            Err(_) if is_empty(self.folder) => fs::write(&path, plan).map_err(on_file("write", &path))?,
             _ => {
                 let folder = self.folder.display();
                 let why = "holds something else than runs of this very plan";
@@ -129,11 +135,11 @@ impl Series<'_> {
     /// What was asked for, in words, with fingerprints of what has a name only. The number of runs is no part of it:
     /// more may be asked for later.
     fn plan(&self) -> Result<String, Error> {
-        let mut plan = format!("executed by: {:?}\nrecorder: {}\n", self.accelerator, of_file(&self.tools.freehold)?);
+        let mut plan = format!("executed by: {:?}\nrecorder: {}\n", self.accelerator, hash_file(&self.tools.freehold)?);
         for (name, guest) in self.sides {
-            let (image, script) = (of_file(&guest.kernel.image)?, of_bytes(guest.workload.script.as_bytes()));
-            let root = guest.root.as_deref().map_or(Ok("none".to_owned()), of_folder)?;
-            let (guest, limit) = (guest.described(), guest.timeout.as_secs());
+            let (image, script) = (hash_file(&guest.kernel.image)?, hash_bytes(guest.workload.script.as_bytes()));
+            let root = guest.root.as_deref().map_or(Ok("none".to_owned()), hash_folder)?;
+            let (guest, limit) = (guest.describe(), guest.timeout.as_secs());
             let prints = format!("image {image}, script {script}, root {root}");
             plan += &format!("{name}: {guest}, at most {limit} s; {prints}\n");
         }
@@ -143,11 +149,16 @@ impl Series<'_> {
     /// Runs in the order in which they are begun: each round has all sides, every other one in reverse.
     fn turns(&self) -> Vec<Turn> {
         let count = self.sides.len();
-        let turn = |run: usize, at: usize| Turn { side: if run.is_multiple_of(2) { at } else { count - 1 - at }, run };
-        (0..self.runs).flat_map(|run| (0..count).map(move |at| turn(run, at))).collect()
+        let mut turns = Vec::with_capacity(self.runs * count);
+        for run in 0..self.runs {
+            for place in 0..count {
+                turns.push(Turn { side: if run.is_multiple_of(2) { place } else { count - 1 - place }, run });
+            }
+        }
+        turns
     }
 
-    fn take(&self, turn: Turn, interrupts: &Interrupts) -> Result<Option<Booted>, Error> {
+    fn take(&self, turn: Turn, interrupts: &Interrupts) -> Result<Option<BootOutcome>, Error> {
         let file = self.file(turn);
         if file.is_file() {
             return Ok(None);
@@ -156,26 +167,30 @@ impl Series<'_> {
             return Err(Error::Interrupted);
         }
         // What is cut short is none of the runs, so it never gets a run's name.
-        let part = tempfile::Builder::new().suffix(&format!(".{PART}")).tempfile_in(self.folder);
-        let part = part.map_err(on_file("create", self.folder))?.into_temp_path();
+        let part = tempfile::Builder::new()
+            .suffix(&format!(".{PART}"))
+            .tempfile_in(self.folder)
+            .map_err(on_file("create", self.folder))?
+            .into_temp_path();
         let (name, guest) = &self.sides[turn.side];
         let mut last = String::new();
-        let mut hear = |sentence: &str| sentence.clone_into(&mut last);
-        let booted = boot(self.tools, guest, self.accelerator, &part, interrupts, &mut hear);
-        let of = if self.sides.len() > 1 { format!(" of {name}") } else { String::new() };
-        let run = format!("run {}{of}", turn.run + 1);
-        let booted = booted.map_err(|error| match error {
+        let of_side = if self.sides.len() > 1 { format!(" of {name}") } else { String::new() };
+        let run = format!("run {}{of_side}", turn.run + 1);
+        let outcome = boot(self.tools, guest, self.accelerator, &part, interrupts, &mut |sentence| {
+            sentence.clone_into(&mut last);
+        })
+        .map_err(|error| match error {
             Error::Guest(sentence) => Error::Guest(format!("{run}: {sentence}")),
-            error => error,
+            other => other,
         })?;
-        if booted.ended == Ended::Interrupted {
+        if outcome.end == RecordingEnd::Interrupted {
             return Err(Error::Interrupted);
         }
-        if let Some(shortfall) = booted.ended.shortfall(guest.timeout) {
+        if let Some(shortfall) = outcome.end.shortfall(guest.timeout) {
             return Err(Error::Guest(format!("{run}: {shortfall}; the guest: {last}")));
         }
         part.persist(&file).map_err(|error| on_file("write", &file)(error.error))?;
-        Ok(Some(booted))
+        Ok(Some(outcome))
     }
 
     fn file(&self, turn: Turn) -> PathBuf {
@@ -187,16 +202,22 @@ impl Series<'_> {
     }
 }
 
+/// Returns whether a folder has no entries, or cannot be read.
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::kernel::tests::unpacked;
-    use crate::{Kernel, Workload};
+    use crate::kernel::Kernel;
+    use crate::kernel::tests::unpack_package;
+    use crate::workload::Workload;
 
     fn guest(root: &Path) -> Guest {
-        unpacked(root, "6.12.9-cloud", "boot/vmlinuz-6.12.9-cloud");
+        unpack_package(root, "6.12.9-cloud", "boot/vmlinuz-6.12.9-cloud");
         Guest {
             kernel: Kernel::below(root).unwrap(),
             cpus: 2,
@@ -240,7 +261,7 @@ mod tests {
         with_series(folder.path(), &guest(folder.path()), |series| {
             drop(series.open().unwrap());
             (0..2).flat_map(|side| series.files(side)).for_each(|file| fs::write(file, "run").unwrap());
-            let files = series.record(&Interrupts::deaf(0), &|told| assert!(told.booted.is_none())).unwrap();
+            let files = series.record(&Interrupts::with_count(0), &|run| assert!(run.boot.is_none())).unwrap();
             assert_eq!(files.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
         });
     }
@@ -251,8 +272,8 @@ mod tests {
         let first = guest(folder.path());
         with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
         with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
-        let other = Guest { cpus: 4, ..first.clone() };
-        with_series(folder.path(), &other, |series| assert!(series.open().is_err()));
+        let larger = Guest { cpus: 4, ..first.clone() };
+        with_series(folder.path(), &larger, |series| assert!(series.open().is_err()));
         let script = first.workload.script.clone() + "# more";
         let other = Guest { workload: Workload { script, ..first.workload.clone() }, ..first };
         with_series(folder.path(), &other, |series| assert!(series.open().is_err()));
@@ -301,7 +322,7 @@ mod tests {
     fn an_interrupt_ends_a_series() {
         let folder = tempfile::tempdir().unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| {
-            let outcome = series.record(&Interrupts::deaf(1), &|_| panic!("nothing was to be booted"));
+            let outcome = series.record(&Interrupts::with_count(1), &|_| panic!("nothing was to be booted"));
             assert!(matches!(outcome, Err(Error::Interrupted)));
         });
     }

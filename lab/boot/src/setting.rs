@@ -40,17 +40,22 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Setting, String> {
-        let advice = || format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536");
-        let (name, value) = text.split_once('=').ok_or_else(advice)?;
-        let is_word = |part: &str| {
-            !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter))
-        };
-        let is_name = name.contains('.') && name.split('.').all(is_word);
-        if !is_name || value.is_empty() || value.chars().any(char::is_control) {
-            return Err(advice());
+        match text.split_once('=') {
+            Some((name, value)) if is_name(name) && !value.is_empty() && !value.chars().any(char::is_control) => {
+                Ok(Setting { name: name.to_owned(), value: value.to_owned() })
+            }
+            _ => Err(format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536")),
         }
-        Ok(Setting { name: name.to_owned(), value: value.to_owned() })
     }
+}
+
+/// Returns whether a text is words that are separated by dots, at least two.
+fn is_name(text: &str) -> bool {
+    text.contains('.') && text.split('.').all(is_word)
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter))
 }
 
 #[cfg(test)]
@@ -59,10 +64,13 @@ mod tests {
 
     #[test]
     fn a_setting_knows_its_file() {
-        let path = |text: &str| text.parse::<Setting>().unwrap().path();
-        assert_eq!(path("vm.min_free_kbytes=1"), "/proc/sys/vm/min_free_kbytes");
-        assert_eq!(path("transparent_hugepage.enabled=never"), "/sys/kernel/mm/transparent_hugepage/enabled");
-        assert_eq!(path("lru_gen.enabled=y"), "/sys/kernel/mm/lru_gen/enabled");
+        for (text, path) in [
+            ("vm.min_free_kbytes=1", "/proc/sys/vm/min_free_kbytes"),
+            ("transparent_hugepage.enabled=never", "/sys/kernel/mm/transparent_hugepage/enabled"),
+            ("lru_gen.enabled=y", "/sys/kernel/mm/lru_gen/enabled"),
+        ] {
+            assert_eq!(text.parse::<Setting>().unwrap().path(), path);
+        }
     }
 
     #[test]

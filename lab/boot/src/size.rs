@@ -24,18 +24,23 @@ impl FromStr for Mebibytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let advice = || format!("`{text}` is not a memory size; write it like 512M or 1G");
-        let (digits, unit) = match text.strip_suffix(['G', 'g']) {
-            Some(digits) => (digits, 1024),
-            None => (text.strip_suffix(['M', 'm']).ok_or_else(advice)?, 1),
+        let Some(mebibytes) = parse_mebibytes(text) else {
+            return Err(format!("`{text}` is not a memory size; write it like 512M or 1G"));
         };
-        let count: u32 = digits.parse().map_err(|_| advice())?;
-        let mebibytes = count.checked_mul(unit).ok_or_else(advice)?;
         if mebibytes < SMALLEST {
             return Err(format!("{text} is too small; a guest needs at least {SMALLEST}M"));
         }
         Ok(Mebibytes(mebibytes))
     }
+}
+
+/// Parses a whole number of MiB or GiB.
+fn parse_mebibytes(text: &str) -> Option<u32> {
+    let (digits, unit) = match text.strip_suffix(['G', 'g']) {
+        Some(digits) => (digits, 1024),
+        None => (text.strip_suffix(['M', 'm'])?, 1),
+    };
+    digits.parse::<u32>().ok()?.checked_mul(unit)
 }
 
 impl fmt::Display for Mebibytes {

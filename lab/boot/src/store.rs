@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::debian::Debian;
 use crate::error::{Error, on_file};
 use crate::kernel::Kernel;
-use crate::version::{Version, by_age};
+use crate::version::{Version, compare_releases};
 
 /// Where kernels lie.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Store {
 
 impl Store {
     /// The store in this folder, which need not exist.
-    pub fn at(folder: PathBuf) -> Store {
+    pub fn new(folder: PathBuf) -> Store {
         Store { folder }
     }
 
@@ -27,19 +27,21 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Missing`] for a user without a home.
-    pub fn of_user() -> Result<Store, Error> {
+    pub fn for_user() -> Result<Store, Error> {
         let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
         let folder =
             given.or_else(|| env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache")));
-        let advice = || "there is no home folder to keep kernels in; set XDG_CACHE_HOME".to_owned();
-        Ok(Store::at(folder.ok_or_else(|| Error::Missing(advice()))?.join("freehold/kernels")))
+        let Some(folder) = folder else {
+            return Err(Error::Missing("there is no home folder to keep kernels in; set XDG_CACHE_HOME".to_owned()));
+        };
+        Ok(Store::new(folder.join("freehold/kernels")))
     }
 
     /// The newest kernel of `version` that is here.
     fn find(&self, version: &Version) -> Option<Kernel> {
         let entries = fs::read_dir(&self.folder).ok()?;
         let releases = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let newest = releases.filter(|release| version.has(release)).max_by(|a, b| by_age(a, b))?;
+        let newest = releases.filter(|release| version.has(release)).max_by(|a, b| compare_releases(a, b))?;
         Kernel::below(&self.folder.join(newest))
     }
 
@@ -65,7 +67,7 @@ impl Store {
         let folder = self.folder.join(&release);
         if !folder.is_dir() {
             say(&format!("fetching Linux {release}"));
-            debian.place(&debian.images(&release)?, &folder, |_| Ok(()))?;
+            debian.unpack(&debian.images(&release)?, &folder, |_| Ok(()))?;
         }
         Kernel::below(&folder)
             .ok_or_else(|| Error::Missing(format!("Debian's packages of Linux {release} hold no kernel image")))
@@ -75,18 +77,18 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::tests::unpacked;
+    use crate::kernel::tests::unpack_package;
 
     #[test]
     fn the_newest_of_a_version_is_found() {
         let folder = tempfile::tempdir().unwrap();
         for release in ["6.12.9-cloud", "6.12.10-cloud", "6.16.1-cloud"] {
-            unpacked(&folder.path().join(release), release, &format!("boot/vmlinuz-{release}"));
+            unpack_package(&folder.path().join(release), release, &format!("boot/vmlinuz-{release}"));
         }
-        let store = Store::at(folder.path().to_owned());
-        let found = |version: &str| store.find(&version.parse().unwrap()).map(|kernel| kernel.release);
-        assert_eq!(found("6.12").as_deref(), Some("6.12.10-cloud"));
-        assert_eq!(found("6.12.9").as_deref(), Some("6.12.9-cloud"));
-        assert_eq!(found("7.3"), None);
+        let store = Store::new(folder.path().to_owned());
+        for (version, release) in [("6.12", Some("6.12.10-cloud")), ("6.12.9", Some("6.12.9-cloud")), ("7.3", None)] {
+            let kernel = store.find(&version.parse().unwrap());
+            assert_eq!(kernel.map(|kernel| kernel.release).as_deref(), release);
+        }
     }
 }

@@ -21,11 +21,13 @@ impl Version {
 }
 
 /// The older of two releases is the smaller one.
-pub fn by_age(a: &str, b: &str) -> Ordering {
-    let numbers = |release: &str| -> Vec<u64> {
-        release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
-    };
-    numbers(a).cmp(&numbers(b))
+pub fn compare_releases(a: &str, b: &str) -> Ordering {
+    numbers(a).cmp(numbers(b))
+}
+
+/// The numbers in a release, in order.
+fn numbers(release: &str) -> impl Iterator<Item = u64> {
+    release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok())
 }
 
 impl fmt::Display for Version {
@@ -38,12 +40,15 @@ impl FromStr for Version {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Version, ()> {
-        let is_number = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_digit());
         if (2..=3).contains(&text.split('.').count()) && text.split('.').all(is_number) {
             return Ok(Version(text.to_owned()));
         }
         Err(())
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -52,9 +57,15 @@ mod tests {
 
     #[test]
     fn a_version_has_its_releases_and_no_others() {
-        let has = |version: &str, release| version.parse::<Version>().unwrap().has(release);
-        assert!(has("6.12", "6.12.117+deb13-cloud-amd64") && has("6.12.117", "6.12.117+deb13-cloud-amd64"));
-        assert!(!has("6.1", "6.12.117") && !has("6.12.11", "6.12.117") && !has("6.12", "7.6.12"));
+        for (version, release, is_of_version) in [
+            ("6.12", "6.12.117+deb13-cloud-amd64", true),
+            ("6.12.117", "6.12.117+deb13-cloud-amd64", true),
+            ("6.1", "6.12.117", false),
+            ("6.12.11", "6.12.117", false),
+            ("6.12", "7.6.12", false),
+        ] {
+            assert_eq!(version.parse::<Version>().unwrap().has(release), is_of_version, "{version}, {release}");
+        }
     }
 
     #[test]
@@ -66,7 +77,7 @@ mod tests {
 
     #[test]
     fn releases_are_ordered_by_their_numbers() {
-        assert_eq!(by_age("6.9.2+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Less);
-        assert_eq!(by_age("6.12.1+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Greater);
+        assert_eq!(compare_releases("6.9.2+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Less);
+        assert_eq!(compare_releases("6.12.1+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Greater);
     }
 }

@@ -61,8 +61,7 @@ impl Workload {
         }
         let path = Path::new(name);
         if !path.is_file() {
-            let names: Vec<_> = BUNDLED.iter().map(|(name, _)| *name).collect();
-            let names = names.join(", ");
+            let names = BUNDLED.map(|(name, _)| name).join(", ");
             return Err(Error::Input(format!("there is no workload `{name}`; name a shell script, or one of {names}")));
         }
         let script = fs::read_to_string(path).map_err(on_file("read", path))?;
@@ -76,19 +75,19 @@ impl Workload {
     /// [`Error::Missing`] for the first that is not there.
     pub fn programs(&self) -> Result<Vec<(&str, PathBuf)>, Error> {
         let found = self.needs.iter().map(|name| {
-            let program = host::find(name, name).ok().or_else(|| of_compiler(name));
+            let program = host::find(name, name).ok().or_else(|| find_compiler_program(name));
             program.map(|program| (name.as_str(), program)).ok_or_else(|| missing(name, &self.name))
         });
         found.collect()
     }
 
     fn read(name: &str, script: &str) -> Workload {
-        let comments = || script.lines().filter_map(|line| line.strip_prefix("# "));
-        let needs = comments().filter_map(|line| line.strip_prefix("needs: ")).flat_map(str::split_whitespace);
+        let comments: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+        let needs = comments.iter().filter_map(|line| line.strip_prefix("needs: ")).flat_map(str::split_whitespace);
         let (modules, programs) = needs.map(str::to_owned).partition::<Vec<_>, _>(|word| word == MODULE);
         Workload {
             name: name.to_owned(),
-            summary: comments().next().unwrap_or_default().to_owned(),
+            summary: comments.first().copied().unwrap_or_default().to_owned(),
             needs: programs,
             needs_module: !modules.is_empty(),
             script: script.to_owned(),
@@ -103,9 +102,9 @@ fn missing(program: &str, workload: &str) -> Error {
 }
 
 /// The programs that a compiler is made of lie where only it finds them.
-fn of_compiler(name: &str) -> Option<PathBuf> {
-    let told = host::text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
-    Some(PathBuf::from(told.trim())).filter(|path| path.is_absolute())
+fn find_compiler_program(name: &str) -> Option<PathBuf> {
+    let printed = host::text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
+    Some(PathBuf::from(printed.trim())).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]

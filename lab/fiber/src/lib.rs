@@ -59,13 +59,14 @@ impl<'f> Fiber<'f> {
             Some(stack) => stack,
             None => Staggered::new()?,
         };
-        let body = move |yielder: &Yielder<(), ()>, ()| {
-            RUNNING.set(Some(NonNull::from(yielder)));
-            code();
-        };
         // SAFETY: the fiber is dropped before `'f` ends, and with it the coroutine; if it is forgotten instead, the
         // coroutine is never resumed, so nobody ever looks at what it borrowed.
-        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, body) };
+        let coroutine = unsafe {
+            Coroutine::with_stack_unchecked(stack, move |yielder: &Yielder<(), ()>, ()| {
+                RUNNING.set(Some(NonNull::from(yielder)));
+                code();
+            })
+        };
         Ok(Fiber { coroutine: Some(coroutine), running: None, first: FIRST.get(), code: PhantomData })
     }
 
@@ -141,11 +142,10 @@ mod tests {
     #[test]
     fn fibers_take_turns_and_nest() {
         let log = RefCell::new(Vec::new());
-        let say = |word: &'static str| log.borrow_mut().push(word);
         let mut inner = Fiber::new(|| {
-            say("inner begins");
+            log.borrow_mut().push("inner begins");
             suspend();
-            say("inner ends");
+            log.borrow_mut().push("inner ends");
         })
         .unwrap();
         let mut outer = Fiber::new(|| {
@@ -155,7 +155,7 @@ mod tests {
         })
         .unwrap();
         assert!(!outer.resume() && !is_running());
-        say("between");
+        log.borrow_mut().push("between");
         assert!(outer.resume());
         drop(outer);
         assert_eq!(*log.borrow(), ["inner begins", "between", "inner ends"]);

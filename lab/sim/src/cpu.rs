@@ -1,7 +1,7 @@
 //! A CPU as a workload sees it: it allocates, frees, works, and hands blocks to other CPUs.
 //!
 //! Everything a workload does goes through here and is counted and timed on the way, but only while the run is measured
-//! (see [`Window`](super::world::Window)). The same code runs in virtual time and on real threads.
+//! (see [`Window`](super::window::Window)). The same code runs in virtual time and on real threads.
 
 use std::cell::Cell;
 use std::mem;
@@ -10,10 +10,12 @@ use freehold::PageAllocator;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn};
 use freehold::page::Zone;
 
+use super::block::Block;
 use super::executor::{Executor, Step};
-use super::measure::tally::Tally;
 use super::memory::Model;
-use super::workload::recording::Play;
+use super::outcome::tally::Tally;
+use super::playback::Play;
+use super::random::occurs;
 use super::world::World;
 
 /// Pages that go back at once when a process ends. linux: include/linux/pagevec.h:PAGEVEC_SIZE
@@ -23,17 +25,6 @@ const FREE_BATCH: usize = 31;
 pub const PS_PER_NS: u64 = 1000;
 /// How often per-CPU lists are looked after. linux: mm/vmstat.c:sysctl_stat_interval
 const TICK: u64 = 1_000_000_000 * PS_PER_NS;
-
-/// A block that a workload has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// First frame.
-    pub pfn: Pfn,
-    /// Its order.
-    pub order: Order,
-    /// The CPU that allocated it.
-    pub from: u16,
-}
 
 /// A CPU.
 pub struct Cpu<'a, 'm, X: Executor> {
@@ -107,6 +98,16 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     /// Numbers by chance: this CPU's own, and the same in every run with the same seed.
     pub fn rng(&mut self) -> &mut fastrand::Rng {
         &mut self.rng
+    }
+
+    /// Draws another CPU, in so many percent of all cases, if there is one.
+    pub(crate) fn draw_other_cpu(&mut self, percent: u32) -> Option<u16> {
+        let (own, cpus) = (self.number(), self.cpus());
+        if cpus < 2 || !occurs(self.rng(), percent) {
+            return None;
+        }
+        let distance = self.rng().u16(1..cpus);
+        Some(((u32::from(own) + u32::from(distance)) % u32::from(cpus)) as u16)
     }
 
     /// Does something else for so many nanoseconds; looks after its lists before, once a second.

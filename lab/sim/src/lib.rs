@@ -6,9 +6,12 @@
 //! machine     memory, nodes, CPUs
 //! start       how memory lies when a run begins: of a machine as workloads leave it
 //! workload    what each CPU does, as straight-line code on a `cpu`
+//! playback    a recording as steps that the CPUs of a run play
 //! executor    what runs that code: `virtual_time`, one thread and a cost table; `threads`, for comparison
-//! memory      who has which page: page cache, tasks, kernel objects; kswapd, kcompactd, khugepaged
-//! measure     what came of it; measures: what is told of that
+//! memory      who has which page: page cache, tasks, kernel objects
+//! background  kswapd, kcompactd and khugepaged, beside the CPUs
+//! outcome     results of a run: tallies, counters, fragmentation
+//! measure     measures of runs and hosts: names, units, directions
 //! ```
 //!
 //! Every CPU is a coroutine with a clock of its own. It runs until it wants something that CPUs share, a lock or a
@@ -17,6 +20,8 @@
 //! what the simulation leaves out. Everything that decides anything is an integer, and what is drawn by chance comes
 //! from a seed: the same plan gives the same bytes on every machine.
 
+mod background;
+mod block;
 pub mod calibrate;
 pub mod costs;
 pub mod cpu;
@@ -26,16 +31,20 @@ pub mod fleet;
 pub mod machine;
 pub mod mailbox;
 pub mod measure;
-pub mod measures;
 pub mod memory;
 pub mod meter;
+pub mod outcome;
 pub mod plan;
+mod playback;
+mod random;
 pub mod report;
 pub mod run;
 pub mod start;
 pub mod sweep;
+mod task;
 pub mod threads;
 pub mod virtual_time;
+mod window;
 pub mod workload;
 pub mod world;
 

@@ -40,7 +40,7 @@ impl Machine {
     ///
     /// # Errors
     /// If there cannot be such a machine.
-    pub fn with<P: Platform, R>(
+    pub fn run_released<P: Platform, R>(
         &self,
         platform: P,
         cpus: u16,
@@ -59,8 +59,10 @@ impl Machine {
     /// # Errors
     /// If some of it is not Reserved any more.
     pub fn release<P: Platform>(&self, allocator: &PageAllocator<'_, P>) -> Result<(), MachineError> {
-        let release = |range: &Range| allocator.release(range.start, range.end).map_err(MachineError::Online);
-        self.ranges().iter().try_for_each(release)
+        for range in self.ranges() {
+            allocator.release(range.start, range.end).map_err(MachineError::Online)?;
+        }
+        Ok(())
     }
 
     /// Builds the machine, all of its frames Reserved, and hands its allocator to `run`.
@@ -90,8 +92,8 @@ impl Machine {
 
     fn distances(&self) -> Vec<u8> {
         let nodes = 0..self.nodes;
-        let row = |from| nodes.clone().map(move |to| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE });
-        nodes.clone().flat_map(row).collect()
+        let pairs = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
+        pairs.map(|(from, to)| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE }).collect()
     }
 
     /// One Normal zone a node, of whole pageblocks.
@@ -121,7 +123,7 @@ mod tests {
         let nodes: Vec<u8> = (0..6).map(|cpu| machine.node_of(cpu, 6).0).collect();
         assert_eq!(nodes, [0, 0, 0, 1, 1, 1]);
         machine
-            .with(Solo::<NoProbe>::default(), 6, Policy::default(), |allocator| {
+            .run_released(Solo::<NoProbe>::default(), 6, Policy::default(), |allocator| {
                 let managed: Vec<u64> = allocator.zones().iter().map(|zone| zone.managed()).collect();
                 assert_eq!(managed.iter().filter(|&&pages| pages == 1 << 16).count(), 2);
                 allocator.check().expect("a sound machine");
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn nodes_may_share_a_section() {
         let machine = Machine { pages: 3 << 14, nodes: 2 };
-        let free = machine.with(Solo::<NoProbe>::default(), 2, Policy::default(), |allocator| {
+        let free = machine.run_released(Solo::<NoProbe>::default(), 2, Policy::default(), |allocator| {
             allocator.check().expect("a sound machine").free
         });
         assert_eq!(free, Ok(3 << 14));

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::cpu::Block;
+use super::block::Block;
 
 /// Parcels that may lie in a mailbox.
 const ROOM: usize = 4;

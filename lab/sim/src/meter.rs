@@ -9,7 +9,7 @@ use freehold_report::progress::Progress;
 use freehold_report::room::{self, Need, TooLittle};
 
 use crate::machine::Machine;
-use crate::world::Window;
+use crate::window::Window;
 
 /// By which power of their number CPUs take time: between 1 and 512 CPUs runs of `purge` took 0.02 to 68 s.
 const CPUS_POWER: f64 = 1.35;
@@ -37,18 +37,18 @@ pub struct Meter<'p> {
     progress: Option<&'p Progress>,
     weight: u64,
     end: u64,
-    told: Cell<u64>,
+    reported: Cell<u64>,
 }
 
 impl<'p> Meter<'p> {
     /// A meter of a run that has not begun.
     pub fn new(progress: &'p Progress, cpus: u16, window: Window) -> Meter<'p> {
-        Meter { progress: Some(progress), weight: weight(cpus, window), end: window.end.max(1), told: Cell::new(0) }
+        Meter { progress: Some(progress), weight: weight(cpus, window), end: window.end.max(1), reported: Cell::new(0) }
     }
 
-    /// A meter that nobody looks at.
-    pub fn unseen(cpus: u16, window: Window) -> Meter<'static> {
-        Meter { progress: None, weight: weight(cpus, window), end: window.end.max(1), told: Cell::new(0) }
+    /// Returns a meter that reports to no progress line.
+    pub fn without_progress(cpus: u16, window: Window) -> Meter<'static> {
+        Meter { progress: None, weight: weight(cpus, window), end: window.end.max(1), reported: Cell::new(0) }
     }
 
     /// Picoseconds between two words.
@@ -59,7 +59,7 @@ impl<'p> Meter<'p> {
     /// The run's clocks have reached this time, in picoseconds.
     pub fn reach(&self, time: u64) {
         let done = (u128::from(self.weight) * u128::from(time.min(self.end)) / u128::from(self.end)) as u64;
-        let before = self.told.replace(done);
+        let before = self.reported.replace(done);
         if let Some(progress) = self.progress {
             progress.advance(done.saturating_sub(before));
         }
@@ -101,24 +101,28 @@ mod tests {
         for time in [0, meter.step(), window.end / 2, window.end + 5, 2 * window.end] {
             meter.reach(time);
         }
-        assert_eq!(meter.told.get(), weight(8, window));
+        assert_eq!(meter.reported.get(), weight(8, window));
         assert!(weight(512, window) > 64 * weight(8, window), "CPUs that meet take longer");
     }
 
     #[test]
     fn a_tebibyte_takes_gibibytes_and_a_little_fits() {
-        let machine = |pages| Machine { pages, nodes: 1 };
-        assert!(need(&machine(1 << 28), 32).memory > 8 << 30);
-        assert_eq!(expect_room(vec![need(&machine(1 << 14), 2); 3], 2), Ok(()));
+        let large = Machine { pages: 1 << 28, nodes: 1 };
+        assert!(need(&large, 32).memory > 8 << 30);
+        let small = Machine { pages: 1 << 14, nodes: 1 };
+        assert_eq!(expect_room(vec![need(&small, 2); 3], 2), Ok(()));
+    }
+
+    fn need_of(memory: u64) -> Need {
+        Need { memory, addresses: 2 * memory }
     }
 
     #[test]
     fn those_that_wait_take_nothing() {
-        let need = |memory| Need { memory, addresses: 2 * memory };
-        assert_eq!(largest(vec![need(1), need(5), need(3)], 2), need(8));
-        assert_eq!(largest(vec![need(1), need(5)], 1), need(5));
+        assert_eq!(largest(vec![need_of(1), need_of(5), need_of(3)], 2), need_of(8));
+        assert_eq!(largest(vec![need_of(1), need_of(5)], 1), need_of(5));
         let most = u64::MAX / 4;
-        assert_eq!(expect_room(vec![need(most); 3], 0), Ok(()));
-        assert!(expect_room(vec![need(most)], 1).is_err());
+        assert_eq!(expect_room(vec![need_of(most); 3], 0), Ok(()));
+        assert!(expect_room(vec![need_of(most)], 1).is_err());
     }
 }

@@ -14,20 +14,23 @@ use freehold::{PageAllocator, Policy};
 use freehold_report::room::{self, TooLittle};
 
 use super::CPUS_MAX;
+use super::background;
 use super::costs::Costs;
 use super::cpu::Cpu;
 use super::machine::Machine;
-use super::measure::fragmentation::Fragmentation;
-use super::measure::outcome::{Outcome, Times};
-use super::measure::tally::Tally;
-use super::measure::vmstat::{self, Vmstat};
 use super::memory::Model;
-use super::memory::tasks::Task;
 use super::meter::{self, Meter};
+use super::outcome::fragmentation::Fragmentation;
+use super::outcome::tally::Tally;
+use super::outcome::vmstat::{self, Vmstat};
+use super::outcome::{Outcome, Times};
+use super::playback::Play;
 use super::start::{self, SnapshotError, Start};
+use super::task::Task;
 use super::virtual_time::{self, Observer, Stopped, VirtualTime};
+use super::window::Window;
 use super::workload::Workload;
-use super::world::{Window, World};
+use super::world::World;
 
 /// Nanoseconds within which CPUs begin.
 const START_SPREAD_NS: u64 = 20_000;
@@ -108,7 +111,7 @@ impl From<SnapshotError> for RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
-    simulate_metered(setup, &Meter::unseen(setup.cpus, setup.window))
+    simulate_metered(setup, &Meter::without_progress(setup.cpus, setup.window))
 }
 
 /// The same, and says on the way how far it is.
@@ -127,10 +130,7 @@ pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome,
         let fixed = begin(setup, allocator)?;
         allocator.set_up_watermarks(setup.workload.min_free());
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
-        world.play = setup
-            .workload
-            .stage(setup.cpus, setup.window, setup.seed)
-            .map_err(|error| RunError::Recording(error.to_string()))?;
+        world.play = stage(setup)?;
         let outcome = run_on(setup, allocator, &world, meter)?;
         let count = allocator.platform().counts().broken_promises;
         if count > 0 {
@@ -156,22 +156,39 @@ fn run_on(
     meter: &Meter<'_>,
 ) -> Result<Outcome, Stopped> {
     let tally = RefCell::new(Tally::default());
-    let run_cpu = |number| {
-        let mut cpu = Cpu::new(allocator, world, number, setup.seed);
-        let late_ns = cpu.rng().u64(..START_SPREAD_NS);
-        cpu.work(late_ns);
-        setup.workload.run(&mut cpu);
-        tally.borrow_mut().add(&cpu.into_tally());
-    };
     let nodes = setup.machine.nodes;
-    let run = |number: u16| match number.checked_sub(setup.cpus) {
-        None => run_cpu(number),
-        Some(task) => Task::from_number(task, nodes).run(allocator),
-    };
-    let mut witness = Witness::new(allocator, setup.window, meter);
-    virtual_time::run(setup.cpus + Task::count(nodes), run, &mut witness)?;
+    let mut sampler = Sampler::new(allocator, setup.window, meter);
+    virtual_time::run(
+        setup.cpus + Task::count(nodes),
+        |number| match number.checked_sub(setup.cpus) {
+            None => run_cpu(setup, allocator, world, number, &tally),
+            Some(task) => background::run_task(Task::from_number(task, nodes), allocator),
+        },
+        &mut sampler,
+    )?;
     meter.reach(setup.window.end);
-    Ok(witness.conclude(setup.cpus, tally.into_inner(), allocator.platform().times()))
+    Ok(sampler.conclude(setup.cpus, tally.into_inner(), allocator.platform().times()))
+}
+
+/// Runs the workload of one CPU, and adds what it did to `tally`.
+fn run_cpu(
+    setup: &Setup<'_>,
+    allocator: &PageAllocator<'_, VirtualTime>,
+    world: &World,
+    number: u16,
+    tally: &RefCell<Tally>,
+) {
+    let mut cpu = Cpu::new(allocator, world, number, setup.seed);
+    let late_ns = cpu.rng().u64(..START_SPREAD_NS);
+    cpu.work(late_ns);
+    setup.workload.run(&mut cpu);
+    tally.borrow_mut().add(&cpu.into_tally());
+}
+
+/// Deals a recording to the CPUs of a run, if the workload is one.
+pub(super) fn stage(setup: &Setup<'_>) -> Result<Option<Play>, RunError> {
+    let staged = setup.workload.stage(setup.cpus, setup.window, setup.seed);
+    staged.map_err(|error| RunError::Recording(error.to_string()))
 }
 
 /// The limit of a list as the machine comes up.
@@ -201,7 +218,7 @@ fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World, fixed: u64) 
 }
 
 /// Looks at the machine when the window begins, within it, and when it ends.
-struct Witness<'a, 'm> {
+struct Sampler<'a, 'm> {
     allocator: &'a PageAllocator<'m, VirtualTime>,
     meter: &'a Meter<'a>,
     /// When the meter is told next.
@@ -215,12 +232,12 @@ struct Witness<'a, 'm> {
     worst: Fragmentation,
     /// All counters as they stood when the window began, and what was counted since at each look.
     before: Vmstat,
-    seen: Vec<Vmstat>,
+    samples: Vec<Vmstat>,
 }
 
-impl<'a, 'm> Witness<'a, 'm> {
-    fn new(allocator: &'a PageAllocator<'m, VirtualTime>, window: Window, meter: &'a Meter<'a>) -> Witness<'a, 'm> {
-        Witness {
+impl<'a, 'm> Sampler<'a, 'm> {
+    fn new(allocator: &'a PageAllocator<'m, VirtualTime>, window: Window, meter: &'a Meter<'a>) -> Sampler<'a, 'm> {
+        Sampler {
             allocator,
             meter,
             due: 0,
@@ -231,7 +248,7 @@ impl<'a, 'm> Witness<'a, 'm> {
             last: Fragmentation::default(),
             worst: Fragmentation::default(),
             before: Vmstat::default(),
-            seen: Vec::new(),
+            samples: Vec::new(),
         }
     }
 
@@ -244,8 +261,8 @@ impl<'a, 'm> Witness<'a, 'm> {
             times,
             end: self.last,
             worst: self.worst,
-            vmstat: self.seen.last().cloned().unwrap_or_default(),
-            looks: self.seen,
+            vmstat: self.samples.last().cloned().unwrap_or_default(),
+            looks: self.samples,
         }
     }
 
@@ -255,7 +272,7 @@ impl<'a, 'm> Witness<'a, 'm> {
     }
 }
 
-impl Observer for Witness<'_, '_> {
+impl Observer for Sampler<'_, '_> {
     fn next(&self) -> u64 {
         match self.looks {
             0..=LOOKS => self.window.begin + self.window.picoseconds() / LOOKS * self.looks,
@@ -271,17 +288,17 @@ impl Observer for Witness<'_, '_> {
     }
 
     fn observe(&mut self) {
-        let counted = self.allocator.platform().counts();
-        let seen = Fragmentation::of(self.allocator);
-        self.worst = if self.looks == 0 { seen } else { self.worst.worse(&seen) };
-        let vmstat = self.vmstat(&counted);
+        let counts = self.allocator.platform().counts();
+        let fragmentation = Fragmentation::measure(self.allocator);
+        self.worst = if self.looks == 0 { fragmentation } else { self.worst.worse(&fragmentation) };
+        let vmstat = self.vmstat(&counts);
         if self.looks == 0 {
-            self.begin = counted;
+            self.begin = counts;
             self.before = vmstat.clone();
         }
-        self.seen.push(vmstat.since(&self.before));
-        self.end = counted;
-        self.last = seen;
+        self.samples.push(vmstat.since(&self.before));
+        self.end = counts;
+        self.last = fragmentation;
         self.looks += 1;
     }
 }

@@ -9,11 +9,11 @@ use freehold_report::room::Need;
 
 use super::costs::Costs;
 use super::machine::Machine;
-use super::measure::outcome::Outcome;
 use super::meter::{self, Meter};
+use super::outcome::Outcome;
 use super::plan::Plan;
 use super::run::{self, RunError, Setup};
-use super::world::Window;
+use super::window::Window;
 
 /// The runs of one point, number of CPUs and policy.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ fn window(plan: &Plan, job: Job) -> Window {
 /// # Errors
 /// When it breaks down.
 pub fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
-    simulate_metered(plan, costs, job, &Meter::unseen(job.cpus, window(plan, job)))
+    simulate_metered(plan, costs, job, &Meter::without_progress(job.cpus, window(plan, job)))
 }
 
 /// The memory that one run of a plan takes.
@@ -117,11 +117,9 @@ fn simulate_metered(plan: &Plan, costs: &Costs, job: Job, meter: &Meter<'_>) -> 
 /// Gathers the seeds of a cell, which are neighbours.
 fn cells(plan: &Plan, jobs: &[Job], outcomes: Vec<Outcome>) -> Vec<Cell> {
     let mut outcomes = outcomes.into_iter();
-    let cell = |job: &Job| Cell {
-        point: job.point,
-        cpus: job.cpus,
-        policy: job.policy,
-        outcomes: outcomes.by_ref().take(plan.seeds as usize).collect(),
-    };
-    jobs.iter().filter(|job| job.seed == 1).map(cell).collect()
+    let mut cells = Vec::new();
+    for &Job { point, cpus, policy, .. } in jobs.iter().filter(|job| job.seed == 1) {
+        cells.push(Cell { point, cpus, policy, outcomes: outcomes.by_ref().take(plan.seeds as usize).collect() });
+    }
+    cells
 }

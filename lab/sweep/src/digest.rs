@@ -8,22 +8,22 @@ use sha2::{Digest, Sha256};
 /// Bytes that are read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// The digest of some bytes.
-pub fn of(bytes: impl AsRef<[u8]>) -> String {
+/// Returns the digest of some bytes.
+pub(crate) fn hash_bytes(bytes: impl AsRef<[u8]>) -> String {
     digits(&Sha256::digest(bytes))
 }
 
-/// The digest of bytes that lie in pieces, one after the other.
-pub fn of_pieces(pieces: &[&[u8]]) -> String {
+/// Returns the digest of the concatenation of these pieces.
+pub(crate) fn hash_pieces(pieces: &[&[u8]]) -> String {
     let sum = pieces.iter().fold(Sha256::new(), |sum, piece| sum.chain_update(piece));
     digits(&sum.finalize())
 }
 
-/// The digest of all that is still to be read.
+/// Returns the digest of everything that is left in a reader.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn of_reader(mut reader: impl Read) -> io::Result<String> {
+pub(crate) fn hash_reader(mut reader: impl Read) -> io::Result<String> {
     let (mut sum, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
     loop {
         match reader.read(&mut chunk) {
@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn a_digest_is_the_published_one() {
         let published = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(of("abc"), published);
-        assert_eq!(of_pieces(&[b"a", b"", b"bc"]), published);
-        assert_eq!(of_reader("abc".as_bytes()).unwrap(), published);
+        assert_eq!(hash_bytes("abc"), published);
+        assert_eq!(hash_pieces(&[b"a", b"", b"bc"]), published);
+        assert_eq!(hash_reader("abc".as_bytes()).unwrap(), published);
     }
 }

@@ -1,10 +1,26 @@
 //! Why a sweep could not be carried out.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use freehold_report::output::OutputError;
 use freehold_sim::plan::error::{OpenError, PlanError};
+
+/// A file or a folder that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}: {source}", path.display())]
+pub struct ReadError {
+    /// The file as it was named.
+    path: PathBuf,
+    /// The error of the system.
+    source: io::Error,
+}
+
+impl ReadError {
+    pub(crate) fn new(path: &Path, source: io::Error) -> ReadError {
+        ReadError { path: path.to_path_buf(), source }
+    }
+}
 
 /// What went wrong with all of a sweep; what goes wrong with one recording is a [`Failure`](crate::Failure).
 #[derive(Debug, thiserror::Error)]
@@ -35,13 +51,8 @@ pub enum Error {
     Input(String),
 
     /// Something in the folder could not be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
 
     /// A result could not be written.
     #[error(transparent)]
@@ -76,13 +87,8 @@ pub enum TaskError {
     Host(#[from] OpenError),
 
     /// The recording's file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file as it was named.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
 
     /// It is a folder, a pipe or a device.
     #[error("{} is no regular file; copy the recording into one", .0.display())]

@@ -6,7 +6,7 @@
 //! none of the dataset's: readers pass over them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
+use std::fs::{self, DirEntry, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use bytes::Bytes;
 use freehold_report::output::OutputError;
 use tempfile::{Builder, NamedTempFile};
 
-use crate::error::Error;
-use crate::part::{self, Found};
+use crate::error::{Error, ReadError};
+use crate::part::{self, PartState};
 use crate::plan::Plan;
 use crate::subject::Identity;
 use crate::task::{Task, is_number};
@@ -38,26 +38,17 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// Whether there is a part for a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum There {
-    /// It is done.
-    Whole,
-    /// It is to be done: there is none, or one that was cut or damaged.
-    No,
-}
-
 impl Folder {
     /// The folder for results of this plan: made if there is none, and else the one that holds them already.
     ///
     /// # Errors
     /// When it cannot be made, or holds something else.
-    pub fn of(path: &Path, plan: &Plan) -> Result<Folder, Error> {
-        if let Some(folder) = Folder::found(path, plan)? {
+    pub fn create(path: &Path, plan: &Plan) -> Result<Folder, Error> {
+        if let Some(folder) = Folder::find(path, plan)? {
             return Ok(folder);
         }
         let folder = Folder { path: path.to_path_buf() };
-        fs::create_dir_all(path).map_err(|source| folder.on_write(path, source))?;
+        fs::create_dir_all(path).map_err(|source| write_error(path, source))?;
         folder.claim(plan)?;
         Ok(folder)
     }
@@ -66,7 +57,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it holds something else.
-    pub fn found(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
+    pub fn find(path: &Path, plan: &Plan) -> Result<Option<Folder>, Error> {
         let folder = Folder { path: path.to_path_buf() };
         // In this order: who puts parts into it has put the plan there before.
         let stranger = folder.stranger()?;
@@ -80,21 +71,21 @@ impl Folder {
                     stranger.display()
                 )))
             }),
-            Err(source) => Err(Error::Read { path: manifest, source }),
+            Err(source) => Err(ReadError::new(&manifest, source).into()),
         }
     }
 
     /// Puts the plan into the folder, unless another sweep was faster; then it has to be the same.
     fn claim(&self, plan: &Plan) -> Result<(), Error> {
         let manifest = self.path.join(MANIFEST);
-        let made = made(&self.path, MANIFEST, plan.manifest().as_bytes());
-        match made.and_then(|file| file.persist_noclobber(&manifest).map_err(|error| error.error)) {
+        let file = write_unnamed(&self.path, MANIFEST, plan.manifest().as_bytes());
+        match file.and_then(|file| file.persist_noclobber(&manifest).map_err(|error| error.error)) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let there = fs::read_to_string(&manifest).map_err(|source| Error::Read { path: manifest, source })?;
+                let there = fs::read_to_string(&manifest).map_err(|source| ReadError::new(&manifest, source))?;
                 self.expect(plan, &there)
             }
-            Err(source) => Err(self.on_write(&manifest, source)),
+            Err(source) => Err(write_error(&manifest, source)),
         }
     }
 
@@ -109,7 +100,7 @@ impl Folder {
                 let sentence = "holds no results of a sweep; name the folder that was given to --into";
                 Error::Folder(format!("{} {sentence}", path.display()))
             }
-            _ => Error::Read { path: manifest, source },
+            _ => ReadError::new(&manifest, source).into(),
         })?;
         let plan = Plan::from_manifest(&text)
             .map_err(|error| Error::Folder(format!("{}: {error}", path.join(MANIFEST).display())))?;
@@ -127,25 +118,21 @@ impl Folder {
         match strangers(&self.path) {
             Ok(strangers) => Ok(strangers.into_iter().min()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(Error::Read { path: self.path.clone(), source }),
+            Err(source) => Err(ReadError::new(&self.path, source).into()),
         }
-    }
-
-    fn on_write(&self, path: &Path, source: io::Error) -> Error {
-        OutputError::Write { path: path.to_path_buf(), source }.into()
     }
 
     /// Whether a task is done.
     ///
     /// # Errors
     /// When its part is another task's: somebody moved it there.
-    pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<There, Error> {
+    pub fn has(&self, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Result<bool, Error> {
         let path = self.path.join(task.path());
-        let Ok(bytes) = fs::read(&path) else { return Ok(There::No) };
-        match part::found(bytes.into(), plan, task, recording) {
-            Found::Damaged => Ok(There::No),
-            Found::Whole => Ok(There::Whole),
-            Found::Strange => Err(Error::Folder(format!(
+        let Ok(bytes) = fs::read(&path) else { return Ok(false) };
+        match part::check(bytes.into(), plan, task, recording) {
+            PartState::Damaged => Ok(false),
+            PartState::Whole => Ok(true),
+            PartState::OtherTask => Err(Error::Folder(format!(
                 "{} is the part of another task; remove it, or name another folder with --into",
                 path.display()
             ))),
@@ -158,16 +145,20 @@ impl Folder {
     /// When it cannot be written; then nothing stands in its place.
     pub fn put(&self, task: &Task, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path.join(task.path());
-        let put = || -> io::Result<()> {
-            fs::create_dir_all(path.parent().expect("a part lies in a folder"))?;
-            let making = self.path.join(MAKING);
-            fs::create_dir_all(&making)?;
-            let file = made(&making, &task.number, bytes)?;
-            file.persist(&path).map(|_| ()).map_err(|error| error.error)
+        // Another sweep that ended may have removed the half-made file.
+        let put = match self.try_put(&path, task, bytes) {
+            Err(error) if error.kind() == ErrorKind::NotFound => self.try_put(&path, task, bytes),
+            other => other,
         };
-        // Another sweep that was done may have taken the half-made file away.
-        let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { put() } else { Err(error) };
-        put().or_else(again).map_err(|source| self.on_write(&path, source))
+        put.map_err(|source| write_error(&path, source))
+    }
+
+    fn try_put(&self, path: &Path, task: &Task, bytes: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(path.parent().expect("a part lies in a folder"))?;
+        let making = self.path.join(MAKING);
+        fs::create_dir_all(&making)?;
+        let file = write_unnamed(&making, &task.number, bytes)?;
+        file.persist(path).map(|_| ()).map_err(|error| error.error)
     }
 
     /// The bytes of all parts, in the order of their names.
@@ -180,7 +171,7 @@ impl Folder {
         paths.sort();
         Ok(paths.into_iter().map(|path| match fs::read(&path) {
             Ok(bytes) => Ok((path, bytes.into())),
-            Err(source) => Err(Error::Read { path, source }),
+            Err(source) => Err(ReadError::new(&path, source).into()),
         }))
     }
 
@@ -198,6 +189,10 @@ impl Folder {
     }
 }
 
+fn write_error(path: &Path, source: io::Error) -> Error {
+    OutputError::Write { path: path.to_path_buf(), source }.into()
+}
+
 /// What lies in a folder without a plan and is no file that a sweep has half made, as paths in the folder.
 fn strangers(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut strangers = Vec::new();
@@ -205,9 +200,9 @@ fn strangers(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         if name == MAKING && entry.is_dir() && !entry.is_symlink() {
             let inside = fs::read_dir(&entry)?.map(|inside| inside.map(|inside| inside.file_name()));
-            let inside = inside.collect::<io::Result<Vec<OsString>>>()?;
+            let names = inside.collect::<io::Result<Vec<OsString>>>()?;
             strangers
-                .extend(inside.iter().filter(|name| !is_half_a_part(name)).map(|name| Path::new(MAKING).join(name)));
+                .extend(names.iter().filter(|name| !is_half_a_part(name)).map(|name| Path::new(MAKING).join(name)));
         } else if half_made(&name) != Some(MANIFEST) {
             strangers.push(name.into());
         }
@@ -226,11 +221,14 @@ fn is_half_a_part(name: &OsStr) -> bool {
     half_made(name).is_some_and(is_number)
 }
 
-/// A file that is whole and durable, and has no name yet that anybody looks for.
-fn made(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedTempFile> {
-    let mut builder = Builder::new();
-    let builder = builder.prefix(prefix).rand_bytes(UNIQUE).permissions(Permissions::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(without_name)?;
+/// Writes a whole and durable file under a temporary name.
+fn write_unnamed(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = Builder::new()
+        .prefix(prefix)
+        .rand_bytes(UNIQUE)
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(without_name)?;
     // Past the one that would name itself in complaints.
     file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
@@ -239,15 +237,15 @@ fn made(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<NamedTempFile> 
 
 /// What the system said, without the name of a file that nobody knows.
 fn without_name(error: io::Error) -> io::Error {
-    let said = error.get_ref().and_then(|named| named.source()).and_then(|said| said.downcast_ref::<io::Error>());
-    said.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
+    let inner = error.get_ref().and_then(|named| named.source()).and_then(|inner| inner.downcast_ref::<io::Error>());
+    inner.and_then(io::Error::raw_os_error).map_or(error, io::Error::from_raw_os_error)
 }
 
 /// All parts below a folder.
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
-    let fail = |source| Error::Read { path: folder.to_path_buf(), source };
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
+    let entries: Vec<DirEntry> =
+        fs::read_dir(folder).and_then(Iterator::collect).map_err(|source| ReadError::new(folder, source))?;
+    for entry in entries {
         let path = entry.path();
         if entry.file_name().to_string_lossy().starts_with(BESIDE) {
             continue;

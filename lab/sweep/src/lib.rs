@@ -13,7 +13,7 @@
 //!
 //! A task's part has the same bytes whoever makes it, when and where. So it does not matter in which order tasks are
 //! done, how many do them at a time, who dies in the middle, or whether two do the same one. Whoever spreads tasks over
-//! machines needs three calls: [`Plan::tasks`] of a [`Subject`]'s identity, [`Worker::run`], and [`Report::of_parts`].
+//! machines needs three calls: [`Plan::tasks`] of a [`Subject`]'s identity, [`Worker::run`], and [`Report::from_parts`].
 
 mod digest;
 mod error;
@@ -32,7 +32,7 @@ mod worker;
 
 use std::fmt;
 
-pub use error::{Error, TaskError};
+pub use error::{Error, ReadError, TaskError};
 pub use plan::Plan;
 pub use report::Report;
 pub use subject::{Identity, Subject};
@@ -64,8 +64,8 @@ mod tests {
 
     #[test]
     fn a_failure_names_what_it_is_of_once() {
-        let failure = |why: &str| Failure { of: "/a".to_owned(), why: why.to_owned() }.to_string();
-        assert_eq!(failure("/a is not a Parquet file"), "/a is not a Parquet file");
-        assert_eq!(failure("no memory"), "/a: no memory");
+        for (why, text) in [("/a is not a Parquet file", "/a is not a Parquet file"), ("no memory", "/a: no memory")] {
+            assert_eq!(Failure { of: "/a".to_owned(), why: why.to_owned() }.to_string(), text);
+        }
     }
 }

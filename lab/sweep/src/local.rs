@@ -17,8 +17,8 @@ use freehold_sim::sweep::{self, Job};
 
 use crate::Failure;
 use crate::error::{Error, TaskError};
-use crate::folder::{Folder, There};
-use crate::plan::{Plan, SimulatedPoint, Study};
+use crate::folder::Folder;
+use crate::plan::{Plan, Study};
 use crate::subject::{Identity, Subject};
 use crate::task::Task;
 use crate::worker::Worker;
@@ -56,7 +56,7 @@ pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error>
     let mut files = Vec::new();
     for path in named {
         if path.is_dir() {
-            files.extend(in_folder(path)?);
+            files.extend(recordings_in(path)?);
         } else {
             files.push(path.clone());
         }
@@ -64,10 +64,10 @@ pub fn recordings(plan: &Plan, named: &[PathBuf]) -> Result<Vec<PathBuf>, Error>
     Ok(files)
 }
 
-fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let fail = |error| Error::Input(format!("cannot read the folder {}: {error}", folder.display()));
-    let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| entry.map(|entry| entry.path()));
-    let mut paths = paths.collect::<Result<Vec<PathBuf>, _>>().map_err(fail)?;
+fn recordings_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+        .map_err(|error| Error::Input(format!("cannot read the folder {}: {error}", folder.display())))?;
     paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
     paths.sort();
     match paths.is_empty() {
@@ -82,10 +82,10 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// When a result cannot be written, or there is too little memory for the simulations.
 pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Result<Summary, Error> {
     expect_room(plan, jobs)?;
-    let files = largest_first(files);
-    let subjects = if plan.takes_recordings() { files.len() } else { 1 };
+    let sorted = largest_first(files);
+    let subjects = if plan.takes_recordings() { sorted.len() } else { 1 };
     let progress = Progress::counting(plan.title(), (subjects * plan.tasks_max()) as u64, "tasks");
-    let queue = Queue { plan, folder, files, progress, state: Mutex::default(), changed: Condvar::new() };
+    let queue = Queue { plan, folder, files: sorted, progress, state: Mutex::default(), changed: Condvar::new() };
     if !plan.takes_recordings() {
         queue.open_simulations()?;
     }
@@ -101,7 +101,7 @@ pub fn run(plan: &Plan, files: &[PathBuf], folder: &Folder, jobs: usize) -> Resu
 pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     if !plan.takes_recordings() {
-        summary.add(None, done(plan, None, folder)?);
+        summary.add(None, check_tasks(plan, None, folder)?);
         return Ok(summary);
     }
     let progress = Progress::counting(plan.title(), files.len() as u64, "recordings");
@@ -118,29 +118,27 @@ pub fn look(plan: &Plan, files: &[PathBuf], folder: Option<&Folder>) -> Result<S
             Err(error) => summary.failures.push(failure(file, &error)),
         }
     }
-    let all = parallel::run_all(identities.len(), |number| done(plan, Some(&identities[number]), folder))?;
-    for (identity, done) in identities.iter().zip(all) {
-        summary.add(Some(identity), done);
+    let checked = parallel::run_all(identities.len(), |number| check_tasks(plan, Some(&identities[number]), folder))?;
+    for (identity, tasks) in identities.iter().zip(checked) {
+        summary.add(Some(identity), tasks);
     }
     Ok(summary)
 }
 
 /// The tasks of a recording, and of each whether it is done.
-fn done(
-    plan: &Plan,
-    identity: Option<&Identity>,
-    folder: Option<&Folder>,
-) -> Result<impl Iterator<Item = (Task, There)> + use<>, Error> {
-    let tasks = plan.tasks(identity);
-    let there = |task: &Task| folder.map_or(Ok(There::No), |folder| folder.has(plan, task, identity));
-    let there = tasks.iter().map(there).collect::<Result<Vec<There>, Error>>()?;
-    Ok(tasks.into_iter().zip(there))
+fn check_tasks(plan: &Plan, identity: Option<&Identity>, folder: Option<&Folder>) -> Result<Vec<(Task, bool)>, Error> {
+    let mut tasks = Vec::new();
+    for task in plan.tasks(identity) {
+        let is_done = folder.map_or(Ok(false), |folder| folder.has(plan, &task, identity))?;
+        tasks.push((task, is_done));
+    }
+    Ok(tasks)
 }
 
 impl Summary {
     /// Counts the tasks of a recording, and hands back those that are left.
-    fn add(&mut self, identity: Option<&Identity>, tasks: impl Iterator<Item = (Task, There)>) -> Vec<Task> {
-        let (done, left): (Vec<_>, Vec<_>) = tasks.partition(|(_, there)| *there == There::Whole);
+    fn add(&mut self, identity: Option<&Identity>, tasks: Vec<(Task, bool)>) -> Vec<Task> {
+        let (done, left): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(_, is_done)| *is_done);
         self.recordings += usize::from(identity.is_some());
         self.tasks += done.len() + left.len();
         self.kept += done.len();
@@ -155,21 +153,22 @@ fn failure(file: &Path, error: &TaskError) -> Failure {
 /// Whether as many simulations as are done at a time fit into memory.
 fn expect_room(plan: &Plan, jobs: usize) -> Result<(), Error> {
     let Study::Simulations(simulations) = &plan.study else { return Ok(()) };
-    let need = |point: &SimulatedPoint| {
-        let job = Job { point: 0, cpus: point.cpus, policy: 0, seed: 1 };
-        sweep::need(&point.plan, job)
-    };
     let at_once = jobs.max(1).min(parallel::at_once());
     // Each seed and policy takes as much as the first.
-    let needs = simulations.points.iter().flat_map(|point| vec![need(point); at_once]).collect();
+    let mut needs = Vec::with_capacity(simulations.points.len() * at_once);
+    for point in &simulations.points {
+        let job = Job { point: 0, cpus: point.cpus, policy: 0, seed: 1 };
+        needs.extend(vec![sweep::need(&point.plan, job); at_once]);
+    }
     meter::expect_room(needs, at_once).map_err(Error::Room)
 }
 
 /// Large recordings are begun early, so that none is left for the end.
 fn largest_first(files: &[PathBuf]) -> Vec<PathBuf> {
-    let mut files = files.to_vec();
-    files.sort_by_cached_key(|file| (u64::MAX - fs::metadata(file).map_or(0, |there| there.len()), file.clone()));
-    files
+    let mut sorted = files.to_vec();
+    sorted
+        .sort_by_cached_key(|file| (u64::MAX - fs::metadata(file).map_or(0, |metadata| metadata.len()), file.clone()));
+    sorted
 }
 
 /// A recording that is open, and which of its tasks are taken.
@@ -298,14 +297,11 @@ impl Queue<'_> {
     /// Opens a recording; nothing if it cannot be, or has nothing left to do.
     fn try_open(&self, file: &Path) -> Result<Option<Open>, Error> {
         let all = self.plan.tasks_max() as u64;
-        let fail = |error: &TaskError| {
-            self.state().summary.failures.push(failure(file, error));
-            self.progress.advance(all);
-        };
         let subject = match Subject::open(file) {
             Ok(subject) => subject,
             Err(error) => {
-                fail(&error);
+                self.state().summary.failures.push(failure(file, &error));
+                self.progress.advance(all);
                 return Ok(None);
             }
         };
@@ -345,14 +341,14 @@ impl Queue<'_> {
 
     /// The tasks of a recording that are not done yet.
     fn left(&self, identity: Option<&Identity>) -> Result<Vec<Task>, Error> {
-        let tasks = done(self.plan, identity, Some(self.folder))?;
+        let tasks = check_tasks(self.plan, identity, Some(self.folder))?;
         Ok(self.state().summary.add(identity, tasks))
     }
 
     /// Does a task, unless another sweep has done it meanwhile.
     fn finish(&self, open: &Open, task: &Task) -> Result<(), Error> {
-        let there = self.folder.has(self.plan, task, open.identity.as_ref())?;
-        let outcome = if there == There::Whole { None } else { Some(open.worker.run(self.plan, task)) };
+        let is_done = self.folder.has(self.plan, task, open.identity.as_ref())?;
+        let outcome = if is_done { None } else { Some(open.worker.run(self.plan, task)) };
         if let Some(Ok(bytes)) = &outcome {
             self.folder.put(task, bytes)?;
         }

@@ -33,9 +33,9 @@ const UNREPLAYED: &str = "unreplayed";
 const ASSUMPTION: &str = "assumption";
 const OUT_OF_MEMORY: &str = "out_of_memory";
 
-/// A replay as it is told of: what was replayed, and what that brought.
+/// A replay: its recording and its outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Replayed {
+pub(crate) struct Replay {
     /// The recording.
     pub facts: RecordingFacts,
     /// What came of it, under the policy's whole name.
@@ -43,77 +43,84 @@ pub struct Replayed {
 }
 
 /// All of it as rows.
-pub fn rows(replayed: &Replayed) -> Vec<Row> {
-    let Replayed { facts, outcome } = replayed;
+pub fn rows(replayed: &Replay) -> Vec<Row> {
+    let Replay { facts, outcome } = replayed;
     let mut rows = facts_rows(facts, outcome);
     for (at, replay) in (0..).zip(outcome.replays()) {
         let section = if at == 0 { MEASURE } else { NUDGED };
-        let of = |metric: Metric| {
-            Some(Row::of(section, metric.name(), metric.unit(), replay.metrics.get(metric)?).numbered(at))
-        };
-        rows.extend(Metric::ALL.into_iter().filter_map(of));
-        rows.extend(replay.course.out_of_memory.iter().flat_map(|short| out_of_memory(short, at)));
+        for metric in Metric::ALL {
+            let number = replay.metrics.get(metric);
+            rows.extend(number.map(|number| Row::number(section, metric.name(), metric.unit(), number).numbered(at)));
+        }
+        rows.extend(replay.course.out_of_memory.iter().flat_map(|short| out_of_memory_rows(short, at)));
     }
-    rows.extend(outcome.fidelity.iter().flat_map(fidelity));
+    rows.extend(outcome.fidelity.iter().flat_map(fidelity_rows));
     let unreplayed = outcome.unreplayed.iter();
-    rows.extend(unreplayed.map(|(what, events)| Row::of(UNREPLAYED, what, "events", Quantity::Count(*events))));
-    rows.extend(outcome.assumptions.iter().map(|sentence| Row::words(ASSUMPTION, "", sentence)));
+    rows.extend(unreplayed.map(|(what, events)| Row::number(UNREPLAYED, what, "events", Quantity::Count(*events))));
+    rows.extend(outcome.assumptions.iter().map(|sentence| Row::text(ASSUMPTION, "", sentence)));
     rows
 }
 
 fn facts_rows(facts: &RecordingFacts, outcome: &ReplayOutcome) -> Vec<Row> {
-    let count = |name, unit, count| Row::of(FACT, name, unit, Quantity::Count(count));
     let mut rows = vec![
-        Row::words(FACT, "file", &facts.file),
-        Row::words(FACT, "kernel_release", &facts.kernel_release),
-        count("cpus", "CPUs", facts.cpus.into()),
-        count("replay_cpus", "CPUs", facts.replay_cpus.into()),
-        Row::of(FACT, "duration", "seconds", Quantity::Ratio(facts.duration_seconds)),
-        count("rows", "rows", facts.rows),
-        Row::words(FACT, "policy", &outcome.policy),
-        count("nudges", "replays", outcome.nudged.len() as u64),
+        Row::text(FACT, "file", &facts.file),
+        Row::text(FACT, "kernel_release", &facts.kernel_release),
+        count_row(FACT, "cpus", "CPUs", facts.cpus.into()),
+        count_row(FACT, "replay_cpus", "CPUs", facts.replay_cpus.into()),
+        Row::number(FACT, "duration", "seconds", Quantity::Ratio(facts.duration_seconds)),
+        count_row(FACT, "rows", "rows", facts.rows),
+        Row::text(FACT, "policy", &outcome.policy),
+        count_row(FACT, "nudges", "replays", outcome.nudged.len() as u64),
     ];
-    rows.extend(facts.guesses.iter().map(|guess| Row::words(GUESS, "", guess)));
+    rows.extend(facts.guesses.iter().map(|guess| Row::text(GUESS, "", guess)));
     rows
 }
 
-fn out_of_memory(short: &OutOfMemory, at: u32) -> [Row; 3] {
-    let count = |name, unit, count| Row::of(OUT_OF_MEMORY, name, unit, Quantity::Count(count)).numbered(at);
-    let task = Row::words(OUT_OF_MEMORY, "task", &short.task).numbered(at);
-    [count("time", "ns", short.time), task, count("pages", "pages", short.pages)]
+/// Returns a row of a count.
+pub(crate) fn count_row(section: &str, name: &str, unit: &str, count: u64) -> Row {
+    Row::number(section, name, unit, Quantity::Count(count))
 }
 
-fn fidelity(row: &FidelityRow) -> Vec<Row> {
-    let of = |section, number| Row::of(section, row.measure.name(), "", Quantity::Ratio(number));
-    let both = [of(RECORDED, row.recorded), of(REPLAYED, row.replayed)];
-    both.into_iter().chain(row.bound.map(|bound| of(BOUND, bound))).collect()
+fn out_of_memory_rows(short: &OutOfMemory, at: u32) -> [Row; 3] {
+    let time = count_row(OUT_OF_MEMORY, "time", "ns", short.time);
+    let task = Row::text(OUT_OF_MEMORY, "task", &short.task);
+    let pages = count_row(OUT_OF_MEMORY, "pages", "pages", short.pages);
+    [time, task, pages].map(|row| row.numbered(at))
 }
 
-/// The replay that these rows tell of; nothing if they tell of none.
-pub fn of_rows(rows: &[Row]) -> Option<Replayed> {
+fn fidelity_rows(row: &FidelityRow) -> Vec<Row> {
+    let numbers = [(RECORDED, Some(row.recorded)), (REPLAYED, Some(row.replayed)), (BOUND, row.bound)];
+    let present = numbers.into_iter().filter_map(|(section, number)| Some((section, number?)));
+    present.map(|(section, number)| Row::number(section, row.measure.name(), "", Quantity::Ratio(number))).collect()
+}
+
+/// Reads a replay from its rows; returns `None` if something is missing.
+pub(crate) fn from_rows(rows: &[Row]) -> Option<Replay> {
     let facts = Facts { rows };
-    let number = |at: u32| -> Option<ReplayOutcome> {
-        Some(ReplayOutcome {
-            policy: facts.words("policy")?.to_owned(),
-            metrics: metrics(rows, at)?,
-            nudged: Vec::new(),
-            fidelity: Vec::new(),
-            unreplayed: Vec::new(),
-            assumptions: Vec::new(),
-            course: Course { out_of_memory: shortage(rows, at), ..Course::default() },
-        })
-    };
     let nudges = u32::try_from(facts.count("nudges")?).ok()?;
-    let nudged = (1..=nudges).map(number).collect::<Option<Vec<_>>>()?;
+    let nudged = (1..=nudges).map(|at| outcome_at(&facts, at)).collect::<Option<Vec<_>>>()?;
     let unreplayed = rows.iter().filter(|row| row.section == UNREPLAYED);
     let outcome = ReplayOutcome {
         nudged,
-        fidelity: fidelity_of(rows)?,
+        fidelity: read_fidelity(rows)?,
         unreplayed: unreplayed.map(|row| Some((row.measure.clone(), row.count?))).collect::<Option<_>>()?,
         assumptions: texts(rows, ASSUMPTION)?,
-        ..number(0)?
+        ..outcome_at(&facts, 0)?
     };
-    Some(Replayed { facts: facts.of_recording()?, outcome })
+    Some(Replay { facts: facts.recording()?, outcome })
+}
+
+/// Reads the outcome of the replay itself (0) or of a nudge (from 1), without what only the whole has.
+fn outcome_at(facts: &Facts<'_>, at: u32) -> Option<ReplayOutcome> {
+    Some(ReplayOutcome {
+        policy: facts.text("policy")?.to_owned(),
+        metrics: metrics(facts.rows, at)?,
+        nudged: Vec::new(),
+        fidelity: Vec::new(),
+        unreplayed: Vec::new(),
+        assumptions: Vec::new(),
+        course: Course { out_of_memory: shortage(facts.rows, at), ..Course::default() },
+    })
 }
 
 /// The sentences of a section; nothing if one of its rows has none.
@@ -131,7 +138,7 @@ impl<'r> Facts<'r> {
         self.rows.iter().find(|row| row.section == FACT && row.measure == name)
     }
 
-    fn words(&self, name: &str) -> Option<&'r str> {
+    fn text(&self, name: &str) -> Option<&'r str> {
         self.row(name)?.text.as_deref()
     }
 
@@ -139,10 +146,10 @@ impl<'r> Facts<'r> {
         self.row(name)?.count
     }
 
-    fn of_recording(&self) -> Option<RecordingFacts> {
+    fn recording(&self) -> Option<RecordingFacts> {
         Some(RecordingFacts {
-            file: self.words("file")?.to_owned(),
-            kernel_release: self.words("kernel_release")?.to_owned(),
+            file: self.text("file")?.to_owned(),
+            kernel_release: self.text("kernel_release")?.to_owned(),
             cpus: self.count("cpus")?.try_into().ok()?,
             replay_cpus: self.count("replay_cpus")?.try_into().ok()?,
             duration_seconds: self.row("duration")?.value?,
@@ -154,27 +161,25 @@ impl<'r> Facts<'r> {
 
 fn metrics(rows: &[Row], at: u32) -> Option<Metrics> {
     let section = if at == 0 { MEASURE } else { NUDGED };
-    let of_replay = rows.iter().filter(|row| row.section == section && row.at == at);
-    of_replay.map(|row| Some((Metric::parse(&row.measure)?, row.quantity()?))).try_fold(
-        Metrics::new(),
-        |metrics, row| {
-            let (metric, value) = row?;
-            Some(metrics.with(metric, value))
-        },
-    )
+    let mut metrics = Metrics::new();
+    for row in rows.iter().filter(|row| row.section == section && row.at == at) {
+        metrics = metrics.with(Metric::parse(&row.measure)?, row.quantity()?);
+    }
+    Some(metrics)
 }
 
 fn shortage(rows: &[Row], at: u32) -> Option<OutOfMemory> {
-    let row = |name| rows.iter().find(|row| row.section == OUT_OF_MEMORY && row.at == at && row.measure == name);
-    Some(OutOfMemory { time: row("time")?.count?, task: row("task")?.text.clone()?, pages: row("pages")?.count? })
+    let [time, task, pages] = ["time", "task", "pages"]
+        .map(|name| rows.iter().find(|row| row.section == OUT_OF_MEMORY && row.at == at && row.measure == name));
+    Some(OutOfMemory { time: time?.count?, task: task?.text.clone()?, pages: pages?.count? })
 }
 
-fn fidelity_of(rows: &[Row]) -> Option<Vec<FidelityRow>> {
+fn read_fidelity(rows: &[Row]) -> Option<Vec<FidelityRow>> {
     let mut fidelity = Vec::new();
-    let mut rows = rows.iter().filter(|row| [RECORDED, REPLAYED, BOUND].contains(&row.section.as_str())).peekable();
-    while let Some(recorded) = rows.next() {
-        let replayed = rows.next().filter(|row| row.section == REPLAYED && row.measure == recorded.measure)?;
-        let bound = rows.next_if(|row| row.section == BOUND).and_then(|row| row.value);
+    let mut numbers = rows.iter().filter(|row| [RECORDED, REPLAYED, BOUND].contains(&row.section.as_str())).peekable();
+    while let Some(recorded) = numbers.next() {
+        let replayed = numbers.next().filter(|row| row.section == REPLAYED && row.measure == recorded.measure)?;
+        let bound = numbers.next_if(|row| row.section == BOUND).and_then(|row| row.value);
         fidelity.push(FidelityRow::new(
             FidelityMeasure::parse(&recorded.measure)?,
             recorded.value?,
@@ -224,9 +229,8 @@ mod tests {
             rows: 11,
             guesses: vec!["The release.".to_owned()],
         };
-        let replayed =
-            Replayed { facts, outcome: ReplayOutcome { nudged: vec![outcome_alone(), nudged], ..outcome() } };
-        assert_eq!(of_rows(&rows(&replayed)), Some(replayed));
+        let replayed = Replay { facts, outcome: ReplayOutcome { nudged: vec![outcome_alone(), nudged], ..outcome() } };
+        assert_eq!(from_rows(&rows(&replayed)), Some(replayed));
     }
 
     fn outcome_alone() -> ReplayOutcome {
@@ -235,7 +239,7 @@ mod tests {
 
     #[test]
     fn rows_that_tell_of_no_replay_are_none() {
-        assert_eq!(of_rows(&[]), None);
-        assert_eq!(of_rows(&[Row::words(FACT, "file", "a")]), None);
+        assert_eq!(from_rows(&[]), None);
+        assert_eq!(from_rows(&[Row::text(FACT, "file", "a")]), None);
     }
 }

@@ -18,13 +18,13 @@ const PLAIN: &[u8] = b"-_.,";
 /// The folder of a value. One that is too long for a name is cut, and ends in what tells it from others.
 pub fn folder(key: &str, value: &str) -> String {
     let room = NAME_MAX - key.len() - 1;
-    let whole = encoded(value);
+    let whole = encode(value);
     if whole.len() <= room {
         return format!("{key}={whole}");
     }
-    let end = format!("-{}", &digest::of(value)[..DIGITS]);
+    let end = format!("-{}", &digest::hash_bytes(value)[..DIGITS]);
     let mut cut = String::new();
-    for letter in value.chars().map(|letter| encoded(letter.encode_utf8(&mut [0; 4]))) {
+    for letter in value.chars().map(|letter| encode(letter.encode_utf8(&mut [0; 4]))) {
         if cut.len() + letter.len() + end.len() > room {
             break;
         }
@@ -33,7 +33,7 @@ pub fn folder(key: &str, value: &str) -> String {
     format!("{key}={cut}{end}")
 }
 
-fn encoded(value: &str) -> String {
+fn encode(value: &str) -> String {
     value.bytes().fold(String::new(), |mut text, byte| {
         match byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
             true => text.push(byte.into()),
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn a_long_value_is_cut_and_still_told_from_others() {
-        let of = |last: &str| folder("recording", &("\u{e9}".repeat(100) + last));
-        assert!(of("a").len() <= NAME_MAX && of("a") != of("b"));
-        assert!(of("a").starts_with("recording=%C3%A9%C3%A9"));
+        let [a, b] = ["a", "b"].map(|last| folder("recording", &("\u{e9}".repeat(100) + last)));
+        assert!(a.len() <= NAME_MAX && a != b);
+        assert!(a.starts_with("recording=%C3%A9%C3%A9"));
         let whole = "x".repeat(NAME_MAX - "recording=".len());
         assert_eq!(folder("recording", &whole), format!("recording={whole}"));
     }

@@ -10,7 +10,7 @@ use freehold_trace::kernel::Release;
 use freehold_trace::recording::{Recording, RecordingFacts};
 
 use crate::error::TaskError;
-use crate::outcome::Replayed;
+use crate::outcome::Replay;
 use crate::plan::Replays;
 use crate::subject::Identity;
 
@@ -38,24 +38,24 @@ impl Replayer {
         policy: Option<usize>,
         setting: Option<usize>,
         cpus: Option<usize>,
-    ) -> Result<Replayed, TaskError> {
-        let policy = self.policy(replays, policy)?;
+    ) -> Result<Replay, TaskError> {
+        let named = self.policy(replays, policy)?;
         let settings = setting.map_or(&[][..], |at| &replays.settings[at]);
-        let cpus = cpus.and_then(|at| replays.cpus[at]);
-        let all = match replays.exact {
+        let replay_cpus = cpus.and_then(|at| replays.cpus[at]);
+        let variants = match replays.exact {
             true => vec![settings.to_vec()],
             false => advice::with_nudges(&self.machine, settings),
         };
-        let mut outcomes = all.iter().map(|settings| {
-            let conditions = Conditions { cpus, settings, pacing: Pacing::Work, watch: Watch::Nothing };
-            self.prepared.replay(&policy.name, policy.policy, conditions, |_| {})
+        let mut outcomes = variants.iter().map(|settings| {
+            let conditions = Conditions { cpus: replay_cpus, settings, pacing: Pacing::Work, watch: Watch::Nothing };
+            self.prepared.replay(&named.name, named.policy, conditions, |_| {})
         });
         let mut outcome = outcomes.next().expect("the settings themselves are the first")?;
         outcome.nudged = outcomes.collect::<Result<_, _>>()?;
-        Ok(Replayed { facts: self.on(cpus), outcome })
+        Ok(Replay { facts: self.facts_on(replay_cpus), outcome })
     }
 
-    fn on(&self, cpus: Option<NonZeroU16>) -> RecordingFacts {
+    fn facts_on(&self, cpus: Option<NonZeroU16>) -> RecordingFacts {
         RecordingFacts { replay_cpus: cpus.map_or(self.facts.cpus, NonZeroU16::get), ..self.facts.clone() }
     }
 

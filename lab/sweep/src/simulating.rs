@@ -6,14 +6,14 @@
 use freehold_report::number::Quantity;
 use freehold_sim::costs::Costs;
 use freehold_sim::fleet::host::{Host, HostResult};
-use freehold_sim::fleet::measures as of_hosts;
-use freehold_sim::measure::vmstat::Vmstat;
-use freehold_sim::measures::{Measure, quantity};
-use freehold_sim::report::measures as of_runs;
+use freehold_sim::fleet::measures as host_measures;
+use freehold_sim::measure::{Measure, quantity};
+use freehold_sim::outcome::vmstat::Vmstat;
+use freehold_sim::report::measures as run_measures;
 use freehold_sim::sweep::{self, Job};
 
 use crate::error::TaskError;
-use crate::outcome::{FACT, MEASURE};
+use crate::outcome::{FACT, MEASURE, count_row};
 use crate::part::Row;
 use crate::plan::{Simulation, Simulations};
 use crate::task::Work;
@@ -39,57 +39,68 @@ impl Simulator {
     pub fn simulate(&self, simulations: &Simulations, work: Work) -> Result<Vec<Row>, TaskError> {
         let Work::Simulate { point, policy, seed, host } = work else { return Ok(Vec::new()) };
         let at = &simulations.points[point];
-        match simulations.of {
+        match simulations.kind {
             Simulation::Runs => {
                 let job = Job { point: 0, cpus: at.cpus, policy, seed };
                 let outcome = sweep::simulate(&at.plan, &self.costs, job)?;
                 let pace = at.plan.points[0].workload.pace();
-                let all = of_runs::groups(pace).flat_map(|(_, measures)| measures);
-                Ok(all.filter_map(|measure| measured(measure, &outcome)).chain(counters(&outcome.vmstat)).collect())
+                let measures = run_measures::groups(pace).flat_map(|(_, measures)| measures);
+                let rows = measures.filter_map(|measure| measure_row(measure, &outcome));
+                Ok(rows.chain(counter_rows(&outcome.vmstat)).collect())
             }
             Simulation::Hosts(_) => {
                 let host = Host::draw(&at.plan, seed, host)?;
-                let result = host.run_unseen(at.plan.policies[policy].policy, &self.costs)?;
+                let result = host.run_without_progress(at.plan.policies[policy].policy, &self.costs)?;
                 Ok(host_rows(&result))
             }
         }
     }
 }
 
-fn measured<R>(measure: &Measure<R>, of: &R) -> Option<Row> {
-    let value = measure.of(of).filter(|value| value.is_finite())?;
-    Some(Row::of(MEASURE, measure.name, measure.unit.name(), quantity(value)))
+fn measure_row<R>(measure: &Measure<R>, subject: &R) -> Option<Row> {
+    let value = measure.evaluate(subject).filter(|value| value.is_finite())?;
+    Some(Row::number(MEASURE, measure.name, measure.unit.name(), quantity(value)))
 }
 
-fn counters(vmstat: &Vmstat) -> impl Iterator<Item = Row> {
-    vmstat.iter().map(|(name, value)| Row::of(COUNTER, name, "", Quantity::Count(value)))
+fn counter_rows(vmstat: &Vmstat) -> impl Iterator<Item = Row> {
+    vmstat.iter().map(|(name, value)| Row::number(COUNTER, name, "", Quantity::Count(value)))
 }
 
 fn host_rows(result: &HostResult) -> Vec<Row> {
-    let count = |name, unit, count| Row::of(FACT, name, unit, Quantity::Count(count));
-    let facts = [
-        count(DURATION, "ms", result.duration_ms),
-        count(MEMORY, "pages", result.memory_pages),
-        count(FREE_BLOCKS, "pageblocks", result.free_pageblocks),
-    ];
-    let measures = of_hosts::all().filter_map(|measure| measured(measure, result));
-    let reserved = (0..).zip(&result.reserved_pages);
-    let reserved = reserved.map(|(at, &pages)| Row::of(RESERVED, "", "pages", Quantity::Count(pages)).numbered(at));
-    measures.chain(facts).chain(counters(&result.vmstat)).chain(reserved).collect()
+    let mut rows: Vec<Row> = host_measures::iter().filter_map(|measure| measure_row(measure, result)).collect();
+    rows.extend([
+        count_row(FACT, DURATION, "ms", result.duration_ms),
+        count_row(FACT, MEMORY, "pages", result.memory_pages),
+        count_row(FACT, FREE_BLOCKS, "pageblocks", result.free_pageblocks),
+    ]);
+    rows.extend(counter_rows(&result.vmstat));
+    rows.extend(
+        (0..).zip(&result.reserved_pages).map(|(at, &pages)| count_row(RESERVED, "", "pages", pages).numbered(at)),
+    );
+    rows
 }
 
-/// The host that these rows tell of; nothing if they tell of none.
-pub fn host_of(rows: &[Row]) -> Option<HostResult> {
-    let fact = |name| rows.iter().find(|row| row.section == FACT && row.measure == name)?.count;
-    let of = |section: &'static str| rows.iter().filter(move |row| row.section == section);
-    let counters = of(COUNTER).map(|row| Some((row.measure.clone(), row.count?))).collect::<Option<Vec<_>>>()?;
+/// Reads a host from its rows; returns `None` if something is missing.
+pub(crate) fn host_from_rows(rows: &[Row]) -> Option<HostResult> {
+    let counters: Option<Vec<(String, u64)>> =
+        in_section(rows, COUNTER).map(|row| Some((row.measure.clone(), row.count?))).collect();
     Some(HostResult {
-        duration_ms: fact(DURATION)?,
-        memory_pages: fact(MEMORY)?,
-        free_pageblocks: fact(FREE_BLOCKS)?,
-        reserved_pages: of(RESERVED).map(|row| row.count).collect::<Option<_>>()?,
-        vmstat: Vmstat::of_named(counters),
+        duration_ms: fact(rows, DURATION)?,
+        memory_pages: fact(rows, MEMORY)?,
+        free_pageblocks: fact(rows, FREE_BLOCKS)?,
+        reserved_pages: in_section(rows, RESERVED).map(|row| row.count).collect::<Option<_>>()?,
+        vmstat: Vmstat::from_named(counters?),
     })
+}
+
+/// The rows of one section.
+fn in_section<'r>(rows: &'r [Row], section: &'static str) -> impl Iterator<Item = &'r Row> {
+    rows.iter().filter(move |row| row.section == section)
+}
+
+/// The count of a fact.
+fn fact(rows: &[Row], name: &str) -> Option<u64> {
+    in_section(rows, FACT).find(|row| row.measure == name)?.count
 }
 
 #[cfg(test)]
@@ -101,7 +112,7 @@ mod tests {
         let vmstat = Vmstat::new([("pgscan_kswapd", 7), ("compact_stall", 0)]);
         let host =
             HostResult { duration_ms: 1, memory_pages: 2, free_pageblocks: 3, reserved_pages: vec![9, 8], vmstat };
-        assert_eq!(host_of(&host_rows(&host)), Some(host));
-        assert_eq!(host_of(&[]), None);
+        assert_eq!(host_from_rows(&host_rows(&host)), Some(host));
+        assert_eq!(host_from_rows(&[]), None);
     }
 }

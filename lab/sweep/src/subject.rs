@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
-use crate::error::TaskError;
+use crate::error::{ReadError, TaskError};
 
 /// Digits of the digest in a recording's name: enough to tell a million of one name apart.
 const DIGITS: usize = 12;
@@ -49,28 +49,27 @@ impl Subject {
     /// # Errors
     /// When it cannot be read, or is no recording to replay.
     pub fn open(path: &Path) -> Result<Subject, TaskError> {
-        let fail = |source| TaskError::Read { path: path.to_path_buf(), source };
         // A pipe would be waited for until somebody writes to it.
-        match fs::metadata(path).map_err(fail)?.is_file() {
-            true => Subject::of_file(File::open(path).map_err(fail)?, path),
-            false => Err(TaskError::NoFile(path.to_path_buf())),
+        if !fs::metadata(path).map_err(|source| ReadError::new(path, source))?.is_file() {
+            return Err(TaskError::NoFile(path.to_path_buf()));
         }
+        let file = File::open(path).map_err(|source| ReadError::new(path, source))?;
+        Subject::from_file(file, path)
     }
 
     /// The recording in these bytes, which came from a file of this name, wherever that was. Cost: memory for them.
     ///
     /// # Errors
     /// When they are no recording to replay, or there is no memory for them.
-    pub fn of_bytes(name: &str, bytes: &[u8]) -> Result<Subject, TaskError> {
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Subject, TaskError> {
         let path = Path::new(name);
-        let fail = |source| TaskError::Read { path: path.to_path_buf(), source };
-        Subject::of_file(in_memory(bytes).map_err(fail)?, path)
+        let file = in_memory(bytes).map_err(|source| ReadError::new(path, source))?;
+        Subject::from_file(file, path)
     }
 
-    fn of_file(mut file: File, path: &Path) -> Result<Subject, TaskError> {
-        let fail = |source| TaskError::Read { path: path.to_path_buf(), source };
-        let sha256 = digest::of_reader(&file).map_err(fail)?;
-        file.rewind().map_err(fail)?;
+    fn from_file(mut file: File, path: &Path) -> Result<Subject, TaskError> {
+        let sha256 = digest::hash_reader(&file).map_err(|source| ReadError::new(path, source))?;
+        file.rewind().map_err(|source| ReadError::new(path, source))?;
         let recording =
             Recording::of(Reader::of(file, path).map_err(freehold_trace::recording::OpenError::from)?, path)?;
         let kernel = recording.reader.facts().kernel_release.clone();

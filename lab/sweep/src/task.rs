@@ -46,11 +46,12 @@ pub(crate) enum Work {
 
 impl Task {
     fn new(plan: &Plan, identity: Option<&Identity>, labels: Vec<(&str, String)>, work: Work) -> Task {
-        let labels: Vec<(String, String)> = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        let of = (plan.digest(), identity.map(|identity| &identity.sha256), &labels);
-        let number = digest::of(serde_json::to_vec(&of).expect("labels are plain data"))[..DIGITS].to_owned();
+        let swept: Vec<(String, String)> = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let contents = (plan.digest(), identity.map(|identity| &identity.sha256), &swept);
+        let json = serde_json::to_vec(&contents).expect("labels are plain data");
+        let number = digest::hash_bytes(json)[..DIGITS].to_owned();
         let recording = identity.map(|identity| (RECORDING.to_owned(), identity.label()));
-        Task { number, labels: recording.into_iter().chain(labels).collect(), work }
+        Task { number, labels: recording.into_iter().chain(swept).collect(), work }
     }
 
     /// Where its part lies in the dataset: a folder for each label.
@@ -85,8 +86,8 @@ impl Plan {
     pub fn tasks_max(&self) -> usize {
         match &self.study {
             Study::Replays(replays) => replays.combinations().count() + 1,
-            Study::Simulations(Simulations { of, points, seeds }) => {
-                let hosts = if let Simulation::Hosts(hosts) = of { *hosts as usize } else { 1 };
+            Study::Simulations(Simulations { kind, points, seeds }) => {
+                let hosts = if let Simulation::Hosts(hosts) = kind { *hosts as usize } else { 1 };
                 points.iter().map(|point| point.plan.policies.len()).sum::<usize>() * *seeds as usize * hosts
             }
         }
@@ -94,7 +95,8 @@ impl Plan {
 
     fn replays(&self, replays: &Replays, identity: &Identity) -> Vec<Task> {
         let Some(release) = Release::parse(&identity.kernel) else { return Vec::new() };
-        let task = |(policy, setting, cpus): (usize, usize, usize)| {
+        let mut tasks = Vec::with_capacity(self.tasks_max());
+        for (policy, setting, cpus) in replays.combinations() {
             let name = replays.policy(policy).map_or(RECORDED, |policy| &policy.name);
             let labels = vec![
                 (POLICY, name.to_owned()),
@@ -102,17 +104,18 @@ impl Plan {
                 (CPUS, cpus_label(replays.cpus[cpus])),
             ];
             let work = Work::Replay { policy: Some(policy), setting: Some(setting), cpus: Some(cpus) };
-            Task::new(self, Some(identity), labels, work)
-        };
-        let baseline = (!replays.has_baseline(release)).then(|| {
+            tasks.push(Task::new(self, Some(identity), labels, work));
+        }
+        if !replays.has_baseline(release) {
             let labels = [POLICY, SETTING, CPUS].map(|key| (key, RECORDED.to_owned())).to_vec();
-            Task::new(self, Some(identity), labels, Work::Replay { policy: None, setting: None, cpus: None })
-        });
-        replays.combinations().map(task).chain(baseline).collect()
+            let work = Work::Replay { policy: None, setting: None, cpus: None };
+            tasks.push(Task::new(self, Some(identity), labels, work));
+        }
+        tasks
     }
 
     fn simulations(&self, simulations: &Simulations) -> Vec<Task> {
-        let hosts = if let Simulation::Hosts(hosts) = simulations.of { hosts } else { 1 };
+        let hosts = if let Simulation::Hosts(hosts) = simulations.kind { hosts } else { 1 };
         let mut tasks = Vec::with_capacity(self.tasks_max());
         for (point, at) in simulations.points.iter().enumerate() {
             for (policy, named) in at.plan.policies.iter().enumerate() {
@@ -121,7 +124,7 @@ impl Plan {
                         let mut labels = vec![(POLICY, named.name.clone()), (CPUS, at.cpus.to_string())];
                         labels.extend(at.values.iter().map(|(key, value)| (key.as_str(), value.clone())));
                         labels.push((SEED, seed.to_string()));
-                        let is_fleet = simulations.of != Simulation::Runs;
+                        let is_fleet = simulations.kind != Simulation::Runs;
                         labels.extend(is_fleet.then(|| (HOST, host.to_string())));
                         tasks.push(Task::new(self, None, labels, Work::Simulate { point, policy, seed, host }));
                     }
@@ -144,17 +147,18 @@ impl Replays {
     /// Places of policies, settings and CPUs.
     fn combinations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let (settings, cpus) = (self.settings.len(), self.cpus.len());
-        let of_policy =
-            move |policy| (0..settings).flat_map(move |setting| (0..cpus).map(move |cpus| (policy, setting, cpus)));
-        (0..=self.b.len()).flat_map(of_policy)
+        (0..=self.b.len()).flat_map(move |policy| {
+            (0..settings).flat_map(move |setting| (0..cpus).map(move |cpus| (policy, setting, cpus)))
+        })
     }
 
     /// Whether A as recorded is the replay under the recorded kernel's rules, which all others are held against.
     pub fn has_baseline(&self, kernel: Release) -> bool {
-        let as_recorded = self.settings.contains(&Vec::new()) && self.cpus.contains(&None);
-        let rules = || freehold_policies::parse(kernel.rules());
-        let is_rules = |a: &NamedPolicy| rules().is_ok_and(|rules| rules.policy == a.policy);
-        as_recorded && self.a.as_ref().is_none_or(is_rules)
+        if !self.settings.contains(&Vec::new()) || !self.cpus.contains(&None) {
+            return false;
+        }
+        let Some(a) = &self.a else { return true };
+        freehold_policies::parse(kernel.rules()).is_ok_and(|rules| rules.policy == a.policy)
     }
 }
 
@@ -179,21 +183,21 @@ mod tests {
 
     #[test]
     fn a_task_is_known_by_what_it_is_about() {
-        let plan_of = plan;
-        let plan = plan("['recorded', 8]");
-        let all = numbers(&plan, &identity("a", "0"));
+        let both = plan("['recorded', 8]");
+        let all = numbers(&both, &identity("a", "0"));
         assert_eq!(all.len(), 4);
-        assert_eq!(all, numbers(&plan, &identity("b", "0")), "whatever the file is called");
-        assert_eq!(all, numbers(&plan_of("[8, 'recorded']"), &identity("a", "0")), "in whatever order");
-        assert!(all.is_disjoint(&numbers(&plan, &identity("a", "1"))), "other bytes");
-        assert!(all.is_disjoint(&numbers(&plan_of("['recorded', 9]"), &identity("a", "0"))), "another plan");
+        assert_eq!(all, numbers(&both, &identity("b", "0")), "whatever the file is called");
+        assert_eq!(all, numbers(&plan("[8, 'recorded']"), &identity("a", "0")), "in whatever order");
+        assert!(all.is_disjoint(&numbers(&both, &identity("a", "1"))), "other bytes");
+        assert!(all.is_disjoint(&numbers(&plan("['recorded', 9]"), &identity("a", "0"))), "another plan");
     }
 
     #[test]
     fn every_part_has_a_place_of_its_own() {
         let plan = plan("['recorded', 8]");
-        let tasks = |name: &str, sha256: &str| plan.tasks(Some(&identity(name, sha256)));
-        let all: Vec<Task> = [tasks("a", "0"), tasks("a", "1"), tasks("b", "0")].concat();
+        let all: Vec<Task> = [("a", "0"), ("a", "1"), ("b", "0")]
+            .map(|(name, sha256)| plan.tasks(Some(&identity(name, sha256))))
+            .concat();
         assert_eq!(all.iter().map(Task::path).collect::<HashSet<_>>().len(), all.len());
         let first = "recording=a-000000000000/policy=recorded/setting=recorded/cpus=recorded/part.parquet";
         assert_eq!(all[0].path(), first);

@@ -18,10 +18,10 @@ use crate::task::{Task, Work};
 /// events, packed, and while it replays the machine.
 pub struct Worker {
     identity: Option<Identity>,
-    doing: Doing,
+    kind: WorkerKind,
 }
 
-enum Doing {
+enum WorkerKind {
     Replays(Box<Replayer>),
     Simulations(Simulator),
 }
@@ -38,10 +38,10 @@ impl Worker {
         match &plan.study {
             Study::Replays(_) => {
                 let Subject { identity, recording } = subject.expect("a plan of replays takes recordings");
-                let replayer = unpanicking(|| Replayer::new(&identity, recording))?;
-                Ok(Worker { identity: Some(identity), doing: Doing::Replays(Box::new(replayer)) })
+                let replayer = catch_panic(|| Replayer::new(&identity, recording))?;
+                Ok(Worker { identity: Some(identity), kind: WorkerKind::Replays(Box::new(replayer)) })
             }
-            Study::Simulations(_) => Ok(Worker { identity: None, doing: Doing::Simulations(Simulator::new()) }),
+            Study::Simulations(_) => Ok(Worker { identity: None, kind: WorkerKind::Simulations(Simulator::new()) }),
         }
     }
 
@@ -59,16 +59,16 @@ impl Worker {
     /// # Errors
     /// When it cannot be done.
     pub fn run(&self, plan: &Plan, task: &Task) -> Result<Vec<u8>, TaskError> {
-        let rows = unpanicking(|| self.rows(plan, task))?;
-        Ok(part::write(&Header::of(plan, task, self.identity.as_ref()), &rows))
+        let rows = catch_panic(|| self.rows(plan, task))?;
+        Ok(part::write(&Header::new(plan, task, self.identity.as_ref()), &rows))
     }
 
     fn rows(&self, plan: &Plan, task: &Task) -> Result<Vec<Row>, TaskError> {
-        match (&self.doing, &plan.study, task.work) {
-            (Doing::Replays(replayer), Study::Replays(replays), Work::Replay { policy, setting, cpus }) => {
-                replayer.replay(replays, policy, setting, cpus).map(|replayed| outcome::rows(&replayed))
+        match (&self.kind, &plan.study, task.work) {
+            (WorkerKind::Replays(replayer), Study::Replays(replays), Work::Replay { policy, setting, cpus }) => {
+                replayer.replay(replays, policy, setting, cpus).map(|replay| outcome::rows(&replay))
             }
-            (Doing::Simulations(simulator), Study::Simulations(simulations), Work::Simulate { .. }) => {
+            (WorkerKind::Simulations(simulator), Study::Simulations(simulations), Work::Simulate { .. }) => {
                 simulator.simulate(simulations, task.work)
             }
             _ => Err(TaskError::NoTask(task.number.clone())),
@@ -77,11 +77,11 @@ impl Worker {
 }
 
 /// A mistake of the engine's that one recording shows must not cost the results of all others.
-fn unpanicking<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(TaskError::Panic(said(&*panic))))
+fn catch_panic<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(TaskError::Panic(panic_message(&*panic))))
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    said.unwrap_or("without a word").to_owned()
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    message.unwrap_or("without a word").to_owned()
 }

@@ -24,8 +24,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Nanoseconds an operation.
-    pub fn each(self) -> f64 {
+    /// Returns the nanoseconds of one operation.
+    pub fn per_operation(self) -> f64 {
         self.nanoseconds as f64 / self.operations as f64
     }
 }
@@ -92,13 +92,15 @@ pub struct Place {
 /// # Errors
 /// When this process may not run there.
 pub fn pin(cpu: Option<u16>) -> Result<Place, Refused> {
-    let refused = |reason: String| Refused(format!("cannot pin the measurements to a CPU: {reason}"));
-    let usable = affinity::usable().map_err(|error| refused(format!("{error}; try without a sandbox")))?;
+    let usable = affinity::usable()
+        .map_err(|error| Refused(format!("cannot pin the measurements to a CPU: {error}; try without a sandbox")))?;
     let wanted = cpu.or(usable.last().copied()).filter(|cpu| usable.contains(cpu)).ok_or_else(|| {
-        let wanted = cpu.map_or_else(String::new, |cpu| format!(" {cpu}"));
-        Refused(format!("cannot pin to CPU{wanted}; this process may use {} (give one with --cpu)", list(&usable)))
+        let number = cpu.map_or_else(String::new, |cpu| format!(" {cpu}"));
+        Refused(format!("cannot pin to CPU{number}; this process may use {} (give one with --cpu)", list(&usable)))
     })?;
-    affinity::pin(wanted).map_err(|error| refused(format!("{error}; choose another with --cpu")))?;
+    affinity::pin(wanted).map_err(|error| {
+        Refused(format!("cannot pin the measurements to a CPU: {error}; choose another with --cpu"))
+    })?;
     Ok(Place { cpu: wanted, partner: usable.into_iter().rev().find(|&other| other != wanted) })
 }
 

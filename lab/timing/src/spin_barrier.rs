@@ -40,11 +40,11 @@ pub fn spin_until(is_true: impl Fn() -> bool) {
     }
 }
 
-/// Does something on this thread, and something else on a new thread that is pinned to another CPU.
+/// Runs one function on this thread, and another one on a new thread that is pinned to another CPU.
 ///
 /// # Errors
 /// When the new thread may not run on that CPU; both are done all the same.
-pub fn beside<R, S: Send>(
+pub fn run_beside<R, S: Send>(
     partner: u16,
     here: impl FnOnce(&SpinBarrier) -> R,
     there: impl FnOnce(&SpinBarrier) -> S + Send,
@@ -58,10 +58,10 @@ pub fn beside<R, S: Send>(
             pinned.map(|()| done)
         });
         let done = here(&barrier);
-        let refused = |error| {
+        let other_done = other.join().expect("the second thread does not panic").map_err(|error| {
             Refused(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
-        };
-        other.join().expect("the second thread does not panic").map(|other| (done, other)).map_err(refused)
+        })?;
+        Ok((done, other_done))
     })
 }
 

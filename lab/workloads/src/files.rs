@@ -2,19 +2,19 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes `count` small files in `folder`, looks at each, and removes all but every eighth.
 pub fn churn(folder: &Path, count: usize) -> io::Result<()> {
-    let name = |number: usize| folder.join(format!("small.{number}"));
-    for number in 0..count {
-        fs::write(name(number), [1_u8; 600])?;
+    let paths: Vec<PathBuf> = (0..count).map(|number| folder.join(format!("small.{number}"))).collect();
+    for path in &paths {
+        fs::write(path, [1_u8; 600])?;
     }
-    for number in 0..count {
-        fs::metadata(name(number))?;
+    for path in &paths {
+        fs::metadata(path)?;
     }
-    for number in (0..count).filter(|number| number % 8 != 0) {
-        fs::remove_file(name(number))?;
+    for (_, path) in paths.iter().enumerate().filter(|(number, _)| number % 8 != 0) {
+        fs::remove_file(path)?;
     }
     Ok(())
 }

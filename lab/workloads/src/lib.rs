@@ -4,19 +4,21 @@
 //! Sizes are in MiB. A failure to get memory is part of the experiment, so it is reported on stderr and
 //! the work goes on where that makes sense.
 
+mod command;
 pub mod corruption;
 mod files;
 pub mod malloc;
 mod memory;
 mod network;
+mod pages;
 mod server;
 mod tasks;
-mod then;
 
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use pages::Pages;
 
 /// Which load is made, and how much of it.
 #[derive(Debug, Args)]
@@ -122,15 +124,6 @@ enum Load {
         #[arg(long)]
         count: usize,
     },
-}
-
-/// What pages a hog asks for.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Pages {
-    /// Base pages only.
-    Small,
-    /// Transparent huge pages where possible.
-    Huge,
 }
 
 /// Makes the load.

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use memmap2::{Advice, MmapMut};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 
-use crate::{Pages, then};
+use crate::command;
+use crate::pages::Pages;
 
 /// Bytes in a page of the machines we record.
 const PAGE: usize = 4096;
@@ -19,7 +20,7 @@ const MIB: usize = 1 << 20;
 pub fn hog(mib: usize, pages: Pages) -> io::Result<()> {
     let mut pieces = Vec::new();
     for _ in 0..mib * MIB / PIECE {
-        pieces.push(touched(pages)?);
+        pieces.push(map_touched(pages)?);
     }
     let whole = pieces.len();
     let mut number = 0;
@@ -28,13 +29,13 @@ pub fn hog(mib: usize, pages: Pages) -> io::Result<()> {
         number % 2 == 0
     });
     while pieces.len() < whole {
-        pieces.push(touched(pages)?);
+        pieces.push(map_touched(pages)?);
     }
     Ok(())
 }
 
 /// One piece, every page of it written.
-fn touched(pages: Pages) -> io::Result<MmapMut> {
+fn map_touched(pages: Pages) -> io::Result<MmapMut> {
     // Twice the size: wherever the mapping begins, it holds one aligned piece.
     let mut map = MmapMut::map_anon(2 * PIECE)?;
     map.advise(match pages {
@@ -62,7 +63,7 @@ pub fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&file, flags, hole as u64, (group - keep * PAGE) as u64)?;
     }
-    then::run(command)
+    command::run(command)
 }
 
 #[cfg(test)]
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn a_piece_is_touched_and_given_back() {
         hog(4, Pages::Small).unwrap();
-        let map = touched(Pages::Huge).unwrap();
+        let map = map_touched(Pages::Huge).unwrap();
         assert_eq!(map.iter().filter(|byte| **byte == 1).count(), PIECE / PAGE);
     }
 

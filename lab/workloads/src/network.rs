@@ -68,7 +68,7 @@ pub fn connections(count: usize) -> io::Result<()> {
 /// UDP may drop what the receiver's buffer does not hold, so its receiver never waits.
 pub fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
     let count = mib * MIB / bytes / 2;
-    let (datagram, mut seen) = (vec![1_u8; bytes], vec![0_u8; bytes]);
+    let (datagram, mut received) = (vec![1_u8; bytes], vec![0_u8; bytes]);
 
     let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     sender.connect(receiver.local_addr()?)?;
@@ -76,14 +76,14 @@ pub fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
     for number in 1..=count {
         sender.send(&datagram)?;
         if number % BURST == 0 {
-            while receiver.recv(&mut seen).is_ok() {}
+            while receiver.recv(&mut received).is_ok() {}
         }
     }
 
-    let (sender, receiver) = UnixDatagram::pair()?;
+    let (unix_sender, unix_receiver) = UnixDatagram::pair()?;
     for _ in 0..count {
-        sender.send(&datagram)?;
-        receiver.recv(&mut seen)?;
+        unix_sender.send(&datagram)?;
+        unix_receiver.recv(&mut received)?;
     }
     Ok(())
 }

@@ -73,12 +73,12 @@ pub fn serve(server: Server) -> io::Result<()> {
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for number in 0..server.receiving {
-            let receive = move || receive(server, backlog, number);
-            threads.push(thread::Builder::new().name("receive".to_owned()).spawn_scoped(scope, receive)?);
+            let thread = thread::Builder::new().name("receive".to_owned());
+            threads.push(thread.spawn_scoped(scope, move || receive(server, backlog, number))?);
         }
         for _ in 0..server.answering {
-            let answer = || backlog.answer(server);
-            threads.push(thread::Builder::new().name("answer".to_owned()).spawn_scoped(scope, answer)?);
+            let thread = thread::Builder::new().name("answer".to_owned());
+            threads.push(thread.spawn_scoped(scope, || backlog.answer(server))?);
         }
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| io::Error::other("a thread panicked")))
     })
@@ -117,9 +117,10 @@ impl Backlog {
 
     /// Leaves a request, as soon as there is room.
     fn add(&self, server: &Server, request: Request) {
-        let is_full = |state: &mut State| state.bytes >= server.backlog;
-        let state = self.has_room.wait_while(self.lock(), is_full);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .has_room
+            .wait_while(self.lock(), |state| state.bytes >= server.backlog)
+            .unwrap_or_else(PoisonError::into_inner);
         state.bytes += request.len();
         state.waiting.push_back(request);
         if state.bytes >= server.backlog {
@@ -137,9 +138,10 @@ impl Backlog {
 
     /// The next request to be answered; nothing when all have been.
     fn next(&self, server: &Server) -> Option<Request> {
-        let is_early = |state: &mut State| !state.is_answered && state.done < server.receiving;
-        let state = self.is_due.wait_while(self.lock(), is_early);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .is_due
+            .wait_while(self.lock(), |state| !state.is_answered && state.done < server.receiving)
+            .unwrap_or_else(PoisonError::into_inner);
         let request = state.waiting.pop_front()?;
         state.bytes -= request.len();
         if state.bytes <= server.backlog / QUARTER {

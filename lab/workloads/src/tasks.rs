@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::then;
+use crate::command;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Bytes in a MiB.
@@ -15,8 +15,8 @@ const CHUNK: usize = 64 << 10;
 
 /// Writes `mib` into a pipe on CPU `from` and reads it on CPU `to`.
 pub fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
-    let (source, sink) = rustix::pipe::pipe()?;
-    let (mut source, mut sink) = (File::from(source), File::from(sink));
+    let (read_end, write_end) = rustix::pipe::pipe()?;
+    let (mut source, mut sink) = (File::from(read_end), File::from(write_end));
     let writer = thread::spawn(move || -> io::Result<()> {
         pin(from)?;
         let chunk = vec![1_u8; CHUNK];
@@ -36,12 +36,12 @@ pub fn pipes(mib: usize, command: &[String]) -> io::Result<()> {
     let chunk = vec![1_u8; CHUNK];
     let mut full = Vec::new();
     for _ in 0..mib * MIB / CHUNK {
-        let (source, sink) = rustix::pipe::pipe()?;
-        let mut sink = File::from(sink);
+        let (source, write_end) = rustix::pipe::pipe()?;
+        let mut sink = File::from(write_end);
         sink.write_all(&chunk)?;
         full.push((source, sink));
     }
-    then::run(command)
+    command::run(command)
 }
 
 /// Ties this thread to one CPU.
@@ -58,9 +58,8 @@ pub fn threads(count: usize) -> io::Result<()> {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().map_err(|_| io::Error::other("the gate is broken"))?;
     for number in 0..count {
-        let gate = Arc::clone(&gate);
-        let body = move || drop(gate.lock());
-        match thread::Builder::new().stack_size(64 << 10).spawn(body) {
+        let own_gate = Arc::clone(&gate);
+        match thread::Builder::new().stack_size(64 << 10).spawn(move || drop(own_gate.lock())) {
             Ok(handle) => started.push(handle),
             Err(error) => {
                 eprintln!("load: {number} of {count} threads: {error}");

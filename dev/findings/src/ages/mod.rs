@@ -92,11 +92,11 @@ pub fn page(costs: &Costs, args: &Args) -> Result<Page, Error> {
 fn tried((name, about): (&'static str, &'static str), costs: &Costs, args: &Args) -> Result<Tried, Error> {
     let path = snapshot(name);
     let start = start::read(&path).map_err(|error| Error::Input(error.to_string()))?;
-    let figures = Figures::of(&start);
+    let figures = Figures::from_start(&start);
     let simulated = |begin| {
         let made = match begin {
             Begin::AsItWas | Begin::OfAge => None,
-            Begin::Drawn => Some(Made::write(&start::drawn(&Layout::of(&start), 1))?),
+            Begin::Drawn => Some(Made::write(&start::draw_start(&Layout::from_start(&start), 1))?),
             Begin::Shuffled => Some(Made::write(&start.shuffled(1))?),
         };
         let path = made.as_ref().map_or(&path, |made| &made.path);
@@ -118,7 +118,7 @@ fn changes(begin: Begin, figures: &Figures, path: &Path) -> Changes {
     let start = (begin != Begin::OfAge).then_some(path);
     Changes {
         start: start.map(|path| path.display().to_string()),
-        age: start.is_none().then(|| age::nearest(figures)),
+        age: start.is_none().then(|| age::nearest_age(figures)),
         memory: Some(format!("{mib}MiB")),
         a: Some(A.to_owned()),
         b: vec![B.to_owned()],
@@ -172,7 +172,7 @@ impl Tried {
     }
 
     fn age(&self) -> u8 {
-        age::nearest(&self.figures)
+        age::nearest_age(&self.figures)
     }
 }
 
@@ -225,7 +225,7 @@ fn machines(tried: &[Tried]) -> String {
             percent(figures.free_pageblocks, figures.pageblocks),
             percent(figures.fixed, figures.pages()),
             percent(figures.fixed_pageblocks, figures.pageblocks),
-            age::nearest(figures).to_string(),
+            age::nearest_age(figures).to_string(),
         ]
     });
     let header = [
@@ -297,7 +297,7 @@ fn recipe(tried: &[Tried], command: &str) -> String {
         rows.push(vec![(*name).to_owned(), sim(&format!("--start {FOLDER}/{name}.parquet"))]);
         rows.push(vec![format!("{name}, drawn"), format!("{like}, then the same with `--start drawn.parquet`")]);
         rows.push(vec![format!("{name}, in another order"), "only this page's command makes it".to_owned()]);
-        rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest(figures)))]);
+        rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest_age(figures)))]);
     }
     table(&["what", "value"], rows.into_iter())
 }

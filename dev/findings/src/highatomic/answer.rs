@@ -42,7 +42,7 @@ fn matters(reports: &Reports) -> String {
 
 /// What became of a measure under a policy: the difference, and its verdict's word.
 fn said(report: &FleetReport, measure: &Measure, label: &str) -> (String, &'static str) {
-    let judged = report.policy(label).and_then(|policy| report.judged(measure, policy));
+    let judged = report.policy(label).and_then(|policy| report.judge(measure, policy));
     (difference(measure, judged.as_ref()), judged.map_or("", |judged| judged.verdict.word()))
 }
 

@@ -7,7 +7,7 @@ use crate::markup::table;
 use super::published::{ROWS, Row};
 use super::studies::{PLAN, RIVALS, Reports, SKIP, SWITCHES};
 use super::{answer, region, sentences};
-use freehold_sim::fleet::judge::{Judged, estimate_text};
+use freehold_sim::fleet::judge::{HostComparison, estimate_text};
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
 
@@ -86,7 +86,7 @@ fn differences(reports: &Reports) -> String {
     let main = &reports.main;
     let rows = shown.iter().flat_map(|measure| {
         positions(main, &RIVALS).map(move |policy| {
-            let judged = main.judged(measure, policy);
+            let judged = main.judge(measure, policy);
             let mut cells = vec![measure.about.to_owned(), code(main.label(policy))];
             cells
                 .extend([estimate_text(measure, main.estimate(measure, policy)), difference(measure, judged.as_ref())]);
@@ -174,7 +174,7 @@ fn switches(fleet: &FleetReport) -> String {
     let row = |policy: usize| {
         let mut cells = vec![code(fleet.label(policy))];
         for measure in &shown {
-            let judged = fleet.judged(measure, policy).filter(|_| policy > 0);
+            let judged = fleet.judge(measure, policy).filter(|_| policy > 0);
             cells.push(estimate_text(measure, fleet.estimate(measure, policy)));
             cells.push(judged.map_or(String::new(), |_| both(measure, judged.as_ref())));
         }
@@ -208,7 +208,7 @@ fn sweep(reports: &Reports) -> String {
             cells.push(moves.join(" / "));
             cells.extend(shown.iter().map(|measure| match policy {
                 0 => estimate_text(measure, report.estimate(measure, 0)),
-                _ => both(measure, report.judged(measure, policy).as_ref()),
+                _ => both(measure, report.judge(measure, policy).as_ref()),
             }));
             cells
         };
@@ -252,13 +252,13 @@ pub fn positions<'r>(report: &'r FleetReport, labels: &'r [&'r str]) -> impl Ite
 }
 
 /// A difference with its interval and the verdict.
-fn both(measure: &Measure, judged: Option<&Judged>) -> String {
+fn both(measure: &Measure, judged: Option<&HostComparison>) -> String {
     format!("{}, {}", difference(measure, judged), verdict(judged))
 }
 
 /// A difference with its interval.
-pub fn difference(measure: &Measure, judged: Option<&Judged>) -> String {
-    let Some(Judged { difference, .. }) = judged else { return ABSENT.to_owned() };
+pub fn difference(measure: &Measure, judged: Option<&HostComparison>) -> String {
+    let Some(HostComparison { difference, .. }) = judged else { return ABSENT.to_owned() };
     let value = measure.difference_text(difference.value) + measure.difference_unit();
     match difference.interval {
         Some((low, high)) if low < high => {
@@ -268,7 +268,7 @@ pub fn difference(measure: &Measure, judged: Option<&Judged>) -> String {
     }
 }
 
-fn verdict(judged: Option<&Judged>) -> String {
+fn verdict(judged: Option<&HostComparison>) -> String {
     judged.map_or(ABSENT, |judged| judged.verdict.word()).to_owned()
 }
 

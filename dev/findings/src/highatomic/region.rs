@@ -86,7 +86,7 @@ fn said(report: &FleetReport) -> String {
 
 /// How a policy stands against policy A in a measure, if it took part and there was anything to measure.
 pub fn verdict(report: &FleetReport, measure: &Measure, label: &str) -> Option<Verdict> {
-    Some(report.judged(measure, report.policy(label)?)?.verdict)
+    Some(report.judge(measure, report.policy(label)?)?.verdict)
 }
 
 /// How often each rival is better, by where hosts are.
@@ -138,7 +138,7 @@ pub fn large(reports: &Reports) -> String {
     let rows = shown.iter().flat_map(|measure| {
         [SKIP, BACK].into_iter().filter_map(|label| {
             let policy = report.policy(label)?;
-            let judged = report.judged(measure, policy);
+            let judged = report.judge(measure, policy);
             let [is, was] = [policy, 0].map(|policy| measure.text(value(report, measure, policy)));
             let verdict = judged.as_ref().map_or("", |judged| judged.verdict.word()).to_owned();
             Some(vec![measure.about.to_owned(), was, code(label), is, difference(measure, judged.as_ref()), verdict])

@@ -10,10 +10,10 @@ use crate::markup::list;
 use super::parts::{code, difference, positions};
 use super::published::{ROWS, Row};
 use super::studies::{BACK, Point, REUSE, RIVALS, Reports, SKIP, SWITCHES};
-use freehold_sim::fleet::judge::Judged;
+use freehold_sim::fleet::judge::HostComparison;
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
-use freehold_sim::measures::Unit;
+use freehold_sim::measure::Unit;
 use freehold_sim::report::judge::MARGIN;
 
 /// What production showed to hang on the reserve.
@@ -60,7 +60,7 @@ pub fn shown(reports: &Reports) -> String {
 fn shown_row(main: &FleetReport, policy: usize, row: &Row) -> String {
     let measure = &row.measure;
     let (Some(judged), Some(a), Some(b)) =
-        (main.judged(measure, policy), main.estimate(measure, 0), main.estimate(measure, policy))
+        (main.judge(measure, policy), main.estimate(measure, 0), main.estimate(measure, policy))
     else {
         return "**cannot be told**, since no host has attempted any under both policies.".to_owned();
     };
@@ -79,7 +79,7 @@ fn shown_row(main: &FleetReport, policy: usize, row: &Row) -> String {
 
 /// Whether what is seen here reaches the smallest change that was published: in points of a share that rose, else as a
 /// part of what was there before.
-fn is_as_large(row: &Row, a: f64, b: f64, judged: &Judged) -> bool {
+fn is_as_large(row: &Row, a: f64, b: f64, judged: &HostComparison) -> bool {
     let rises = row.measure.unit == Unit::Share && row.measure.direction == Direction::Higher;
     if rises {
         return judged.difference.value >= row.least_points();
@@ -127,7 +127,7 @@ pub fn short(reports: &Reports) -> String {
     let report = &reports.short;
     let line = |policy: usize| {
         let of = |measure: &Measure| measure.text(sum(report, measure, policy));
-        let judged = report.judged(&measures::ATOMIC_FAILED, policy).filter(|_| policy > 0);
+        let judged = report.judge(&measures::ATOMIC_FAILED, policy).filter(|_| policy > 0);
         let told = judged.map_or_else(String::new, |judged| {
             format!(" ({}, {})", difference(&measures::ATOMIC_FAILED, Some(&judged)), judged.verdict.word())
         });
@@ -189,7 +189,7 @@ pub fn steps(fleet: &FleetReport) -> String {
 
 fn step(fleet: &FleetReport, skip: usize, measure: &Measure) -> String {
     let about = measure.about;
-    let Some(whole) = fleet.judged(measure, skip) else { return format!("{about}: there was nothing to measure.") };
+    let Some(whole) = fleet.judge(measure, skip) else { return format!("{about}: there was nothing to measure.") };
     match whole.verdict {
         Verdict::Better | Verdict::Worse => {}
         Verdict::NoDifference | Verdict::Neither => {
@@ -201,13 +201,13 @@ fn step(fleet: &FleetReport, skip: usize, measure: &Measure) -> String {
         }
     }
     let part = |policy: usize| {
-        let judged = fleet.judged(measure, policy)?;
+        let judged = fleet.judge(measure, policy)?;
         let share = number::percent(judged.difference.value / whole.difference.value);
         Some(format!("{} makes {share} of that ({})", code(fleet.label(policy)), judged.verdict.word()))
     };
     let parts: Vec<String> = positions(fleet, &SWITCHES).filter_map(part).collect();
     let brings = difference(measure, Some(&whole));
-    let joint = positions(fleet, &SWITCHES).last().and_then(|policy| fleet.judged(measure, policy));
+    let joint = positions(fleet, &SWITCHES).last().and_then(|policy| fleet.judge(measure, policy));
     let left = joint.map_or(0.0, |joint| 1.0 - joint.difference.value / whole.difference.value);
     let rest = match left {
         ..MARGIN => String::new(),
@@ -240,7 +240,7 @@ pub fn elsewhere(reports: &Reports) -> String {
         let found = |wanted: Verdict| {
             let is_wanted = |(_, report): &&(Point, FleetReport)| {
                 let policy = report.policy(SKIP);
-                policy.and_then(|policy| report.judged(measure, policy)).is_some_and(|judged| judged.verdict == wanted)
+                policy.and_then(|policy| report.judge(measure, policy)).is_some_and(|judged| judged.verdict == wanted)
             };
             let names = reports.points.iter().filter(is_wanted).map(|(point, _)| match point.value {
                 "-" => point.respect.to_owned(),
@@ -270,14 +270,14 @@ pub fn back(reports: &Reports) -> String {
     let (Some(back), Some(skip)) = (main.policy(BACK), main.policy(SKIP)) else { return String::new() };
     let of = |policy: usize| {
         let said = |measure: &Measure| {
-            let judged = main.judged(measure, policy)?;
+            let judged = main.judge(measure, policy)?;
             Some(format!("{} {} ({})", measure.about, difference(measure, Some(&judged)), judged.verdict.word()))
         };
         let watched = [measures::RESERVED].into_iter().chain(EFFECTS).chain([measures::ATOMIC_FAILED]);
         let said: Vec<String> = watched.filter_map(|measure| said(&measure)).collect();
         format!("{} against `linux-6.12`: {}.", code(main.label(policy)), said.join("; "))
     };
-    let verdict_of = |measure: &Measure, policy| main.judged(measure, policy).map(|judged| judged.verdict);
+    let verdict_of = |measure: &Measure, policy| main.judge(measure, policy).map(|judged| judged.verdict);
     let fewer = verdict_of(&measures::RESERVED, back) == Some(Verdict::Better);
     let told = |wanted: Verdict| -> Vec<&str> {
         let watched = EFFECTS.iter().chain([&measures::ATOMIC_FAILED]);
@@ -309,7 +309,7 @@ pub fn back(reports: &Reports) -> String {
 
 /// What a share of compactions that succeeded is worth, if fewer are tried.
 fn fewer_compactions(fleet: &FleetReport, policy: usize) -> String {
-    let is = |measure: &Measure, verdict| fleet.judged(measure, policy).filter(|judged| judged.verdict == verdict);
+    let is = |measure: &Measure, verdict| fleet.judge(measure, policy).filter(|judged| judged.verdict == verdict);
     let share = is(&measures::COMPACTION_SUCCESS, Verdict::Worse);
     match share.and(is(&measures::COMPACT_STALLS, Verdict::Better)) {
         None => String::new(),

@@ -8,7 +8,7 @@ use freehold_sim::costs::Costs;
 use freehold_sim::fleet::Fleet;
 use freehold_sim::fleet::host::{Host, HostResult};
 use freehold_sim::fleet::report::FleetReport;
-use freehold_sim::measure::vmstat::{Row, Vmstat};
+use freehold_sim::outcome::vmstat::{Row, Vmstat};
 use freehold_sim::plan::{Changes, Plan};
 
 /// Hosts of a fleet that was made up.

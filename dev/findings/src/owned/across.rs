@@ -77,7 +77,7 @@ fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>>
 
 fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
     let bar = |policy: usize| {
-        let judged = |&cpus: &u16| report.judged(&measures::THROUGHPUT, 0, cpus, policy);
+        let judged = |&cpus: &u16| report.judge(&measures::THROUGHPUT, 0, cpus, policy);
         let all: Vec<_> = report.plan.cpus.iter().filter_map(judged).collect();
         let is_kept = all.iter().all(|judged| matches!(judged.verdict, Verdict::NoDifference | Verdict::Better));
         let least = all.iter().filter_map(|judged| judged.change).fold(f64::INFINITY, f64::min);
@@ -118,7 +118,7 @@ pub fn losses(reports: &Reports) -> String {
 }
 
 fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> Option<Vec<String>> {
-    let judged = |&cpus: &u16| Some((cpus, report.judged(measure, point, cpus, policy)?));
+    let judged = |&cpus: &u16| Some((cpus, report.judge(measure, point, cpus, policy)?));
     let cells = report.plan.cpus.iter().filter_map(judged);
     let worse: Vec<_> = cells.filter(|(_, judged)| judged.verdict == Verdict::Worse).collect();
     // A change without a ratio is from zero: the worst there is.

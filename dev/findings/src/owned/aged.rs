@@ -120,7 +120,7 @@ impl Aged {
         let cell = |&cpus: &u16| {
             let of = |policy| Some(report.spread(measure, 0, cpus, policy)?.median).filter(|median| median.is_finite());
             let difference = judge::difference(measure, of(0)?, of(1)?);
-            Some(Cell { aged: self, cpus, difference, verdict: report.judged(measure, 0, cpus, 1)?.verdict })
+            Some(Cell { aged: self, cpus, difference, verdict: report.judge(measure, 0, cpus, 1)?.verdict })
         };
         report.plan.cpus.iter().filter_map(cell).collect()
     }

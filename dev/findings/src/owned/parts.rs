@@ -179,7 +179,7 @@ pub fn throughput(report: &SimReport, point: usize, cpus: u16, policy: usize) ->
 
 /// Change and verdict against policy A, which has none.
 pub fn change(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> (String, String) {
-    match report.judged(measure, point, cpus, policy).filter(|_| policy > 0) {
+    match report.judge(measure, point, cpus, policy).filter(|_| policy > 0) {
         None => (String::new(), String::new()),
         Some(judged) => (number::change(judged.change), judged.verdict.word().to_owned()),
     }

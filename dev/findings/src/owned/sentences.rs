@@ -44,7 +44,7 @@ fn knee(report: &SimReport, point: usize, policy: usize) -> String {
 pub fn lead(report: &SimReport, point: usize) -> String {
     list((1..report.plan.policies.len()).map(|policy| {
         let at = |&cpus: &u16| {
-            let judged = report.judged(&measures::THROUGHPUT, point, cpus, policy)?;
+            let judged = report.judge(&measures::THROUGHPUT, point, cpus, policy)?;
             let word = match judged.verdict {
                 Verdict::NoDifference => "no difference".to_owned(),
                 verdict => format!("{}, {}", number::change(judged.change), verdict.word()),

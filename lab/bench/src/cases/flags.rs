@@ -245,7 +245,7 @@ fn author_lines(compared: &[Compared]) -> Note {
     let lines = compared.iter().filter(loops).flat_map(|compared| {
         let [a, b] = compared.totals(AUTHOR_LOOPS);
         [(&compared.a, a), (&compared.b, b)].map(|(name, total)| {
-            let (us, ns) = (total.nanoseconds / 1000, total.each());
+            let (us, ns) = (total.nanoseconds / 1000, total.per_operation());
             let line = format!("page_alloc_test: Completed. Time: {us} us (Avg: {ns:.2} ns per alloc+free loop)");
             format!("{line}   # {}, {name}, {} loops", compared.case, total.operations)
         })

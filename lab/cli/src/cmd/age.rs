@@ -131,7 +131,7 @@ fn drawn(args: &AgeArgs) -> Result<StartReport, Error> {
     args.formats.try_all(args.like.as_deref())?;
     let like = layout_in(args)?;
     let (machine, pageblocks) = ordered(args, like.as_ref())?;
-    let start = start::drawn(&layout(args, like, pageblocks)?, args.seed);
+    let start = start::draw_start(&layout(args, like, pageblocks)?, args.seed);
     if let Some(out) = &args.out {
         start::write(&start, &machine, args.cpus.get(), out)?;
     }
@@ -142,7 +142,7 @@ fn drawn(args: &AgeArgs) -> Result<StartReport, Error> {
 fn applied(args: &AgeArgs) -> Result<(FragmentReport, Ended), Error> {
     args.formats.try_all(args.like.as_deref())?;
     let pageblocks = apply::pageblocks(args.memory)?;
-    let start = start::drawn(&layout(args, layout_in(args)?, pageblocks)?, args.seed);
+    let start = start::draw_start(&layout(args, layout_in(args)?, pageblocks)?, args.seed);
     let what = format!("{} MiB of this machine's memory, {}", pageblocks * PAGEBLOCK_MIB, how_drawn(args));
     apply::apply(&args.apply, &start, what)
 }
@@ -161,13 +161,13 @@ fn ordered(args: &AgeArgs, like: Option<&Layout>) -> Result<(Machine, u64), Erro
 fn layout(args: &AgeArgs, like: Option<Layout>, pageblocks: u64) -> Result<Layout, Error> {
     let like = like.map(|layout| layout.scaled_to(pageblocks));
     let layout = like.unwrap_or_else(|| age::layout(args.age, pageblocks));
-    args.shares.shares().laid_out(layout).map_err(Error::Input)
+    args.shares.shares().apply_to_layout(layout).map_err(Error::Input)
 }
 
 /// That of the snapshot which memory is to be like, if any.
 fn layout_in(args: &AgeArgs) -> Result<Option<Layout>, Error> {
     let read = |path| start::read(path).map_err(|error| Error::Input(error.to_string()));
-    Ok(args.like.as_deref().map(read).transpose()?.map(|start| Layout::of(&start)))
+    Ok(args.like.as_deref().map(read).transpose()?.map(|start| Layout::from_start(&start)))
 }
 
 fn subject(args: &AgeArgs, machine: &Machine) -> String {

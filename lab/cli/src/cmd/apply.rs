@@ -95,7 +95,7 @@ impl Amount {
     fn pages(self, free: u64) -> u64 {
         match self {
             Amount::Bytes(bytes) => bytes.pages(),
-            Amount::Share(share) => share.of(free),
+            Amount::Share(share) => share.part_of(free),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Watch for Said {
 
 #[cfg(test)]
 mod tests {
-    use freehold_sim::start::{age, drawn};
+    use freehold_sim::start::{age, draw_start};
 
     use super::*;
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_fixed_in_a_start_is_wanted() {
         let figures = age::figures(60, 1000);
-        let start = drawn(&age::layout(60, 1000), 1);
+        let start = draw_start(&age::layout(60, 1000), 1);
         let wanted: Vec<Wanted> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();
         let counts = || wanted.iter().map(Wanted::count).filter(|count| *count > 0);
         assert_eq!(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use freehold_boot::{Accelerator, Booted, Ended, Interrupts, Store, Workload};
+use freehold_boot::{Accelerator, BootOutcome, Interrupts, RecordingEnd, Store, Workload};
 
 use super::guest::{GuestArgs, kernel, tools};
 use crate::error::Error;
@@ -65,31 +65,31 @@ pub fn run(args: BootArgs) -> Result<(), Error> {
     let tools = tools()?;
     let accelerator = tools.accelerator(args.guest.accel.chosen(), &[&guest.kernel])?;
     let interrupts = Interrupts::listen()?;
-    say(&format!("booting {}", guest.described()));
-    let booted = freehold_boot::boot(&tools, &guest, accelerator, &args.out, &interrupts, &mut say)?;
-    judged(booted, &args)
+    say(&format!("booting {}", guest.describe()));
+    let outcome = freehold_boot::boot(&tools, &guest, accelerator, &args.out, &interrupts, &mut say)?;
+    report_end(outcome, &args)
 }
 
 /// What came of it, in words.
-fn judged(booted: Booted, args: &BootArgs) -> Result<(), Error> {
+fn report_end(outcome: BootOutcome, args: &BootArgs) -> Result<(), Error> {
     let out = args.out.display();
-    if booted.ended == Ended::Interrupted {
+    if outcome.end == RecordingEnd::Interrupted {
         return Err(Error::Kept(args.out.clone()));
     }
-    if let Some(shortfall) = booted.ended.shortfall(Duration::from_secs(args.guest.timeout)) {
+    if let Some(shortfall) = outcome.end.shortfall(Duration::from_secs(args.guest.timeout)) {
         return Err(Error::Short(format!("{shortfall}; what was recorded of it is in {out}")));
     }
-    let how = match booted.accelerator {
+    let how = match outcome.accelerator {
         Accelerator::Kvm => "",
         Accelerator::Emulation => "; it was emulated: its times are counts of instructions",
         Accelerator::Threads => "; it was emulated: its times mean nothing",
     };
-    let slips = match booted.slips {
+    let slips = match outcome.slips {
         0 => String::new(),
         1 => "; one boot died of the emulator before".to_owned(),
         slips => format!("; {slips} boots died of the emulator before"),
     };
-    eprintln!("freehold: {out} ({} bytes){how}{slips}", booted.bytes);
+    eprintln!("freehold: {out} ({} bytes){how}{slips}", outcome.bytes);
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn fetch(kernel: &str, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let version = kernel
         .parse()
         .map_err(|()| Error::Input(format!("`{kernel}` is no version to fetch; give one such as 6.12 or 7.3")))?;
-    let kernel = Store::of_user()?.fetch(&version, say)?;
+    let kernel = Store::for_user()?.fetch(&version, say)?;
     say(&format!("Linux {} is at {}", kernel.release, kernel.image.display()));
     Ok(())
 }

@@ -9,7 +9,7 @@ use freehold_report::number::{self, Quantity};
 use freehold_report::output;
 use freehold_report::report::{Column, Detail, Report, Table, Value};
 use freehold_report::terminal::Style;
-use freehold_sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
+use freehold_sim::calibrate::check::{self, Agreement, Comparison, LOCKS_MIN, Row};
 use freehold_sim::calibrate::table::{Recipe, entries};
 use freehold_sim::calibrate::{self, Calibration};
 use freehold_sim::costs::Costs;
@@ -163,7 +163,7 @@ impl Checked {
 }
 
 /// One quantity of one workload, scaled: a row a case.
-fn table(title: String, rows: &[&Row], of: impl Fn(&Row) -> (Compared, f64)) -> Table {
+fn table(title: String, rows: &[&Row], of: impl Fn(&Row) -> (Comparison, f64)) -> Table {
     let mut columns = vec![Column::numbers("CPUs"), Column::words("policy")];
     columns.extend(["threads", "from", "to", "simulated", "error"].map(Column::numbers));
     columns.push(Column::words("verdict"));
@@ -181,7 +181,7 @@ fn table(title: String, rows: &[&Row], of: impl Fn(&Row) -> (Compared, f64)) -> 
     Table { about, ..Table::new(title, columns, rows.iter().map(cells)) }
 }
 
-fn agreement(compared: &Compared) -> Value {
+fn agreement(compared: &Comparison) -> Value {
     match compared.agreement {
         _ if compared.negligible => Value::Faint("too few".to_owned()),
         Agreement::Agrees => Value::Judged("agrees".to_owned(), Verdict::Better),
@@ -217,9 +217,9 @@ mod tests {
 
     use super::*;
 
-    fn compared(threads: f64, simulated: f64, negligible: bool) -> Compared {
+    fn compared(threads: f64, simulated: f64, negligible: bool) -> Comparison {
         let agreement = Agreement::Agrees;
-        Compared { threads, low: 0.9 * threads, high: 1.1 * threads, simulated, agreement, negligible }
+        Comparison { threads, low: 0.9 * threads, high: 1.1 * threads, simulated, agreement, negligible }
     }
 
     #[test]

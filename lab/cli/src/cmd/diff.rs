@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
-use freehold_boot::{Error as BootError, Guest, Interrupts, Series, Setting, Told};
+use freehold_boot::{Error as BootError, Guest, Interrupts, Series, SeriesRun, Setting};
 use freehold_inspect::runs::Runs;
 use freehold_inspect::{diff, inspect};
 use freehold_report::formats::Formats;
@@ -105,7 +105,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
         );
     }
     let sides = sides(args, kernels)?;
-    let names = [0, 1].map(|at: usize| sides[at].1.described());
+    let names = [0, 1].map(|at: usize| sides[at].1.describe());
     let (recordings, died) = record(args, &sides)?;
     let group = |files: &Vec<PathBuf>| files.iter().map(|file| inspect(file, None)).collect::<Result<Vec<_>, _>>();
     let groups = recordings.iter().map(group).collect::<Result<Vec<_>, _>>()?;
@@ -140,8 +140,8 @@ fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf
     let interrupts = Interrupts::listen()?;
     let progress = Progress::counting("booting", (runs * sides.len()) as u64, "boots");
     let died = AtomicU32::new(0);
-    let done = series.record(&interrupts, &|told: Told<'_>| {
-        died.fetch_add(told.booted.map_or(0, |booted| booted.slips), Ordering::Relaxed);
+    let done = series.record(&interrupts, &|run: SeriesRun<'_>| {
+        died.fetch_add(run.boot.map_or(0, |boot| boot.slips), Ordering::Relaxed);
         progress.advance(1);
     });
     let recordings = done.map_err(|error| match error {

@@ -116,13 +116,13 @@ impl GuestArgs {
 pub fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
     let path = Path::new(text);
     if path.is_file() {
-        return Ok(Kernel::at(path)?);
+        return Ok(Kernel::open(path)?);
     }
     let Ok(version) = text.parse() else {
         let sentence = format!("`{text}` is no kernel; give the path of an image, or a version such as 6.12 or 7.3");
         return Err(BootError::Input(sentence).into());
     };
-    Ok(Store::of_user()?.get(&version, say)?)
+    Ok(Store::for_user()?.get(&version, say)?)
 }
 
 /// The programs that a boot is made of; this one records in the guest.

@@ -113,7 +113,7 @@ fn drawn(args: &ImportArgs, incoming: &Incoming) -> Result<Drawn, Error> {
     let pages = u32::try_from(blocks * u64::from(PAGEBLOCK_PAGES)).map_err(|_| {
         Error::Input("no machine with so much memory can be drawn; give --start and --zoneinfo".to_owned())
     })?;
-    let start = start::drawn(&age::layout(args.age, blocks), args.seed);
+    let start = start::draw_start(&age::layout(args.age, blocks), args.seed);
     let machine = Machine { pages, nodes: 1 };
     Ok(Drawn {
         how: format!("drawn at age {}, seed {}", args.age, args.seed),

@@ -82,7 +82,7 @@ pub fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
         return look(&plan, &files, args.into.as_deref());
     }
     let Some(into) = &args.into else { unreachable!("clap asks for a folder") };
-    let folder = Folder::of(into, &plan)?;
+    let folder = Folder::create(into, &plan)?;
     let jobs = args.jobs.map_or_else(parallel::at_once, NonZeroUsize::get);
     let summary = local::run(&plan, &files, &folder, jobs)?;
     if summary.kept > 0 {
@@ -95,13 +95,13 @@ pub fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
 /// Prints what the results say.
 fn show(args: &SweepArgs, plan: &Plan, folder: &Folder, terms: Terms, style: Style) -> Result<(), Error> {
     let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
-    let report = Report::of_parts(plan, parts, terms)?;
+    let report = Report::from_parts(plan, parts, terms)?;
     Ok(args.formats.emit(&report, style)?)
 }
 
 /// Says what there would be to do.
 fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error> {
-    let folder = into.map(|into| Folder::found(into, plan)).transpose()?.flatten();
+    let folder = into.map(|into| Folder::find(into, plan)).transpose()?.flatten();
     let summary = local::look(plan, files, folder.as_ref())?;
     let of = if plan.takes_recordings() { format!(" on {} recordings", summary.recordings) } else { String::new() };
     let line = format!("{}: {} tasks{of}, {} of them done", plan.title(), summary.tasks, summary.kept);

@@ -9,7 +9,7 @@ use freehold_report::origin::Program;
 use freehold_report::parallel;
 use freehold_report::report::Detail;
 use freehold_sweep::folder::Folder;
-use freehold_sweep::part::{self, Found};
+use freehold_sweep::part::{self, PartState};
 use freehold_sweep::report::Terms;
 use freehold_sweep::{Error, Identity, Plan, Subject, Task, TaskError, Worker, local};
 use pyo3::prelude::*;
@@ -77,7 +77,7 @@ impl SweepPlan {
 
     /// Makes a folder of this machine the one for the plan's results.
     fn claim(&self, py: Python<'_>, into: PathBuf) -> PyResult<()> {
-        let claimed = py.detach(|| Folder::of(&into, &self.0));
+        let claimed = py.detach(|| Folder::create(&into, &self.0));
         claimed.map(|_| ()).map_err(|error| errors::of_sweep(py, error))
     }
 
@@ -93,7 +93,7 @@ impl SweepPlan {
         let plan = Arc::clone(&self.0);
         let work = move || {
             let files = local::recordings(&plan, &recordings)?;
-            let folder = Folder::of(&into, &plan)?;
+            let folder = Folder::create(&into, &plan)?;
             local::run(&plan, &files, &folder, jobs.unwrap_or_else(parallel::at_once))
         };
         let shown = if progress { Shown::Yes } else { Shown::No };
@@ -117,9 +117,9 @@ impl SweepPlan {
         let work = {
             let into = into.clone();
             move || {
-                let folder = Folder::of(&into, &plan)?;
+                let folder = Folder::create(&into, &plan)?;
                 let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
-                freehold_sweep::Report::of_parts(&plan, parts, terms)
+                freehold_sweep::Report::from_parts(&plan, parts, terms)
             }
         };
         let shown = if progress { Shown::Yes } else { Shown::No };
@@ -146,7 +146,7 @@ impl SweepPlan {
         };
         let reported = py.detach(|| {
             let parts = std::iter::from_fn(|| Python::attach(&mut next));
-            freehold_sweep::Report::of_parts(&self.0, parts, terms(margin, all))
+            freehold_sweep::Report::from_parts(&self.0, parts, terms(margin, all))
         });
         raised.map_or(Ok(()), Err)?;
         answer(py, reported, into, failures)
@@ -209,10 +209,10 @@ impl SweepWorker {
     /// Whether these bytes are the task's part: `"whole"`, `"damaged"`, or `"strange"` if they are another task's.
     fn found(&self, py: Python<'_>, place: usize, bytes: &[u8]) -> PyResult<&'static str> {
         let task = self.at(py, place)?;
-        Ok(match part::found(Bytes::copy_from_slice(bytes), &self.plan, task, self.identity.as_ref()) {
-            Found::Whole => "whole",
-            Found::Damaged => "damaged",
-            Found::Strange => "strange",
+        Ok(match part::check(Bytes::copy_from_slice(bytes), &self.plan, task, self.identity.as_ref()) {
+            PartState::Whole => "whole",
+            PartState::Damaged => "damaged",
+            PartState::OtherTask => "strange",
         })
     }
 
@@ -228,7 +228,7 @@ impl SweepWorker {
 
 impl SweepWorker {
     fn read(plan: Arc<Plan>, recording: Option<(&str, &[u8])>) -> Result<SweepWorker, TaskError> {
-        let subject = recording.map(|(name, bytes)| Subject::of_bytes(name, bytes)).transpose()?;
+        let subject = recording.map(|(name, bytes)| Subject::from_bytes(name, bytes)).transpose()?;
         let identity = subject.as_ref().map(|subject| subject.identity.clone());
         let tasks = plan.tasks(identity.as_ref());
         let worker = Worker::new(&plan, subject)?;

@@ -12,11 +12,13 @@ use freehold_timing::clock::Sample;
 use freehold_timing::clock::time;
 
 use super::fit::Bill;
-use crate::cpu::{Block, Cpu, PS_PER_NS};
+use crate::block::Block;
+use crate::cpu::{Cpu, PS_PER_NS};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::threads::Threads;
-use crate::world::{Window, World};
+use crate::window::Window;
+use crate::world::World;
 
 /// 256 MiB: its metadata fits into most level-2 caches, as that of a workload's pages mostly does.
 const MACHINE: Machine = Machine { pages: 1 << 16, nodes: 1 };
@@ -33,43 +35,43 @@ pub struct Scenario {
     policy: &'static str,
     order: u8,
     blocks: u32,
-    turn: Turn,
+    free_order: FreeOrder,
 }
 
 /// In what order blocks are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum FreeOrder {
     AsTaken,
     Shuffled,
 }
 
 /// All from the per-CPU list, in an order that the processor cannot foresee, as in most workloads.
-pub const LISTED: Scenario = Scenario { policy: "linux-6.12", order: 0, blocks: 512, turn: Turn::Shuffled };
+pub const LISTED: Scenario = Scenario { policy: "linux-6.12", order: 0, blocks: 512, free_order: FreeOrder::Shuffled };
 
 /// Lists of a quarter of the blocks: most of these come from the zone, and go back.
 const FILL: Scenario =
-    Scenario { policy: "linux-6.12,pcp.high_fraction=64", blocks: 4096, turn: Turn::AsTaken, ..LISTED };
+    Scenario { policy: "linux-6.12,pcp.high_fraction=64", blocks: 4096, free_order: FreeOrder::AsTaken, ..LISTED };
 
 /// Each dear in other steps.
 pub const SCENARIOS: [Scenario; 13] = [
     FILL,
-    Scenario { turn: Turn::Shuffled, ..FILL },
+    Scenario { free_order: FreeOrder::Shuffled, ..FILL },
     Scenario { policy: "linux-6.12,pcp.high_fraction=64,pcp.batch=7", ..FILL },
-    Scenario { order: 2, blocks: 1024, turn: Turn::Shuffled, ..FILL },
-    Scenario { policy: "linux-6.12,pcp=off", blocks: 64, turn: Turn::AsTaken, ..LISTED },
+    Scenario { order: 2, blocks: 1024, free_order: FreeOrder::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=off", blocks: 64, free_order: FreeOrder::AsTaken, ..LISTED },
     Scenario { policy: "linux-6.12,pcp=off", blocks: 4096, ..LISTED },
     Scenario { order: 4, blocks: 64, ..LISTED },
     Scenario { order: 10, blocks: 32, ..LISTED },
-    Scenario { policy: "linux-6.12,pcp=merge,pcp.high_fraction=64", turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=merge,pcp.high_fraction=64", free_order: FreeOrder::Shuffled, ..FILL },
     Scenario { policy: "linux-6.12,pcp=owned,pcp.high_fraction=64", ..FILL },
-    Scenario { policy: "linux-6.12,pcp=owned,pcp.high_fraction=64", turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=owned,pcp.high_fraction=64", free_order: FreeOrder::Shuffled, ..FILL },
     Scenario { policy: "linux-6.12,pcp=owned-remote,pcp.high_fraction=64", ..FILL },
-    Scenario { policy: "linux-6.12,pcp=owned-remote,pcp.high_fraction=64", turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=owned-remote,pcp.high_fraction=64", free_order: FreeOrder::Shuffled, ..FILL },
 ];
 
-/// What a scenario took.
+/// Time that a scenario measured, and steps of the engine in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Took {
+pub struct Measurement {
     /// For its allocations.
     pub alloc: Sample,
     /// For its frees.
@@ -78,7 +80,7 @@ pub struct Took {
     counts: Counts,
 }
 
-impl Took {
+impl Measurement {
     /// What is left to be explained when allocations and frees have these prices, in picoseconds.
     pub fn bill(&self, alloc_ps: f64, free_ps: f64) -> Bill<STEPS> {
         let whole = (self.alloc + self.free).nanoseconds as f64 * PS_PER_NS as f64;
@@ -94,28 +96,27 @@ impl Took {
 pub const STEPS: usize = 5;
 
 /// Picoseconds of an operation.
-pub fn each_ps(sample: Sample) -> f64 {
-    sample.each() * PS_PER_NS as f64
+pub fn ps_per_operation(sample: Sample) -> f64 {
+    sample.per_operation() * PS_PER_NS as f64
 }
 
 impl Scenario {
-    /// Does it once.
+    /// Measures the scenario once.
     ///
     /// # Errors
     /// When its machine cannot be built.
-    pub fn take(&self) -> Result<Took, Error> {
+    pub fn measure(&self) -> Result<Measurement, Error> {
         let policy = freehold_policies::parse(self.policy)?.policy;
-        let run = |allocator: &PageAllocator<'_, Threads>| self.take_on(allocator);
-        let taken = MACHINE.with(Threads::new(1, ALWAYS), 1, policy, run);
-        taken.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))
+        let measured = MACHINE.run_released(Threads::new(1, ALWAYS), 1, policy, |allocator| self.measure_on(allocator));
+        measured.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))
     }
 
-    fn take_on(&self, allocator: &PageAllocator<'_, Threads>) -> Took {
+    fn measure_on(&self, allocator: &PageAllocator<'_, Threads>) -> Measurement {
         let world = World::new(1, ALWAYS, 0);
         let mut cpu = Cpu::new(allocator, &world, 0, 1);
         allocator.platform().start(0);
         let mut turns: Vec<u32> = (0..self.blocks).collect();
-        if self.turn == Turn::Shuffled {
+        if self.free_order == FreeOrder::Shuffled {
             Rng::with_seed(1).shuffle(&mut turns);
         }
         (0..WARM_UP).for_each(|_| {
@@ -123,7 +124,7 @@ impl Scenario {
         });
         let before = allocator.platform().counts(0);
         let rounds: Vec<_> = (0..ALLOCATIONS.div_ceil(self.blocks)).map(|_| self.round(&mut cpu, &turns)).collect();
-        Took {
+        Measurement {
             alloc: rounds.iter().map(|&(alloc, _)| alloc).sum(),
             free: rounds.iter().map(|&(_, free)| free).sum(),
             counts: allocator.platform().counts(0).since(&before),
@@ -150,14 +151,17 @@ mod tests {
 
     #[test]
     fn the_list_serves_the_first_scenario_alone() {
-        let took = LISTED.take().unwrap();
-        assert_eq!(took.counts, Counts::default());
-        assert!(took.alloc.operations == took.free.operations && took.alloc.operations >= u64::from(ALLOCATIONS));
+        let measured = LISTED.measure().unwrap();
+        assert_eq!(measured.counts, Counts::default());
+        assert!(
+            measured.alloc.operations == measured.free.operations
+                && measured.alloc.operations >= u64::from(ALLOCATIONS)
+        );
     }
 
     #[test]
     fn every_step_is_taken_in_some_scenario() {
-        let bills: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.take().unwrap().bill(0.0, 0.0)).collect();
+        let bills: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.measure().unwrap().bill(0.0, 0.0)).collect();
         for kind in 0..STEPS {
             assert!(bills.iter().any(|bill| bill.steps[kind] > 100.0), "kind {kind}: {bills:?}");
         }

@@ -10,14 +10,17 @@ use freehold::PageAllocator;
 use freehold::base::{Gfp, Order};
 use freehold_timing::clock::Sample;
 use freehold_timing::clock::time;
-use freehold_timing::spin_barrier::{SpinBarrier, beside};
+use freehold_timing::spin_barrier::{SpinBarrier, run_beside};
 
+use super::alone::ps_per_operation;
 use super::lines::Turns;
-use crate::cpu::{Block, Cpu, PS_PER_NS};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::threads::Threads;
-use crate::world::{Window, World};
+use crate::window::Window;
+use crate::world::World;
 
 /// A gibibyte: no list runs full.
 const MACHINE: Machine = Machine { pages: 1 << 18, nodes: 1 };
@@ -53,7 +56,7 @@ enum Giver {
 /// # Errors
 /// When the machine cannot be built, or the second thread may not run there.
 pub fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
-    on_two(partner, "linux-6.12", |cpu, mailbox, barrier| exchange(cpu, mailbox, barrier, Giver::Alternating))
+    sum_on_two(partner, "linux-6.12", |cpu, mailbox, barrier| exchange(cpu, mailbox, barrier, Giver::Alternating))
 }
 
 /// Pages that go home by stack.
@@ -61,7 +64,7 @@ pub fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
 /// # Errors
 /// As [`exchange_by_list`].
 pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
-    on_two(partner, "linux-6.12,pcp=owned-remote", |cpu, mailbox, barrier| {
+    sum_on_two(partner, "linux-6.12,pcp=owned-remote", |cpu, mailbox, barrier| {
         exchange(cpu, mailbox, barrier, Giver::First)
     })
 }
@@ -73,10 +76,9 @@ pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
 /// As [`exchange_by_list`].
 pub fn zone_turns(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
-    let alternate =
-        |cpu: &mut Cpu<'_, '_, Threads>, _: &Mailbox, _: &SpinBarrier| turns.take(cpu.number().into(), || pair(cpu));
-    let (each, _) = with_two(partner, "linux-6.12,pcp=off", alternate)?;
-    Ok(each)
+    let (ps_per_turn, _) =
+        run_on_two(partner, "linux-6.12,pcp=off", |cpu, _, _| turns.take(cpu.number().into(), || alloc_and_free(cpu)))?;
+    Ok(ps_per_turn)
 }
 
 /// Picoseconds of such a pair on one CPU, and of a parcel that it sends to itself.
@@ -84,22 +86,21 @@ pub fn zone_turns(partner: u16) -> Result<f64, Error> {
 /// # Errors
 /// When the machine cannot be built.
 pub fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
-    let each = |sample: Sample| sample.each() * PS_PER_NS as f64;
     with_machine("linux-6.12,pcp=off", 1, |allocator, world| {
         allocator.platform().start(0);
         let mut cpu = Cpu::new(allocator, world, 0, 1);
-        let pairs = time(TIMES, || (0..TIMES).for_each(|_| pair(&mut cpu)));
+        let pairs = time(TIMES, || (0..TIMES).for_each(|_| alloc_and_free(&mut cpu)));
         let parcels = time(2 * TIMES, || {
             for _ in 0..TIMES {
                 cpu.send(0, Vec::with_capacity(PAGES / 8));
                 drop(cpu.try_receive());
             }
         });
-        (each(pairs), each(parcels))
+        (ps_per_operation(pairs), ps_per_operation(parcels))
     })
 }
 
-fn pair(cpu: &mut Cpu<'_, '_, Threads>) {
+fn alloc_and_free(cpu: &mut Cpu<'_, '_, Threads>) {
     let block = cpu.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is plenty");
     cpu.free(block);
 }
@@ -149,29 +150,35 @@ fn give(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, round: usize) -> Samp
 }
 
 /// Does an exchange on two CPUs, and adds up what both did.
-fn on_two(
+fn sum_on_two(
     partner: u16,
     policy: &str,
     each: impl Fn(&mut Cpu<'_, '_, Threads>, &Mailbox, &SpinBarrier) -> Exchange + Sync,
 ) -> Result<Exchange, Error> {
-    let (here, there) = with_two(partner, policy, each)?;
+    let (here, there) = run_on_two(partner, policy, each)?;
     Ok(Exchange { get: here.get + there.get, put: here.put + there.put })
 }
 
-/// Does the same on two CPUs of a machine.
-fn with_two<R: Send>(
+/// Runs the same code on two CPUs of a machine.
+fn run_on_two<R: Send>(
     partner: u16,
     policy: &str,
     each: impl Fn(&mut Cpu<'_, '_, Threads>, &Mailbox, &SpinBarrier) -> R + Sync,
 ) -> Result<(R, R), Error> {
     with_machine(policy, 2, |allocator, world| {
         let mailbox = Mailbox::default();
-        let on = |number: u16, barrier: &SpinBarrier| {
-            allocator.platform().start(number);
-            each(&mut Cpu::new(allocator, world, number, 1), &mailbox, barrier)
-        };
-        Ok(beside(partner, |barrier| on(0, barrier), |barrier| on(1, barrier))?)
+        Ok(run_beside(
+            partner,
+            |barrier| each(&mut start_cpu(allocator, world, 0), &mailbox, barrier),
+            |barrier| each(&mut start_cpu(allocator, world, 1), &mailbox, barrier),
+        )?)
     })?
+}
+
+/// Makes the calling thread stand for a CPU, and returns that CPU.
+fn start_cpu<'a, 'm>(allocator: &'a PageAllocator<'m, Threads>, world: &'a World, number: u16) -> Cpu<'a, 'm, Threads> {
+    allocator.platform().start(number);
+    Cpu::new(allocator, world, number, 1)
 }
 
 fn with_machine<R>(
@@ -181,6 +188,6 @@ fn with_machine<R>(
 ) -> Result<R, Error> {
     let policy = freehold_policies::parse(policy)?.policy;
     let world = World::new(cpus, ALWAYS, 0);
-    let done = MACHINE.with(Threads::new(cpus, ALWAYS), cpus, policy, |allocator| run(allocator, &world));
+    let done = MACHINE.run_released(Threads::new(cpus, ALWAYS), cpus, policy, |allocator| run(allocator, &world));
     done.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))
 }

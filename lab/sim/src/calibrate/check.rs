@@ -14,16 +14,16 @@ use crate::costs::Costs;
 use crate::cpu::PS_PER_NS;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::measure::outcome::Outcome;
+use crate::outcome::Outcome;
+use crate::random::LogUniform;
 use crate::run::{Setup, simulate};
 use crate::threads::run::{self as threads, ThreadRun};
+use crate::window::Window;
 use crate::workload::Workload;
-use crate::workload::draw::Spread;
 use crate::workload::exit::Exit;
 use crate::workload::pingpong::Pingpong;
 use crate::workload::purge::Purge;
 use crate::workload::steady::Steady;
-use crate::world::Window;
 
 /// Largest difference that is agreement, as a share.
 const TOLERANCE: f64 = 0.2;
@@ -54,7 +54,12 @@ fn workloads() -> [Workload; NAMES.len()] {
         Workload::Steady(Steady { blocks_per_cpu: 700, high_order_percent: 10, think_ns: 60 }),
         Workload::Purge(Purge { burst_percent_of_high: 75, cpus_per_purger: 2, think_ns: 100, purge_ns: 500 }),
         Workload::Pingpong(Pingpong { blocks_per_parcel: 48, order: 0, produce_ns: 60, consume_ns: 60 }),
-        Workload::Exit(Exit { processes_per_cpu: 2, pages: Spread::new(64, 2047), think_ns: 1000, ..Exit::default() }),
+        Workload::Exit(Exit {
+            processes_per_cpu: 2,
+            pages: LogUniform::new(64, 2047),
+            think_ns: 1000,
+            ..Exit::default()
+        }),
     ]
 }
 
@@ -72,7 +77,7 @@ pub enum Agreement {
 
 /// A number, measured and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub struct Comparison {
     /// On threads: the median.
     pub threads: f64,
     /// Lower end of its interval.
@@ -87,18 +92,19 @@ pub struct Compared {
     pub negligible: bool,
 }
 
-impl Compared {
-    fn new(threads: &[f64], simulated: f64, negligible: f64) -> Compared {
+impl Comparison {
+    fn new(threads: &[f64], simulated: f64, negligible: f64) -> Comparison {
         let (low, high) = intervals::by_rank(threads, CONFIDENCE);
-        let is_near = |value: f64| (simulated - value).abs() <= TOLERANCE * value;
-        let within = |value: f64| is_near(value) || value.max(simulated) < negligible;
-        let agreement = match (within(low), within(high)) {
+        let [agrees_low, agrees_high] = [low, high]
+            .map(|value| (simulated - value).abs() <= TOLERANCE * value || value.max(simulated) < negligible);
+        let agreement = match (agrees_low, agrees_high) {
             (true, true) => Agreement::Agrees,
             (false, false) if (low < simulated) == (high < simulated) => Agreement::Differs,
             _ => Agreement::Unsure,
         };
-        let negligible = high.max(simulated) < negligible;
-        Compared { threads: median(&mut threads.to_vec()), low, high, simulated, agreement, negligible }
+        let is_negligible = high.max(simulated) < negligible;
+        let middle = median(&mut threads.to_vec());
+        Comparison { threads: middle, low, high, simulated, agreement, negligible: is_negligible }
     }
 
     /// How much more the simulation has than the threads, as a share; nothing where these have nothing, or both too
@@ -118,9 +124,9 @@ pub struct Row {
     /// The policy.
     pub policy: &'static str,
     /// Operations in a second.
-    pub throughput: Compared,
+    pub throughput: Comparison,
     /// Times a zone lock was taken in 1000 operations.
-    pub zone_locks: Compared,
+    pub zone_locks: Comparison,
     /// Runs on threads that count.
     pub runs: usize,
     /// How many times as long as on CPUs to themselves these took, at worst.
@@ -164,20 +170,22 @@ pub fn check(costs: &Costs, names: &[&'static str], cpus_max: u16, runs: u32) ->
 }
 
 fn row(workload: &'static str, cpus: u16, policy: &'static str, taken: Vec<ThreadRun>, simulated: &Outcome) -> Row {
-    let taken = least_disturbed(taken);
-    let compare = |of: &dyn Fn(&Outcome) -> f64, negligible| {
-        let each: Vec<f64> = taken.iter().map(|run| of(&run.outcome)).collect();
-        Compared::new(&each, of(simulated), negligible)
-    };
+    let calm = least_disturbed(taken);
     Row {
         workload,
         cpus,
         policy,
-        throughput: compare(&Outcome::throughput, 0.0),
-        zone_locks: compare(&Outcome::acquisitions_per_1000, LOCKS_MIN),
-        runs: taken.len(),
-        stretch: taken.iter().map(|run| run.stretch).fold(1.0, f64::max),
+        throughput: compare(&calm, simulated, Outcome::throughput, 0.0),
+        zone_locks: compare(&calm, simulated, Outcome::acquisitions_per_1000, LOCKS_MIN),
+        runs: calm.len(),
+        stretch: calm.iter().map(|run| run.stretch).fold(1.0, f64::max),
     }
+}
+
+/// Compares a number of runs on threads with the same number of a simulated run.
+fn compare(runs: &[ThreadRun], simulated: &Outcome, number: fn(&Outcome) -> f64, negligible: f64) -> Comparison {
+    let measured: Vec<f64> = runs.iter().map(|run| number(&run.outcome)).collect();
+    Comparison::new(&measured, number(simulated), negligible)
 }
 
 /// The runs that count.
@@ -194,21 +202,24 @@ mod tests {
 
     const CALM: [f64; 6] = [98.0, 99.0, 100.0, 100.0, 101.0, 102.0];
 
+    fn agreement(threads: &[f64], simulated: f64) -> Agreement {
+        Comparison::new(threads, simulated, 0.0).agreement
+    }
+
     #[test]
     fn agreement_heeds_the_interval() {
-        let word = |threads: &[f64], simulated| Compared::new(threads, simulated, 0.0).agreement;
-        assert_eq!(word(&CALM, 110.0), Agreement::Agrees);
-        assert_eq!(word(&CALM, 130.0), Agreement::Differs);
-        assert_eq!(word(&CALM, 70.0), Agreement::Differs);
-        assert_eq!(word(&CALM, 80.0), Agreement::Unsure);
-        assert_eq!(word(&[50.0, 60.0, 90.0, 110.0, 150.0, 160.0], 100.0), Agreement::Unsure);
+        assert_eq!(agreement(&CALM, 110.0), Agreement::Agrees);
+        assert_eq!(agreement(&CALM, 130.0), Agreement::Differs);
+        assert_eq!(agreement(&CALM, 70.0), Agreement::Differs);
+        assert_eq!(agreement(&CALM, 80.0), Agreement::Unsure);
+        assert_eq!(agreement(&[50.0, 60.0, 90.0, 110.0, 150.0, 160.0], 100.0), Agreement::Unsure);
     }
 
     #[test]
     fn what_hardly_happens_agrees() {
-        assert_eq!(Compared::new(&[0.1; 6], 0.3, LOCKS_MIN).agreement, Agreement::Agrees);
-        assert_eq!(Compared::new(&[0.1; 6], 0.7, LOCKS_MIN).agreement, Agreement::Differs);
-        let none = Compared::new(&[0.001; 6], 0.0, LOCKS_MIN);
+        assert_eq!(Comparison::new(&[0.1; 6], 0.3, LOCKS_MIN).agreement, Agreement::Agrees);
+        assert_eq!(Comparison::new(&[0.1; 6], 0.7, LOCKS_MIN).agreement, Agreement::Differs);
+        let none = Comparison::new(&[0.001; 6], 0.0, LOCKS_MIN);
         assert_eq!((none.agreement, none.negligible, none.error()), (Agreement::Agrees, true, None));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use freehold_stats::intervals::median;
 use freehold_timing::clock::time;
-use freehold_timing::spin_barrier::{beside, spin_until};
+use freehold_timing::spin_barrier::{run_beside, spin_until};
 
 use crate::cpu::PS_PER_NS;
 use crate::error::Error;
@@ -27,16 +27,17 @@ impl Turns {
     /// Does something at every second turn, the first or the other ones; returns the picoseconds of a turn, by the
     /// clock on the wall: the median of many bursts.
     pub fn take(&self, first: u64, mut act: impl FnMut()) -> f64 {
-        let burst = |burst: u64| {
+        let mut per_turn = Vec::with_capacity(BURSTS as usize);
+        for burst in 0..BURSTS {
             let start = Instant::now();
             for own in (first + 2 * BURST * burst..2 * BURST * (burst + 1)).step_by(2) {
                 spin_until(|| self.0.load(Ordering::Acquire) == own);
                 act();
                 self.0.store(own + 1, Ordering::Release);
             }
-            start.elapsed().as_nanos() as f64 / (2 * BURST) as f64
-        };
-        median(&mut (0..BURSTS).map(burst).collect::<Vec<_>>()) * PS_PER_NS as f64
+            per_turn.push(start.elapsed().as_nanos() as f64 / (2 * BURST) as f64);
+        }
+        median(&mut per_turn) * PS_PER_NS as f64
     }
 }
 
@@ -46,7 +47,7 @@ impl Turns {
 /// When the second thread may not run there.
 pub fn handover(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
-    let (each, _) = beside(partner, |_| turns.take(0, || {}), |_| turns.take(1, || {}))?;
+    let (each, _) = run_beside(partner, |_| turns.take(0, || {}), |_| turns.take(1, || {}))?;
     Ok(each)
 }
 
@@ -58,7 +59,7 @@ pub fn swap() -> f64 {
             black_box(line.0.swap(1, Ordering::AcqRel));
         }
     });
-    sample.each() * PS_PER_NS as f64
+    sample.per_operation() * PS_PER_NS as f64
 }
 
 #[cfg(test)]
@@ -70,11 +71,12 @@ mod tests {
     fn each_takes_every_second_turn() {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
         let (turns, taken) = (Turns::default(), AtomicU64::new(0));
-        let act = |own: u64| {
-            let before = taken.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(before % 2, own);
-        };
-        beside(partner, |_| turns.take(0, || act(0)), |_| turns.take(1, || act(1))).unwrap();
+        run_beside(
+            partner,
+            |_| turns.take(0, || assert_eq!(taken.fetch_add(1, Ordering::Relaxed) % 2, 0)),
+            |_| turns.take(1, || assert_eq!(taken.fetch_add(1, Ordering::Relaxed) % 2, 1)),
+        )
+        .unwrap();
         assert_eq!(taken.into_inner(), 2 * BURST * BURSTS);
     }
 }

@@ -19,7 +19,7 @@ pub mod table;
 use std::panic::resume_unwind;
 use std::thread;
 
-use alone::{LISTED, SCENARIOS, STEPS, Took, each_ps};
+use alone::{LISTED, Measurement, SCENARIOS, STEPS, ps_per_operation};
 use between::Exchange;
 use fit::Bill;
 use freehold_report::progress::Progress;
@@ -47,8 +47,8 @@ pub struct Calibration {
 
 /// What was measured in one turn, in picoseconds where it is a number.
 struct Turn {
-    listed: Took,
-    scenarios: Vec<Took>,
+    listed: Measurement,
+    scenarios: Vec<Measurement>,
     swap: f64,
     pair: f64,
     parcel: f64,
@@ -78,14 +78,14 @@ pub fn measure(name: &str, turns: u32, cpu: Option<u16>) -> Result<Calibration, 
 
 fn measure_here(name: &str, turns: u32, place: Place) -> Result<Calibration, Error> {
     let progress = Progress::counting("calibrating", u64::from(turns), "turns");
-    let take = |_| {
+    let mut measured = Vec::new();
+    for _ in 0..turns.max(1) {
         progress.advance(1);
-        Turn::take(place.partner)
-    };
-    let turns = (0..turns.max(1)).map(take).collect::<Result<Vec<_>, _>>()?;
+        measured.push(Turn::measure(place.partner)?);
+    }
     let mut costs = Costs { name: name.to_owned(), ..Costs::reference() };
-    let worst_error = price_alone(&turns, &mut costs);
-    price_between(&turns, &mut costs);
+    let worst_error = price_alone(&measured, &mut costs);
+    price_between(&measured, &mut costs);
     Ok(Calibration { costs, worst_error, has_partner: place.partner.is_some() })
 }
 
@@ -105,21 +105,21 @@ impl Calibration {
 }
 
 impl Turn {
-    fn take(partner: Option<u16>) -> Result<Turn, Error> {
+    fn measure(partner: Option<u16>) -> Result<Turn, Error> {
         let (pair, parcel) = between::pair_and_parcel_alone()?;
         Ok(Turn {
-            listed: LISTED.take()?,
-            scenarios: SCENARIOS.iter().map(alone::Scenario::take).collect::<Result<_, _>>()?,
+            listed: LISTED.measure()?,
+            scenarios: SCENARIOS.iter().map(alone::Scenario::measure).collect::<Result<_, _>>()?,
             swap: lines::swap(),
             pair,
             parcel,
-            between: partner.map(Between::take).transpose()?,
+            between: partner.map(Between::measure).transpose()?,
         })
     }
 }
 
 impl Between {
-    fn take(partner: u16) -> Result<Between, Error> {
+    fn measure(partner: u16) -> Result<Between, Error> {
         Ok(Between {
             handover: lines::handover(partner)?,
             zone_turns: between::zone_turns(partner)?,
@@ -131,45 +131,60 @@ impl Between {
 
 /// What one CPU's steps cost; returns the largest error of what they explain.
 fn price_alone(turns: &[Turn], costs: &mut Costs) -> f64 {
-    let middle = |of: &dyn Fn(&Turn) -> f64| median(&mut turns.iter().map(of).collect::<Vec<_>>());
-    let alloc = middle(&|turn| each_ps(turn.listed.alloc));
-    let free = middle(&|turn| each_ps(turn.listed.free));
-    let bill = |at: usize| {
-        let whole = middle(&|turn| turn.scenarios[at].bill(alloc, free).whole);
-        let cost = middle(&|turn| turn.scenarios[at].bill(alloc, free).cost);
-        Bill { cost, whole, ..turns[0].scenarios[at].bill(alloc, free) }
-    };
-    let bills: Vec<Bill<STEPS>> = (0..SCENARIOS.len()).map(bill).collect();
+    let alloc = median_over(turns, |turn| ps_per_operation(turn.listed.alloc));
+    let free = median_over(turns, |turn| ps_per_operation(turn.listed.free));
+    let mut bills: Vec<Bill<STEPS>> = Vec::with_capacity(SCENARIOS.len());
+    for scenario in 0..SCENARIOS.len() {
+        let whole = median_over(turns, |turn| turn.scenarios[scenario].bill(alloc, free).whole);
+        let cost = median_over(turns, |turn| turn.scenarios[scenario].bill(alloc, free).cost);
+        bills.push(Bill { cost, whole, ..turns[0].scenarios[scenario].bill(alloc, free) });
+    }
     let prices = fit::prices(&bills);
-    let [zone_lock, link, block, split, merge] = prices.map(whole);
-    (costs.alloc_ps, costs.free_ps) = (whole(alloc), whole(free));
+    let [zone_lock, link, block, split, merge] = prices.map(whole_ps);
+    (costs.alloc_ps, costs.free_ps) = (whole_ps(alloc), whole_ps(free));
     (costs.zone_lock_ps, costs.link_ps, costs.block_ps) = (zone_lock, link, block);
     (costs.split_ps, costs.merge_ps) = (split, merge);
     bills.iter().map(|bill| bill.error(&prices).abs()).fold(0.0, f64::max)
 }
 
-/// What it costs that two CPUs meet.
+/// Returns the median of a value over all turns.
+fn median_over(turns: &[Turn], value: impl Fn(&Turn) -> f64) -> f64 {
+    median(&mut turns.iter().map(value).collect::<Vec<_>>())
+}
+
+/// Sets what it costs that two CPUs meet.
 fn price_between(turns: &[Turn], costs: &mut Costs) {
-    let middle = |of: &dyn Fn(&Turn, &Between) -> f64| {
-        let each = turns.iter().filter_map(|turn| turn.between.as_ref().map(|between| of(turn, between)));
-        let mut each: Vec<f64> = each.collect();
-        (!each.is_empty()).then(|| median(&mut each))
-    };
-    let Some(handover) = middle(&|_, between| between.handover) else { return };
-    let of = |of: &dyn Fn(&Turn, &Between) -> f64| middle(of).unwrap_or_default();
-    let line = FRAMES_PER_LINE * of(&|turn, two| each_ps(two.by_list.put) - each_ps(turn.listed.free));
-    let line = line.max(0.0);
+    let pairs: Vec<(&Turn, &Between)> =
+        turns.iter().filter_map(|turn| turn.between.as_ref().map(|between| (turn, between))).collect();
+    if pairs.is_empty() {
+        return;
+    }
+    let handover = median_of_pairs(&pairs, |_, between| between.handover);
+    let put =
+        median_of_pairs(&pairs, |turn, two| ps_per_operation(two.by_list.put) - ps_per_operation(turn.listed.free));
+    let line = (FRAMES_PER_LINE * put).max(0.0);
     let touch = line / FRAMES_PER_LINE;
-    let push = of(&|turn, two| each_ps(two.by_stack.put) - each_ps(turn.listed.free)) - touch;
-    let absorb = of(&|turn, two| each_ps(two.by_stack.get) - each_ps(turn.listed.alloc)) - touch;
-    let transfer = of(&|turn, two| two.zone_turns - two.handover - turn.pair) - line;
-    (costs.line_ps, costs.line_remote_ps) = (whole(line), whole(REMOTE * line));
-    (costs.lock_transfer_ps, costs.lock_transfer_remote_ps) = (whole(transfer), whole(REMOTE * transfer));
-    (costs.push_ps, costs.take_ps, costs.absorb_ps) = (whole(push), whole(of(&|turn, _| turn.swap)), whole(absorb));
-    costs.parcel_ps = whole(of(&|turn, _| turn.parcel) + handover);
+    let push =
+        median_of_pairs(&pairs, |turn, two| ps_per_operation(two.by_stack.put) - ps_per_operation(turn.listed.free))
+            - touch;
+    let absorb =
+        median_of_pairs(&pairs, |turn, two| ps_per_operation(two.by_stack.get) - ps_per_operation(turn.listed.alloc))
+            - touch;
+    let transfer = median_of_pairs(&pairs, |turn, two| two.zone_turns - two.handover - turn.pair) - line;
+    let swap = median_of_pairs(&pairs, |turn, _| turn.swap);
+    let parcel = median_of_pairs(&pairs, |turn, _| turn.parcel);
+    (costs.line_ps, costs.line_remote_ps) = (whole_ps(line), whole_ps(REMOTE * line));
+    (costs.lock_transfer_ps, costs.lock_transfer_remote_ps) = (whole_ps(transfer), whole_ps(REMOTE * transfer));
+    (costs.push_ps, costs.take_ps, costs.absorb_ps) = (whole_ps(push), whole_ps(swap), whole_ps(absorb));
+    costs.parcel_ps = whole_ps(parcel + handover);
+}
+
+/// Returns the median of a value over all turns that measured two CPUs.
+fn median_of_pairs(pairs: &[(&Turn, &Between)], value: impl Fn(&Turn, &Between) -> f64) -> f64 {
+    median(&mut pairs.iter().map(|(turn, between)| value(turn, between)).collect::<Vec<_>>())
 }
 
 /// Picoseconds as an integer; what came out below nothing by chance is nothing.
-fn whole(picoseconds: f64) -> u64 {
+fn whole_ps(picoseconds: f64) -> u64 {
     picoseconds.round().max(0.0) as u64
 }

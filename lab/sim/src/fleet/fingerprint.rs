@@ -12,7 +12,7 @@ pub struct Fingerprint(u64);
 
 impl Fingerprint {
     /// Of nothing yet.
-    pub fn of_nothing() -> Fingerprint {
+    pub fn new() -> Fingerprint {
         Fingerprint(0xcbf2_9ce4_8422_2325)
     }
 
@@ -36,10 +36,10 @@ impl Fingerprint {
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn of_this_program() -> io::Result<Fingerprint> {
+    pub fn from_this_program() -> io::Result<Fingerprint> {
         let mut file = File::open("/proc/self/exe")?;
         let mut buffer = vec![0; 1 << 20];
-        let mut sum = Fingerprint::of_nothing();
+        let mut sum = Fingerprint::new();
         loop {
             match file.read(&mut buffer)? {
                 0 => return Ok(sum),
@@ -63,19 +63,19 @@ mod tests {
         for (text, sum) in
             [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
         {
-            assert_eq!(Fingerprint::of_nothing().mixed(text.as_bytes()).get(), sum, "{text}");
+            assert_eq!(Fingerprint::new().mixed(text.as_bytes()).get(), sum, "{text}");
         }
     }
 
     #[test]
     fn parts_do_not_run_into_each_other() {
-        let of = |parts: [&str; 2]| Fingerprint::of_nothing().with(parts[0]).with(parts[1]);
-        assert_ne!(of(["ab", "c"]), of(["a", "bc"]));
-        assert_eq!(of(["ab", "c"]), of(["ab", "c"]));
+        let fingerprint = Fingerprint::new().with("ab").with("c");
+        assert_ne!(fingerprint, Fingerprint::new().with("a").with("bc"));
+        assert_eq!(fingerprint, Fingerprint::new().with("ab").with("c"));
     }
 
     #[test]
     fn a_program_has_one() {
-        assert_eq!(Fingerprint::of_this_program().unwrap(), Fingerprint::of_this_program().unwrap());
+        assert_eq!(Fingerprint::from_this_program().unwrap(), Fingerprint::from_this_program().unwrap());
     }
 }

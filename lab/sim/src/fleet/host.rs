@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use crate::costs::Costs;
 use crate::machine::Machine;
-use crate::measure::vmstat::Vmstat;
 use crate::meter::Meter;
-use crate::plan::draws::{Draw, Drawn};
+use crate::outcome::vmstat::Vmstat;
+use crate::plan::draws::DrawnValue;
 use crate::plan::error::OpenError;
 use crate::plan::{Plan, Point};
 use crate::run::{self, RunError, Setup};
-use crate::world::Window;
+use crate::window::Window;
 
 /// A host, ready to be run.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Host {
     /// Number of CPUs.
     pub cpus: u16,
     /// What it drew.
-    pub drawn: Vec<Drawn>,
+    pub drawn: Vec<DrawnValue>,
     /// What happens on it, and for how long.
     pub point: Point,
 }
@@ -57,12 +57,12 @@ impl Host {
     /// # Errors
     /// When the plan makes no sense with what the host drew.
     pub fn draw(plan: &Plan, fleet_seed: u64, number: u32) -> Result<Host, OpenError> {
-        let base = Fingerprint::of_nothing().with(fleet_seed.to_le_bytes()).with(number.to_le_bytes());
-        let draw = |draw: &Draw| {
+        let base = Fingerprint::new().with(fleet_seed.to_le_bytes()).with(number.to_le_bytes());
+        let mut drawn = Vec::with_capacity(plan.draws.len());
+        for draw in &plan.draws {
             let mut rng = Rng::with_seed(base.with(&draw.key).get());
-            Drawn { key: draw.key.clone(), value: rng.u64(draw.least..=draw.most) }
-        };
-        let drawn: Vec<Drawn> = plan.draws.iter().map(draw).collect();
+            drawn.push(DrawnValue { key: draw.key.clone(), value: rng.u64(draw.least..=draw.most) });
+        }
         let point = plan.on_host(&drawn)?;
         let cpus = plan.cpus[0];
         Ok(Host { number, seed: base.get(), cpus, drawn, point })
@@ -90,16 +90,15 @@ impl Host {
     ///
     /// # Errors
     /// When the run breaks down.
-    pub fn run_unseen(&self, policy: Policy, costs: &Costs) -> Result<HostResult, RunError> {
-        self.run_metered(policy, costs, &Meter::unseen(self.cpus, self.window()))
+    pub fn run_without_progress(&self, policy: Policy, costs: &Costs) -> Result<HostResult, RunError> {
+        self.run_metered(policy, costs, &Meter::without_progress(self.cpus, self.window()))
     }
 
     fn run_metered(&self, policy: Policy, costs: &Costs, meter: &Meter<'_>) -> Result<HostResult, RunError> {
         let (point, machine, window) = (&self.point, self.machine(), self.window());
         let (workload, cpus, seed) = (&point.workload, self.cpus, self.seed);
         let start = point.machine.start(cpus, seed)?;
-        let start = start.as_ref();
-        let setup = Setup { workload, machine: &machine, start, cpus, policy, seed, costs, window };
+        let setup = Setup { workload, machine: &machine, start: start.as_ref(), cpus, policy, seed, costs, window };
         let outcome = run::simulate_metered(&setup, meter)?;
         let reserved = outcome.looks.iter().filter_map(|look| look.get("nr_reserved_highatomic"));
         Ok(HostResult {

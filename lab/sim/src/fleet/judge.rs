@@ -14,7 +14,7 @@ use freehold_stats::verdict::Verdict;
 use serde::Serialize;
 
 use super::measures::Measure;
-use crate::measures::{Over, Unit};
+use crate::measure::{Aggregate, Unit};
 use crate::report::judge::{MARGIN, SHARE_MARGIN};
 
 /// How sure an interval is, where a fleet is the only one that is judged.
@@ -41,9 +41,9 @@ pub fn hosts_min(confidence: f64) -> usize {
     (1..).find(|&hosts| intervals::has_rank(hosts, confidence)).expect("enough hosts are as sure as one likes")
 }
 
-/// How B stands against A.
+/// Comparison of policy B with policy A on the same hosts, in one measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Judged {
+pub struct HostComparison {
     /// B minus A, host by host.
     pub difference: Estimate,
     /// What that means.
@@ -51,18 +51,18 @@ pub struct Judged {
 }
 
 impl Estimate {
-    /// What these numbers of hosts come to; nothing if there are none.
-    pub fn of(over: Over, values: &[f64], confidence: f64) -> Option<Estimate> {
+    /// Estimates the value of a fleet from one number for each host; returns `None` if there are none.
+    pub fn from_values(aggregate: Aggregate, values: &[f64], confidence: f64) -> Option<Estimate> {
         let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), &v| (l.min(v), m.max(v)));
         let rng = &mut Rng::with_seed(SEED);
-        let value = match over {
+        let value = match aggregate {
             _ if values.is_empty() => return None,
-            Over::Median => intervals::median(&mut values.to_vec()),
-            Over::Sum => values.iter().sum(),
+            Aggregate::Median => intervals::median(&mut values.to_vec()),
+            Aggregate::Sum => values.iter().sum(),
         };
-        let interval = intervals::has_rank(values.len(), confidence).then(|| match over {
-            Over::Median => intervals::median_interval(values, confidence, rng),
-            Over::Sum => intervals::sum_interval(values, confidence, rng),
+        let interval = intervals::has_rank(values.len(), confidence).then(|| match aggregate {
+            Aggregate::Median => intervals::median_interval(values, confidence, rng),
+            Aggregate::Sum => intervals::sum_interval(values, confidence, rng),
         });
         Some(Estimate { value, interval, range: (least, most), hosts: values.len() })
     }
@@ -70,19 +70,19 @@ impl Estimate {
 
 /// Judges B by A: one number a host each, in the same order. Hosts on which either is absent do not count; nothing if
 /// none are left.
-pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>], confidence: f64) -> Option<Judged> {
+pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>], confidence: f64) -> Option<HostComparison> {
     let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
     let of_a: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-    let difference = Estimate::of(measure.over, &differences, confidence)?;
+    let difference = Estimate::from_values(measure.aggregate, &differences, confidence)?;
     let margin = match measure.unit {
         Unit::Share => SHARE_MARGIN,
-        _ => Estimate::of(measure.over, &of_a, confidence)?.value.abs() * MARGIN,
+        _ => Estimate::from_values(measure.aggregate, &of_a, confidence)?.value.abs() * MARGIN,
     };
-    Some(Judged { difference, verdict: verdict(measure.direction, &difference, margin) })
+    Some(HostComparison { difference, verdict: decide(measure.direction, &difference, margin) })
 }
 
-fn verdict(direction: Direction, difference: &Estimate, margin: f64) -> Verdict {
+fn decide(direction: Direction, difference: &Estimate, margin: f64) -> Verdict {
     let Some((low, high)) = difference.interval else { return Verdict::Undecided };
     if low >= -margin && high <= margin {
         return Verdict::NoDifference;
@@ -123,18 +123,22 @@ mod tests {
     #[test]
     fn a_fleet_is_its_middle_host_or_all_of_them() {
         let values: Vec<f64> = (1..=9).map(f64::from).collect();
-        let middle = Estimate::of(Over::Median, &values, CONFIDENCE).unwrap();
+        let middle = Estimate::from_values(Aggregate::Median, &values, CONFIDENCE).unwrap();
         assert_eq!((middle.value, middle.range, middle.hosts), (5.0, (1.0, 9.0), 9));
         let (low, high) = middle.interval.unwrap();
         assert!(low < 5.0 && high > 5.0);
-        assert_eq!(Estimate::of(Over::Sum, &values, CONFIDENCE).unwrap().value, 45.0);
-        assert_eq!(Estimate::of(Over::Sum, &[], CONFIDENCE), None);
+        assert_eq!(Estimate::from_values(Aggregate::Sum, &values, CONFIDENCE).unwrap().value, 45.0);
+        assert_eq!(Estimate::from_values(Aggregate::Sum, &[], CONFIDENCE), None);
+    }
+
+    /// Values of hosts that lie far apart.
+    fn apart(host: u32) -> f64 {
+        f64::from(host) / 20.0
     }
 
     #[test]
     fn hosts_are_set_against_themselves() {
         // Hosts lie far apart, and every one of them has a point more.
-        let apart = |host| f64::from(host) / 20.0;
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.01, 20), Verdict::Better);
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) - 0.01, 20), Verdict::Worse);
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.001, 20), Verdict::NoDifference);
@@ -142,8 +146,10 @@ mod tests {
 
     #[test]
     fn what_points_both_ways_is_undecided_and_so_are_few_hosts() {
-        let either_way = |host| if host % 2 == 0 { 90.0 } else { 110.0 };
-        assert_eq!(verdict_of(&KSWAPD_SCANNED, |_| 100.0, either_way, 20), Verdict::Undecided);
+        assert_eq!(
+            verdict_of(&KSWAPD_SCANNED, |_| 100.0, |host| if host % 2 == 0 { 90.0 } else { 110.0 }, 20),
+            Verdict::Undecided
+        );
         assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 5), Verdict::Undecided);
         assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 6), Verdict::Better);
     }
@@ -156,15 +162,15 @@ mod tests {
 
     #[test]
     fn failures_on_few_hosts_are_seen() {
-        let on_some = |host| if host % 3 == 0 { 100.0 } else { 0.0 };
-        assert_eq!(verdict_of(&ATOMIC_FAILED, |_| 0.0, on_some, 60), Verdict::Worse);
+        let verdict = verdict_of(&ATOMIC_FAILED, |_| 0.0, |host| if host % 3 == 0 { 100.0 } else { 0.0 }, 60);
+        assert_eq!(verdict, Verdict::Worse);
     }
 
     #[test]
     fn hosts_without_a_number_do_not_count() {
         let a = [Some(0.5), None, Some(0.5)];
-        let judged = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None], CONFIDENCE).unwrap();
-        assert_eq!(judged.difference.hosts, 1);
+        let comparison = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None], CONFIDENCE).unwrap();
+        assert_eq!(comparison.difference.hosts, 1);
         assert_eq!(judge(&THP_SUCCESS, &[None], &[Some(1.0)], CONFIDENCE), None);
     }
 }

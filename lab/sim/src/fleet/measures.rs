@@ -8,18 +8,18 @@
 use freehold_stats::verdict::Direction;
 
 use super::host::HostResult;
-use crate::measure::vmstat::ALLOCSTALLS;
-pub use crate::measures::PAGEBLOCK_PAGES;
-use crate::measures::{self, Over, Unit, ratio, share};
+pub use crate::measure::PAGEBLOCK_PAGES;
+use crate::measure::{self, Aggregate, Unit, ratio, share};
+use crate::outcome::vmstat::ALLOCSTALLS;
 
 /// Something that is measured on a host.
-pub type Measure = measures::Measure<HostResult>;
+pub type Measure = measure::Measure<HostResult>;
 
 macro_rules! measures {
-    ($($id:ident = $name:literal, $about:literal, $over:ident $unit:ident, $direction:ident, $of:expr;)*) => {
+    ($($id:ident = $name:literal, $about:literal, $aggregate:ident $unit:ident, $direction:ident, $of:expr;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
-            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, over: Over::$over, of: $of,
+            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, aggregate: Aggregate::$aggregate, compute: $of,
         };)*
     };
 }
@@ -80,8 +80,8 @@ const REQUESTS: &[Measure] = &[ATOMIC_COSTLY, ATOMIC, ATOMIC_FAILED, FROM_LIST, 
 pub const GROUPS: [(&str, &[Measure]); 4] =
     [("reserve", RESERVE), ("huge pages", HUGE), ("reclaim", RECLAIM), ("atomic requests", REQUESTS)];
 
-/// All of them.
-pub fn all() -> impl Iterator<Item = &'static Measure> {
+/// Iterates over all measures of hosts.
+pub fn iter() -> impl Iterator<Item = &'static Measure> {
     GROUPS.iter().flat_map(|(_, measures)| *measures)
 }
 
@@ -93,8 +93,7 @@ fn per_minute(host: &HostResult, name: &str) -> Option<f64> {
 /// if that was only the last.
 fn plateau_minutes(host: &HostResult) -> Option<f64> {
     let (&end, earlier) = host.reserved_pages.split_last()?;
-    let is_near = |pages: &&u64| pages.abs_diff(end) as f64 <= PAGEBLOCK_PAGES;
-    let near = earlier.iter().rev().take_while(is_near).count();
+    let near = earlier.iter().rev().take_while(|pages| pages.abs_diff(end) as f64 <= PAGEBLOCK_PAGES).count();
     let first = earlier.len() - near;
     (near > 0).then(|| host.minutes() * first as f64 / earlier.len() as f64)
 }
@@ -102,7 +101,7 @@ fn plateau_minutes(host: &HostResult) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::vmstat::Vmstat;
+    use crate::outcome::vmstat::Vmstat;
 
     fn host(reserved_pages: &[u64], rows: &[(&'static str, u64)]) -> HostResult {
         HostResult {
@@ -117,24 +116,23 @@ mod tests {
     #[test]
     fn shares_have_a_whole_or_are_absent() {
         let tried = host(&[], &[("thp_fault_alloc", 1), ("thp_fault_fallback", 3), ("compact_stall", 0)]);
-        assert_eq!((THP_SUCCESS.of(&tried), COMPACTION_SUCCESS.of(&tried)), (Some(0.25), None));
-        assert_eq!(RESERVED_SHARE.of(&host(&[], &[("nr_reserved_highatomic", 1 << 19)])), Some(0.5));
+        assert_eq!((THP_SUCCESS.evaluate(&tried), COMPACTION_SUCCESS.evaluate(&tried)), (Some(0.25), None));
+        assert_eq!(RESERVED_SHARE.evaluate(&host(&[], &[("nr_reserved_highatomic", 1 << 19)])), Some(0.5));
     }
 
     #[test]
     fn rates_are_by_the_minute_and_reserves_in_pageblocks() {
         let seen = host(&[], &[("pgscan_kswapd", 10), ("nr_reserved_highatomic", 1024), ("allocstall_normal", 4)]);
-        assert_eq!((KSWAPD_SCANNED.of(&seen), RESERVED.of(&seen)), (Some(5.0), Some(2.0)));
-        assert_eq!(RECLAIM_STALLS.of(&seen), Some(2.0));
+        assert_eq!((KSWAPD_SCANNED.evaluate(&seen), RESERVED.evaluate(&seen)), (Some(5.0), Some(2.0)));
+        assert_eq!(RECLAIM_STALLS.evaluate(&seen), Some(2.0));
     }
 
     #[test]
     fn a_plateau_begins_where_the_reserve_stays() {
-        let minutes = |pages: &[u64]| PLATEAU.of(&host(pages, &[]));
-        assert_eq!(minutes(&[0, 5000, 9000, 9500, 9400]), Some(1.0));
-        assert_eq!(minutes(&[9400, 9400, 9400]), Some(0.0));
-        assert_eq!(minutes(&[0, 1000, 2000, 3000]), None, "it still grows");
-        assert_eq!(minutes(&[]), None);
+        assert_eq!(PLATEAU.evaluate(&host(&[0, 5000, 9000, 9500, 9400], &[])), Some(1.0));
+        assert_eq!(PLATEAU.evaluate(&host(&[9400, 9400, 9400], &[])), Some(0.0));
+        assert_eq!(PLATEAU.evaluate(&host(&[0, 1000, 2000, 3000], &[])), None, "it still grows");
+        assert_eq!(PLATEAU.evaluate(&host(&[], &[])), None);
     }
 
     #[test]

@@ -1,21 +1,12 @@
-//! What a fleet brought: for people the one model of a report, for programs everything down to the counters of each
-//! host.
+//! Results of a fleet, and how its policies compare.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use freehold_report::formats::Document;
 use freehold_report::number;
-use freehold_report::report::{Detail, Report};
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeStruct, Serializer};
+use freehold_report::report::Detail;
 
-use super::Fleet;
 use super::host::{Host, HostResult};
-use super::judge::{self, Estimate, Judged};
-use super::measures::{self, Measure};
-use super::{spread, tables, verdict};
-use crate::report::assembled;
+use super::judge::{self, Estimate, HostComparison};
+use super::measures::Measure;
+use super::spec::Fleet;
 use crate::report::recipe::Recipe;
 use crate::workload::WorkPace;
 
@@ -69,17 +60,17 @@ impl FleetReport {
 
     /// A measure on every host, in their order.
     pub fn values(&self, measure: &Measure, policy: usize) -> Vec<Option<f64>> {
-        self.results.iter().map(|results| measure.of(&results[policy])).collect()
+        self.results.iter().map(|results| measure.evaluate(&results[policy])).collect()
     }
 
     /// A measure over the fleet; nothing if it is absent on all hosts.
     pub fn estimate(&self, measure: &Measure, policy: usize) -> Option<Estimate> {
         let present: Vec<f64> = self.values(measure, policy).into_iter().flatten().collect();
-        Estimate::of(measure.over, &present, self.confidence)
+        Estimate::from_values(measure.aggregate, &present, self.confidence)
     }
 
     /// How a policy stands against policy A; nothing if no host has the measure under both.
-    pub fn judged(&self, measure: &Measure, policy: usize) -> Option<Judged> {
+    pub fn judge(&self, measure: &Measure, policy: usize) -> Option<HostComparison> {
         judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy), self.confidence)
     }
 
@@ -95,15 +86,14 @@ impl FleetReport {
 
     /// How many hosts, how large, and what they draw, in sentences.
     pub fn hosts_text(&self) -> String {
-        let drawn =
-            self.fleet.plan.draws.iter().map(|draw| format!("{} from {} to {}", draw.key, draw.least, draw.most));
-        let drawn: Vec<String> = drawn.collect();
-        let drawn = if drawn.is_empty() {
-            "Hosts differ by seed alone".to_owned()
-        } else {
-            format!("Each draws {}", drawn.join(", "))
+        let draws = self.fleet.plan.draws.iter();
+        let drawn: Vec<String> =
+            draws.map(|draw| format!("{} from {} to {}", draw.key, draw.least, draw.most)).collect();
+        let differences = match drawn.as_slice() {
+            [] => "Hosts differ by seed alone".to_owned(),
+            _ => format!("Each draws {}", drawn.join(", ")),
         };
-        format!("{}. {drawn}.", self.size_text())
+        format!("{}. {differences}.", self.size_text())
     }
 
     /// A policy's name in tables: without policy A's, where it only changes that one.
@@ -118,7 +108,7 @@ impl FleetReport {
     }
 
     /// How many hosts, how large, for how long.
-    fn size_text(&self) -> String {
+    pub(super) fn size_text(&self) -> String {
         let fleet = &self.fleet;
         let point = &fleet.plan.points[0];
         let pages = point.machine.machine(fleet.plan.cpus[0]).map_or(0, |machine| u64::from(machine.pages));
@@ -130,120 +120,6 @@ impl FleetReport {
             seconds(point.duration_ms),
             seconds(point.warmup_ms),
         )
-    }
-}
-
-impl Document for FleetReport {
-    /// A verdict on each policy B; what was asked stands in the first report, and the tables of all in the last.
-    fn reports(&self) -> Cow<'_, [Report]> {
-        let plan = &self.fleet.plan;
-        let on = |policy| (vec![verdict::changes(self, policy)], verdict::groups(self, policy));
-        let mut tables = tables::tables(self);
-        if self.listing == Listing::Hosts {
-            tables.extend(tables::hosts(self));
-        }
-        let shared = Report {
-            subject: vec![format!("{}: {}", plan.name, plan.title), self.size_text() + "."],
-            verdict: verdict::belief(self),
-            tables,
-            plots: spread::plots(self),
-            recipe: self.recipe.rows(),
-            detail: self.detail,
-            ..Report::default()
-        };
-        Cow::Owned(assembled(plan, on, shared))
-    }
-}
-
-impl Serialize for FleetReport {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut document = serializer.serialize_struct("FleetReport", 6)?;
-        document.serialize_field("recipe", &self.recipe)?;
-        document.serialize_field("plan", &self.fleet.plan)?;
-        document.serialize_field("seed", &self.fleet.seed)?;
-        document.serialize_field("confidence", &self.confidence)?;
-        let fleet: Vec<_> = (0..self.policies()).map(|policy| OfPolicy { report: self, policy }).collect();
-        document.serialize_field("fleet", &fleet)?;
-        let hosts: Vec<_> = (0..self.hosts.len()).map(|host| OfHost { report: self, host }).collect();
-        document.serialize_field("hosts", &hosts)?;
-        document.end()
-    }
-}
-
-/// The fleet under one policy, as JSON.
-struct OfPolicy<'r> {
-    report: &'r FleetReport,
-    policy: usize,
-}
-
-/// A measure over the fleet, as JSON.
-#[derive(Serialize)]
-struct Entry {
-    over: &'static str,
-    #[serde(flatten)]
-    estimate: Option<Estimate>,
-    difference: Option<Estimate>,
-    verdict: Option<freehold_stats::verdict::Verdict>,
-}
-
-impl Serialize for OfPolicy<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OfPolicy { report, policy } = *self;
-        let mut row = serializer.serialize_map(None)?;
-        row.serialize_entry("policy", &report.fleet.plan.policies[policy].name)?;
-        for measure in measures::all() {
-            let judged = report.judged(measure, policy).filter(|_| policy > 0);
-            let entry = Entry {
-                over: measure.over.word(),
-                estimate: report.estimate(measure, policy),
-                difference: judged.map(|judged| judged.difference),
-                verdict: judged.map(|judged| judged.verdict),
-            };
-            row.serialize_entry(measure.name, &entry)?;
-        }
-        row.end()
-    }
-}
-
-/// One host, as JSON.
-struct OfHost<'r> {
-    report: &'r FleetReport,
-    host: usize,
-}
-
-/// One host under one policy, as JSON.
-struct OfRun<'r> {
-    policy: &'r str,
-    result: &'r HostResult,
-}
-
-impl Serialize for OfHost<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OfHost { report, host } = *self;
-        let policies = report.fleet.plan.policies.iter().map(|policy| policy.name.as_str());
-        let runs = policies.zip(&report.results[host]).map(|(policy, result)| OfRun { policy, result });
-        let Host { number, seed, drawn, .. } = &report.hosts[host];
-        let drawn: BTreeMap<&str, u64> = drawn.iter().map(|drawn| (drawn.key.as_str(), drawn.value)).collect();
-        let mut entry = serializer.serialize_map(None)?;
-        entry.serialize_entry("host", number)?;
-        entry.serialize_entry("seed", seed)?;
-        entry.serialize_entry("drawn", &drawn)?;
-        entry.serialize_entry("results", &runs.collect::<Vec<_>>())?;
-        entry.end()
-    }
-}
-
-impl Serialize for OfRun<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OfRun { policy, result } = self;
-        let mut run = serializer.serialize_map(None)?;
-        run.serialize_entry("policy", policy)?;
-        for measure in measures::all() {
-            run.serialize_entry(measure.name, &measure.of(result))?;
-        }
-        run.serialize_entry("reserved_pages", &result.reserved_pages)?;
-        run.serialize_entry("vmstat", &result.vmstat)?;
-        run.end()
     }
 }
 

@@ -4,7 +4,7 @@ use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale};
 
 use super::measures::{self, Measure};
 use super::report::FleetReport;
-use crate::measures::Unit;
+use crate::measure::Unit;
 
 /// What is drawn.
 const DRAWN: [Measure; 6] = [
@@ -23,13 +23,6 @@ pub fn plots(report: &FleetReport) -> Vec<Plot> {
 }
 
 fn plot(report: &FleetReport, measure: &Measure) -> Plot {
-    let of_policy = |policy: usize| {
-        let mut values: Vec<f64> = report.values(measure, policy).into_iter().flatten().collect();
-        values.sort_by(f64::total_cmp);
-        let hosts = values.len() as f64;
-        let points = values.into_iter().enumerate().map(|(at, value)| ((at + 1) as f64 / hosts * 100.0, value));
-        PlotLine::new(&report.fleet.plan.policies[policy].name, points.collect())
-    };
     Plot {
         title: measure.about.trim_end_matches(", a minute").replace(", all hosts", ", a host"),
         caption: "All hosts, from the one with the least to the one with the most: at 50 stands the median host."
@@ -37,7 +30,16 @@ fn plot(report: &FleetReport, measure: &Measure) -> Plot {
         along: "% of the hosts".into(),
         scale: Scale::Even,
         axis: if measure.unit == Unit::Share { Axis::Percent } else { Axis::Linear },
-        lines: (0..report.policies()).map(of_policy).collect(),
+        lines: (0..report.policies()).map(|policy| plot_line(report, measure, policy)).collect(),
         ..Plot::default()
     }
+}
+
+/// Returns the values of all hosts under one policy, sorted, by the percentage of hosts.
+fn plot_line(report: &FleetReport, measure: &Measure, policy: usize) -> PlotLine {
+    let mut values: Vec<f64> = report.values(measure, policy).into_iter().flatten().collect();
+    values.sort_by(f64::total_cmp);
+    let hosts = values.len() as f64;
+    let points = values.into_iter().enumerate().map(|(index, value)| ((index + 1) as f64 / hosts * 100.0, value));
+    PlotLine::new(&report.fleet.plan.policies[policy].name, points.collect())
 }

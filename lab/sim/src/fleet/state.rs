@@ -82,8 +82,8 @@ impl Header {
     /// # Errors
     /// When the program cannot read its own file.
     pub fn new(plan: &str, question: Fingerprint, policies: &[String]) -> Result<Header, Error> {
-        let build = Fingerprint::of_this_program();
-        let build = build.map_err(|error| Error::Input(format!("cannot read /proc/self/exe: {error}; mount /proc")))?;
+        let build = Fingerprint::from_this_program()
+            .map_err(|error| Error::Input(format!("cannot read /proc/self/exe: {error}; mount /proc")))?;
         Ok(Header {
             freehold_fleet: FORMAT,
             program: Program::this().version(),
@@ -112,7 +112,7 @@ impl Header {
     /// The name of a file that no other question shares.
     fn file_name(&self) -> String {
         let all = serde_json::to_vec(self).expect("a header is plain data");
-        format!("fleet-{}.jsonl", Fingerprint::of_nothing().with(all).text())
+        format!("fleet-{}.jsonl", Fingerprint::new().with(all).text())
     }
 }
 
@@ -129,8 +129,12 @@ impl State {
                 None => return Ok(State { done: HashMap::new(), journal: None }),
             },
         };
-        let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
-        let mut file = file.map_err(|source| OutputError::Write { path: path.clone(), source })?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path)
+            .map_err(|source| OutputError::Write { path: path.clone(), source })?;
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(Error::Input(format!(
                 "another fleet is writing to {}; wait for it, or name another file with --resume",
@@ -188,12 +192,9 @@ fn line_of(line: &impl Serialize) -> Vec<u8> {
 
 /// Reads all whole lines, and cuts off what follows them. An empty file is given its first line.
 fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, String), HostResult>, Error> {
-    let refuse = |why: String| {
-        Err(Error::Input(format!("{} {why}; remove it, or name another file with --resume", path.display())))
-    };
     let text = match io::read_to_string(&*file) {
         Ok(text) => text,
-        Err(error) => return refuse(format!("cannot be read as the state of a fleet ({error})")),
+        Err(error) => return Err(refused(path, &format!("cannot be read as the state of a fleet ({error})"))),
     };
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let mut lines = text[..whole].lines();
@@ -201,43 +202,51 @@ fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, S
     match first.map(serde_json::from_str::<Header>) {
         // Nothing yet, or a first line that was cut short.
         None if line_of(header).starts_with(text.as_bytes()) => {}
-        None | Some(Err(_)) => return refuse("is not the state of a fleet".to_owned()),
+        None | Some(Err(_)) => return Err(refused(path, "is not the state of a fleet")),
         Some(Ok(found)) => {
             if let Some(difference) = header.difference(&found) {
-                return refuse(difference);
+                return Err(refused(path, &difference));
             }
         }
     }
-    let on_file = |source| OutputError::Write { path: path.to_path_buf(), source };
-    file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(on_file)?;
-    if first.is_none() {
-        write_line(file, header).map_err(on_file)?;
-    }
+    file.set_len(whole as u64)
+        .and_then(|()| file.seek(SeekFrom::End(0)))
+        .and_then(|_| if first.is_none() { write_line(file, header) } else { Ok(()) })
+        .map_err(|source| OutputError::Write { path: path.to_path_buf(), source })?;
     let mut done = HashMap::new();
     for (number, line) in lines.enumerate() {
         match serde_json::from_str::<Line>(line) {
             Ok(Line { host, policy, result }) => done.insert((host, policy), result),
-            Err(_) => return refuse(format!("is damaged on line {}", number + 2)),
+            Err(_) => return Err(refused(path, &format!("is damaged on line {}", number + 2))),
         };
     }
     Ok(done)
 }
 
+/// Returns the error for a file that is not the state of this fleet.
+fn refused(path: &Path, reason: &str) -> Error {
+    Error::Input(format!("{} {reason}; remove it, or name another file with --resume", path.display()))
+}
+
 /// The user's folder for the state of programs, made if it is missing; none if there is no place for it.
 fn default_folder() -> Option<PathBuf> {
-    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")))?;
+    let base = folder_variable("XDG_STATE_HOME").or_else(|| Some(folder_variable("HOME")?.join(".local/state")))?;
     let folder = base.join("freehold");
     fs::create_dir_all(&folder).ok().map(|()| folder)
+}
+
+/// Returns the folder that an environment variable names.
+fn folder_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::vmstat::Vmstat;
+    use crate::outcome::vmstat::Vmstat;
 
     fn header(question: &str) -> Header {
-        Header::new("webhost", Fingerprint::of_nothing().with(question), &["linux-6.12".to_owned()]).unwrap()
+        Header::new("webhost", Fingerprint::new().with(question), &["linux-6.12".to_owned()]).unwrap()
     }
 
     fn result(value: u64) -> HostResult {
@@ -282,10 +291,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         drop(open(&path, &header("a")).unwrap());
-        let asked = header("a");
-        let other_build = Header { build: String::new(), ..asked.clone() };
-        let other_plan = Header { plan: "build".to_owned(), ..asked.clone() };
-        let other_policy = Header { policies: vec!["freehold".to_owned()], ..asked };
+        let ours = header("a");
+        let other_build = Header { build: String::new(), ..ours.clone() };
+        let other_plan = Header { plan: "build".to_owned(), ..ours.clone() };
+        let other_policy = Header { policies: vec!["freehold".to_owned()], ..ours };
         for (other, why) in [
             (header("b"), "other values, costs or another seed"),
             (other_build, "another build of this program"),

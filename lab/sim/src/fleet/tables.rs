@@ -4,7 +4,6 @@
 use freehold_report::report::{Column, Table, Value};
 use freehold_stats::verdict::Direction;
 
-use super::host::HostResult;
 use super::judge::Estimate;
 use super::measures::{self, Measure};
 use super::report::FleetReport;
@@ -42,14 +41,14 @@ pub fn hosts(report: &FleetReport) -> [Table; 2] {
     [("Hosts: memory", MEMORY_OF_HOST), ("Hosts: reclaim and requests", REQUESTS_OF_HOST)].map(|(title, heads)| {
         let mut columns = vec![Column::numbers("host"), Column::words("policy")];
         columns.extend(heads.iter().map(|(head, _)| Column::numbers(*head)));
-        let row = |number: u32, policy: usize, result: &HostResult| {
-            let names = [Value::count(u64::from(number)), Value::text(report.label(policy))];
-            let values = heads.iter().map(|(_, measure)| measure.value(measure.of(result)));
-            names.into_iter().chain(values).collect()
-        };
-        let rows = report.hosts.iter().zip(&report.results).flat_map(|(host, results)| {
-            results.iter().enumerate().map(|(policy, result)| row(host.number, policy, result)).collect::<Vec<_>>()
-        });
+        let mut rows = Vec::new();
+        for (host, results) in report.hosts.iter().zip(&report.results) {
+            for (policy, result) in results.iter().enumerate() {
+                let mut row = vec![Value::count(u64::from(host.number)), Value::text(report.label(policy))];
+                row.extend(heads.iter().map(|(_, measure)| measure.value(measure.evaluate(result))));
+                rows.push(row);
+            }
+        }
         Table::new(title, columns, rows)
     })
 }
@@ -69,17 +68,17 @@ fn estimates(report: &FleetReport, subject: &str, measures: &[Measure]) -> Table
         Column::numbers("from"),
         Column::numbers("to"),
     ];
-    let row = |measure: &Measure, policy: usize| {
-        let estimate = report.estimate(measure, policy);
-        let number = |value: f64| measure.value(Some(value));
-        let mut row = vec![Value::text(measure.about), Value::text(report.label(policy))];
-        row.push(measure.value(estimate.as_ref().map(|estimate| estimate.value)));
-        row.extend(ends(estimate.as_ref(), number));
-        row
-    };
-    let rows = measures.iter().flat_map(|measure| (0..report.policies()).map(move |policy| (measure, policy)));
-    let title = format!("The fleet: {subject}");
-    Table::new(title, columns, rows.map(|(measure, policy)| row(measure, policy)))
+    let mut rows = Vec::new();
+    for measure in measures {
+        for policy in 0..report.policies() {
+            let estimate = report.estimate(measure, policy);
+            let mut row = vec![Value::text(measure.about), Value::text(report.label(policy))];
+            row.push(measure.value(estimate.as_ref().map(|estimate| estimate.value)));
+            row.extend(ends(estimate.as_ref(), |value| measure.value(Some(value))));
+            rows.push(row);
+        }
+    }
+    Table::new(format!("The fleet: {subject}"), columns, rows)
 }
 
 /// One row a measure that has a good direction, and policy B.
@@ -87,29 +86,37 @@ fn differences(report: &FleetReport) -> Table {
     let mut columns = ["measure", "policy"].map(Column::words).to_vec();
     columns.extend(["difference", "from", "to"].map(Column::numbers));
     columns.push(Column::words("verdict"));
-    let row = |measure: &Measure, policy: usize| {
-        let judged = report.judged(measure, policy);
-        let estimate = judged.as_ref().map(|judged| &judged.difference);
-        let signed = |value: f64| Value::Text(measure.difference_text(value));
-        let difference = estimate.map(|estimate| signed(estimate.value)).unwrap_or(Value::None);
-        let points = measure.difference_unit().trim();
-        let about = if points.is_empty() { measure.about.to_owned() } else { format!("{}, {points}", measure.about) };
-        let mut row = vec![Value::Text(about), Value::text(report.label(policy)), difference];
-        row.extend(ends(estimate, signed));
-        row.push(Value::verdict(judged.map(|judged| judged.verdict)));
-        row
-    };
-    let judged = measures::all().filter(|measure| measure.direction != Direction::Neutral);
-    let rows = judged.flat_map(|measure| (1..report.policies()).map(move |policy| (measure, policy)));
+    let mut rows = Vec::new();
+    for measure in measures::iter().filter(|measure| measure.direction != Direction::Neutral) {
+        for policy in 1..report.policies() {
+            rows.push(difference_row(report, measure, policy));
+        }
+    }
     let title = format!("Against {}, on the same hosts", report.fleet.plan.policies[0].name);
-    Table::new(title, columns, rows.map(|(measure, policy)| row(measure, policy)))
+    Table::new(title, columns, rows)
+}
+
+/// The difference between a policy and policy A in one measure, with its interval and verdict.
+fn difference_row(report: &FleetReport, measure: &Measure, policy: usize) -> Vec<Value> {
+    let comparison = report.judge(measure, policy);
+    let estimate = comparison.as_ref().map(|comparison| &comparison.difference);
+    let difference = estimate.map_or(Value::None, |estimate| difference_value(measure, estimate.value));
+    let points = measure.difference_unit().trim();
+    let about = if points.is_empty() { measure.about.to_owned() } else { format!("{}, {points}", measure.about) };
+    let mut row = vec![Value::Text(about), Value::text(report.label(policy)), difference];
+    row.extend(ends(estimate, |value| difference_value(measure, value)));
+    row.push(Value::verdict(comparison.map(|comparison| comparison.verdict)));
+    row
+}
+
+fn difference_value(measure: &Measure, difference: f64) -> Value {
+    Value::Text(measure.difference_text(difference))
 }
 
 /// What makes hosts differ beside their seeds: one row a key of the plan.
 fn draws(report: &FleetReport) -> Table {
     let columns = vec![Column::words("each host draws"), Column::numbers("from"), Column::numbers("to")];
-    let row = |draw: &crate::plan::draws::Draw| {
-        vec![Value::text(&draw.key), Value::count(draw.least), Value::count(draw.most)]
-    };
-    Table::new("", columns, report.fleet.plan.draws.iter().map(row))
+    let draws = report.fleet.plan.draws.iter();
+    let rows = draws.map(|draw| vec![Value::text(&draw.key), Value::count(draw.least), Value::count(draw.most)]);
+    Table::new("", columns, rows)
 }

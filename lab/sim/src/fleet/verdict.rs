@@ -4,56 +4,66 @@ use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::{Direction, Verdict, relative_change};
 
-use super::judge::{self, Judged};
-use super::measures::{self, Measure as OfHost};
+use super::judge::{self, HostComparison};
+use super::measures::{self, Measure as HostMeasure};
 use super::report::FleetReport;
-use crate::measures::quantity;
+use crate::measure::quantity;
 use crate::report::verdict::NEVER_FULL;
 
 /// Every measure of a policy, by subject.
 pub fn groups(report: &FleetReport, policy: usize) -> Vec<Group> {
-    let of = |measure: &OfHost| {
-        let side = |policy| report.estimate(measure, policy).map(|estimate| estimate.value);
-        let (a, b) = (side(0), side(policy));
-        let row = Row {
+    let mut groups = Vec::new();
+    for (name, measures) in measures::GROUPS {
+        groups
+            .push(Group { name, measures: measures.iter().map(|measure| compare(report, measure, policy)).collect() });
+    }
+    groups
+}
+
+/// Compares a policy with policy A in one measure; without a row if no host has the measure under both.
+fn compare(report: &FleetReport, measure: &HostMeasure, policy: usize) -> Measure {
+    let mut rows = Vec::new();
+    if let Some(comparison) = report.judge(measure, policy) {
+        let (a, b) = (estimated_value(report, measure, 0), estimated_value(report, measure, policy));
+        rows.push(Row {
             case: format!("{} {}", report.hosts.len(), number::unit(report.hosts.len() as u64, "hosts")),
             a: a.map(quantity),
             b: b.map(quantity),
             change: a.zip(b).and_then(|(a, b)| relative_change(a, b)),
-            verdict: report.judged(measure, policy).map(|judged| judged.verdict),
-            interval: interval(report, measure, policy, a),
+            verdict: Some(comparison.verdict),
+            interval: relative_interval(&comparison, a),
             ..Row::default()
-        };
-        let rows = if row.verdict.is_some() { vec![row] } else { Vec::new() };
-        Measure { name: measure.name, unit: measure.unit.name(), direction: measure.direction, rows, pooled: None }
-    };
-    measures::GROUPS.iter().map(|(name, all)| Group { name, measures: all.iter().map(of).collect() }).collect()
+        });
+    }
+    Measure { name: measure.name, unit: measure.unit.name(), direction: measure.direction, rows, pooled: None }
+}
+
+fn estimated_value(report: &FleetReport, measure: &HostMeasure, policy: usize) -> Option<f64> {
+    report.estimate(measure, policy).map(|estimate| estimate.value)
 }
 
 /// The interval of the relative change, of hosts' differences; nothing with too few hosts, or where A has none.
-fn interval(report: &FleetReport, measure: &OfHost, policy: usize, a: Option<f64>) -> Option<(f64, f64)> {
+fn relative_interval(comparison: &HostComparison, a: Option<f64>) -> Option<(f64, f64)> {
     let whole = a.filter(|a| *a != 0.0)?.abs();
-    let (low, high) = report.judged(measure, policy)?.difference.interval?;
+    let (low, high) = comparison.difference.interval?;
     Some((low / whole, high / whole))
 }
 
 /// What B changes, by how much.
 pub fn changes(report: &FleetReport, policy: usize) -> String {
     let b = &report.fleet.plan.policies[policy].name;
-    let judged: Vec<(&OfHost, Judged)> = measures::all()
+    let compared: Vec<(&HostMeasure, HostComparison)> = measures::iter()
         .filter(|measure| measure.direction != Direction::Neutral)
-        .filter_map(|measure| Some((measure, report.judged(measure, policy)?)))
+        .filter_map(|measure| Some((measure, report.judge(measure, policy)?)))
         .collect();
-    let of = |verdict: Verdict| judged.iter().filter(move |(_, judged)| judged.verdict == verdict);
-    let list = |verdict: Verdict| of(verdict).map(|(measure, judged)| said(report, measure, policy, judged)).collect();
-    let [better, worse]: [Vec<String>; 2] = [list(Verdict::Better), list(Verdict::Worse)];
+    let [better, worse, same, undecided] = [Verdict::Better, Verdict::Worse, Verdict::NoDifference, Verdict::Undecided]
+        .map(|verdict| {
+            let alike = compared.iter().filter(move |(_, comparison)| comparison.verdict == verdict);
+            alike.map(|(measure, comparison)| change_text(report, measure, policy, comparison)).collect::<Vec<_>>()
+        });
     let [better, worse] = [better, worse].map(|list| list.join("; "));
-    let rest = format!(
-        "No difference in {} of {} measures, undecided in {}.",
-        of(Verdict::NoDifference).count(),
-        judged.len(),
-        of(Verdict::Undecided).count()
-    );
+    let rest =
+        format!("No difference in {} of {} measures, undecided in {}.", same.len(), compared.len(), undecided.len());
     match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("{b} changes nothing for better or worse that may be said here. {rest}"),
         (false, true) => format!("{b} is better: {better}. {rest}"),
@@ -63,14 +73,14 @@ pub fn changes(report: &FleetReport, policy: usize) -> String {
 }
 
 /// A measure with its change: shares in points, all else in percent of A's.
-fn said(report: &FleetReport, measure: &OfHost, policy: usize, judged: &Judged) -> String {
-    let side = |policy| report.estimate(measure, policy).map(|estimate| estimate.value);
-    let relative = side(0).zip(side(policy)).and_then(|(a, b)| relative_change(a, b));
-    let by = match measure.difference_unit() {
-        "" => relative.map_or_else(|| "from none".to_owned(), |relative| change(Some(relative))),
-        points => measure.difference_text(judged.difference.value) + points,
+fn change_text(report: &FleetReport, measure: &HostMeasure, policy: usize, comparison: &HostComparison) -> String {
+    let (a, b) = (estimated_value(report, measure, 0), estimated_value(report, measure, policy));
+    let change = match (measure.difference_unit(), a.zip(b).and_then(|(a, b)| relative_change(a, b))) {
+        ("", None) => "from none".to_owned(),
+        ("", relative) => change(relative),
+        (points, _) => measure.difference_text(comparison.difference.value) + points,
     };
-    format!("{} {by}", measure.words())
+    format!("{} {change}", measure.words())
 }
 
 /// How far to believe it, and why: said once, of all policies.

@@ -49,9 +49,9 @@ impl Mapping {
     }
 }
 
-/// What a fault brought.
+/// Outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faulted {
+pub enum FaultOutcome {
     /// A huge page.
     Huge,
     /// A small one.
@@ -174,8 +174,7 @@ impl Ranges {
             return false;
         }
         let range = &mut self.table.borrow_mut()[place.range as usize];
-        let fresh = || self.spare.borrow_mut().pop().unwrap_or_else(|| Box::new([ABSENT; RANGE_PAGES as usize]));
-        range.entries.get_or_insert_with(fresh)[place.page as usize] = pfn.raw();
+        range.entries.get_or_insert_with(|| self.take_entries())[place.page as usize] = pfn.raw();
         let count = if let Contents::Small(count) = range.contents { count } else { 0 };
         range.contents = Contents::Small(count + 1);
         self.pages.set(self.pages.get() + 1);
@@ -247,6 +246,11 @@ impl Ranges {
         (0..self.len()).for_each(|range| self.empty(range, &mut gone));
     }
 
+    /// Takes entries without pages: spare ones, or new ones.
+    fn take_entries(&self) -> Box<Entries> {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| Box::new([ABSENT; RANGE_PAGES as usize]))
+    }
+
     fn count_huge(&self, by: i64) {
         self.huge.set(self.huge.get().wrapping_add_signed(by));
         self.pages.set(self.pages.get().wrapping_add_signed(by * i64::from(RANGE_PAGES)));
@@ -263,19 +267,20 @@ mod tests {
     fn a_range_holds_small_pages_or_a_huge_one() {
         let ranges = Ranges::default();
         let range = ranges.map(WHOLE).unwrap();
-        let place = |page| Place { range, page };
-        assert!(ranges.fill(place(3), Pfn::new(30)) && !ranges.fill(place(3), Pfn::new(31)));
-        assert!(!ranges.fill_huge(range, Pfn::new(512)), "it is not empty");
-        assert!(ranges.replace(place(3), Pfn::new(30), Pfn::new(40)));
         assert!(
-            !ranges.replace(place(3), Pfn::new(30), Pfn::new(50))
-                && !ranges.replace(place(4), Pfn::new(30), Pfn::new(50))
+            ranges.fill(Place { range, page: 3 }, Pfn::new(30)) && !ranges.fill(Place { range, page: 3 }, Pfn::new(31))
+        );
+        assert!(!ranges.fill_huge(range, Pfn::new(512)), "it is not empty");
+        assert!(ranges.replace(Place { range, page: 3 }, Pfn::new(30), Pfn::new(40)));
+        assert!(
+            !ranges.replace(Place { range, page: 3 }, Pfn::new(30), Pfn::new(50))
+                && !ranges.replace(Place { range, page: 4 }, Pfn::new(30), Pfn::new(50))
         );
         let mut gone = Vec::new();
         ranges.empty(range, |pfn, order| gone.push((pfn.raw(), order)));
-        assert!(ranges.fill_huge(range, Pfn::new(512)) && ranges.has(place(511)));
+        assert!(ranges.fill_huge(range, Pfn::new(512)) && ranges.has(Place { range, page: 511 }));
         assert_eq!((ranges.pages(), ranges.huge()), (512, 1));
-        assert!(ranges.replace(place(0), Pfn::new(512), Pfn::new(1024)));
+        assert!(ranges.replace(Place { range, page: 0 }, Pfn::new(512), Pfn::new(1024)));
         ranges.empty(range, |pfn, order| gone.push((pfn.raw(), order)));
         assert_eq!(gone, [(40, Order::ZERO), (1024, HUGE)]);
         assert_eq!((ranges.pages(), ranges.huge()), (0, 0));

@@ -9,8 +9,8 @@
 
 use freehold::base::{Order, Pfn};
 
-use super::frames::Owner;
-use super::lists::{End, List};
+use super::frames::{List, Owner};
+use super::lists::End;
 use super::{Model, Node};
 
 /// What is known of a page when it comes.
@@ -47,14 +47,14 @@ impl Model {
     fn activate(&self, pfn: Pfn) {
         let lists = &self.node_at(pfn).lists;
         let owner = lists.remove(&self.frames, pfn);
-        lists.add(&self.frames, pfn, owner.on(List::ActiveFile), End::Head);
+        lists.add(&self.frames, pfn, owner.with_list(List::ActiveFile), End::Head);
         self.counters.pgactivate.add(owner.order().map_or(1, |order| u64::from(order.pages())));
     }
 
     /// A dirty block goes out to be written; it is done at `due`.
     pub(super) fn write(&self, node: &Node, pfn: Pfn, due: u64) {
         let owner = node.lists.remove(&self.frames, pfn);
-        node.lists.add(&self.frames, pfn, owner.clean().on(List::Writeback), End::Head);
+        node.lists.add(&self.frames, pfn, owner.clean().with_list(List::Writeback), End::Head);
         node.written.borrow_mut().push_back(due);
         self.counters.vmscan_write.add(1);
     }
@@ -67,7 +67,7 @@ impl Model {
         {
             written.pop_front();
             let owner = node.lists.remove(&self.frames, pfn);
-            node.lists.add(&self.frames, pfn, owner.on(List::InactiveFile), End::Tail);
+            node.lists.add(&self.frames, pfn, owner.with_list(List::InactiveFile), End::Tail);
             self.counters.pgrotated.add(1);
         }
     }

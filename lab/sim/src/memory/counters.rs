@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::measure::vmstat::Row;
+use crate::outcome::vmstat::Row;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {

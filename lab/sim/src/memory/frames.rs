@@ -15,8 +15,6 @@ use std::cell::Cell;
 
 use freehold::base::{Order, Pfn};
 
-use super::lists::List;
-
 /// The end of a list.
 const END: u32 = u32::MAX;
 const KIND_SHIFT: u32 = 29;
@@ -33,6 +31,22 @@ pub const RANGES_MAX: u32 = 1 << (27 - RANGE_SHIFT);
 /// Kinds of owner beside the lists, whose kinds are their numbers from 1 up.
 const KIND_TASK: u32 = 4;
 const KIND_SLAB: u32 = 5;
+
+/// A list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Files' pages that were used at most once since they came here.
+    InactiveFile,
+    /// Files' pages that were used more often.
+    ActiveFile,
+    /// Files' pages that are being written.
+    Writeback,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [List; 3] = [List::InactiveFile, List::ActiveFile, List::Writeback];
+}
 
 /// Who has a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +106,7 @@ impl Owner {
     }
 
     /// The same on another list.
-    pub fn on(self, list: List) -> Owner {
+    pub fn with_list(self, list: List) -> Owner {
         Owner(self.0 & !(7 << KIND_SHIFT) | (list as u32 + 1) << KIND_SHIFT)
     }
 
@@ -151,18 +165,23 @@ struct Record {
 
 const _: () = assert!(size_of::<Record>() == 12);
 
+impl Record {
+    fn new() -> Record {
+        Record { owner: Cell::new(0), next: Cell::new(END), previous: Cell::new(END) }
+    }
+}
+
 /// Every frame's.
 pub struct Frames(Box<[Record]>);
 
 impl Frames {
     /// So many frames, nobody's.
     pub fn new(pages: u32) -> Frames {
-        let record = || Record { owner: Cell::new(0), next: Cell::new(END), previous: Cell::new(END) };
-        Frames((0..pages).map(|_| record()).collect())
+        Frames((0..pages).map(|_| Record::new()).collect())
     }
 
-    /// Every frame.
-    pub fn all(&self) -> impl Iterator<Item = Pfn> + use<> {
+    /// Iterates over all frames.
+    pub fn iter(&self) -> impl Iterator<Item = Pfn> + use<> {
         (0..self.0.len() as u32).map(Pfn::new)
     }
 
@@ -235,7 +254,10 @@ mod tests {
             let file = Owner::file(list, Order::new(2)).dirty().referenced();
             assert_eq!((file.list(), file.order(), file.place()), (Some(list), Some(Order::new(2)), None));
             assert!(file.is_dirty() && file.is_referenced() && !file.clean().is_dirty());
-            assert_eq!(file.on(List::ActiveFile).unreferenced(), Owner::file(List::ActiveFile, Order::new(2)).dirty());
+            assert_eq!(
+                file.with_list(List::ActiveFile).unreferenced(),
+                Owner::file(List::ActiveFile, Order::new(2)).dirty()
+            );
         }
         assert_eq!((Owner::NOBODY.list(), Owner::NOBODY.order()), (None, None));
     }

@@ -7,14 +7,14 @@ use freehold::base::{Order, Pfn};
 
 use super::Model;
 use super::anonymous::{HUGE, Mapping, RANGE_PAGES, Shape};
-use super::frames::{Owner, Place};
-use super::lists::{End, List};
+use super::frames::{List, Owner, Place};
+use super::lists::End;
 use crate::cpu::Cpu;
 use crate::executor::Executor;
 
 /// How recently a page of a file was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inherited {
+pub enum FileActivity {
     /// Once at most: it is on the inactive list.
     Inactive,
     /// More often: it is on the active list.
@@ -23,10 +23,10 @@ pub enum Inherited {
 
 impl Model {
     /// A block is in the page cache from the start on, and newer than those that were said to be before.
-    pub fn inherit_file(&self, pfn: Pfn, order: Order, state: Inherited) {
+    pub fn inherit_file(&self, pfn: Pfn, order: Order, state: FileActivity) {
         let list = match state {
-            Inherited::Inactive => List::InactiveFile,
-            Inherited::Active => List::ActiveFile,
+            FileActivity::Inactive => List::InactiveFile,
+            FileActivity::Active => List::ActiveFile,
         };
         self.node_at(pfn).lists.add(&self.frames, pfn, Owner::file(list, order), End::Head);
     }

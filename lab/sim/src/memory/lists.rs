@@ -10,26 +10,10 @@ use std::cell::Cell;
 
 use freehold::base::Pfn;
 
-use super::frames::{Frames, Owner};
+use super::frames::{Frames, List, Owner};
 
 /// Pages of a GiB, as a power of two.
 const GIB_SHIFT: u32 = 18;
-
-/// A list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
-    /// Files' pages that were used at most once since they came here.
-    InactiveFile,
-    /// Files' pages that were used more often.
-    ActiveFile,
-    /// Files' pages that are being written.
-    Writeback,
-}
-
-impl List {
-    /// All of them.
-    pub const ALL: [List; 3] = [List::InactiveFile, List::ActiveFile, List::Writeback];
-}
 
 /// A node's lists.
 #[derive(Default)]
@@ -206,17 +190,16 @@ mod tests {
     #[test]
     fn the_larger_the_cache_the_more_of_it_may_be_active() {
         let (lists, frames) = (Lists::default(), Frames::new(1));
-        let fill = |list: List, pages| lists.ends(list).pages.set(pages);
-        fill(List::InactiveFile, 100);
-        fill(List::ActiveFile, 100);
+        lists.ends(List::InactiveFile).pages.set(100);
+        lists.ends(List::ActiveFile).pages.set(100);
         assert!(!lists.inactive_is_low());
-        fill(List::ActiveFile, 101);
+        lists.ends(List::ActiveFile).pages.set(101);
         assert!(lists.inactive_is_low());
         // 10 GiB, so up to ten to one.
-        fill(List::InactiveFile, 1 << GIB_SHIFT);
-        fill(List::ActiveFile, 9 << GIB_SHIFT);
+        lists.ends(List::InactiveFile).pages.set(1 << GIB_SHIFT);
+        lists.ends(List::ActiveFile).pages.set(9 << GIB_SHIFT);
         assert!(!lists.inactive_is_low());
-        fill(List::ActiveFile, 12 << GIB_SHIFT);
+        lists.ends(List::ActiveFile).pages.set(12 << GIB_SHIFT);
         assert!(lists.inactive_is_low());
         drop(frames);
     }

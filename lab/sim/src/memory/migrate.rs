@@ -15,8 +15,8 @@ use freehold::platform::{CompactEffort, Migrated, Migration};
 
 use super::Model;
 use super::anonymous::{Contents, HUGE};
-use super::frames::{Owner, Place};
-use super::lists::{End, List};
+use super::frames::{List, Owner, Place};
+use super::lists::End;
 
 impl Model {
     /// Moves a block, or refuses to; no time passes.
@@ -80,6 +80,6 @@ impl Model {
     fn change_node(&self, list: List, migration: &Migration) {
         let owner = self.node_at(migration.from).lists.remove(&self.frames, migration.from);
         let list = if list == List::Writeback { List::InactiveFile } else { list };
-        self.node_at(migration.to).lists.add(&self.frames, migration.to, owner.on(list), End::Head);
+        self.node_at(migration.to).lists.add(&self.frames, migration.to, owner.with_list(list), End::Head);
     }
 }

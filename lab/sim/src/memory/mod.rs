@@ -11,7 +11,6 @@
 //! pins        pages that a device uses for a while: they cannot be moved
 //! migrate     a page moves, and its owner's record with it: `Platform::migrate`
 //! khugepaged  makes huge pages of small ones, now and then
-//! tasks       kswapd, kcompactd and khugepaged, as code beside the CPUs
 //! inherited   what is there when a run begins
 //! on_cpu      what a workload calls: read, use again, map, fault, unmap
 //! ```
@@ -38,7 +37,6 @@ mod parameters;
 mod pins;
 pub mod shrink;
 mod slabs;
-pub mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -47,16 +45,16 @@ use std::collections::VecDeque;
 
 use freehold::base::{NodeId, Order, Pfn};
 
-pub use anonymous::{Faulted, Mapping};
-pub use inherited::Inherited;
+pub use anonymous::{FaultOutcome, Mapping};
+pub use inherited::FileActivity;
 pub use parameters::{Advice, Defrag, Parameters, Thp};
 
 use super::machine::Machine;
-use super::measure::vmstat::Row;
+use super::outcome::vmstat::Row;
 use anonymous::Ranges;
 use counters::Counters;
-use frames::Frames;
-use lists::{List, Lists};
+use frames::{Frames, List};
+use lists::Lists;
 use pins::Pins;
 use slabs::Slabs;
 
@@ -113,8 +111,8 @@ impl Model {
 
     /// What is there now, and what was counted, under the kernel's names.
     pub fn vmstat(&self) -> impl Iterator<Item = Row> {
-        let on_lists = |list| self.nodes.iter().map(|node| node.lists.pages_of(list)).sum::<u64>();
-        let [inactive, active, writeback] = List::ALL.map(on_lists);
+        let [inactive, active, writeback] =
+            List::ALL.map(|list| self.nodes.iter().map(|node| node.lists.pages_of(list)).sum());
         let gauges = [
             ("nr_inactive_anon", self.ranges.pages()),
             ("nr_active_anon", 0),
@@ -131,8 +129,8 @@ impl Model {
     /// Counts a request of high priority that cannot wait, above order 0.
     pub fn count_atomic(&self, order: Order) {
         let Counters { atomic_costly, atomic_order1_3, .. } = &self.counters;
-        let asked = if order > Order::COSTLY { atomic_costly } else { atomic_order1_3 };
-        asked.add(1);
+        let counter = if order > Order::COSTLY { atomic_costly } else { atomic_order1_3 };
+        counter.add(1);
     }
 
     /// Counts that such a request got nothing.
@@ -148,7 +146,7 @@ impl Model {
             self.frames.disown(pfn);
             gone(pfn, order);
         });
-        for pfn in self.frames.all() {
+        for pfn in self.frames.iter() {
             let owner = self.frames.owner(pfn);
             if let Some(order) = owner.order() {
                 self.frames.disown(pfn);

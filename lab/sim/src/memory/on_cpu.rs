@@ -12,11 +12,12 @@
 
 use freehold::base::{Gfp, Order, Pfn};
 
-use super::anonymous::{Contents, Faulted, HUGE, Mapping, RANGE_PAGES, Shape};
+use super::anonymous::{Contents, FaultOutcome, HUGE, Mapping, RANGE_PAGES, Shape};
 use super::cache::Content;
 use super::frames::{Owner, Place};
 use super::{Advice, Defrag, Model};
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
 
 /// What is read ahead of what somebody waits for. linux: include/linux/pagemap.h:readahead_gfp_mask
@@ -79,15 +80,15 @@ impl<X: Executor> Cpu<'_, '_, X> {
     }
 
     /// A task touches a page of its memory.
-    pub fn fault(&mut self, mapping: &mut Mapping, page: u32) -> Faulted {
-        let Some((model, place)) = self.model().zip(mapping.place(page)) else { return Faulted::Failed };
+    pub fn fault(&mut self, mapping: &mut Mapping, page: u32) -> FaultOutcome {
+        let Some((model, place)) = self.model().zip(mapping.place(page)) else { return FaultOutcome::Failed };
         if model.ranges.has(place) {
-            return Faulted::Present;
+            return FaultOutcome::Present;
         }
         model.counters.pgfault.add(1);
         if mapping.is_whole(page) && model.ranges.contents(place.range) == Contents::Empty {
             match self.fault_huge(model, place) {
-                Faulted::Failed => {}
+                FaultOutcome::Failed => {}
                 found => return found,
             }
         }
@@ -109,21 +110,23 @@ impl<X: Executor> Cpu<'_, '_, X> {
         }
     }
 
-    /// Tries for a huge page; [`Faulted::Failed`] if the fault has to do without.
-    fn fault_huge(&mut self, model: &Model, place: Place) -> Faulted {
-        let Some(gfp) = huge_gfp(model, model.ranges.shape(place.range).is_advised) else { return Faulted::Failed };
+    /// Tries for a huge page; [`FaultOutcome::Failed`] if the fault has to do without.
+    fn fault_huge(&mut self, model: &Model, place: Place) -> FaultOutcome {
+        let Some(gfp) = huge_gfp(model, model.ranges.shape(place.range).is_advised) else {
+            return FaultOutcome::Failed;
+        };
         let Some(block) = self.alloc_huge(gfp) else {
             model.counters.thp_fault_fallback.add(1);
-            return Faulted::Failed;
+            return FaultOutcome::Failed;
         };
         if !model.ranges.fill_huge(place.range, block.pfn) {
             self.free(block);
-            return Faulted::Present;
+            return FaultOutcome::Present;
         }
         model.counters.thp_fault_alloc.add(1);
         model.frames.set_owner(block.pfn, Owner::task(Place { page: 0, ..place }));
         self.pin_some(model, block.pfn);
-        Faulted::Huge
+        FaultOutcome::Huge
     }
 
     /// On this node with little effort, then wherever with all of it, if it may wait at all.
@@ -135,15 +138,17 @@ impl<X: Executor> Cpu<'_, '_, X> {
         self.alloc(gfp, HUGE)
     }
 
-    fn fault_small(&mut self, model: &Model, place: Place) -> Faulted {
-        let Some(block) = self.alloc(Gfp::HIGHUSER_MOVABLE | Gfp::ZERO, Order::ZERO) else { return Faulted::Failed };
+    fn fault_small(&mut self, model: &Model, place: Place) -> FaultOutcome {
+        let Some(block) = self.alloc(Gfp::HIGHUSER_MOVABLE | Gfp::ZERO, Order::ZERO) else {
+            return FaultOutcome::Failed;
+        };
         if !model.ranges.fill(place, block.pfn) {
             self.free(block);
-            return Faulted::Present;
+            return FaultOutcome::Present;
         }
         model.frames.set_owner(block.pfn, Owner::task(place));
         self.pin_some(model, block.pfn);
-        Faulted::Small
+        FaultOutcome::Small
     }
 
     /// Pins a page that somebody just got, if chance wants it.

@@ -15,7 +15,8 @@
 use freehold::base::{Order, Pfn};
 use freehold::platform::{FreePages, Reclaim, Reclaimed, Reclaimer};
 
-use super::lists::{End, List};
+use super::frames::List;
+use super::lists::End;
 use super::{Model, Node};
 use crate::executor::{Executor, Step};
 
@@ -78,7 +79,7 @@ impl<X: Executor> Look<'_, X> {
             let Some(pfn) = lists.oldest(List::ActiveFile) else { break };
             self.executor.charge(Step::Scan);
             let owner = lists.remove(frames, pfn);
-            lists.add(frames, pfn, owner.on(List::InactiveFile), End::Head);
+            lists.add(frames, pfn, owner.with_list(List::InactiveFile), End::Head);
             self.model.counters.pgdeactivate.add(1);
         }
         self.model.counters.pgrefill.add(batch);
@@ -92,7 +93,7 @@ impl<X: Executor> Look<'_, X> {
         for _ in 0..batch {
             let Some(pfn) = self.node.lists.oldest(List::InactiveFile) else { break };
             self.scanned += self.model.frames.owner(pfn).order().map_or(1, |order| u64::from(order.pages()));
-            match self.judge(pfn) {
+            match self.take_if_freeable(pfn) {
                 Some(Order::ZERO) => {
                     singles[count] = pfn;
                     count += 1;
@@ -109,7 +110,7 @@ impl<X: Executor> Look<'_, X> {
     }
 
     /// Takes the block out of the cache if it can go, and says its order; else out of the way.
-    fn judge(&self, pfn: Pfn) -> Option<Order> {
+    fn take_if_freeable(&self, pfn: Pfn) -> Option<Order> {
         let (lists, frames) = (&self.node.lists, &self.model.frames);
         let owner = frames.owner(pfn);
         if owner.is_pinned() {

@@ -6,15 +6,17 @@ use freehold::platform::{CompactEffort, Migrated, Migration};
 
 use super::anonymous::HUGE;
 use super::cache::Content;
-use super::lists::List;
-use super::tasks::Task;
-use super::{Advice, Defrag, Faulted, Model, Parameters, Thp};
+use super::frames::List;
+use super::{Advice, Defrag, FaultOutcome, Model, Parameters, Thp};
+use crate::background;
 use crate::costs::Costs;
 use crate::cpu::Cpu;
 use crate::machine::Machine;
-use crate::measure::vmstat::{self, Vmstat};
+use crate::outcome::vmstat::{self, Vmstat};
+use crate::task::Task;
 use crate::virtual_time::{self, Observer, VirtualTime};
-use crate::world::{Window, World};
+use crate::window::Window;
+use crate::world::World;
 
 /// 64 MiB.
 const MACHINE: Machine = Machine { pages: 1 << 14, nodes: 1 };
@@ -40,14 +42,18 @@ fn play(parameters: &Parameters, code: impl Fn(&mut Cpu<'_, '_, VirtualTime>)) -
     let model = Model::new(&MACHINE, parameters, 1);
     let platform = VirtualTime::new(&MACHINE, CPUS, &Costs::reference(), WINDOW, model);
     let policy = freehold_policies::parse("linux-6.12").expect("a policy").policy;
-    let played = MACHINE.with(platform, CPUS, policy, |allocator| {
+    let played = MACHINE.run_released(platform, CPUS, policy, |allocator| {
         let world = World::new(CPUS, WINDOW, 0);
-        let run = |number: u16| match number.checked_sub(CPUS) {
-            Some(task) => Task::from_number(task, MACHINE.nodes).run(allocator),
-            None if number == 0 => code(&mut Cpu::new(allocator, &world, number, 1)),
-            None => {}
-        };
-        virtual_time::run(CPUS + Task::count(MACHINE.nodes), run, &mut Blind).expect("it ends");
+        let ended = virtual_time::run(
+            CPUS + Task::count(MACHINE.nodes),
+            |number| match number.checked_sub(CPUS) {
+                Some(task) => background::run_task(Task::from_number(task, MACHINE.nodes), allocator),
+                None if number == 0 => code(&mut Cpu::new(allocator, &world, number, 1)),
+                None => {}
+            },
+            &mut Blind,
+        );
+        ended.expect("it ends");
         let model = allocator.platform().model();
         let counts = vmstat::engine_counts(&allocator.platform().counts());
         let seen = Vmstat::new(vmstat::engine_gauges(allocator).chain(counts).chain(model.vmstat()));
@@ -87,21 +93,23 @@ fn the_page_cache_takes_all_memory_and_gives_way() {
 
 #[test]
 fn what_is_used_twice_outlives_what_is_used_once() {
-    let survivors = |is_used: bool| {
-        let left = std::cell::Cell::new(0);
-        play(&Parameters::default(), |cpu| {
-            cpu.read_file(1000);
-            let model = cpu.model().expect("virtual time has one");
-            let first: Vec<Pfn> = model.frames.all().filter(|&pfn| model.frames.owner(pfn).list().is_some()).collect();
-            assert_eq!(first.len(), 1000);
-            first.iter().filter(|_| is_used).for_each(|&pfn| assert!(model.use_file(pfn)));
-            // Less than its age would need if it went round once more.
-            read_times(cpu, 1);
-            left.set(first.iter().filter(|&&pfn| model.frames.owner(pfn).list() == Some(List::ActiveFile)).count());
-        });
-        left.get()
-    };
-    assert_eq!((survivors(false), survivors(true)), (0, 1000));
+    assert_eq!((active_survivors(false), active_survivors(true)), (0, 1000));
+}
+
+/// Reads 1000 pages, uses them again or not, and reads more; returns how many of the first pages are active then.
+fn active_survivors(is_used: bool) -> usize {
+    let left = std::cell::Cell::new(0);
+    play(&Parameters::default(), |cpu| {
+        cpu.read_file(1000);
+        let model = cpu.model().expect("virtual time has one");
+        let first: Vec<Pfn> = model.frames.iter().filter(|&pfn| model.frames.owner(pfn).list().is_some()).collect();
+        assert_eq!(first.len(), 1000);
+        first.iter().filter(|_| is_used).for_each(|&pfn| assert!(model.use_file(pfn)));
+        // Less than its age would need if it went round once more.
+        read_times(cpu, 1);
+        left.set(first.iter().filter(|&&pfn| model.frames.owner(pfn).list() == Some(List::ActiveFile)).count());
+    });
+    left.get()
 }
 
 #[test]
@@ -111,7 +119,7 @@ fn the_active_list_gives_way_when_it_has_become_long() {
         for _ in 0..MACHINE.pages / 256 {
             cpu.read_file(512);
             // Readers come back to most of what is there.
-            model.frames.all().take(12_000).for_each(|pfn| {
+            model.frames.iter().take(12_000).for_each(|pfn| {
                 model.use_file(pfn);
             });
             cpu.work(MS / 10);
@@ -145,12 +153,18 @@ fn an_empty_machine_has_huge_pages_for_all() {
         let mut mapping = cpu.map(1500);
         let found = [0, 511, 512, 1024, 1024, 1499].map(|page| cpu.fault(&mut mapping, page));
         // The last range is shorter than a huge page.
-        let expected =
-            [Faulted::Huge, Faulted::Present, Faulted::Huge, Faulted::Small, Faulted::Present, Faulted::Small];
+        let expected = [
+            FaultOutcome::Huge,
+            FaultOutcome::Present,
+            FaultOutcome::Huge,
+            FaultOutcome::Small,
+            FaultOutcome::Present,
+            FaultOutcome::Small,
+        ];
         assert_eq!(found, expected);
-        assert_eq!(cpu.fault(&mut mapping, 1500), Faulted::Failed, "beyond the end");
+        assert_eq!(cpu.fault(&mut mapping, 1500), FaultOutcome::Failed, "beyond the end");
         let mut other = cpu.map(512);
-        assert_eq!(cpu.fault(&mut other, 7), Faulted::Huge);
+        assert_eq!(cpu.fault(&mut other, 7), FaultOutcome::Huge);
         cpu.unmap(other);
     });
     assert_eq!((get(&seen, "thp_fault_alloc"), get(&seen, "thp_fault_fallback"), get(&seen, "pgfault")), (3, 0, 5));
@@ -162,7 +176,7 @@ fn nobody_gets_huge_pages_where_they_are_off() {
     let off = thp(Thp { enabled: Advice::Madvise, ..Thp::default() });
     let seen = play(&off, |cpu| {
         let mut mapping = cpu.map(512);
-        (0..512).for_each(|page| assert_eq!(cpu.fault(&mut mapping, page), Faulted::Small));
+        (0..512).for_each(|page| assert_eq!(cpu.fault(&mut mapping, page), FaultOutcome::Small));
         cpu.unmap(mapping);
     });
     assert_eq!((get(&seen, "thp_fault_alloc"), get(&seen, "thp_fault_fallback")), (0, 0));
@@ -205,10 +219,10 @@ fn khugepaged_makes_huge_pages_of_small_ones_once_there_is_room() {
         }
         cpu.free_all(&mut freed);
         let mut mapping = cpu.map(512);
-        assert_eq!(cpu.fault(&mut mapping, 3), Faulted::Small);
+        assert_eq!(cpu.fault(&mut mapping, 3), FaultOutcome::Small);
         cpu.free_all(&mut kernel);
         cpu.work(1000 * MS);
-        assert_eq!(cpu.fault(&mut mapping, 4), Faulted::Present, "it is all there now");
+        assert_eq!(cpu.fault(&mut mapping, 4), FaultOutcome::Present, "it is all there now");
     });
     assert_eq!((get(&seen, "thp_fault_fallback"), get(&seen, "thp_collapse_alloc")), (1, 1), "{seen:?}");
     assert_eq!(get(&seen, "nr_anon_transparent_hugepages"), 1);
@@ -228,7 +242,7 @@ fn shrinkers_give_blocks_back_under_pressure() {
 }
 
 /// A move of one page, as compaction would ask for it.
-fn to(from: u32, to: u32, effort: CompactEffort) -> Migration {
+fn move_page(from: u32, to: u32, effort: CompactEffort) -> Migration {
     Migration { from: Pfn::new(from), to: Pfn::new(to), order: Order::ZERO, refs: 1, compound: false, effort }
 }
 
@@ -237,14 +251,17 @@ fn what_cannot_move_is_refused_and_left_as_it_was() {
     let model = Model::new(&MACHINE, &Parameters::default(), 1);
     model.add_file(Pfn::new(1), Order::ZERO, Content::Dirty);
     model.pins.pin(&model.frames, Pfn::new(1), 100);
-    let refused = |migration: &Migration, now| assert_eq!(model.migrate(migration, now), Migrated::Refused);
-    refused(&to(1, 9, CompactEffort::SyncFull), 99);
-    refused(&to(2, 9, CompactEffort::SyncFull), 99);
-    refused(&Migration { refs: 2, ..to(1, 9, CompactEffort::SyncFull) }, 200);
-    refused(&Migration { order: HUGE, ..to(1, 512, CompactEffort::SyncFull) }, 200);
+    for (migration, now) in [
+        (move_page(1, 9, CompactEffort::SyncFull), 99),
+        (move_page(2, 9, CompactEffort::SyncFull), 99),
+        (Migration { refs: 2, ..move_page(1, 9, CompactEffort::SyncFull) }, 200),
+        (Migration { order: HUGE, ..move_page(1, 512, CompactEffort::SyncFull) }, 200),
+    ] {
+        assert_eq!(model.migrate(&migration, now), Migrated::Refused, "{migration:?}");
+    }
     model.write(&model.nodes[0], Pfn::new(1), 300);
-    refused(&to(1, 9, CompactEffort::SyncLight), 200);
-    assert_eq!(model.migrate(&to(1, 9, CompactEffort::SyncFull), 200), Migrated::Moved);
+    assert_eq!(model.migrate(&move_page(1, 9, CompactEffort::SyncLight), 200), Migrated::Refused);
+    assert_eq!(model.migrate(&move_page(1, 9, CompactEffort::SyncFull), 200), Migrated::Moved);
     assert_eq!(model.nodes[0].lists.oldest(List::Writeback), Some(Pfn::new(9)));
     model.finish_writes(&model.nodes[0], 300);
     assert_eq!(model.nodes[0].lists.oldest(List::InactiveFile), Some(Pfn::new(9)));

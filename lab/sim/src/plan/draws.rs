@@ -10,37 +10,19 @@
 //! its place, so that a mistake is found before the first host runs; what a host drew is read the same way. A key that
 //! `--set` gives is not drawn: then all hosts have that value.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::changes::set_all;
 use super::error::{OpenError, PlanError};
-use super::read;
+use super::model::{Changes, Plan, Point};
+pub use super::model::{Draw, DrawnValue};
+use super::point::{is_parameter, read_point};
 use super::source::{Source, Value};
-use super::{Changes, Plan, Point, set_all};
 
 /// The path of the table in which draws stand.
 const PATH: &str = "fleet.draw";
-
-/// A key whose value each host draws.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Draw {
-    /// Where it stands in the plan, as in `workload.think_ns`.
-    pub key: String,
-    /// The smallest value that may be drawn.
-    pub least: u64,
-    /// The largest.
-    pub most: u64,
-}
-
-/// What a host drew for a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Drawn {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: u64,
-}
 
 /// The table `[fleet]`.
 #[derive(Debug, Deserialize)]
@@ -63,34 +45,37 @@ impl Plan {
     ///
     /// # Errors
     /// When the plan makes no sense with them.
-    pub fn on_host(&self, drawn: &[Drawn]) -> Result<Point, OpenError> {
+    pub fn on_host(&self, drawn: &[DrawnValue]) -> Result<Point, OpenError> {
         let values: Vec<String> = drawn.iter().map(|drawn| drawn.value.to_string()).collect();
         let mut source = Source::parse(&self.name, &self.text)?;
         set_all(&mut source, &self.changes)?;
-        for (Drawn { key, .. }, value) in drawn.iter().zip(&values) {
-            let place = place(&source, key);
-            let value = DeValue::parse(value).expect("what was drawn is a number").into_inner();
-            source = source.with(key, place.clone(), &Spanned::new(place, value))?;
+        for (DrawnValue { key, .. }, text) in drawn.iter().zip(&values) {
+            let span = span_of(&source, key);
+            let value = DeValue::parse(text).expect("what was drawn is a number").into_inner();
+            source = source.with(key, span.clone(), &Spanned::new(span, value))?;
         }
         let Point { warmup_ms, duration_ms, .. } = self.points[0];
-        Ok(Point { warmup_ms, duration_ms, ..read::point(&source, None, &self.cpus)? })
+        Ok(Point { warmup_ms, duration_ms, ..read_point(&source, None, &self.cpus)? })
     }
 }
 
 /// Reads the keys that hosts draw, and tries both ends of each.
-pub fn read(source: &Source<'_>, changes: &Changes, cpus: &[u16]) -> Result<Vec<Draw>, PlanError> {
+pub(super) fn read_draws(source: &Source<'_>, changes: &Changes, cpus: &[u16]) -> Result<Vec<Draw>, PlanError> {
     let Some(table) = source.table().get("fleet") else { return Ok(Vec::new()) };
     source.read::<FleetTable>("fleet", table.clone(), &[])?;
-    let is_set =
-        |key: &str| changes.set.iter().any(|change| change.split('=').next().is_some_and(|at| at.trim() == key));
-    let entries = entries(source).filter(|(key, _)| !is_set(key.get_ref()));
-    entries.map(|(key, value)| draw(source, key, value, cpus)).collect()
+    let entries = entries(source).filter(|(key, _)| !changes.sets(key.get_ref()));
+    entries.map(|(key, value)| read_draw(source, key, value, cpus)).collect()
 }
 
-fn draw(source: &Source<'_>, key: &Spanned<DeKey<'_>>, value: &Value<'_>, cpus: &[u16]) -> Result<Draw, PlanError> {
+fn read_draw(
+    source: &Source<'_>,
+    key: &Spanned<DeKey<'_>>,
+    value: &Value<'_>,
+    cpus: &[u16],
+) -> Result<Draw, PlanError> {
     let (place, key) = (key.span(), key.get_ref().as_ref());
     let path = format!("{PATH}.\"{key}\"");
-    if !read::is_parameter(key) {
+    if !is_parameter(key) {
         let sentence =
             "cannot be drawn; name a parameter of the workload or of the machine, as in \"workload.think_ns\"";
         return Err(source.unfit_at(place, &path, sentence));
@@ -101,7 +86,7 @@ fn draw(source: &Source<'_>, key: &Spanned<DeKey<'_>>, value: &Value<'_>, cpus: 
     }
     let bounds = value.get_ref().as_table();
     for bound in ["least", "most"].iter().filter_map(|&end| bounds?.get(end)) {
-        read::point(&source.with(key, place.clone(), bound)?, None, cpus)?;
+        read_point(&source.with(key, place.clone(), bound)?, None, cpus)?;
     }
     Ok(Draw { key: key.to_owned(), least, most })
 }
@@ -117,7 +102,7 @@ fn entries<'s, 't>(source: &'s Source<'t>) -> impl Iterator<Item = (&'s Spanned<
 }
 
 /// Where the plan says that a key is drawn.
-fn place(source: &Source<'_>, key: &str) -> std::ops::Range<usize> {
+fn span_of(source: &Source<'_>, key: &str) -> std::ops::Range<usize> {
     let found = entries(source).find(|(name, _)| name.get_ref() == key);
     found.map_or(0..0, |(name, _)| name.span())
 }
@@ -146,8 +131,8 @@ kind = 'steady'
         Plan::parse("my.toml", text, &Changes { set, ..Changes::default() }).map_err(|error| error.to_string())
     }
 
-    fn drawn(key: &str, value: u64) -> Drawn {
-        Drawn { key: key.to_owned(), value }
+    fn drawn(key: &str, value: u64) -> DrawnValue {
+        DrawnValue { key: key.to_owned(), value }
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl fmt::Display for PlanError {
 impl Trouble {
     /// What the TOML reader said, in words of ours. `more` are keys that the same table may have besides those that the
     /// reader knows.
-    pub fn of_reading(message: &str, more: &[&str]) -> Trouble {
+    pub fn from_reader_message(message: &str, more: &[&str]) -> Trouble {
         let message = message.lines().next().unwrap_or_default();
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
         if let (true, Some((word, names))) = (message.starts_with("unknown field"), quoted.split_first()) {
@@ -151,11 +151,10 @@ impl Trouble {
 
 /// What the reader expected, for somebody who does not know Rust's types.
 fn in_words(wanted: &str) -> String {
-    let whole = |bits: u32| format!("a whole number from 0 to {}", u64::MAX >> (64 - bits));
     match wanted {
-        "u8" => whole(8),
-        "u16" => whole(16),
-        "u32" => whole(32),
+        "u8" => whole_number_up_to(u8::MAX.into()),
+        "u16" => whole_number_up_to(u16::MAX.into()),
+        "u32" => whole_number_up_to(u32::MAX.into()),
         "u64" | "usize" => "a whole number, not below 0".to_owned(),
         "a sequence" => "a list in brackets, as in [1, 2]".to_owned(),
         "a boolean" => "true or false".to_owned(),
@@ -165,19 +164,24 @@ fn in_words(wanted: &str) -> String {
     }
 }
 
+fn whole_number_up_to(most: u64) -> String {
+    format!("a whole number from 0 to {most}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_the_reader_says_is_said_in_our_words() {
-        let unknown = Trouble::of_reading("unknown field `pagse`, expected one of `pages`, `order`", &["kind"]);
+        let unknown =
+            Trouble::from_reader_message("unknown field `pagse`, expected one of `pages`, `order`", &["kind"]);
         assert_eq!(unknown, Trouble::UnknownKey { hint: "perhaps `pages` is meant".to_owned() });
-        let unknown = Trouble::of_reading("unknown field `knid`, expected `pages`", &["kind"]);
+        let unknown = Trouble::from_reader_message("unknown field `knid`, expected `pages`", &["kind"]);
         assert_eq!(unknown, Trouble::UnknownKey { hint: "perhaps `kind` is meant".to_owned() });
-        let missing = Trouble::of_reading("missing field `title`", &[]);
+        let missing = Trouble::from_reader_message("missing field `title`", &[]);
         assert_eq!(missing, Trouble::MissingKey { name: "title".to_owned() });
-        let kind = Trouble::of_reading("invalid type: string \"many\", expected u16", &[]);
+        let kind = Trouble::from_reader_message("invalid type: string \"many\", expected u16", &[]);
         let wanted = "a whole number from 0 to 65535".to_owned();
         assert_eq!(kind, Trouble::WrongKind { found: "string \"many\"".to_owned(), wanted });
     }

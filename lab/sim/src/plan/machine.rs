@@ -60,44 +60,51 @@ pub struct Impossible {
     pub sentence: String,
 }
 
+impl Impossible {
+    fn new(key: &'static str, sentence: impl Into<String>) -> Impossible {
+        Impossible { key, sentence: sentence.into() }
+    }
+}
+
 impl MachineSpec {
     /// The machine with so many CPUs.
     ///
     /// # Errors
     /// When it has no memory, too little or too much, more nodes than CPUs could be split between, or no such age.
     pub fn machine(&self, cpus: u16) -> Result<Machine, Impossible> {
-        let impossible = |key, sentence: String| Err(Impossible { key, sentence });
         if !(1..=NODES_MAX).contains(&self.nodes) {
-            return impossible("nodes", format!("is {}; give a number of nodes from 1 to {NODES_MAX}", self.nodes));
+            let sentence = format!("is {}; give a number of nodes from 1 to {NODES_MAX}", self.nodes);
+            return Err(Impossible::new("nodes", sentence));
         }
         let (key, size, count) = match (self.memory, self.memory_per_cpu) {
             (Some(size), None) => ("memory", size, 1),
             (None, Some(size)) => ("memory_per_cpu", size, u64::from(cpus)),
             (Some(_), Some(_)) => {
-                return impossible("memory_per_cpu", "stands beside `memory`; keep one of the two".to_owned());
+                return Err(Impossible::new("memory_per_cpu", "stands beside `memory`; keep one of the two"));
             }
             (None, None) => {
                 let sentence = "is missing; say how much memory there is, as in memory = \"4 GiB\", or memory_per_cpu";
-                return impossible("memory", sentence.to_owned());
+                return Err(Impossible::new("memory", sentence));
             }
         };
         let pages = size.pages().checked_mul(count).filter(|pages| *pages <= MEMORY_MAX.pages());
         let Some(pages) = pages else {
             let sentence =
                 format!("is {size}, too much with {cpus} CPUs; a simulated machine has at most {MEMORY_MAX}");
-            return impossible(key, sentence);
+            return Err(Impossible::new(key, sentence));
         };
         if pages / u64::from(self.nodes) < NODE_MIN.pages() {
             let (nodes, s) = (self.nodes, if self.nodes == 1 { "" } else { "s" });
             let sentence =
                 format!("is {size}, too little with {cpus} CPUs and {nodes} node{s}; a node needs {NODE_MIN}");
-            return impossible(key, sentence);
+            return Err(Impossible::new(key, sentence));
         }
         if self.age > age::AGE_MAX {
-            return impossible("age", format!("is {}; give an age from 0 to {}", self.age, age::AGE_MAX));
+            let sentence = format!("is {}; give an age from 0 to {}", self.age, age::AGE_MAX);
+            return Err(Impossible::new("age", sentence));
         }
         if self.age > 0 && self.start.is_some() {
-            return impossible("age", "stands beside `start`; keep one of the two".to_owned());
+            return Err(Impossible::new("age", "stands beside `start`; keep one of the two"));
         }
         Ok(Machine { pages: pages as u32, nodes: self.nodes })
     }
@@ -124,7 +131,7 @@ impl MachineSpec {
     pub fn held(&self, cpus: u16) -> Result<u64, SnapshotError> {
         match &self.start {
             None => Ok(age::figures(self.age, self.pageblocks(cpus).into()).held()),
-            Some(_) => Ok(self.start(cpus, 1)?.map_or(0, |start| Figures::of(&start).held())),
+            Some(_) => Ok(self.start(cpus, 1)?.map_or(0, |start| Figures::from_start(&start).held())),
         }
     }
 
@@ -146,7 +153,7 @@ impl MachineSpec {
         match &self.start {
             Some(path) => Ok(Some(start::read(path)?.repeated_to(pageblocks))),
             None if self.age == 0 => Ok(None),
-            None => Ok(Some(start::drawn(&age::layout(self.age, pageblocks.into()), seed))),
+            None => Ok(Some(start::draw_start(&age::layout(self.age, pageblocks.into()), seed))),
         }
     }
 
@@ -157,7 +164,7 @@ impl MachineSpec {
     /// If there is no such machine.
     pub fn list_high(&self, cpus: u16) -> u32 {
         let machine = self.machine(cpus).expect("there is such a machine");
-        let high = machine.with(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| {
+        let high = machine.run_released(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| {
             let zone = allocator.zones().iter().find(|zone| zone.is_populated());
             zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).inspect(|lists| lists.high()))
         });

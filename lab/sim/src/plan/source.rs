@@ -121,7 +121,7 @@ impl<'t> Source<'t> {
         T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
             let span = error.span().unwrap_or(span);
             let found = self.path_at(&span).unwrap_or_else(|| path.to_owned());
-            let trouble = Trouble::of_reading(error.message(), more);
+            let trouble = Trouble::from_reader_message(error.message(), more);
             self.complaint(Some(span), &found, trouble)
         })
     }
@@ -173,14 +173,18 @@ impl<'t> Source<'t> {
 
 /// The path of the deepest key in `table` that stands at this place, or whose value does; not below the keys `but`.
 fn path_in(table: &DeTable<'_>, but: &[&str], span: &Range<usize>) -> Option<String> {
-    let within = |place: Range<usize>| place.start <= span.start && span.end <= place.end && span.start < place.end;
     table.iter().filter(|(key, _)| !but.contains(&key.get_ref().as_ref())).find_map(|(key, value)| {
         let name = key.get_ref();
         let deeper = value.get_ref().as_table().and_then(|inner| path_in(inner, &[], span));
-        deeper
-            .map(|rest| format!("{name}.{rest}"))
-            .or_else(|| (within(key.span()) || within(value.span())).then(|| name.to_string()))
+        deeper.map(|rest| format!("{name}.{rest}")).or_else(|| {
+            (contains_span(&key.span(), span) || contains_span(&value.span(), span)).then(|| name.to_string())
+        })
     })
+}
+
+/// Returns whether a place contains a span.
+fn contains_span(place: &Range<usize>, span: &Range<usize>) -> bool {
+    place.start <= span.start && span.end <= place.end && span.start < place.end
 }
 
 fn as_table_mut<'a, 't>(value: &'a mut DeValue<'t>) -> Option<&'a mut DeTable<'t>> {

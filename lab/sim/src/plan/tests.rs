@@ -25,8 +25,14 @@ fn parse(text: &str) -> Result<Plan, String> {
     Plan::parse("my.toml", text, &Changes::default()).map_err(|error| error.to_string())
 }
 
+/// Parses a plan with these changes of the command line.
+fn parse_with(text: &str, changes: &[&str]) -> Result<Plan, String> {
+    let set = changes.iter().map(|&change| change.to_owned()).collect();
+    Plan::parse("my.toml", text, &Changes { set, ..Changes::default() }).map_err(|error| error.to_string())
+}
+
 /// The right plan, with the line that starts with this replaced.
-fn with(line: &str, replacement: &str) -> String {
+fn with_line(line: &str, replacement: &str) -> String {
     assert_eq!(RIGHT.lines().filter(|other| other.starts_with(line)).count(), 1, "{line}");
     RIGHT.lines().map(|other| if other.starts_with(line) { replacement } else { other }).collect::<Vec<_>>().join("\n")
 }
@@ -83,7 +89,7 @@ fn every_mistake_is_one_sentence_with_file_line_and_key() {
         ("title", "title = 'A plan", "my.toml:1: `title`", "correct that line"),
         ("seeds", "seeds = 2\nseeds = 3", "my.toml:5: `seeds`", "duplicate key"),
     ] {
-        let error = parse(&with(line, replacement)).expect_err(replacement);
+        let error = parse(&with_line(line, replacement)).expect_err(replacement);
         assert!(error.contains(place) && error.contains(says), "{replacement}: {error}");
         assert!(!error.contains('\n') && !error.ends_with('.'), "{replacement}: {error}");
     }
@@ -114,11 +120,9 @@ fn tasks_that_a_recording_does_not_have_are_refused() {
 
 #[test]
 fn values_of_the_command_line_stand_in_place_of_the_plans_and_are_checked_alike() {
-    let set = |changes: &[&str]| {
-        let set = changes.iter().map(|&change| change.to_owned()).collect();
-        Plan::parse("my.toml", RIGHT, &Changes { set, ..Changes::default() }).map_err(|error| error.to_string())
-    };
-    let plan = set(&["duration_ms=7", "machine.memory_per_cpu=128 MiB", "workload.high_order_percent = 9"]).unwrap();
+    let plan =
+        parse_with(RIGHT, &["duration_ms=7", "machine.memory_per_cpu=128 MiB", "workload.high_order_percent = 9"])
+            .unwrap();
     assert_eq!(plan.points[0].duration_ms, 7);
     assert_eq!(plan.points[0].machine.memory_per_cpu.unwrap().to_string(), "128 MiB");
     for (change, place, says) in [
@@ -128,7 +132,7 @@ fn values_of_the_command_line_stand_in_place_of_the_plans_and_are_checked_alike(
         ("wrokload.think_ns=9", "--set wrokload.think_ns", "perhaps `workload` is meant"),
         ("cpus=[1]", "--set cpus", "one number or word"),
     ] {
-        let error = set(&[change]).expect_err(change);
+        let error = parse_with(RIGHT, &[change]).expect_err(change);
         assert!(error.contains(place) && error.contains(says) && !error.contains('\n'), "{change}: {error}");
     }
 }
@@ -145,42 +149,43 @@ fn of_several_values_of_the_command_line_the_wrong_one_is_named() {
 fn a_table_that_the_file_does_not_write_out_can_be_set_into() {
     let text =
         RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", "kind = 'webhost'").replace("think_ns", "read_ns");
-    let open = |change: &str| {
-        let changes = Changes { set: vec![change.to_owned()], ..Changes::default() };
-        Plan::parse("my.toml", &text, &changes).map_err(|error| error.to_string())
-    };
-    let plan = open("workload.memory.thp.madvised_percent=5").unwrap();
+    let plan = parse_with(&text, &["workload.memory.thp.madvised_percent=5"]).unwrap();
     let Workload::Webhost(host) = &plan.points[0].workload else { panic!("another workload") };
     assert_eq!(host.memory.thp.madvised_percent, 5);
-    let error = open("workload.memroy.thp.madvised_percent=5").unwrap_err();
+    let error = parse_with(&text, &["workload.memroy.thp.madvised_percent=5"]).unwrap_err();
     assert!(error.starts_with("--set workload.memroy") && error.contains("perhaps `memory` is meant"), "{error}");
+}
+
+fn parse_error(changes: &Changes) -> String {
+    Plan::parse("my.toml", RIGHT, changes).expect_err("it is wrong").to_string()
 }
 
 #[test]
 fn an_option_is_named_as_it_was_typed() {
-    let error = |changes: Changes| Plan::parse("my.toml", RIGHT, &changes).expect_err("it is wrong").to_string();
-    let small = error(Changes { memory: Some("1MiB".to_owned()), ..Changes::default() });
+    let small = parse_error(&Changes { memory: Some("1MiB".to_owned()), ..Changes::default() });
     assert!(
         small.starts_with("--memory 1MiB: `machine.memory` is 1 MiB, too little with 2 CPUs and 1 node;"),
         "{small}"
     );
-    let rival = error(Changes { b: vec!["foo".to_owned()], ..Changes::default() });
+    let rival = parse_error(&Changes { b: vec!["foo".to_owned()], ..Changes::default() });
     assert!(rival.starts_with("--b foo: there is no policy `foo`"), "{rival}");
+}
+
+/// Returns `memory` and `memory_per_cpu` of a plan, in MiB.
+fn memory_sizes(plan: &Plan) -> [Option<u64>; 2] {
+    let machine = &plan.points[0].machine;
+    [machine.memory, machine.memory_per_cpu].map(|size| size.map(|size| size.get() >> 20))
 }
 
 #[test]
 fn memory_takes_the_place_of_memory_per_cpu_and_the_other_way_round() {
     let changes = Changes { memory: Some("2GiB".to_owned()), ..Changes::default() };
     let plan = Plan::parse("my.toml", RIGHT, &changes).unwrap();
-    let sizes = |plan: &Plan| {
-        [plan.points[0].machine.memory, plan.points[0].machine.memory_per_cpu]
-            .map(|size| size.map(|size| size.get() >> 20))
-    };
-    assert_eq!(sizes(&plan), [Some(2048), None]);
+    assert_eq!(memory_sizes(&plan), [Some(2048), None]);
     assert_eq!(plan.changes, ["machine.memory=2GiB"]);
     let set = ["machine.memory=1 GiB", "machine.memory_per_cpu=32 MiB"].map(str::to_owned).to_vec();
     let plan = Plan::parse("my.toml", RIGHT, &Changes { set, ..Changes::default() }).unwrap();
-    assert_eq!(sizes(&plan), [None, Some(32)]);
+    assert_eq!(memory_sizes(&plan), [None, Some(32)]);
 }
 
 #[test]
@@ -190,21 +195,21 @@ fn what_the_command_line_gives_is_swept_no_more() {
     assert_eq!((plan.swept.as_deref(), plan.points.len()), (None, 1));
     let other = Changes { set: vec!["workload.blocks_per_cpu=10".to_owned()], ..Changes::default() };
     assert_eq!(Plan::parse("my.toml", RIGHT, &other).unwrap().points.len(), 2);
-    let sizes = with("key", "key = 'machine.memory_per_cpu'").replace("[100, 200]", "['1 GiB', '2 GiB']");
+    let sizes = with_line("key", "key = 'machine.memory_per_cpu'").replace("[100, 200]", "['1 GiB', '2 GiB']");
     let sized = Changes { memory: Some("2GiB".to_owned()), ..Changes::default() };
     assert_eq!(Plan::parse("my.toml", &sizes, &sized).unwrap().points.len(), 1);
 }
 
 #[test]
 fn a_start_takes_the_place_of_an_age_and_the_other_way_round() {
-    let ages = with("key", "key = 'machine.age'").replace("[100, 200]", "[0, 60]");
-    let aged = with("[machine]", "[machine]\nage = 60");
+    let ages = with_line("key", "key = 'machine.age'").replace("[100, 200]", "[0, 60]");
+    let aged = with_line("[machine]", "[machine]\nage = 60");
     let started = Changes { start: Some("host.parquet".to_owned()), ..Changes::default() };
     for text in [ages, aged] {
         let error = Plan::parse("my.toml", &text, &started).unwrap_err().to_string();
         assert!(error.contains("host.parquet"), "there is no such file, and nothing else is wrong: {error}");
     }
-    let begun = with("[machine]", "[machine]\nstart = 'host.parquet'");
+    let begun = with_line("[machine]", "[machine]\nstart = 'host.parquet'");
     let older = Changes { age: Some(30), ..Changes::default() };
     assert_eq!(Plan::parse("my.toml", &begun, &older).unwrap().points[0].machine.age, 30);
     // Of two that the command line gives, none gives way: the start is there still, and cannot be read.
@@ -238,7 +243,8 @@ fn built_in_plans_are_right_on_every_number_of_cpus() {
 
 #[test]
 fn a_plan_that_is_not_there_is_told_with_the_nearest_one() {
-    let error = |name| Plan::open(name, &Changes::default()).unwrap_err().to_string();
-    assert!(error("prge").contains("perhaps `purge` is meant"));
-    assert!(error("no/such/plan.toml").contains("no/such/plan.toml"));
+    for (name, says) in [("prge", "perhaps `purge` is meant"), ("no/such/plan.toml", "no/such/plan.toml")] {
+        let error = Plan::open(name, &Changes::default()).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }

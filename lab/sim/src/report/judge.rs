@@ -9,7 +9,7 @@ use freehold_stats::verdict::Direction;
 use freehold_stats::verdict::{Verdict, relative_change};
 
 use super::measures::{Measure, Spread};
-use crate::measures::Unit;
+use crate::measure::Unit;
 
 /// The largest relative difference that counts as none.
 pub const MARGIN: f64 = 0.02;
@@ -18,9 +18,9 @@ pub const MARGIN: f64 = 0.02;
 /// part is nothing too.
 pub const SHARE_MARGIN: f64 = 0.005;
 
-/// How B stands against A.
+/// Comparison of policy B with policy A in one measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct Comparison {
     /// `(b - a) / |a|` of the medians; nothing if only A's is zero.
     pub change: Option<f64>,
     /// What that means.
@@ -28,11 +28,11 @@ pub struct Judged {
 }
 
 /// Judges values of B by those of A, one a seed each, with their medians.
-pub fn judge(measure: &Measure, a: &Spread, b: &Spread) -> Judged {
+pub fn judge(measure: &Measure, a: &Spread, b: &Spread) -> Comparison {
     let mut differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(&a, &b)| difference(measure, a, b)).collect();
     differences.sort_by(f64::total_cmp);
-    let verdict = verdict(measure.direction, &differences, margin(measure));
-    Judged { change: relative_change(a.median, b.median), verdict }
+    let verdict = decide(measure.direction, &differences, margin(measure));
+    Comparison { change: relative_change(a.median, b.median), verdict }
 }
 
 /// By how much B's value differs: relative to A's, and of shares `b - a`.
@@ -46,7 +46,7 @@ pub fn margin(measure: &Measure) -> f64 {
 }
 
 /// What differences, one a seed and sorted, say together.
-fn verdict(direction: Direction, differences: &[f64], margin: f64) -> Verdict {
+fn decide(direction: Direction, differences: &[f64], margin: f64) -> Verdict {
     let (Some(&least), Some(&most)) = (differences.first(), differences.last()) else { return Verdict::Undecided };
     if least >= -margin && most <= margin {
         return Verdict::NoDifference;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn something_from_nothing_has_a_verdict_and_no_ratio() {
-        let judged = judge(&ZONE_HOLD, &spread(&[0.0]), &spread(&[3.0]));
-        assert_eq!(judged, Judged { change: None, verdict: Verdict::Worse });
+        let comparison = judge(&ZONE_HOLD, &spread(&[0.0]), &spread(&[3.0]));
+        assert_eq!(comparison, Comparison { change: None, verdict: Verdict::Worse });
     }
 }

@@ -6,13 +6,13 @@
 use freehold_stats::verdict::Direction;
 use serde::Serialize;
 
-use crate::measure::outcome::Outcome;
-use crate::measure::vmstat::ALLOCSTALLS;
-use crate::measures::{self, Over, PAGEBLOCK_PAGES, Unit, ratio, share};
+use crate::measure::{self, Aggregate, PAGEBLOCK_PAGES, Unit, ratio, share};
+use crate::outcome::Outcome;
+use crate::outcome::vmstat::ALLOCSTALLS;
 use crate::workload::WorkPace;
 
 /// Something that is measured in a run.
-pub type Measure = measures::Measure<Outcome>;
+pub type Measure = measure::Measure<Outcome>;
 
 /// A measure over all seeds. Not a number where it is none under some seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,7 +32,7 @@ macro_rules! measures {
     ($($id:ident = $name:literal, $about:literal, $unit:ident, $direction:ident, $of:expr;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
-            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, over: Over::Median, of: $of,
+            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, aggregate: Aggregate::Median, compute: $of,
         };)*
     };
 }
@@ -136,19 +136,19 @@ pub fn groups(pace: WorkPace) -> impl Iterator<Item = Group> {
 }
 
 impl Spread {
-    /// The measure over these runs, one a seed.
+    /// Returns the spread of a measure over these runs, one for each seed.
     ///
     /// # Panics
     /// If there are none.
-    pub fn of(measure: &Measure, runs: &[Outcome]) -> Spread {
-        Spread::of_values(runs.iter().map(|run| measure.of(run).unwrap_or(f64::NAN)).collect())
+    pub fn over_runs(measure: &Measure, runs: &[Outcome]) -> Spread {
+        Spread::from_values(runs.iter().map(|run| measure.evaluate(run).unwrap_or(f64::NAN)).collect())
     }
 
-    /// The spread of these values, one a seed.
+    /// Returns the spread of these values, one for each seed.
     ///
     /// # Panics
     /// If there are none.
-    pub fn of_values(values: Vec<f64>) -> Spread {
+    pub fn from_values(values: Vec<f64>) -> Spread {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let middle = (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0;

@@ -21,8 +21,8 @@ pub struct Recipe {
 impl Recipe {
     /// The recipe of what this process simulates with this table.
     pub fn new(costs: &Costs, policies: &[NamedPolicy]) -> Recipe {
-        let choices = |policy: &NamedPolicy| (policy.name.clone(), freehold_policies::choices(&policy.policy));
-        Recipe { program: Program::this(), costs: costs.clone(), policies: policies.iter().map(choices).collect() }
+        let choices = policies.iter().map(|policy| (policy.name.clone(), freehold_policies::choices(&policy.policy)));
+        Recipe { program: Program::this(), costs: costs.clone(), policies: choices.collect() }
     }
 
     /// The cost table's entries in one line.

@@ -2,8 +2,8 @@
 
 use freehold_report::report::plot::{Axis, Plot, PlotLine};
 
-use super::SimReport;
 use super::measures::{self, Measure};
+use super::model::SimReport;
 
 /// What is drawn, in the order of panels.
 const DRAWN: [(Measure, Axis); 6] = [
@@ -22,17 +22,23 @@ pub fn plots(report: &SimReport, point: usize) -> impl Iterator<Item = Plot> + '
 
 fn plot(report: &SimReport, point: usize, measure: &Measure, axis: Axis) -> Plot {
     let plan = &report.plan;
-    let of_policy = |policy: usize| {
-        let value = |&cpus: &u16| Some((f64::from(cpus), report.spread(measure, point, cpus, policy)?.number()?));
-        PlotLine::new(&plan.policies[policy].name, plan.cpus.iter().filter_map(value).collect())
-    };
     let title = if axis == Axis::Percent { measure.about.trim_start_matches("share of ") } else { measure.about };
     Plot {
         title: title.to_owned(),
         of: report.swept_at(point).unwrap_or_default(),
         along: "CPUs".into(),
         axis,
-        lines: (0..plan.policies.len()).map(of_policy).collect(),
+        lines: (0..plan.policies.len()).map(|policy| plot_line(report, point, measure, policy)).collect(),
         ..Plot::default()
     }
+}
+
+/// Returns a measure of one policy against the number of CPUs.
+fn plot_line(report: &SimReport, point: usize, measure: &Measure, policy: usize) -> PlotLine {
+    let mut values = Vec::new();
+    for &cpus in &report.plan.cpus {
+        let value = report.spread(measure, point, cpus, policy).and_then(|spread| spread.number());
+        values.extend(value.map(|value| (f64::from(cpus), value)));
+    }
+    PlotLine::new(&report.plan.policies[policy].name, values)
 }

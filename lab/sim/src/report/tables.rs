@@ -5,9 +5,10 @@ use freehold_report::number;
 use freehold_report::report::{Column, Table, Value};
 use freehold_stats::verdict::Verdict;
 
-use super::judge::Judged;
+use super::judge;
+use super::judge::Comparison;
 use super::measures::{self, Measure};
-use super::{SimReport, judge};
+use super::model::SimReport;
 use crate::run::LOOKS;
 use crate::sweep::Cell;
 use crate::workload::WorkPace;
@@ -70,56 +71,59 @@ pub fn tables(report: &SimReport) -> Vec<Table> {
     let held = "mixed: pageblocks with pages that can and that cannot move; held: pages on per-CPU lists and stacks; owned: \
                 pageblocks that a CPU owns; remote: share of frees on another CPU than the allocation.";
     let mut tables = vec![speed(report)];
-    tables.push(of_heads(report, "Zone locks", LOCKS_ABOUT, LOCKS));
-    tables.push(of_heads(report, "Free memory", &free, FREE));
-    tables.push(of_heads(report, "Memory in use", held, HELD));
+    tables.push(measure_table(report, "Zone locks", LOCKS_ABOUT, LOCKS));
+    tables.push(measure_table(report, "Free memory", &free, FREE));
+    tables.push(measure_table(report, "Memory in use", held, HELD));
     if report.pace() == WorkPace::Set {
-        tables.push(of_heads(report, "Under pressure", PRESSURE_ABOUT, PRESSURE));
-        tables.push(of_heads(report, "Pages scanned a minute", "", RECLAIM));
+        tables.push(measure_table(report, "Under pressure", PRESSURE_ABOUT, PRESSURE));
+        tables.push(measure_table(report, "Pages scanned a minute", "", RECLAIM));
     }
     tables
 }
 
 /// How much was done how fast: throughput never without the latency that it may have cost. At a set pace latency alone.
 fn speed(report: &SimReport) -> Table {
-    let told: &[Head] = match report.pace() {
+    let heads: &[Head] = match report.pace() {
         WorkPace::Free => &[("M op/s", measures::THROUGHPUT), ("p99, ns", measures::ALLOC_P99)],
         WorkPace::Set => &[("p99, ns", measures::ALLOC_P99)],
     };
     let mut columns = places(report);
-    columns.extend(told.iter().flat_map(|(head, _)| [*head, "change"]).map(Column::numbers));
+    columns.extend(heads.iter().flat_map(|(head, _)| [*head, "change"]).map(Column::numbers));
     columns.push(Column::words("verdict"));
-    let row = |cell: &Cell| {
-        let judged = |measure: &Measure| report.judged(measure, cell.point, cell.cpus, cell.policy);
-        let judged: Vec<_> =
-            told.iter().filter(|_| cell.policy > 0).filter_map(|(_, measure)| judged(measure)).collect();
-        let mut row = place(report, cell);
-        for (number, (_, measure)) in told.iter().enumerate() {
-            let change = judged.get(number).map(|judged| judged.change.map_or(Value::None, Value::Change));
-            row.extend([value(cell, measure), change.unwrap_or_else(|| Value::text(""))]);
-        }
-        row.push(both(&judged));
-        row
-    };
     let margin = judge::MARGIN * 100.0;
     let throughput = match report.pace() {
         WorkPace::Free => "M op/s: million operations a second of virtual time",
-        WorkPace::Set => AS_MUCH,
+        WorkPace::Set => SAME_DEMAND,
     };
     let about = format!(
         "{throughput}; p99: what 99 % of allocations did not exceed; change: against {}; no difference is up to {margin} % \
          under every seed.",
         report.plan.policies[0].name
     );
-    Table { about, ..Table::new(title(report, "Speed"), columns, report.cells.iter().map(row)) }
+    let rows = report.cells.iter().map(|cell| speed_row(report, cell, heads));
+    Table { about, ..Table::new(title(report, "Speed"), columns, rows) }
+}
+
+/// The row of a cell in the table of speed: each measure with its change, and the verdict on all of them.
+fn speed_row(report: &SimReport, cell: &Cell, heads: &[Head]) -> Vec<Value> {
+    let mut row = place(report, cell);
+    let mut comparisons = Vec::new();
+    for (_, measure) in heads {
+        let comparison = report.judge(measure, cell.point, cell.cpus, cell.policy).filter(|_| cell.policy > 0);
+        let change = comparison.map(|comparison| comparison.change.map_or(Value::None, Value::Change));
+        row.extend([value(cell, measure), change.unwrap_or_else(|| Value::text(""))]);
+        comparisons.extend(comparison);
+    }
+    row.push(verdict_value(&comparisons));
+    row
 }
 
 /// Why throughput is not told at a set pace.
-const AS_MUCH: &str = "As much is asked for under every policy, so more throughput would be neither good nor bad";
+const SAME_DEMAND: &str = "As much is asked for under every policy, so more throughput would be neither good nor bad";
 
 /// The verdicts on throughput and latency in one cell, both named where they are not the same.
-fn both(judged: &[Judged]) -> Value {
-    let text = match judged {
+fn verdict_value(comparisons: &[Comparison]) -> Value {
+    let text = match comparisons {
         [] => return Value::text(""),
         [one] => one.verdict.word().to_owned(),
         [one, other, ..] => match (one.verdict, other.verdict) {
@@ -129,19 +133,19 @@ fn both(judged: &[Judged]) -> Value {
         },
     };
     let tones = [Verdict::Worse, Verdict::Better];
-    let tone = tones.into_iter().find(|tone| judged.iter().any(|judged| judged.verdict == *tone));
+    let tone = tones.into_iter().find(|tone| comparisons.iter().any(|comparison| comparison.verdict == *tone));
     Value::Judged(text, tone.unwrap_or(Verdict::NoDifference))
 }
 
 /// These columns, behind those that say which runs a row is about.
-fn of_heads(report: &SimReport, subject: &str, about: &str, heads: &[Head]) -> Table {
+fn measure_table(report: &SimReport, subject: &str, about: &str, heads: &[Head]) -> Table {
     let mut columns = places(report);
     columns.extend(heads.iter().map(|(head, _)| Column::numbers(*head)));
-    let row = |cell: &Cell| {
+    let rows = report.cells.iter().map(|cell| {
         let values = heads.iter().map(|(_, measure)| value(cell, measure));
         place(report, cell).into_iter().chain(values).collect()
-    };
-    let table = Table::new(title(report, subject), columns, report.cells.iter().map(row));
+    });
+    let table = Table::new(title(report, subject), columns, rows);
     Table { about: about.to_owned(), ..table }
 }
 
@@ -165,5 +169,5 @@ fn place(report: &SimReport, cell: &Cell) -> Vec<Value> {
 }
 
 fn value(cell: &Cell, measure: &Measure) -> Value {
-    measure.value(measures::Spread::of(measure, &cell.outcomes).number())
+    measure.value(measures::Spread::over_runs(measure, &cell.outcomes).number())
 }

@@ -7,8 +7,11 @@ use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Measure, Row};
 use freehold_stats::verdict::{Direction, Verdict};
 
-use super::measures::{self, Measure as OfRun};
-use super::{SimReport, judge};
+use super::judge;
+use super::measures::{self, Measure as RunMeasure};
+use super::model::SimReport;
+use crate::measure::quantity;
+use crate::sweep::Cell;
 use crate::workload::WorkPace;
 
 /// What is said of a host that had memory to spare.
@@ -17,7 +20,7 @@ pub const NEVER_FULL: &str = "Memory never filled, so nothing was under pressure
 
 /// One number of CPUs at one value of the swept parameter.
 struct Case {
-    of: String,
+    label: String,
     a: Option<f64>,
     b: Option<f64>,
     change: Option<f64>,
@@ -25,35 +28,42 @@ struct Case {
 }
 
 /// A measure of a policy in every case in which there is a number under A or B.
-fn cases(report: &SimReport, measure: &OfRun, policy: usize) -> Vec<Case> {
-    let of_b = report.cells.iter().filter(|cell| cell.policy == policy);
-    let case = |cell: &crate::sweep::Cell| {
-        let side = |policy| report.spread(measure, cell.point, cell.cpus, policy).and_then(|spread| spread.number());
-        let judged = report.judged(measure, cell.point, cell.cpus, policy)?;
-        let cpus = format!("{} {}", cell.cpus, number::unit(cell.cpus.into(), "CPUs"));
-        let of = report.swept_at(cell.point).map_or_else(|| cpus.clone(), |swept| format!("{cpus}, {swept}"));
-        Some(Case { of, a: side(0), b: side(policy), change: judged.change, verdict: judged.verdict })
+fn cases(report: &SimReport, measure: &RunMeasure, policy: usize) -> Vec<Case> {
+    let cells = report.cells.iter().filter(|cell| cell.policy == policy);
+    cells.filter_map(|cell| case(report, measure, cell)).filter(|case| case.a.is_some() || case.b.is_some()).collect()
+}
+
+/// Compares the policy of a cell with policy A in one measure.
+fn case(report: &SimReport, measure: &RunMeasure, cell: &Cell) -> Option<Case> {
+    let comparison = report.judge(measure, cell.point, cell.cpus, cell.policy)?;
+    let [a, b] = [0, cell.policy].map(|policy| report.spread(measure, cell.point, cell.cpus, policy)?.number());
+    let cpus = format!("{} {}", cell.cpus, number::unit(cell.cpus.into(), "CPUs"));
+    let label = match report.swept_at(cell.point) {
+        Some(swept) => format!("{cpus}, {swept}"),
+        None => cpus,
     };
-    of_b.filter_map(case).filter(|case| case.a.is_some() || case.b.is_some()).collect()
+    Some(Case { label, a, b, change: comparison.change, verdict: comparison.verdict })
 }
 
 /// Every measure of a policy, by subject.
 pub fn groups(report: &SimReport, policy: usize) -> Vec<Group> {
-    let of = |measure: &OfRun| Measure {
-        name: measure.name,
-        unit: measure.unit.name(),
-        direction: report.direction(measure),
-        rows: cases(report, measure, policy).into_iter().map(row).collect(),
-        pooled: None,
-    };
-    let group = |(name, all): measures::Group| Group { name, measures: all.iter().map(of).collect() };
-    measures::groups(report.pace()).map(group).collect()
+    let mut groups = Vec::new();
+    for (name, run_measures) in measures::groups(report.pace()) {
+        let compared = run_measures.iter().map(|measure| Measure {
+            name: measure.name,
+            unit: measure.unit.name(),
+            direction: report.direction(measure),
+            rows: cases(report, measure, policy).into_iter().map(row).collect(),
+            pooled: None,
+        });
+        groups.push(Group { name, measures: compared.collect() });
+    }
+    groups
 }
 
 fn row(case: Case) -> Row {
-    let quantity = |side: Option<f64>| side.map(crate::measures::quantity);
-    let (a, b) = (quantity(case.a), quantity(case.b));
-    Row { case: case.of, a, b, change: case.change, verdict: Some(case.verdict), ..Row::default() }
+    let (a, b) = (case.a.map(quantity), case.b.map(quantity));
+    Row { case: case.label, a, b, change: case.change, verdict: Some(case.verdict), ..Row::default() }
 }
 
 /// What B changes and by how much; where throughput and latency disagree; what else.
@@ -62,34 +72,41 @@ pub fn sentences(report: &SimReport, policy: usize) -> Vec<String> {
     let [throughput, latency] =
         [measures::THROUGHPUT, measures::ALLOC_P99].map(|measure| cases(report, &measure, policy));
     let speed = match report.pace() {
-        WorkPace::Free => format!("throughput is {}; ", told(&throughput)),
+        WorkPace::Free => format!("throughput is {}; ", describe_cases(&throughput)),
         WorkPace::Set => String::new(),
     };
-    let first = format!("{b}: {speed}the latency of 99 % of allocations (p99) is {}.", told(&latency));
+    let first = format!("{b}: {speed}the latency of 99 % of allocations (p99) is {}.", describe_cases(&latency));
     let mut sentences = vec![first];
     sentences.extend(disagreement(&throughput, &latency));
     sentences.push(elsewhere(report, policy));
     sentences
 }
 
-/// What is said of one measure in all cases.
-fn told(cases: &[Case]) -> String {
+/// Describes one measure in all cases.
+fn describe_cases(cases: &[Case]) -> String {
     if let [case] = cases {
         return format!("{} ({})", word(case.verdict), change_text(case));
     }
-    let of = |verdict: Verdict| -> Vec<&Case> { cases.iter().filter(|case| case.verdict == verdict).collect() };
-    let verdicts = [Verdict::Better, Verdict::Worse, Verdict::Neither, Verdict::Undecided, Verdict::NoDifference];
-    let found = verdicts.into_iter().map(|verdict| (verdict, of(verdict))).filter(|(_, cases)| !cases.is_empty());
-    let part = |(number, (verdict, those)): (usize, (Verdict, Vec<&Case>))| {
-        let count = match (number, those.len() == cases.len()) {
+    let mut parts = Vec::new();
+    for verdict in [Verdict::Better, Verdict::Worse, Verdict::Neither, Verdict::Undecided, Verdict::NoDifference] {
+        let alike = with_verdict(cases, verdict);
+        if alike.is_empty() {
+            continue;
+        }
+        let count = match (parts.is_empty(), alike.len() == cases.len()) {
             (_, true) => format!("all {} cases", cases.len()),
-            (0, false) => format!("{} of {} cases", those.len(), cases.len()),
-            _ => those.len().to_string(),
+            (true, false) => format!("{} of {} cases", alike.len(), cases.len()),
+            _ => alike.len().to_string(),
         };
-        let by = if verdict == Verdict::NoDifference { String::new() } else { format!(" ({})", range(&those)) };
-        format!("{} in {count}{by}", word(verdict))
-    };
-    found.enumerate().map(part).collect::<Vec<_>>().join(", ")
+        let changes = if verdict == Verdict::NoDifference { String::new() } else { format!(" ({})", range(&alike)) };
+        parts.push(format!("{} in {count}{changes}", word(verdict)));
+    }
+    parts.join(", ")
+}
+
+/// Returns the cases with this verdict.
+fn with_verdict(cases: &[Case], verdict: Verdict) -> Vec<&Case> {
+    cases.iter().filter(|case| case.verdict == verdict).collect()
 }
 
 /// The word for a verdict behind "is".
@@ -104,66 +121,82 @@ fn word(verdict: Verdict) -> &'static str {
 /// From the smallest change to the largest.
 fn range(cases: &[&Case]) -> String {
     let known = cases.iter().filter_map(|case| case.change);
-    let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), of| (low.min(of), high.max(of)));
-    let text = |of| change(Some(of));
-    match low <= high {
-        true if text(low) == text(high) => text(low),
-        true => format!("{} to {}", text(low), text(high)),
-        false => "from none".to_owned(),
+    let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), by| (low.min(by), high.max(by)));
+    if low > high {
+        return "from none".to_owned();
     }
+    let [least, most] = [low, high].map(|relative| change(Some(relative)));
+    if least == most { least } else { format!("{least} to {most}") }
 }
 
 fn change_text(case: &Case) -> String {
     match (case.change, case.a) {
         (None, Some(_)) => "from none".to_owned(),
-        (of, _) => change(of),
+        (relative, _) => change(relative),
     }
 }
 
 /// Where throughput and latency point to different sides, the case in which latency differs most.
 fn disagreement(throughput: &[Case], latency: &[Case]) -> Option<String> {
-    let opposed = |(one, other): &(&Case, &Case)| {
-        matches!((one.verdict, other.verdict), (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better))
-    };
-    let pairs: Vec<(&Case, &Case)> = throughput.iter().zip(latency).filter(opposed).collect();
-    let size = |case: &Case| case.change.map_or(f64::INFINITY, f64::abs);
-    let (one, other) = *pairs.iter().max_by(|a, b| size(a.1).total_cmp(&size(b.1)))?;
+    let pairs: Vec<(&Case, &Case)> =
+        throughput.iter().zip(latency).filter(|(one, other)| is_opposed(one.verdict, other.verdict)).collect();
+    let (one, other) = *pairs.iter().max_by(|a, b| change_size(a.1).total_cmp(&change_size(b.1)))?;
     let place = match throughput.len() {
         1 => "The two disagree".to_owned(),
-        all => format!("The two disagree in {} of {all} cases, most on {}", pairs.len(), one.of),
+        all => format!("The two disagree in {} of {all} cases, most on {}", pairs.len(), one.label),
     };
-    let ns = |side: Option<f64>| side.map_or_else(|| number::ABSENT.to_owned(), |ns| measures::ALLOC_P99.text(ns));
-    let (a, b) = (ns(other.a), ns(other.b));
+    let (a, b) = (latency_text(other.a), latency_text(other.b));
     let (word, p99) = (one.verdict.word(), other.verdict.word());
     Some(format!("{place}: throughput {} ({word}), but p99 from {a} to {b} ns ({p99}).", change_text(one)))
 }
 
+/// Returns whether one verdict is better and the other one worse.
+fn is_opposed(one: Verdict, other: Verdict) -> bool {
+    matches!((one, other), (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better))
+}
+
+/// Returns the size of a change; a change from nothing is infinite.
+fn change_size(case: &Case) -> f64 {
+    case.change.map_or(f64::INFINITY, f64::abs)
+}
+
+fn latency_text(nanoseconds: Option<f64>) -> String {
+    nanoseconds.map_or_else(|| number::ABSENT.to_owned(), |value| measures::ALLOC_P99.text(value))
+}
+
 /// The other measures that are better or worse somewhere; of those that are looked at several times, the worst look.
 fn elsewhere(report: &SimReport, policy: usize) -> String {
-    let is_told = |measure: &&OfRun| {
-        [measures::THROUGHPUT.name, measures::ALLOC_P99.name].contains(&measure.name) || measure.name.ends_with("_end")
-    };
-    let all: Vec<(String, Vec<Case>)> = measures::groups(report.pace())
-        .flat_map(|(_, all)| all)
-        .filter(|measure| measure.direction != Direction::Neutral && !is_told(measure))
+    let others: Vec<(String, Vec<Case>)> = measures::groups(report.pace())
+        .flat_map(|(_, measures)| measures)
+        .filter(|measure| measure.direction != Direction::Neutral && !is_described_before(measure))
         .map(|measure| (measure.words(), cases(report, measure, policy)))
         .collect();
-    let list = |verdict: Verdict| {
-        let of = |(words, cases): &(String, Vec<Case>)| {
-            let those: Vec<&Case> = cases.iter().filter(|case| case.verdict == verdict).collect();
-            let count = if cases.len() == 1 { range(&those) } else { format!("in {}", those.len()) };
-            (!those.is_empty()).then(|| format!("{words} {count}"))
-        };
-        all.iter().filter_map(of).collect::<Vec<_>>().join(", ")
-    };
-    let [better, worse] = [("Also better", Verdict::Better), ("Also worse", Verdict::Worse)].map(|(title, verdict)| {
-        let list = list(verdict);
-        if list.is_empty() { list } else { format!("{title}: {list}.") }
-    });
-    match [better, worse].into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(" ") {
-        none if none.is_empty() => "Nothing else is better or worse.".to_owned(),
-        both => both,
+    let mut sentences = Vec::new();
+    for (title, verdict) in [("Also better", Verdict::Better), ("Also worse", Verdict::Worse)] {
+        let list = list_measures(&others, verdict);
+        if !list.is_empty() {
+            sentences.push(format!("{title}: {list}."));
+        }
     }
+    if sentences.is_empty() { "Nothing else is better or worse.".to_owned() } else { sentences.join(" ") }
+}
+
+/// Returns whether a sentence before describes this measure, or another one shows its worst value.
+fn is_described_before(measure: &RunMeasure) -> bool {
+    [measures::THROUGHPUT.name, measures::ALLOC_P99.name].contains(&measure.name) || measure.name.ends_with("_end")
+}
+
+/// Lists the measures that have this verdict in some case.
+fn list_measures(measures: &[(String, Vec<Case>)], verdict: Verdict) -> String {
+    let mut listed = Vec::new();
+    for (words, cases) in measures {
+        let alike = with_verdict(cases, verdict);
+        if !alike.is_empty() {
+            let count = if cases.len() == 1 { range(&alike) } else { format!("in {}", alike.len()) };
+            listed.push(format!("{words} {count}"));
+        }
+    }
+    listed.join(", ")
 }
 
 /// How far to believe it, and why: said once, of all policies.
@@ -187,7 +220,7 @@ pub fn belief(report: &SimReport) -> Vec<String> {
 
 /// The largest distance between two seeds of a cell, relative to their median.
 fn apart(report: &SimReport) -> String {
-    let spreads = report.cells.iter().map(|cell| measures::Spread::of(&measures::THROUGHPUT, &cell.outcomes));
+    let spreads = report.cells.iter().map(|cell| measures::Spread::over_runs(&measures::THROUGHPUT, &cell.outcomes));
     let apart = spreads.filter(|spread| spread.median > 0.0).map(|spread| (spread.most - spread.least) / spread.median);
     number::percent(apart.fold(0.0, f64::max))
 }
@@ -196,28 +229,29 @@ fn apart(report: &SimReport) -> String {
 mod tests {
     use super::*;
 
-    fn case(of: &str, a: f64, b: f64, verdict: Verdict) -> Case {
-        Case { of: of.to_owned(), a: Some(a), b: Some(b), change: Some(b / a - 1.0), verdict }
+    fn compared(label: &str, a: f64, b: f64, verdict: Verdict) -> Case {
+        Case { label: label.to_owned(), a: Some(a), b: Some(b), change: Some(b / a - 1.0), verdict }
     }
 
     #[test]
     fn more_throughput_is_not_told_without_the_latency_that_it_costs() {
         let throughput =
-            [case("1 CPU", 10.0, 10.0, Verdict::NoDifference), case("32 CPUs", 10.0, 11.4, Verdict::Better)];
-        let latency = [case("1 CPU", 12.0, 12.0, Verdict::NoDifference), case("32 CPUs", 12.0, 150.0, Verdict::Worse)];
-        let said = disagreement(&throughput, &latency).unwrap();
+            [compared("1 CPU", 10.0, 10.0, Verdict::NoDifference), compared("32 CPUs", 10.0, 11.4, Verdict::Better)];
+        let latency =
+            [compared("1 CPU", 12.0, 12.0, Verdict::NoDifference), compared("32 CPUs", 12.0, 150.0, Verdict::Worse)];
+        let sentence = disagreement(&throughput, &latency).unwrap();
         assert_eq!(
-            said,
+            sentence,
             "The two disagree in 1 of 2 cases, most on 32 CPUs: throughput +14.0 % (better), but p99 from 12 to 150 ns (worse)."
         );
-        assert_eq!(told(&throughput), "better in 1 of 2 cases (+14.0 %), no different in 1");
+        assert_eq!(describe_cases(&throughput), "better in 1 of 2 cases (+14.0 %), no different in 1");
         assert_eq!(disagreement(&throughput, &throughput), None);
     }
 
     #[test]
     fn what_all_cases_say_is_said_once() {
-        let cases = [case("1", 10.0, 11.0, Verdict::Better), case("2", 10.0, 20.0, Verdict::Better)];
-        assert_eq!(told(&cases), "better in all 2 cases (+10.0 % to +100.0 %)");
-        assert_eq!(told(&cases[..1]), "better (+10.0 %)");
+        let cases = [compared("1", 10.0, 11.0, Verdict::Better), compared("2", 10.0, 20.0, Verdict::Better)];
+        assert_eq!(describe_cases(&cases), "better in all 2 cases (+10.0 % to +100.0 %)");
+        assert_eq!(describe_cases(&cases[..1]), "better (+10.0 %)");
     }
 }

@@ -11,7 +11,8 @@ use freehold_report::report::Report;
 use freehold_report::terminal::Style;
 use serde::{Serialize, Serializer};
 
-use super::{Detail, SimReport};
+use super::json::JsonDetail;
+use super::model::SimReport;
 use crate::sweep::Cell;
 
 /// A simulation told by its counters. As JSON it is the whole report, with the counters of each run in it.
@@ -31,7 +32,7 @@ impl Document for Counters {
 
 impl Serialize for Counters {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.document(serializer, Detail::Counters)
+        self.0.serialize_with(serializer, JsonDetail::Counters)
     }
 }
 

@@ -90,26 +90,40 @@ const TABLE: [Column; 4] = [
 /// If the age is above [`AGE_MAX`].
 pub fn figures(age: u8, pageblocks: u64) -> Figures {
     let older = TABLE.iter().position(|column| age <= column.age).expect("no age is above the oldest");
-    let (from, to) = (&TABLE[older.saturating_sub(1)], &TABLE[older]);
-    let (done, way) = (u64::from(age - from.age.min(age)), u64::from(to.age - from.age).max(1));
-    let share = |of: fn(&Column) -> u64| (of(from) * (way - done.min(way)) + of(to) * done.min(way)) / way;
-    let blocks = |of| pageblocks * share(of) / PARTS;
-    let pages = |of| (pageblocks << super::PAGEBLOCK_ORDER) * share(of) / PARTS;
+    let scale = Interpolation { from: &TABLE[older.saturating_sub(1)], to: &TABLE[older], age };
+    let pages = pageblocks << super::PAGEBLOCK_ORDER;
     let known = Figures {
         pageblocks,
-        free_pageblocks: blocks(|column| column.free_pageblocks),
-        huge_pageblocks: blocks(|column| column.huge_pageblocks),
-        fixed_pageblocks: blocks(|column| column.fixed_pageblocks),
-        reclaimable_pageblocks: blocks(|column| column.reclaimable_pageblocks),
-        free: pages(|column| column.free),
-        fixed: pages(|column| column.fixed),
-        reclaimable: pages(|column| column.reclaimable),
-        file: pages(|column| column.file),
-        active: pages(|column| column.active),
+        free_pageblocks: scale.count(pageblocks, |column| column.free_pageblocks),
+        huge_pageblocks: scale.count(pageblocks, |column| column.huge_pageblocks),
+        fixed_pageblocks: scale.count(pageblocks, |column| column.fixed_pageblocks),
+        reclaimable_pageblocks: scale.count(pageblocks, |column| column.reclaimable_pageblocks),
+        free: scale.count(pages, |column| column.free),
+        fixed: scale.count(pages, |column| column.fixed),
+        reclaimable: scale.count(pages, |column| column.reclaimable),
+        file: scale.count(pages, |column| column.file),
+        active: scale.count(pages, |column| column.active),
         task: 0,
     };
-    let told = known.free + known.fixed + known.reclaimable + known.file;
-    Figures { task: known.pages() - told, ..known }
+    let others = known.free + known.fixed + known.reclaimable + known.file;
+    Figures { task: known.pages() - others, ..known }
+}
+
+/// Two columns of the table, and an age between theirs.
+struct Interpolation {
+    from: &'static Column,
+    to: &'static Column,
+    age: u8,
+}
+
+impl Interpolation {
+    /// Returns the part of a whole that this share makes at the age.
+    fn count(&self, whole: u64, share: fn(&Column) -> u64) -> u64 {
+        let span = u64::from(self.to.age - self.from.age).max(1);
+        let done = u64::from(self.age - self.from.age.min(self.age)).min(span);
+        let parts = (share(self.from) * (span - done) + share(self.to) * done) / span;
+        whole * parts / PARTS
+    }
 }
 
 /// The layout of such a machine.
@@ -117,13 +131,14 @@ pub fn figures(age: u8, pageblocks: u64) -> Figures {
 /// # Panics
 /// If the age is above [`AGE_MAX`].
 pub fn layout(age: u8, pageblocks: u64) -> Layout {
-    Layout::assumed(&figures(age, pageblocks))
+    Layout::from_figures(&figures(age, pageblocks))
 }
 
 /// The age whose share of pageblocks with something fixed comes nearest to that of these figures.
-pub fn nearest(found: &Figures) -> u8 {
-    let away = |age: &u8| figures(*age, found.pageblocks).fixed_pageblocks.abs_diff(found.fixed_pageblocks);
-    (0..=AGE_MAX).min_by_key(away).unwrap_or_default()
+pub fn nearest_age(found: &Figures) -> u8 {
+    let ages = 0..=AGE_MAX;
+    ages.min_by_key(|&age| figures(age, found.pageblocks).fixed_pageblocks.abs_diff(found.fixed_pageblocks))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -146,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_age_is_told_by_its_figures() {
-        assert!((0..=AGE_MAX).all(|age| nearest(&figures(age, 1 << 15)) == age));
+        assert!((0..=AGE_MAX).all(|age| nearest_age(&figures(age, 1 << 15)) == age));
     }
 
     #[test]

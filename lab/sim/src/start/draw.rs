@@ -13,18 +13,18 @@ use freehold_report::observer;
 
 use super::layout::{Kind, Layout};
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
-use crate::workload::draw::Spread;
+use crate::random::LogUniform;
 
 /// How unevenly pages are spread over pageblocks.
-const UNEVEN: Spread = Spread::new(1, 127);
+const UNEVEN: LogUniform = LogUniform::new(1, 127);
 /// Pageblocks of one kind in a row.
-const CLUSTER: Spread = Spread::new(1, 7);
+const CLUSTER: LogUniform = LogUniform::new(1, 7);
 /// Pages of a run, of those that cannot move.
-const FIXED_RUN: Spread = Spread::new(1, 3);
+const FIXED_RUN: LogUniform = LogUniform::new(1, 3);
 /// Of what there is little of in a pageblock.
-const SHORT_RUN: Spread = Spread::new(1, 7);
+const SHORT_RUN: LogUniform = LogUniform::new(1, 7);
 /// Of what there is much of.
-const LONG_RUN: Spread = Spread::new(1, 31);
+const LONG_RUN: LogUniform = LogUniform::new(1, 31);
 
 /// What is in a pageblock. What is not told is movable.
 #[derive(Clone, Copy, Debug)]
@@ -36,21 +36,22 @@ struct Plan {
 }
 
 /// Draws a start with this layout. Cost: a few nanoseconds a page.
-pub fn drawn(layout: &Layout, seed: u64) -> Start {
+pub fn draw_start(layout: &Layout, seed: u64) -> Start {
     let rng = &mut fastrand::Rng::with_seed(seed ^ 0x6167_6564);
     let mut start = Start::default();
     for part in layout.parts() {
-        let plans: Vec<Plan> = Kind::ALL.into_iter().flat_map(|kind| plans(kind, &part[kind as usize], rng)).collect();
-        for plan in &clustered(plans, rng) {
+        let plans: Vec<Plan> =
+            Kind::ALL.into_iter().flat_map(|kind| draw_plans(kind, &part[kind as usize], rng)).collect();
+        for plan in &cluster(plans, rng) {
             observer::go_on();
-            start.push(plan.kind.migratetype(), runs(plan, &part[plan.kind as usize], rng));
+            start.push(plan.kind.migratetype(), draw_runs(plan, &part[plan.kind as usize], rng));
         }
     }
     start
 }
 
 /// The pageblocks of a kind, and how many pages of each use every one of them has.
-fn plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Plan> {
+fn draw_plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Plan> {
     let mut plans = vec![Plan { kind, fixed: 0, reclaimable: 0, free: 0 }; figures.pageblocks as usize];
     if matches!(kind, Kind::Free | Kind::Huge) {
         return plans;
@@ -65,9 +66,9 @@ fn plans(kind: Kind, figures: &Figures, rng: &mut fastrand::Rng) -> Vec<Plan> {
     let free = figures.free.min(room);
     if free <= room - free {
         // One page at least stays used: else the pageblock would be free as a whole.
-        let rooms: Vec<u32> = rooms(&plans).into_iter().map(|room| room.min(PAGEBLOCK_PAGES - 1)).collect();
-        let free = spread(free, &rooms, rng);
-        plans.iter_mut().zip(free).for_each(|(plan, free)| plan.free = free);
+        let free_rooms: Vec<u32> = rooms(&plans).into_iter().map(|room| room.min(PAGEBLOCK_PAGES - 1)).collect();
+        let spread_free = spread(free, &free_rooms, rng);
+        plans.iter_mut().zip(spread_free).for_each(|(plan, free)| plan.free = free);
     } else {
         let movable = spread(room - free, &rooms(&plans), rng);
         plans.iter_mut().zip(movable).for_each(|(plan, movable)| plan.free = plan.room() - movable);
@@ -91,25 +92,38 @@ impl Plan {
 /// left out.
 fn spread(number: u64, rooms: &[u32], rng: &mut fastrand::Rng) -> Vec<u32> {
     let weights: Vec<u64> = rooms.iter().map(|_| UNEVEN.draw(rng).into()).collect();
-    let mut given = vec![0; rooms.len()];
-    let mut left = number;
-    let mut give = |at: usize, wanted: u64, left: &mut u64| {
-        let more = wanted.min(*left).min(u64::from(rooms[at] - given[at]));
-        given[at] += more as u32;
-        *left -= more;
-        given[at] < rooms[at]
-    };
-    let mut open: Vec<usize> = (0..rooms.len()).filter(|&at| give(at, 1, &mut left)).collect();
-    while left > 0 && !open.is_empty() {
-        let (round, weight) = (left, open.iter().map(|&at| weights[at]).sum::<u64>());
-        let wanted = |at: usize| (u128::from(round) * u128::from(weights[at]) / u128::from(weight)) as u64;
-        open.retain(|&at| give(at, wanted(at).max(1), &mut left));
+    let mut shares = Shares { rooms, given: vec![0; rooms.len()], left: number };
+    let mut open: Vec<usize> = (0..rooms.len()).filter(|&index| shares.give(index, 1)).collect();
+    while shares.left > 0 && !open.is_empty() {
+        let (round, weight) = (shares.left, open.iter().map(|&index| weights[index]).sum::<u64>());
+        open.retain(|&index| {
+            let wanted = (u128::from(round) * u128::from(weights[index]) / u128::from(weight)) as u64;
+            shares.give(index, wanted.max(1))
+        });
     }
-    given
+    shares.given
+}
+
+/// A number while it is shared out over rooms.
+struct Shares<'r> {
+    rooms: &'r [u32],
+    given: Vec<u32>,
+    left: u64,
+}
+
+impl Shares<'_> {
+    /// Gives a room as much as is wanted, left, and fits; returns whether the room has space left.
+    fn give(&mut self, index: usize, wanted: u64) -> bool {
+        let (room, given) = (self.rooms[index], &mut self.given[index]);
+        let more = wanted.min(self.left).min(u64::from(room - *given));
+        *given += more as u32;
+        self.left -= more;
+        *given < room
+    }
 }
 
 /// Puts the pageblocks into the order in which they lie.
-fn clustered(plans: Vec<Plan>, rng: &mut fastrand::Rng) -> Vec<Plan> {
+fn cluster(plans: Vec<Plan>, rng: &mut fastrand::Rng) -> Vec<Plan> {
     let mut clusters: Vec<&[Plan]> = Vec::new();
     for alike in plans.chunk_by(|one, next| one.kind == next.kind) {
         let mut rest = alike;
@@ -124,11 +138,10 @@ fn clustered(plans: Vec<Plan>, rng: &mut fastrand::Rng) -> Vec<Plan> {
 }
 
 /// What is in a pageblock of a kind with these figures, in some order.
-fn runs(plan: &Plan, of_kind: &Figures, rng: &mut fastrand::Rng) -> Vec<Run> {
-    let whole = |what, order| vec![Run { what, order, blocks: (PAGEBLOCK_PAGES >> order) as u16 }];
+fn draw_runs(plan: &Plan, of_kind: &Figures, rng: &mut fastrand::Rng) -> Vec<Run> {
     match plan.kind {
-        Kind::Free => return whole(Use::Free, 0),
-        Kind::Huge => return whole(Use::Task, PAGEBLOCK_ORDER),
+        Kind::Free => return vec![Run { what: Use::Free, order: 0, blocks: PAGEBLOCK_PAGES as u16 }],
+        Kind::Huge => return vec![Run { what: Use::Task, order: PAGEBLOCK_ORDER, blocks: 1 }],
         _ => {}
     }
     let movable = plan.room() - plan.free;
@@ -137,13 +150,13 @@ fn runs(plan: &Plan, of_kind: &Figures, rng: &mut fastrand::Rng) -> Vec<Run> {
     cut(&mut runs, plan.fixed, &FIXED_RUN, rng, |_| Use::Fixed);
     cut(&mut runs, plan.reclaimable, &FIXED_RUN, rng, |_| Use::Reclaimable);
     cut(&mut runs, plan.free, of_free, rng, |_| Use::Free);
-    cut(&mut runs, movable, of_movable, rng, |rng| drawn_movable(of_kind, rng));
+    cut(&mut runs, movable, of_movable, rng, |rng| draw_movable_use(of_kind, rng));
     rng.shuffle(&mut runs);
     runs
 }
 
 /// Of what a page is that can be moved.
-fn drawn_movable(of_kind: &Figures, rng: &mut fastrand::Rng) -> Use {
+fn draw_movable_use(of_kind: &Figures, rng: &mut fastrand::Rng) -> Use {
     match rng.u64(0..(of_kind.file + of_kind.task).max(1)) {
         drawn if drawn < of_kind.active => Use::Active,
         drawn if drawn < of_kind.file => Use::Inactive,
@@ -155,7 +168,7 @@ fn drawn_movable(of_kind: &Figures, rng: &mut fastrand::Rng) -> Use {
 fn cut(
     runs: &mut Vec<Run>,
     pages: u32,
-    length: &Spread,
+    length: &LogUniform,
     rng: &mut fastrand::Rng,
     what: impl Fn(&mut fastrand::Rng) -> Use,
 ) {

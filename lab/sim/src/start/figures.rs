@@ -34,12 +34,12 @@ pub struct Figures {
 
 impl Figures {
     /// The figures of a start.
-    pub fn of(start: &Start) -> Figures {
-        Figures::of_all(start.pageblocks())
+    pub fn from_start(start: &Start) -> Figures {
+        Figures::from_pageblocks(start.pageblocks())
     }
 
     /// The figures of some pageblocks.
-    pub fn of_all<'s>(pageblocks: impl IntoIterator<Item = Pageblock<'s>>) -> Figures {
+    pub fn from_pageblocks<'s>(pageblocks: impl IntoIterator<Item = Pageblock<'s>>) -> Figures {
         let mut figures = Figures::default();
         pageblocks.into_iter().for_each(|pageblock| figures.count(&pageblock));
         figures
@@ -47,14 +47,12 @@ impl Figures {
 
     /// Counts another pageblock.
     pub fn count(&mut self, pageblock: &Pageblock<'_>) {
-        let is_only = |what, order| matches!(pageblock.runs, [run] if run.what == what && run.order >= order);
-        let has = |what| pageblock.runs.iter().any(|run| run.what == what);
-        let by_one = |counter: &mut u64, is_one: bool| *counter += u64::from(is_one);
-        by_one(&mut self.pageblocks, true);
-        by_one(&mut self.free_pageblocks, is_only(Use::Free, 0));
-        by_one(&mut self.huge_pageblocks, is_only(Use::Task, super::PAGEBLOCK_ORDER));
-        by_one(&mut self.fixed_pageblocks, has(Use::Fixed));
-        by_one(&mut self.reclaimable_pageblocks, has(Use::Reclaimable) && !has(Use::Fixed));
+        let (is_fixed, is_reclaimable) = (pageblock.has(Use::Fixed), pageblock.has(Use::Reclaimable));
+        self.pageblocks += 1;
+        self.free_pageblocks += u64::from(pageblock.is_only(Use::Free, 0));
+        self.huge_pageblocks += u64::from(pageblock.is_only(Use::Task, super::PAGEBLOCK_ORDER));
+        self.fixed_pageblocks += u64::from(is_fixed);
+        self.reclaimable_pageblocks += u64::from(is_reclaimable && !is_fixed);
         pageblock.runs.iter().for_each(|run| self.count_run(run));
     }
 
@@ -83,41 +81,44 @@ impl Figures {
     /// The same shares on a machine with so many pageblocks.
     #[must_use]
     pub fn scaled_to(&self, pageblocks: u64) -> Figures {
-        Figures { pageblocks, ..self.each(&Figures::default(), |count, _| scaled(count, pageblocks, self.pageblocks)) }
+        Figures {
+            pageblocks,
+            ..self.combine(&Figures::default(), |count, _| scale(count, pageblocks, self.pageblocks))
+        }
     }
 
     /// These and others together.
     #[must_use]
     pub fn plus(&self, other: &Figures) -> Figures {
-        self.each(other, |one, other| one + other)
+        self.combine(other, |one, other| one + other)
     }
 
     /// These without others, which are part of them.
     #[must_use]
     pub fn minus(&self, other: &Figures) -> Figures {
-        self.each(other, |one, other| one - other)
+        self.combine(other, |one, other| one - other)
     }
 
     /// Every count, made of those here and there.
-    fn each(&self, other: &Figures, made: impl Fn(u64, u64) -> u64) -> Figures {
+    fn combine(&self, other: &Figures, combine: impl Fn(u64, u64) -> u64) -> Figures {
         Figures {
-            pageblocks: made(self.pageblocks, other.pageblocks),
-            free_pageblocks: made(self.free_pageblocks, other.free_pageblocks),
-            huge_pageblocks: made(self.huge_pageblocks, other.huge_pageblocks),
-            fixed_pageblocks: made(self.fixed_pageblocks, other.fixed_pageblocks),
-            reclaimable_pageblocks: made(self.reclaimable_pageblocks, other.reclaimable_pageblocks),
-            free: made(self.free, other.free),
-            fixed: made(self.fixed, other.fixed),
-            reclaimable: made(self.reclaimable, other.reclaimable),
-            file: made(self.file, other.file),
-            active: made(self.active, other.active),
-            task: made(self.task, other.task),
+            pageblocks: combine(self.pageblocks, other.pageblocks),
+            free_pageblocks: combine(self.free_pageblocks, other.free_pageblocks),
+            huge_pageblocks: combine(self.huge_pageblocks, other.huge_pageblocks),
+            fixed_pageblocks: combine(self.fixed_pageblocks, other.fixed_pageblocks),
+            reclaimable_pageblocks: combine(self.reclaimable_pageblocks, other.reclaimable_pageblocks),
+            free: combine(self.free, other.free),
+            fixed: combine(self.fixed, other.fixed),
+            reclaimable: combine(self.reclaimable, other.reclaimable),
+            file: combine(self.file, other.file),
+            active: combine(self.active, other.active),
+            task: combine(self.task, other.task),
         }
     }
 }
 
 /// `count` of `whole`, in as much as `to`; to the nearest.
-pub(super) fn scaled(count: u64, to: u64, whole: u64) -> u64 {
+pub(super) fn scale(count: u64, to: u64, whole: u64) -> u64 {
     let whole = u128::from(whole.max(1));
     ((u128::from(count) * u128::from(to) + whole / 2) / whole) as u64
 }

@@ -4,7 +4,7 @@
 //! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is
 //! free, and nobody's memory has to be moved out of there. Where these lie matters too, if less: compaction moves what
 //! lies low to where memory is free high up. So a machine that is drawn like another has the figures of each kind from
-//! there, in each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::assumed`] says
+//! there, in each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::from_figures`] says
 //! what is taken for granted.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use freehold::base::MigrateType;
 use serde::{Serialize, Serializer};
 
-use super::figures::scaled;
+use super::figures::scale;
 use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pageblock, Run, Start, Use};
 
 /// Of pages that cannot move, the share in pageblocks that are the kernel's own. (Weiner, linux-mm, 2023-04: of some
@@ -50,14 +50,13 @@ impl Kind {
         [Kind::Free, Kind::Huge, Kind::Unmovable, Kind::Reclaimable, Kind::Polluted, Kind::Movable];
 
     /// What a pageblock is.
-    pub fn of(pageblock: &Pageblock<'_>) -> Kind {
-        let is_fixed = |run: &Run| run.what == Use::Fixed;
+    pub fn from_pageblock(pageblock: &Pageblock<'_>) -> Kind {
         match (pageblock.runs, pageblock.migratetype) {
             (runs, _) if runs.iter().all(|run| run.what == Use::Free) => Kind::Free,
             ([Run { what: Use::Task, order: PAGEBLOCK_ORDER, .. }], _) => Kind::Huge,
             (_, MigrateType::Unmovable | MigrateType::HighAtomic) => Kind::Unmovable,
             (_, MigrateType::Reclaimable) => Kind::Reclaimable,
-            (runs, _) if runs.iter().any(is_fixed) => Kind::Polluted,
+            _ if pageblock.has(Use::Fixed) => Kind::Polluted,
             _ => Kind::Movable,
         }
     }
@@ -108,20 +107,22 @@ pub struct Layout {
 impl Serialize for Layout {
     /// Each part as a map from kinds to figures.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let named = |kinds: &Kinds| -> BTreeMap<&'static str, Figures> {
-            Kind::ALL.into_iter().map(|kind| (kind.name(), kinds[kind as usize])).collect()
-        };
-        serializer.collect_seq(self.parts.iter().map(named))
+        serializer.collect_seq(self.parts.iter().map(figures_by_name))
     }
+}
+
+/// Returns the figures of each kind under its name.
+fn figures_by_name(kinds: &Kinds) -> BTreeMap<&'static str, Figures> {
+    Kind::ALL.into_iter().map(|kind| (kind.name(), kinds[kind as usize])).collect()
 }
 
 impl Layout {
     /// That of a start.
-    pub fn of(start: &Start) -> Layout {
+    pub fn from_start(start: &Start) -> Layout {
         let mut parts = [Kinds::default(); PARTS];
         for (number, pageblock) in (0..).zip(start.pageblocks()) {
             let part = number * PARTS as u64 / u64::from(start.len());
-            parts[part as usize][Kind::of(&pageblock) as usize].count(&pageblock);
+            parts[part as usize][Kind::from_pageblock(&pageblock) as usize].count(&pageblock);
         }
         Layout { parts }
     }
@@ -133,18 +134,17 @@ impl Layout {
     ///   that lie scattered.
     /// - The rest of memory is alike everywhere.
     /// - Each kind of pageblock lies where it lies in three machines that were looked at.
-    pub fn assumed(all: &Figures) -> Layout {
-        let kinds = with_movable_of(all, with_free_of(all, fixed_of(all)));
+    pub fn from_figures(all: &Figures) -> Layout {
+        let kinds = add_movable(all, add_free(all, kinds_with_fixed(all)));
         let mut room: [u64; PARTS] = std::array::from_fn(|part| nth_part(all.pageblocks, part));
         let mut parts = [Kinds::default(); PARTS];
         for (kind, weights) in PLACES {
             let figures = kinds[kind as usize];
-            let pageblocks = placed(figures.pageblocks, &weights, &mut room);
+            let pageblocks = place(figures.pageblocks, &weights, &mut room);
             let mut before = 0;
             for (part, count) in parts.iter_mut().zip(pageblocks) {
                 // The difference of two sums, so that all parts together have what was rounded.
-                let upto = |pageblocks| figures.scaled_to(pageblocks);
-                part[kind as usize] = upto(before + count).minus(&upto(before));
+                part[kind as usize] = figures.scaled_to(before + count).minus(&figures.scaled_to(before));
                 before += count;
             }
         }
@@ -169,26 +169,24 @@ impl Layout {
     /// The same shares on a machine with so many pageblocks.
     #[must_use]
     pub fn scaled_to(&self, pageblocks: u64) -> Layout {
-        let mut number = 0..;
-        let mut next = || nth_part(pageblocks, number.next().unwrap_or_default());
-        Layout { parts: self.parts.map(|part| scaled_part(&part, next())) }
+        Layout { parts: std::array::from_fn(|part| scale_part(&self.parts[part], nth_part(pageblocks, part))) }
     }
 }
 
 /// How many of a machine's pageblocks lie in one of its parts: those whose number, scaled to the parts, is the part's.
 fn nth_part(pageblocks: u64, part: usize) -> u64 {
-    let upto = |part: usize| (pageblocks * part as u64).div_ceil(PARTS as u64);
-    upto(part + 1) - upto(part)
+    let [begin, end] = [part, part + 1].map(|part| (pageblocks * part as u64).div_ceil(PARTS as u64));
+    end - begin
 }
 
 /// The same shares in so many pageblocks. Counts are differences of sums, so that all kinds together are as many.
-fn scaled_part(part: &Kinds, pageblocks: u64) -> Kinds {
+fn scale_part(part: &Kinds, pageblocks: u64) -> Kinds {
     let whole: u64 = part.iter().map(|figures| figures.pageblocks).sum();
-    let (mut before, mut told) = (0, 0);
+    let (mut before, mut given) = (0, 0);
     part.map(|figures| {
         before += figures.pageblocks;
-        let count = scaled(before, pageblocks, whole) - told;
-        told += count;
+        let count = scale(before, pageblocks, whole) - given;
+        given += count;
         figures.scaled_to(count)
     })
 }
@@ -206,17 +204,17 @@ const PLACES: [(Kind, [u64; PARTS]); Kind::ALL.len()] = [
 ];
 
 /// Places so many pageblocks by weight, as far as there is room, which is less afterwards.
-fn placed(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [u64; PARTS] {
+fn place(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [u64; PARTS] {
     let mut placed = [0; PARTS];
     let mut left = pageblocks.min(room.iter().sum());
     while left > 0 {
         let open: Vec<usize> = (0..PARTS).filter(|&part| room[part] > 0).collect();
         let whole: u64 = open.iter().map(|&part| weights[part]).sum();
-        let (round, mut weight, mut told) = (left, 0, 0);
+        let (round, mut weight, mut wanted_before) = (left, 0, 0);
         for part in open {
             weight += weights[part];
-            let wanted = scaled(weight, round, whole) - told;
-            told += wanted;
+            let wanted = scale(weight, round, whole) - wanted_before;
+            wanted_before += wanted;
             let given = wanted.min(room[part]);
             placed[part] += given;
             room[part] -= given;
@@ -227,14 +225,14 @@ fn placed(pageblocks: u64, weights: &[u64; PARTS], room: &mut [u64; PARTS]) -> [
 }
 
 /// The kinds, with their pageblocks and what cannot move.
-fn fixed_of(all: &Figures) -> Kinds {
+fn kinds_with_fixed(all: &Figures) -> Kinds {
     let none = Figures::default();
     // A page at least in each of the others, and no more than they have room for.
     let own = part(all.fixed, IN_UNMOVABLE).min(all.fixed.saturating_sub(all.fixed_pageblocks));
-    let unmovable = (own / UNMOVABLE_PAGES).min(all.fixed_pageblocks);
-    let rest = in_blocks(all.fixed_pageblocks - unmovable);
-    let fixed = own.max(all.fixed.saturating_sub(rest)).min(in_blocks(unmovable));
-    let unmovable = Figures { pageblocks: unmovable, fixed_pageblocks: unmovable, fixed, ..none };
+    let own_pageblocks = (own / UNMOVABLE_PAGES).min(all.fixed_pageblocks);
+    let rest = in_blocks(all.fixed_pageblocks - own_pageblocks);
+    let fixed = own.max(all.fixed.saturating_sub(rest)).min(in_blocks(own_pageblocks));
+    let unmovable = Figures { pageblocks: own_pageblocks, fixed_pageblocks: own_pageblocks, fixed, ..none };
     let shrinkable = all.reclaimable_pageblocks;
     let objects = all.reclaimable.min(in_blocks(shrinkable));
     let reclaimable =
@@ -243,13 +241,13 @@ fn fixed_of(all: &Figures) -> Kinds {
     let polluted = Figures { pageblocks: mixed, fixed_pageblocks: mixed, fixed: all.fixed - fixed, ..none };
     let free = Figures { pageblocks: all.free_pageblocks, free_pageblocks: all.free_pageblocks, ..none };
     let huge = Figures { pageblocks: all.huge_pageblocks, huge_pageblocks: all.huge_pageblocks, ..none };
-    let told = [free, huge, unmovable, reclaimable, polluted].iter().map(|kind| kind.pageblocks).sum();
-    let movable = Figures { pageblocks: all.pageblocks.saturating_sub(told), ..none };
+    let others = [free, huge, unmovable, reclaimable, polluted].iter().map(|kind| kind.pageblocks).sum();
+    let movable = Figures { pageblocks: all.pageblocks.saturating_sub(others), ..none };
     [free, huge, unmovable, reclaimable, polluted, movable]
 }
 
 /// Says where free pages lie.
-fn with_free_of(all: &Figures, mut kinds: Kinds) -> Kinds {
+fn add_free(all: &Figures, mut kinds: Kinds) -> Kinds {
     let [free, _, unmovable, reclaimable, polluted, movable] = &mut kinds;
     free.free = in_blocks(free.pageblocks);
     let scattered = all.free.saturating_sub(free.free);
@@ -259,14 +257,14 @@ fn with_free_of(all: &Figures, mut kinds: Kinds) -> Kinds {
 }
 
 /// Fills what is left with pages of files and tasks, in the mix of all.
-fn with_movable_of(all: &Figures, mut kinds: Kinds) -> Kinds {
+fn add_movable(all: &Figures, mut kinds: Kinds) -> Kinds {
     let [_, huge, rest @ ..] = &mut kinds;
     huge.task = in_blocks(huge.pageblocks);
     let movable = all.file + all.task - huge.task;
     for figures in rest {
         let unused = figures.unused();
-        figures.file = scaled(all.file, unused, movable).min(unused);
-        figures.active = scaled(all.active, unused, movable).min(figures.file);
+        figures.file = scale(all.file, unused, movable).min(unused);
+        figures.active = scale(all.active, unused, movable).min(figures.file);
         figures.task = unused - figures.file;
     }
     kinds
@@ -276,7 +274,7 @@ fn with_movable_of(all: &Figures, mut kinds: Kinds) -> Kinds {
 fn share_out(pages: u64, [one, other]: [&mut Figures; 2]) -> u64 {
     let room = one.unused() + other.unused();
     let given = pages.min(room);
-    one.free = scaled(one.unused(), given, room);
+    one.free = scale(one.unused(), given, room);
     other.free = given - one.free;
     given
 }
@@ -299,14 +297,14 @@ fn part(whole: u64, (numerator, denominator): (u64, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::start::{age, drawn};
+    use crate::start::{age, draw_start};
 
     #[test]
     fn pageblocks_are_placed_by_weight_and_room() {
         let weights = [620, 1, 1, 1, 1, 1, 45, 330];
-        assert_eq!(placed(11, &weights, &mut [99; PARTS]), [7, 0, 0, 0, 0, 0, 0, 4]);
+        assert_eq!(place(11, &weights, &mut [99; PARTS]), [7, 0, 0, 0, 0, 0, 0, 4]);
         let mut room = [4, 1, 1, 1, 1, 1, 1, 3];
-        assert_eq!(placed(20, &weights, &mut room), [4, 1, 1, 1, 1, 1, 1, 3], "no more than there is room for");
+        assert_eq!(place(20, &weights, &mut room), [4, 1, 1, 1, 1, 1, 1, 3], "no more than there is room for");
         assert_eq!(room, [0; PARTS]);
     }
 
@@ -315,7 +313,7 @@ mod tests {
         for age in 0..=age::AGE_MAX {
             for pageblocks in [512, 487 * 4] {
                 let all = age::figures(age, pageblocks);
-                let found = Layout::assumed(&all).total();
+                let found = Layout::from_figures(&all).total();
                 assert_eq!(found.pageblocks, all.pageblocks, "{age}");
                 assert_eq!((found.fixed, found.free), (all.fixed, all.free), "{age}, {pageblocks}");
                 assert_eq!(found.pages(), found.fixed + found.reclaimable + found.free + found.file + found.task);
@@ -323,34 +321,35 @@ mod tests {
         }
     }
 
+    /// Counts pages of files as pages of tasks: chance decides which movable page is a file's.
+    fn with_task_pages_alone(mut layout: Layout) -> Layout {
+        for figures in layout.parts.iter_mut().flatten() {
+            (figures.task, figures.file, figures.active) = (figures.task + figures.file, 0, 0);
+        }
+        layout
+    }
+
     #[test]
     fn what_is_drawn_has_the_layout_that_was_asked_for() {
-        let movable_alike = |mut layout: Layout| {
-            for figures in layout.parts.iter_mut().flatten() {
-                // Chance decides which movable page is a file's.
-                (figures.task, figures.file, figures.active) = (figures.task + figures.file, 0, 0);
-            }
-            layout
-        };
         for age in [0, 10, 60, 90, 100] {
-            let asked = Layout::of(&drawn(&age::layout(age, 1024), 1));
-            let found = Layout::of(&drawn(&asked, 2));
-            assert_eq!(movable_alike(found), movable_alike(asked), "{age}");
+            let wanted = Layout::from_start(&draw_start(&age::layout(age, 1024), 1));
+            let found = Layout::from_start(&draw_start(&wanted, 2));
+            assert_eq!(with_task_pages_alone(found), with_task_pages_alone(wanted), "{age}");
             for pageblocks in [487, 1024] {
-                let asked = Layout::of(&drawn(&age::layout(age, pageblocks), 1));
-                assert_eq!(asked.scaled_to(pageblocks), asked, "{age}");
+                let wanted = Layout::from_start(&draw_start(&age::layout(age, pageblocks), 1));
+                assert_eq!(wanted.scaled_to(pageblocks), wanted, "{age}");
             }
         }
     }
 
     #[test]
     fn a_small_machine_has_the_shares_of_a_large_one() {
-        let large = Layout::of(&drawn(&age::layout(60, 4096), 1));
+        let large = Layout::from_start(&draw_start(&age::layout(60, 4096), 1));
         for pageblocks in [8, 16, 61, 256] {
             let small = large.scaled_to(pageblocks).total();
             assert_eq!(small.pageblocks, pageblocks);
-            let told = small.fixed + small.reclaimable + small.free + small.file + small.task;
-            assert!(small.pages().abs_diff(told) < 64, "each count is rounded by itself: {small:?}");
+            let sum = small.fixed + small.reclaimable + small.free + small.file + small.task;
+            assert!(small.pages().abs_diff(sum) < 64, "each count is rounded by itself: {small:?}");
         }
     }
 
@@ -358,12 +357,21 @@ mod tests {
     fn what_is_ordered_is_assumed_somewhere() {
         for (fixed_blocks, fixed) in [(50, 1), (10, 46), (34, 153), (80, 3), (0, 0)] {
             let median = age::figures(60, 1000);
-            let all = Figures { fixed_pageblocks: fixed_blocks * 10, fixed: fixed * 1000, ..median };
-            let told = all.free + all.fixed + all.reclaimable;
-            let all = Figures { file: 0, active: 0, task: all.pages() - told, huge_pageblocks: 0, ..all };
-            let found = Layout::assumed(&all).total();
-            let counted = |of: &Figures| (of.fixed_pageblocks, of.fixed, of.free, of.reclaimable);
-            assert_eq!(counted(&found), counted(&all));
+            let fixed = fixed * 1000;
+            let task = median.pages() - (median.free + fixed + median.reclaimable);
+            let all = Figures {
+                fixed_pageblocks: fixed_blocks * 10,
+                fixed,
+                file: 0,
+                active: 0,
+                task,
+                huge_pageblocks: 0,
+                ..median
+            };
+            let found = Layout::from_figures(&all).total();
+            let [found_counts, counts] = [found, all]
+                .map(|figures| (figures.fixed_pageblocks, figures.fixed, figures.free, figures.reclaimable));
+            assert_eq!(found_counts, counts);
         }
     }
 }

@@ -30,7 +30,7 @@ mod write;
 
 use freehold::base::MigrateType;
 
-pub use draw::drawn;
+pub use draw::draw_start;
 pub use figures::Figures;
 pub use layout::Layout;
 pub use restore::restore;
@@ -84,6 +84,18 @@ pub struct Pageblock<'s> {
     pub migratetype: MigrateType,
     /// What is in it, from the first page to the last.
     pub runs: &'s [Run],
+}
+
+impl Pageblock<'_> {
+    /// Returns whether some run has this use.
+    fn has(&self, what: Use) -> bool {
+        self.runs.iter().any(|run| run.what == what)
+    }
+
+    /// Returns whether the pageblock is one run of this use, in blocks of at least this order.
+    fn is_only(&self, what: Use, order: u8) -> bool {
+        matches!(self.runs, [run] if run.what == what && run.order >= order)
+    }
 }
 
 /// The pageblocks of a machine, in the order in which they lie.

@@ -28,43 +28,42 @@ pub struct StartReport {
 impl StartReport {
     /// The report of a start.
     pub fn new(subject: String, start: &Start) -> StartReport {
-        let layout = Layout::of(start);
+        let layout = Layout::from_start(start);
         let figures = layout.total();
-        StartReport { subject, age: age::nearest(&figures), figures, layout }
+        StartReport { subject, age: age::nearest_age(&figures), figures, layout }
     }
 
     fn pageblocks(&self) -> Table {
         let figures = &self.figures;
-        let row =
-            |what: &str, count: u64| vec![Value::text(what), Value::count(count), share(count, figures.pageblocks)];
+        let all = figures.pageblocks;
         let rows = [
-            row("all", figures.pageblocks),
-            row("free as a whole", figures.free_pageblocks),
-            row("one huge page of a task", figures.huge_pageblocks),
-            row("with something that can be neither moved nor given up", figures.fixed_pageblocks),
-            row("of the others, with objects that shrinkers give up", figures.reclaimable_pageblocks),
+            share_row("all", figures.pageblocks, all),
+            share_row("free as a whole", figures.free_pageblocks, all),
+            share_row("one huge page of a task", figures.huge_pageblocks, all),
+            share_row("with something that can be neither moved nor given up", figures.fixed_pageblocks, all),
+            share_row("of the others, with objects that shrinkers give up", figures.reclaimable_pageblocks, all),
         ];
         Table::new("Pageblocks", Column::several(&["which"], &["count", "share"]), rows)
     }
 
     fn pages(&self) -> Table {
         let figures = &self.figures;
-        let row = |what: &str, count: u64| vec![Value::text(what), Value::count(count), share(count, figures.pages())];
+        let all = figures.pages();
         let rows = [
-            row("all", figures.pages()),
-            row("free", figures.free),
-            row("can be neither moved nor given up", figures.fixed),
-            row("kernel objects that shrinkers give up", figures.reclaimable),
-            row("of files", figures.file),
-            row("- active ones", figures.active),
-            row("of tasks", figures.task),
+            share_row("all", figures.pages(), all),
+            share_row("free", figures.free, all),
+            share_row("can be neither moved nor given up", figures.fixed, all),
+            share_row("kernel objects that shrinkers give up", figures.reclaimable, all),
+            share_row("of files", figures.file, all),
+            share_row("- active ones", figures.active, all),
+            share_row("of tasks", figures.task, all),
         ];
         Table::new("Pages", Column::several(&["which"], &["count", "share"]), rows)
     }
 }
 
 impl StartReport {
-    fn told(&self) -> String {
+    fn age_sentence(&self) -> String {
         format!(
             "Age {}: by the share of pageblocks with something that can be neither moved nor given up (60 is the median \
              of servers of which that was published)",
@@ -73,9 +72,9 @@ impl StartReport {
     }
 
     /// Where a machine of that age is otherwise: it is full of page cache.
-    fn unlike(&self) -> Option<String> {
-        let whole = |figures: &Figures| figures.free_pageblocks as f64 * 100.0 / figures.pageblocks.max(1) as f64;
-        let (here, there) = (whole(&self.figures), whole(&age::figures(self.age, self.figures.pageblocks)));
+    fn difference_sentence(&self) -> Option<String> {
+        let [here, there] = [self.figures, age::figures(self.age, self.figures.pageblocks)]
+            .map(|figures| figures.free_pageblocks as f64 * 100.0 / figures.pageblocks.max(1) as f64);
         ((here - there).abs() > UNLIKE).then(|| {
             format!(
                 "Here {here:.1} % of pageblocks are free as a whole, and {there:.1} % at that age: huge pages fare \
@@ -86,15 +85,22 @@ impl StartReport {
 
     /// What every kind of pageblock is full of.
     fn kinds(&self) -> Table {
-        let row = |kind: Kind| {
-            let figures = self.layout.kind(kind);
-            let of = |count| share(count, figures.pages());
-            let uses = [figures.fixed, figures.reclaimable, figures.file + figures.task, figures.free];
-            [Value::text(kind.about()), Value::count(figures.pageblocks)].into_iter().chain(uses.map(of)).collect()
-        };
         let columns = Column::several(&["pageblocks"], &["count", "fixed", "reclaimable", "movable", "free"]);
-        Table::new("Kinds of pageblocks", columns, Kind::ALL.map(row))
+        Table::new("Kinds of pageblocks", columns, Kind::ALL.map(|kind| kind_row(kind, &self.layout.kind(kind))))
     }
+}
+
+/// A row of a kind of pageblock, with the shares of its uses.
+fn kind_row(kind: Kind, figures: &Figures) -> Vec<Value> {
+    let uses = [figures.fixed, figures.reclaimable, figures.file + figures.task, figures.free];
+    let mut row = vec![Value::text(kind.about()), Value::count(figures.pageblocks)];
+    row.extend(uses.map(|count| share(count, figures.pages())));
+    row
+}
+
+/// A row of a count and its share of all.
+fn share_row(what: &str, count: u64, all: u64) -> Vec<Value> {
+    vec![Value::text(what), Value::count(count), share(count, all)]
 }
 
 fn share(part: u64, whole: u64) -> Value {
@@ -104,7 +110,7 @@ fn share(part: u64, whole: u64) -> Value {
 impl Document for StartReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let subject = vec![self.subject.clone()];
-        let conclusions = [Some(self.told()), self.unlike()].into_iter().flatten().collect();
+        let conclusions = [Some(self.age_sentence()), self.difference_sentence()].into_iter().flatten().collect();
         let pageblocks = Table { conclusions, ..self.pageblocks() };
         Cow::Owned(vec![Report { subject, tables: vec![pageblocks, self.pages(), self.kinds()], ..Report::default() }])
     }

@@ -8,7 +8,7 @@ use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::Mobility;
 
 use super::{PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
-use crate::memory::{Inherited, Model};
+use crate::memory::{FileActivity, Model};
 use crate::virtual_time::VirtualTime;
 
 type Engine<'m> = freehold::PageAllocator<'m, VirtualTime>;
@@ -105,7 +105,7 @@ impl Restorer<'_, '_> {
     fn hand_over(mut self, rng: &mut fastrand::Rng) -> u64 {
         rng.shuffle(&mut self.files);
         for (at, run) in self.files {
-            let state = if run.what == Use::Active { Inherited::Active } else { Inherited::Inactive };
+            let state = if run.what == Use::Active { FileActivity::Active } else { FileActivity::Inactive };
             let blocks = (0..u32::from(run.blocks)).map(|block| at.offset(block << run.order));
             blocks.for_each(|pfn| self.model.inherit_file(pfn, Order::new(run.order), state));
         }

@@ -12,8 +12,8 @@ const WHOLE: u64 = 10_000;
 pub struct Percent(u64);
 
 impl Percent {
-    /// So much of a number.
-    pub fn of(self, whole: u64) -> u64 {
+    /// Returns this percentage of a number.
+    pub fn part_of(self, whole: u64) -> u64 {
         (u128::from(whole) * u128::from(self.0) / u128::from(WHOLE)) as u64
     }
 }
@@ -22,12 +22,13 @@ impl FromStr for Percent {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Percent, String> {
-        let wrong = || format!("`{text}` is no share; give a percentage from 0 to 100 with at most two decimals");
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{decimals:0<2}");
         let is_number = decimals.len() <= 2 && !whole.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let parts = digits.parse().ok().filter(|parts| is_number && *parts <= WHOLE);
-        parts.map(Percent).ok_or_else(wrong)
+        parts
+            .map(Percent)
+            .ok_or_else(|| format!("`{text}` is no share; give a percentage from 0 to 100 with at most two decimals"))
     }
 }
 
@@ -51,10 +52,10 @@ impl Shares {
     ///
     /// # Errors
     /// A sentence that says what does not fit together.
-    pub fn laid_out(&self, layout: Layout) -> Result<Layout, String> {
+    pub fn apply_to_layout(&self, layout: Layout) -> Result<Layout, String> {
         match *self == Shares::default() {
             true => Ok(layout),
-            false => Ok(Layout::assumed(&self.applied_to(&layout.total())?)),
+            false => Ok(Layout::from_figures(&self.apply_to(&layout.total())?)),
         }
     }
 
@@ -62,54 +63,62 @@ impl Shares {
     ///
     /// # Errors
     /// A sentence that says what does not fit together.
-    pub fn applied_to(&self, figures: &Figures) -> Result<Figures, String> {
-        let blocks = |share: Option<Percent>, is: u64| share.map_or(is, |share| share.of(figures.pageblocks));
-        let pages = |share: Option<Percent>, is: u64| share.map_or(is, |share| share.of(figures.pages()));
+    pub fn apply_to(&self, figures: &Figures) -> Result<Figures, String> {
+        let (pageblocks, pages) = (figures.pageblocks, figures.pages());
         let mut wanted = Figures {
-            fixed_pageblocks: blocks(self.fixed_pageblocks, figures.fixed_pageblocks),
-            fixed: pages(self.fixed, figures.fixed),
-            free_pageblocks: blocks(self.free_pageblocks, figures.free_pageblocks),
-            free: pages(self.free, figures.free),
-            huge_pageblocks: blocks(self.huge_pageblocks, figures.huge_pageblocks),
+            fixed_pageblocks: part_or(self.fixed_pageblocks, pageblocks, figures.fixed_pageblocks),
+            fixed: part_or(self.fixed, pages, figures.fixed),
+            free_pageblocks: part_or(self.free_pageblocks, pageblocks, figures.free_pageblocks),
+            free: part_or(self.free, pages, figures.free),
+            huge_pageblocks: part_or(self.huge_pageblocks, pageblocks, figures.huge_pageblocks),
             ..*figures
         };
         wanted.expect_room()?;
         let movable = wanted.pages() - wanted.free - wanted.fixed - wanted.reclaimable;
         let huge = wanted.huge_pageblocks << PAGEBLOCK_ORDER;
-        let part = |count: u64| {
-            (u128::from(count) * u128::from(movable) / u128::from((figures.file + figures.task).max(1))) as u64
-        };
-        wanted.file = part(figures.file).min(movable - huge);
-        wanted.active = part(figures.active).min(wanted.file);
+        let before = (figures.file + figures.task).max(1);
+        wanted.file = rescale(figures.file, before, movable).min(movable - huge);
+        wanted.active = rescale(figures.active, before, movable).min(wanted.file);
         wanted.task = movable - wanted.file;
         Ok(wanted)
     }
 }
 
+/// Returns the part of a whole that a share makes, or a count if there is no share.
+fn part_or(share: Option<Percent>, whole: u64, count: u64) -> u64 {
+    share.map_or(count, |share| share.part_of(whole))
+}
+
+/// Returns `count` of `before` as a part of `after`, rounded down.
+fn rescale(count: u64, before: u64, after: u64) -> u64 {
+    (u128::from(count) * u128::from(after) / u128::from(before)) as u64
+}
+
+/// Returns the pages of so many pageblocks.
+fn pages_in(pageblocks: u64) -> u64 {
+    pageblocks << PAGEBLOCK_ORDER
+}
+
 impl Figures {
     fn expect_room(&self) -> Result<(), String> {
-        let in_blocks = |count: u64| count << PAGEBLOCK_ORDER;
         let kinds = self.free_pageblocks + self.huge_pageblocks + self.fixed_pageblocks + self.reclaimable_pageblocks;
-        let used = self.free + self.fixed + self.reclaimable + in_blocks(self.huge_pageblocks);
-        let unfit = |sentence: &str| Err(sentence.to_owned());
-        match () {
-            () if kinds > self.pageblocks || used > self.pages() => {
-                unfit("these shares make more than the whole; lower one of them")
-            }
-            () if in_blocks(self.free_pageblocks) > self.free => unfit(
-                "there are more free pageblocks than free pages to fill them; raise --free, or lower --free-blocks",
-            ),
-            () if self.fixed < self.fixed_pageblocks || self.fixed > in_blocks(self.fixed_pageblocks) => unfit(
-                "so many fixed pages do not fit into so many pageblocks with fixed pages; change --fixed or --fixed-blocks",
-            ),
-            () => Ok(()),
-        }
+        let used = self.free + self.fixed + self.reclaimable + pages_in(self.huge_pageblocks);
+        let sentence = if kinds > self.pageblocks || used > self.pages() {
+            "these shares make more than the whole; lower one of them"
+        } else if pages_in(self.free_pageblocks) > self.free {
+            "there are more free pageblocks than free pages to fill them; raise --free, or lower --free-blocks"
+        } else if self.fixed < self.fixed_pageblocks || self.fixed > pages_in(self.fixed_pageblocks) {
+            "so many fixed pages do not fit into so many pageblocks with fixed pages; change --fixed or --fixed-blocks"
+        } else {
+            return Ok(());
+        };
+        Err(sentence.to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{age, drawn};
+    use super::super::{age, draw_start};
     use super::*;
 
     fn percent(text: &str) -> Option<Percent> {
@@ -130,8 +139,8 @@ mod tests {
     #[test]
     fn what_was_ordered_is_drawn() {
         let shares = Shares { fixed_pageblocks: percent("50"), fixed: percent("5"), ..Shares::default() };
-        let wanted = shares.applied_to(&age::figures(60, 1000)).unwrap();
-        let found = Figures::of(&drawn(&Layout::assumed(&wanted), 3));
+        let wanted = shares.apply_to(&age::figures(60, 1000)).unwrap();
+        let found = Figures::from_start(&draw_start(&Layout::from_figures(&wanted), 3));
         assert_eq!((found.fixed_pageblocks, found.fixed, found.free), (500, 25_600, wanted.free));
     }
 
@@ -143,7 +152,7 @@ mod tests {
             (Shares { fixed: percent("40"), ..Shares::default() }, "do not fit"),
             (Shares { fixed: percent("0.01"), ..Shares::default() }, "do not fit"),
         ] {
-            let error = shares.applied_to(&age::figures(60, 1000)).unwrap_err();
+            let error = shares.apply_to(&age::figures(60, 1000)).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }

@@ -65,7 +65,7 @@ pub fn read(path: &Path) -> Result<Start, SnapshotError> {
     if (page_size, pageblock_order) != (PAGE_SIZE, PAGEBLOCK_ORDER) {
         return Err(SnapshotError::Pages { path: path.to_path_buf(), page_size, pageblock_order });
     }
-    let mut frames = Frames::of(facts);
+    let mut frames = Frames::new(facts);
     for row in recording.reader.rows() {
         let row = row?;
         if row.kind.section() != Section::Start {
@@ -89,23 +89,27 @@ impl Frame {
     const SLAB: Frame = Frame(8);
     const USES: [Use; 6] = [Use::Free, Use::Fixed, Use::Reclaimable, Use::Inactive, Use::Active, Use::Task];
 
-    fn of(what: Use, order: u8) -> Frame {
+    fn new(what: Use, order: u8) -> Frame {
         Frame((what as u8 + 1) | (order << 4))
     }
 
     /// What a block of this class and order is; `None` if the allocator never had it.
-    fn of_class(class: i64, order: u8) -> Option<Frame> {
-        let is = |bits: i64| class & bits != 0;
+    fn from_class(class: i64, order: u8) -> Option<Frame> {
         let what = match class {
-            _ if is(class::RESERVED | class::OFFLINE) => return None,
-            _ if is(class::HWPOISON | class::HUGETLB) => Use::Fixed,
-            _ if is(class::LRU) && is(class::ANON | class::UNEVICTABLE) => Use::Task,
-            _ if is(class::LRU) && is(class::ACTIVE) => Use::Active,
-            _ if is(class::LRU) => Use::Inactive,
-            _ if is(class::SLAB) => return Some(Frame(Frame::SLAB.0 | order << 4)),
+            _ if has_bits(class, class::RESERVED | class::OFFLINE) => return None,
+            _ if has_bits(class, class::HWPOISON | class::HUGETLB) => Use::Fixed,
+            _ if has_bits(class, class::LRU) && has_bits(class, class::ANON | class::UNEVICTABLE) => Use::Task,
+            _ if has_bits(class, class::LRU) && has_bits(class, class::ACTIVE) => Use::Active,
+            _ if has_bits(class, class::LRU) => Use::Inactive,
+            _ if has_bits(class, class::SLAB) => return Some(Frame(Frame::SLAB.0 | order << 4)),
             _ => Use::Fixed,
         };
-        Some(Frame::of(what, order))
+        Some(Frame::new(what, order))
+    }
+
+    /// Returns whether compaction could not empty a pageblock of this type with such a frame.
+    fn is_fixed(self, migratetype: MigrateType) -> bool {
+        matches!(self.what(migratetype), Some((Use::Fixed | Use::Reclaimable, _)))
     }
 
     /// What it is used for in a pageblock of this type, and the order of its block; `None` if that is not known.
@@ -120,6 +124,16 @@ impl Frame {
     }
 }
 
+/// Returns whether the allocator has frames of a zone.
+fn is_allocators(zone: &ZoneFacts) -> bool {
+    zone.spanned > 0 && zone.managed > 0 && zone.name != "Device"
+}
+
+/// Returns whether a class has one of these bits.
+fn has_bits(class: i64, bits: i64) -> bool {
+    class & bits != 0
+}
+
 /// All frames of the machine, and the types of its pageblocks.
 struct Frames {
     frames: Vec<Frame>,
@@ -128,18 +142,18 @@ struct Frames {
 }
 
 impl Frames {
-    fn of(facts: &Facts) -> Frames {
+    fn new(facts: &Facts) -> Frames {
         let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
-        let end = end.next_multiple_of(PAGEBLOCK_PAGES as usize);
-        let types = vec![MigrateType::Movable; end >> PAGEBLOCK_ORDER];
-        Frames { frames: vec![Frame::ABSENT; end], types, unknown: 0 }
+        let frames = end.next_multiple_of(PAGEBLOCK_PAGES as usize);
+        let types = vec![MigrateType::Movable; frames >> PAGEBLOCK_ORDER];
+        Frames { frames: vec![Frame::ABSENT; frames], types, unknown: 0 }
     }
 
     fn observe(&mut self, row: &Row) {
         let (first, [count, detail, _]) = (row.pfn as usize, row.args);
         match row.kind {
             Kind::StartPageblock => self.set_types(first, detail, row.migratetype),
-            Kind::StartFree => self.fill(first, 1 << row.order, Frame::of(Use::Free, 0)),
+            Kind::StartFree => self.fill(first, 1 << row.order, Frame::new(Use::Free, 0)),
             Kind::StartUnknown if detail == NOT_YET_MEMORY => {}
             Kind::StartUnknown => {
                 self.unknown += count.max(0).cast_unsigned();
@@ -156,25 +170,29 @@ impl Frames {
     }
 
     fn set_types(&mut self, first: usize, pageblocks: i64, migratetype: i8) {
-        let first = (first >> PAGEBLOCK_ORDER).min(self.types.len());
-        let end = first.saturating_add(pageblocks.max(0) as usize).min(self.types.len());
-        let found = usize::try_from(migratetype).ok().and_then(|number| MigrateType::ALL.get(number));
-        let is_type = |found: &&MigrateType| !matches!(found, MigrateType::Isolate | MigrateType::Cma);
-        self.types[first..end].fill(*found.filter(is_type).unwrap_or(&MigrateType::Movable));
+        let begin = (first >> PAGEBLOCK_ORDER).min(self.types.len());
+        let end = begin.saturating_add(pageblocks.max(0) as usize).min(self.types.len());
+        let recorded = usize::try_from(migratetype).ok().and_then(|number| MigrateType::ALL.get(number));
+        let simulated = match recorded {
+            None | Some(MigrateType::Isolate | MigrateType::Cma) => MigrateType::Movable,
+            Some(migratetype) => *migratetype,
+        };
+        self.types[begin..end].fill(simulated);
     }
 
     /// Marks blocks in use; blocks of more than a pageblock as many of these.
     fn allocate(&mut self, row: &Row) {
         let pages = (row.args[0].max(0) as usize).saturating_mul(1 << row.order.min(32));
-        if let Some(frame) = Frame::of_class(row.args[1], row.order.min(PAGEBLOCK_ORDER)) {
+        if let Some(frame) = Frame::from_class(row.args[1], row.order.min(PAGEBLOCK_ORDER)) {
             self.fill(row.pfn as usize, pages, frame);
         }
     }
 
     fn into_start(self, facts: &Facts) -> Start {
         let listed: u64 = facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.count)).sum();
-        let unknown = |number| (number, self.unknown_if_clean(number));
-        let pageblocks: Vec<(usize, u64)> = self.pageblocks(facts).into_iter().map(unknown).collect();
+        let numbers = self.pageblocks(facts);
+        let pageblocks: Vec<(usize, u64)> =
+            numbers.into_iter().map(|number| (number, self.unknown_if_clean(number))).collect();
         let in_clean: u64 = pageblocks.iter().map(|(_, unknown)| unknown).sum();
         let mut cut = Cut {
             rng: fastrand::Rng::with_seed(1),
@@ -191,15 +209,18 @@ impl Frames {
 
     /// The numbers of the pageblocks that the allocator has any frame of, zone by zone.
     fn pageblocks(&self, facts: &Facts) -> Vec<usize> {
-        let is_ours = |zone: &&ZoneFacts| zone.spanned > 0 && zone.managed > 0 && zone.name != "Device";
         let (mut numbers, mut next) = (Vec::new(), 0);
-        for zone in facts.zones_start.iter().filter(is_ours) {
+        for zone in facts.zones_start.iter().filter(|zone| is_allocators(zone)) {
             let first = (zone.start_pfn as usize >> PAGEBLOCK_ORDER).max(next);
             next = ((zone.start_pfn + zone.spanned) as usize).div_ceil(PAGEBLOCK_PAGES as usize);
-            let is_there = |number: &usize| self.frames_of(*number).iter().any(|frame| *frame != Frame::ABSENT);
-            numbers.extend((first..next).filter(is_there));
+            numbers.extend((first..next).filter(|&number| self.is_present(number)));
         }
         numbers
+    }
+
+    /// Returns whether the allocator has any frame of a pageblock.
+    fn is_present(&self, number: usize) -> bool {
+        self.frames_of(number).iter().any(|frame| *frame != Frame::ABSENT)
     }
 
     fn frames_of(&self, number: usize) -> &[Frame] {
@@ -209,8 +230,7 @@ impl Frames {
     /// Pages without flags of a pageblock, if nothing in it is known to be fixed.
     fn unknown_if_clean(&self, number: usize) -> u64 {
         let (frames, migratetype) = (self.frames_of(number), self.types[number]);
-        let is_fixed = |frame: &Frame| matches!(frame.what(migratetype), Some((Use::Fixed | Use::Reclaimable, _)));
-        match frames.iter().any(|frame| is_fixed(frame) || *frame == Frame::ABSENT) {
+        match frames.iter().any(|frame| frame.is_fixed(migratetype) || *frame == Frame::ABSENT) {
             true => 0,
             false => frames.iter().filter(|frame| **frame == Frame::UNKNOWN).count() as u64,
         }
@@ -234,7 +254,7 @@ impl Cut {
     fn runs(&mut self, frames: &[Frame], migratetype: MigrateType, listed: Chance) -> Vec<Run> {
         let known: Vec<(Use, u8)> = frames
             .chunk_by(|one, next| one == next)
-            .flat_map(|alike| std::iter::repeat_n(self.known(alike[0], migratetype, listed), alike.len()))
+            .flat_map(|alike| std::iter::repeat_n(self.decide(alike[0], migratetype, listed), alike.len()))
             .collect();
         let mut runs = Vec::new();
         let mut rest = known.as_slice();
@@ -242,19 +262,19 @@ impl Cut {
             let alike = rest.iter().take_while(|other| **other == (what, order)).count();
             let at = known.len() - rest.len();
             // Blocks lie at multiples of their size; what does not is single pages.
-            let order = if at.is_multiple_of(1 << order) && alike >= 1 << order { order } else { 0 };
-            let blocks = alike >> order;
-            runs.push(Run { what, order, blocks: blocks as u16 });
-            rest = &rest[blocks << order..];
+            let cut_order = if at.is_multiple_of(1 << order) && alike >= 1 << order { order } else { 0 };
+            let blocks = alike >> cut_order;
+            runs.push(Run { what, order: cut_order, blocks: blocks as u16 });
+            rest = &rest[blocks << cut_order..];
         }
         runs
     }
 
     /// What frames are taken to be. One that the allocator never had, in a pageblock with others, is fixed.
-    fn known(&mut self, frame: Frame, migratetype: MigrateType, (listed, of): Chance) -> (Use, u8) {
+    fn decide(&mut self, frame: Frame, migratetype: MigrateType, (listed, total): Chance) -> (Use, u8) {
         match frame.what(migratetype) {
             Some(known) => known,
-            None if frame == Frame::UNKNOWN && self.rng.u64(0..of.max(1)) < listed => (Use::Free, 0),
+            None if frame == Frame::UNKNOWN && self.rng.u64(0..total.max(1)) < listed => (Use::Free, 0),
             None => (Use::Fixed, 0),
         }
     }

@@ -7,25 +7,30 @@ use super::*;
 use crate::costs::Costs;
 use crate::machine::Machine;
 use crate::run::{Setup, simulate};
+use crate::window::Window;
 use crate::workload::Workload;
 use crate::workload::webhost::Webhost;
-use crate::world::Window;
 
 /// 64 MiB.
 const MACHINE: Machine = Machine { pages: 1 << 14, nodes: 1 };
 const PAGEBLOCKS: u64 = 32;
 
+fn run_of(what: Use, order: u8, blocks: u16) -> Run {
+    Run { what, order, blocks }
+}
+
 fn aged(age: u8, seed: u64) -> Start {
-    drawn(&age::layout(age, PAGEBLOCKS), seed)
+    draw_start(&age::layout(age, PAGEBLOCKS), seed)
 }
 
 #[test]
 fn what_is_drawn_has_the_figures_that_were_asked_for() {
     for age in 0..=age::AGE_MAX {
         let wanted = age::figures(age, 4096);
-        let found = Figures::of(&drawn(&Layout::assumed(&wanted), age.into()));
-        let counted = |figures: &Figures| Figures { file: 0, active: 0, task: 0, ..*figures };
-        assert_eq!(counted(&found), counted(&wanted), "{age}");
+        let found = Figures::from_start(&draw_start(&Layout::from_figures(&wanted), age.into()));
+        let [found_fixed, wanted_fixed] =
+            [found, wanted].map(|figures| Figures { file: 0, active: 0, task: 0, ..figures });
+        assert_eq!(found_fixed, wanted_fixed, "{age}");
         let movable = (wanted.file + wanted.task).max(1);
         assert_eq!(found.file + found.task, wanted.file + wanted.task);
         assert!(
@@ -47,16 +52,15 @@ fn a_start_that_is_written_is_read_again() {
     let path = folder.path().join("aged.parquet");
     let mut mixed = Start::default();
     for _ in 0..PAGEBLOCKS {
-        let of = |what, order, blocks| Run { what, order, blocks };
         mixed.push(
             MigrateType::Reclaimable,
-            [of(Use::Fixed, 0, 100), of(Use::Reclaimable, 2, 100), of(Use::Free, 0, 12)],
+            [run_of(Use::Fixed, 0, 100), run_of(Use::Reclaimable, 2, 100), run_of(Use::Free, 0, 12)],
         );
     }
     for start in [0, 30, 60, 90, 100].map(|age| aged(age, 1)).into_iter().chain([mixed]) {
         write(&start, &MACHINE, 2, &path).unwrap();
         let again = read(&path).unwrap();
-        assert_eq!(Layout::of(&again), Layout::of(&start));
+        assert_eq!(Layout::from_start(&again), Layout::from_start(&start));
     }
 }
 
@@ -69,8 +73,10 @@ fn every_page_is_there_after_a_run() {
 fn tasks_and_files_may_have_blocks_of_any_size() {
     let mut start = Start::default();
     for _ in 0..PAGEBLOCKS - 2 {
-        let of = |what, order, blocks| Run { what, order, blocks };
-        start.push(MigrateType::Movable, [of(Use::Task, 2, 64), of(Use::Inactive, 4, 8), of(Use::Active, 3, 16)]);
+        start.push(
+            MigrateType::Movable,
+            [run_of(Use::Task, 2, 64), run_of(Use::Inactive, 4, 8), run_of(Use::Active, 3, 16)],
+        );
     }
     expect_nothing_lost(&start);
 }
@@ -100,7 +106,7 @@ fn a_larger_machine_repeats_its_start() {
     let start = aged(60, 1);
     let twice = start.repeated_to(64);
     assert_eq!(twice.pageblock(40), start.pageblock(8));
-    assert_eq!(Figures::of(&twice), Figures::of(&start).scaled_to(64));
+    assert_eq!(Figures::from_start(&twice), Figures::from_start(&start).scaled_to(64));
 }
 
 #[test]

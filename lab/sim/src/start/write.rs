@@ -5,8 +5,9 @@
 use std::path::Path;
 
 use freehold::base::{CpuId, Pfn};
-use freehold::platform::NoProbe;
+use freehold::page::Zone;
 use freehold::platform::host::Solo;
+use freehold::platform::{NoProbe, Platform};
 use freehold::{PageAllocator, Policy};
 use freehold_report::origin::Program;
 use freehold_report::progress::Progress;
@@ -69,7 +70,7 @@ fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
     let start = Pfn::new(at as u32);
     let is_free = run.what == Use::Free;
     let free = start.blocks_up_to(start.offset(if is_free { run.pages() } else { 0 }), freehold::base::Order::MAX);
-    let free = free.map(move |(pfn, order)| Row {
+    let free_rows = free.map(move |(pfn, order)| Row {
         pfn: pfn.raw().into(),
         order: order.get(),
         migratetype,
@@ -77,7 +78,7 @@ fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
     });
     let allocated =
         Row { pfn: at, order: run.order, args: [run.blocks.into(), class, 0], ..Row::new(Kind::StartAllocated) };
-    free.chain((!is_free).then_some(allocated))
+    free_rows.chain((!is_free).then_some(allocated))
 }
 
 /// What a snapshot of a start says of its machine.
@@ -86,7 +87,7 @@ fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
 /// If there is no such machine.
 pub fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
     let described =
-        machine.with(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| zones(allocator, start));
+        machine.run_released(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| zones(allocator, start));
     let zones = described.expect("there is such a machine");
     Facts {
         writer: Program::this().version(),
@@ -111,15 +112,7 @@ fn zones(allocator: &PageAllocator<'_, Solo<NoProbe>>, start: &Start) -> Vec<Zon
         .map(|zone| {
             let ((first, end), marks) = (zone.span(), zone.watermarks());
             let pages = (first.raw().into(), u64::from(end.raw()));
-            let list = |cpu: CpuId| allocator.pcp(cpu, zone).inspect(|lists| (lists.high(), lists.limits()));
-            let pcp = allocator.cpu_ids().map(|cpu| (cpu.0, list(cpu))).map(|(cpu, (high, limits))| PcpFacts {
-                cpu,
-                count: 0,
-                high,
-                batch: limits.batch,
-                high_min: limits.high_min,
-                high_max: limits.high_max,
-            });
+            let pcp = allocator.cpu_ids().map(|cpu| list_facts(allocator, zone, cpu));
             ZoneFacts {
                 node: zone.node().0.into(),
                 name: zone.kind().name().to_owned(),
@@ -138,10 +131,22 @@ fn zones(allocator: &PageAllocator<'_, Solo<NoProbe>>, start: &Start) -> Vec<Zon
         .collect()
 }
 
+/// The empty per-CPU list of a zone.
+fn list_facts(
+    allocator: &PageAllocator<'_, Solo<NoProbe>>,
+    zone: &Zone<<Solo<NoProbe> as Platform>::Lock>,
+    cpu: CpuId,
+) -> PcpFacts {
+    let (high, limits) = allocator.pcp(cpu, zone).inspect(|lists| (lists.high(), lists.limits()));
+    PcpFacts { cpu: cpu.0, count: 0, high, batch: limits.batch, high_min: limits.high_min, high_max: limits.high_max }
+}
+
 /// The figures of the pageblocks between two frames.
 fn part(start: &Start, (first, end): (u64, u64)) -> Figures {
     let numbers = first >> PAGEBLOCK_ORDER..end >> PAGEBLOCK_ORDER;
-    Figures::of_all(numbers.filter_map(|number| u32::try_from(number).ok()).map(|number| start.pageblock(number)))
+    Figures::from_pageblocks(
+        numbers.filter_map(|number| u32::try_from(number).ok()).map(|number| start.pageblock(number)),
+    )
 }
 
 /// How many pageblocks of a zone are of each type.

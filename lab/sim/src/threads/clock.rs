@@ -90,9 +90,7 @@ pub struct Spin {
 
 impl Spin {
     fn measure() -> Spin {
-        let attempt = |rounds| clock::time(TURNS, || (0..TURNS).for_each(|_| spin(rounds))).nanoseconds;
-        let turn = |rounds| (0..ATTEMPTS).map(|_| attempt(rounds)).min().unwrap_or(0) * PS_PER_NS / TURNS;
-        let [short, long] = ROUNDS.map(turn);
+        let [short, long] = ROUNDS.map(shortest_turn);
         let rounds = (long.saturating_sub(short) * 1024 / (ROUNDS[1] - ROUNDS[0])).max(1);
         Spin { turn: short.saturating_sub(rounds * ROUNDS[0] / 1024), rounds }
     }
@@ -103,6 +101,12 @@ impl Spin {
             spin((picoseconds - self.turn) * 1024 / self.rounds);
         }
     }
+}
+
+/// Returns the picoseconds of a turn of so many rounds: the shortest of all attempts.
+fn shortest_turn(rounds: u64) -> u64 {
+    let attempts = (0..ATTEMPTS).map(|_| clock::time(TURNS, || (0..TURNS).for_each(|_| spin(rounds))).nanoseconds);
+    attempts.min().unwrap_or(0) * PS_PER_NS / TURNS
 }
 
 /// Takes time, and the compiler cannot know how little it does.

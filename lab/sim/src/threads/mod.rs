@@ -26,7 +26,7 @@ use freehold::stats::{Counter, Counters, Counts};
 use super::cpu::PS_PER_NS;
 use super::executor::{Executor, Step};
 use super::memory::Model;
-use super::world::Window;
+use super::window::Window;
 
 /// Looks of a CPU that waits, between two readings of the clock.
 const LOOKS: u32 = 64;
@@ -87,7 +87,7 @@ impl Probe for Listeners {
 
 /// What one CPU's measured time was like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct CpuMeasurement {
     /// What the engine did on it.
     pub counts: Counts,
     /// How long it was by the CPU's own clock, in picoseconds.
@@ -121,11 +121,11 @@ impl Threads {
     }
 
     /// What a CPU's measured time was like; nothing if it ended before that.
-    pub fn measured(&self, cpu: u16) -> Option<Measured> {
+    pub fn measured(&self, cpu: u16) -> Option<CpuMeasurement> {
         let [Some(begin), Some(end)] = *self.cpus.0[usize::from(cpu)].measured() else { return None };
         let span = end.own - begin.own;
         let wall = end.wall.duration_since(begin.wall).as_nanos() as f64 * PS_PER_NS as f64;
-        Some(Measured { counts: end.counts.since(&begin.counts), span, stretch: wall / span as f64 })
+        Some(CpuMeasurement { counts: end.counts.since(&begin.counts), span, stretch: wall / span as f64 })
     }
 
     #[inline]

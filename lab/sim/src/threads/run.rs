@@ -9,11 +9,11 @@ use freehold_timing::spin_barrier::SpinBarrier;
 
 use super::Threads;
 use crate::cpu::Cpu;
-use crate::measure::fragmentation::Fragmentation;
-use crate::measure::outcome::{Outcome, Times};
-use crate::measure::tally::Tally;
-use crate::measure::vmstat::Vmstat;
-use crate::run::{RunError, Setup, give_back, list_high};
+use crate::outcome::fragmentation::Fragmentation;
+use crate::outcome::tally::Tally;
+use crate::outcome::vmstat::Vmstat;
+use crate::outcome::{Outcome, Times};
+use crate::run::{RunError, Setup, give_back, list_high, stage};
 use crate::world::World;
 
 /// What a run on threads brought.
@@ -36,37 +36,49 @@ pub fn run(setup: &Setup<'_>) -> Result<ThreadRun, RunError> {
 /// As [`run`], with a look at the machine afterwards, when nothing is in use.
 fn run_and(setup: &Setup<'_>, look: impl FnOnce(&PageAllocator<'_, Threads>)) -> Result<ThreadRun, RunError> {
     let threads = Threads::new(setup.cpus, setup.window);
-    let play = setup.workload.stage(setup.cpus, setup.window, setup.seed);
-    let play = play.map_err(|error| RunError::Recording(error.to_string()))?;
-    let run = |allocator: &PageAllocator<'_, Threads>| {
+    let play = stage(setup)?;
+    let run = setup.machine.run_released(threads, setup.cpus, setup.policy, |allocator| {
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
         world.play = play;
-        let outcome = run_on(setup, allocator, &world);
+        let run = run_on(setup, allocator, &world);
         give_back(allocator, &world);
         look(allocator);
-        outcome
-    };
-    Ok(setup.machine.with(threads, setup.cpus, setup.policy, run)?)
+        run
+    })?;
+    Ok(run)
 }
 
 fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, world: &World) -> ThreadRun {
     let barrier = SpinBarrier::new(u32::from(setup.cpus));
     let places = places(setup.cpus);
-    let run_cpu = |number: u16| {
-        // A thread that floats is slower, not wrong; the stretch of its time shows it.
-        let _ = places.as_ref().map(|cpus| affinity::pin(cpus[usize::from(number)]));
-        let mut cpu = Cpu::new(allocator, world, number, setup.seed);
-        barrier.wait();
-        allocator.platform().start(number);
-        setup.workload.run(&mut cpu);
-        cpu.into_tally()
-    };
     let tallies: Vec<Tally> = thread::scope(|scope| {
-        let run_cpu = &run_cpu;
-        let cpus: Vec<_> = (0..setup.cpus).map(|number| scope.spawn(move || run_cpu(number))).collect();
+        let (barrier, places) = (&barrier, places.as_deref());
+        let mut cpus = Vec::with_capacity(usize::from(setup.cpus));
+        for number in 0..setup.cpus {
+            cpus.push(scope.spawn(move || {
+                // A thread that floats is slower, not wrong; the stretch of its time shows it.
+                let _ = places.map(|places| affinity::pin(places[usize::from(number)]));
+                run_cpu(setup, allocator, world, number, barrier)
+            }));
+        }
         cpus.into_iter().map(|cpu| cpu.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     conclude(setup, allocator, &tallies)
+}
+
+/// Runs the workload of one CPU on the calling thread, once all CPUs are ready.
+fn run_cpu(
+    setup: &Setup<'_>,
+    allocator: &PageAllocator<'_, Threads>,
+    world: &World,
+    number: u16,
+    barrier: &SpinBarrier,
+) -> Tally {
+    let mut cpu = Cpu::new(allocator, world, number, setup.seed);
+    barrier.wait();
+    allocator.platform().start(number);
+    setup.workload.run(&mut cpu);
+    cpu.into_tally()
 }
 
 /// A CPU for each thread, if there are as many.
@@ -81,7 +93,7 @@ fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: 
     let counts = measured.iter().fold(Counts::default(), |sum, of_cpu| sum.plus(&of_cpu.counts));
     // Every CPU ends a little late by its own clock; the mean is what they had.
     let span = measured.iter().map(|of_cpu| of_cpu.span).sum::<u64>() / u64::from(setup.cpus);
-    let end = Fragmentation::of(allocator);
+    let end = Fragmentation::measure(allocator);
     let outcome = Outcome {
         cpus: setup.cpus,
         span,
@@ -102,11 +114,11 @@ mod tests {
     use crate::costs::Costs;
     use crate::cpu::PS_PER_NS;
     use crate::machine::Machine;
+    use crate::window::Window;
     use crate::workload::Workload;
     use crate::workload::pingpong::Pingpong;
     use crate::workload::purge::Purge;
     use crate::workload::steady::Steady;
-    use crate::world::Window;
     use freehold_policies;
 
     /// A millisecond of warming up, and four that are measured.

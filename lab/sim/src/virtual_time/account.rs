@@ -33,15 +33,20 @@ struct Stack {
     blocks: RefCell<Vec<Pfn>>,
 }
 
+impl Default for Stack {
+    fn default() -> Stack {
+        Stack { toucher: Cell::new(NOBODY), blocks: RefCell::default() }
+    }
+}
+
 impl Account {
     /// Of a machine with so many frames, CPUs and zones.
     pub fn new(costs: &Costs, frames: u32, cpus: u16, zones: usize) -> Account {
-        let stack = || Stack { toucher: Cell::new(NOBODY), blocks: RefCell::default() };
         Account {
             counters: Counters::default(),
             costs: costs.clone(),
             lines: vec![Cell::new(NOBODY); (frames as usize).div_ceil(FRAMES_PER_LINE)],
-            stacks: (0..zones * usize::from(cpus)).map(|_| stack()).collect(),
+            stacks: (0..zones * usize::from(cpus)).map(|_| Stack::default()).collect(),
             cpus: usize::from(cpus),
         }
     }
@@ -98,7 +103,7 @@ impl Account {
 impl Probe for Account {
     fn report(&self, event: Event) {
         self.counters.report(event);
-        clock::with(|clock| match event {
+        clock::with_clock(|clock| match event {
             Event::ZoneLockReleased { links, .. } => {
                 clock.spend(u64::from(links) * self.costs.link_ps, Purpose::Operation);
             }

@@ -18,9 +18,9 @@ use freehold::base::lock::Rank;
 
 use super::turns::{Key, SLOTS, TIME_MAX, Turns};
 use crate::costs::Costs;
-use crate::measure::outcome::Times;
-use crate::memory::tasks::Task;
-use crate::world::Window;
+use crate::outcome::Times;
+use crate::task::Task;
+use crate::window::Window;
 use crate::{CPUS_MAX, NODES_MAX};
 
 /// No CPU: the observer.
@@ -32,9 +32,9 @@ thread_local! {
     static CLOCK: Clock = const { Clock::new() };
 }
 
-/// Does something with the thread's clock.
+/// Calls `action` with the clock of this thread.
 #[inline(always)]
-pub fn with<R>(action: impl FnOnce(&Clock) -> R) -> R {
+pub fn with_clock<R>(action: impl FnOnce(&Clock) -> R) -> R {
     CLOCK.with(action)
 }
 
@@ -105,7 +105,7 @@ pub struct Prices {
 impl Prices {
     const NONE: Prices = Prices { zone_lock: 0, transfer: [0; 2], look: [0; 2] };
 
-    fn of(costs: &Costs) -> Prices {
+    fn new(costs: &Costs) -> Prices {
         Prices {
             zone_lock: costs.zone_lock_ps,
             transfer: [costs.lock_transfer_ps, costs.lock_transfer_remote_ps],
@@ -158,7 +158,7 @@ impl Clock {
         self.look.set(u64::MAX);
         self.begin.set(window.begin);
         self.end.set(window.end);
-        self.prices.set(Prices::of(costs));
+        self.prices.set(Prices::new(costs));
     }
 
     /// The CPU that runs, or [`NOBODY`].
@@ -234,18 +234,21 @@ impl Clock {
 
     /// What all CPUs spent in the window.
     pub fn times(&self) -> Times {
-        let spent = |purpose: Purpose| self.spent[purpose as usize].get();
         Times {
-            work: spent(Purpose::Work),
-            operations: spent(Purpose::Operation),
-            lists: spent(Purpose::List),
-            stacks: spent(Purpose::Stack),
+            work: self.spent_on(Purpose::Work),
+            operations: self.spent_on(Purpose::Operation),
+            lists: self.spent_on(Purpose::List),
+            stacks: self.spent_on(Purpose::Stack),
             zone_hold: self.zone_hold.get(),
-            zone_wait: spent(Purpose::ZoneWait),
-            list_wait: spent(Purpose::ListWait),
-            reclaim: spent(Purpose::Reclaim),
-            background: spent(Purpose::Background),
+            zone_wait: self.spent_on(Purpose::ZoneWait),
+            list_wait: self.spent_on(Purpose::ListWait),
+            reclaim: self.spent_on(Purpose::Reclaim),
+            background: self.spent_on(Purpose::Background),
         }
+    }
+
+    fn spent_on(&self, purpose: Purpose) -> u64 {
+        self.spent[purpose as usize].get()
     }
 
     /// Ranks that the running CPU holds, one bit each.

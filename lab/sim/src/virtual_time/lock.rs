@@ -48,7 +48,7 @@ unsafe impl RawLock for VirtualLock {
     }
 
     fn lock(&self, rank: Rank) {
-        clock::with(|clock| {
+        clock::with_clock(|clock| {
             if clock.is_observed() {
                 assert_eq!(self.holder.replace(OBSERVER), NOBODY, "the observer came while a lock was held");
                 return;
@@ -70,7 +70,7 @@ unsafe impl RawLock for VirtualLock {
     }
 
     fn try_lock(&self, rank: Rank) -> bool {
-        clock::with(|clock| {
+        clock::with_clock(|clock| {
             if clock.is_observed() {
                 let is_free = self.holder.get() == NOBODY;
                 self.holder.set(if is_free { OBSERVER } else { self.holder.get() });
@@ -90,7 +90,7 @@ unsafe impl RawLock for VirtualLock {
     }
 
     unsafe fn unlock(&self, rank: Rank) {
-        clock::with(|clock| {
+        clock::with_clock(|clock| {
             self.holder.set(NOBODY);
             if clock.is_observed() {
                 return;

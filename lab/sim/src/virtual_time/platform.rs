@@ -14,10 +14,10 @@ use super::lock::VirtualLock;
 use crate::costs::Costs;
 use crate::executor::{Executor, Step};
 use crate::machine::Machine;
-use crate::measure::outcome::Times;
-use crate::memory::tasks::Task;
 use crate::memory::{Model, shrink};
-use crate::world::Window;
+use crate::outcome::Times;
+use crate::task::Task;
+use crate::window::Window;
 
 /// The platform of one run.
 pub struct VirtualTime {
@@ -34,14 +34,14 @@ impl VirtualTime {
         let of_cpus = (0..cpus).map(|cpu| machine.node_of(cpu, cpus));
         let tasks = (0..Task::count(machine.nodes)).map(|number| Task::from_number(number, machine.nodes).node());
         let nodes: Vec<NodeId> = of_cpus.chain(tasks).collect();
-        clock::with(|clock| clock.reset(cpus, &nodes, window, costs));
+        clock::with_clock(|clock| clock.reset(cpus, &nodes, window, costs));
         let zones = usize::from(machine.nodes) * ZoneKind::COUNT;
         VirtualTime { account: Account::new(costs, machine.pages, cpus, zones), model, machine: *machine, cpus }
     }
 
     /// What CPU time was spent on in the window: all of it once every CPU has ended.
     pub fn times(&self) -> Times {
-        clock::with(|clock| clock.times())
+        clock::with_clock(|clock| clock.times())
     }
 
     /// What the engine did so far.
@@ -56,11 +56,11 @@ impl VirtualTime {
 
     /// As [`wait`](Executor::wait), until this time at most.
     pub fn wait_until(&self, picoseconds: u64) {
-        clock::with(|clock| clock.sleep_until(picoseconds));
+        clock::with_clock(|clock| clock.sleep_until(picoseconds));
     }
 
     fn wake_task(&self, task: Task) {
-        clock::with(|clock| {
+        clock::with_clock(|clock| {
             if !clock.is_observed() {
                 clock.wake(self.cpus + task.number(self.machine.nodes));
             }
@@ -79,11 +79,11 @@ impl Platform for VirtualTime {
 
     #[inline]
     fn cpu(&self) -> CpuId {
-        let number = clock::with(|clock| clock.cpu());
+        let number = clock::with_clock(|clock| clock.cpu());
         match number.checked_sub(self.cpus) {
             None => CpuId(number),
             // The observer frees what is left after a run, as CPU 0.
-            Some(_) if clock::with(|clock| clock.is_observed()) => CpuId(0),
+            Some(_) if clock::with_clock(|clock| clock.is_observed()) => CpuId(0),
             Some(task) => {
                 CpuId(self.machine.last_cpu_of(Task::from_number(task, self.machine.nodes).node(), self.cpus))
             }
@@ -119,15 +119,15 @@ impl Platform for VirtualTime {
 
 impl Executor for VirtualTime {
     fn now(&self) -> u64 {
-        clock::with(|clock| clock.now())
+        clock::with_clock(|clock| clock.now())
     }
 
     fn is_over(&self) -> bool {
-        clock::with(|clock| clock.now() >= clock.end())
+        clock::with_clock(|clock| clock.now() >= clock.end())
     }
 
     fn work(&self, picoseconds: u64) {
-        clock::with(|clock| clock.spend(picoseconds, Purpose::Work));
+        clock::with_clock(|clock| clock.spend(picoseconds, Purpose::Work));
     }
 
     fn wait(&self) {
@@ -135,15 +135,15 @@ impl Executor for VirtualTime {
     }
 
     fn wake(&self, cpu: CpuId) {
-        clock::with(|clock| clock.wake(cpu.0));
+        clock::with_clock(|clock| clock.wake(cpu.0));
     }
 
     fn take_turn(&self) {
-        clock::with(|clock| clock.take_turn());
+        clock::with_clock(|clock| clock.take_turn());
     }
 
     fn touch(&self, pfn: Pfn) {
-        clock::with(|clock| self.account.touch(clock, pfn, Purpose::Operation));
+        clock::with_clock(|clock| self.account.touch(clock, pfn, Purpose::Operation));
     }
 
     #[inline]
@@ -161,7 +161,7 @@ impl Executor for VirtualTime {
             Step::Scan => (costs.scan_ps, Purpose::Reclaim),
             Step::Migrate => (costs.migrate_ps, Purpose::Reclaim),
         };
-        clock::with(|clock| clock.spend(price * times, purpose));
+        clock::with_clock(|clock| clock.spend(price * times, purpose));
     }
 
     fn stopwatch(&self) -> Option<u64> {

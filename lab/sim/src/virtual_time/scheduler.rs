@@ -49,12 +49,12 @@ pub enum Stopped {
 /// See [`Stopped`]. Code that was under way is unwound.
 pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Result<(), Stopped> {
     let code = &code;
-    let own = |number| fiber(move || code(number)).map(Some);
-    let mut fibers: Vec<Option<Fiber<'_>>> = (0..count).map(own).collect::<Result<_, _>>()?;
-    clock::with(|clock| (0..count).for_each(|number| clock.resume_at(number, 0)));
-    match catch_unwind(AssertUnwindSafe(|| clock::with(|clock| take_turns(clock, &mut fibers, observer)))) {
+    let mut fibers: Vec<Option<Fiber<'_>>> =
+        (0..count).map(|number| fiber(move || code(number)).map(Some)).collect::<Result<_, _>>()?;
+    clock::with_clock(|clock| (0..count).for_each(|number| clock.resume_at(number, 0)));
+    match catch_unwind(AssertUnwindSafe(|| clock::with_clock(|clock| take_turns(clock, &mut fibers, observer)))) {
         Ok(ended) => ended,
-        Err(panic) => Err(clock::with(|clock| stopped_by(clock, panic))),
+        Err(panic) => Err(clock::with_clock(|clock| stopped_by(clock, panic))),
     }
 }
 

@@ -12,9 +12,9 @@ use crate::CPUS_MAX;
 use crate::costs::Costs;
 use crate::executor::Executor;
 use crate::machine::Machine;
-use crate::measure::outcome::Times;
 use crate::memory::{Model, Parameters};
-use crate::world::Window;
+use crate::outcome::Times;
+use crate::window::Window;
 
 /// When every scene is over.
 const END: u64 = 1_000_000;
@@ -229,14 +229,18 @@ fn a_wake_is_never_lost_and_the_end_wakes_everybody() {
 fn the_observer_looks_when_all_clocks_have_come_so_far() {
     let (platform, clocks) = (platform(8, 1, [0; 2]), RefCell::new(Vec::new()));
     let mut eye = Eye { at: 500, has_looked: false };
-    let code = |_| {
-        for _ in 0..10 {
-            platform.work(100);
-            platform.take_turn();
-            clocks.borrow_mut().push(platform.now());
-        }
-    };
-    super::run(8, code, &mut eye).unwrap();
+    super::run(
+        8,
+        |_| {
+            for _ in 0..10 {
+                platform.work(100);
+                platform.take_turn();
+                clocks.borrow_mut().push(platform.now());
+            }
+        },
+        &mut eye,
+    )
+    .unwrap();
     assert!(eye.has_looked);
     assert!(clocks.into_inner().is_sorted(), "nobody takes a turn at an earlier time than another before");
 }
@@ -270,12 +274,16 @@ fn the_observer_looks_at_a_cpu_that_never_waits_for_another() {
             self.0.set(self.0.get() + 1);
         }
     }
-    let code = |_| {
-        for _ in 0..10 {
-            assert_eq!(seen.get(), platform.now() / 100 + 1);
-            platform.work(100);
-            platform.take_turn();
-        }
-    };
-    super::run(1, code, &mut Count(&seen)).unwrap();
+    super::run(
+        1,
+        |_| {
+            for _ in 0..10 {
+                assert_eq!(seen.get(), platform.now() / 100 + 1);
+                platform.work(100);
+                platform.take_turn();
+            }
+        },
+        &mut Count(&seen),
+    )
+    .unwrap();
 }

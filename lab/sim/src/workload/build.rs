@@ -22,9 +22,10 @@
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
-use super::draw::{Spread, chance};
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
+use crate::random::{LogUniform, occurs};
 
 /// Page tables, kernel stacks and tasks.
 const KERNEL: Gfp = Gfp::KERNEL.union(Gfp::ZERO);
@@ -38,13 +39,13 @@ const TASK: Order = Order::new(2);
 #[serde(deny_unknown_fields, default)]
 pub struct Build {
     /// Pages that a process faults in, over its life.
-    pub faults: Spread,
+    pub faults: LogUniform,
     /// Page-table pages of a process, and as many again when it is executed.
-    pub page_tables: Spread,
+    pub page_tables: LogUniform,
     /// Pages faulted in at one step.
     pub faults_per_step: u32,
     /// Pages that the page cache gains from a process.
-    pub cached_pages: Spread,
+    pub cached_pages: LogUniform,
     /// Pages that each CPU puts into the page cache before its first process: files that were read long ago.
     pub cached_at_start: u32,
     /// Pages of files that a CPU keeps before it deletes one by chance, as builds do with what is temporary; 0 if none
@@ -53,7 +54,7 @@ pub struct Build {
     /// Of a hundred pages of the page cache, so many are of inodes and the like: reclaimable, not movable.
     pub cached_inode_percent: u32,
     /// Blocks of short-lived kernel objects (slabs) that a process asks for, orders 0 to 3.
-    pub slabs: Spread,
+    pub slabs: LogUniform,
     /// Slabs that a CPU keeps before it gives back one by chance.
     pub slabs_kept: u32,
     /// Of a hundred processes, so many move to another CPU halfway.
@@ -65,14 +66,14 @@ pub struct Build {
 impl Default for Build {
     fn default() -> Build {
         Build {
-            faults: Spread::new(128, 8191),
-            page_tables: Spread::new(8, 31),
+            faults: LogUniform::new(128, 8191),
+            page_tables: LogUniform::new(8, 31),
             faults_per_step: 16,
-            cached_pages: Spread::new(2, 63),
+            cached_pages: LogUniform::new(2, 63),
             cached_at_start: 0,
             files_kept: 0,
             cached_inode_percent: 10,
-            slabs: Spread::new(8, 63),
+            slabs: LogUniform::new(8, 63),
             slabs_kept: 128,
             migrate_percent: 30,
             think_ns: 10_000,
@@ -111,8 +112,8 @@ impl Build {
 
     /// What every CPU does.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
-        let mut stream = || fastrand::Rng::with_seed(cpu.rng().u64(..));
-        let mut kernel = Kernel { slabs: Vec::new(), files: Vec::new(), births: stream(), arrivals: stream() };
+        let [births, arrivals] = [0, 1].map(|_| fastrand::Rng::with_seed(cpu.rng().u64(..)));
+        let mut kernel = Kernel { slabs: Vec::new(), files: Vec::new(), births, arrivals };
         for _ in 0..self.cached_at_start {
             self.fill_cache(cpu, &mut kernel);
         }
@@ -140,7 +141,7 @@ impl Build {
         self.fork(cpu, &mut process);
         self.exec(cpu, &mut process);
         self.steps(cpu, kernel, &mut process);
-        if let Some(other) = super::other_cpu(cpu, self.migrate_percent) {
+        if let Some(other) = cpu.draw_other_cpu(self.migrate_percent) {
             match cpu.try_send(other, process.blocks) {
                 Some(back) => process.blocks = back,
                 None => return,
@@ -178,8 +179,8 @@ impl Build {
 
     /// One half of what a process does.
     fn half(&self, rng: &mut fastrand::Rng, blocks: Vec<Block>) -> Process {
-        let mut half = |spread: &Spread| spread.draw(rng).div_ceil(2);
-        let (faults, cached, slabs) = (half(&self.faults), half(&self.cached_pages), half(&self.slabs));
+        let [faults, cached, slabs] =
+            [&self.faults, &self.cached_pages, &self.slabs].map(|sizes| sizes.draw(rng).div_ceil(2));
         let tables = self.page_tables.draw(rng);
         Process { blocks, tables, faults, cached, slabs }
     }
@@ -211,7 +212,7 @@ impl Build {
     }
 
     fn fill_cache<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
-        let is_inode = chance(cpu.rng(), self.cached_inode_percent);
+        let is_inode = occurs(cpu.rng(), self.cached_inode_percent);
         let gfp = if is_inode { SHRINKABLE } else { Gfp::HIGHUSER_MOVABLE };
         let Some(block) = cpu.alloc(gfp, Order::ZERO) else { return };
         if self.files_kept > 0 {

@@ -5,16 +5,17 @@
 //! (`zap_pte_range` gathers pages into batches, and each batch is freed in one call). A new one takes its place. Some
 //! processes end on another CPU than the one that faulted their pages, as after a migration by the scheduler.
 //!
-//! How much a process wants, and how long it lives on, is drawn from [`Spread`]s.
+//! How much a process wants, and how long it lives on, is drawn from [`LogUniform`]s.
 //!
 //! linux: mm/mmu_gather.c:tlb_batch_pages_flush, mm/swap.c:folios_put_refs
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
-use super::draw::{Spread, chance};
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
+use crate::random::{LogUniform, occurs};
 
 /// Order of a huge page.
 const HUGE: Order = Order::new(9);
@@ -26,9 +27,9 @@ pub struct Exit {
     /// Processes that take turns on a CPU.
     pub processes_per_cpu: u32,
     /// Pages that a process faults in.
-    pub pages: Spread,
+    pub pages: LogUniform,
     /// Turns that it lives when it has them.
-    pub lifetime_turns: Spread,
+    pub lifetime_turns: LogUniform,
     /// Pages faulted in at one turn.
     pub pages_per_turn: u32,
     /// Of a hundred processes, so many have a huge page as well, and fault it in first.
@@ -43,8 +44,8 @@ impl Default for Exit {
     fn default() -> Exit {
         Exit {
             processes_per_cpu: 4,
-            pages: Spread::new(32, 8191),
-            lifetime_turns: Spread::new(4, 127),
+            pages: LogUniform::new(32, 8191),
+            lifetime_turns: LogUniform::new(4, 127),
             pages_per_turn: 16,
             huge_percent: 5,
             remote_exit_percent: 20,
@@ -95,7 +96,7 @@ impl Exit {
         let rng = cpu.rng();
         let (pages_left, turns_left) = (self.pages.draw(rng), self.lifetime_turns.draw(rng));
         let mut process = Process { blocks: Vec::new(), pages_left, turns_left };
-        if chance(rng, self.huge_percent) {
+        if occurs(rng, self.huge_percent) {
             process.blocks.extend(cpu.alloc(Gfp::TRANSHUGE_LIGHT, HUGE));
         }
         process
@@ -117,7 +118,7 @@ impl Exit {
 
     /// Everything goes back, here or, if it has time for that, on another CPU.
     fn end<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, mut blocks: Vec<Block>) {
-        if let Some(other) = super::other_cpu(cpu, self.remote_exit_percent) {
+        if let Some(other) = cpu.draw_other_cpu(self.remote_exit_percent) {
             match cpu.try_send(other, blocks) {
                 Some(back) => blocks = back,
                 None => return,

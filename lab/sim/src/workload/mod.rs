@@ -5,7 +5,6 @@
 //! [`Cpu::rng`] alone, so the same seed gives the same run.
 
 pub mod build;
-pub mod draw;
 pub mod exit;
 pub mod pingpong;
 pub mod purge;
@@ -21,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::cpu::Cpu;
 use super::executor::Executor;
 use super::memory::{Advice, Parameters};
-use super::world::Window;
-use crate::error::Error;
+use super::playback::{Play, PlaybackError};
+use super::window::Window;
 
 /// A workload with its parameters; `kind` names it in plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +118,7 @@ impl Workload {
     ///
     /// # Errors
     /// If there is no such recording, or the run is longer.
-    pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Option<recording::Play>, Error> {
+    pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Option<Play>, PlaybackError> {
         match self {
             Workload::Recording(recording) => recording.stage(cpus, window, seed).map(Some),
             _ => Ok(None),
@@ -133,14 +132,4 @@ impl Workload {
             _ => None,
         }
     }
-}
-
-/// Another CPU, in so many percent of all cases, if there is one.
-fn other_cpu<X: Executor>(cpu: &mut Cpu<'_, '_, X>, percent: u32) -> Option<u16> {
-    let (own, cpus) = (cpu.number(), cpu.cpus());
-    if cpus < 2 || !draw::chance(cpu.rng(), percent) {
-        return None;
-    }
-    let distance = cpu.rng().u16(1..cpus);
-    Some(((u32::from(own) + u32::from(distance)) % u32::from(cpus)) as u16)
 }

@@ -7,7 +7,8 @@
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
 
 /// Parcels that may be under way for each pair.

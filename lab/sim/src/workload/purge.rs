@@ -9,7 +9,8 @@
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
 
 /// Bursts that may be under way for each producer: one that grows, one that is sent, one that is freed, and its share

@@ -6,9 +6,10 @@
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
-use super::draw::chance;
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
+use crate::random::occurs;
 
 /// Largest order that it asks for.
 const ORDER_MAX: Order = Order::COSTLY;
@@ -57,7 +58,7 @@ impl Steady {
     }
 
     fn alloc<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, set: &[Option<Block>]) -> Option<Block> {
-        let (gfp, order) = if chance(cpu.rng(), self.high_order_percent) {
+        let (gfp, order) = if occurs(cpu.rng(), self.high_order_percent) {
             (Gfp::KERNEL, Order::new(cpu.rng().u8(1..=ORDER_MAX.get())))
         } else {
             (Gfp::HIGHUSER_MOVABLE, Order::ZERO)

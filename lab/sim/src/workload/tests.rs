@@ -5,14 +5,14 @@
 
 use super::Workload;
 use super::build::Build;
-use super::draw::Spread;
 use super::exit::Exit;
 use super::recording::Recording;
 use crate::costs::Costs;
 use crate::machine::Machine;
-use crate::measure::outcome::Outcome;
+use crate::outcome::Outcome;
+use crate::random::LogUniform;
 use crate::run::{Setup, simulate};
-use crate::world::Window;
+use crate::window::Window;
 
 const POLICIES: [&str; 4] =
     ["linux-6.12", "linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
@@ -22,12 +22,12 @@ const WINDOW: Window = Window { begin: 500_000_000, end: 2_500_000_000 };
 const MACHINE: Machine = Machine { pages: 1 << 17, nodes: 1 };
 
 fn exit() -> Workload {
-    let pages = Spread::new(16, 255);
-    Workload::Exit(Exit { pages, lifetime_turns: Spread::new(1, 7), think_ns: 1000, ..Exit::default() })
+    let pages = LogUniform::new(16, 255);
+    Workload::Exit(Exit { pages, lifetime_turns: LogUniform::new(1, 7), think_ns: 1000, ..Exit::default() })
 }
 
 fn build() -> Workload {
-    let faults = Spread::new(16, 255);
+    let faults = LogUniform::new(16, 255);
     Workload::Build(Build { faults, faults_per_step: 8, cached_at_start: 40, files_kept: 50, ..Build::default() })
 }
 
@@ -108,8 +108,8 @@ fn a_recording_says_what_of_it_is_left_out() {
 
 #[test]
 fn a_full_machine_lives_on_its_page_cache() {
-    let cached_pages = Spread::new(512, 1023);
-    let workload = Workload::Build(Build { cached_pages, faults: Spread::new(16, 63), ..Build::default() });
+    let cached_pages = LogUniform::new(512, 1023);
+    let workload = Workload::Build(Build { cached_pages, faults: LogUniform::new(16, 63), ..Build::default() });
     let small = Machine { pages: 1 << 13, nodes: 1 };
     for policy in POLICIES {
         let outcome = run(&workload, &small, 2, policy, 1);
@@ -123,7 +123,7 @@ fn a_full_machine_lives_on_its_page_cache() {
 
 #[test]
 fn a_machine_without_page_cache_fails_requests_and_says_so() {
-    let workload = Workload::Exit(Exit { pages: Spread::new(4000, 8000), think_ns: 100, ..Exit::default() });
+    let workload = Workload::Exit(Exit { pages: LogUniform::new(4000, 8000), think_ns: 100, ..Exit::default() });
     let outcome = run(&workload, &Machine { pages: 1 << 13, nodes: 1 }, 2, POLICIES[3], 1);
     assert!(outcome.tally.failures > 0, "{:?}", outcome.tally);
 }

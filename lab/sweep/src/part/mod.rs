@@ -50,23 +50,23 @@ pub struct Header {
     pub recording: Option<Identity>,
 }
 
-/// What lies where a task's part is to be.
+/// State of the place for a task's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum PartState {
     /// The task's part.
     Whole,
     /// A part that was cut or damaged, or something that is none.
     Damaged,
     /// The part of another task: somebody moved it there.
-    Strange,
+    OtherTask,
 }
 
-/// What these bytes are, which lie where a task's part is to be. Cost: a digest of them.
-pub fn found(bytes: Bytes, plan: &Plan, task: &Task, recording: Option<&Identity>) -> Found {
+/// Checks bytes from the place of a task's part. Cost: a digest of them.
+pub fn check(bytes: Bytes, plan: &Plan, task: &Task, recording: Option<&Identity>) -> PartState {
     match header(bytes) {
-        Err(_) => Found::Damaged,
-        Ok(there) if there == Header::of(plan, task, recording) => Found::Whole,
-        Ok(_) => Found::Strange,
+        Err(_) => PartState::Damaged,
+        Ok(there) if there == Header::new(plan, task, recording) => PartState::Whole,
+        Ok(_) => PartState::OtherTask,
     }
 }
 
@@ -91,7 +91,7 @@ pub struct Row {
 
 impl Header {
     /// The header of a task's part.
-    pub fn of(plan: &Plan, task: &Task, recording: Option<&Identity>) -> Header {
+    pub fn new(plan: &Plan, task: &Task, recording: Option<&Identity>) -> Header {
         Header {
             program: this_program(),
             plan: plan.digest().to_owned(),
@@ -113,15 +113,15 @@ impl Header {
 }
 
 impl Row {
-    /// A row of something that was measured.
-    pub fn of(section: &str, measure: &str, unit: &str, number: Quantity) -> Row {
+    /// Returns a row of a number.
+    pub fn number(section: &str, measure: &str, unit: &str, number: Quantity) -> Row {
         let count = if let Quantity::Count(count) = number { Some(count) } else { None };
         let [section, measure, unit] = [section, measure, unit].map(str::to_owned);
         Row { section, measure, unit, count, value: Some(number.value()), ..Row::default() }
     }
 
-    /// A row of words.
-    pub fn words(section: &str, measure: &str, text: impl Into<String>) -> Row {
+    /// Returns a row of a sentence or a name.
+    pub fn text(section: &str, measure: &str, text: impl Into<String>) -> Row {
         let [section, measure] = [section, measure].map(str::to_owned);
         Row { section, measure, text: Some(text.into()), ..Row::default() }
     }
@@ -153,9 +153,9 @@ mod tests {
 
     fn rows() -> Vec<Row> {
         vec![
-            Row::of("measure", "pages", "pages", Quantity::Count(u64::MAX)),
-            Row::of("measure", "share", "share", Quantity::Ratio(0.1 + 0.2)).numbered(7),
-            Row::words("assumption", "", "a \u{1b}[31m \u{e9}"),
+            Row::number("measure", "pages", "pages", Quantity::Count(u64::MAX)),
+            Row::number("measure", "share", "share", Quantity::Ratio(0.1 + 0.2)).numbered(7),
+            Row::text("assumption", "", "a \u{1b}[31m \u{e9}"),
         ]
     }
 
@@ -163,8 +163,8 @@ mod tests {
     fn what_is_read_is_what_was_written_bit_by_bit() {
         let bytes = write(&header_of("a"), &rows());
         assert_eq!(bytes, write(&header_of("a"), &rows()));
-        let (header, read) = read(bytes.into()).unwrap();
-        assert_eq!((header, read), (header_of("a"), rows()));
+        let (header, read_rows) = read(bytes.into()).unwrap();
+        assert_eq!((header, read_rows), (header_of("a"), rows()));
     }
 
     #[test]
@@ -179,9 +179,9 @@ mod tests {
     fn a_bit_that_has_turned_over_is_seen_wherever_it_is() {
         let bytes = write(&header_of("a"), &rows());
         for (at, bits) in (0..bytes.len()).flat_map(|at| [1, 0x80, 0xff].map(|bits| (at, bits))) {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= bits;
-            let damaged = Bytes::from(damaged);
+            let mut changed = bytes.clone();
+            changed[at] ^= bits;
+            let damaged = Bytes::from(changed);
             assert!(header(damaged.clone()).is_err() && read(damaged).is_err(), "{at} {bits:x}");
         }
     }

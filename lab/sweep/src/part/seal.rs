@@ -46,5 +46,5 @@ fn place(file: &[u8]) -> Option<Range<usize>> {
 }
 
 fn digest_of(file: &[u8], place: &Range<usize>) -> String {
-    digest::of_pieces(&[&file[..place.start], &BLANK, &file[place.end..]])
+    digest::hash_pieces(&[&file[..place.start], &BLANK, &file[place.end..]])
 }

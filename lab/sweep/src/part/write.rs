@@ -32,17 +32,21 @@ fn encode(header: &Header, rows: &[Row]) -> Result<Vec<u8>> {
     let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()))?;
     let mut group = file.next_row_group()?;
     let next = &mut group;
-    let whole = |of: fn(&Row) -> &str| rows.iter().map(|row| Some(ByteArray::from(of(row)))).collect();
     required::<ByteArrayType>(next, rows.iter().map(|_| Some(ByteArray::from(header.task.as_str()))).collect())?;
-    required::<ByteArrayType>(next, whole(|row| &row.section))?;
+    required::<ByteArrayType>(next, texts(rows, |row| &row.section))?;
     required::<Int32Type>(next, rows.iter().map(|row| Some(row.at.cast_signed())).collect())?;
-    required::<ByteArrayType>(next, whole(|row| &row.measure))?;
-    required::<ByteArrayType>(next, whole(|row| &row.unit))?;
+    required::<ByteArrayType>(next, texts(rows, |row| &row.measure))?;
+    required::<ByteArrayType>(next, texts(rows, |row| &row.unit))?;
     optional::<Int64Type>(next, rows.iter().map(|row| row.count.map(u64::cast_signed)).collect())?;
     optional::<DoubleType>(next, rows.iter().map(|row| row.value).collect())?;
     optional::<ByteArrayType>(next, rows.iter().map(|row| row.text.as_deref().map(ByteArray::from)).collect())?;
     group.close()?;
     file.into_inner()
+}
+
+/// Returns a text of each row.
+fn texts(rows: &[Row], text: fn(&Row) -> &str) -> Vec<Option<ByteArray>> {
+    rows.iter().map(|row| Some(ByteArray::from(text(row)))).collect()
 }
 
 /// A column that has a value in each row.
@@ -61,8 +65,8 @@ fn column<T: DataType>(
     values: Vec<Option<T::T>>,
     is_there: Option<Vec<i16>>,
 ) -> Result<()> {
-    let values: Vec<T::T> = values.into_iter().flatten().collect();
+    let present: Vec<T::T> = values.into_iter().flatten().collect();
     let mut column = group.next_column()?.expect("the schema has as many columns");
-    column.typed::<T>().write_batch(&values, is_there.as_deref(), None)?;
+    column.typed::<T>().write_batch(&present, is_there.as_deref(), None)?;
     column.close()
 }

@@ -8,7 +8,7 @@ use freehold_sim::CPUS_MAX;
 use freehold_sim::plan::error::PlanError;
 use freehold_sim::plan::source::{Source, Value};
 
-use super::{RECORDED, cpus_label, setting_label};
+use super::model::{RECORDED, cpus_label, setting_label};
 
 /// The table of axes.
 pub const AXES: &str = "axes";
@@ -31,19 +31,19 @@ pub struct Axis<'s, 't> {
     value: Value<'t>,
 }
 
-/// All axes, in the order of their keys.
-pub fn of<'s, 't>(source: &'s Source<'t>) -> Result<Vec<Axis<'s, 't>>, PlanError> {
-    let Some((key, axes)) = source.table().get_key_value(AXES) else { return Ok(Vec::new()) };
-    let Some(axes) = axes.get_ref().as_table() else {
+/// Reads all axes, in the order of their keys.
+pub(super) fn read_axes<'s, 't>(source: &'s Source<'t>) -> Result<Vec<Axis<'s, 't>>, PlanError> {
+    let Some((key, value)) = source.table().get_key_value(AXES) else { return Ok(Vec::new()) };
+    let Some(table) = value.get_ref().as_table() else {
         return Err(source.unfit_at(key.span(), AXES, "is no table; write it as [axes], and a line for each axis"));
     };
-    let axis = |(key, value): (&toml::Spanned<_>, &Value<'t>)| Axis {
+    let axes = table.iter().map(|(key, value)| Axis {
         source,
-        key: ToString::to_string(key.get_ref()),
+        key: key.get_ref().to_string(),
         place: key.span(),
         value: value.clone(),
-    };
-    Ok(axes.iter().map(axis).collect())
+    });
+    Ok(axes.collect())
 }
 
 impl Axis<'_, '_> {
@@ -58,9 +58,10 @@ impl Axis<'_, '_> {
 
     /// How many there are of something, numbered from 1.
     pub fn count(&self, most: u32) -> Result<u32, PlanError> {
-        let sentence = || format!("is how many there are; give a number from 1 to {most}");
         let count = self.value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
-        count.filter(|count| (1..=most).contains(count)).ok_or_else(|| self.unfit(sentence()))
+        count
+            .filter(|count| (1..=most).contains(count))
+            .ok_or_else(|| self.unfit(format!("is how many there are; give a number from 1 to {most}")))
     }
 
     /// A path that is not in quotes is a table in a table.
@@ -75,28 +76,28 @@ impl Axis<'_, '_> {
 
     /// Its values as they are written, each once.
     pub fn values(&self) -> Result<Vec<String>, PlanError> {
-        self.once(self.written()?, Clone::clone)
+        self.expect_distinct(self.value_texts()?, Clone::clone)
     }
 
-    fn written(&self) -> Result<Vec<String>, PlanError> {
+    fn value_texts(&self) -> Result<Vec<String>, PlanError> {
         self.expect_no_table()?;
         let values: Vec<toml::Value> = self.source.read(&self.path(), self.value.clone(), &[])?;
-        let values = values.iter().map(|value| match value {
+        let texts = values.iter().map(|value| match value {
             toml::Value::String(text) => Ok(text.clone()),
             toml::Value::Array(_) | toml::Value::Table(_) => {
                 Err(self.unfit("takes numbers and words, no lists of them"))
             }
             other => Ok(other.to_string()),
         });
-        let values: Vec<String> = values.collect::<Result<_, _>>()?;
-        match values.is_empty() {
+        let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
+        match texts.is_empty() {
             true => Err(self.unfit("is empty; give its values, one after the other, or take it out")),
-            false => Ok(values),
+            false => Ok(texts),
         }
     }
 
     /// These values, none of which may be another one again, however it was written.
-    fn once<V>(&self, values: Vec<V>, label: impl Fn(&V) -> String) -> Result<Vec<V>, PlanError> {
+    fn expect_distinct<V>(&self, values: Vec<V>, label: impl Fn(&V) -> String) -> Result<Vec<V>, PlanError> {
         let mut seen = HashSet::new();
         match values.iter().map(label).find(|label| !seen.insert(label.clone())) {
             Some(again) => Err(self.unfit(format!("holds {again} twice; give each value once"))),
@@ -106,20 +107,22 @@ impl Axis<'_, '_> {
 
     /// Settings of the recorded kernel: several at a point are separated by commas.
     pub fn settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
-        let settings = |value: &String| match value.as_str() {
+        let texts = self.value_texts()?;
+        let points = texts.iter().map(|text| match text.as_str() {
             RECORDED => Ok(Vec::new()),
-            several => self.settings_of(several),
-        };
-        let values = self.written()?.iter().map(settings).collect::<Result<_, _>>()?;
-        self.once(values, |settings| setting_label(settings))
+            several => self.parse_settings(several),
+        });
+        let values = points.collect::<Result<_, _>>()?;
+        self.expect_distinct(values, |settings| setting_label(settings))
     }
 
     /// Settings of a point, in the order of their names.
-    fn settings_of(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
-        let settings = text.split(',').map(|one| {
-            one.trim().parse().map_err(|sentence: String| self.unfit(format!("holds `{}`: {sentence}", one.trim())))
+    fn parse_settings(&self, text: &str) -> Result<Vec<Setting>, PlanError> {
+        let parsed = text.split(',').map(|setting| {
+            let setting = setting.trim();
+            setting.parse().map_err(|sentence: String| self.unfit(format!("holds `{setting}`: {sentence}")))
         });
-        let mut settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
+        let mut settings: Vec<Setting> = parsed.collect::<Result<_, _>>()?;
         settings.sort_by_key(Setting::name);
         match settings.windows(2).any(|two| two[0].name() == two[1].name()) {
             true => Err(self.unfit(format!("holds `{text}`, which sets something twice; set it once"))),
@@ -129,23 +132,23 @@ impl Axis<'_, '_> {
 
     /// Numbers of CPUs.
     pub fn cpus(&self) -> Result<Vec<NonZeroU16>, PlanError> {
-        let values = self.written()?.iter().map(|value| self.cpus_of(value, "")).collect::<Result<_, _>>()?;
-        self.once(values, NonZeroU16::to_string)
+        let values = self.value_texts()?.iter().map(|value| self.parse_cpus(value, "")).collect::<Result<_, _>>()?;
+        self.expect_distinct(values, NonZeroU16::to_string)
     }
 
     /// Numbers of CPUs, or those that were recorded.
     pub fn cpus_or_recorded(&self) -> Result<Vec<Option<NonZeroU16>>, PlanError> {
-        let cpus = |value: &String| match value.as_str() {
+        let texts = self.value_texts()?;
+        let points = texts.iter().map(|text| match text.as_str() {
             RECORDED => Ok(None),
-            number => self.cpus_of(number, " or `recorded`").map(Some),
-        };
-        let values = self.written()?.iter().map(cpus).collect::<Result<_, _>>()?;
-        self.once(values, |cpus| cpus_label(*cpus))
+            number => self.parse_cpus(number, " or `recorded`").map(Some),
+        });
+        let values = points.collect::<Result<_, _>>()?;
+        self.expect_distinct(values, |cpus| cpus_label(*cpus))
     }
 
-    fn cpus_of(&self, value: &str, or: &str) -> Result<NonZeroU16, PlanError> {
+    fn parse_cpus(&self, value: &str, or: &str) -> Result<NonZeroU16, PlanError> {
         let cpus = value.parse().ok().filter(|cpus: &NonZeroU16| cpus.get() <= CPUS_MAX);
-        let sentence = || format!("holds {value}; give numbers of CPUs from 1 to {CPUS_MAX}{or}");
-        cpus.ok_or_else(|| self.unfit(sentence()))
+        cpus.ok_or_else(|| self.unfit(format!("holds {value}; give numbers of CPUs from 1 to {CPUS_MAX}{or}")))
     }
 }

@@ -6,23 +6,20 @@
 //! on ([`Plan::manifest`]) says everything: who has it, and the recordings, has all that decides a result.
 
 mod axes;
+mod model;
 mod read;
 
 use std::fs;
-use std::num::NonZeroU16;
 use std::path::Path;
 
-use freehold_policies::NamedPolicy;
-use freehold_replay::Setting;
 use freehold_report::origin;
-use freehold_sim::plan::Plan as Simulated;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::error::Error;
 
-/// What stands in a plan and in a dataset for what was recorded: the kernel's rules, its settings, its CPUs.
-pub const RECORDED: &str = "recorded";
+pub(crate) use model::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, Study, cpus_label, setting_label};
+
 /// Version of the dataset's format.
 const FORMAT: u32 = 1;
 
@@ -42,60 +39,6 @@ pub struct Plan {
 struct Text {
     name: String,
     text: String,
-}
-
-/// What is done.
-#[derive(Debug)]
-pub(crate) enum Study {
-    /// Recordings are replayed.
-    Replays(Replays),
-    /// Runs or hosts are simulated.
-    Simulations(Simulations),
-}
-
-/// Every recording under every policy, at every point of the axes.
-#[derive(Debug)]
-pub(crate) struct Replays {
-    /// Policy A; none where it is the recorded kernel's rules.
-    pub a: Option<NamedPolicy>,
-    /// Policies B. Without any, A under other settings is held against A as recorded.
-    pub b: Vec<NamedPolicy>,
-    /// Settings of each point; none for those that were recorded.
-    pub settings: Vec<Vec<Setting>>,
-    /// CPUs of each point; none for those that were recorded.
-    pub cpus: Vec<Option<NonZeroU16>>,
-    /// Whether a replay is made once also where memory was short.
-    pub exact: bool,
-}
-
-/// Every seed, or every host, under every policy, at every point of the axes.
-#[derive(Debug)]
-pub(crate) struct Simulations {
-    pub of: Simulation,
-    /// The plan of the simulation at each point.
-    pub points: Vec<SimulatedPoint>,
-    /// Each of the seeds 1 to this one is run.
-    pub seeds: u32,
-}
-
-/// What is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Simulation {
-    /// Runs, as by `freehold sim`.
-    Runs,
-    /// So many hosts, as by `freehold fleet`.
-    Hosts(u32),
-}
-
-/// A point of the axes.
-#[derive(Debug)]
-pub(crate) struct SimulatedPoint {
-    /// Number of CPUs.
-    pub cpus: u16,
-    /// Keys of the plan, and the values that they have here.
-    pub values: Vec<(String, String)>,
-    /// The plan with these.
-    pub plan: Simulated,
 }
 
 /// A plan as it stands in the folder of its results, and as it is handed to whoever works on it.
@@ -121,7 +64,7 @@ impl Plan {
     pub fn open(path: &Path) -> Result<Plan, Error> {
         let text = fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_path_buf(), source })?;
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Plan::of(Text { name, text }, |name| read::simulated(name, path.parent()))
+        Plan::read(Text { name, text }, |name| read::find_simulated(name, path.parent()))
     }
 
     /// The plan in `text`, called `name` in complaints. It may name no plan of the simulation but built-in ones.
@@ -129,7 +72,7 @@ impl Plan {
     /// # Errors
     /// When it is wrong; one sentence with the line and the key.
     pub fn parse(name: &str, text: &str) -> Result<Plan, Error> {
-        Plan::of(Text { name: name.to_owned(), text: text.to_owned() }, |name| read::simulated(name, None))
+        Plan::read(Text { name: name.to_owned(), text: text.to_owned() }, |name| read::find_simulated(name, None))
     }
 
     /// The plan that another process wrote down as [`Plan::manifest`].
@@ -143,14 +86,14 @@ impl Plan {
             return Err(Error::Input(format!("the plan was made by {other}, and this is {}", this_program())));
         }
         let Manifest { source, simulated, .. } = manifest;
-        Plan::of(source, |_| Ok(simulated.map(|Text { name, text }| (name, text)).unwrap_or_default()))
+        Plan::read(source, |_| Ok(simulated.map(|Text { name, text }| (name, text)).unwrap_or_default()))
     }
 
-    fn of(source: Text, simulated: impl FnOnce(&str) -> Result<(String, String), Error>) -> Result<Plan, Error> {
-        let read = read::plan(&source.name, &source.text, simulated)?;
-        let digest = digest::of(read.meaning);
-        let simulated = read.simulated.map(|(name, text)| Text { name, text });
-        Ok(Plan { title: read.title, source, simulated, study: read.study, digest })
+    fn read(source: Text, find: impl FnOnce(&str) -> Result<(String, String), Error>) -> Result<Plan, Error> {
+        let parsed = read::read_plan(&source.name, &source.text, find)?;
+        let digest = digest::hash_bytes(parsed.meaning);
+        let simulated = parsed.simulated.map(|(name, text)| Text { name, text });
+        Ok(Plan { title: parsed.title, source, simulated, study: parsed.study, digest })
     }
 
     /// What the plan says of itself.
@@ -204,24 +147,4 @@ impl Manifest {
 /// Version and commit of this program.
 pub(crate) fn this_program() -> String {
     origin::version()
-}
-
-impl Replays {
-    /// What A is called in the dataset.
-    pub fn a_label(&self) -> &str {
-        self.a.as_ref().map_or(RECORDED, |policy| &policy.name)
-    }
-}
-
-/// What settings are called in the dataset.
-pub(crate) fn setting_label(settings: &[Setting]) -> String {
-    match settings {
-        [] => RECORDED.to_owned(),
-        some => some.iter().map(Setting::to_string).collect::<Vec<_>>().join(", "),
-    }
-}
-
-/// What a number of CPUs is called in the dataset.
-pub(crate) fn cpus_label(cpus: Option<NonZeroU16>) -> String {
-    cpus.map_or_else(|| RECORDED.to_owned(), |cpus| cpus.to_string())
 }

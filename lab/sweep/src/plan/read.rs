@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::axes::{self, AXES, Axis, CPUS, HOST, SEED, SETTING};
-use super::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, Study};
+use super::axes::{AXES, Axis, CPUS, HOST, SEED, SETTING, read_axes};
+use super::model::{RECORDED, Replays, SimulatedPoint, Simulation, Simulations, Study, cpus_label, setting_label};
 use crate::digest;
 use crate::error::Error;
 
@@ -38,8 +38,8 @@ struct Head {
     set: Option<Vec<String>>,
 }
 
-/// A plan that was read.
-pub struct Read {
+/// A parsed plan.
+pub(super) struct ParsedPlan {
     pub title: String,
     pub study: Study,
     /// Name and text of the plan of the simulation.
@@ -50,7 +50,7 @@ pub struct Read {
 
 /// What decides results of replays.
 #[derive(Serialize)]
-struct MeaningOfReplays {
+struct ReplaysMeaning {
     kind: &'static str,
     a: String,
     b: Vec<String>,
@@ -61,7 +61,7 @@ struct MeaningOfReplays {
 
 /// What decides results of simulations.
 #[derive(Serialize)]
-struct MeaningOfSimulations<'m> {
+struct SimulationsMeaning<'m> {
     kind: &'m str,
     text: &'m str,
     policies: Vec<&'m str>,
@@ -71,24 +71,24 @@ struct MeaningOfSimulations<'m> {
     hosts: Option<u32>,
 }
 
-/// Reads the whole plan; `simulated` has the plan of the simulation that it names.
-pub fn plan(
+/// Reads the whole plan; `find` returns the plan of the simulation that it names.
+pub(super) fn read_plan(
     name: &str,
     text: &str,
-    simulated: impl FnOnce(&str) -> Result<(String, String), Error>,
-) -> Result<Read, Error> {
+    find: impl FnOnce(&str) -> Result<(String, String), Error>,
+) -> Result<ParsedPlan, Error> {
     let source = Source::parse(name, text)?;
-    let head = head(&source)?;
-    let axes = axes::of(&source)?;
+    let head = read_head(&source)?;
+    let axes = read_axes(&source)?;
     match head.kind.as_str() {
-        "replay" => Ok(replays(&source, &head, &axes)?),
+        "replay" => Ok(read_replays(&source, &head, &axes)?),
         "sim" | "fleet" => {
             let Some(named) = &head.plan else {
                 return Err(source
                     .unfit("kind", format!("is `{}`, which needs `plan`, as in plan = \"webhost\"", head.kind))
                     .into());
             };
-            simulations(&source, &head, &axes, simulated(named)?)
+            read_simulations(&source, &head, &axes, find(named)?)
         }
         other => {
             let hint = freehold_policies::hint(other, KINDS.into_iter());
@@ -98,7 +98,7 @@ pub fn plan(
 }
 
 /// Name and text of a plan of the simulation: a built-in one, or a file in this folder.
-pub fn simulated(name: &str, folder: Option<&Path>) -> Result<(String, String), Error> {
+pub(super) fn find_simulated(name: &str, folder: Option<&Path>) -> Result<(String, String), Error> {
     if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
         return Ok((name.to_owned(), builtin.text.to_owned()));
     }
@@ -111,7 +111,7 @@ pub fn simulated(name: &str, folder: Option<&Path>) -> Result<(String, String), 
     Ok((name.to_owned(), text))
 }
 
-fn head(source: &Source<'_>) -> Result<Head, PlanError> {
+fn read_head(source: &Source<'_>) -> Result<Head, PlanError> {
     let mut table = source.table().clone();
     table.remove(AXES);
     let head: Head = source.read("", Spanned::new(0..0, DeValue::Table(table)), &[AXES])?;
@@ -137,18 +137,19 @@ fn axis<'x, 's, 't>(axes: &'x [Axis<'s, 't>], key: &str) -> Option<&'x Axis<'s, 
     axes.iter().find(|axis| axis.key == key)
 }
 
-fn policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
+fn parse_policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolicy, PlanError> {
     freehold_policies::parse(name).map_err(|error| source.unfit(key, format!("names no policy: {error}")))
 }
 
-fn replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<Read, PlanError> {
+fn read_replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<ParsedPlan, PlanError> {
     let strange = [("plan", head.plan.is_some()), ("set", head.set.is_some())];
     if let Some((key, _)) = strange.into_iter().find(|(_, is_given)| *is_given) {
         return Err(source.unfit(key, "says what is simulated, but this plan replays recordings; take it out"));
     }
     expect_axes(axes, &[SETTING, CPUS])?;
-    let a = head.a.as_deref().filter(|name| *name != RECORDED).map(|name| policy(source, "a", name)).transpose()?;
-    let b = head.b.iter().flatten().map(|name| policy(source, "b", name)).collect::<Result<Vec<_>, _>>()?;
+    let a =
+        head.a.as_deref().filter(|name| *name != RECORDED).map(|name| parse_policy(source, "a", name)).transpose()?;
+    let b = head.b.iter().flatten().map(|name| parse_policy(source, "b", name)).collect::<Result<Vec<_>, _>>()?;
     if (1..b.len()).any(|at| b[..at].iter().any(|other| other.name == b[at].name)) {
         return Err(source.unfit("b", "names a policy twice; name each once"));
     }
@@ -164,16 +165,20 @@ fn replays(source: &Source<'_>, head: &Head, axes: &[Axis<'_, '_>]) -> Result<Re
     }
     let replays = Replays { a, b, settings, cpus, exact: head.exact.unwrap_or(false) };
     expect_few(source, replays.settings.len() * replays.cpus.len() * (1 + replays.b.len()))?;
-    let meaning = MeaningOfReplays {
+    let meaning = ReplaysMeaning {
         kind: "replay",
         a: replays.a_label().to_owned(),
         b: sorted(replays.b.iter().map(|policy| policy.name.clone())),
-        setting: sorted(replays.settings.iter().map(|settings| super::setting_label(settings))),
-        cpus: sorted(replays.cpus.iter().map(|cpus| super::cpus_label(*cpus))),
+        setting: sorted(replays.settings.iter().map(|settings| setting_label(settings))),
+        cpus: sorted(replays.cpus.iter().map(|cpus| cpus_label(*cpus))),
         exact: replays.exact,
     };
-    let meaning = in_one_way(&meaning);
-    Ok(Read { title: head.title.clone(), study: Study::Replays(replays), simulated: None, meaning })
+    Ok(ParsedPlan {
+        title: head.title.clone(),
+        meaning: canonical_json(&meaning),
+        study: Study::Replays(replays),
+        simulated: None,
+    })
 }
 
 fn expect_few(source: &Source<'_>, combinations: usize) -> Result<(), PlanError> {
@@ -183,19 +188,20 @@ fn expect_few(source: &Source<'_>, combinations: usize) -> Result<(), PlanError>
     }
 }
 
-fn simulations(
+fn read_simulations(
     source: &Source<'_>,
     head: &Head,
     axes: &[Axis<'_, '_>],
     (name, text): (String, String),
-) -> Result<Read, Error> {
+) -> Result<ParsedPlan, Error> {
     if head.exact.is_some() {
         return Err(source.unfit("exact", "is for replays; take it out").into());
     }
-    let (keys, named): (Vec<&Axis<'_, '_>>, Vec<&Axis<'_, '_>>) = axes.iter().partition(|axis| axis.key.contains('.'));
+    let (keys, reserved): (Vec<&Axis<'_, '_>>, Vec<&Axis<'_, '_>>) =
+        axes.iter().partition(|axis| axis.key.contains('.'));
     let is_fleet = head.kind == "fleet";
     let known: &[&str] = if is_fleet { &[SEED, HOST, CPUS] } else { &[SEED, CPUS] };
-    for axis in named {
+    for axis in reserved {
         // Also one whose path was not written in quotes.
         if !known.contains(&axis.key.as_str()) {
             axis.expect_no_table()?;
@@ -203,81 +209,99 @@ fn simulations(
         }
     }
     let set = head.set.as_deref().unwrap_or(&[]);
-    let open = |cpus: Vec<u16>, values: &[(String, String)]| {
-        let set = set.iter().cloned().chain(values.iter().map(|(key, value)| format!("{key}={value}")));
-        let (a, b) = (head.a.clone(), head.b.clone().unwrap_or_default());
-        Simulated::parse(&name, &text, &Changes { set: set.collect(), cpus, a, b, ..Changes::default() })
-    };
-    let whole = points(&keys)?;
+    let named = NamedSimulation { name: &name, text: &text, head };
+    let combinations = combine(&keys)?;
     // None are those of the plan that is named.
     let cpus = axis(axes, CPUS).map(Axis::cpus).transpose()?.unwrap_or_default();
-    let first = open(cpus.iter().map(|cpus| cpus.get()).collect(), &whole[0])?;
+    let first = named.parse(cpus.iter().map(|cpus| cpus.get()).collect(), &combinations[0])?;
     if let Some(key) = &first.swept {
         let sentence =
             format!("is {name}, which sweeps `{key}` itself; give its values as \"{key}\" = [...] below [axes]");
         return Err(source.unfit("plan", sentence).into());
     }
-    expect_few(source, first.cpus.len() * whole.len() * first.policies.len())?;
-    let all = first.cpus.iter().flat_map(|&cpus| whole.iter().map(move |values| (cpus, values)));
-    let point = |(cpus, values): (u16, &Vec<(String, String)>)| {
-        Ok(SimulatedPoint { cpus, values: values.clone(), plan: open(vec![cpus], values)? })
-    };
-    let points = all.map(point).collect::<Result<Vec<_>, Error>>()?;
+    expect_few(source, first.cpus.len() * combinations.len() * first.policies.len())?;
+    let mut points = Vec::with_capacity(first.cpus.len() * combinations.len());
+    for &cpus in &first.cpus {
+        for values in &combinations {
+            let plan = named.parse(vec![cpus], values)?;
+            points.push(SimulatedPoint { cpus, values: values.clone(), plan });
+        }
+    }
     expect_different(source, &points)?;
-    let seeds = axis(axes, SEED).map(|axis| axis.count(SEEDS_MAX)).transpose()?;
+    let given_seeds = axis(axes, SEED).map(|axis| axis.count(SEEDS_MAX)).transpose()?;
     let hosts = axis(axes, HOST).map(|axis| axis.count(HOSTS_MAX)).transpose()?;
-    let of = if is_fleet { Simulation::Hosts(hosts.unwrap_or(HOSTS)) } else { Simulation::Runs };
-    let seeds = seeds.unwrap_or(if is_fleet { 1 } else { first.seeds });
-    let meaning = MeaningOfSimulations {
+    let kind = if is_fleet { Simulation::Hosts(hosts.unwrap_or(HOSTS)) } else { Simulation::Runs };
+    let seeds = given_seeds.unwrap_or(if is_fleet { 1 } else { first.seeds });
+    let meaning = canonical_json(&SimulationsMeaning {
         kind: &head.kind,
         text: &text,
         policies: first.policies.iter().map(|policy| policy.name.as_str()).collect(),
         set,
         points: sorted(points.iter().map(|point| (point.cpus, point.values.as_slice()))),
         seeds,
-        hosts: if let Simulation::Hosts(hosts) = of { Some(hosts) } else { None },
-    };
-    let meaning = in_one_way(&meaning);
-    let study = Study::Simulations(Simulations { of, points, seeds });
-    Ok(Read { title: head.title.clone(), study, simulated: Some((name, text)), meaning })
+        hosts: if let Simulation::Hosts(hosts) = kind { Some(hosts) } else { None },
+    });
+    let study = Study::Simulations(Simulations { kind, points, seeds });
+    Ok(ParsedPlan { title: head.title.clone(), study, simulated: Some((name, text)), meaning })
+}
+
+/// A plan of the simulation that the plan of a sweep names, with the policies and values that it sets.
+struct NamedSimulation<'n> {
+    name: &'n str,
+    text: &'n str,
+    head: &'n Head,
+}
+
+impl NamedSimulation<'_> {
+    /// Parses the plan on these numbers of CPUs, with these values.
+    fn parse(&self, cpus: Vec<u16>, values: &[(String, String)]) -> Result<Simulated, OpenError> {
+        let NamedSimulation { name, text, head } = self;
+        let values = values.iter().map(|(key, value)| format!("{key}={value}"));
+        let set = head.set.iter().flatten().cloned().chain(values).collect();
+        let (a, b) = (head.a.clone(), head.b.clone().unwrap_or_default());
+        Simulated::parse(name, text, &Changes { set, cpus, a, b, ..Changes::default() })
+    }
 }
 
 /// Refuses values that are written in several ways and mean the same.
 fn expect_different(source: &Source<'_>, points: &[SimulatedPoint]) -> Result<(), PlanError> {
     let mut seen = HashSet::new();
-    let is_again = |point: &&SimulatedPoint| {
-        !seen.insert(digest::of(in_one_way(&(point.cpus, &point.plan.points, &point.plan.draws))))
-    };
-    points.iter().find(is_again).map_or(Ok(()), |again| {
-        let values: Vec<String> = again.values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        Err(source.unfit(AXES, format!("holds {} twice; give each value once", values.join(", "))))
-    })
+    for SimulatedPoint { cpus, values, plan } in points {
+        if !seen.insert(digest::hash_bytes(canonical_json(&(cpus, &plan.points, &plan.draws)))) {
+            let texts: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let sentence = format!("holds {} twice; give each value once", texts.join(", "));
+            return Err(source.unfit(AXES, sentence));
+        }
+    }
+    Ok(())
 }
 
 /// Hosts of a fleet whose plan does not say how many.
 const HOSTS: u32 = 60;
 
 /// Every combination of the values of these axes: keys, and a value for each.
-fn points(axes: &[&Axis<'_, '_>]) -> Result<Vec<Vec<(String, String)>>, PlanError> {
+fn combine(axes: &[&Axis<'_, '_>]) -> Result<Vec<Vec<(String, String)>>, PlanError> {
     let mut points = vec![Vec::new()];
     for axis in axes {
         let values = axis.values()?;
-        let with = |point: &Vec<(String, String)>| {
-            let longer = |value: &String| [point.as_slice(), &[(axis.key.clone(), value.clone())]].concat();
-            values.iter().map(longer).collect::<Vec<_>>()
-        };
-        points = points.iter().flat_map(with).collect();
+        let mut longer = Vec::with_capacity(points.len() * values.len());
+        for point in &points {
+            for value in &values {
+                longer.push([point.as_slice(), &[(axis.key.clone(), value.clone())]].concat());
+            }
+        }
+        points = longer;
     }
     Ok(points)
 }
 
 /// In which order values are written changes nothing in what they give.
 fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut values: Vec<T> = values.collect();
-    values.sort();
-    values
+    let mut sorted: Vec<T> = values.collect();
+    sorted.sort();
+    sorted
 }
 
-fn in_one_way(meaning: &impl Serialize) -> Vec<u8> {
+fn canonical_json(meaning: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(meaning).expect("a plan is plain data")
 }

@@ -10,90 +10,91 @@ use freehold_sim::fleet::Fleet;
 use freehold_sim::fleet::host::{Host, HostResult};
 use freehold_sim::fleet::report::{FleetReport, Listing};
 
-use super::{Judged, Terms};
+use super::terms::{Terms, Verdicts};
 use crate::error::Error;
 use crate::part::{Header, Row};
 use crate::plan::{SimulatedPoint, Simulations};
-use crate::simulating::host_of;
+use crate::simulating::host_from_rows;
 use crate::task::{CPUS, HOST, POLICY, SEED};
 
-/// Hosts by policy, place, seed and number.
-type Found = HashMap<(String, Vec<(String, String)>), HostResult>;
+/// Results of hosts by policy, and by the labels of point, seed and host.
+type HostsByLabels = HashMap<(String, Vec<(String, String)>), HostResult>;
 
-/// What is known of all hosts.
-pub struct Told<'p> {
+/// Results of all hosts.
+pub(super) struct HostResults<'p> {
     simulations: &'p Simulations,
     hosts: u32,
-    found: Found,
+    hosts_by_labels: HostsByLabels,
 }
 
-impl<'p> Told<'p> {
-    /// Of no host yet.
-    pub fn nothing(simulations: &'p Simulations, hosts: u32) -> Told<'p> {
-        Told { simulations, hosts, found: Found::new() }
+impl<'p> HostResults<'p> {
+    /// Returns the results of no host yet.
+    pub(super) fn new(simulations: &'p Simulations, hosts: u32) -> HostResults<'p> {
+        HostResults { simulations, hosts, hosts_by_labels: HostsByLabels::new() }
     }
 
-    /// Takes in a host; nothing if these rows tell of none.
-    pub fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
+    /// Adds a host; returns `None` if these rows hold none.
+    pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         let policy = header.label(POLICY)?.to_owned();
         let labels = header.labels.into_iter().filter(|(key, _)| key != POLICY).collect();
-        self.found.insert((policy, labels), host_of(rows)?);
+        self.hosts_by_labels.insert((policy, labels), host_from_rows(rows)?);
         Some(())
     }
 
     /// Judges every B by A.
-    pub fn judge(&self, terms: Terms) -> Result<Judged, Error> {
-        let Told { simulations, hosts, found } = self;
-        let fleets = || {
-            simulations
-                .points
-                .iter()
-                .flat_map(|point| (1..=u64::from(simulations.seeds)).map(move |seed| (point, seed)))
-        };
-        let comparisons = fleets().map(|(point, _)| point.plan.policies.len() - 1).sum();
-        let (mut incomplete, mut verdicts) = (BTreeSet::new(), Vec::new());
-        let several = fleets().count() > 1;
-        for (point, seed) in fleets() {
-            let about = several.then(|| about(point, simulations.seeds, seed));
-            let (complete, missing): (Vec<u32>, Vec<u32>) =
-                (1..=*hosts).partition(|&host| of_host(found, point, seed, host).is_some());
-            incomplete.extend(missing.iter().map(|host| format!("host {host} of seed {seed}")));
-            if complete.is_empty() {
+    pub(super) fn judge(&self, terms: Terms) -> Result<Verdicts, Error> {
+        let HostResults { simulations, hosts, hosts_by_labels } = self;
+        let points = simulations.points.iter();
+        let fleets: Vec<(&SimulatedPoint, u64)> =
+            points.flat_map(|point| (1..=u64::from(simulations.seeds)).map(move |seed| (point, seed))).collect();
+        let comparisons = fleets.iter().map(|(point, _)| point.plan.policies.len() - 1).sum();
+        let (mut incomplete, mut reports) = (BTreeSet::new(), Vec::new());
+        for &(point, seed) in &fleets {
+            let (mut drawn, mut results) = (Vec::new(), Vec::new());
+            for number in 1..=*hosts {
+                match results_of_host(hosts_by_labels, point, seed, number) {
+                    Some(result) => {
+                        results.push(result);
+                        drawn.push(Host::draw(&point.plan, seed, number)?);
+                    }
+                    None => _ = incomplete.insert(format!("host {number} of seed {seed}")),
+                }
+            }
+            if drawn.is_empty() {
                 continue;
             }
-            let drawn =
-                complete.iter().map(|&host| Host::draw(&point.plan, seed, host)).collect::<Result<Vec<_>, _>>()?;
-            let results = complete.iter().filter_map(|&host| of_host(found, point, seed, host)).collect();
-            let fleet =
-                Fleet { plan: point.plan.clone(), costs: Costs::reference(), hosts: complete.len() as u32, seed };
-            let report = FleetReport::new(fleet, drawn, results).at_confidence(confidence_of(comparisons));
-            let report = report.shown(Listing::Fleet, of_simulations(terms.detail));
-            verdicts.extend(report.reports().iter().cloned().map(|mut report| {
+            let fleet = Fleet { plan: point.plan.clone(), costs: Costs::reference(), hosts: drawn.len() as u32, seed };
+            let fleet_report = FleetReport::new(fleet, drawn, results)
+                .at_confidence(confidence_of(comparisons))
+                .shown(Listing::Fleet, simulation_detail(terms.detail));
+            let about = (fleets.len() > 1).then(|| describe_fleet(point, simulations.seeds, seed));
+            for shared in fleet_report.reports().iter() {
+                let mut report = shared.clone();
                 report.subject.splice(0..0, about.clone());
-                report
-            }));
+                reports.push(report);
+            }
         }
-        Ok(Judged { comparisons, incomplete: incomplete.into_iter().collect(), verdicts })
+        Ok(Verdicts { comparisons, incomplete: incomplete.into_iter().collect(), reports })
     }
 }
 
 /// Simulations show their tables where replays show what differs.
-pub fn of_simulations(detail: model::Detail) -> model::Detail {
+pub(super) fn simulation_detail(detail: model::Detail) -> model::Detail {
     if detail == model::Detail::Differences { model::Detail::Tables } else { detail }
 }
 
 /// Where a run is, in words.
-fn about(point: &SimulatedPoint, seeds: u32, seed: u64) -> String {
+fn describe_fleet(point: &SimulatedPoint, seeds: u32, seed: u64) -> String {
     let values = point.values.iter().map(|(key, value)| format!("{key} = {value}"));
-    let seed = (seeds > 1).then(|| format!("seed {seed}"));
-    [format!("{} CPUs", point.cpus)].into_iter().chain(values).chain(seed).collect::<Vec<_>>().join("; ")
+    let seed_text = (seeds > 1).then(|| format!("seed {seed}"));
+    [format!("{} CPUs", point.cpus)].into_iter().chain(values).chain(seed_text).collect::<Vec<_>>().join("; ")
 }
 
 /// A host under every policy; nothing if one is missing.
-fn of_host(found: &Found, point: &SimulatedPoint, seed: u64, host: u32) -> Option<Vec<HostResult>> {
+fn results_of_host(hosts: &HostsByLabels, point: &SimulatedPoint, seed: u64, host: u32) -> Option<Vec<HostResult>> {
     let mut labels = vec![(CPUS.to_owned(), point.cpus.to_string())];
     labels.extend(point.values.iter().cloned());
     labels.extend([(SEED.to_owned(), seed.to_string()), (HOST.to_owned(), host.to_string())]);
     let policies = point.plan.policies.iter();
-    policies.map(|policy| found.get(&(policy.name.clone(), labels.clone())).cloned()).collect()
+    policies.map(|policy| hosts.get(&(policy.name.clone(), labels.clone())).cloned()).collect()
 }

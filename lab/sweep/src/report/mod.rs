@@ -11,6 +11,7 @@
 mod fleet;
 mod replay;
 mod sim;
+mod terms;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -26,23 +27,8 @@ use crate::error::Error;
 use crate::part::{self, Header, Row};
 use crate::plan::{Plan, Simulation, Study, this_program};
 
-/// Relative changes up to this are none, unless somebody says otherwise.
-pub const MARGIN: f64 = 0.02;
-
-/// How results are judged, and how much of that a person sees.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terms {
-    /// Relative changes of replays up to this are none.
-    pub margin: f64,
-    /// What a person at a terminal sees.
-    pub detail: Detail,
-}
-
-impl Default for Terms {
-    fn default() -> Terms {
-        Terms { margin: MARGIN, detail: Detail::Differences }
-    }
-}
+use terms::Verdicts;
+pub use terms::{MARGIN, Terms};
 
 /// What all parts say together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,18 +51,11 @@ pub struct Report {
     pub verdicts: Vec<model::Report>,
 }
 
-/// What the parts of a sweep tell, without the parts.
-enum Told<'p> {
-    Replays(replay::Told<'p>),
-    Runs(sim::Told<'p>),
-    Hosts(fleet::Told<'p>),
-}
-
-/// What one kind of sweep comes to.
-struct Judged {
-    comparisons: usize,
-    incomplete: Vec<String>,
-    verdicts: Vec<model::Report>,
+/// Results that the parts of a sweep hold.
+enum Results<'p> {
+    Replays(replay::ReplayResults<'p>),
+    Runs(sim::RunResults<'p>),
+    Hosts(fleet::HostResults<'p>),
 }
 
 impl Report {
@@ -85,27 +64,28 @@ impl Report {
     /// # Errors
     /// When a part is damaged, one of another plan, or not where it belongs: its name has to end in the folders of what
     /// was swept.
-    pub fn of_parts(
+    pub fn from_parts(
         plan: &Plan,
         parts: impl IntoIterator<Item = Result<(String, Bytes), Error>>,
         terms: Terms,
     ) -> Result<Report, Error> {
-        let (mut told, mut tasks) = (Told::nothing(&plan.study), HashSet::new());
+        let (mut results, mut tasks) = (Results::new(&plan.study), HashSet::new());
         for part in parts {
             let (name, bytes) = part?;
-            let refused = |why: &str| Error::Folder(format!("{name} {why}"));
-            let (header, rows) = admitted(plan, &name, bytes).map_err(|why| refused(&why))?;
+            let (header, rows) = read_part(plan, &name, bytes).map_err(|why| part_error(&name, &why))?;
             if !tasks.insert(header.task.clone()) {
-                return Err(refused("is the part of a task that has one already; remove one of them"));
+                return Err(part_error(&name, "is the part of a task that has one already; remove one of them"));
             }
-            let again = "tells of no whole result; remove it, and sweep once more: what is there is not done again";
-            told.add(header, &rows).ok_or_else(|| refused(again))?;
+            if results.add(header, &rows).is_none() {
+                let why = "tells of no whole result; remove it, and sweep once more: what is there is not done again";
+                return Err(part_error(&name, why));
+            }
         }
-        Ok(Report::of(plan, tasks.len(), told.judge(terms)?))
+        Ok(Report::new(plan, tasks.len(), results.judge(terms)?))
     }
 
-    fn of(plan: &Plan, tasks: usize, judged: Judged) -> Report {
-        let Judged { comparisons, incomplete, mut verdicts } = judged;
+    fn new(plan: &Plan, tasks: usize, results: Verdicts) -> Report {
+        let Verdicts { comparisons, incomplete, reports: mut verdicts } = results;
         if verdicts.is_empty() {
             let nothing = "There is nothing to compare yet: nothing has all of its tasks done.".to_owned();
             // There is nothing more to see.
@@ -119,21 +99,21 @@ impl Report {
         ];
         verdicts[0].subject.insert(0, plan.title().to_owned());
         let last = verdicts.last_mut().expect("there is one at least");
-        last.verdict.extend(many(comparisons, confidence));
-        last.verdict.extend(left_out(&incomplete));
+        last.verdict.extend(confidence_sentence(comparisons, confidence));
+        last.verdict.extend(incomplete_sentence(&incomplete));
         last.recipe = recipe.map(|(what, entry)| (what.to_owned(), entry)).to_vec();
         let (title, plan) = (plan.title().to_owned(), plan.digest().to_owned());
         Report { title, plan, freehold: this_program(), tasks, comparisons, confidence, incomplete, verdicts }
     }
 }
 
-impl Told<'_> {
-    fn nothing(study: &Study) -> Told<'_> {
+impl Results<'_> {
+    fn new(study: &Study) -> Results<'_> {
         match study {
-            Study::Replays(replays) => Told::Replays(replay::Told::nothing(replays)),
-            Study::Simulations(simulations) => match simulations.of {
-                Simulation::Runs => Told::Runs(sim::Told::nothing(simulations)),
-                Simulation::Hosts(hosts) => Told::Hosts(fleet::Told::nothing(simulations, hosts)),
+            Study::Replays(replays) => Results::Replays(replay::ReplayResults::new(replays)),
+            Study::Simulations(simulations) => match simulations.kind {
+                Simulation::Runs => Results::Runs(sim::RunResults::new(simulations)),
+                Simulation::Hosts(hosts) => Results::Hosts(fleet::HostResults::new(simulations, hosts)),
             },
         }
     }
@@ -141,51 +121,57 @@ impl Told<'_> {
     /// Takes in a part; nothing if it tells of no whole result.
     fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
         match self {
-            Told::Replays(told) => told.add(header, rows),
-            Told::Runs(told) => told.add(header, rows),
-            Told::Hosts(told) => told.add(header, rows),
+            Results::Replays(results) => results.add(header, rows),
+            Results::Runs(results) => results.add(header, rows),
+            Results::Hosts(results) => results.add(header, rows),
         }
     }
 
-    fn judge(&self, terms: Terms) -> Result<Judged, Error> {
+    fn judge(&self, terms: Terms) -> Result<Verdicts, Error> {
         match self {
-            Told::Replays(told) => Ok(told.judge(terms)),
-            Told::Runs(told) => Ok(told.judge(terms)),
-            Told::Hosts(told) => told.judge(terms),
+            Results::Replays(results) => Ok(results.judge(terms)),
+            Results::Runs(results) => Ok(results.judge(terms)),
+            Results::Hosts(results) => results.judge(terms),
         }
     }
 }
 
-/// A part of this plan that lies where it belongs; else what is wrong with it, as words that follow its name.
-fn admitted(plan: &Plan, name: &str, bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
+/// The error for a part with this name.
+fn part_error(name: &str, why: &str) -> Error {
+    Error::Folder(format!("{name} {why}"))
+}
+
+/// Reads a part of this plan that is in its place.
+///
+/// # Errors
+/// When it is something else; the words follow its name.
+fn read_part(plan: &Plan, name: &str, bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
     let (header, rows) = part::read(bytes)
         .map_err(|why| format!("{why}; remove it, and sweep once more: what is there is not done again"))?;
     if (header.plan.as_str(), header.program.as_str()) != (plan.digest(), this_program().as_str()) {
         return Err("is of another plan, or made by another version of freehold; remove it".to_owned());
     }
     let path = header.path();
-    let is_there = name.strip_suffix(&path).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
-    if !is_there {
+    let is_in_place = name.strip_suffix(&path).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
+    if !is_in_place {
         return Err(format!("is not where it belongs; remove it, or move it to {path}"));
     }
     Ok((header, rows))
 }
 
 /// What is said where there are several comparisons.
-fn many(comparisons: usize, confidence: f64) -> Option<String> {
-    let percent = |share: f64| (share * 1e5).round() / 1e3;
+fn confidence_sentence(comparisons: usize, confidence: f64) -> Option<String> {
+    let [each, together] = [confidence, CONFIDENCE].map(|share| (share * 1e5).round() / 1e3);
     (comparisons > 1).then(|| {
         format!(
             "There are {comparisons} comparisons: policies B times points, each of all measures. Each comparison is held \
-             to {} % confidence, so that all of them together are as sure as one at {} %. The measures of a comparison \
-             are not counted.",
-            percent(confidence),
-            percent(CONFIDENCE)
+             to {each} % confidence, so that all of them together are as sure as one at {together} %. The measures of a \
+             comparison are not counted."
         )
     })
 }
 
-fn left_out(incomplete: &[String]) -> Option<String> {
+fn incomplete_sentence(incomplete: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 3;
     let named = incomplete.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     let more = if incomplete.len() > NAMED_MAX { " and more" } else { "" };
@@ -210,11 +196,11 @@ mod tests {
         {
             let plan = Plan::parse("plan.toml", text).unwrap();
             let identity = Identity { name: "a".to_owned(), sha256: "0".repeat(64), kernel: "6.18.5".to_owned() };
-            let identity = plan.takes_recordings().then_some(&identity);
-            let task = &plan.tasks(identity)[0];
-            let part = part::write(&Header::of(&plan, task, identity), &[]);
+            let recording = plan.takes_recordings().then_some(&identity);
+            let task = &plan.tasks(recording)[0];
+            let part = part::write(&Header::new(&plan, task, recording), &[]);
             let name = format!("study/{}", task.path());
-            let refused = Report::of_parts(&plan, [Ok((name.clone(), part.into()))], Terms::default()).unwrap_err();
+            let refused = Report::from_parts(&plan, [Ok((name.clone(), part.into()))], Terms::default()).unwrap_err();
             assert!(refused.to_string().starts_with(&format!("{name} tells of no whole result")), "{refused}");
         }
     }

@@ -11,8 +11,8 @@ use freehold_report::report::{self as model, Measure};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
 
-use super::{Judged, Terms};
-use crate::outcome::{self, Replayed};
+use super::terms::{Terms, Verdicts};
+use crate::outcome::{self, Replay};
 use crate::part::{Header, Row};
 use crate::plan::{RECORDED, Replays, cpus_label, setting_label};
 use crate::subject::Identity;
@@ -21,8 +21,8 @@ use crate::task::{CPUS, POLICY, SETTING};
 /// A combination: policy, settings, CPUs, as the labels have them.
 type Key = [String; 3];
 
-/// What is known of one recording.
-type Found = HashMap<Key, Replayed>;
+/// Replays of one recording.
+type ReplaysByKey = HashMap<Key, Replay>;
 
 /// A policy under settings.
 #[derive(Clone, Copy)]
@@ -39,81 +39,82 @@ struct Question<'s> {
     cpus: &'s str,
 }
 
-/// All that is asked of every recording.
-struct Asked {
+/// Policies, settings and CPUs that are combined for every recording.
+struct Combinations {
     a: String,
     b: Vec<String>,
     settings: Vec<String>,
     cpus: Vec<String>,
 }
 
-/// What is known of all recordings.
-pub struct Told<'p> {
+/// Replays of all recordings.
+pub(super) struct ReplayResults<'p> {
     replays: &'p Replays,
     /// Those of the same name beside each other.
-    recordings: BTreeMap<Identity, Found>,
+    recordings: BTreeMap<Identity, ReplaysByKey>,
 }
 
-impl<'p> Told<'p> {
-    /// Of no recording yet.
-    pub fn nothing(replays: &'p Replays) -> Told<'p> {
-        Told { replays, recordings: BTreeMap::new() }
+impl<'p> ReplayResults<'p> {
+    /// Returns the replays of no recording yet.
+    pub(super) fn new(replays: &'p Replays) -> ReplayResults<'p> {
+        ReplayResults { replays, recordings: BTreeMap::new() }
     }
 
-    /// Takes in a replay; nothing if these rows tell of none.
-    pub fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
-        let mut replayed = outcome::of_rows(rows)?;
-        let label = |key| header.label(key).unwrap_or_default().to_owned();
-        let key = [POLICY, SETTING, CPUS].map(label);
+    /// Adds a replay; returns `None` if these rows hold none.
+    pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
+        let mut replay = outcome::from_rows(rows)?;
+        let key = [POLICY, SETTING, CPUS].map(|key| header.label(key).unwrap_or_default().to_owned());
         // Only these are held against the recorded kernel.
         let [policy, under @ ..] = &key;
         let is_baseline = under.iter().all(|label| label == RECORDED)
             && [RECORDED, self.replays.a_label()].contains(&policy.as_str());
         if !is_baseline {
-            replayed.outcome.fidelity = Vec::new();
+            replay.outcome.fidelity = Vec::new();
         }
-        self.recordings.entry(header.recording?).or_default().insert(key, replayed);
+        self.recordings.entry(header.recording?).or_default().insert(key, replay);
         Some(())
     }
 
     /// Judges every B by A.
-    pub fn judge(&self, terms: Terms) -> Judged {
-        let asked = Asked {
+    pub(super) fn judge(&self, terms: Terms) -> Verdicts {
+        let combinations = Combinations {
             a: self.replays.a_label().to_owned(),
             b: self.replays.b.iter().map(|policy| policy.name.clone()).collect(),
             settings: self.replays.settings.iter().map(|settings| setting_label(settings)).collect(),
             cpus: self.replays.cpus.iter().map(|cpus| cpus_label(*cpus)).collect(),
         };
-        let questions = asked.questions();
+        let questions = combinations.questions();
         let comparisons = questions.iter().map(|question| question.rivals.len()).sum();
-        let (mut incomplete, mut verdicts) = (BTreeSet::new(), Vec::new());
+        let (mut incomplete, mut reports) = (BTreeSet::new(), Vec::new());
         let files = self.files();
         for question in &questions {
             let (answers, missing) = self.answers(question);
             incomplete.extend(missing);
             if !answers.is_empty() {
-                verdicts.extend(self.report(question, &answers, &files, (terms, confidence_of(comparisons))));
+                reports.extend(self.report(question, &answers, &files, (terms, confidence_of(comparisons))));
             }
         }
-        Judged { comparisons, incomplete: incomplete.into_iter().collect(), verdicts }
+        Verdicts { comparisons, incomplete: incomplete.into_iter().collect(), reports }
     }
 
     /// What recordings are called: those that share a name, by their contents too.
     fn files(&self) -> BTreeMap<&Identity, String> {
-        let mut named: HashMap<&str, usize> = HashMap::new();
-        self.recordings.keys().for_each(|identity| *named.entry(&identity.name).or_default() += 1);
-        let name = |identity: &Identity| match named[identity.name.as_str()] {
-            1 => identity.name.clone(),
-            _ => identity.label(),
-        };
-        self.recordings.keys().map(|identity| (identity, format!("{}.parquet", name(identity)))).collect()
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        self.recordings.keys().for_each(|identity| *counts.entry(&identity.name).or_default() += 1);
+        let mut files = BTreeMap::new();
+        for identity in self.recordings.keys() {
+            let is_unique = counts[identity.name.as_str()] == 1;
+            let name = if is_unique { identity.name.clone() } else { identity.label() };
+            files.insert(identity, format!("{name}.parquet"));
+        }
+        files
     }
 
     /// What answers a question, and the recordings that lack an answer.
     fn answers(&self, question: &Question<'_>) -> (Vec<(&Identity, Answer<'_>)>, Vec<String>) {
         let (mut missing, mut answers) = (Vec::new(), Vec::new());
-        for (identity, found) in &self.recordings {
-            match question.on(self.replays, found) {
+        for (identity, replays) in &self.recordings {
+            match question.answer(self.replays, replays) {
                 Some(answer) => answers.push((identity, answer)),
                 None => missing.push(identity.label()),
             }
@@ -129,98 +130,103 @@ impl<'p> Told<'p> {
         (terms, confidence): (Terms, f64),
     ) -> Vec<model::Report> {
         let kernels: BTreeSet<&str> = answers.iter().map(|(_, answer)| answer.release.rules()).collect();
-        let a = match &self.replays.a {
+        let rules = match &self.replays.a {
             Some(a) => a.name.clone(),
             None => kernels.into_iter().collect::<Vec<_>>().join(" or ") + " (nearest kernel)",
         };
-        let a = named(&a, question.a.setting);
+        let a = name_under(&rules, question.a.setting);
         let mut report = ComparisonReport::new(a, terms.margin, terms.detail).at_confidence(confidence);
         for (identity, answer) in answers {
             let rules = (self.replays.a.is_none() && !self.replays.b.is_empty()).then_some(answer.release);
             let facts = RecordingFacts { file: files[identity].clone(), ..answer.a.facts.clone() };
-            let (a, rivals) = question.named(answer);
+            let (a, rivals) = question.name_sides(answer);
             report.add(facts, &Sides { a: &a, rivals: &rivals, baseline: answer.baseline, rules });
         }
         for set in freehold_policies::SETS {
             report.explain(set.name, set.why);
         }
         let reports = report.concluded().reports().into_owned();
-        reports.into_iter().map(|report| told(report, question, answers.len())).collect()
+        reports.into_iter().map(|report| shorten(report, question, answers.len())).collect()
     }
 }
 
-impl Asked {
-    /// With policies B, they are held against A under the same settings and on as many CPUs; without, A under other
-    /// settings against A as recorded.
+impl Combinations {
+    /// Returns the questions. Policies B are compared with A under the same settings and on as many CPUs; without
+    /// policies B, A under other settings is compared with A as recorded.
     fn questions(&self) -> Vec<Question<'_>> {
-        let several = self.cpus.len() > 1;
-        let on = |cpus: &str| {
-            several.then(|| if cpus == RECORDED { "the recorded CPUs".to_owned() } else { format!("{cpus} CPUs") })
-        };
-        let of_policies = |(setting, cpus): (&'_ String, &'_ String)| {
-            let under = (self.settings.len() > 1).then(|| format!("Settings: {setting}"));
-            let about: Vec<String> = under.into_iter().chain(on(cpus)).collect();
-            (!about.is_empty()).then(|| about.join("; "))
-        };
+        let a = self.a.as_str();
         let mut questions = Vec::new();
         for cpus in &self.cpus {
-            let side = |policy, setting| Side { policy, setting };
             if self.b.is_empty() {
                 let others = self.settings.iter().filter(|setting| *setting != RECORDED);
-                let rivals = others.map(|setting| side(self.a.as_str(), setting.as_str())).collect();
-                questions.push(Question { about: on(cpus), a: side(&self.a, RECORDED), rivals, cpus });
+                let rivals = others.map(|setting| Side { policy: a, setting }).collect();
+                let about = self.describe_cpus(cpus);
+                questions.push(Question { about, a: Side { policy: a, setting: RECORDED }, rivals, cpus });
                 continue;
             }
             for setting in &self.settings {
-                let rivals = self.b.iter().map(|b| side(b.as_str(), setting.as_str())).collect();
-                let about = of_policies((setting, cpus));
-                questions.push(Question { about, a: side(&self.a, setting), rivals, cpus });
+                let rivals = self.b.iter().map(|policy| Side { policy, setting }).collect();
+                let settings = (self.settings.len() > 1).then(|| format!("Settings: {setting}"));
+                let words: Vec<String> = settings.into_iter().chain(self.describe_cpus(cpus)).collect();
+                let about = (!words.is_empty()).then(|| words.join("; "));
+                questions.push(Question { about, a: Side { policy: a, setting }, rivals, cpus });
             }
         }
         questions
+    }
+
+    /// Describes a number of CPUs, if there are several.
+    fn describe_cpus(&self, cpus: &str) -> Option<String> {
+        let text = if cpus == RECORDED { "the recorded CPUs".to_owned() } else { format!("{cpus} CPUs") };
+        (self.cpus.len() > 1).then_some(text)
     }
 }
 
 /// The replays that answer a question on one recording.
 struct Answer<'f> {
-    a: &'f Replayed,
-    rivals: Vec<&'f Replayed>,
+    a: &'f Replay,
+    rivals: Vec<&'f Replay>,
     baseline: &'f ReplayOutcome,
     release: Release,
 }
 
 impl Question<'_> {
     /// What answers it; nothing if a replay is missing.
-    fn on<'f>(&self, replays: &Replays, found: &'f Found) -> Option<Answer<'f>> {
-        let get = |side: &Side<'_>| found.get(&[side.policy, side.setting, self.cpus].map(str::to_owned));
-        let a = get(&self.a)?;
+    fn answer<'f>(&self, replays: &Replays, known: &'f ReplaysByKey) -> Option<Answer<'f>> {
+        let a = self.replay(known, &self.a)?;
         let release = Release::parse(&a.facts.kernel_release)?;
         let policy = if replays.has_baseline(release) { replays.a_label() } else { RECORDED };
-        let baseline = &found.get(&[policy, RECORDED, RECORDED].map(str::to_owned))?.outcome;
-        let rivals = self.rivals.iter().map(get).collect::<Option<_>>()?;
+        let baseline = &known.get(&[policy, RECORDED, RECORDED].map(str::to_owned))?.outcome;
+        let rivals = self.rivals.iter().map(|side| self.replay(known, side)).collect::<Option<_>>()?;
         Some(Answer { a, rivals, baseline, release })
     }
 
+    /// The replay of one side.
+    fn replay<'f>(&self, known: &'f ReplaysByKey, side: &Side<'_>) -> Option<&'f Replay> {
+        known.get(&[side.policy, side.setting, self.cpus].map(str::to_owned))
+    }
+
     /// A and its rivals by the names that they are asked for, as in a comparison.
-    fn named(&self, answer: &Answer<'_>) -> (ReplayOutcome, Vec<ReplayOutcome>) {
+    fn name_sides(&self, answer: &Answer<'_>) -> (ReplayOutcome, Vec<ReplayOutcome>) {
         let Answer { a, rivals, release, .. } = answer;
-        let mut outcome = ReplayOutcome { policy: named(&a.outcome.policy, self.a.setting), ..a.outcome.clone() };
+        let mut outcome = ReplayOutcome { policy: name_under(&a.outcome.policy, self.a.setting), ..a.outcome.clone() };
         outcome.assumptions.extend(release.differences(&a.outcome.policy));
-        let renamed = |(side, rival): (&Side<'_>, &&Replayed)| {
+        let mut renamed = Vec::with_capacity(rivals.len());
+        for (side, rival) in self.rivals.iter().zip(rivals) {
             let policy = if side.policy == self.a.policy { "A" } else { side.policy };
-            ReplayOutcome { policy: named(policy, side.setting), ..rival.outcome.clone() }
-        };
-        (outcome, self.rivals.iter().zip(rivals).map(renamed).collect())
+            renamed.push(ReplayOutcome { policy: name_under(policy, side.setting), ..rival.outcome.clone() });
+        }
+        (outcome, renamed)
     }
 }
 
 /// What a policy is called under settings.
-fn named(policy: &str, setting: &str) -> String {
+fn name_under(policy: &str, setting: &str) -> String {
     if setting == RECORDED { policy.to_owned() } else { [policy, setting].join(WITH) }
 }
 
-/// The report as it is told among others, and not too long where recordings are many.
-fn told(mut report: model::Report, question: &Question<'_>, recordings: usize) -> model::Report {
+/// Names the question of a report, and shortens the report if there are many recordings.
+fn shorten(mut report: model::Report, question: &Question<'_>, recordings: usize) -> model::Report {
     report.subject.splice(0..0, question.about.clone());
     if recordings > LISTED_MAX {
         report.tables.clear();
@@ -232,19 +238,20 @@ fn told(mut report: model::Report, question: &Question<'_>, recordings: usize) -
     report
 }
 
-/// Leaves the two ends of a measure.
+/// Keeps the rows of a measure with the least and the most change.
 fn thin(measure: &mut Measure) {
-    let change = |row: &model::Row| row.change.filter(|_| row.verdict.is_some());
-    let of = |row: &model::Row| change(row).unwrap_or(f64::NAN);
-    let told = || measure.rows.iter().filter(|row| change(row).is_some());
-    let ends = [
-        told().min_by(|a, b| of(a).total_cmp(&of(b))).cloned(),
-        told().max_by(|a, b| of(a).total_cmp(&of(b))).cloned(),
-    ];
-    let mut ends: Vec<model::Row> = ends.into_iter().flatten().collect();
+    let changes = measure.rows.iter().filter_map(|row| Some((row, judged_change(row)?)));
+    let (least, most) =
+        (changes.clone().min_by(|a, b| a.1.total_cmp(&b.1)), changes.max_by(|a, b| a.1.total_cmp(&b.1)));
+    let mut ends: Vec<model::Row> = [least, most].into_iter().flatten().map(|(row, _)| row.clone()).collect();
     ends.dedup();
     if ends.is_empty() {
         ends.extend(measure.rows.first().cloned());
     }
     measure.rows = ends;
+}
+
+/// The change of a row that has a verdict.
+fn judged_change(row: &model::Row) -> Option<f64> {
+    row.change.filter(|_| row.verdict.is_some())
 }

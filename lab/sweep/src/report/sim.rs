@@ -6,14 +6,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use freehold_report::number;
 use freehold_report::report::pool::confidence_of;
 use freehold_report::report::{self as model, Caveats, Group};
-use freehold_sim::measures::quantity;
-use freehold_sim::report::judge::{self, Judged as OfSeeds};
+use freehold_sim::measure::quantity;
+use freehold_sim::report::judge::{self, Comparison};
 use freehold_sim::report::measures::{self, Measure, Spread};
 use freehold_sim::workload::WorkPace;
 use freehold_stats::intervals::has_rank;
 use freehold_stats::verdict::{Direction, Verdict};
 
-use super::{Judged, Terms};
+use super::terms::{Terms, Verdicts};
 use crate::outcome::MEASURE;
 use crate::part::{Header, Row};
 use crate::plan::{SimulatedPoint, Simulations};
@@ -25,10 +25,10 @@ type Run = HashMap<&'static str, f64>;
 /// A policy, and the labels of a point.
 type Place = (String, Vec<(String, String)>);
 
-/// What is known of all runs.
-pub struct Told<'p> {
+/// Results of all runs.
+pub(super) struct RunResults<'p> {
     simulations: &'p Simulations,
-    /// Names of the measures that are told of.
+    /// Names of the measures that are reported.
     names: HashSet<&'static str>,
     /// Point and policy, by number.
     places: HashMap<Place, [usize; 2]>,
@@ -36,9 +36,9 @@ pub struct Told<'p> {
     runs: Vec<Vec<Vec<Option<Run>>>>,
 }
 
-impl<'p> Told<'p> {
-    /// Of no run yet.
-    pub fn nothing(simulations: &'p Simulations) -> Told<'p> {
+impl<'p> RunResults<'p> {
+    /// Returns the results of no run yet.
+    pub(super) fn new(simulations: &'p Simulations) -> RunResults<'p> {
         let (mut places, mut runs) = (HashMap::new(), Vec::new());
         for (at, point) in simulations.points.iter().enumerate() {
             let cpus = (CPUS.to_owned(), point.cpus.to_string());
@@ -47,16 +47,19 @@ impl<'p> Told<'p> {
             places.extend(policies.map(|(policy, named)| ((named.name.clone(), labels.clone()), [at, policy])));
             runs.push(vec![vec![None; simulations.seeds as usize]; point.plan.policies.len()]);
         }
-        let names = measures::groups(pace(simulations)).flat_map(|(_, all)| all).map(|measure| measure.name).collect();
-        Told { simulations, names, places, runs }
+        let names = measures::groups(pace(simulations))
+            .flat_map(|(_, measures)| measures)
+            .map(|measure| measure.name)
+            .collect();
+        RunResults { simulations, names, places, runs }
     }
 
-    /// Takes in a run; nothing if it is none of the plan's.
-    pub fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
-        let policy = header.label(POLICY)?.to_owned();
+    /// Adds a run; returns `None` if it is none of the plan's.
+    pub(super) fn add(&mut self, header: Header, rows: &[Row]) -> Option<()> {
+        let name = header.label(POLICY)?.to_owned();
         let seed = header.label(SEED)?.parse::<usize>().ok()?.checked_sub(1)?;
         let labels = header.labels.into_iter().filter(|(key, _)| ![POLICY, SEED].contains(&key.as_str())).collect();
-        let [point, policy] = *self.places.get(&(policy, labels))?;
+        let [point, policy] = *self.places.get(&(name, labels))?;
         let measured = rows.iter().filter(|row| row.section == MEASURE);
         let run = measured.filter_map(|row| Some((*self.names.get(row.measure.as_str())?, row.value?))).collect();
         *self.runs[point][policy].get_mut(seed)? = Some(run);
@@ -64,14 +67,14 @@ impl<'p> Told<'p> {
     }
 
     /// Judges every B by A.
-    pub fn judge(&self, terms: Terms) -> Judged {
-        let Told { simulations, runs, .. } = self;
+    pub(super) fn judge(&self, terms: Terms) -> Verdicts {
+        let RunResults { simulations, runs, .. } = self;
         let policies = simulations.points.first().map_or(0, |point| point.plan.policies.len());
         let comparisons = simulations.points.len() * policies.saturating_sub(1);
         let is_enough = has_rank(simulations.seeds as usize, confidence_of(comparisons));
-        let runs = Runs { simulations, runs, is_enough };
-        let verdicts = (1..policies).filter_map(|policy| runs.report(policy, comparisons, terms)).collect();
-        Judged { comparisons, incomplete: runs.incomplete(), verdicts }
+        let runs = AllRuns { simulations, runs, is_enough };
+        let reports = (1..policies).filter_map(|policy| runs.report(policy, comparisons, terms)).collect();
+        Verdicts { comparisons, incomplete: runs.incomplete(), reports }
     }
 }
 
@@ -81,7 +84,7 @@ fn pace(simulations: &Simulations) -> WorkPace {
 }
 
 /// All runs.
-struct Runs<'p> {
+struct AllRuns<'p> {
     simulations: &'p Simulations,
     /// By point, policy and seed.
     runs: &'p [Vec<Vec<Option<Run>>>],
@@ -89,7 +92,7 @@ struct Runs<'p> {
     is_enough: bool,
 }
 
-impl Runs<'_> {
+impl AllRuns<'_> {
     /// All points, with their numbers.
     fn points(&self) -> impl Iterator<Item = (usize, &SimulatedPoint)> {
         self.simulations.points.iter().enumerate()
@@ -97,28 +100,33 @@ impl Runs<'_> {
 
     /// A measure under each seed; nothing if one was not run under this policy.
     fn spread(&self, point: usize, policy: usize, measure: &Measure) -> Option<Spread> {
-        let value = |run: &Option<Run>| Some(run.as_ref()?.get(measure.name).copied().unwrap_or(f64::NAN));
-        Some(Spread::of_values(self.runs[point][policy].iter().map(value).collect::<Option<_>>()?))
+        let mut values = Vec::with_capacity(self.runs[point][policy].len());
+        for run in &self.runs[point][policy] {
+            values.push(run.as_ref()?.get(measure.name).copied().unwrap_or(f64::NAN));
+        }
+        Some(Spread::from_values(values))
     }
 
     fn incomplete(&self) -> Vec<String> {
-        let places = self.points().flat_map(|(at, point)| {
-            let policies = point.plan.policies.iter().zip(&self.runs[at]);
-            let is_short = |(_, runs): &(_, &Vec<Option<Run>>)| runs.iter().any(Option::is_none);
-            policies.filter(is_short).map(|(policy, _)| format!("{} on {}", policy.name, of(point)))
-        });
-        places.collect::<BTreeSet<_>>().into_iter().collect()
+        let mut incomplete = BTreeSet::new();
+        for (number, point) in self.points() {
+            for (policy, runs) in point.plan.policies.iter().zip(&self.runs[number]) {
+                if runs.iter().any(Option::is_none) {
+                    incomplete.insert(format!("{} on {}", policy.name, describe_point(point)));
+                }
+            }
+        }
+        incomplete.into_iter().collect()
     }
 
     fn row(&self, (at, point): (usize, &SimulatedPoint), policy: usize, measure: &Measure) -> Option<model::Row> {
-        let [a, b] = [0, policy].map(|policy| self.spread(at, policy, measure));
-        let (a, b) = (a?, b?);
-        let OfSeeds { change, verdict } = judge::judge(measure, &a, &b);
+        let (spread_a, spread_b) = (self.spread(at, 0, measure)?, self.spread(at, policy, measure)?);
+        let Comparison { change, verdict } = judge::judge(measure, &spread_a, &spread_b);
         let is_open = !self.is_enough && matches!(verdict, Verdict::Better | Verdict::Worse);
         let verdict = Some(if is_open { Verdict::Undecided } else { verdict });
-        let [a, b] = [a, b].map(|spread| spread.number().map(quantity));
+        let (a, b) = (spread_a.number().map(quantity), spread_b.number().map(quantity));
         (a.is_some() || b.is_some()).then(|| model::Row {
-            case: of(point),
+            case: describe_point(point),
             a,
             b,
             change,
@@ -128,17 +136,22 @@ impl Runs<'_> {
     }
 
     fn groups(&self, policy: usize) -> Vec<Group> {
-        let pace = pace(self.simulations);
-        let measure = |measure: &Measure| {
-            // As much is asked for under every policy: more of it is neither good nor bad.
-            let is_set = measure.name == measures::THROUGHPUT.name && pace == WorkPace::Set;
-            let measure = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
-            let rows = self.points().filter_map(|point| self.row(point, policy, &measure));
-            let (rows, unit) = (rows.collect(), measure.unit.name());
-            model::Measure { name: measure.name, unit, direction: measure.direction, rows, pooled: None }
-        };
-        let group = |(name, all): measures::Group| Group { name, measures: all.iter().map(measure).collect() };
-        measures::groups(pace).map(group).collect()
+        let mut groups = Vec::new();
+        for (name, measures) in measures::groups(pace(self.simulations)) {
+            groups
+                .push(Group { name, measures: measures.iter().map(|measure| self.compare(policy, measure)).collect() });
+        }
+        groups
+    }
+
+    /// Compares a policy with policy A in one measure, at each point.
+    fn compare(&self, policy: usize, measure: &Measure) -> model::Measure {
+        // As much is asked for under every policy: more of it is neither good nor bad.
+        let is_set = measure.name == measures::THROUGHPUT.name && pace(self.simulations) == WorkPace::Set;
+        let directed = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
+        let rows = self.points().filter_map(|point| self.row(point, policy, &directed)).collect();
+        let (unit, direction) = (directed.unit.name(), directed.direction);
+        model::Measure { name: directed.name, unit, direction, rows, pooled: None }
     }
 
     fn report(&self, policy: usize, comparisons: usize, terms: Terms) -> Option<model::Report> {
@@ -177,7 +190,7 @@ impl Runs<'_> {
 }
 
 /// A point, in words.
-fn of(point: &SimulatedPoint) -> String {
+fn describe_point(point: &SimulatedPoint) -> String {
     let cpus = format!("{} {}", point.cpus, number::unit(point.cpus.into(), "CPUs"));
     let values = point.values.iter().map(|(key, value)| format!("{key} = {value}"));
     [cpus].into_iter().chain(values).collect::<Vec<_>>().join(", ")
@@ -185,17 +198,7 @@ fn of(point: &SimulatedPoint) -> String {
 
 /// What B changes, and at how many points.
 fn changes(b: &str, groups: &[Group]) -> String {
-    let list = |verdict: Verdict| {
-        let measures = groups.iter().flat_map(|group| &group.measures);
-        let told = measures.filter_map(|measure| {
-            let many = measure.rows.iter().filter(|row| row.verdict == Some(verdict)).count();
-            let all = measure.rows.len();
-            let at = if all == 1 { String::new() } else { format!(" at {many} of {all} points") };
-            (many > 0).then(|| measure.name.replace('_', " ") + &at)
-        });
-        told.collect::<Vec<_>>().join(", ")
-    };
-    match [Verdict::Better, Verdict::Worse].map(list) {
+    match [Verdict::Better, Verdict::Worse].map(|verdict| list_measures(groups, verdict)) {
         [better, worse] if better.is_empty() && worse.is_empty() => {
             format!("{b} changes nothing for better or worse that may be said here.")
         }
@@ -203,4 +206,18 @@ fn changes(b: &str, groups: &[Group]) -> String {
         [better, worse] if better.is_empty() => format!("{b} is worse: {worse}."),
         [better, worse] => format!("{b} is better: {better}. It is worse: {worse}."),
     }
+}
+
+/// Lists the measures with this verdict, and at how many points each has it.
+fn list_measures(groups: &[Group], verdict: Verdict) -> String {
+    let mut listed = Vec::new();
+    for measure in groups.iter().flat_map(|group| &group.measures) {
+        let count = measure.rows.iter().filter(|row| row.verdict == Some(verdict)).count();
+        let points = measure.rows.len();
+        let at = if points == 1 { String::new() } else { format!(" at {count} of {points} points") };
+        if count > 0 {
+            listed.push(measure.name.replace('_', " ") + &at);
+        }
+    }
+    listed.join(", ")
 }

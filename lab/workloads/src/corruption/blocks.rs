@@ -41,17 +41,17 @@ impl C {
     }
 
     pub fn malloc(self, bytes: usize) -> *mut u8 {
-        // SAFETY: asks for memory alone.
+        // SAFETY: `malloc` has no precondition: it accepts any number of bytes.
         unsafe { (self.malloc)(bytes) }.cast()
     }
 
     pub fn calloc(self, count: usize, bytes: usize) -> *mut u8 {
-        // SAFETY: asks for memory alone.
+        // SAFETY: `calloc` has no precondition: it accepts any two numbers.
         unsafe { (self.calloc)(count, bytes) }.cast()
     }
 
     pub fn aligned_alloc(self, align: usize, bytes: usize) -> *mut u8 {
-        // SAFETY: asks for memory alone.
+        // SAFETY: `aligned_alloc` has no precondition in memory: it returns null for an alignment that is none.
         unsafe { (self.aligned_alloc)(align, bytes) }.cast()
     }
 
@@ -160,7 +160,7 @@ fn numbered(c: C, bytes: usize, number: usize) -> *mut u8 {
     if block.is_null() {
         return null_mut();
     }
-    // SAFETY: so many bytes were just allocated.
+    // SAFETY: `block` is not null, so `malloc` has just allocated `bytes` bytes there, which nothing else uses.
     let all = unsafe { std::slice::from_raw_parts_mut(block, bytes) };
     all.iter_mut().zip(number.to_le_bytes().iter().cycle()).for_each(|(at, &byte)| *at = byte);
     block

@@ -4,6 +4,7 @@ use std::ptr::without_provenance_mut;
 use std::thread;
 
 use super::blocks::{C, follow, peek, poke, poke_all};
+use super::outcome::end_corrupted;
 
 /// A way of misuse, and the sizes of blocks that it is tried on.
 pub struct Kind {
@@ -91,9 +92,9 @@ fn double_free(c: C, bytes: usize) {
 
 fn double_free_later(c: C, bytes: usize, others: usize) {
     let block = c.malloc(bytes);
-    let others: Vec<_> = (0..others).map(|_| c.malloc(bytes)).collect();
+    let other_blocks: Vec<_> = (0..others).map(|_| c.malloc(bytes)).collect();
     c.free(block);
-    others.into_iter().for_each(|other| c.free(other));
+    other_blocks.into_iter().for_each(|other| c.free(other));
     c.free(block);
 }
 
@@ -192,9 +193,9 @@ fn overflow_calloc(c: C, bytes: usize) {
 }
 
 fn overflow_aligned(c: C, bytes: usize) {
-    let bytes = bytes.next_multiple_of(256);
-    let block = c.aligned_alloc(256, bytes);
-    poke_all(block, bytes as isize, 8);
+    let rounded = bytes.next_multiple_of(256);
+    let block = c.aligned_alloc(256, rounded);
+    poke_all(block, rounded as isize, 8);
     c.free(block);
 }
 
@@ -258,7 +259,7 @@ fn list_attack(c: C, bytes: usize) {
     for _ in 0..4 {
         if c.malloc(bytes).addr() == target {
             // Whoever sent the address writes where he likes.
-            super::end_corrupted();
+            end_corrupted();
         }
     }
 }
@@ -287,7 +288,7 @@ fn usable_after_free(c: C, bytes: usize) {
 }
 
 /// C++'s delete of an object as one of another class.
-fn wrong_size(c: C, bytes: usize, said: usize) {
+fn wrong_size(c: C, bytes: usize, claimed: usize) {
     let block = c.malloc(bytes);
-    c.free_sized(c"_ZdlPvm", block, said);
+    c.free_sized(c"_ZdlPvm", block, claimed);
 }

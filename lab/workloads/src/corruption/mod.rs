@@ -11,6 +11,7 @@
 
 mod blocks;
 mod kinds;
+mod outcome;
 
 use std::io::{self, Error, Write};
 
@@ -18,11 +19,9 @@ use clap::Args;
 
 use blocks::{C, Life};
 use kinds::{KINDS, Kind};
+use outcome::end_corrupted;
 
-/// What a case that nobody ended says: nothing came of it that it can see.
-pub const HARMLESS: &str = "harmless";
-/// Memory is in use twice, or was overwritten.
-pub const CORRUPTED: &str = "corrupted";
+pub use outcome::{CORRUPTED, HARMLESS};
 
 /// Seconds after which a case has hung: the kernel ends it.
 const PATIENCE: u32 = 20;
@@ -47,10 +46,10 @@ struct Case {
 
 /// Names of all cases, `WAY/BYTES`, by way.
 pub fn cases() -> impl Iterator<Item = String> {
-    each().map(|case| case.name())
+    all_cases().map(|case| case.name())
 }
 
-fn each() -> impl Iterator<Item = Case> {
+fn all_cases() -> impl Iterator<Item = Case> {
     KINDS.iter().flat_map(|kind| kind.sizes.iter().map(move |&bytes| Case { kind, bytes }))
 }
 
@@ -69,8 +68,9 @@ pub fn run(args: &CorruptionArgs) -> io::Result<()> {
     let Some(name) = args.case.as_ref().filter(|_| !args.list) else {
         return cases().try_for_each(|name| writeln!(to, "{name}"));
     };
-    let case = each().find(|case| case.name() == *name);
-    let case = case.ok_or_else(|| Error::other(format!("there is no case `{name}`; --list has them all")))?;
+    let case = all_cases()
+        .find(|case| case.name() == *name)
+        .ok_or_else(|| Error::other(format!("there is no case `{name}`; --list has them all")))?;
     blocks::end_after(PATIENCE);
     let c = C::new();
     let mut life = Life::new(c, case.bytes);
@@ -79,12 +79,6 @@ pub fn run(args: &CorruptionArgs) -> io::Result<()> {
         end_corrupted();
     }
     writeln!(to, "{HARMLESS}")
-}
-
-/// Says that memory is corrupted, and ends: nothing is to be learned any more.
-fn end_corrupted() -> ! {
-    println!("{CORRUPTED}");
-    std::process::exit(0)
 }
 
 #[cfg(test)]
@@ -96,7 +90,7 @@ mod tests {
     #[test]
     fn there_are_many_cases_each_with_a_name_of_its_own() {
         let names: BTreeSet<String> = cases().collect();
-        assert_eq!(names.len(), each().count());
+        assert_eq!(names.len(), all_cases().count());
         assert!(names.len() >= 100, "{}", names.len());
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 
 use super::cost::{Cost, Status, minor_faults};
-use super::system::of_children;
+use super::system::children_usage;
 
 /// The program, and what it shows: what the kernel says of itself.
 pub(super) const PROGRAM: &str = "cat";
@@ -17,7 +17,7 @@ pub(super) fn starts(count: usize) -> io::Result<Cost> {
     seen.sort_by_key(|cost| cost.resident);
     let Cost { resident, peak, .. } = seen[count / 2];
     seen.sort_by_key(|cost| cost.faults);
-    let (cpu_ns, _) = of_children()?;
+    let (cpu_ns, _) = children_usage()?;
     Ok(Cost { cpu_ns, resident, peak, faults: seen[count / 2].faults, steps: count, ..Cost::default() })
 }
 

@@ -69,31 +69,32 @@ const BANDS: [Band; 2] = [
 
 /// All of them, in the order of reports.
 pub fn cases() -> Vec<Case> {
-    Workload::value_variants().iter().flat_map(|&workload| of(workload)).collect()
+    Workload::value_variants().iter().flat_map(|&workload| cases_of(workload)).collect()
 }
 
-fn of(workload: Workload) -> Vec<Case> {
+fn cases_of(workload: Workload) -> Vec<Case> {
     match workload {
-        Workload::Pairs => BANDS.iter().flat_map(pairs).collect(),
+        Workload::Pairs => BANDS.iter().flat_map(pair_cases).collect(),
         _ => Case::plain(workload).into_iter().collect(),
     }
 }
 
 /// Those of a band: each size alone, and many at once.
-fn pairs(band: &Band) -> impl Iterator<Item = Case> {
-    let case = move |name: String, about: &str, [least, most, live]: [usize; 3]| {
-        let arguments = ["--least", &least.to_string(), "--most", &most.to_string(), "--live", &live.to_string()];
-        let arguments = std::iter::once("pairs").chain(arguments).map(str::to_owned).collect();
-        Case { table: Table::Pairs, group: band.name, name, arguments, about: about.to_owned(), needs: &[] }
-    };
-    let single =
-        move |&size: &usize| case(size.to_string(), "A block of so many bytes, freed at once", [size, size, 1]);
-    let window = case(
-        band.window.to_owned(),
-        "A hundred blocks of random sizes, of which one is replaced",
-        [band.least, band.most, 100],
-    );
-    band.sizes.iter().map(single).chain(std::iter::once(window))
+fn pair_cases(band: &Band) -> impl Iterator<Item = Case> {
+    let about_one = "A block of so many bytes, freed at once";
+    let single = band.sizes.iter().map(move |&size| band.case(size.to_string(), about_one, [size, size, 1]));
+    let about_many = "A hundred blocks of random sizes, of which one is replaced";
+    let window = band.case(band.window.to_owned(), about_many, [band.least, band.most, 100]);
+    single.chain(std::iter::once(window))
+}
+
+impl Band {
+    /// Returns the case of pairs with these least and most bytes, and so many live blocks.
+    fn case(&self, name: String, about: &str, [least, most, live]: [usize; 3]) -> Case {
+        let options = ["--least", &least.to_string(), "--most", &most.to_string(), "--live", &live.to_string()];
+        let arguments = std::iter::once("pairs").chain(options).map(str::to_owned).collect();
+        Case { table: Table::Pairs, group: self.name, name, arguments, about: about.to_owned(), needs: &[] }
+    }
 }
 
 impl Case {

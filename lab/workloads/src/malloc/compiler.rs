@@ -6,7 +6,7 @@ use std::io;
 use std::process::Command;
 
 use super::cost::Cost;
-use super::system::of_children;
+use super::system::children_usage;
 
 /// The program that compiles.
 pub(super) const COMPILER: &str = "cc";
@@ -22,7 +22,7 @@ pub(super) fn compiler(functions: usize) -> io::Result<Cost> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(io::Error::other(format!("{COMPILER} ended with {}: {}", output.status, said.trim())));
     }
-    let (cpu_ns, peak) = of_children()?;
+    let (cpu_ns, peak) = children_usage()?;
     Ok(Cost { cpu_ns, peak, steps: functions, ..Cost::default() })
 }
 

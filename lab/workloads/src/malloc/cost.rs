@@ -46,7 +46,7 @@ impl Cost {
     pub fn so_far(live: usize) -> io::Result<Cost> {
         let cpu_ns = cpu_ns();
         let faults = minor_faults(&fs::read_to_string("/proc/self/stat")?)?;
-        let status = Status::of("self")?;
+        let status = Status::read("self")?;
         let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
         Ok(Cost { cpu_ns, peak, resident, live, faults, steps: 1, ..Cost::default() })
     }
@@ -60,7 +60,7 @@ impl Cost {
 
 /// KiB that are resident now.
 pub fn resident_kib() -> io::Result<u64> {
-    Status::of("self")?.kib("VmRSS")
+    Status::read("self")?.kib("VmRSS")
 }
 
 /// CPU time of this process.
@@ -82,7 +82,7 @@ pub(super) fn minor_faults(stat: &str) -> io::Result<u64> {
 pub(super) struct Status(pub(super) String);
 
 impl Status {
-    pub(super) fn of(process: &str) -> io::Result<Status> {
+    pub(super) fn read(process: &str) -> io::Result<Status> {
         Ok(Status(fs::read_to_string(format!("/proc/{process}/status"))?))
     }
 

@@ -11,11 +11,12 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
+use super::block::Block;
 use super::cost::{Cost, Start};
-use super::held::filled;
-use super::threads::a_thread_of_many;
+use super::held::fill_block;
+use super::system;
+use super::threads::allocate_mixture;
 use super::work::size;
-use super::{Block, system};
 
 /// Threads that allocate meanwhile.
 const THREADS: usize = 2;
@@ -45,7 +46,7 @@ pub(super) fn forks(count: usize) -> io::Result<Cost> {
 fn children(count: usize) -> io::Result<(usize, usize)> {
     let (mut made, mut lost) = (0, 0);
     while made < count && lost < LOST_MAX {
-        let child = system::forked(PATIENCE, || _ = a_thread_of_many(made))?;
+        let child = system::fork_child(PATIENCE, || _ = allocate_mixture(made))?;
         made += 1;
         lost += usize::from(!ended_well(child)?);
     }
@@ -60,11 +61,11 @@ fn ended_well(child: Pid) -> io::Result<bool> {
 /// Replaces blocks until it is over.
 fn replace_until(is_over: &AtomicBool, number: usize) {
     let mut chance = Rng::with_seed(number as u64);
-    let mut blocks: Vec<Block> = (0..100).map(|_| filled(size(&mut chance))).collect();
+    let mut blocks: Vec<Block> = (0..100).map(|_| fill_block(size(&mut chance))).collect();
     while !is_over.load(Relaxed) {
         for _ in 0..AT_ONCE {
             let at = chance.usize(..blocks.len());
-            blocks[at] = filled(size(&mut chance));
+            blocks[at] = fill_block(size(&mut chance));
         }
         thread::sleep(REST);
     }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use fastrand::Rng;
 
-use super::Block;
+use super::block::Block;
 use super::cost::{Cost, Start};
 use super::work::{block, even_doublings};
 
@@ -28,16 +28,16 @@ const QUARTERS: usize = 4;
 const ABOVE: usize = (POWERS.end - POWERS.start) * QUARTERS;
 
 /// Sizes, one after the other, without asking for memory.
-struct Drawn {
+struct SizeStream {
     sizes: Sizes,
     chance: Rng,
     /// Bytes of each size, for [`Sizes::Above`].
     given: [usize; ABOVE],
 }
 
-impl Drawn {
-    fn of(sizes: Sizes) -> Drawn {
-        Drawn { sizes, chance: Rng::with_seed(7), given: [0; ABOVE] }
+impl SizeStream {
+    fn new(sizes: Sizes) -> SizeStream {
+        SizeStream { sizes, chance: Rng::with_seed(7), given: [0; ABOVE] }
     }
 
     /// Of the size that has the fewest bytes so far.
@@ -50,7 +50,7 @@ impl Drawn {
     }
 }
 
-impl Iterator for Drawn {
+impl Iterator for SizeStream {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
@@ -63,25 +63,28 @@ impl Iterator for Drawn {
 }
 
 /// Holds blocks of so many bytes together, or a few less.
-pub(super) fn held(sizes: Sizes, bytes: usize) -> io::Result<Cost> {
-    let enough = |total: &mut usize, size: usize| {
-        *total += size;
-        (*total <= bytes).then_some(size)
-    };
-    let planned = || Drawn::of(sizes).scan(0, enough);
+pub(super) fn hold(sizes: Sizes, bytes: usize) -> io::Result<Cost> {
     let mut blocks: Vec<Option<Block>> = Vec::new();
     // What holds them is resident before, and so no part of what they take.
-    blocks.resize_with(planned().count(), || None);
+    blocks.resize_with(sizes_within(sizes, bytes).count(), || None);
     let start = Start::now()?;
-    for (place, size) in blocks.iter_mut().zip(planned()) {
-        *place = Some(filled(size));
+    for (place, size) in blocks.iter_mut().zip(sizes_within(sizes, bytes)) {
+        *place = Some(fill_block(size));
     }
     let live = blocks.iter().flatten().map(|block| block.len()).sum();
     Cost::since(start, live, blocks.len())
 }
 
+/// Returns sizes that are together at most so many bytes.
+fn sizes_within(sizes: Sizes, bytes: usize) -> impl Iterator<Item = usize> {
+    SizeStream::new(sizes).scan(0, move |total, size| {
+        *total += size;
+        (*total <= bytes).then_some(size)
+    })
+}
+
 /// A block that is written from end to end.
-pub(super) fn filled(bytes: usize) -> Block {
+pub(super) fn fill_block(bytes: usize) -> Block {
     let mut block = block(bytes);
     block.fill(MaybeUninit::new(1));
     block
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn sizes_above_classes_have_as_many_bytes_each() {
-        let mut drawn = Drawn::of(Sizes::Above);
+        let mut drawn = SizeStream::new(Sizes::Above);
         let sizes: Vec<usize> = drawn.by_ref().take(200_000).collect();
         assert!(sizes.contains(&17) && sizes.contains(&21) && sizes.contains(&((16 << 10) + 1)));
         let (least, most) = (drawn.given.iter().min().unwrap(), drawn.given.iter().max().unwrap());
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn as_much_is_held_as_was_asked_for() {
         for sizes in [Sizes::Small, Sizes::Wide, Sizes::Above] {
-            let cost = held(sizes, 8 << 20).unwrap();
+            let cost = hold(sizes, 8 << 20).unwrap();
             assert!((7 << 20..=8 << 20).contains(&cost.live), "{sizes:?}: {cost:?}");
             assert!(cost.resident > 7 << 10 && cost.steps > 7, "{sizes:?}: {cost:?}");
         }

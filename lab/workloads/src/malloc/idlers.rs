@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use super::cost::{Cost, Start};
-use super::threads::a_thread_of_many;
+use super::threads::allocate_mixture;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 128 << 10;
@@ -21,12 +21,12 @@ pub(super) fn idle(count: usize) -> io::Result<Cost> {
     let mut threads = Vec::new();
     for number in 0..count {
         let (wake, woken) = channel();
-        threads.push((wake, started(number, done.clone(), woken)?));
+        threads.push((wake, spawn_idle(number, done.clone(), woken)?));
     }
     drop(done);
     let mut stacks: Vec<usize> = are_done.iter().take(count).collect();
     let mut cost = Cost::since(start, 0, count)?;
-    cost.resident = cost.resident.saturating_sub(of_stacks_kib(&mut stacks)?);
+    cost.resident = cost.resident.saturating_sub(stacks_kib(&mut stacks)?);
     for (wake, thread) in threads {
         drop(wake);
         thread.join().expect("it only waits");
@@ -35,9 +35,9 @@ pub(super) fn idle(count: usize) -> io::Result<Cost> {
 }
 
 /// A thread that does its work, says where its stack is, and waits.
-fn started(number: usize, done: Sender<usize>, woken: Receiver<()>) -> io::Result<JoinHandle<()>> {
+fn spawn_idle(number: usize, done: Sender<usize>, woken: Receiver<()>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().stack_size(STACK).spawn(move || {
-        let on_the_stack = a_thread_of_many(number);
+        let on_the_stack = allocate_mixture(number);
         _ = done.send((&raw const on_the_stack).addr());
         drop(done);
         _ = woken.recv();
@@ -45,7 +45,7 @@ fn started(number: usize, done: Sender<usize>, woken: Receiver<()>) -> io::Resul
 }
 
 /// What is resident of the mappings at these addresses, none of which is larger than a stack.
-fn of_stacks_kib(addresses: &mut [usize]) -> io::Result<u64> {
+fn stacks_kib(addresses: &mut [usize]) -> io::Result<u64> {
     addresses.sort_unstable();
     let (mut kib, mut is_stack) = (0, false);
     for line in fs::read_to_string("/proc/self/smaps")?.lines() {
@@ -70,7 +70,7 @@ pub(super) fn come_and_go(count: usize) -> io::Result<Cost> {
     let start = Start::now()?;
     for first in (0..count).step_by(TOGETHER) {
         let threads = (first..count.min(first + TOGETHER))
-            .map(|number| thread::Builder::new().stack_size(STACK).spawn(move || a_thread_of_many(number)));
+            .map(|number| thread::Builder::new().stack_size(STACK).spawn(move || allocate_mixture(number)));
         let threads: Vec<JoinHandle<usize>> = threads.collect::<io::Result<_>>()?;
         threads.into_iter().for_each(|thread| _ = thread.join().expect("it only allocates"));
     }
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn stacks_are_found_and_left_out() {
         let here = 0;
-        assert_eq!(of_stacks_kib(&mut []).unwrap(), 0);
+        assert_eq!(stacks_kib(&mut []).unwrap(), 0);
         let thread = thread::Builder::new().stack_size(STACK).spawn(move || {
             let on_the_stack = [here; 64];
-            of_stacks_kib(&mut [on_the_stack.as_ptr().addr()]).unwrap()
+            stacks_kib(&mut [on_the_stack.as_ptr().addr()]).unwrap()
         });
         let kib = thread.unwrap().join().unwrap();
         assert!((4..=STACK as u64 / 1024).contains(&kib), "{kib}");

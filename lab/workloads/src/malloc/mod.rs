@@ -5,6 +5,7 @@
 //! which table of a report.
 
 mod begin;
+mod block;
 mod cases;
 mod compiler;
 mod cost;
@@ -26,9 +27,6 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use cost::Cost;
 use held::Sizes;
-
-/// Memory of so many bytes, written nowhere yet.
-type Block = Box<[std::mem::MaybeUninit<u8>]>;
 
 /// Which load.
 #[derive(Debug, Args)]
@@ -93,57 +91,48 @@ pub enum Workload {
     Forks,
 }
 
-/// Objects of a load that is done, and what they are worth.
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    /// Bytes that were asked for and are still in use.
-    bytes: usize,
-    /// What holds them.
-    _kept: Vec<Block>,
-}
-
-impl Live {
-    fn of(kept: Vec<Block>) -> Live {
-        Live { bytes: kept.iter().map(|block| block.len()).sum(), _kept: kept }
+impl MallocArgs {
+    /// Returns the requested percentage of a number, at least 1.
+    fn scale(&self, full: usize) -> usize {
+        (full * self.percent as usize / 100).max(1)
     }
 }
 
-/// Does it, and prints what it took as a line of JSON.
+/// Makes the load, and prints what it took as a line of JSON.
 ///
 /// # Errors
 /// If the system does not say what was used, a program that a load needs cannot be run, or the line cannot be printed.
 pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
-    let cost = cost_of(args)?;
+    let cost = measure(args)?;
     writeln!(io::stdout(), "{cost}")
 }
 
-fn cost_of(args: &MallocArgs) -> io::Result<Cost> {
-    let times = |full: usize| (full * args.percent as usize / 100).max(1);
+fn measure(args: &MallocArgs) -> io::Result<Cost> {
     let live = match args.work {
-        Workload::Larson => threads::larson(times(30)),
-        Workload::Pass => threads::pass(times(3000)),
-        Workload::Random => work::random(times(6_000_000)),
-        Workload::Mixed => threads::mixed(times(1_500_000)),
-        Workload::Scratch => threads::scratch(times(400_000)),
-        Workload::Texts => work::texts(times(40)),
-        Workload::Middle => work::blocks(times(3_000_000), 8 << 10..=32 << 10, 64),
-        Workload::Buffers => work::blocks(times(500_000), 32 << 10..=1 << 20, 64),
-        Workload::Large => work::blocks(times(6_000), 1 << 20..=25 << 20, 12),
-        Workload::Threads => threads::one_after_the_other(times(2000)),
-        Workload::Burst => threads::at_once(times(400)),
-        Workload::Trees => work::trees(times(12)),
+        Workload::Larson => threads::larson(args.scale(30)),
+        Workload::Pass => threads::pass(args.scale(3000)),
+        Workload::Random => work::random(args.scale(6_000_000)),
+        Workload::Mixed => threads::mixed(args.scale(1_500_000)),
+        Workload::Scratch => threads::scratch(args.scale(400_000)),
+        Workload::Texts => work::texts(args.scale(40)),
+        Workload::Middle => work::blocks(args.scale(3_000_000), 8 << 10..=32 << 10, 64),
+        Workload::Buffers => work::blocks(args.scale(500_000), 32 << 10..=1 << 20, 64),
+        Workload::Large => work::blocks(args.scale(6_000), 1 << 20..=25 << 20, 12),
+        Workload::Threads => threads::run_in_sequence(args.scale(2000)),
+        Workload::Burst => threads::run_at_once(args.scale(400)),
+        Workload::Trees => work::trees(args.scale(12)),
         // What these take is not all that the process took, or not what this process took.
-        Workload::Starts => return begin::starts(times(20)),
-        Workload::Redis => return redis::redis(times(60_000)),
-        Workload::Compiler => return compiler::compiler(times(1000)),
-        Workload::Pairs => return pairs::pairs(&args.shape, times(1_000_000)),
-        Workload::HeldSmall => return held::held(Sizes::Small, times(128 << 20)),
-        Workload::HeldWide => return held::held(Sizes::Wide, times(256 << 20)),
-        Workload::HeldAbove => return held::held(Sizes::Above, times(128 << 20)),
-        Workload::Producers => return producers::producers(times(1200), times(128 << 20)),
-        Workload::IdleThreads => return idlers::idle(times(1000)),
-        Workload::ComeAndGo => return idlers::come_and_go(times(10_000)),
-        Workload::Forks => return forks::forks(times(5000)),
+        Workload::Starts => return begin::starts(args.scale(20)),
+        Workload::Redis => return redis::redis(args.scale(60_000)),
+        Workload::Compiler => return compiler::compiler(args.scale(1000)),
+        Workload::Pairs => return pairs::pairs(&args.shape, args.scale(1_000_000)),
+        Workload::HeldSmall => return held::hold(Sizes::Small, args.scale(128 << 20)),
+        Workload::HeldWide => return held::hold(Sizes::Wide, args.scale(256 << 20)),
+        Workload::HeldAbove => return held::hold(Sizes::Above, args.scale(128 << 20)),
+        Workload::Producers => return producers::producers(args.scale(1200), args.scale(128 << 20)),
+        Workload::IdleThreads => return idlers::idle(args.scale(1000)),
+        Workload::ComeAndGo => return idlers::come_and_go(args.scale(10_000)),
+        Workload::Forks => return forks::forks(args.scale(5000)),
     };
     let cost = Cost::so_far(live.bytes);
     drop(live);

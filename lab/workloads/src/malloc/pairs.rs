@@ -10,6 +10,7 @@ use std::mem;
 use clap::Args;
 use fastrand::Rng;
 
+use super::block::Block;
 use super::cost::{Cost, Start};
 use super::work::even_doublings;
 
@@ -40,24 +41,26 @@ pub(super) fn pairs(shape: &Shape, steps: usize) -> io::Result<Cost> {
     let mut chance = Rng::with_seed(6);
     let drawn: Vec<(usize, usize)> =
         (0..DRAWN).map(|_| (chance.usize(..count), even_doublings(&mut chance, least..=most))).collect();
-    let mut blocks: Vec<_> = (0..count).map(|number| written(drawn[number % DRAWN].1)).collect();
-    let mut replace = |steps: usize| {
-        for step in 0..steps {
-            let (at, size) = drawn[step % DRAWN];
-            drop(mem::take(&mut blocks[at]));
-            blocks[at] = written(size);
-        }
-    };
-    replace(steps / 10);
+    let mut blocks: Vec<Block> = (0..count).map(|number| write_block(drawn[number % DRAWN].1)).collect();
+    replace(&mut blocks, &drawn, steps / 10);
     let start = Start::now()?;
-    replace(steps);
+    replace(&mut blocks, &drawn, steps);
     let mut cost = Cost::since(start, 0, steps)?;
     cost.live = blocks.iter().map(|block| block.len()).sum();
     Ok(cost)
 }
 
+/// Replaces blocks by others of the drawn sizes, at the drawn places.
+fn replace(blocks: &mut [Block], drawn: &[(usize, usize)], steps: usize) {
+    for step in 0..steps {
+        let (place, size) = drawn[step % DRAWN];
+        drop(mem::take(&mut blocks[place]));
+        blocks[place] = write_block(size);
+    }
+}
+
 /// A block whose first byte is written.
-fn written(bytes: usize) -> super::Block {
+fn write_block(bytes: usize) -> Block {
     let mut block = Box::new_uninit_slice(bytes);
     block[0].write(1);
     black_box(block)

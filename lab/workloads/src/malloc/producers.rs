@@ -7,9 +7,9 @@ use std::thread;
 
 use fastrand::Rng;
 
-use super::Block;
+use super::block::Block;
 use super::cost::{Cost, Start};
-use super::held::filled;
+use super::held::fill_block;
 use super::work::size;
 
 /// Threads that allocate.
@@ -59,7 +59,7 @@ pub(super) fn producers(batches: usize, bytes: usize) -> io::Result<Cost> {
 fn produce(number: usize, batches: usize, send: SyncSender<Batch>) {
     let mut chance = Rng::with_seed(number as u64);
     for _ in 0..batches {
-        let batch = (0..BATCH).map(|_| filled(size(&mut chance))).collect();
+        let batch = (0..BATCH).map(|_| fill_block(size(&mut chance))).collect();
         if send.send(batch).is_err() {
             break;
         }

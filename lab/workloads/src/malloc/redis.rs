@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::cost::{Cost, Status};
-use super::system::of_children;
+use super::system::children_usage;
 
 /// The server, and what drives it.
 pub(super) const SERVER: &str = "redis-server";
@@ -72,13 +72,13 @@ impl Server {
 
     /// Ends it, and says what it took.
     fn cost(mut self, steps: usize) -> io::Result<Cost> {
-        let status = Status::of(&self.0.id().to_string())?;
+        let status = Status::read(&self.0.id().to_string())?;
         let (peak, resident) = (status.kib("VmHWM")?, status.kib("VmRSS")?);
         // A child counts when it was waited for, and none of the others is still there.
-        let (before, _) = of_children()?;
+        let (before, _) = children_usage()?;
         self.0.kill()?;
         self.0.wait()?;
-        let (after, _) = of_children()?;
+        let (after, _) = children_usage()?;
         Ok(Cost { cpu_ns: after - before, peak, resident, steps, ..Cost::default() })
     }
 }

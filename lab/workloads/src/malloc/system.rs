@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use rustix::process::Pid;
 
 /// Forks; the child does this and ends at once, after so many seconds by a signal.
-pub(super) fn forked(patience: u32, work: impl FnOnce()) -> io::Result<Pid> {
+pub(super) fn fork_child(patience: u32, work: impl FnOnce()) -> io::Result<Pid> {
     // SAFETY: the child calls the malloc, which is what is tried, and ends without any code of other threads or at
     // exit.
     let child = unsafe { libc::fork() };
@@ -22,16 +22,19 @@ pub(super) fn forked(patience: u32, work: impl FnOnce()) -> io::Result<Pid> {
 }
 
 /// CPU nanoseconds of all children that ended, and the most KiB that were resident in one of them.
-pub(super) fn of_children() -> io::Result<(u64, u64)> {
+pub(super) fn children_usage() -> io::Result<(u64, u64)> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: it is told where there is room for what it writes.
     if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: all of it is numbers, which may be zero, and the kernel wrote them.
-    let usage = unsafe { usage.assume_init() };
-    let nanoseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    Ok((nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime), usage.ru_maxrss as u64))
+    let filled = unsafe { usage.assume_init() };
+    Ok((nanoseconds(filled.ru_utime) + nanoseconds(filled.ru_stime), filled.ru_maxrss as u64))
+}
+
+fn nanoseconds(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
 }
 
 #[cfg(test)]
@@ -42,9 +45,9 @@ mod tests {
 
     #[test]
     fn a_child_does_its_work_and_ends() {
-        let child = forked(60, || ()).unwrap();
+        let child = fork_child(60, || ()).unwrap();
         let (_, status) = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap();
         assert_eq!(status.exit_status(), Some(0));
-        assert!(of_children().unwrap().1 > 0);
+        assert!(children_usage().unwrap().1 > 0);
     }
 }

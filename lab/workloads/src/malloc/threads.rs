@@ -7,8 +7,8 @@ use std::thread;
 
 use fastrand::Rng;
 
+use super::block::{Block, Live};
 use super::work::{block, size};
-use super::{Block, Live};
 
 /// Threads of a load that has a few.
 const FEW: usize = 4;
@@ -33,7 +33,7 @@ pub(super) fn larson(rounds: usize) -> Live {
             .collect();
         all = threads.into_iter().map(|thread| thread.join().expect("it only allocates")).collect();
     }
-    Live::of(all.into_iter().flatten().collect())
+    Live::new(all.into_iter().flatten().collect())
 }
 
 /// One allocates, another frees.
@@ -80,7 +80,7 @@ pub(super) fn mixed(steps: usize) -> Live {
             });
         }
     });
-    Live::of(kept.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Live::new(kept.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Threads free an object of somebody else's, and write to their own, which would share a line with another's if the
@@ -106,29 +106,29 @@ pub(super) fn scratch(rounds: usize) -> Live {
 }
 
 /// What each of many threads does: it allocates and frees a mixture.
-pub(super) fn a_thread_of_many(number: usize) -> usize {
+pub(super) fn allocate_mixture(number: usize) -> usize {
     let mut chance = Rng::with_seed(number as u64);
     let blocks: Vec<Block> = (0..200).map(|_| block(size(&mut chance))).collect();
     black_box(blocks).len()
 }
 
 /// Threads that come and go.
-pub(super) fn one_after_the_other(count: usize) -> Live {
+pub(super) fn run_in_sequence(count: usize) -> Live {
     for number in 0..count {
-        black_box(thread::spawn(move || a_thread_of_many(number)).join().expect("it only allocates"));
+        black_box(thread::spawn(move || allocate_mixture(number)).join().expect("it only allocates"));
     }
     Live::default()
 }
 
 /// Threads that are there at the same time.
-pub(super) fn at_once(count: usize) -> Live {
+pub(super) fn run_at_once(count: usize) -> Live {
     let barrier = Barrier::new(count);
     thread::scope(|scope| {
         for number in 0..count {
             let barrier = &barrier;
             let thread = thread::Builder::new().stack_size(64 << 10);
             let started = thread.spawn_scoped(scope, move || {
-                a_thread_of_many(number);
+                allocate_mixture(number);
                 barrier.wait();
             });
             started.expect("the system allows as many threads");

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use fastrand::Rng;
 
-use super::{Block, Live};
+use super::block::{Block, Live};
 
 /// A block whose first and last bytes are written.
 pub(super) fn block(bytes: usize) -> Block {
@@ -49,21 +49,21 @@ pub(super) fn random(steps: usize) -> Live {
         let at = chance.usize(..live.len());
         live[at] = block(size(&mut chance));
     }
-    Live::of(live)
+    Live::new(live)
 }
 
 /// Replaces random blocks of a few, sizes evenly between two on a scale of doublings.
 pub(super) fn blocks(steps: usize, sizes: RangeInclusive<usize>, count: usize) -> Live {
     let mut chance = Rng::with_seed(2);
-    let mut size = move || even_doublings(&mut chance, sizes.clone());
-    let mut live: Vec<Block> = (0..count).map(|_| touched(size())).collect();
+    let mut live: Vec<Block> = (0..count).map(|_| touched(even_doublings(&mut chance, sizes.clone()))).collect();
     let mut place = Rng::with_seed(3);
     for step in 0..steps {
         let at = place.usize(..count);
         // As an allocator's time is asked for, not the kernel's, few of them are written to.
-        live[at] = if step % 8 == 0 { touched(size()) } else { block(size()) };
+        let size = even_doublings(&mut chance, sizes.clone());
+        live[at] = if step % 8 == 0 { touched(size) } else { block(size) };
     }
-    Live::of(live)
+    Live::new(live)
 }
 
 /// Lists of texts, sorted and dropped.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use freehold::base::{CpuId, Gfp};
 use freehold::platform::host::run_on_cpu;
 use freehold_policies::NamedPolicy;
-use freehold_timing::spin_barrier::{SpinBarrier, beside};
+use freehold_timing::spin_barrier::{SpinBarrier, run_beside};
 
 use super::floor::Floor;
 use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};
@@ -87,7 +87,7 @@ impl PageLoop {
             }
             Threading::Two { partner } => then(&mut || {
                 let each = |barrier: &SpinBarrier| work.time(blocks, operations, barrier);
-                let (here, there) = beside(partner, each, on_second(each))?;
+                let (here, there) = run_beside(partner, each, on_second(each))?;
                 Ok(here + there)
             }),
             Threading::Elsewhere { partner } => then(&mut || free_elsewhere(blocks, operations, partner)),
@@ -133,7 +133,7 @@ pub fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Re
         |barrier: &SpinBarrier| get_for_another(blocks, operations, &mailbox, barrier),
         |barrier: &SpinBarrier| put_elsewhere(blocks, operations, &mailbox, barrier),
     );
-    let ((), put) = beside(partner, get, on_second(put))?;
+    let ((), put) = run_beside(partner, get, on_second(put))?;
     Ok(put)
 }
 

@@ -10,9 +10,10 @@ use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
 use super::pace::Runs;
-use crate::cpu::{Block, Cpu, PS_PER_NS};
+use crate::block::Block;
+use crate::cpu::{Cpu, PS_PER_NS};
 use crate::executor::Executor;
-use crate::workload::draw::Spread;
+use crate::random::LogUniform;
 
 /// A slab that is wanted at once. linux: mm/slub.c:allocate_slab
 const SLAB: Gfp = Gfp::ATOMIC.union(Gfp::NOWARN).union(Gfp::NORETRY).union(Gfp::COMP);
@@ -26,7 +27,7 @@ pub struct Atomic {
     /// Requests in ten thousand pages turned over.
     pub per_10000_pages: u32,
     /// Requests that come together.
-    pub burst: Spread,
+    pub burst: LogUniform,
     /// Of a hundred requests, so many are of order 1.
     pub order1_percent: u32,
     /// So many are of order 2.
@@ -34,18 +35,18 @@ pub struct Atomic {
     /// So many are of order 3; the rest is of order 0.
     pub order3_percent: u32,
     /// How long a block is kept, in ms; longer if the next step comes later.
-    pub lifetime_ms: Spread,
+    pub lifetime_ms: LogUniform,
 }
 
 impl Default for Atomic {
     fn default() -> Atomic {
         Atomic {
             per_10000_pages: 25,
-            burst: Spread::new(1, 16),
+            burst: LogUniform::new(1, 16),
             order1_percent: 4,
             order2_percent: 0,
             order3_percent: 50,
-            lifetime_ms: Spread::new(138, 337),
+            lifetime_ms: LogUniform::new(138, 337),
         }
     }
 }
@@ -82,19 +83,19 @@ pub struct Bursts {
 
 impl Bursts {
     /// Nothing yet.
-    pub fn new(told: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
-        Bursts { runs: Runs::new(&told.burst, rng), held: Vec::new() }
+    pub fn new(parameters: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
+        Bursts { runs: Runs::new(&parameters.burst, rng), held: Vec::new() }
     }
 
     /// Gives back what is no longer used; asks for more, if a burst has come together.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Atomic, pages: u64) {
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Atomic, pages: u64) {
         let now = cpu.now();
         while let Some(done) = self.held.iter().position(|&(until, _)| until <= now) {
             cpu.free(self.held.swap_remove(done).1);
         }
-        self.runs.pass(pages, told.per_10000_pages.into(), 10_000);
-        while let Some(burst) = self.runs.next(&told.burst, cpu.rng()) {
-            (0..burst).for_each(|_| self.ask(cpu, told));
+        self.runs.pass(pages, parameters.per_10000_pages.into(), 10_000);
+        while let Some(burst) = self.runs.next(&parameters.burst, cpu.rng()) {
+            (0..burst).for_each(|_| self.alloc_block(cpu, parameters));
         }
     }
 
@@ -103,9 +104,9 @@ impl Bursts {
         self.held.into_iter().for_each(|(_, block)| cpu.free(block));
     }
 
-    fn ask<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Atomic) {
-        let order = told.draw_order(cpu.rng());
-        let lifetime = u64::from(told.lifetime_ms.draw(cpu.rng())) * NS_PER_MS * PS_PER_NS;
+    fn alloc_block<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Atomic) {
+        let order = parameters.draw_order(cpu.rng());
+        let lifetime = u64::from(parameters.lifetime_ms.draw(cpu.rng())) * NS_PER_MS * PS_PER_NS;
         self.held.extend(cpu.alloc(SLAB, order).map(|block| (cpu.now() + lifetime, block)));
     }
 }
@@ -116,19 +117,20 @@ mod tests {
 
     #[test]
     fn orders_come_as_often_as_they_should() {
-        let told = Atomic { order1_percent: 30, order2_percent: 20, order3_percent: 10, ..Atomic::default() };
+        let parameters = Atomic { order1_percent: 30, order2_percent: 20, order3_percent: 10, ..Atomic::default() };
         let mut rng = fastrand::Rng::with_seed(5);
         let mut counts = [0; 4];
         for _ in 0..10_000 {
-            counts[usize::from(told.draw_order(&mut rng).get())] += 1;
+            counts[usize::from(parameters.draw_order(&mut rng).get())] += 1;
         }
-        let near = |count: i32, percent: i32| (count - percent * 100).abs() < 200;
-        assert!((0..4).all(|order| near(counts[order], [40, 30, 20, 10][order])), "{counts:?}");
+        for (count, percent) in counts.into_iter().zip([40_i32, 30, 20, 10]) {
+            assert!((count - percent * 100).abs() < 200, "{counts:?}");
+        }
     }
 
     #[test]
     fn shares_that_are_too_large_do_not_overflow() {
-        let told = Atomic { order1_percent: u32::MAX, order3_percent: 1, ..Atomic::default() };
-        assert_eq!(told.larger_percent(), u32::MAX);
+        let parameters = Atomic { order1_percent: u32::MAX, order3_percent: 1, ..Atomic::default() };
+        assert_eq!(parameters.larger_percent(), u32::MAX);
     }
 }

@@ -9,9 +9,10 @@ use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
 use super::pace::Meter;
-use crate::cpu::{Block, Cpu};
+use crate::block::Block;
+use crate::cpu::Cpu;
 use crate::executor::Executor;
-use crate::workload::draw::chance;
+use crate::random::occurs;
 
 /// Slabs, page tables, stacks.
 const UNMOVABLE: Gfp = Gfp::KERNEL.union(Gfp::COMP);
@@ -61,17 +62,17 @@ impl Objects {
     }
 
     /// Objects come, and others go.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Kernel, pages: u64) {
-        for _ in 0..self.unmovable.due(pages, told.unmovable_per_10000_pages.into(), 10_000) {
-            let order = told.draw_order(cpu.rng());
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Kernel, pages: u64) {
+        for _ in 0..self.unmovable.due(pages, parameters.unmovable_per_10000_pages.into(), 10_000) {
+            let order = parameters.draw_order(cpu.rng());
             if let Some(block) = cpu.alloc(UNMOVABLE, order) {
                 self.pages += u64::from(block.order.pages());
                 self.held.push(block);
             }
             self.make_room(cpu);
         }
-        for _ in 0..self.reclaimable.due(pages, told.reclaimable_per_10000_pages.into(), 10_000) {
-            let order = told.draw_order(cpu.rng());
+        for _ in 0..self.reclaimable.due(pages, parameters.reclaimable_per_10000_pages.into(), 10_000) {
+            let order = parameters.draw_order(cpu.rng());
             if let Some(block) = cpu.alloc(RECLAIMABLE, order) {
                 cpu.shrinkable(block);
             }
@@ -95,6 +96,6 @@ impl Objects {
 
 impl Kernel {
     fn draw_order(&self, rng: &mut fastrand::Rng) -> Order {
-        if chance(rng, self.high_order_percent) { Order::new(rng.u8(1..=3)) } else { Order::ZERO }
+        if occurs(rng, self.high_order_percent) { Order::new(rng.u8(1..=3)) } else { Order::ZERO }
     }
 }

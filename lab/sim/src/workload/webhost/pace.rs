@@ -2,7 +2,7 @@
 
 use crate::cpu::{Cpu, PS_PER_NS};
 use crate::executor::Executor;
-use crate::workload::draw::Spread;
+use crate::random::LogUniform;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
@@ -60,7 +60,7 @@ pub struct Runs {
 
 impl Runs {
     /// Runs of these sizes. Some wait already, by chance, so that CPUs do not begin alike.
-    pub fn new(sizes: &Spread, rng: &mut fastrand::Rng) -> Runs {
+    pub fn new(sizes: &LogUniform, rng: &mut fastrand::Rng) -> Runs {
         let next = u64::from(sizes.draw(rng));
         Runs { meter: Meter::default(), waiting: rng.u64(..next), next }
     }
@@ -71,7 +71,7 @@ impl Runs {
     }
 
     /// The size of the next run, if it has come together.
-    pub fn next(&mut self, sizes: &Spread, rng: &mut fastrand::Rng) -> Option<u64> {
+    pub fn next(&mut self, sizes: &LogUniform, rng: &mut fastrand::Rng) -> Option<u64> {
         self.waiting = self.waiting.checked_sub(self.next)?;
         Some(std::mem::replace(&mut self.next, sizes.draw(rng).into()))
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn runs_bring_as_many_as_come_one_by_one() {
-        let (sizes, mut rng) = (Spread::new(1, 100), fastrand::Rng::with_seed(1));
+        let (sizes, mut rng) = (LogUniform::new(1, 100), fastrand::Rng::with_seed(1));
         let mut runs = Runs::new(&sizes, &mut rng);
         let mut came = runs.waiting;
         let mut sum = 0;

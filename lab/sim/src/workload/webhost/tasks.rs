@@ -5,11 +5,11 @@
 //! so how long a task lives follows from how fast others grow. A touched range gets a huge page or, if there is none to
 //! be had, page after page.
 
-use super::Webhost;
 use super::pace::Runs;
+use super::parameters::Webhost;
 use crate::cpu::Cpu;
 use crate::executor::Executor;
-use crate::memory::{Faulted, Mapping};
+use crate::memory::{FaultOutcome, Mapping};
 
 /// Pages of a range.
 pub const RANGE: u64 = 512;
@@ -41,8 +41,15 @@ pub struct Tasks {
 
 impl Tasks {
     /// No task yet, and room for so many pages.
-    pub fn new(told: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
-        Tasks { room, held: 0, runs: Runs::new(&told.touch_pages, rng), ahead: 0, growing: None, grown: Vec::new() }
+    pub fn new(parameters: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
+        Tasks {
+            room,
+            held: 0,
+            runs: Runs::new(&parameters.touch_pages, rng),
+            ahead: 0,
+            growing: None,
+            grown: Vec::new(),
+        }
     }
 
     /// Takes over tasks that run already, as far as there is room.
@@ -56,10 +63,10 @@ impl Tasks {
     }
 
     /// Tasks touch their share of so many pages that are turned over.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
-        self.runs.pass(pages, told.anon_turnover_percent.into(), 100);
-        while let Some(run) = self.runs.next(&told.touch_pages, cpu.rng()) {
-            self.touch_run(cpu, told, run);
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost, pages: u64) {
+        self.runs.pass(pages, parameters.anon_turnover_percent.into(), 100);
+        while let Some(run) = self.runs.next(&parameters.touch_pages, cpu.rng()) {
+            self.touch_run(cpu, parameters, run);
             self.make_room(cpu);
         }
     }
@@ -70,30 +77,30 @@ impl Tasks {
     }
 
     /// A task touches so many pages, one after the other, as fast as it can.
-    fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
+    fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost, pages: u64) {
         let early = self.ahead.min(pages);
         self.ahead -= early;
         let mut due = pages - early;
         let mut small = 0;
         while due > 0 {
-            let touched = self.touch(cpu, told);
+            let touched = self.touch(cpu, parameters);
             self.ahead += touched.saturating_sub(due);
             due = due.saturating_sub(touched);
             if touched == RANGE {
-                cpu.work(told.huge_fault_ns);
+                cpu.work(parameters.huge_fault_ns);
             } else {
                 small += 1;
             }
             if small == FAULTS || due == 0 {
-                cpu.work(small * told.fault_ns);
+                cpu.work(small * parameters.fault_ns);
                 small = 0;
             }
         }
     }
 
     /// Touches the next page; says how many pages that was worth.
-    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost) -> u64 {
-        let task = self.growing.get_or_insert_with(|| Task::start(cpu, told));
+    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost) -> u64 {
+        let task = self.growing.get_or_insert_with(|| Task::start(cpu, parameters));
         let touched = task.touch(cpu);
         self.held += touched.held;
         if task.next >= task.mapping.pages() {
@@ -115,8 +122,8 @@ impl Tasks {
     }
 }
 
-/// What a touch brought.
-struct Touched {
+/// Effect of touching a page.
+struct Touch {
     /// Pages that the task holds now and did not before.
     held: u64,
     /// Pages that need not be touched any more.
@@ -124,21 +131,21 @@ struct Touched {
 }
 
 impl Task {
-    fn start<X: Executor>(cpu: &mut Cpu<'_, '_, X>, told: &Webhost) -> Task {
-        let ranges = told.task_ranges.draw(cpu.rng());
+    fn start<X: Executor>(cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost) -> Task {
+        let ranges = parameters.task_ranges.draw(cpu.rng());
         Task { mapping: cpu.map(ranges * RANGE as u32), next: 0, held: 0 }
     }
 
-    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) -> Touched {
+    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) -> Touch {
         let pages = match cpu.fault(&mut self.mapping, self.next) {
-            Faulted::Huge => RANGE,
-            Faulted::Small => 1,
+            FaultOutcome::Huge => RANGE,
+            FaultOutcome::Small => 1,
             // khugepaged was here, or memory is out: the task goes on to the next page either way.
-            Faulted::Present | Faulted::Failed => 0,
+            FaultOutcome::Present | FaultOutcome::Failed => 0,
         };
         let step = pages.max(1);
         self.next += step as u32;
         self.held += pages;
-        Touched { held: pages, due: step }
+        Touch { held: pages, due: step }
     }
 }

@@ -5,11 +5,11 @@
 use super::Webhost;
 use crate::costs::Costs;
 use crate::machine::Machine;
-use crate::measure::outcome::Outcome;
 use crate::memory::{Advice, Thp};
+use crate::outcome::Outcome;
 use crate::run::{Setup, simulate};
+use crate::window::Window;
 use crate::workload::Workload;
-use crate::world::Window;
 
 /// 128 MiB.
 const MACHINE: Machine = Machine { pages: 1 << 15, nodes: 1 };
@@ -19,15 +19,15 @@ const TURNOVERS: u64 = 4;
 const WINDOW: Window = Window { begin: 1_000_000_000_000, end: (1 + TURNOVERS) * 1_000_000_000_000 };
 
 fn quick() -> Webhost {
-    let mut told = Webhost { turnover_s: 1, ..Webhost::default() };
-    told.task_ranges.most = 2;
-    told.memory.thp = Thp { enabled: Advice::Madvise, madvised_percent: 50, ..Thp::default() };
-    told
+    let mut parameters = Webhost { turnover_s: 1, ..Webhost::default() };
+    parameters.task_ranges.most = 2;
+    parameters.memory.thp = Thp { enabled: Advice::Madvise, madvised_percent: 50, ..Thp::default() };
+    parameters
 }
 
-fn run(told: Webhost, policy: &str, seed: u64) -> Outcome {
+fn run(parameters: Webhost, policy: &str, seed: u64) -> Outcome {
     let policy = freehold_policies::parse(policy).expect("a policy").policy;
-    let (costs, workload) = (Costs::reference(), Workload::Webhost(Box::new(told)));
+    let (costs, workload) = (Costs::reference(), Workload::Webhost(Box::new(parameters)));
     let setup = Setup {
         workload: &workload,
         machine: &MACHINE,
@@ -78,11 +78,11 @@ fn tasks_get_huge_pages_and_do_without_where_there_are_none() {
 
 #[test]
 fn atomic_requests_come_as_often_as_the_plan_says() {
-    let mut told = quick();
-    told.network.per_10000_pages = 200;
-    told.network.order1_percent = 50;
-    told.filesystem.per_10000_pages = 0;
-    let outcome = run(told, "linux-6.12", 1);
+    let mut parameters = quick();
+    parameters.network.per_10000_pages = 200;
+    parameters.network.order1_percent = 50;
+    parameters.filesystem.per_10000_pages = 0;
+    let outcome = run(parameters, "linux-6.12", 1);
     let wanted = u64::from(MACHINE.pages) * TURNOVERS * 200 / 10_000;
     assert!(is_near(count(&outcome, "atomic_order1_3"), wanted), "{} of {wanted}", outcome.vmstat.text());
     assert_eq!(count(&outcome, "atomic_costly"), 0);
@@ -90,11 +90,11 @@ fn atomic_requests_come_as_often_as_the_plan_says() {
 
 #[test]
 fn without_tasks_kernel_and_packets_only_files_are_read() {
-    let mut told = quick();
-    (told.anon_turnover_percent, told.anon_percent) = (0, 0);
-    (told.network.per_10000_pages, told.filesystem.per_10000_pages) = (0, 0);
-    (told.kernel.unmovable_per_10000_pages, told.kernel.reclaimable_per_10000_pages) = (0, 0);
-    let outcome = run(told, "linux-6.12", 1);
+    let mut parameters = quick();
+    (parameters.anon_turnover_percent, parameters.anon_percent) = (0, 0);
+    (parameters.network.per_10000_pages, parameters.filesystem.per_10000_pages) = (0, 0);
+    (parameters.kernel.unmovable_per_10000_pages, parameters.kernel.reclaimable_per_10000_pages) = (0, 0);
+    let outcome = run(parameters, "linux-6.12", 1);
     assert!(is_near(outcome.tally.allocs, u64::from(MACHINE.pages) * TURNOVERS), "{:?}", outcome.tally);
     assert_eq!((count(&outcome, "pgfault"), count(&outcome, "atomic_order1_3")), (0, 0));
 }
@@ -106,21 +106,23 @@ fn the_same_seed_brings_the_same_bytes_and_another_one_does_not() {
     assert_ne!(once, format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 8)));
 }
 
+/// Returns the key that is refused after a change of the default parameters.
+fn refused_key(change: fn(&mut Webhost)) -> &'static str {
+    let mut parameters = Webhost::default();
+    change(&mut parameters);
+    parameters.check().expect_err("it makes no sense").key
+}
+
 #[test]
 fn shares_that_leave_no_room_are_refused() {
-    let key = |change: fn(&mut Webhost)| {
-        let mut told = Webhost::default();
-        change(&mut told);
-        told.check().expect_err("it makes no sense").key
-    };
     assert_eq!(Webhost::default().check(), Ok(()));
-    assert_eq!(key(|told| told.turnover_s = 0), "turnover_s");
-    assert_eq!(key(|told| told.turnover_s = u32::MAX), "turnover_s");
-    assert_eq!(key(|told| told.task_ranges.most = u32::MAX), "task_ranges");
-    assert_eq!(key(|told| told.anon_turnover_percent = 100), "anon_turnover_percent");
-    assert_eq!(key(|told| told.reuse_percent = 100), "reuse_percent");
-    assert_eq!(key(|told| told.anon_percent = u32::MAX), "anon_percent");
-    assert_eq!(key(|told| told.kernel.unmovable_permille = 700), "anon_percent");
-    assert_eq!(key(|told| told.network.order1_percent = 60), "network");
-    assert_eq!(key(|told| told.filesystem.order3_percent = 101), "filesystem");
+    assert_eq!(refused_key(|parameters| parameters.turnover_s = 0), "turnover_s");
+    assert_eq!(refused_key(|parameters| parameters.turnover_s = u32::MAX), "turnover_s");
+    assert_eq!(refused_key(|parameters| parameters.task_ranges.most = u32::MAX), "task_ranges");
+    assert_eq!(refused_key(|parameters| parameters.anon_turnover_percent = 100), "anon_turnover_percent");
+    assert_eq!(refused_key(|parameters| parameters.reuse_percent = 100), "reuse_percent");
+    assert_eq!(refused_key(|parameters| parameters.anon_percent = u32::MAX), "anon_percent");
+    assert_eq!(refused_key(|parameters| parameters.kernel.unmovable_permille = 700), "anon_percent");
+    assert_eq!(refused_key(|parameters| parameters.network.order1_percent = 60), "network");
+    assert_eq!(refused_key(|parameters| parameters.filesystem.order3_percent = 101), "filesystem");
 }

@@ -41,7 +41,7 @@ pub struct Fragmentation {
 
 impl Fragmentation {
     /// Looks at a machine. Cost: a step a block.
-    pub fn of<P: Platform>(allocator: &PageAllocator<'_, P>) -> Fragmentation {
+    pub fn measure<P: Platform>(allocator: &PageAllocator<'_, P>) -> Fragmentation {
         let map = allocator.map();
         let mut walk = Walk { seen: Fragmentation::default(), large: 0, pageblock: map.pageblock_order() };
         for block in map.pageblocks().filter(|&block| map.pageblock(block).zone() != NO_ZONE) {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_fresh_machine_is_free_in_one_piece() {
         with_machine(Policy::LINUX_6_12, |engine| {
-            let seen = Fragmentation::of(engine);
+            let seen = Fragmentation::measure(engine);
             let whole = Fragmentation { free_pages: PAGES.into(), free_pageblocks: 32, ..Fragmentation::default() };
             assert_eq!(seen, whole);
         });
@@ -171,7 +171,7 @@ mod tests {
         with_machine(Policy::LINUX_6_12, |engine| {
             let pages: Vec<Pfn> =
                 (0..600).map(|_| engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("free")).collect();
-            let seen = Fragmentation::of(engine);
+            let seen = Fragmentation::measure(engine);
             let census = engine.check().expect("a sound machine");
             assert_eq!((seen.allocated_pages, seen.free_pages), (600, census.free));
             assert_eq!(seen.listed_pages, census.cached);
@@ -180,7 +180,7 @@ mod tests {
                 engine.free_pages(pfn, Order::ZERO).expect("ours");
             }
             engine.drain_all();
-            assert_eq!(Fragmentation::of(engine).free_pageblocks, 32);
+            assert_eq!(Fragmentation::measure(engine).free_pageblocks, 32);
         });
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn a_single_page_makes_its_pageblock_unusable() {
         with_machine(Policy::LINUX_6_12, |engine| {
             engine.alloc_pages(Gfp::KERNEL, Order::new(4)).expect("free");
-            let seen = Fragmentation::of(engine);
+            let seen = Fragmentation::measure(engine);
             assert_eq!(seen.free_pageblocks, 31);
             assert_eq!(seen.unusable_permille, 496 * 1000 / seen.free_pages);
         });
@@ -200,11 +200,11 @@ mod tests {
             // Everything is in use but what one freed pageblock of movable pages leaves.
             let order = Order::new(9);
             while engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::new(4)).is_ok() {}
-            assert_eq!(Fragmentation::of(engine).mixed_pageblocks, 0);
+            assert_eq!(Fragmentation::measure(engine).mixed_pageblocks, 0);
             let last = Pfn::new(0).align_down(order);
             engine.free_pages(last, Order::new(4)).expect("ours");
             engine.alloc_pages(Gfp::ATOMIC, Order::ZERO).expect("it was freed");
-            assert_eq!(Fragmentation::of(engine).mixed_pageblocks, 1);
+            assert_eq!(Fragmentation::measure(engine).mixed_pageblocks, 1);
         });
     }
 
@@ -218,11 +218,11 @@ mod tests {
         };
         machine::with_memory(Solo::<NoProbe>::default(), &config, 1 << 18, |engine| {
             let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("free");
-            let seen = Fragmentation::of(engine);
+            let seen = Fragmentation::measure(engine);
             assert_eq!((seen.owned_pageblocks, seen.listed_pages), (1, 511));
             engine.platform().run_on(CpuId(1));
             engine.free_pages(page, Order::ZERO).expect("ours");
-            assert_eq!(Fragmentation::of(engine).stacked_pages, 1);
+            assert_eq!(Fragmentation::measure(engine).stacked_pages, 1);
         })
         .expect("a machine");
     }

@@ -1,6 +1,6 @@
 //! Numbers by chance, in integers only: the same on every machine.
 //!
-//! Sizes and lifetimes of processes spread over orders of magnitude. [`Spread`] draws them so: first which doubling of
+//! Sizes and lifetimes of processes spread over orders of magnitude. [`LogUniform`] draws them so: first which doubling of
 //! the least, each alike, then any number within it. Half of all processes are then smaller than the geometric mean,
 //! and most pages belong to the few large ones.
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 /// Numbers from `least` to `most`, every doubling as often as every other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spread {
+pub struct LogUniform {
     /// No number is smaller.
     pub least: u32,
     /// No number is larger.
     pub most: u32,
 }
 
-impl Spread {
+impl LogUniform {
     /// Numbers between these two.
-    pub const fn new(least: u32, most: u32) -> Spread {
-        Spread { least, most }
+    pub const fn new(least: u32, most: u32) -> LogUniform {
+        LogUniform { least, most }
     }
 
     /// One of them. Where the last doubling is cut off by `most`, its numbers come more often.
@@ -41,8 +41,8 @@ impl Spread {
     }
 }
 
-/// Whether one of `percent` in a hundred chances came.
-pub fn chance(rng: &mut fastrand::Rng, percent: u32) -> bool {
+/// Returns whether an event of this probability, in percent, occurs.
+pub fn occurs(rng: &mut fastrand::Rng, percent: u32) -> bool {
     rng.u32(0..100) < percent
 }
 
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn every_doubling_comes_as_often() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let spread = Spread::new(16, 1023);
+        let spread = LogUniform::new(16, 1023);
         let mut doublings = [0; 6];
         for _ in 0..6000 {
             let number = spread.draw(&mut rng);
@@ -66,14 +66,14 @@ mod tests {
     #[test]
     fn one_number_is_drawn_always() {
         let mut rng = fastrand::Rng::with_seed(1);
-        assert!((0..100).all(|_| Spread::new(5, 5).draw(&mut rng) == 5));
-        assert_eq!(Spread::new(5, 5).mean_at_most(), 5);
+        assert!((0..100).all(|_| LogUniform::new(5, 5).draw(&mut rng) == 5));
+        assert_eq!(LogUniform::new(5, 5).mean_at_most(), 5);
     }
 
     #[test]
     fn the_mean_stays_below_its_bound() {
         let mut rng = fastrand::Rng::with_seed(3);
-        let spread = Spread::new(10, 5000);
+        let spread = LogUniform::new(10, 5000);
         let sum: u64 = (0..10_000).map(|_| u64::from(spread.draw(&mut rng))).sum();
         let bound = spread.mean_at_most();
         assert!((bound / 2..bound).contains(&(sum / 10_000)), "{} against {bound}", sum / 10_000);
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn chances_come_as_often_as_they_should() {
         let mut rng = fastrand::Rng::with_seed(2);
-        let came = (0..10_000).filter(|_| chance(&mut rng, 30)).count();
+        let came = (0..10_000).filter(|_| occurs(&mut rng, 30)).count();
         assert!((2800..3200).contains(&came), "{came}");
-        assert!(!chance(&mut rng, 0) && chance(&mut rng, 100));
+        assert!(!occurs(&mut rng, 0) && occurs(&mut rng, 100));
     }
 }

@@ -19,24 +19,33 @@ use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
 use serde::Serialize;
 
-use super::cast::Duty;
-use crate::error::Error;
+use super::error::PlaybackError;
 
 /// Marks a frame on which no block of the script lies.
 const NOTHING: u32 = u32::MAX;
 
-/// What is done to a block.
+/// A change of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// It is allocated.
+pub(crate) enum Action {
+    /// The block is allocated.
     Alloc,
-    /// It is freed.
+    /// The block is freed.
     Free,
+}
+
+/// Duty of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// The task gives memory back for others.
+    Purger,
+    /// Anything else.
+    #[default]
+    Other,
 }
 
 /// One step of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// Nanoseconds since the recording began.
     pub time: u64,
     /// Who does it: a task on one of the recorded CPUs. A task that moved has several numbers.
@@ -44,12 +53,12 @@ pub struct Step {
     /// Number of the block.
     pub block: u32,
     /// What is done.
-    pub deed: Deed,
+    pub action: Action,
 }
 
-/// A block of the script: what is asked for, and by whom.
+/// Request for a block of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct BlockRequest {
     /// The request's flags.
     pub gfp: Gfp,
     /// Its order.
@@ -58,9 +67,9 @@ pub struct Wanted {
     pub runner: Option<u32>,
 }
 
-/// What did not fit.
+/// Counts of events that do not fit into a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
+pub(crate) struct Omissions {
     /// Blocks that were there before, as their frees tell.
     pub allocated_before: u64,
     /// Frees without an event.
@@ -77,11 +86,11 @@ pub struct LeftOut {
 
 /// The script.
 #[derive(Default, PartialEq, Eq)]
-pub struct Script {
+pub(crate) struct Script {
     /// In order of time.
     pub steps: Vec<Step>,
     /// All blocks, by number.
-    pub blocks: Vec<Wanted>,
+    pub blocks: Vec<BlockRequest>,
     /// Nanoseconds from the start of the recording to its end.
     pub duration: u64,
     /// CPUs of the recorded machine.
@@ -90,8 +99,8 @@ pub struct Script {
     pub names: Vec<String>,
     /// What they have to do; nothing where all play the same.
     pub duties: Vec<Duty>,
-    /// What did not fit.
-    pub left_out: LeftOut,
+    /// Events that did not fit.
+    pub omissions: Omissions,
 }
 
 /// A script is long: in short.
@@ -99,7 +108,7 @@ impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Script")
             .field("steps", &self.steps.len())
-            .field("left_out", &self.left_out)
+            .field("omissions", &self.omissions)
             .finish_non_exhaustive()
     }
 }
@@ -110,7 +119,7 @@ impl Script {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn of(reader: &Reader) -> Result<Script, Error> {
+    pub(crate) fn read(reader: &Reader) -> Result<Script, PlaybackError> {
         let facts = reader.facts();
         let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
         let names = facts.tasks.iter().map(|task| task.name.clone()).collect();
@@ -161,10 +170,10 @@ struct Pass {
 impl Pass {
     fn visit(&mut self, row: &Row) {
         match row.kind {
-            Kind::StartAllocated if row.args[1] & class::LRU != 0 => self.starts_movable(row),
-            Kind::Alloc if row.pfn == NO_PFN => self.script.left_out.failed_requests += 1,
-            Kind::Alloc => self.allocated(row),
-            Kind::Free => self.freed(row),
+            Kind::StartAllocated if row.args[1] & class::LRU != 0 => self.mark_movable(row),
+            Kind::Alloc if row.pfn == NO_PFN => self.script.omissions.failed_requests += 1,
+            Kind::Alloc => self.add_alloc(row),
+            Kind::Free => self.add_free(row),
             _ => {}
         }
     }
@@ -175,40 +184,40 @@ impl Pass {
         let found = start.zip(Order::from_u8(row.order)).filter(|&(start, order)| {
             start.checked_add(order.pages() as usize).is_some_and(|end| end <= self.on_frame.len())
         });
-        self.script.left_out.impossible += u64::from(found.is_none());
+        self.script.omissions.impossible += u64::from(found.is_none());
         found
     }
 
-    fn starts_movable(&mut self, row: &Row) {
+    fn mark_movable(&mut self, row: &Row) {
         let pages = (row.args[0].max(0) as usize).checked_shl(u32::from(row.order)).unwrap_or(0);
         let start = usize::try_from(row.pfn).unwrap_or(usize::MAX).min(self.movable.len());
         let end = start.saturating_add(pages).min(self.movable.len());
         self.movable[start..end].fill(true);
     }
 
-    fn allocated(&mut self, row: &Row) {
+    fn add_alloc(&mut self, row: &Row) {
         let gfp = Gfp::from_bits_retain(row.gfp);
         if gfp.migratetype().is_none() || gfp.highest_zone().is_none() {
-            self.script.left_out.impossible += 1;
+            self.script.omissions.impossible += 1;
             return;
         }
         let Some((start, order)) = self.block(row) else { return };
         for frame in start..start + order.pages() as usize {
             self.end_silently(row, frame);
         }
-        let block = self.name(Wanted { gfp, order, runner: Some(self.runner(row)) });
+        let block = self.add_block(BlockRequest { gfp, order, runner: Some(self.runner(row)) });
         self.on_frame[start..start + order.pages() as usize].fill(block);
-        self.step(row, block, Deed::Alloc);
+        self.add_step(row, block, Action::Alloc);
     }
 
-    fn freed(&mut self, row: &Row) {
+    fn add_free(&mut self, row: &Row) {
         let Some((start, order)) = self.block(row) else { return };
         let frames = start..start + order.pages() as usize;
         if self.on_frame[start] == NOTHING {
-            self.script.left_out.allocated_before += 1;
+            self.script.omissions.allocated_before += 1;
             let gfp = if self.movable[start] { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL };
-            let block = self.name(Wanted { gfp, order, runner: None });
-            self.step(row, block, Deed::Free);
+            let block = self.add_block(BlockRequest { gfp, order, runner: None });
+            self.add_step(row, block, Action::Free);
             return;
         }
         for frame in frames {
@@ -216,10 +225,10 @@ impl Pass {
         }
     }
 
-    /// Gives a block a number.
-    fn name(&mut self, wanted: Wanted) -> u32 {
-        self.script.blocks.push(wanted);
-        self.pages_left.push(wanted.order.pages());
+    /// Adds a block, and returns its number.
+    fn add_block(&mut self, request: BlockRequest) -> u32 {
+        self.script.blocks.push(request);
+        self.pages_left.push(request.order.pages());
         self.script.blocks.len() as u32 - 1
     }
 
@@ -231,8 +240,8 @@ impl Pass {
         *left -= 1;
         if *left == 0 {
             let parts = self.script.blocks[block as usize].order > Order::new(row.order);
-            self.script.left_out.freed_in_parts += u64::from(parts);
-            self.step(row, block, Deed::Free);
+            self.script.omissions.freed_in_parts += u64::from(parts);
+            self.add_step(row, block, Action::Free);
         }
     }
 
@@ -242,14 +251,14 @@ impl Pass {
         if block == NOTHING || self.pages_left[block as usize] == 0 {
             return;
         }
-        self.script.left_out.silent_frees += 1;
+        self.script.omissions.silent_frees += 1;
         self.pages_left[block as usize] = 0;
-        self.step(row, block, Deed::Free);
+        self.add_step(row, block, Action::Free);
     }
 
-    fn step(&mut self, row: &Row, block: u32, deed: Deed) {
+    fn add_step(&mut self, row: &Row, block: u32, action: Action) {
         let runner = self.runner(row);
-        self.script.steps.push(Step { time: row.time, runner, block, deed });
+        self.script.steps.push(Step { time: row.time, runner, block, action });
     }
 
     /// Who does what a row tells.

@@ -2,11 +2,15 @@
 //!
 //! Everything in an [`Outcome`] is an integer. Rates are computed from these by the methods below, and nowhere else.
 
+pub mod fragmentation;
+pub mod tally;
+pub mod vmstat;
+
 use freehold::stats::Counts;
 
-use super::fragmentation::Fragmentation;
-use super::tally::Tally;
-use super::vmstat::Vmstat;
+use fragmentation::Fragmentation;
+use tally::Tally;
+use vmstat::Vmstat;
 
 /// Picoseconds in a minute.
 const PS_PER_MINUTE: f64 = 60e12;

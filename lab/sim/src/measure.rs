@@ -36,12 +36,12 @@ pub enum Unit {
     Minutes,
 }
 
-/// How several runs or hosts are told as one number.
+/// The way in which several runs or hosts become one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// By the one in the middle.
+pub enum Aggregate {
+    /// Their median.
     Median,
-    /// By all of them together.
+    /// Their sum.
     Sum,
 }
 
@@ -56,10 +56,10 @@ pub struct Measure<R: 'static> {
     pub unit: Unit,
     /// Which way is good.
     pub direction: Direction,
-    /// How several are one number.
-    pub over: Over,
+    /// How several runs or hosts become one number.
+    pub aggregate: Aggregate,
     /// The number; nothing where there is nothing to divide by.
-    pub(crate) of: fn(&R) -> Option<f64>,
+    pub(crate) compute: fn(&R) -> Option<f64>,
 }
 
 impl<R> Clone for Measure<R> {
@@ -71,9 +71,9 @@ impl<R> Clone for Measure<R> {
 impl<R> Copy for Measure<R> {}
 
 impl<R> Measure<R> {
-    /// The measure of a run or a host; nothing where there is nothing to divide by.
-    pub fn of(&self, measured: &R) -> Option<f64> {
-        (self.of)(measured)
+    /// Evaluates the measure of a run or a host; returns `None` if there is nothing to divide by.
+    pub fn evaluate(&self, measured: &R) -> Option<f64> {
+        (self.compute)(measured)
     }
 
     /// The same where another way is good.
@@ -165,12 +165,12 @@ impl Unit {
     }
 }
 
-impl Over {
+impl Aggregate {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Over::Median => "median",
-            Over::Sum => "sum",
+            Aggregate::Median => "median",
+            Aggregate::Sum => "sum",
         }
     }
 }

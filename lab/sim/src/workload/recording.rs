@@ -1,24 +1,14 @@
 //! `recording`: what real tasks did, played by as many CPUs as one likes.
 //!
-//! ```text
-//! script   one pass over the file: who allocates and frees which block when
-//! cast     who of its tasks plays, and on which CPUs
-//! play     copies of it, dealt to the CPUs of one run
-//! ```
-//!
 //! Every so many CPUs as were recorded play a copy of the recording, each from a later moment on than the copy before,
 //! so that not all do the same at once; the seed decides where the first begins. The tasks of a copy are dealt to all
 //! CPUs, by the seed as well; purgers to few of them, if the plan says who that is. Each step is due at its recorded
 //! time, or earlier by `pace_percent`; a CPU that is late does not wait.
 //!
-//! What does not fit is smoothed over or left out, and counted ([`script`] says how). Two things to know before
+//! What does not fit is smoothed over or left out, and counted ([`playback`](crate::playback) says how). Two things to know before
 //! believing the numbers: the load is the recorded one, whatever the allocator does (a slower one is late, and does not
 //! get less to do); and memory that nobody touched while the recording ran is not there at all, so the machine is to be
 //! as large as the copies need, and not as large as the recorded machines were together.
-
-mod cast;
-mod play;
-mod script;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -27,14 +17,13 @@ use freehold_recordings::Bundled;
 use freehold_trace::Reader;
 use serde::{Deserialize, Serialize, Serializer};
 
-pub use cast::Stage;
-pub use play::{Play, Staging};
-pub use script::{Deed, LeftOut, Script};
-
-use crate::cpu::{Block, Cpu, PS_PER_NS};
-use crate::error::Error;
+use crate::block::Block;
+use crate::cpu::{Cpu, PS_PER_NS};
 use crate::executor::Executor;
-use crate::world::Window;
+use crate::playback::{
+    Action, CpuSplit, Omissions, Play, PlaySettings, PlaybackError, Script, keep_tasks, set_purgers,
+};
+use crate::window::Window;
 
 /// How long a CPU whose part is over sleeps before it looks at the clock.
 const IDLE_NS: u64 = 100_000;
@@ -66,7 +55,7 @@ pub struct Recording {
 }
 
 fn left_out<S: Serializer>(script: &OnceLock<Arc<Script>>, serializer: S) -> Result<S::Ok, S::Error> {
-    script.get().map(|script| script.left_out).serialize(serializer)
+    script.get().map(|script| script.omissions).serialize(serializer)
 }
 
 fn offset_ms() -> u64 {
@@ -86,13 +75,13 @@ impl Recording {
     ///
     /// # Errors
     /// If the file is no readable recording, or has none of the tasks.
-    pub fn script(&self) -> Result<Arc<Script>, Error> {
+    pub(crate) fn script(&self) -> Result<Arc<Script>, PlaybackError> {
         if let Some(script) = self.script.get() {
             return Ok(Arc::clone(script));
         }
-        let mut script = Script::of(&open(&self.file)?)?;
-        cast::choose(&mut script, &self.tasks)?;
-        cast::set_purgers(&mut script, &self.purgers)?;
+        let mut script = Script::read(&open(&self.file)?)?;
+        keep_tasks(&mut script, &self.tasks)?;
+        set_purgers(&mut script, &self.purgers)?;
         Ok(Arc::clone(self.script.get_or_init(|| Arc::new(script))))
     }
 
@@ -100,43 +89,41 @@ impl Recording {
     ///
     /// # Errors
     /// If the file is no readable recording, or is shorter than the run.
-    pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Play, Error> {
+    pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Play, PlaybackError> {
         let script = self.script()?;
-        let staging = Staging {
+        let settings = PlaySettings {
             cpus,
             prelude_ns: window.begin / PS_PER_NS,
             play_ns: window.picoseconds() / PS_PER_NS,
             offset_ns: self.offset_ms.saturating_mul(1_000_000),
             pace_percent: self.pace_percent.max(1),
-            stage: self.parted(),
+            split: self.cpu_split(),
             seed,
         };
-        if staging.piece_ns() > script.duration {
-            return Err(Error::Input(format!(
-                "{} lasts {} ms, and a run at {} % of its pace would play {} ms of it; make the run shorter, or its pace \
-                 slower",
-                self.file.display(),
-                script.duration / 1_000_000,
-                self.pace_percent,
-                staging.piece_ns() / 1_000_000,
-            )));
+        if settings.piece_ns() > script.duration {
+            return Err(PlaybackError::TooShort {
+                path: self.file.clone(),
+                recorded_ms: script.duration / 1_000_000,
+                pace_percent: self.pace_percent,
+                played_ms: settings.piece_ns() / 1_000_000,
+            });
         }
-        Ok(Play::stage(&script, staging))
+        Ok(Play::new(&script, settings))
     }
 
-    /// Whose CPUs are whose.
-    fn parted(&self) -> Stage {
+    /// Returns which CPUs are for purgers.
+    fn cpu_split(&self) -> CpuSplit {
         match self.purgers.is_empty() {
-            true => Stage::Open,
-            false => Stage::Parted { cpus_per_purger: self.cpus_per_purger },
+            true => CpuSplit::Shared,
+            false => CpuSplit::Purgers { cpus_per_purger: self.cpus_per_purger },
         }
     }
 
     /// What is not played as it was recorded, in a sentence; nothing before the file has been read.
     pub fn left_out(&self) -> Option<String> {
         let script = self.script.get()?;
-        let LeftOut { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible, of_others } =
-            script.left_out;
+        let Omissions { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible, of_others } =
+            script.omissions;
         let others =
             if of_others > 0 { format!(" Of other tasks, {of_others} steps are left out.") } else { String::new() };
         Some(format!(
@@ -156,14 +143,12 @@ impl Recording {
 }
 
 /// Opens the file as it was named or, if it is not there, the bundled recording of this name.
-fn open(file: &Path) -> Result<Reader, Error> {
-    // A file that is nowhere is for the reader to complain about.
-    let Some(bundled) = Bundled::named(file).filter(|_| !file.is_file()) else {
+fn open(file: &Path) -> Result<Reader, PlaybackError> {
+    // A file that does not exist anywhere is reported by the reader.
+    let Some(bundled) = Bundled::find(file).filter(|_| !file.is_file()) else {
         return Ok(Reader::open(file)?.admitted()?);
     };
-    let unpacked = bundled.open();
-    let unpacked =
-        unpacked.map_err(|error| Error::Input(format!("there is no memory for {}: {error}", bundled.name)))?;
+    let unpacked = bundled.open().map_err(|source| PlaybackError::Unpack { name: bundled.name, source })?;
     Ok(Reader::of(unpacked, file)?.admitted()?)
 }
 
@@ -178,7 +163,7 @@ impl Play {
             if cpu.is_over() {
                 break;
             }
-            self.play(cpu, line.block, line.deed);
+            self.play_step(cpu, line.block, line.action);
         }
         while !cpu.is_over() {
             cpu.work(IDLE_NS);
@@ -186,15 +171,15 @@ impl Play {
         self.clear_up(cpu);
     }
 
-    fn play<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, number: u32, deed: Deed) {
-        if deed == Deed::Free {
+    fn play_step<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, number: u32, action: Action) {
+        if action == Action::Free {
             if let Some(block) = self.leave(number) {
                 cpu.free(block);
             }
             return;
         }
-        let wanted = self.wanted(number);
-        if let Some(block) = cpu.alloc(wanted.gfp, wanted.order)
+        let request = self.request(number);
+        if let Some(block) = cpu.alloc(request.gfp, request.order)
             && !self.enter(number, block.pfn)
         {
             cpu.free(block);
@@ -203,7 +188,7 @@ impl Play {
 
     /// Frees what this CPU allocated and nobody freed.
     fn clear_up<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
-        let allocated = self.part(cpu.number()).iter().filter(|line| line.deed == Deed::Alloc);
+        let allocated = self.part(cpu.number()).iter().filter(|line| line.action == Action::Alloc);
         let mut left: Vec<Block> = allocated.filter_map(|line| self.leave(line.block)).collect();
         cpu.free_all(&mut left);
     }

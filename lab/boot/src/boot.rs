@@ -1,0 +1,109 @@
+//! Boots a guest, and leaves what was recorded in it in a file.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+use crate::accelerator::Accelerator;
+use crate::error::{Error, on_file};
+use crate::guest::Guest;
+use crate::interrupt::Interrupts;
+use crate::machine::{Machine, RunOutcome};
+use crate::outcome::BootOutcome;
+use crate::tools::Tools;
+use crate::{delivery, host, initramfs, module};
+
+/// How often a boot may die of the emulator before that is a failure (seen: about one boot in ten with 8 CPUs).
+const BOOTS: u32 = 4;
+
+/// The guest's scratch disk: room for swap and files of several times its memory, and some to spare. Sparse.
+const SCRATCH_PER_MEMORY: u64 = 4;
+
+const SCRATCH_SPARE: u64 = 2 << 30;
+
+/// Room on the disk of a root folder, beside what it holds.
+const ROOT_SPARE: u64 = 256 << 20;
+
+/// Whether a recording can be left at `out`: before a kernel is fetched, because afterwards is late to hear that it
+/// cannot.
+///
+/// # Errors
+/// [`Error::Input`] if that is a folder, or in none.
+pub fn try_out(out: &Path) -> Result<(), Error> {
+    delivery::folder_of(out).map(drop)
+}
+
+/// Finds and makes what a boot of `guest` needs of this machine, so that what is missing is said before anything boots.
+///
+/// # Errors
+/// [`Error::Missing`] when its workload needs a program that is not there, or a module that cannot be built.
+pub fn prepare(guest: &Guest, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    guest.workload.programs()?;
+    if guest.workload.needs_module {
+        module::obtain(&guest.kernel, say)?;
+    }
+    Ok(())
+}
+
+/// Boots `guest`, and leaves what was recorded in it at `out`. `say` hears how it goes on.
+///
+/// # Errors
+/// See [`Error`]; nothing is left behind then, and nothing stands at `out` that was not there before.
+pub fn boot(
+    tools: &Tools,
+    guest: &Guest,
+    accelerator: Accelerator,
+    out: &Path,
+    interrupts: &Interrupts,
+    say: &mut dyn FnMut(&str),
+) -> Result<BootOutcome, Error> {
+    let folder = delivery::folder_of(out)?;
+    let (initramfs, root) =
+        (unnamed_file(folder)?, guest.root.as_deref().map(|from| root_disk(from, folder)).transpose()?);
+    let module = guest.workload.needs_module.then(|| module::obtain(&guest.kernel, say)).transpose()?;
+    initramfs::pack(tools, guest, module.as_deref(), &initramfs)?;
+    let mut slips = 0;
+    while slips < BOOTS {
+        let (scratch, mut delivery) = (scratch_disk(guest, folder)?, unnamed_file(folder)?);
+        let disks = std::iter::once(&scratch).chain(&root).collect();
+        let machine = Machine { tools, guest, accelerator, initramfs: &initramfs, disks, delivery: &delivery };
+        match machine.run(interrupts, say)? {
+            RunOutcome::Delivered(bytes, end) => {
+                delivery::accept(&mut delivery, bytes, out)?;
+                return Ok(BootOutcome { bytes, end, slips, accelerator });
+            }
+            RunOutcome::Slipped => {
+                slips += 1;
+                say("the kernel died of the emulator; booting again");
+            }
+        }
+    }
+    Err(Error::Guest(format!("the kernel died of the emulator {BOOTS} times in a row; try fewer CPUs")))
+}
+
+/// Creates a file without a name.
+fn unnamed_file(folder: &Path) -> Result<File, Error> {
+    tempfile::tempfile_in(folder).map_err(on_file("create", folder))
+}
+
+/// A sparse disk without a name.
+fn scratch_disk(guest: &Guest, folder: &Path) -> Result<File, Error> {
+    let bytes = SCRATCH_SPARE + SCRATCH_PER_MEMORY * (u64::from(guest.memory.get()) << 20);
+    let disk = unnamed_file(folder)?;
+    disk.set_len(bytes).map_err(on_file("write", folder))?;
+    Ok(disk)
+}
+
+/// A disk that holds the folder `from`.
+fn root_disk(from: &Path, folder: &Path) -> Result<File, Error> {
+    if !from.is_dir() {
+        return Err(Error::Input(format!("the root {} is no folder", from.display())));
+    }
+    let mke2fs = host::find("mke2fs", "e2fsprogs")?;
+    let summary = host::text(Command::new("du").args(["--summarize", "--bytes"]).arg(from))?;
+    let used: u64 = summary.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let disk = tempfile::NamedTempFile::new_in(folder).map_err(on_file("create", folder))?;
+    disk.as_file().set_len(used + used / 4 + ROOT_SPARE).map_err(on_file("write", disk.path()))?;
+    host::output(Command::new(mke2fs).args(["-q", "-F", "-t", "ext4", "-d"]).arg(from).arg(disk.path()))?;
+    Ok(disk.into_file())
+}

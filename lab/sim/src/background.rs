@@ -1,0 +1,78 @@
+//! kswapd, kcompactd and khugepaged: code that runs beside the CPUs.
+//!
+//! Each node has a kswapd and a kcompactd, the machine one khugepaged. A task has a clock of its own, as if a processor
+//! were always free for it, and uses the per-CPU lists of the last CPU of its node: so that CPU finds its list locked
+//! now and then. What tasks spend is not the CPUs' time; it is counted apart. The first two do what the engine's state
+//! machines say, until these say that they sleep.
+//!
+//! linux: mm/vmscan.c:kswapd, mm/compaction.c:kcompactd, mm/khugepaged.c:khugepaged
+
+use freehold::PageAllocator;
+use freehold::base::NodeId;
+use freehold::page::Background;
+
+use crate::executor::{Executor, Step};
+use crate::memory::Model;
+use crate::memory::khugepaged::Khugepaged;
+use crate::task::Task;
+use crate::virtual_time::VirtualTime;
+
+/// Picoseconds in a millisecond.
+const PS_PER_MS: u64 = 1_000_000_000;
+/// How often kcompactd looks unasked. linux: mm/compaction.c:HPAGE_FRAG_CHECK_INTERVAL_MSEC
+const KCOMPACTD_TICK: u64 = 500 * PS_PER_MS;
+
+/// Runs a task until the run is over.
+pub(crate) fn run_task(task: Task, allocator: &PageAllocator<'_, VirtualTime>) {
+    match task {
+        Task::Kswapd(node) => run_kswapd(allocator, node),
+        Task::Kcompactd(node) => run_kcompactd(allocator, node),
+        Task::Khugepaged => run_khugepaged(allocator, allocator.platform().model()),
+    }
+}
+
+fn run_kswapd(allocator: &PageAllocator<'_, VirtualTime>, node: NodeId) {
+    let time = allocator.platform();
+    while !time.is_over() {
+        work(time, || allocator.run_kswapd(node));
+        time.wait();
+    }
+}
+
+fn run_kcompactd(allocator: &PageAllocator<'_, VirtualTime>, node: NodeId) {
+    let time = allocator.platform();
+    let mut tick = KCOMPACTD_TICK;
+    while !time.is_over() {
+        work(time, || allocator.run_kcompactd(node));
+        if time.now() >= tick {
+            allocator.tick_kcompactd(node);
+            tick = time.now() + KCOMPACTD_TICK;
+        }
+        time.wait_until(tick);
+    }
+}
+
+fn run_khugepaged(allocator: &PageAllocator<'_, VirtualTime>, model: &Model) {
+    let (time, thp) = (allocator.platform(), model.thp());
+    if thp.pages_to_scan == 0 {
+        return;
+    }
+    let mut khugepaged = Khugepaged::new(allocator, model);
+    while !time.is_over() {
+        sleep(time, thp.scan_sleep_ms);
+        khugepaged.scan(|ms| sleep(time, ms));
+    }
+}
+
+fn sleep(time: &VirtualTime, ms: u64) {
+    time.wait_until(time.now() + ms * PS_PER_MS);
+}
+
+/// Calls a state machine until it sleeps. Each call takes a little time, so that one that never sleeps ends with the
+/// run.
+fn work(time: &VirtualTime, mut step: impl FnMut() -> Background) {
+    while !time.is_over() && step() == Background::Working {
+        time.charge(Step::Scan);
+        time.take_turn();
+    }
+}

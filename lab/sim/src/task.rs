@@ -1,0 +1,68 @@
+//! Background tasks of the simulated machine: their numbers and their nodes.
+//!
+//! Each node has a kswapd and a kcompactd; the machine has one khugepaged. Their clocks follow those of the CPUs, in
+//! the order of their numbers. The code that they run is in [`background`](crate::background).
+
+use freehold::base::NodeId;
+
+/// Tasks of a node.
+const PER_NODE: u16 = 2;
+
+/// A task beside the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Reclaims for a node.
+    Kswapd(NodeId),
+    /// Compacts a node.
+    Kcompactd(NodeId),
+    /// Makes huge pages.
+    Khugepaged,
+}
+
+impl Task {
+    /// How many there are on a machine with so many nodes.
+    pub const fn count(nodes: u8) -> u16 {
+        nodes as u16 * PER_NODE + 1
+    }
+
+    /// The task with this number, of a machine with so many nodes.
+    pub fn from_number(number: u16, nodes: u8) -> Task {
+        let node = NodeId((number / PER_NODE) as u8);
+        match number % PER_NODE {
+            _ if node.0 >= nodes => Task::Khugepaged,
+            0 => Task::Kswapd(node),
+            _ => Task::Kcompactd(node),
+        }
+    }
+
+    /// Its number.
+    pub fn number(self, nodes: u8) -> u16 {
+        match self {
+            Task::Kswapd(node) => u16::from(node.0) * PER_NODE,
+            Task::Kcompactd(node) => u16::from(node.0) * PER_NODE + 1,
+            Task::Khugepaged => u16::from(nodes) * PER_NODE,
+        }
+    }
+
+    /// The node on which it runs.
+    pub fn node(self) -> NodeId {
+        match self {
+            Task::Kswapd(node) | Task::Kcompactd(node) => node,
+            Task::Khugepaged => NodeId(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_numbered_one_after_the_other() {
+        for nodes in [1, 2, 8] {
+            let tasks: Vec<Task> = (0..Task::count(nodes)).map(|number| Task::from_number(number, nodes)).collect();
+            assert!(tasks.iter().enumerate().all(|(number, task)| usize::from(task.number(nodes)) == number));
+            assert_eq!(tasks.iter().filter(|&&task| task == Task::Khugepaged).count(), 1);
+        }
+    }
+}
