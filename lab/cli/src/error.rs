@@ -262,13 +262,15 @@ mod tests {
 
     #[test]
     fn a_program_is_told_what_kind_of_failure_it_is() {
-        let of = |kind: ErrorKind| {
+        let reads = [
+            (ErrorKind::NotFound, Cause::Missing),
+            (ErrorKind::PermissionDenied, Cause::Denied),
+            (ErrorKind::StorageFull, Cause::System),
+        ];
+        for (kind, cause) in reads {
             let path = std::path::PathBuf::from("x");
-            Error::Trace(freehold_trace::Error::Read { path, source: kind.into() }).cause()
-        };
-        assert_eq!(of(ErrorKind::NotFound), Cause::Missing);
-        assert_eq!(of(ErrorKind::PermissionDenied), Cause::Denied);
-        assert_eq!(of(ErrorKind::StorageFull), Cause::System);
+            assert_eq!(Error::Trace(freehold_trace::Error::Read { path, source: kind.into() }).cause(), cause);
+        }
         assert_eq!(Error::Capture(CaptureError::NotRoot).cause(), Cause::Denied);
         assert_eq!(Error::Capture(CaptureError::NoTracefs(ErrorKind::NotFound.into())).cause(), Cause::System);
         assert_eq!(Error::Capture(CaptureError::Aborted).cause(), Cause::Interrupted);
@@ -278,7 +280,8 @@ mod tests {
 
     #[test]
     fn the_status_of_a_program_is_passed_on_as_shells_do() {
-        let of = |raw| Error::Ended(std::process::ExitStatus::from_raw(raw)).exit_status();
-        assert_eq!((of(7 << 8), of(9)), (7, 137));
+        for (raw, status) in [(7 << 8, 7), (9, 137)] {
+            assert_eq!(Error::Ended(std::process::ExitStatus::from_raw(raw)).exit_status(), status);
+        }
     }
 }

@@ -6,8 +6,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_policies::NamedPolicy;
 use freehold_replay::advice::report::{AdviceReport, Extent, Subject};
 use freehold_replay::advice::{self, Candidate};
+use freehold_replay::report::outcome::ReplayOutcome;
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::parallel;
@@ -60,8 +62,8 @@ pub fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     let machine = machines[0].1;
     let candidates = advice::candidates(machine);
     let subjects = parallel::run_all(recordings.len(), |number| subject(&recordings[number], &candidates))?;
-    let is_left_out = |(file, subject): (&String, &Option<Subject>)| subject.is_none().then(|| file.clone());
-    let left_out: Vec<String> = files.iter().zip(&subjects).filter_map(is_left_out).collect();
+    let left_out = files.iter().zip(&subjects).filter(|(_, subject)| subject.is_none());
+    let left_out: Vec<String> = left_out.map(|(file, _)| file.clone()).collect();
     if left_out.len() == files.len() {
         return Err(advice::not_reproduced(&left_out).into());
     }
@@ -78,17 +80,25 @@ fn subject(recording: &Recording, candidates: &[Candidate]) -> Result<Option<Sub
     let nudges = advice::nudges(recording.reader.facts(), &[]);
     let rows = recording.reader.row_count() * (1 + nudges.len() + candidates.len()) as u64;
     let progress = Progress::new(format!("{} under {} settings", facts.file, candidates.len()), rows);
-    let replay = |settings: &[Setting]| {
-        let conditions = Conditions { settings, ..Conditions::default() };
-        prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))
-    };
-    let mut now = replay(&[])?;
+    let mut now = replay(&prepared, &policy, &[], &progress)?;
     if !advice::is_reproduced(&now) {
         return Ok(None);
     }
     now.assumptions.extend(recording.release.differences(&policy.name));
-    let nudged = nudges.iter().map(|nudge| replay(std::slice::from_ref(nudge))).collect::<Result<_, _>>()?;
-    let tried = candidates.iter().map(|candidate| replay(std::slice::from_ref(&candidate.setting)));
-    let tried = tried.collect::<Result<_, _>>()?;
+    let nudged = nudges.iter().map(|nudge| replay(&prepared, &policy, std::slice::from_ref(nudge), &progress));
+    let nudged = nudged.collect::<Result<_, _>>()?;
+    let tried = candidates.iter().map(|candidate| std::slice::from_ref(&candidate.setting));
+    let tried = tried.map(|setting| replay(&prepared, &policy, setting, &progress)).collect::<Result<_, _>>()?;
     Ok(Some(Subject { facts, requests: advice::requests(recording.reader.facts()), now, nudged, tried }))
+}
+
+/// Replays a recording under one policy and these settings.
+fn replay(
+    prepared: &Prepared,
+    policy: &NamedPolicy,
+    settings: &[Setting],
+    progress: &Progress,
+) -> Result<ReplayOutcome, freehold_replay::Error> {
+    let conditions = Conditions { settings, ..Conditions::default() };
+    prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))
 }

@@ -166,8 +166,9 @@ fn layout(args: &AgeArgs, like: Option<Layout>, pageblocks: u64) -> Result<Layou
 
 /// That of the snapshot which memory is to be like, if any.
 fn layout_in(args: &AgeArgs) -> Result<Option<Layout>, Error> {
-    let read = |path| start::read(path).map_err(|error| Error::Input(error.to_string()));
-    Ok(args.like.as_deref().map(read).transpose()?.map(|start| Layout::from_start(&start)))
+    let Some(path) = &args.like else { return Ok(None) };
+    let start = start::read(path).map_err(|error| Error::Input(error.to_string()))?;
+    Ok(Some(Layout::from_start(&start)))
 }
 
 fn subject(args: &AgeArgs, machine: &Machine) -> String {

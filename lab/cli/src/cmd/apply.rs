@@ -113,7 +113,7 @@ pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
 /// Makes memory like this start, lets it stay so, and undoes it: what came of it.
 pub fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, Ended), Error> {
     expect_each_once("kind", args.with.iter().copied())?;
-    Ok(freehold_fragmenter::apply(&args.plan(start, subject), &mut Said)?)
+    Ok(freehold_fragmenter::apply(&args.plan(start, subject), &mut StderrWatch)?)
 }
 
 impl ApplyArgs {
@@ -166,10 +166,10 @@ pub fn judge(report: &FragmentReport, ended: Ended) -> Result<(), Error> {
     }
 }
 
-/// Says on stderr that memory is as it was ordered.
-struct Said;
+/// Reports on stderr when the fragmentation that was asked for is reached.
+struct StderrWatch;
 
-impl Watch for Said {
+impl Watch for StderrWatch {
     fn applied(&mut self, held_pageblocks: u64, pageblocks: u64) {
         eprintln!("freehold: {held_pageblocks} pageblocks hold what was ordered by now; {pageblocks} were worked on");
     }
@@ -183,7 +183,9 @@ mod tests {
 
     #[test]
     fn memory_is_a_size_or_a_share_of_what_is_free() {
-        let pages = |text: &str| text.parse::<Amount>().map(|amount| amount.pages(1000));
+        fn pages(text: &str) -> Result<u64, String> {
+            text.parse::<Amount>().map(|amount| amount.pages(1000))
+        }
         assert_eq!((pages("512MiB"), pages("25%")), (Ok(131_072), Ok(250)));
         assert!(pages("101%").is_err() && pages("x").is_err() && pages("%").is_err());
         assert!(Amount::Share("5".parse().unwrap()).of_a_machine().is_err());
@@ -194,10 +196,8 @@ mod tests {
         let figures = age::figures(60, 1000);
         let start = draw_start(&age::layout(60, 1000), 1);
         let wanted: Vec<Wanted> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();
-        let counts = || wanted.iter().map(Wanted::count).filter(|count| *count > 0);
-        assert_eq!(
-            (counts().count() as u64, counts().sum::<usize>() as u64),
-            (figures.fixed_pageblocks, figures.fixed)
-        );
+        let counts: Vec<usize> = wanted.iter().map(Wanted::count).filter(|count| *count > 0).collect();
+        assert_eq!(counts.len() as u64, figures.fixed_pageblocks);
+        assert_eq!(counts.iter().sum::<usize>() as u64, figures.fixed);
     }
 }

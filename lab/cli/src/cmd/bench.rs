@@ -137,7 +137,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let benches = chosen(&args.names)?;
     if args.list {
         let programs = args.names.is_empty().then(|| [Entry::of_malloc(), corruption::entry()]);
-        let entries = benches.iter().map(|bench| Entry::of(bench)).chain(programs.into_iter().flatten());
+        let entries = benches.iter().map(|bench| Entry::new(bench)).chain(programs.into_iter().flatten());
         return Ok(args.formats.emit(&Listing { benches: entries.collect() }, style)?);
     }
     let settings = settings(args)?;
@@ -159,13 +159,14 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 
 /// The benchmarks of these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<&'static Bench>, Error> {
-    let find = |name: &String| {
-        BENCHES.iter().find(|bench| bench.name == name).copied().ok_or_else(|| {
-            let hint = freehold_policies::hint(name, BENCHES.iter().map(|bench| bench.name));
-            Error::Input(format!("there is no benchmark `{name}`; {hint} (see `freehold bench --list`)"))
-        })
-    };
-    if names.is_empty() { Ok(BENCHES.to_vec()) } else { names.iter().map(find).collect() }
+    if names.is_empty() { Ok(BENCHES.to_vec()) } else { names.iter().map(|name| find_bench(name)).collect() }
+}
+
+fn find_bench(name: &str) -> Result<&'static Bench, Error> {
+    BENCHES.iter().find(|bench| bench.name == name).copied().ok_or_else(|| {
+        let hint = freehold_policies::hint(name, BENCHES.iter().map(|bench| bench.name));
+        Error::Input(format!("there is no benchmark `{name}`; {hint} (see `freehold bench --list`)"))
+    })
 }
 
 fn settings(args: &BenchArgs) -> Result<Settings, Error> {
@@ -219,7 +220,7 @@ struct CaseEntry {
 }
 
 impl Entry {
-    fn of(bench: &Bench) -> Entry {
+    fn new(bench: &Bench) -> Entry {
         let cases = (bench.cases)().into_iter();
         let cases = cases.map(|case| CaseEntry {
             name: case.name.to_owned(),
@@ -238,15 +239,17 @@ impl Entry {
     }
 }
 
+impl Entry {
+    fn report(&self) -> Report {
+        let columns = Column::several(&["case", "what is timed"], &[]);
+        let rows = self.cases.iter().map(|case| vec![Value::text(&case.name), Value::text(&case.about)]);
+        let subject = vec![format!("{}: {}", self.name, self.asks), format!("A = {}, B = {}", self.a, self.b)];
+        Report { subject, tables: vec![report::Table::new("", columns, rows)], ..Report::default() }
+    }
+}
+
 impl Document for Listing {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let report = |bench: &Entry| {
-            let row = |case: &CaseEntry| vec![Value::text(&case.name), Value::text(&case.about)];
-            let columns = Column::several(&["case", "what is timed"], &[]);
-            let subject = vec![format!("{}: {}", bench.name, bench.asks), format!("A = {}, B = {}", bench.a, bench.b)];
-            let tables = vec![report::Table::new("", columns, bench.cases.iter().map(row))];
-            Report { subject, tables, ..Report::default() }
-        };
-        self.benches.iter().map(report).collect()
+        self.benches.iter().map(Entry::report).collect()
     }
 }

@@ -116,8 +116,10 @@ struct Checked {
 
 impl Checked {
     fn new(costs: &Costs, args: &CalibrateArgs) -> Result<Checked, Error> {
-        let is_chosen = |name: &&str| args.workload.is_empty() || args.workload.iter().any(|chosen| chosen == name);
-        let names: Vec<_> = check::NAMES.into_iter().filter(is_chosen).collect();
+        let mut names = check::NAMES.to_vec();
+        if !args.workload.is_empty() {
+            names.retain(|name| args.workload.iter().any(|chosen| chosen == name));
+        }
         let usable = affinity::usable().map_or(1, |cpus| cpus.len() as u16);
         let cpus = usable.clamp(1, CPUS_MAX);
         let rows = check::check(costs, &names, cpus, args.runs)?;
@@ -131,14 +133,14 @@ impl Checked {
 
     /// Two tables a workload, and what follows from all of them.
     fn tables(&self) -> Vec<Table> {
-        let of = |name: &'static str| {
+        let mut tables = Vec::new();
+        for name in check::NAMES {
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.workload == name).collect();
-            let throughput = table(format!("{name}: M op/s"), &rows, |row| (row.throughput, 1e-6));
-            let locks = table(format!("{name}: zone locks in 1000 operations"), &rows, |row| (row.zone_locks, 1.0));
-            [throughput, locks]
-        };
-        let all = check::NAMES.into_iter().flat_map(of);
-        all.filter(|table| !table.rows.is_empty()).collect()
+            tables.push(table(format!("{name}: M op/s"), &rows, |row| (row.throughput, 1e-6)));
+            tables.push(table(format!("{name}: zone locks in 1000 operations"), &rows, |row| (row.zone_locks, 1.0)));
+        }
+        tables.retain(|table| !table.rows.is_empty());
+        tables
     }
 
     /// What came out, in sentences.
@@ -163,22 +165,26 @@ impl Checked {
 }
 
 /// One quantity of one workload, scaled: a row a case.
-fn table(title: String, rows: &[&Row], of: impl Fn(&Row) -> (Comparison, f64)) -> Table {
+fn table(title: String, rows: &[&Row], quantity: impl Fn(&Row) -> (Comparison, f64)) -> Table {
     let mut columns = vec![Column::numbers("CPUs"), Column::words("policy")];
     columns.extend(["threads", "from", "to", "simulated", "error"].map(Column::numbers));
     columns.push(Column::words("verdict"));
-    let cells = |row: &&Row| {
-        let (compared, scale) = of(row);
-        let numbers = [compared.threads, compared.low, compared.high, compared.simulated];
-        let policy = row.policy.rsplit(',').next().unwrap_or(row.policy);
-        let mut cells = vec![Value::count(u64::from(row.cpus)), Value::text(policy)];
-        cells.extend(numbers.map(|number| Value::Number(Quantity::Ratio(number * scale))));
-        cells.push(compared.error().map_or(Value::None, Value::Change));
-        cells.push(agreement(&compared));
-        cells
-    };
+    let cells = rows.iter().map(|row| {
+        let (compared, scale) = quantity(row);
+        cells(row, &compared, scale)
+    });
     let about = "from, to: the 95 % interval of what threads gave.".to_owned();
-    Table { about, ..Table::new(title, columns, rows.iter().map(cells)) }
+    Table { about, ..Table::new(title, columns, cells) }
+}
+
+fn cells(row: &Row, compared: &Comparison, scale: f64) -> Vec<Value> {
+    let numbers = [compared.threads, compared.low, compared.high, compared.simulated];
+    let policy = row.policy.rsplit(',').next().unwrap_or(row.policy);
+    let mut cells = vec![Value::count(u64::from(row.cpus)), Value::text(policy)];
+    cells.extend(numbers.map(|number| Value::Number(Quantity::Ratio(number * scale))));
+    cells.push(compared.error().map_or(Value::None, Value::Change));
+    cells.push(agreement(compared));
+    cells
 }
 
 fn agreement(compared: &Comparison) -> Value {
@@ -193,13 +199,13 @@ fn agreement(compared: &Comparison) -> Value {
 impl Document for CalibrateReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let columns = vec![Column::words("step"), Column::counting("cost", "ns"), Column::words("what it is")];
-        let row = |(name, picoseconds, about): (&str, u64, &str)| {
+        let rows = entries(&self.costs).map(|(name, picoseconds, about)| {
             let nanoseconds = Value::Number(Quantity::Ratio(picoseconds as f64 / 1000.0));
             vec![Value::text(name), nanoseconds, Value::Faint(about.to_owned())]
-        };
+        });
         let costs = Table {
             conclusions: self.measured.iter().flat_map(Calibration::remarks).collect(),
-            ..Table::new(format!("cost table `{}`", self.costs.name), columns, entries(&self.costs).map(row))
+            ..Table::new(format!("cost table `{}`", self.costs.name), columns, rows)
         };
         let checked = self.checked.iter();
         Cow::Owned(vec![Report {

@@ -89,7 +89,7 @@ struct Policies {
 }
 
 impl Policies {
-    fn of(args: &CompareArgs) -> Result<Policies, Error> {
+    fn parse(args: &CompareArgs) -> Result<Policies, Error> {
         let a = args.a.as_deref().map(freehold_policies::parse).transpose()?;
         let rivals = match (args.b.as_slice(), args.settings_b.as_slice()) {
             ([], []) => vec![freehold_policies::parse(freehold_policies::BEST)?],
@@ -98,15 +98,21 @@ impl Policies {
         Ok(Policies { a, rivals, settings: parse_settings(&args.settings_b)? })
     }
 
+    /// Returns the spelling that selects a rival in a run of its own.
+    fn name_alone(&self, rival: &NamedPolicy, a: &NamedPolicy, kernel: Release) -> String {
+        match (&self.a, self.rivals.is_empty()) {
+            (_, true) => a.name.clone(),
+            (None, _) => kernel.on_rules(&rival.name),
+            (Some(_), _) => rival.name.clone(),
+        }
+    }
+
     /// Each B as it is replayed on a recording of this kernel, on which A is `a`.
     fn rivals_of(&self, a: &NamedPolicy, kernel: Release) -> Result<Vec<NamedPolicy>, Error> {
-        let beside_a = |b: &NamedPolicy| match self.a {
-            None => on_recorded_rules(b, kernel),
-            Some(_) => Ok(b.clone()),
-        };
-        match self.rivals.as_slice() {
-            [] => Ok(vec![NamedPolicy { name: "A".to_owned(), policy: a.policy }]),
-            rivals => rivals.iter().map(beside_a).collect(),
+        match (self.rivals.as_slice(), &self.a) {
+            ([], _) => Ok(vec![NamedPolicy { name: "A".to_owned(), policy: a.policy }]),
+            (rivals, None) => rivals.iter().map(|b| on_recorded_rules(b, kernel)).collect(),
+            (rivals, Some(_)) => Ok(rivals.to_vec()),
         }
     }
 }
@@ -118,7 +124,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
 
 /// Replays every recording under every policy: what changed.
 pub fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
-    let policies = Policies::of(args)?;
+    let policies = Policies::parse(args)?;
     expect_each_once("--b", &args.b)?;
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
@@ -142,12 +148,13 @@ fn recordings(args: &CompareArgs) -> Result<Vec<Recording>, Error> {
     if !args.recordings.is_empty() {
         return args.recordings.iter().map(|path| Ok(Recording::open(path)?)).collect();
     }
-    let unpacked = |bundled: &Bundled| {
-        let path = Path::new(bundled.name);
-        let reader = Reader::of(bundled.open().map_err(Error::Bundled)?, path)?;
-        Ok(Recording::of(reader, path)?)
-    };
-    BUNDLED.iter().map(unpacked).collect()
+    BUNDLED.iter().map(open_bundled).collect()
+}
+
+fn open_bundled(bundled: &Bundled) -> Result<Recording, Error> {
+    let path = Path::new(bundled.name);
+    let reader = Reader::of(bundled.open().map_err(Error::Bundled)?, path)?;
+    Ok(Recording::of(reader, path)?)
 }
 
 /// What A is called in the report of all recordings.
@@ -194,17 +201,18 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };
     let a = Side { policy: a_policy, cpus, settings: &[], watch, asked: a_policy.name.clone() };
-    let asked = |policy: &NamedPolicy| match (&policies.a, policies.rivals.is_empty()) {
-        (_, true) => a_policy.name.clone(),
-        (None, _) => recording.release.on_rules(&policy.name),
-        (Some(_), _) => policy.name.clone(),
-    };
-    let settings = &policies.settings;
-    let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings, watch, asked: asked(policy) });
-    let (watch, asked) = (Watch::Nothing, rules.name.clone());
-    let baseline = Side { policy: &rules, cpus: None, settings: &[], watch, asked };
-    let baseline = (!is_baseline).then_some(baseline);
-    let sides = iter::once(a).chain(of_rivals).chain(baseline);
+    let rival_sides = rivals.iter().map(|policy| {
+        let asked = policies.name_alone(policy, a_policy, recording.release);
+        Side { policy, cpus, settings: &policies.settings, watch, asked }
+    });
+    let baseline = (!is_baseline).then(|| Side {
+        policy: &rules,
+        cpus: None,
+        settings: &[],
+        watch: Watch::Nothing,
+        asked: rules.name.clone(),
+    });
+    let sides = iter::once(a).chain(rival_sides).chain(baseline);
     let sides: Vec<(Side<'_>, Vec<Vec<Setting>>)> = sides
         .map(|side| {
             let all = nudged(&side, recording, args);

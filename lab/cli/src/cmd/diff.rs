@@ -107,8 +107,10 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     let sides = sides(args, kernels)?;
     let names = [0, 1].map(|at: usize| sides[at].1.describe());
     let (recordings, died) = record(args, &sides)?;
-    let group = |files: &Vec<PathBuf>| files.iter().map(|file| inspect(file, None)).collect::<Result<Vec<_>, _>>();
-    let groups = recordings.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+    let mut groups = Vec::new();
+    for files in &recordings {
+        groups.push(files.iter().map(|file| inspect(file, None)).collect::<Result<Vec<_>, _>>()?);
+    }
     let mut runs = Runs::compare(names, [&groups[0], &groups[1]], margin);
     runs.is_whole = args.kernels.all;
     if died > 0 {
@@ -121,13 +123,14 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
 
 /// A and B, by the names of their files.
 fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>, Error> {
-    let own = [&args.kernels.setting_a, &args.kernels.setting_b];
-    let side = |(name, (text, own)): (&str, (&String, &Vec<Setting>))| -> Result<_, Error> {
+    let settings = [&args.kernels.setting_a, &args.kernels.setting_b];
+    let mut sides = Vec::new();
+    for ((name, text), settings) in ["a", "b"].into_iter().zip(kernels).zip(settings) {
         let mut guest = args.guest.guest(kernel(text, &mut |sentence| eprintln!("freehold: {sentence}"))?)?;
-        guest.settings.extend(own.iter().cloned());
-        Ok((name.to_owned(), guest))
-    };
-    ["a", "b"].into_iter().zip(kernels.into_iter().zip(own)).map(side).collect()
+        guest.settings.extend(settings.iter().cloned());
+        sides.push((name.to_owned(), guest));
+    }
+    Ok(sides)
 }
 
 /// Boots what is missing. The recordings of each side, and how many boots died of the emulator.

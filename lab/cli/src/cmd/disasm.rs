@@ -33,20 +33,21 @@ pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let subjects = chosen(&args.names)?;
     if args.list {
-        return Ok(args.formats.emit(&Contents::of(&subjects), style)?);
+        return Ok(args.formats.emit(&Contents::new(&subjects), style)?);
     }
     Ok(args.formats.emit(&freehold_disasm::disassemble(&subjects)?, style)?)
 }
 
 /// The subjects of these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
-    let find = |name: &String| {
-        SUBJECTS.iter().copied().find(|subject| subject.name == name).ok_or_else(|| {
-            let hint = freehold_policies::hint(name, SUBJECTS.iter().map(|subject| subject.name));
-            Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
-        })
-    };
-    if names.is_empty() { Ok(SUBJECTS.to_vec()) } else { names.iter().map(find).collect() }
+    if names.is_empty() { Ok(SUBJECTS.to_vec()) } else { names.iter().map(|name| find_subject(name)).collect() }
+}
+
+fn find_subject(name: &str) -> Result<&'static Subject, Error> {
+    SUBJECTS.iter().copied().find(|subject| subject.name == name).ok_or_else(|| {
+        let hint = freehold_policies::hint(name, SUBJECTS.iter().map(|subject| subject.name));
+        Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
+    })
 }
 
 /// What can be shown, as a document.
@@ -63,20 +64,26 @@ struct Entry {
 }
 
 impl Contents {
-    fn of(subjects: &[&Subject]) -> Contents {
-        let entry = |subject: &&Subject| {
-            let functions = subject.pairs.iter().flat_map(|pair| [pair.before.name, pair.after.name]);
-            Entry { name: subject.name, about: subject.about, functions: functions.collect() }
-        };
-        Contents { subjects: subjects.iter().map(entry).collect() }
+    fn new(subjects: &[&Subject]) -> Contents {
+        Contents { subjects: subjects.iter().map(|subject| Entry::new(subject)).collect() }
+    }
+}
+
+impl Entry {
+    fn new(subject: &Subject) -> Entry {
+        let functions = subject.pairs.iter().flat_map(|pair| [pair.before.name, pair.after.name]);
+        Entry { name: subject.name, about: subject.about, functions: functions.collect() }
+    }
+
+    fn row(&self) -> Vec<Value> {
+        [self.name, self.about, &self.functions.join(", ")].map(Value::text).to_vec()
     }
 }
 
 impl Document for Contents {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let row = |entry: &Entry| [entry.name, entry.about, &entry.functions.join(", ")].map(Value::text).to_vec();
         let columns = Column::several(&["name", "what", "functions"], &[]);
-        let table = Table::new("", columns, self.subjects.iter().map(row));
+        let table = Table::new("", columns, self.subjects.iter().map(Entry::row));
         Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])
     }
 }

@@ -73,11 +73,11 @@ impl FlightArgs {
         let plan = self.plan(common)?;
         fly(&plan, &mut |happening| {
             if let Happening::Written { path, summary, .. } = happening {
-                written(RecordedFile::of(summary, path));
+                written(RecordedFile::new(summary, path));
             }
             if !quiet {
                 // A line each, however long: they are read in logs.
-                eprintln!("{}", printable(&told(happening, &plan)));
+                eprintln!("{}", printable(&describe_happening(happening, &plan)));
             }
         })?;
         Ok(())
@@ -109,7 +109,7 @@ impl FlightArgs {
 }
 
 /// What is said when something happens: a line.
-fn told(happening: &Happening<'_>, plan: &FlightPlan) -> String {
+fn describe_happening(happening: &Happening<'_>, plan: &FlightPlan) -> String {
     match happening {
         Happening::Started { ring_kib, cpus } => format!(
             "freehold: keeps the last {} s in {} on {cpus} CPUs, and writes to {} on {}, or on SIGUSR1 to process {}",
@@ -177,9 +177,8 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        let milliseconds = |text| pause(text).map(|time| time.as_millis());
         assert_eq!(
-            ["60s", "60", "1.5min", "2h", "250ms", "0s"].map(|text| milliseconds(text).unwrap()),
+            ["60s", "60", "1.5min", "2h", "250ms", "0s"].map(|text| pause(text).unwrap().as_millis()),
             [60_000, 60_000, 90_000, 7_200_000, 250, 0]
         );
         for bad in ["", "s", "-1s", "5 weeks", "1e300h", "x"] {

@@ -143,13 +143,15 @@ impl Document for Printed {
     }
 
     fn text(&self, style: Style) -> String {
-        let moments =
-            |side| (0..self.map.moments.len()).map(move |moment| terminal::moment(&self.map, side, moment, style));
-        let of_side = |side| match self.block {
-            Some(block) => terminal::block(&self.map, side, block).into_iter().collect(),
-            None => moments(side).collect::<Vec<_>>(),
-        };
-        self.map.sides.iter().flat_map(of_side).collect::<Vec<_>>().join("\n")
+        let mut parts = Vec::new();
+        for side in &self.map.sides {
+            match self.block {
+                Some(block) => parts.extend(terminal::block(&self.map, side, block)),
+                None => parts
+                    .extend((0..self.map.moments.len()).map(|moment| terminal::moment(&self.map, side, moment, style))),
+            }
+        }
+        parts.join("\n")
     }
 }
 

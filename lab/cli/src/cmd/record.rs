@@ -119,7 +119,7 @@ impl RecordArgs {
         let plan = self.plan();
         let mut watch = Line::new(self.quiet || !io::stderr().is_terminal());
         let summary = freehold_record::record(&plan, &mut watch)?;
-        Ok(Recorded { recordings: vec![RecordedFile::of(&summary, &plan.out)] })
+        Ok(Recorded { recordings: vec![RecordedFile::new(&summary, &plan.out)] })
     }
 
     /// Keeps the last minute until something happens; hands each file over that is written then.
@@ -257,7 +257,9 @@ mod tests {
             #[command(flatten)]
             record: RecordArgs,
         }
-        let plan = |words: &[&str]| Program::parse_from([&["x"], words].concat()).record.plan();
+        fn plan(words: &[&str]) -> Plan {
+            Program::parse_from([&["x"], words].concat()).record.plan()
+        }
         assert_eq!(plan(&[]).spool, Path::new("."));
         assert_eq!(plan(&["--out", "a/b.parquet"]).spool, Path::new("a"));
         assert_eq!(plan(&["--spool", "/tmp", "--", "ls", "-l"]).spool, Path::new("/tmp"));

@@ -36,7 +36,7 @@ pub struct RecordedFile {
 
 impl RecordedFile {
     /// What came of the recording at `path`.
-    pub fn of(summary: &Summary, path: &Path) -> RecordedFile {
+    pub fn new(summary: &Summary, path: &Path) -> RecordedFile {
         RecordedFile {
             file: path.display().to_string(),
             bytes: path.metadata().map_or(0, |metadata| metadata.len()),
@@ -87,15 +87,14 @@ fn lost(events: u64) -> String {
 impl Document for Recorded {
     fn reports(&self) -> Cow<'_, [Report]> {
         let columns = Column::several(&["file"], &["bytes", "events", "rows", "lost", "seconds"]);
-        let noted = |file: &RecordedFile| {
-            let caveats = Caveats { title: file.file.clone().into(), sentences: file.notes.clone() };
-            (!file.notes.is_empty()).then_some(caveats)
-        };
+        let files_with_notes = self.recordings.iter().filter(|file| !file.notes.is_empty());
         Cow::Owned(vec![Report {
             subject: self.recordings.iter().flat_map(RecordedFile::ending).collect(),
             verdict: self.recordings.iter().map(RecordedFile::in_short).collect(),
             tables: vec![Table::new("Recordings", columns, self.recordings.iter().map(RecordedFile::row))],
-            caveats: self.recordings.iter().filter_map(noted).collect(),
+            caveats: files_with_notes
+                .map(|file| Caveats { title: file.file.clone().into(), sentences: file.notes.clone() })
+                .collect(),
             ..Report::default()
         }])
     }
@@ -127,22 +126,22 @@ mod tests {
         }
     }
 
-    fn told(summary: &Summary) -> String {
-        Recorded { recordings: vec![RecordedFile::of(summary, Path::new("/no/such/file"))] }.text(Style::PLAIN)
+    fn ending_of(summary: &Summary) -> String {
+        Recorded { recordings: vec![RecordedFile::new(summary, Path::new("/no/such/file"))] }.text(Style::PLAIN)
     }
 
     #[test]
     fn losses_are_told_loudly() {
-        let quiet = told(&summary());
+        let quiet = ending_of(&summary());
         assert!(quiet.contains("1,234,567 events in 2.5 s") && quiet.contains("no event was lost"), "{quiet}");
         assert!(quiet.ends_with("\n  a note\n"), "{quiet}");
-        let loud = told(&Summary { lost: 3, ..summary() });
+        let loud = ending_of(&Summary { lost: 3, ..summary() });
         assert!(loud.contains("3 EVENTS WERE LOST") && loud.contains("--ring"), "{loud}");
     }
 
     #[test]
     fn a_command_that_runs_on_is_told() {
-        let text = told(&Summary { command: Some("sleep".to_owned()), ..summary() });
+        let text = ending_of(&Summary { command: Some("sleep".to_owned()), ..summary() });
         assert!(text.starts_with("sleep: still running"), "{text}");
     }
 }

@@ -210,21 +210,27 @@ struct ListEntry {
 
 impl Listing {
     fn new() -> Result<Listing, Error> {
-        let entry = |builtin: &Builtin| Ok(ListEntry { name: builtin.name, outline: Plan::outline(builtin)? });
-        Ok(Listing { plans: BUILTINS.iter().map(entry).collect::<Result<_, Error>>()? })
+        Ok(Listing { plans: BUILTINS.iter().map(ListEntry::new).collect::<Result<_, _>>()? })
+    }
+}
+
+impl ListEntry {
+    fn new(builtin: &Builtin) -> Result<ListEntry, Error> {
+        Ok(ListEntry { name: builtin.name, outline: Plan::outline(builtin)? })
+    }
+
+    fn row(&self) -> Vec<Value> {
+        let cpus = self.outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+        vec![Value::text(self.name), Value::text(&self.outline.title), Value::text(cpus)]
     }
 }
 
 impl Document for Listing {
     fn reports(&self) -> Cow<'_, [Report]> {
         let columns = ["plan", "what happens", "CPUs"].map(report::Column::words).to_vec();
-        let row = |entry: &ListEntry| {
-            let cpus = entry.outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
-            vec![Value::text(entry.name), Value::text(&entry.outline.title), Value::text(cpus)]
-        };
         let table = Table {
             conclusions: vec!["Each is a file in plans/; write your own beside them.".to_owned()],
-            ..Table::new("", columns, self.plans.iter().map(row))
+            ..Table::new("", columns, self.plans.iter().map(ListEntry::row))
         };
         Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])
     }

@@ -36,7 +36,10 @@ pub struct SnapshotArgs {
 pub fn run(args: &SnapshotArgs) -> Result<(), Error> {
     let taken = freehold_record::snapshot(&args.out, args.spool())?;
     if !args.quiet {
-        eprint!("{}", told(&taken, &args.out).lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
+        eprint!(
+            "{}",
+            describe_snapshot(&taken, &args.out).lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>()
+        );
     }
     Ok(())
 }
@@ -48,7 +51,7 @@ impl SnapshotArgs {
 }
 
 /// The closing words.
-fn told(taken: &Taken, out: &Path) -> String {
+fn describe_snapshot(taken: &Taken, out: &Path) -> String {
     let bytes = out.metadata().map_or(0, |metadata| metadata.len());
     let head = format!("{}: {} rows, {}\n", out.display(), HumanCount(taken.rows), HumanBytes(bytes));
     taken.notes.iter().fold(head, |text, note| format!("{text}  {note}\n"))
@@ -62,19 +65,17 @@ mod tests {
     fn what_came_of_it_is_told_with_every_note() {
         let notes = vec!["a note".to_owned(), "another".to_owned()];
         let taken = Taken { rows: 1_234_567, notes };
-        let text = told(&taken, Path::new("/no/such/file"));
+        let text = describe_snapshot(&taken, Path::new("/no/such/file"));
         assert_eq!(text, "/no/such/file: 1,234,567 rows, 0 B\n  a note\n  another\n");
     }
 
     #[test]
     fn page_flags_wait_beside_the_snapshot() {
-        let args = |out: &str, spool: Option<&str>| SnapshotArgs {
-            out: PathBuf::from(out),
-            quiet: true,
-            spool: spool.map(PathBuf::from),
-        };
-        assert_eq!(args("s.parquet", None).spool(), Path::new("."));
-        assert_eq!(args("a/s.parquet", None).spool(), Path::new("a"));
-        assert_eq!(args("a/s.parquet", Some("b")).spool(), Path::new("b"));
+        for (out, spool, expected) in
+            [("s.parquet", None, "."), ("a/s.parquet", None, "a"), ("a/s.parquet", Some("b"), "b")]
+        {
+            let args = SnapshotArgs { out: out.into(), quiet: true, spool: spool.map(PathBuf::from) };
+            assert_eq!(args.spool(), Path::new(expected));
+        }
     }
 }

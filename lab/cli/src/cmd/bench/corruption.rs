@@ -30,8 +30,9 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 
 /// It in lists.
 pub(super) fn entry() -> Entry {
-    let case = |name| CaseEntry { name, about: "a way of misuse, and the bytes of a block".into(), operation: "case" };
+    let about = "a way of misuse, and the bytes of a block";
+    let cases = cases().map(|name| CaseEntry { name, about: about.into(), operation: "case" });
     let asks = "which misuse of memory do mallocs notice?";
     let b = "every other malloc that is here";
-    Entry { name: CORRUPTION, asks, a: "freehold", b, cases: cases().map(case).collect() }
+    Entry { name: CORRUPTION, asks, a: "freehold", b, cases: cases.collect() }
 }

@@ -51,8 +51,8 @@ fn chosen(args: &BenchArgs) -> Result<Vec<Case>, Error> {
         ([], false) => Table::value_variants(),
         (named, _) => named,
     };
-    let is_named = |case: &Case| args.load.is_empty() || args.load.contains(&case.name);
-    Ok(all.into_iter().filter(|case| tables.contains(&case.table) && is_named(case)).collect())
+    let of_tables = all.into_iter().filter(|case| tables.contains(&case.table));
+    Ok(of_tables.filter(|case| args.load.is_empty() || args.load.contains(&case.name)).collect())
 }
 
 /// That nothing else is asked for.
@@ -75,9 +75,12 @@ pub(super) fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
 
 /// A program that a case needs and that is not here.
 fn missing(case: &Case) -> Option<String> {
+    case.needs.iter().find(|program| !is_on_path(program)).map(|program| (*program).to_owned())
+}
+
+fn is_on_path(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
-    let is_here = |program: &str| env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).is_file());
-    case.needs.iter().find(|program| !is_here(program)).map(|program| (*program).to_owned())
+    env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
 /// A case as the benchmark knows it.

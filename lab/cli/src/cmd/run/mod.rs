@@ -158,8 +158,7 @@ fn beside() -> Option<PathBuf> {
 
 /// Writes the library to the user's cache, unless it is there: whole, under a name that says which it is.
 fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    let cache = absolute_folder("XDG_CACHE_HOME").or_else(|| absolute_folder("HOME").map(|home| home.join(".cache")));
     let Some(cache) = cache else {
         return Err(Error::Input("there is no home folder to keep the library in; set XDG_CACHE_HOME".to_owned()));
     };
@@ -172,6 +171,11 @@ fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
     made.map_err(|error| Error::Input(format!("{}: {error}; set XDG_CACHE_HOME", folder.display())))?;
     write_atomically(&place, library)?;
     Ok(place)
+}
+
+/// Returns the folder that an environment variable names, if the name is absolute.
+fn absolute_folder(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
 /// A number that another library most likely does not have.

@@ -4,6 +4,7 @@
 //! signal to this program means the other: it is passed on, but for those that a terminal sends to both.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -90,22 +91,22 @@ impl Name {
         let text =
             file.to_str().ok_or_else(|| Error::Input("the profile's name is no text; give another".to_owned()))?;
         let name = Name { text: text.to_owned() };
-        try_file(&name.of(0, 0))?;
+        try_file(&name.path_for(0, 0))?;
         Ok(name)
     }
 
     /// Whether this profile is wanted: of the program itself and its last, unless the name tells them apart.
-    fn wants(&self, profile: &Left, main: u32, last: u32) -> bool {
+    fn wants(&self, profile: &WrittenProfile, main: u32, last: u32) -> bool {
         (profile.process == main || self.text.contains("%p")) && (profile.number == last || self.text.contains("%n"))
     }
 
-    fn of(&self, process: u32, number: u32) -> PathBuf {
+    fn path_for(&self, process: u32, number: u32) -> PathBuf {
         self.text.replace("%p", &process.to_string()).replace("%n", &number.to_string()).into()
     }
 }
 
-/// A profile that the library left.
-struct Left {
+/// A profile that the library wrote.
+struct WrittenProfile {
     path: PathBuf,
     process: u32,
     number: u32,
@@ -118,24 +119,26 @@ impl Folder {
     fn create() -> Result<Folder, Error> {
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let folder = env::temp_dir().join(format!("freehold-profile-{}-{moment:x}", process::id()));
-        let cannot = |why: &str| Error::Input(format!("{} cannot hold profiles: {why}; set TMPDIR", folder.display()));
         if folder.to_str().is_none_or(|name| name.contains([',', '%'])) {
-            return Err(cannot("its name has a comma or percent sign"));
+            return Err(unusable(&folder, "its name has a comma or percent sign"));
         }
-        DirBuilder::new().mode(0o700).create(&folder).map_err(|error| cannot(&error.to_string()))?;
+        let created = DirBuilder::new().mode(0o700).create(&folder);
+        created.map_err(|error| unusable(&folder, &error.to_string()))?;
         Ok(Folder(folder))
     }
 
     /// Writes those that are wanted; says how many.
     fn convert(&self, name: &Name, main: u32) -> Result<usize, Error> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
-        let left: Vec<Left> = files.filter_map(left).collect();
-        let last = |process| left.iter().filter(|other| other.process == process).map(|other| other.number).max();
-        let wanted = left.iter().filter(|profile| name.wants(profile, main, last(profile.process).unwrap_or(0)));
+        let profiles: Vec<WrittenProfile> = files.filter_map(parse_file_name).collect();
         let mut count = 0;
-        for Left { path, process, number } in wanted {
-            write(path, &name.of(*process, *number))?;
-            count += 1;
+        for profile in &profiles {
+            let of_process = profiles.iter().filter(|other| other.process == profile.process);
+            let last = of_process.map(|other| other.number).max().unwrap_or(0);
+            if name.wants(profile, main, last) {
+                write(&profile.path, &name.path_for(profile.process, profile.number))?;
+                count += 1;
+            }
         }
         Ok(count)
     }
@@ -147,20 +150,26 @@ impl Drop for Folder {
     }
 }
 
-/// Of `PROCESS.NUMBER.heap`, what it says.
-fn left(path: PathBuf) -> Option<Left> {
+fn unusable(folder: &Path, why: &str) -> Error {
+    Error::Input(format!("{} cannot hold profiles: {why}; set TMPDIR", folder.display()))
+}
+
+/// Parses a file name of the form `PROCESS.NUMBER.heap`.
+fn parse_file_name(path: PathBuf) -> Option<WrittenProfile> {
     let name = path.file_name()?.to_str()?;
     let (process, number) = name.strip_suffix(ENDING)?.strip_suffix('.')?.split_once('.')?;
-    let (process, number) = (process.parse().ok()?, number.parse().ok()?);
-    Some(Left { process, number, path })
+    Some(WrittenProfile { process: process.parse().ok()?, number: number.parse().ok()?, path })
 }
 
 fn write(from: &Path, to: &Path) -> Result<(), Error> {
-    let broken = |what: String| Error::Input(format!("the profile that the library wrote cannot be read: {what}"));
-    let text = fs::read_to_string(from).map_err(|error| broken(error.to_string()))?;
-    let taken = fs::metadata(from).and_then(|file| file.modified()).map_err(|error| broken(error.to_string()))?;
-    let profile = Profile::parse(&text).map_err(|error| broken(error.to_string()))?;
+    let text = fs::read_to_string(from).map_err(unreadable)?;
+    let taken = fs::metadata(from).and_then(|file| file.modified()).map_err(unreadable)?;
+    let profile = Profile::parse(&text).map_err(unreadable)?;
     Ok(write_atomically(to, &to_pprof(&profile, taken))?)
+}
+
+fn unreadable(error: impl Display) -> Error {
+    Error::Input(format!("the profile that the library wrote cannot be read: {error}"))
 }
 
 /// The words of a command, for who runs it.
@@ -177,22 +186,27 @@ mod tests {
 
     #[test]
     fn a_name_says_which_profiles_are_wanted() {
-        let profile = |process, number| Left { path: PathBuf::new(), process, number };
-        let wants = |text: &str| {
+        let cases = [
+            ("a", [true, false, false, false]),
+            ("a.%p", [true, false, true, false]),
+            ("a.%n", [true, true, false, false]),
+            ("%p.%n", [true; 4]),
+        ];
+        for (text, expected) in cases {
             let name = Name { text: text.to_owned() };
-            [(7, 2), (7, 1), (8, 2), (8, 1)].map(|(process, number)| name.wants(&profile(process, number), 7, 2))
-        };
-        assert_eq!(wants("a"), [true, false, false, false]);
-        assert_eq!(wants("a.%p"), [true, false, true, false]);
-        assert_eq!(wants("a.%n"), [true, true, false, false]);
-        assert_eq!(wants("%p.%n"), [true; 4]);
-        assert_eq!(Name { text: "%p.%n".to_owned() }.of(7, 2), Path::new("7.2"));
+            let wanted = [(7, 2), (7, 1), (8, 2), (8, 1)]
+                .map(|(process, number)| name.wants(&WrittenProfile { path: PathBuf::new(), process, number }, 7, 2));
+            assert_eq!(wanted, expected, "{text}");
+        }
+        assert_eq!(Name { text: "%p.%n".to_owned() }.path_for(7, 2), Path::new("7.2"));
     }
 
     #[test]
     fn what_the_library_left_is_known_by_its_name() {
-        let numbers = |name: &str| left(Path::new("/tmp").join(name)).map(|left| (left.process, left.number));
-        assert_eq!(numbers("12.3.heap"), Some((12, 3)));
-        assert_eq!([numbers("12.3.heap.part"), numbers("12.heap"), numbers("a.3.heap")], [None; 3]);
+        let profile = parse_file_name(PathBuf::from("/tmp/12.3.heap")).unwrap();
+        assert_eq!((profile.process, profile.number), (12, 3));
+        for other in ["12.3.heap.part", "12.heap", "a.3.heap"] {
+            assert!(parse_file_name(Path::new("/tmp").join(other)).is_none(), "{other}");
+        }
     }
 }
