@@ -169,10 +169,14 @@ counters! {
     failures,
 }
 
+#[inline]
+fn add<C: Counter>(counter: &C, by: u32) {
+    counter.add(u64::from(by));
+}
+
 impl<C: Counter> Probe for Counters<C> {
     #[inline]
     fn report(&self, event: Event) {
-        let add = |counter: &C, by: u32| counter.add(u64::from(by));
         match event {
             Event::ZoneLockReleased { pages, links, .. } => {
                 add(&self.zone_lock_acquisitions, 1);

@@ -92,8 +92,7 @@ impl BlockList {
     /// # Panics
     /// If blocks come and go meanwhile.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        let next = |&here: &Pfn| pfn(map.try_frame_and_pageblock(here)?.1.next.load(Relaxed));
-        core::iter::successors(self.first(), next)
+        core::iter::successors(self.first(), |&here| pfn(map.try_frame_and_pageblock(here)?.1.next.load(Relaxed)))
     }
 }
 

@@ -90,8 +90,11 @@ impl Frame {
     /// Marks a frame that is inside a block, or the head of an allocated one, as broken, while others may be changing
     /// it; says whether it is either. Not a page of a range, whose word may be stored to.
     pub(crate) fn mark_broken(&self) -> bool {
-        let may_be = |word: Word| word.is_interior() || word.is_allocated() && !word.is_ranged();
-        self.step(|word| may_be(word).then(|| word.broken())).is_ok()
+        let marked = self.step(|word| {
+            let may_be_marked = word.is_interior() || word.is_allocated() && !word.is_ranged();
+            may_be_marked.then(|| word.broken())
+        });
+        marked.is_ok()
     }
 
     /// Marks an allocated block as one that has a broken frame, likewise.

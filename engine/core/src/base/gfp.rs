@@ -147,12 +147,11 @@ mod tests {
         use ZoneKind::{Dma, Dma32, Movable, Normal};
         let zones = [Some(Normal), Some(Dma), Some(Normal), None, Some(Dma32), None, None, None];
         let movable = [Some(Normal), Some(Dma), Some(Movable), None, Some(Dma32), None, None, None];
-        let of = |bits| Gfp::from_bits_retain(bits);
         for (bits, highest) in (0..).zip(zones.into_iter().chain(movable)) {
-            assert_eq!(of(bits).highest_zone(), highest, "{bits:#x}");
+            assert_eq!(Gfp::from_bits_retain(bits).highest_zone(), highest, "{bits:#x}");
         }
         assert_eq!(
-            [0, 8, 16, 24, 7, 32].map(|bits| of(bits).migratetype()),
+            [0, 8, 16, 24, 7, 32].map(|bits| Gfp::from_bits_retain(bits).migratetype()),
             [Some(U), Some(M), Some(R), None, Some(U), Some(U)]
         );
     }

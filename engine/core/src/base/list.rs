@@ -216,9 +216,11 @@ impl List {
 
     /// Whether the frame after `pfn`, if it is not the last, leads back to it.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, pfn: Pfn) -> bool {
-        let next = || map.links(pfn).next.load(Relaxed);
-        pfn.raw() == self.tail
-            || map.try_links(Pfn::new(next())).is_some_and(|next| next.prev.load(Relaxed) == pfn.raw())
+        if pfn.raw() == self.tail {
+            return true;
+        }
+        let next = Pfn::new(map.links(pfn).next.load(Relaxed));
+        map.try_links(next).is_some_and(|links| links.prev.load(Relaxed) == pfn.raw())
     }
 
     /// Writes the list's first and last frame, without any check.
@@ -234,17 +236,17 @@ impl List {
 
     /// The frames from last to first.
     pub fn iter_back<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        let before = |&here: &Pfn| (here.raw() != self.head).then(|| Pfn::new(map.links(here).prev.load(Relaxed)));
-        core::iter::successors(self.last(), before)
+        core::iter::successors(self.last(), |&here| {
+            (here.raw() != self.head).then(|| Pfn::new(map.links(here).prev.load(Relaxed)))
+        })
     }
 
     /// The frames from first to last, for walkers; without end if the links run in a circle.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        let next = |&here: &Pfn| {
+        core::iter::successors(self.first(), |&here| {
             let links = map.try_links(here).filter(|_| here.raw() != self.tail)?;
             Some(Pfn::new(links.next.load(Relaxed)))
-        };
-        core::iter::successors(self.first(), next)
+        })
     }
 }
 

@@ -83,18 +83,19 @@ impl Geometry {
 
     /// Indices of the sections that hold frames of a range, which the table must be for.
     pub(crate) fn sections_of(&self, range: &Range<Pfn>) -> Range<usize> {
-        let index = |pfn: Pfn| pfn.raw().saturating_sub(self.base);
-        let end = (index(range.end).div_ceil(SECTION_PAGES) as usize).min(self.sections());
-        ((index(range.start) >> SECTION_ORDER) as usize).min(end)..end
+        let [first, last] = [range.start, range.end].map(|pfn| pfn.raw().saturating_sub(self.base));
+        let end = (last.div_ceil(SECTION_PAGES) as usize).min(self.sections());
+        ((first >> SECTION_ORDER) as usize).min(end)..end
     }
 
     /// Size and alignment of the metadata of sections.
     pub(crate) fn layout_of(&self, mut sections: impl Iterator<Item = usize>) -> Layout {
-        let add = |plan: Plan, section: usize| {
-            let plan = plan.array::<Pageblock>(self.pageblocks_in(section))?;
-            plan.array::<Frames>(self.frame_lines_in(section))?.array::<LinksLine>(self.link_lines_in(section))
-        };
-        sections.try_fold(Plan::EMPTY, add).expect("at most 64 GiB and a bit").layout()
+        let plan = sections.try_fold(Plan::EMPTY, |plan, section| {
+            plan.array::<Pageblock>(self.pageblocks_in(section))?
+                .array::<Frames>(self.frame_lines_in(section))?
+                .array::<LinksLine>(self.link_lines_in(section))
+        });
+        plan.expect("at most 64 GiB and a bit").layout()
     }
 
     fn pages_in(&self, section: usize) -> usize {

@@ -72,11 +72,10 @@ pub enum Field {
 impl Pageblock {
     /// A block of no zone, Movable as all blocks are at boot.
     pub(super) fn new() -> Pageblock {
-        let movable = || AtomicU8::new(MigrateType::Movable as u8);
         Pageblock {
-            migratetype: movable(),
+            migratetype: AtomicU8::new(MigrateType::Movable as u8),
             zone: AtomicU8::new(NO_ZONE),
-            kept: movable(),
+            kept: AtomicU8::new(MigrateType::Movable as u8),
             isolations: AtomicU8::new(0),
             skipped: AtomicBool::new(false),
             owner: AtomicU16::new(0),

@@ -434,7 +434,7 @@ impl Word {
 
     /// The word that packs a state, sound or not, with as many of its references as can be counted.
     #[cfg(feature = "damage")]
-    pub(crate) fn of(state: State) -> Word {
+    pub(crate) fn from_state(state: State) -> Word {
         match state {
             State::Absent => Word::ABSENT,
             State::Reserved => Word::RESERVED,

@@ -19,8 +19,8 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::calls::Part;
-use super::pages::largest_block;
-use super::ram::{MemoryMap, Region, Taken};
+use super::pages::{largest_block, physical};
+use super::ram::{Exclusions, MemoryMap, Region};
 use super::{BEGUN, Cpu, FRESH, IrqsOff, Kernel, KernelPlatform, PagesOf, READY, SetupError, SlabOf};
 use crate::base::carve::Carver;
 use crate::base::{NodeId, Pfn, ZoneKind};
@@ -73,23 +73,23 @@ pub(super) struct DirectMap {
 impl DirectMap {
     /// The address of a frame. Frame 0 is nobody's, so it is not null.
     pub(super) fn address(self, pfn: Pfn) -> NonNull<u8> {
-        let address = self.at(u64::from(pfn.raw()) * u64::from(self.page_size));
+        let address = self.to_virt(u64::from(pfn.raw()) * u64::from(self.page_size));
         NonNull::new(address).expect("no frame but frame 0 is mapped at address 0")
     }
 
     /// Where a physical address is mapped.
-    pub(super) fn at(self, physical: u64) -> *mut u8 {
+    pub(super) fn to_virt(self, physical: u64) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut((physical as usize).wrapping_add(self.offset))
     }
 
     /// The physical address of what is mapped there.
-    pub(super) fn physical(self, address: *const u8) -> u64 {
+    pub(super) fn to_phys(self, address: *const u8) -> u64 {
         address.addr().wrapping_sub(self.offset) as u64
     }
 
     /// The frame at an address of its memory.
     pub(super) fn pfn(self, address: *const u8) -> Pfn {
-        Pfn::new((self.physical(address) / u64::from(self.page_size)) as u32)
+        Pfn::new((self.to_phys(address) / u64::from(self.page_size)) as u32)
     }
 
     /// So many bytes from a frame on.
@@ -110,8 +110,8 @@ pub(super) struct ZoneLimits {
 
 impl ZoneLimits {
     fn new(boot: &Boot<'_>, page_size: u32) -> ZoneLimits {
-        let frame = |address: u64| Pfn::from_u64(address / u64::from(page_size)).unwrap_or(Pfn::END_MAX);
-        ZoneLimits { ends: [frame(boot.dma_end), frame(boot.dma32_end)] }
+        let ends = [boot.dma_end, boot.dma32_end];
+        ZoneLimits { ends: ends.map(|end| frame_at(end, page_size).unwrap_or(Pfn::END_MAX)) }
     }
 
     /// Frames cut at the borders of zones, from the lowest up.
@@ -164,11 +164,11 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
             return Err(SetupError::Backwards { start, end });
         }
         let largest = map
-            .pieces(Taken { reserved: boot.reserved, ..Taken::default() })
+            .pieces(Exclusions { reserved: boot.reserved, ..Exclusions::default() })
             .max_by_key(pages)
             .ok_or(SetupError::NoMemory)?;
         let (mut first, mut last) = (largest.start, largest.end);
-        for piece in map.pieces(Taken::default()) {
+        for piece in map.pieces(Exclusions::default()) {
             (first, last) = (first.min(piece.start), last.max(piece.end));
         }
         let later = Pfn::from_u64(boot.end_max / u64::from(page_size)).unwrap_or(Pfn::END_MAX).min(Pfn::END_MAX);
@@ -178,30 +178,24 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
 
     /// All memory, cut at the borders of zones.
     fn memory(&self) -> impl Iterator<Item = page::Range> + use<'_, I> {
-        self.map.pieces(Taken::default()).flat_map(|piece| self.zones.cut(piece))
+        self.map.pieces(Exclusions::default()).flat_map(|piece| self.zones.cut(piece))
     }
 
     /// Free frames, once metadata has its place.
     fn free(&self, metadata: Range<u64>) -> impl Iterator<Item = Range<Pfn>> + use<'_, I> {
-        self.map.pieces(Taken { reserved: self.boot.reserved, metadata })
+        self.map.pieces(Exclusions { reserved: self.boot.reserved, metadata })
     }
 
     /// Bytes of all metadata.
     fn layout<H: Cpu>(&self, config: &Config<'_>) -> Layout {
-        let mut layout = parts::<H>();
-        let mut add = |more: Layout| {
-            let sum = layout.extend(more).expect("it is some hundredth of the memory that there is");
-            layout = sum.0;
-        };
-        add(config.metadata_layout::<KernelPlatform<H>>());
+        let mut layout = extended(parts::<H>(), config.metadata_layout::<KernelPlatform<H>>());
         let (geometry, mut known) = (config.geometry(), 0);
         for range in self.memory() {
             let sections = geometry.sections_of(&(range.start..range.end));
-            add(geometry.layout_of(sections.start.max(known)..sections.end));
+            layout = extended(layout, geometry.layout_of(sections.start.max(known)..sections.end));
             known = sections.end;
         }
-        add(self.objects::<H>());
-        layout
+        extended(layout, self.objects::<H>())
     }
 
     /// Where all metadata goes: to the end of the largest free piece.
@@ -226,8 +220,7 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         for range in self.memory() {
             pages.online(&range, metadata.cut(pages.online_layout(&range)))?;
         }
-        let address = |pfn: Pfn| u64::from(pfn.raw()) * u64::from(H::PAGE_SIZE);
-        for frames in self.free(address(place.start)..address(place.end)) {
+        for frames in self.free(physical::<H>(place.start)..physical::<H>(place.end)) {
             pages.release(frames.start, frames.end)?;
         }
         pages.set_up_watermarks(MinFree::BySize);
@@ -377,9 +370,9 @@ impl<H: Cpu> Kernel<H> {
         if range.start >= range.end {
             return Err(SetupError::Backwards { start: range.start, end: range.end });
         }
-        let frame = |address: u64| Pfn::from_u64(address / u64::from(H::PAGE_SIZE));
-        let frames = frame(range.start).zip(frame(range.end)).map(|(start, end)| start..end);
-        let frames = frames.ok_or(SetupError::Online(page::OnlineError::Range))?;
+        let ends = frame_at(range.start, H::PAGE_SIZE).zip(frame_at(range.end, H::PAGE_SIZE));
+        let (start, end) = ends.ok_or(SetupError::Online(page::OnlineError::Range))?;
+        let frames = start..end;
         engine.expect_absent(&frames)?;
         let mut free = 0;
         for part in engine.zones.cut(frames) {
@@ -395,9 +388,12 @@ impl<H: Cpu> super::Engine<H> {
     /// Refuses a range of which something is there: metadata is never taken back, so nothing that is in use may be
     /// overwritten with it.
     fn expect_absent(&self, frames: &Range<Pfn>) -> Result<(), SetupError> {
-        let is_known = |pfn: &Pfn| self.pages.map().try_frame(*pfn).is_some_and(|frame| !frame.word().is_absent());
-        let known = frames.start.up_to(frames.end).find(is_known);
-        known.map_or(Ok(()), |pfn| Err(page::OnlineError::Overlap { pfn }.into()))
+        for pfn in frames.start.up_to(frames.end) {
+            if self.pages.map().try_frame(pfn).is_some_and(|frame| !frame.word().is_absent()) {
+                return Err(page::OnlineError::Overlap { pfn }.into());
+            }
+        }
+        Ok(())
     }
 
     /// # Safety
@@ -415,4 +411,15 @@ impl<H: Cpu> super::Engine<H> {
         self.pages.release(start, range.end)?;
         Ok(range.end.raw() - start.raw())
     }
+}
+
+/// Number of the frame at a physical address, if frames have such numbers.
+fn frame_at(address: u64, page_size: u32) -> Option<Pfn> {
+    Pfn::from_u64(address / u64::from(page_size))
+}
+
+/// A layout with another one behind it.
+fn extended(layout: Layout, more: Layout) -> Layout {
+    let (sum, _) = layout.extend(more).expect("it is some hundredth of the memory that there is");
+    sum
 }

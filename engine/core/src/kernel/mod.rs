@@ -249,12 +249,12 @@ impl<H: Cpu> Kernel<H> {
 
     /// Where a physical address is mapped: [`Boot::direct_map`] from it. Null before [`init`](Self::init).
     pub fn phys_to_virt(&'static self, physical: u64) -> *mut u8 {
-        self.engine().map_or(null_mut(), |engine| engine.memory.at(physical))
+        self.engine().map_or(null_mut(), |engine| engine.memory.to_virt(physical))
     }
 
     /// The physical address of what is mapped there; 0 before [`init`](Self::init).
     pub fn virt_to_phys(&'static self, address: *const u8) -> u64 {
-        self.engine().map_or(0, |engine| engine.memory.physical(address))
+        self.engine().map_or(0, |engine| engine.memory.to_phys(address))
     }
 
     /// Gives back what lies idle: slabs without objects in use, what CPUs have of them, and CPUs' page lists. Waits for

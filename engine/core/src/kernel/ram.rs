@@ -53,7 +53,7 @@ pub(super) struct MemoryMap<I> {
 
 /// What else is not to be used, in bytes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Taken<'a> {
+pub(super) struct Exclusions<'a> {
     /// What the kernel said to be in use.
     pub reserved: &'a [Range<u64>],
     /// Where metadata lies, once it has its place.
@@ -72,7 +72,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
 
     /// Usable frames as the longest pieces that no taken range touches, from the lowest up. Frame 0 is none: its
     /// address may be null. Costs a walk over the map for each piece and for each range between two.
-    pub(super) fn pieces<'t>(&self, taken: Taken<'t>) -> impl Iterator<Item = Range<Pfn>> + use<'_, 't, I> {
+    pub(super) fn pieces<'t>(&self, taken: Exclusions<'t>) -> impl Iterator<Item = Range<Pfn>> + use<'_, 't, I> {
         let mut at = 1;
         core::iter::from_fn(move || {
             let piece = self.next_piece(at, &taken)?;
@@ -83,7 +83,7 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
 
     /// The first piece that begins at a frame or above it.
     #[inline(never)]
-    fn next_piece(&self, at: u64, taken: &Taken<'_>) -> Option<Range<u64>> {
+    fn next_piece(&self, at: u64, taken: &Exclusions<'_>) -> Option<Range<u64>> {
         let taken = taken.reserved.iter().chain(once(&taken.metadata)).cloned();
         let reserved = self.of_kind(RegionKind::Reserved).chain(taken);
         let reserved = reserved.filter(|bytes| !bytes.is_empty()).map(|bytes| self.around(&bytes));
@@ -117,8 +117,9 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
     /// Whole frames of usable regions, as far as there are numbers for them.
     fn usable(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         let (size, last) = (self.page_size, u64::from(Pfn::END_MAX.raw()));
-        let inside = move |bytes: Range<u64>| bytes.start.div_ceil(size)..(bytes.end / size).min(last);
-        self.of_kind(RegionKind::Usable).map(inside).filter(|frames| !frames.is_empty())
+        let frames =
+            self.of_kind(RegionKind::Usable).map(move |bytes| bytes.start.div_ceil(size)..(bytes.end / size).min(last));
+        frames.filter(|frames| !frames.is_empty())
     }
 
     fn of_kind(&self, kind: RegionKind) -> impl Iterator<Item = Range<u64>> + Clone {
@@ -145,7 +146,7 @@ mod tests {
 
     fn pieces(regions: &[Region], taken: &[Range<u64>]) -> Vec<(u32, u32)> {
         let map = MemoryMap::new(regions.iter().copied(), PAGE as u32);
-        map.pieces(Taken { reserved: taken, ..Taken::default() })
+        map.pieces(Exclusions { reserved: taken, ..Exclusions::default() })
             .map(|piece| (piece.start.raw(), piece.end.raw()))
             .collect()
     }

@@ -52,8 +52,8 @@ pub fn with_ranges<P: Platform, R>(
     run: impl FnOnce(&mut PageAllocator<'_, P>) -> R,
 ) -> Result<R, MachineError> {
     let mut fixed = bytes(config.metadata_layout::<P>(), 1);
-    let frames = |range: &Range| range.start..range.end;
-    let mut memory: Vec<_> = ranges.iter().map(|range| zeroed(config.online_layout(&frames(range)))).collect();
+    let layouts = ranges.iter().map(|range| config.online_layout(&(range.start..range.end)));
+    let mut memory: Vec<_> = layouts.map(zeroed).collect();
     let mut allocator = PageAllocator::new(platform, config, &mut fixed).map_err(MachineError::Config)?;
     for (range, metadata) in ranges.iter().zip(&mut memory) {
         allocator.online_in(range, metadata.storage()).map_err(MachineError::Online)?;

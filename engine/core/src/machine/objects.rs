@@ -54,7 +54,7 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
     (seed, debug): (u64, CacheFlags),
     run: impl FnOnce(&SlabAllocator<'_, '_, P, C>) -> R,
 ) -> Result<R, MachineError> {
-    let memory = Mapped::new(pages, config.page_size);
+    let memory = Mapping::new(pages, config.page_size);
     with_memory(platform, config, pages, |allocator| {
         let caches = CACHES_MAX as u16;
         let mut storage = bytes(
@@ -114,23 +114,23 @@ pub fn with_locked_slab<P: Platform, R>(
 }
 
 /// Memory that the frames stand for, freed when dropped.
-struct Mapped {
+struct Mapping {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-impl Mapped {
-    fn new(pages: u32, page_size: u32) -> Mapped {
+impl Mapping {
+    fn new(pages: u32, page_size: u32) -> Mapping {
         let align = (page_size as usize) << Order::MAX.get();
         let layout = Layout::from_size_align((pages as usize * page_size as usize).max(align), align);
         let layout = layout.expect("a machine is smaller than the address space");
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        Mapped { start, layout }
+        Mapping { start, layout }
     }
 }
 
-impl Drop for Mapped {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and nobody uses it any more.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }

@@ -16,7 +16,7 @@ use crate::platform::{Event, Platform, Request};
 use crate::policy::DefragMode;
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::{self, AllocFlags, NoFragmentFacts};
-use crate::policy::highatomic::{self, Served};
+use crate::policy::highatomic::{self, ServedRequest};
 use crate::policy::kswapd::BusyNodes;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
@@ -107,7 +107,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// takes it for a block that can be freed before it is the caller's.
     #[inline(never)]
     fn alloc_from_zonelist(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
-        let mut found = self.take_fast(&request).or_else(|| self.alloc_pages_slowpath(&request));
+        let at_first = self.get_page_from_freelist(&request, self.fast_flags(&request));
+        let mut found = at_first.or_else(|| self.alloc_pages_slowpath(&request));
         if found.is_none() && !fails_lightly(&request) && self.drain_local_pages() {
             found = self.alloc_pages_slowpath(&request);
         }
@@ -120,7 +121,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// What most requests need and no more: the preferred zone has no worries, and this CPU's list has a block, which
-    /// becomes `word`. It decides nothing that [`take_fast`](Self::take_fast) would decide differently, and leaves no
+    /// becomes `word`. It decides nothing that the first attempt of [`get_page_from_freelist`](Self::get_page_from_freelist) would decide differently, and leaves no
     /// trace if it finds nothing; it only skips what such a zone makes needless, which is half of the work.
     #[inline]
     fn rmqueue_fast(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
@@ -141,10 +142,6 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
         let migratetype = if self.grouping() == Grouping::Off { MigrateType::Unmovable } else { wanted };
         Some((migratetype, highest))
-    }
-
-    fn take_fast(&self, request: &Request) -> Option<Pfn> {
-        self.get_page_from_freelist(request, self.fast_flags(request))
     }
 
     #[inline]
@@ -243,7 +240,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.reserve_highatomic_pageblock(
                 zone,
                 pfn,
-                Served { order: request.order, flags, by_list: listed.is_some() },
+                ServedRequest { order: request.order, flags, by_list: listed.is_some() },
             );
         }
         pfn

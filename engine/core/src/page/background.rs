@@ -64,8 +64,11 @@ impl Phase {
     /// Whether it is in one of its phases.
     #[inline]
     fn expect_known(&self) {
-        let phase = || self.0.load(Relaxed);
-        debug_assert!(phase() <= DRIVEN, "background task: its phase is {}, which is none", phase());
+        debug_assert!(
+            self.0.load(Relaxed) <= DRIVEN,
+            "background task: its phase is {}, which is none",
+            self.0.load(Relaxed)
+        );
     }
 
     /// Writes the phase's number, without any check.
@@ -91,8 +94,11 @@ pub(super) struct Driver<'p> {
 impl Driver<'_> {
     /// Leaves the task asleep or awake, as `then` says.
     pub(super) fn leave(mut self, then: Background) -> Background {
-        let phase = || self.phase.0.load(Relaxed);
-        debug_assert!(phase() == DRIVEN, "background task: left by its driver, and its phase is {}", phase());
+        debug_assert!(
+            self.phase.0.load(Relaxed) == DRIVEN,
+            "background task: left by its driver, and its phase is {}",
+            self.phase.0.load(Relaxed)
+        );
         self.then = then;
         then
     }
@@ -152,10 +158,9 @@ impl Errands {
 
     /// Replaces the errand that waits by what `change` makes of it.
     pub(super) fn change(&self, change: impl Fn(Option<Errand>) -> Option<Errand>) {
-        let packed = |errand: Option<Errand>| errand.map_or(0, Errand::packed);
         let mut before = self.0.load(Relaxed);
         loop {
-            let after = packed(change(Errand::unpacked(before)));
+            let after = change(Errand::unpacked(before)).map_or(0, Errand::packed);
             if after == before {
                 return;
             }

@@ -223,14 +223,19 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// zones.
     pub fn adopt(&self, pfn: Pfn, order: Order, mobility: Mobility) -> Result<(), OnlineError> {
         let end = pfn.checked_offset(order.pages()).filter(|_| pfn.is_aligned(order)).ok_or(OnlineError::Range)?;
-        let zone_at = |pfn| self.map.try_frame_and_pageblock(pfn).map(|(_, pageblock)| pageblock.zone());
-        if let Some(part) = self.parts_of(&(pfn..end)).find(|part| zone_at(part.start) != zone_at(pfn)) {
+        let zone = self.zone_number_at(pfn);
+        if let Some(part) = self.parts_of(&(pfn..end)).find(|part| self.zone_number_at(part.start) != zone) {
             return Err(OnlineError::SharedPageblock { pfn: part.start });
         }
         self.claim_reserved(&(pfn..end))?;
         let word = Word::allocated(order).with_refs(1);
         self.map.frame(pfn).set(if mobility == Mobility::Movable { word.movable() } else { word });
         Ok(())
+    }
+
+    /// Number of the zone of a frame's pageblock, if there is metadata for it.
+    fn zone_number_at(&self, pfn: Pfn) -> Option<u8> {
+        self.map.try_frame_and_pageblock(pfn).map(|(_, pageblock)| pageblock.zone())
     }
 
     /// The same with all frames of a range, each a page by itself. Cost: a step a frame.
@@ -249,15 +254,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if frames.start > frames.end {
             return Err(OnlineError::Range);
         }
-        let take = |part: &ops::Range<Pfn>| {
-            self.expect_all(part, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
-            self.claim_part(part);
-            Ok(())
-        };
-        self.claim_by_pageblock(frames, &take, &|part| {
+        self.claim_by_pageblock(frames, &|part| self.claim_reserved_part(part), &|part| {
             self.fill(part, Word::RESERVED);
             self.zone_of(part.start).drop_managed(pages_in(part));
         })
+    }
+
+    fn claim_reserved_part(&self, part: &ops::Range<Pfn>) -> Result<(), OnlineError> {
+        self.expect_all(part, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
+        self.claim_part(part);
+        Ok(())
     }
 
     #[inline(never)]

@@ -24,13 +24,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         let flags = self.fast_flags(&request);
         let wanted = BlockRequest { order: Order::ZERO, migratetype: request.migratetype, flags };
         let word = fresh(gfp, Order::ZERO).with_refs(1);
-        let enough = |zone: &&super::Zone<P::Lock>| {
-            let mark = zone.mark(AllocFlags::WMARK_LOW) + into.len() as u64;
-            zone.watermark_fast(Order::ZERO, mark, request.highest, flags)
-        };
         let mut near = self.zones_for(&request).peekable();
         let nearest = near.peek().map(|zone| zone.node());
-        let taken = match near.take_while(|zone| Some(zone.node()) == nearest).find(enough) {
+        let mut on_nearest = near.take_while(|zone| Some(zone.node()) == nearest);
+        let zone = on_nearest.find(|zone| {
+            let mark = zone.mark(AllocFlags::WMARK_LOW) + into.len() as u64;
+            zone.watermark_fast(Order::ZERO, mark, request.highest, flags)
+        });
+        let taken = match zone {
             Some(zone) if into.len() > 1 => self.rmqueue_pcplist_batch(zone, wanted, word, into),
             _ => 0,
         };

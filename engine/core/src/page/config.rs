@@ -168,10 +168,19 @@ impl Config<'_> {
 
     /// The `rank`-th node from `node`: itself, then by distance and by number.
     fn nth_node(&self, node: usize, rank: usize) -> usize {
-        let key = |to: usize| (to != node, self.distance(node, to), to);
         let nodes = 0..usize::from(self.nodes);
-        let is_nth = |&to: &usize| nodes.clone().filter(|&other| key(other) < key(to)).count() == rank;
-        nodes.clone().find(is_nth).unwrap_or(node)
+        nodes.into_iter().find(|&to| self.nodes_before(node, to) == rank).unwrap_or(node)
+    }
+
+    /// Number of nodes that come before one, seen from `node`.
+    fn nodes_before(&self, node: usize, to: usize) -> usize {
+        let nodes = 0..usize::from(self.nodes);
+        nodes.filter(|&other| self.nearness(node, other) < self.nearness(node, to)).count()
+    }
+
+    /// Sorts nodes as seen from `node`: itself, then by distance and by number.
+    fn nearness(&self, node: usize, to: usize) -> (bool, u8, usize) {
+        (to != node, self.distance(node, to), to)
     }
 
     /// Entry `index` of the zonelists laid out one after the other.
@@ -196,37 +205,38 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if P::POLICY.is_some_and(|fixed| !fixed.has_rules_of(&config.policy)) {
             return Err(ConfigError::Policy);
         }
-        let mut carver = Carver::new(metadata);
+        PageAllocator::carve(platform, config, Carver::new(metadata)).ok_or(ConfigError::Metadata)
+    }
+
+    /// Makes the allocator's tables of memory; `None` if that is too small.
+    fn carve(platform: P, config: &Config<'_>, mut carver: Carver<'m>) -> Option<Self> {
         let zones = config.zones();
         let cpus = config.cpu_nodes.len();
-        let carved = (|| {
-            let sections = carver.array(config.geometry().sections(), |_| Section::absent())?;
-            let zone_table = carver.array(zones, |index| empty_zone(index, config))?;
-            let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
-            let fragments = carver.array(zones * cpus, |_| Fragments::new())?;
-            let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
-            let nearest = carver.array(zones, |_| AtomicU8::new(NO_ZONE))?;
-            let cpu_nodes = carver.array(cpus, |cpu| config.cpu_nodes[cpu])?;
-            let nodes = carver.array(usize::from(config.nodes), |_| Node::default())?;
-            Some(PageAllocator {
-                platform,
-                map: MemMap::new(sections, config.geometry()),
-                hotplug: Locked::new(Hotplug),
-                zones: zone_table,
-                pcps,
-                fragments,
-                zonelists,
-                nearest,
-                cpu_nodes,
-                nodes,
-                oom_lock: AtomicBool::new(false),
-                policy: config.policy,
-                page_size: config.page_size,
-                boost_factor: config.policy.numbers.watermark_boost_factor.unwrap_or(watermark::BOOST_FACTOR),
-                grouping_off: AtomicBool::new(false),
-            })
-        })();
-        carved.ok_or(ConfigError::Metadata)
+        let sections = carver.array(config.geometry().sections(), |_| Section::absent())?;
+        let zone_table = carver.array(zones, |index| empty_zone(index, config))?;
+        let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
+        let fragments = carver.array(zones * cpus, |_| Fragments::new())?;
+        let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
+        let nearest = carver.array(zones, |_| AtomicU8::new(NO_ZONE))?;
+        let cpu_nodes = carver.array(cpus, |cpu| config.cpu_nodes[cpu])?;
+        let nodes = carver.array(usize::from(config.nodes), |_| Node::default())?;
+        Some(PageAllocator {
+            platform,
+            map: MemMap::new(sections, config.geometry()),
+            hotplug: Locked::new(Hotplug),
+            zones: zone_table,
+            pcps,
+            fragments,
+            zonelists,
+            nearest,
+            cpu_nodes,
+            nodes,
+            oom_lock: AtomicBool::new(false),
+            policy: config.policy,
+            page_size: config.page_size,
+            boost_factor: config.policy.numbers.watermark_boost_factor.unwrap_or(watermark::BOOST_FACTOR),
+            grouping_off: AtomicBool::new(false),
+        })
     }
 }
 

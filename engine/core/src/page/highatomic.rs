@@ -13,13 +13,13 @@ use crate::base::{MigrateType, NodeId, Pfn};
 use crate::platform::probe::ServedFrom;
 use crate::platform::{Event, Platform, Request};
 use crate::policy::ReserveLeaving;
-use crate::policy::highatomic::{self, Served, Unreserve};
+use crate::policy::highatomic::{self, ServedRequest, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Notes that a request which may use the reserve was served with the block at `pfn`, whose pageblock may join it.
     #[cold]
     #[inline(never)]
-    pub(super) fn reserve_highatomic_pageblock(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: Served) {
+    pub(super) fn reserve_highatomic_pageblock(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: ServedRequest) {
         if served.by_list {
             self.report(Event::HighAtomicServed { order: served.order, from: ServedFrom::List });
         }
@@ -53,9 +53,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         if !highatomic::gives_back(self.rules().highatomic) {
             return;
         }
-        let has_reserve = |zone: &&Zone<P::Lock>| zone.node() == node && zone.reserved_highatomic() > 0;
-        for zone in self.zones.iter().filter(has_reserve) {
-            self.lock_zone(zone).unreserve_idle();
+        for zone in self.zones {
+            if zone.node() == node && zone.reserved_highatomic() > 0 {
+                self.lock_zone(zone).unreserve_idle();
+            }
         }
     }
 }

@@ -14,7 +14,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::PageAllocator;
 use super::background::{Background, Errand};
-use super::zone::Zone;
 use crate::base::{NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform};
 use crate::policy::flags::AllocFlags;
@@ -22,7 +21,7 @@ use crate::policy::flags::AllocFlags;
 /// Ticks from an attempt without progress to the next. linux: COMPACT_MAX_DEFER_SHIFT
 const TICKS_AFTER_FAILURE: u32 = 1 << 6;
 
-impl<'m, P: Platform> PageAllocator<'m, P> {
+impl<P: Platform> PageAllocator<'_, P> {
     /// One piece of kcompactd's work on a node: to be called after [`Platform::wake_kcompactd`] until it says
     /// [`Background::Asleep`].
     ///
@@ -93,11 +92,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Whether some zone has no such block, and compaction may make one. linux: kcompactd_node_suitable
     fn kcompactd_node_suitable(&self, node: NodeId, errand: Errand) -> bool {
         let Errand { order, highest } = errand;
-        let has_block = |zone: &'m Zone<P::Lock>| {
-            zone.watermark_ok(order, zone.mark(AllocFlags::empty()), highest, AllocFlags::empty())
-        };
-        let mut zones = self.managed_up_to(node, highest);
-        zones.any(|zone| !has_block(zone) && self.compaction_suitable(zone, order, highest))
+        let none = AllocFlags::empty();
+        self.managed_up_to(node, highest).any(|zone| {
+            let has_block = zone.watermark_ok(order, zone.mark(none), highest, none);
+            !has_block && self.compaction_suitable(zone, order, highest)
+        })
     }
 
     /// Whether the node is so fragmented that kcompactd works unasked, and kswapd does not.
@@ -117,9 +116,12 @@ fn left_after(done: Errand, waiting: Errand) -> Option<Errand> {
 mod tests {
     use super::*;
 
+    fn errand(order: u8, highest: ZoneKind) -> Errand {
+        Errand { order: Order::new(order), highest }
+    }
+
     #[test]
     fn what_was_asked_for_meanwhile_is_left_if_it_is_larger() {
-        let errand = |order, highest| Errand { order: Order::new(order), highest };
         let done = errand(4, ZoneKind::Normal);
         assert_eq!(left_after(done, errand(4, ZoneKind::Dma)), None);
         assert_eq!(left_after(done, errand(9, ZoneKind::Dma)), Some(errand(9, ZoneKind::Dma)));

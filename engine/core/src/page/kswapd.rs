@@ -23,7 +23,7 @@ use super::allocator::PageAllocator;
 use super::background::{Background, Errand};
 use super::node::KswapdRun;
 use super::reclaim;
-use super::zone::{Zone, ZoneFlag};
+use super::zone::ZoneFlag;
 use crate::base::{Gfp, NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform, Reclaim, Reclaimed, Reclaimer};
 use crate::policy::compaction::gap;
@@ -52,7 +52,7 @@ enum Pass {
     Exhausted,
 }
 
-impl<'m, P: Platform> PageAllocator<'m, P> {
+impl<P: Platform> PageAllocator<'_, P> {
     /// Says that a kswapd which is not driven here, such as the one of a recording, begins or ends its work on a zone.
     ///
     /// # Panics
@@ -133,8 +133,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none
     /// may ever reclaim something here.
     pub(super) fn clear_hopeless_after_drain(&self, node: NodeId) {
-        let has_memory = |further: u8| self.populated_up_to(NodeId(further), ZoneKind::Movable).next().is_some();
-        if (node.0 + 1..self.nodes()).any(has_memory) {
+        let mut further = (node.0 + 1..self.nodes()).map(NodeId);
+        if further.any(|other| self.populated_up_to(other, ZoneKind::Movable).next().is_some()) {
             self.node(node).kswapd.clear_hopeless();
         }
     }
@@ -185,8 +185,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// As many pages as would bring every zone to its high watermark, if none were free.
     fn kswapd_reclaim(&self, node: NodeId, run: &KswapdRun) -> Reclaim {
         let KswapdRun { errand: Errand { highest, .. }, order, priority, .. } = *run;
-        let mark = |zone: &Zone<P::Lock>| zone.mark(AllocFlags::WMARK_HIGH).max(Reclaim::CLUSTER);
-        let goal = self.managed_up_to(node, highest).map(mark).sum();
+        let zones = self.managed_up_to(node, highest);
+        let goal = zones.map(|zone| zone.mark(AllocFlags::WMARK_HIGH).max(Reclaim::CLUSTER)).sum();
         Reclaim { node, highest, goal, order, priority, by: Reclaimer::Kswapd, gfp: Gfp::KERNEL }
     }
 
@@ -225,11 +225,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Whether some zone up to `highest` could give a block of `order` above its high watermark, boost included.
     /// linux: mm/vmscan.c:pgdat_balanced
     pub(super) fn pgdat_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
-        let is_enough = |zone: &'m Zone<P::Lock>| {
-            zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty())
-        };
         let mut zones = self.managed_up_to(node, highest).peekable();
-        zones.peek().is_none() || zones.any(is_enough)
+        zones.peek().is_none()
+            || zones
+                .any(|zone| zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty()))
     }
 
     fn pgdat_watermark_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {

@@ -37,8 +37,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             Migrated::Moved => (from, word),
             Migrated::Refused => (to, fresh),
         };
-        let untouched = |now: Word| (now.healthy() == before.healthy()).then(|| now.claimed());
-        let is_untouched = self.map.frame(left_over).step(untouched).is_ok();
+        let claim = self.map.frame(left_over).step(|now| (now.healthy() == before.healthy()).then(|| now.claimed()));
+        let is_untouched = claim.is_ok();
         if !is_untouched {
             self.report(Event::BrokenPromise { promise: Promise::Migrate });
         }

@@ -70,12 +70,20 @@ impl<P: Platform> PageAllocator<'_, P> {
                 self.map.pageblock(block).set_zone(NO_ZONE);
             }
         }
-        let of_zone = |block: &Pfn| usize::from(self.map.pageblock(*block).zone()) == zone.index();
-        let online = |pfn: &Pfn| !self.map.frame(*pfn).word().is_absent();
-        let frames = |block: Pfn| block.up_to(block.offset(self.map.pageblock_order().pages()));
-        let first = self.map.pageblocks().filter(of_zone).find_map(|block| frames(block).find(online));
-        let last = self.map.pageblocks().filter(of_zone).filter_map(|block| frames(block).rfind(online)).last();
+        let first = self.pageblocks_of(zone).find_map(|block| self.online_frames(block).next());
+        let last = self.pageblocks_of(zone).filter_map(|block| self.online_frames(block).next_back()).last();
         zone.set_span(first.zip(last).map(|(first, last)| first..last.offset(1)));
         self.note_nearest(zone.node());
+    }
+
+    /// First frames of the pageblocks of a zone.
+    fn pageblocks_of(&self, zone: &Zone<P::Lock>) -> impl Iterator<Item = Pfn> {
+        self.map.pageblocks().filter(|&block| usize::from(self.map.pageblock(block).zone()) == zone.index())
+    }
+
+    /// Frames of a pageblock that are online.
+    fn online_frames(&self, block: Pfn) -> impl DoubleEndedIterator<Item = Pfn> {
+        let end = block.offset(self.map.pageblock_order().pages());
+        block.up_to(end).filter(|&pfn| !self.map.frame(pfn).word().is_absent())
     }
 }

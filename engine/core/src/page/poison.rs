@@ -97,8 +97,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Takes a whole block, which the caller has claimed, out of use.
     pub(super) fn withhold_block(&self, pfn: Pfn, order: Order) {
-        let frames = || pfn.up_to(pfn.offset(order.pages()));
-        frames().for_each(|at| self.map.frame(at).set(Word::WITHHELD));
-        frames().for_each(|at| self.report(Event::Withheld { pfn: at }));
+        let end = pfn.offset(order.pages());
+        pfn.up_to(end).for_each(|at| self.map.frame(at).set(Word::WITHHELD));
+        pfn.up_to(end).for_each(|at| self.report(Event::Withheld { pfn: at }));
     }
 }

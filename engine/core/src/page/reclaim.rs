@@ -44,7 +44,7 @@ impl ReclaimProgress {
     }
 }
 
-impl<'m, P: Platform> PageAllocator<'m, P> {
+impl<P: Platform> PageAllocator<'_, P> {
     /// Reclaims for a request, with rising urgency, until enough came or a zone is ready to be compacted.
     pub(super) fn try_to_free_pages(&self, request: &Request) -> ReclaimProgress {
         self.report(Event::DirectReclaim { highest: request.highest });
@@ -122,14 +122,22 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if order == Order::ZERO || !is_hard || !self.gfp_compaction_allowed(gfp) {
             return false;
         }
+        let high: u64 = self.managed_up_to(node, highest).map(|zone| zone.mark(AllocFlags::WMARK_HIGH)).sum();
+        pages < high + gap(order)
+            && !self.managed_up_to(node, highest).any(|zone| self.can_compact_now(zone, order, highest))
+            && self.reclaimable_up_to(node, highest) > gap(order)
+    }
+
+    /// Whether a zone has a block of this order, or room to compact for one.
+    fn can_compact_now(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         let none = AllocFlags::empty();
-        let is_done = |zone: &'m Zone<P::Lock>| {
-            zone.watermark_ok(order, zone.mark(none), highest, none) || self.compaction_suitable(zone, order, highest)
-        };
-        let zones = || self.managed_up_to(node, highest);
-        let enough: u64 = zones().map(|zone| zone.mark(AllocFlags::WMARK_HIGH)).sum::<u64>() + gap(order);
-        let left = || zones().map(|zone| self.platform.reclaimable(node, zone.kind())).fold(0, u64::saturating_add);
-        pages < enough && !zones().any(is_done) && left() > gap(order)
+        zone.watermark_ok(order, zone.mark(none), highest, none) || self.compaction_suitable(zone, order, highest)
+    }
+
+    /// Pages that the platform could still reclaim in the zones of a node.
+    fn reclaimable_up_to(&self, node: NodeId, highest: ZoneKind) -> u64 {
+        let zones = self.managed_up_to(node, highest);
+        zones.map(|zone| self.platform.reclaimable(node, zone.kind())).fold(0, u64::saturating_add)
     }
 
     /// Asks the platform once. What came through the handle is what it freed, whatever it says.
@@ -149,11 +157,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Whether a look for kswapd may end before its time: each zone has a batch more than its high watermark.
     fn has_enough_for(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, by, .. } = *wanted;
-        let is_safe = |zone: &'m Zone<P::Lock>| {
-            let mark = zone.mark(AllocFlags::WMARK_HIGH) + Reclaim::GENERATION_BATCH;
-            zone.watermark_ok(Order::ZERO, mark, highest, AllocFlags::empty())
-        };
-        by == Reclaimer::Kswapd && order == Order::ZERO && self.managed_up_to(node, highest).all(is_safe)
+        by == Reclaimer::Kswapd
+            && order == Order::ZERO
+            && self.managed_up_to(node, highest).all(|zone| {
+                let mark = zone.mark(AllocFlags::WMARK_HIGH) + Reclaim::GENERATION_BATCH;
+                zone.watermark_ok(Order::ZERO, mark, highest, AllocFlags::empty())
+            })
     }
 
     /// The priority at which kswapd begins, where pages are kept by generation: that at which a look brings as much as
@@ -164,8 +173,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         let zones = self.managed_up_to(wanted.node, ZoneKind::Movable);
         let reclaimable: u64 = zones.map(|zone| self.platform.reclaimable(wanted.node, zone.kind())).sum();
-        let bits = |number: u64| u64::BITS - number.leading_zeros();
-        let priority = bits(reclaimable).saturating_sub(1).saturating_sub(bits(wanted.goal - 1));
+        let priority = bit_length(reclaimable).saturating_sub(1).saturating_sub(bit_length(wanted.goal - 1));
         priority.clamp(u32::from(PRIORITY_FIRST / 2), u32::from(PRIORITY_FIRST)) as u8
     }
 
@@ -186,7 +194,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
-/// The way back that a promise is handed: counts the pages that nobody refers to any more.
+/// Number of binary digits of a number.
+fn bit_length(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// Number of entries that repeat an earlier one.
+fn count_repeats(pages: &[Pfn]) -> u64 {
+    (0..pages.len()).filter(|&at| pages[..at].contains(&pages[at])).count() as u64
+}
+
+/// Frees pages for a promise of the platform, and counts those that become free.
 struct FreeCounter<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     promise: Promise,
@@ -235,8 +253,7 @@ impl<P: Platform> FreePages for FreeCounter<'_, '_, P> {
         let expected: u64 = pages.iter().map(|&pfn| self.pages_freed_by_put(pfn, Order::ZERO)).sum();
         let freed = self.allocator.free_pages_bulk(pages);
         // A page that is named twice was counted twice, and refused once.
-        let twice = |at: usize| pages[..at].contains(&pages[at]);
-        let excess = if freed.is_ok() { 0 } else { (0..pages.len()).filter(|&at| twice(at)).count() as u64 };
+        let excess = if freed.is_ok() { 0 } else { count_repeats(pages) };
         self.book(expected.saturating_sub(excess), freed);
     }
 }

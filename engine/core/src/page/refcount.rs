@@ -28,12 +28,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// If the frame is not the head of an allocated block with references, or they are 131,071, which is as many as can
     /// be counted.
     pub fn get_page(&self, pfn: Pfn) -> Result<(), FreeError> {
-        let one_more = |word: Word| {
-            let countable = word.is_allocated() && (1..REFS_MAX).contains(&word.refs());
-            countable.then(|| word.with_refs(word.refs() + 1))
-        };
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        frame.step(one_more).map(drop).map_err(|word| unreferenced(pfn, word))
+        frame.step(add_reference).map(drop).map_err(|word| unreferenced(pfn, word))
     }
 
     /// Drops a reference; the last one frees the block, whatever its order. Of a page of a range it waits for the zone
@@ -42,16 +38,12 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// As [`get_page`](Self::get_page).
     pub fn put_page(&self, pfn: Pfn) -> Result<(), FreeError> {
-        let one_less = |word: Word| {
-            let left = word.refs().checked_sub(1).filter(|_| word.is_allocated() && !word.is_ranged())?;
-            Some(if left == 0 { word.claimed() } else { word.with_refs(left) })
-        };
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let before = loop {
             if frame.word().is_ranged() {
                 self.leave_range(pfn);
             }
-            match frame.step(one_less) {
+            match frame.step(drop_reference) {
                 Ok(before) => break before,
                 // The block was split meanwhile.
                 Err(word) if word.is_ranged() => {}
@@ -87,11 +79,11 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Makes blocks of order `to` of a slab's block: each is a slab's, and is given back by itself.
     pub(crate) fn split_slab_pages(&self, pfn: Pfn, order: Order, to: Order) {
-        let pieces = || pfn.blocks_up_to(pfn.offset(order.pages()), to);
         loop {
             let word = self.map.frame(pfn).word();
             debug_assert!(word.is_allocated_of(order) && word.is_slab(), "a slab's block is split by who allocated it");
-            if to == order || self.split_allocated(pfn, word, word, pieces()).is_ok() {
+            let pieces = pfn.blocks_up_to(pfn.offset(order.pages()), to);
+            if to == order || self.split_allocated(pfn, word, word, pieces).is_ok() {
                 return;
             }
         }
@@ -149,6 +141,19 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         Ok(())
     }
+}
+
+/// The word of an allocated block with one reference more; `None` if it has none, or as many as can be counted.
+fn add_reference(word: Word) -> Option<Word> {
+    let is_countable = word.is_allocated() && (1..REFS_MAX).contains(&word.refs());
+    is_countable.then(|| word.with_refs(word.refs() + 1))
+}
+
+/// The word of an allocated block with one reference less, claimed if that was the last; `None` if it has none, or is a
+/// page of a range.
+fn drop_reference(word: Word) -> Option<Word> {
+    let left = word.refs().checked_sub(1).filter(|_| word.is_allocated() && !word.is_ranged())?;
+    Some(if left == 0 { word.claimed() } else { word.with_refs(left) })
 }
 
 /// Why no reference of a block can be counted.

@@ -28,7 +28,7 @@ use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{CompactEffort, CompactResult, Patience, Platform, Request};
 use crate::policy::flags::{self, AllocFlags, SlowFacts};
 use crate::policy::highatomic::Unreserve;
-use crate::policy::slowpath::{self, Next, Unserved};
+use crate::policy::slowpath::{self, FailedRequest, Next};
 
 /// Rounds of reclaim without progress. linux: MAX_RECLAIM_RETRIES
 const RECLAIM_RETRIES_MAX: u32 = 16;
@@ -138,7 +138,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
-        let request = Unserved {
+        let request = FailedRequest {
             costly: is_costly(order),
             easily_content: gfp.contains(Gfp::NORETRY),
             this_node: gfp.contains(Gfp::THISNODE),

@@ -67,7 +67,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             PcpPolicy::Off => Limits::NONE,
             PcpPolicy::Linux | PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
                 let facts = ZoneFacts { managed: zone.managed(), low: marks.low, cpus: zone.cpus() };
-                Limits::of(facts, self.page_size, &self.policy.numbers)
+                Limits::for_zone(facts, self.page_size, &self.policy.numbers)
             }
         };
         for cpu in 0..self.cpus() {
@@ -100,19 +100,22 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Small machines do not keep types apart. linux: build_all_zonelists
     pub fn set_up_grouping(&self) {
-        let above_high = |zone: &Zone<P::Lock>| zone.managed().saturating_sub(zone.watermarks().high);
-        let pages: u64 = self.zones.iter().map(above_high).sum();
+        let pages: u64 = self.zones.iter().map(pages_above_high).sum();
         let off = pages < self.pageblock_pages() * MigrateType::COUNT as u64;
         self.grouping_off.store(off, Relaxed);
     }
 
     /// Managed pages above the high watermark in zones up to Normal. linux: nr_free_buffer_pages
     fn lowmem(&self) -> u64 {
-        let above = |zone: &Zone<P::Lock>| zone.managed().saturating_sub(zone.watermarks().high);
-        self.zones.iter().filter(|zone| is_low(zone)).map(above).sum()
+        self.zones.iter().filter(|zone| is_low(zone)).map(pages_above_high).sum()
     }
 }
 
 fn is_low<L>(zone: &Zone<L>) -> bool {
     zone.kind() <= ZoneKind::Normal
+}
+
+/// Managed pages of a zone beyond its high watermark.
+fn pages_above_high<L>(zone: &Zone<L>) -> u64 {
+    zone.managed().saturating_sub(zone.watermarks().high)
 }

@@ -206,10 +206,14 @@ impl fmt::Display for Section {
             write!(f, "{:<8} {:016x}: ", self.name, self.start + (row * ROW) as u64)?;
             bytes.iter().try_for_each(|byte| write!(f, "{byte:02x} "))?;
             write!(f, "{:1$} ", "", 3 * (ROW - bytes.len()))?;
-            let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
-            bytes.iter().try_for_each(|byte| write!(f, "{}", shown(byte)))?;
+            bytes.iter().try_for_each(|&byte| write!(f, "{}", printable(byte)))?;
             writeln!(f)?;
         }
         Ok(())
     }
+}
+
+/// A byte as text; a dot for what is no character.
+fn printable(byte: u8) -> char {
+    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
 }

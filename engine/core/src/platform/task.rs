@@ -75,8 +75,8 @@ mod tests {
     const DIP_TO_END: [bool; 4] = [true, false, false, false];
 
     fn rights(task: Task) -> [[bool; 4]; 3] {
-        let in_each = |right: fn(Task) -> bool| Context::ALL.map(|context| right(Task { context, ..task }));
-        [Task::is_urgent, Task::may_empty_reserves, Task::may_dip_to_end].map(in_each)
+        [Task::is_urgent, Task::may_empty_reserves, Task::may_dip_to_end]
+            .map(|right| Context::ALL.map(|context| right(Task { context, ..task })))
     }
 
     #[test]

@@ -219,7 +219,7 @@ pub struct ScoreMarks {
 
 impl ScoreMarks {
     /// The marks for this proactiveness; `None` if it is 0, and nothing is compacted unasked.
-    pub fn of(proactiveness: u32, marks: ProactiveMarks) -> Option<ScoreMarks> {
+    pub fn for_proactiveness(proactiveness: u32, marks: ProactiveMarks) -> Option<ScoreMarks> {
         let wanted = 100_u32.saturating_sub(proactiveness);
         let (low, gap) = match marks {
             ProactiveMarks::Floored => (wanted.max(SCORE_LEAST), SCORE_GAP),
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn floored(proactiveness: u32) -> Option<ScoreMarks> {
-        ScoreMarks::of(proactiveness, ProactiveMarks::Floored)
+        ScoreMarks::for_proactiveness(proactiveness, ProactiveMarks::Floored)
     }
 
     fn shape(blocks: &[(u8, u64)], wanted: u8) -> FreeShape {
@@ -289,20 +289,21 @@ mod tests {
 
     #[test]
     fn no_score_is_too_low_where_marks_are_scaled() {
-        let scaled = |proactiveness| ScoreMarks::of(proactiveness, ProactiveMarks::Scaled);
         assert_eq!(scaled(PROACTIVENESS), floored(PROACTIVENESS), "unless one asks for much, they are the same");
         assert_eq!(scaled(90), Some(ScoreMarks { high: 15, low: 10 }));
         assert_eq!(scaled(100), Some(ScoreMarks { high: 0, low: 0 }));
         assert_eq!(scaled(0), None);
     }
 
+    fn scaled(proactiveness: u32) -> Option<ScoreMarks> {
+        ScoreMarks::for_proactiveness(proactiveness, ProactiveMarks::Scaled)
+    }
+
     #[test]
     fn what_is_emptied_is_of_use_to_the_request() {
-        use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
+        use MigrateType::{Movable, Unmovable};
         let facts =
             SourceFacts { trial: Trial::Hasty, migratetype: Unmovable, uses_cma: false, wants_pageblock: false };
-        let accepted =
-            |sources, facts| [Unmovable, Movable, Reclaimable, Cma].map(|of| accepts_source(sources, facts, of));
         for sources in [Sources::ByEffort, Sources::ByUse] {
             assert_eq!(accepted(sources, facts), [true, false, false, false]);
             assert_eq!(accepted(sources, SourceFacts { trial: Trial::Background, ..facts }), [true; 4]);
@@ -316,5 +317,11 @@ mod tests {
         let hard = SourceFacts { trial: Trial::Thorough, ..facts };
         assert_eq!(accepted(Sources::ByEffort, hard), [true; 4]);
         assert_eq!(accepted(Sources::ByUse, hard), [true, true, true, false]);
+    }
+
+    /// Whether pages move out of unmovable, movable, reclaimable and CMA pageblocks.
+    fn accepted(sources: Sources, facts: SourceFacts) -> [bool; 4] {
+        use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
+        [Unmovable, Movable, Reclaimable, Cma].map(|migratetype| accepts_source(sources, facts, migratetype))
     }
 }

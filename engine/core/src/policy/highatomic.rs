@@ -28,7 +28,7 @@ pub const fn cap(managed: u64, pageblock_pages: u64) -> u64 {
 
 /// A request that may use the reserve, and was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedRequest {
     /// Order of the block that was served, above 0.
     pub order: Order,
     /// What it was allowed to do, and above which watermark.
@@ -38,7 +38,7 @@ pub struct Served {
 }
 
 /// Whether such a request makes its pageblock join the reserve, if that is not in it yet.
-pub const fn grows(policy: HighAtomicPolicy, served: Served) -> bool {
+pub const fn grows(policy: HighAtomicPolicy, served: ServedRequest) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
         HighAtomicPolicy::SkipCostly => served.order.get() > Order::COSTLY.get(),

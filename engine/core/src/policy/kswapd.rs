@@ -83,9 +83,9 @@ mod tests {
 
     #[test]
     fn a_run_for_a_boost_that_brings_nothing_may_be_excused() {
-        let of = |boosts, freed, boosted| is_in_vain(boosts, RunFacts { freed, boosted });
-        assert_eq!([0, 512].map(|boosted| of(BoostRuns::Counted, 0, boosted)), [true, true]);
-        assert_eq!([0, 512].map(|boosted| of(BoostRuns::Excused, 0, boosted)), [true, false]);
-        assert!(!of(BoostRuns::Counted, 1, 0) && !of(BoostRuns::Excused, 1, 0));
+        let [plain, boosted, fruitful] = [(0, 0), (0, 512), (1, 0)].map(|(freed, boosted)| RunFacts { freed, boosted });
+        let runs = [plain, boosted, fruitful];
+        assert_eq!(runs.map(|run| is_in_vain(BoostRuns::Counted, run)), [true, true, false]);
+        assert_eq!(runs.map(|run| is_in_vain(BoostRuns::Excused, run)), [true, false, false]);
     }
 }

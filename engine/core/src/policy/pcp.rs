@@ -75,20 +75,24 @@ impl Limits {
     pub const NONE: Limits = Limits { batch: 1, high_min: 0, high_max: 0 };
 
     /// The limits of a zone's lists, by Linux's rule unless a number says otherwise.
-    pub fn of(facts: ZoneFacts, page_size: u32, numbers: &Numbers) -> Limits {
+    pub fn for_zone(facts: ZoneFacts, page_size: u32, numbers: &Numbers) -> Limits {
         let batch = numbers.pcp_batch.unwrap_or_else(|| default_batch(facts.managed, page_size)).clamp(1, BATCH_MAX);
-        let floor = u64::from(batch) * 4;
-        let share = |pages: u64| (pages / u64::from(facts.cpus.max(1))).max(floor).min(u64::from(u32::MAX / 4)) as u32;
         match numbers.pcp_high_fraction {
             Some(fraction) => {
-                let high = share(facts.managed / u64::from(fraction.max(HIGH_FRACTION_MIN)));
+                let high = cpu_share(facts.managed / u64::from(fraction.max(HIGH_FRACTION_MIN)), facts.cpus, batch);
                 Limits { batch, high_min: high, high_max: high }
             }
             None => {
-                let high_min = share(facts.low);
-                Limits { batch, high_min, high_max: share(facts.managed / u64::from(HIGH_FRACTION_MIN)) }
+                let high_max = cpu_share(facts.managed / u64::from(HIGH_FRACTION_MIN), facts.cpus, batch);
+                Limits { batch, high_min: cpu_share(facts.low, facts.cpus, batch), high_max }
             }
         }
+    }
+
+    /// A limit lowered by some pages, as far as it may fall.
+    #[inline]
+    fn lower(&self, high: u32, by: u32) -> u32 {
+        high.saturating_sub(by).max(self.high_min)
     }
 
     /// Pages that must have been freed lately before blocks of order 1 to 3 are all given back.
@@ -151,6 +155,11 @@ pub fn has_room(tuning: &Tuning, limits: &Limits) -> bool {
     tuning.count < tuning.high && tuning.high <= limits.high_max
 }
 
+/// One CPU's share of pages, four batches at least.
+fn cpu_share(pages: u64, cpus: u32, batch: u32) -> u32 {
+    (pages / u64::from(cpus.max(1))).max(u64::from(batch) * 4).min(u64::from(u32::MAX / 4)) as u32
+}
+
 /// Pages the list may hold at this moment: a free that finds it so full, or fuller, drains.
 pub fn limit(tuning: &mut Tuning, limits: &Limits, pressure: Pressure, cause: Cause) -> u32 {
     let high = limits.clamp(tuning.high);
@@ -158,21 +167,20 @@ pub fn limit(tuning: &mut Tuning, limits: &Limits, pressure: Pressure, cause: Ca
     if high == 0 {
         return 0;
     }
-    let lower = |high: u32, by: u32| high.saturating_sub(by).max(limits.high_min);
     let recent = tuning.free_count.max(limits.batch);
     if cause == Cause::HighOrderFrees {
-        tuning.high = lower(high, limits.batch << BATCH_SCALE_MAX);
+        tuning.high = limits.lower(high, limits.batch << BATCH_SCALE_MAX);
         return 0;
     }
     if pressure.reclaim_active {
-        tuning.high = lower(high, recent);
+        tuning.high = limits.lower(high, recent);
         return (limits.batch << 2).min(tuning.high);
     }
     if !limits.is_tuned() {
         return high;
     }
     if pressure.below_high {
-        tuning.high = lower(high, recent);
+        tuning.high = limits.lower(high, recent);
         return tuning.count.max(limits.high_min);
     }
     let wanted = tuning.free_count + limits.batch;
@@ -251,7 +259,7 @@ mod tests {
     const TUNED: Limits = Limits { batch: 63, high_min: 252, high_max: 4000 };
 
     fn limits_of(managed: u64, low: u64, cpus: u32, numbers: Numbers) -> Limits {
-        Limits::of(ZoneFacts { managed, low, cpus }, 4096, &numbers)
+        Limits::for_zone(ZoneFacts { managed, low, cpus }, 4096, &numbers)
     }
 
     #[test]
@@ -267,30 +275,35 @@ mod tests {
 
     #[test]
     fn numbers_set_the_batch_and_the_fraction() {
-        let batch = |pcp_batch| limits_of(1 << 18, 0, 1, Numbers { pcp_batch: Some(pcp_batch), ..Numbers::default() });
-        assert_eq!((batch(0).batch, batch(1).batch, batch(7).batch), (1, 1, 7));
-        assert_eq!(batch(7).high_min, 28);
-        assert_eq!(batch(u32::MAX).batch, 1 << 20);
-        let fraction =
-            |fraction| limits_of(1 << 18, 5000, 2, Numbers { pcp_high_fraction: Some(fraction), ..Numbers::default() });
-        assert_eq!(fraction(16), Limits { batch: 63, high_min: 8192, high_max: 8192 });
-        assert_eq!(fraction(1), fraction(8), "no more than an eighth");
+        assert_eq!([0, 1, 7, u32::MAX].map(|batch| with_batch(batch).batch), [1, 1, 7, 1 << 20]);
+        assert_eq!(with_batch(7).high_min, 28);
+        assert_eq!(with_fraction(16), Limits { batch: 63, high_min: 8192, high_max: 8192 });
+        assert_eq!(with_fraction(1), with_fraction(8), "no more than an eighth");
+    }
+
+    fn with_batch(batch: u32) -> Limits {
+        limits_of(1 << 18, 0, 1, Numbers { pcp_batch: Some(batch), ..Numbers::default() })
+    }
+
+    fn with_fraction(fraction: u32) -> Limits {
+        limits_of(1 << 18, 5000, 2, Numbers { pcp_high_fraction: Some(fraction), ..Numbers::default() })
     }
 
     #[test]
     fn a_batch_is_one_less_than_a_power_of_two() {
-        let of = |mib: u64| default_batch(mib << 8, 4096);
-        assert_eq!([16, 32, 64, 128, 256, 512, 1024, 2048].map(of), [0, 1, 3, 7, 15, 31, 63, 63]);
-        assert_eq!(of(192), 15, "half as much again counts");
+        let mebibytes = [16, 32, 64, 128, 192, 256, 512, 1024, 2048];
+        let batches = mebibytes.map(|mib| default_batch(mib << 8, 4096));
+        assert_eq!(batches, [0, 1, 3, 7, 15, 15, 31, 63, 63], "half as much again counts");
         assert_eq!(default_batch(1 << 40, 65_536), 3, "as many bytes, in larger pages");
     }
 
     #[test]
     fn frees_of_orders_1_to_3_count_from_a_batch_on() {
         let limits = Limits { batch: 60, high_min: 300, high_max: 4000 };
-        let frees = |percent| limits.high_order_frees(&Numbers { pcp_free_high: percent, ..Numbers::default() });
-        assert_eq!((frees(None), frees(Some(0)), frees(Some(50))), (60, 60, 210));
-        assert_eq!(frees(Some(u32::MAX)), u32::MAX);
+        for (percent, frees) in [(None, 60), (Some(0), 60), (Some(50), 210), (Some(u32::MAX), u32::MAX)] {
+            let numbers = Numbers { pcp_free_high: percent, ..Numbers::default() };
+            assert_eq!(limits.high_order_frees(&numbers), frees, "{percent:?}");
+        }
     }
 
     #[test]
@@ -303,8 +316,9 @@ mod tests {
 
     #[test]
     fn a_refill_of_large_blocks_is_a_batch_of_pages_but_two_blocks_at_least() {
-        let of = |order| refill_blocks(&mut Tuning::default(), &TUNED, Order::new(order), CALM);
-        assert_eq!([1, 2, 3, 5, 9].map(of), [31, 15, 7, 2, 2]);
+        let orders = [1, 2, 3, 5, 9].map(Order::new);
+        let blocks = orders.map(|order| refill_blocks(&mut Tuning::default(), &TUNED, order, CALM));
+        assert_eq!(blocks, [31, 15, 7, 2, 2]);
         let mut tuning = Tuning { alloc_factor: 3, ..Tuning::default() };
         assert_eq!(refill_blocks(&mut tuning, &TUNED, Order::new(1), CALM), 31, "whatever single pages came to");
         assert_eq!((tuning.alloc_factor, tuning.high), (3, 252 + 63));
@@ -337,58 +351,65 @@ mod tests {
 
     #[test]
     fn reclaim_and_frees_of_large_blocks_lower_the_limit() {
-        let full = Tuning { high: 3000, count: 3000, free_count: 100, ..Tuning::default() };
-        let of = |limits: &Limits, pressure, cause| {
-            let mut tuning = full;
-            (limit(&mut tuning, limits, pressure, cause), tuning.high)
-        };
         let active = Pressure { below_high: true, reclaim_active: true };
         let short = Pressure { below_high: true, reclaim_active: false };
-        assert_eq!(of(&TUNED, CALM, Cause::HighOrderFrees), (0, 3000 - 63 * 32));
-        assert_eq!(of(&TUNED, active, Cause::Full), (4 * 63, 2900));
-        assert_eq!(of(&TUNED, short, Cause::Full), (3000, 2900), "what is there stays");
-        assert_eq!(of(&TUNED, CALM, Cause::Full), (3000, 3000));
-        assert_eq!(of(&FIXED, short, Cause::Full), (500, 500), "a fixed limit is what it is");
-        assert_eq!(of(&FIXED, active, Cause::Full), (252, 500));
+        assert_eq!(limit_of_full(&TUNED, CALM, Cause::HighOrderFrees), (0, 3000 - 63 * 32));
+        assert_eq!(limit_of_full(&TUNED, active, Cause::Full), (4 * 63, 2900));
+        assert_eq!(limit_of_full(&TUNED, short, Cause::Full), (3000, 2900), "what is there stays");
+        assert_eq!(limit_of_full(&TUNED, CALM, Cause::Full), (3000, 3000));
+        assert_eq!(limit_of_full(&FIXED, short, Cause::Full), (500, 500), "a fixed limit is what it is");
+        assert_eq!(limit_of_full(&FIXED, active, Cause::Full), (252, 500));
         let mut few = Tuning { high: 300, count: 10, ..Tuning::default() };
         assert_eq!((limit(&mut few, &TUNED, short, Cause::Full), few.high), (252, 252), "and no less than the least");
     }
 
+    /// The limit that a list of 3000 pages may hold, and its tuned limit then.
+    fn limit_of_full(limits: &Limits, pressure: Pressure, cause: Cause) -> (u32, u32) {
+        let mut tuning = Tuning { high: 3000, count: 3000, free_count: 100, ..Tuning::default() };
+        (limit(&mut tuning, limits, pressure, cause), tuning.high)
+    }
+
     #[test]
     fn a_cpu_that_frees_more_than_its_list_holds_gets_a_longer_one() {
-        let of = |count, free_count| {
-            let mut tuning = Tuning { high: 400, count, free_count, ..Tuning::default() };
-            (limit(&mut tuning, &TUNED, CALM, Cause::Full), tuning.high)
-        };
-        assert_eq!(of(400, 338), (400, 401));
-        assert_eq!(of(400, 337), (400, 400), "400 is what it has");
-        assert_eq!(of(399, 338), (400, 400), "it is not full");
-        assert_eq!(of(400, 9000), (400, 4000));
-        let has_room = |count, high| has_room(&Tuning { high, count, ..Tuning::default() }, &TUNED);
-        assert!(has_room(399, 400) && !has_room(400, 400));
-        assert!(has_room(0, 4000) && !has_room(0, 4001), "a limit beyond its end comes down with the next free");
+        assert_eq!(limit_after_frees(400, 338), (400, 401));
+        assert_eq!(limit_after_frees(400, 337), (400, 400), "400 is what it has");
+        assert_eq!(limit_after_frees(399, 338), (400, 400), "it is not full");
+        assert_eq!(limit_after_frees(400, 9000), (400, 4000));
+        for (count, high, is_roomy) in [(399, 400, true), (400, 400, false), (0, 4000, true), (0, 4001, false)] {
+            // A limit beyond its end comes down with the next free.
+            assert_eq!(has_room(&Tuning { high, count, ..Tuning::default() }, &TUNED), is_roomy, "{count} of {high}");
+        }
+    }
+
+    /// As above, for a list of `count` pages whose limit is 400.
+    fn limit_after_frees(count: u32, free_count: u32) -> (u32, u32) {
+        let mut tuning = Tuning { high: 400, count, free_count, ..Tuning::default() };
+        (limit(&mut tuning, &TUNED, CALM, Cause::Full), tuning.high)
     }
 
     #[test]
     fn a_drain_gives_back_what_was_freed_lately_but_leaves_a_batch() {
-        let of = |free_count, high| {
-            drain_pages(&Tuning { count: 3000, free_count, ..Tuning::default() }, &TUNED, high, Cause::Full)
-        };
-        assert_eq!([of(0, 300), of(100, 300), of(500, 300)], [63, 100, 237]);
-        assert_eq!([of(500, 62), of(500, 63)], [1, 0]);
-        let large = |count| drain_pages(&Tuning { count, ..Tuning::default() }, &TUNED, 0, Cause::HighOrderFrees);
-        assert_eq!([large(10), large(3000)], [10, 63 * 32]);
+        for (free_count, high, pages) in [(0, 300, 63), (100, 300, 100), (500, 300, 237), (500, 62, 1), (500, 63, 0)] {
+            let tuning = Tuning { count: 3000, free_count, ..Tuning::default() };
+            assert_eq!(drain_pages(&tuning, &TUNED, high, Cause::Full), pages, "{free_count} freed, limit {high}");
+        }
+        for (count, pages) in [(10, 10), (3000, 63 * 32)] {
+            let tuning = Tuning { count, ..Tuning::default() };
+            assert_eq!(drain_pages(&tuning, &TUNED, 0, Cause::HighOrderFrees), pages);
+        }
     }
 
     #[test]
     fn an_idle_limit_falls_by_an_eighth_to_what_is_there_less_some_batches() {
-        let of = |high, count| {
-            let mut tuning = Tuning { high, count, ..Tuning::default() };
-            (decay(&mut tuning, &TUNED), tuning.high)
-        };
-        assert_eq!(of(800, 750), (50, 700));
-        assert_eq!(of(252, 300), (48, 252), "the least stays");
-        assert_eq!(of(260, 0), (0, 252));
-        assert_eq!(of(4000, 5700), (5700 - 3684, 3684), "no more than 32 batches at once");
+        assert_eq!(decayed(800, 750), (50, 700));
+        assert_eq!(decayed(252, 300), (48, 252), "the least stays");
+        assert_eq!(decayed(260, 0), (0, 252));
+        assert_eq!(decayed(4000, 5700), (5700 - 3684, 3684), "no more than 32 batches at once");
+    }
+
+    /// Pages that go back with a tick, and the limit after it.
+    fn decayed(high: u32, count: u32) -> (u32, u32) {
+        let mut tuning = Tuning { high, count, ..Tuning::default() };
+        (decay(&mut tuning, &TUNED), tuning.high)
     }
 }

@@ -143,35 +143,37 @@ impl SlabChoices {
 ///
 /// The bound is on slabs of objects above 2 KiB, which are made smaller for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pinned {
+pub struct PinBound {
     /// Bytes of slabs that a sheaf keeps at most, and as much all full sheaves of a barn, of which there is one at
     /// least.
     bytes: u64,
 }
 
-impl Pinned {
+impl PinBound {
     /// Bytes of the largest objects whose sheaves are bounded by `slab.sheaf` alone.
     const SMALL_MAX: u32 = 2048;
     /// Slabs that may be kept, at least.
     const SLABS_MIN: u64 = 32;
 
     /// The bound for objects of so many bytes, where the policy has one.
-    pub fn of(size: u32, kib: Option<u32>) -> Option<Pinned> {
-        let kib = kib.filter(|_| size > Pinned::SMALL_MAX)?;
-        Some(Pinned { bytes: u64::from(kib) * 1024 })
+    pub fn for_size(size: u32, kib: Option<u32>) -> Option<PinBound> {
+        let kib = kib.filter(|_| size > PinBound::SMALL_MAX)?;
+        Some(PinBound { bytes: u64::from(kib) * 1024 })
     }
 
     /// The largest order of slabs.
     pub fn max_order(self, page_size: u32) -> Order {
-        let is_small = |order: &Order| u64::from(page_size) << order.get() <= self.bytes / Pinned::SLABS_MIN;
-        Order::all().take_while(is_small).last().unwrap_or(Order::ZERO)
+        let largest = self.bytes / PinBound::SLABS_MIN;
+        let small = Order::all().take_while(|&order| slab_bytes(order, page_size) <= largest);
+        small.last().unwrap_or(Order::ZERO)
     }
 
     /// Objects that a sheaf has room for: the largest number whose slabs may be kept, but not more than so many; and
     /// four at least, as in Linux, however large their slabs are.
     pub fn sheaf_capacity(self, most: u16, slab_bytes: u64) -> u16 {
-        let fits = |few: &u16| *few <= most && u64::from(*few) * slab_bytes <= self.bytes;
-        SHEAF_CAPACITIES.into_iter().find(fits).unwrap_or(SHEAF_CAPACITY_MIN.min(most))
+        let mut fitting =
+            SHEAF_CAPACITIES.into_iter().filter(|&few| few <= most && u64::from(few) * slab_bytes <= self.bytes);
+        fitting.next().unwrap_or(SHEAF_CAPACITY_MIN.min(most))
     }
 
     /// Full sheaves of so many objects that a barn has room for; one at least, or CPUs could not exchange any.
@@ -227,25 +229,24 @@ impl SlabSizing {
     /// The order of slabs that have at most `objects_max` objects of `size` bytes: the largest one that these fill, up
     /// to the largest wanted, or the smallest that holds one.
     pub fn order_for_few(&self, size: u32, objects_max: u16, page_size: u32) -> Option<Order> {
-        let bytes = |order: Order| u64::from(page_size) << order.get();
         let room = u64::from(size) * (u64::from(objects_max) + 1);
-        let least = Order::all().find(|&order| bytes(order) >= u64::from(size))?;
-        let filled = Order::ZERO.to(self.max_order).rev().find(|&order| bytes(order) <= room);
+        let least = smallest_order(size, page_size)?;
+        let filled = Order::ZERO.to(self.max_order).rev().find(|&order| slab_bytes(order, page_size) <= room);
         let order = filled.map_or(least, |filled| filled.max(least));
         Some(self.without_waste(order, size, objects_max, page_size))
     }
 
     /// An order, or the next one whose slabs, of so many objects at most, waste no more than they may.
     fn without_waste(&self, order: Order, size: u32, objects_max: u16, page_size: u32) -> Order {
-        let wastes_little = |order: &Order| {
-            let bytes = u64::from(page_size) << order.get();
+        if self.waste == SlabWaste::Linux {
+            return order;
+        }
+        let mut frugal = order.to(Order::MAX).filter(|&order| {
+            let bytes = slab_bytes(order, page_size);
             let objects = (bytes / u64::from(size)).min(u64::from(objects_max));
             bytes - objects * u64::from(size) <= bytes / 8
-        };
-        match self.waste {
-            SlabWaste::Linux => order,
-            SlabWaste::Eighth => order.to(Order::MAX).find(wastes_little).unwrap_or(order),
-        }
+        });
+        frugal.next().unwrap_or(order)
     }
 
     /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
@@ -257,20 +258,28 @@ impl SlabSizing {
     }
 
     fn order_by_fractions(&self, size: u32, page_size: u32) -> Option<Order> {
-        let fits = |order: Order| u64::from(page_size) << order.get() >= u64::from(size);
         let max_objects = ((u64::from(page_size) << self.max_order.get()) / u64::from(size)).max(1);
         let min_objects = u64::from(self.min_objects).clamp(1, max_objects);
         for fraction in [16, 8, 4, 2] {
-            let good = |order: &Order| {
-                let bytes = u64::from(page_size) << order.get();
-                bytes >= min_objects * u64::from(size) && bytes % u64::from(size) <= bytes / fraction
-            };
-            if let Some(order) = Order::ZERO.to(self.max_order).find(good) {
-                return Some(order);
+            for order in Order::ZERO.to(self.max_order) {
+                let bytes = slab_bytes(order, page_size);
+                if bytes >= min_objects * u64::from(size) && bytes % u64::from(size) <= bytes / fraction {
+                    return Some(order);
+                }
             }
         }
-        Order::all().find(|&order| fits(order))
+        smallest_order(size, page_size)
     }
+}
+
+/// Bytes of a slab of this order.
+fn slab_bytes(order: Order, page_size: u32) -> u64 {
+    u64::from(page_size) << order.get()
+}
+
+/// The smallest order of slabs that hold an object of this size, if there is one.
+fn smallest_order(size: u32, page_size: u32) -> Option<Order> {
+    Order::all().find(|&order| slab_bytes(order, page_size) >= u64::from(size))
 }
 
 #[cfg(test)]
@@ -290,15 +299,17 @@ mod tests {
 
     #[test]
     fn a_sheaf_of_large_objects_keeps_no_more_slabs_than_it_may() {
-        let pinned = |size| Pinned::of(size, Some(4096));
-        assert_eq!((pinned(2048), Pinned::of(4096, None)), (None, None), "small objects, and no bound");
-        let pinned = pinned(2049).expect("it is larger");
-        assert_eq!(pinned.max_order(4096), Order::new(5), "a 32nd of 4 MiB");
-        let of_slabs = |bytes| (pinned.sheaf_capacity(124, bytes), pinned.full_sheaves(28, bytes));
-        assert_eq!([32 << 10, 64 << 10, 128 << 10].map(of_slabs), [(124, 4), (60, 2), (28, 1)]);
-        assert_eq!((of_slabs(1 << 12), of_slabs(4 << 20)), ((124, BARN_SHEAVES_MAX), (4, 1)), "ten, and one at least");
-        assert_eq!(pinned.sheaf_capacity(12, 1 << 12), 12, "no more than without a bound");
-        assert_eq!(Pinned::of(1 << 20, Some(1)).expect("it is larger").max_order(4096), Order::ZERO);
+        assert_eq!(PinBound::for_size(2048, Some(4096)), None, "small objects");
+        assert_eq!(PinBound::for_size(4096, None), None, "no bound");
+        let bound = PinBound::for_size(2049, Some(4096)).expect("it is larger");
+        assert_eq!(bound.max_order(4096), Order::new(5), "a 32nd of 4 MiB");
+        let expected = [(12, 124, BARN_SHEAVES_MAX), (15, 124, 4), (16, 60, 2), (17, 28, 1), (22, 4, 1)];
+        for (shift, capacity, sheaves) in expected {
+            let slab = 1 << shift;
+            assert_eq!((bound.sheaf_capacity(124, slab), bound.full_sheaves(28, slab)), (capacity, sheaves), "{slab}");
+        }
+        assert_eq!(bound.sheaf_capacity(12, 1 << 12), 12, "no more than without a bound");
+        assert_eq!(PinBound::for_size(1 << 20, Some(1)).expect("it is larger").max_order(4096), Order::ZERO);
     }
 
     #[test]
@@ -311,20 +322,28 @@ mod tests {
     #[test]
     fn few_objects_fill_the_largest_slab_that_leaves_no_room_for_another() {
         let sizing = SlabSizing { min_objects: 1, max_order: Order::new(6), waste: SlabWaste::Linux };
-        let order = |size| sizing.order_for_few(size, 63, 4096).map(Order::get);
-        assert_eq!(order(64), Some(0), "64 would fit, to the byte");
-        assert_eq!([256, 255, 1000, 4096].map(order), [Some(2), Some(1), Some(3), Some(6)]);
-        assert_eq!(order(8 << 10), Some(6), "no larger than is wanted");
-        assert_eq!([300 << 10, 512 << 10, 8 << 20].map(order), [Some(7), Some(7), None], "unless one object is");
-        assert_eq!(order(8), Some(0), "which more than 63 fill");
+        let cases = [
+            (64, Some(0), "64 would fit, to the byte"),
+            (256, Some(2), ""),
+            (255, Some(1), ""),
+            (1000, Some(3), ""),
+            (4096, Some(6), ""),
+            (8 << 10, Some(6), "no larger than is wanted"),
+            (300 << 10, Some(7), "unless one object is"),
+            (512 << 10, Some(7), "unless one object is"),
+            (8 << 20, None, "no order holds one"),
+            (8, Some(0), "which more than 63 fill"),
+        ];
+        for (size, order, why) in cases {
+            assert_eq!(sizing.order_for_few(size, 63, 4096).map(Order::get), order, "{size}: {why}");
+        }
     }
 
     #[test]
     fn a_slab_that_would_waste_more_than_an_eighth_is_larger() {
-        let sizing = |waste| SlabSizing { min_objects: 1, max_order: Order::ZERO, waste };
         for (size, linux, eighth) in [(1536, 0, 1), (2560, 0, 1), (20 << 10, 3, 4), (24 << 10, 3, 5), (4096, 0, 0)] {
             for (waste, order) in [(SlabWaste::Linux, linux), (SlabWaste::Eighth, eighth)] {
-                let sizing = sizing(waste);
+                let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO, waste };
                 let found = [sizing.order(size, 4096), sizing.order_for_few(size, 63, 4096)];
                 assert_eq!(found, [Some(Order::new(order)); 2], "{size} by {waste:?}");
             }

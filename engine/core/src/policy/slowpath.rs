@@ -17,7 +17,7 @@ pub enum RetryPolicy {
 
 /// A request whose first compaction did not serve it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unserved {
+pub struct FailedRequest {
     /// Its order is above 3.
     pub costly: bool,
     /// It gives up easily: NORETRY.
@@ -40,8 +40,8 @@ pub enum Next {
 }
 
 /// What a request does that was compacted for in vain, before anything was reclaimed for it.
-pub const fn after_first_compaction(policy: RetryPolicy, request: Unserved) -> Next {
-    let Unserved { costly, easily_content, this_node, passed_over } = request;
+pub const fn after_first_compaction(policy: RetryPolicy, request: FailedRequest) -> Next {
+    let FailedRequest { costly, easily_content, this_node, passed_over } = request;
     let (gives_up, stays_async) = match policy {
         RetryPolicy::ByOutcome => {
             let easily_content = costly && easily_content;
@@ -66,27 +66,28 @@ mod tests {
     use super::*;
     use Next::{GiveUp, GoOn, TryHarder};
 
-    const HUGE: Unserved = Unserved { costly: true, easily_content: true, this_node: false, passed_over: false };
+    const HUGE: FailedRequest =
+        FailedRequest { costly: true, easily_content: true, this_node: false, passed_over: false };
 
     #[test]
     fn a_huge_page_where_compaction_was_passed_over_is_reclaimed_for_in_one_round() {
-        let passed_over = Unserved { passed_over: true, ..HUGE };
+        let passed_over = FailedRequest { passed_over: true, ..HUGE };
         assert_eq!(after_first_compaction(RetryPolicy::ByOutcome, passed_over), GiveUp);
         assert_eq!(after_first_compaction(RetryPolicy::OneRound, passed_over), GoOn);
         for policy in [RetryPolicy::ByOutcome, RetryPolicy::OneRound] {
             assert_eq!(after_first_compaction(policy, HUGE), GoOn);
-            assert_eq!(after_first_compaction(policy, Unserved { this_node: true, ..HUGE }), GiveUp);
-            let insists = Unserved { easily_content: false, ..passed_over };
+            assert_eq!(after_first_compaction(policy, FailedRequest { this_node: true, ..HUGE }), GiveUp);
+            let insists = FailedRequest { easily_content: false, ..passed_over };
             assert_eq!(after_first_compaction(policy, insists), TryHarder);
         }
     }
 
     #[test]
     fn a_small_block_that_gives_up_easily_is_never_compacted_for_harder_in_one_round() {
-        let small = Unserved { costly: false, ..HUGE };
+        let small = FailedRequest { costly: false, ..HUGE };
         assert_eq!(after_first_compaction(RetryPolicy::ByOutcome, small), TryHarder);
         assert_eq!(after_first_compaction(RetryPolicy::OneRound, small), GoOn);
-        let here = Unserved { this_node: true, ..small };
+        let here = FailedRequest { this_node: true, ..small };
         assert_eq!(after_first_compaction(RetryPolicy::ByOutcome, here), TryHarder);
         assert_eq!(after_first_compaction(RetryPolicy::OneRound, here), GiveUp);
     }

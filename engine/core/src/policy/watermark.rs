@@ -150,12 +150,15 @@ mod tests {
 
     #[test]
     fn a_movable_zone_keeps_a_1024th_and_little_at_that() {
-        let of = |managed| Watermarks::compute(ZoneKind::Movable, managed, 0, 1 << 20, SCALE_FACTOR);
-        assert_eq!(of(1 << 14).min, 32, "a 1024th is 16");
-        assert_eq!(of(1 << 16), Watermarks { min: 64, low: 129, high: 194, promo: 259 });
-        assert_eq!(of(1 << 20).min, 128, "a 1024th is 1024");
+        assert_eq!(movable_marks(1 << 14).min, 32, "a 1024th is 16");
+        assert_eq!(movable_marks(1 << 16), Watermarks { min: 64, low: 129, high: 194, promo: 259 });
+        assert_eq!(movable_marks(1 << 20).min, 128, "a 1024th is 1024");
         let of_share = Watermarks::compute(ZoneKind::Movable, 1 << 16, 4000, 1 << 17, SCALE_FACTOR);
         assert_eq!((of_share.min, of_share.low), (64, 564), "the distance is a quarter of what its share would be");
+    }
+
+    fn movable_marks(managed: u64) -> Watermarks {
+        Watermarks::compute(ZoneKind::Movable, managed, 0, 1 << 20, SCALE_FACTOR)
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::base::{Gfp, Order, Pfn};
 use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::{
-    BARN_SHEAVES_MAX, Pinned, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
+    BARN_SHEAVES_MAX, PinBound, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
 };
 
 pub use super::config::{CacheConfig, CacheFlags};
@@ -166,7 +166,7 @@ impl Cache {
             debug.is_empty() && terms.policy.slab.objects.has_bitmaps() && is_for_bits(size, terms.page_size);
         let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
         let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
-        let pinned = Pinned::of(size, terms.policy.numbers.slab_pinned).filter(|_| path == Path::Sheaves);
+        let pinned = PinBound::for_size(size, terms.policy.numbers.slab_pinned).filter(|_| path == Path::Sheaves);
         let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms, pinned), terms.page_size);
         let layout = layout.ok_or(too_large)?.with_left_red_zone(first);
         let offset = u64::from(link);
@@ -247,7 +247,7 @@ fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateErro
     Ok(align.max(line).max(WORD))
 }
 
-fn sizing(terms: &Terms<'_>, pinned: Option<Pinned>) -> SlabSizing {
+fn sizing(terms: &Terms<'_>, pinned: Option<PinBound>) -> SlabSizing {
     let linux = SlabSizing::linux(u32::from(terms.cpus));
     let numbers = &terms.policy.numbers;
     let max_order = numbers.slab_max_order.and_then(|order| Order::from_u8(u8::try_from(order).ok()?));

@@ -40,7 +40,7 @@
 //! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects at most. A sheaf has 4 to
 //! 124 objects, of `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at
 //! worst, of each cache, as many slabs as the sheaves have objects. Of objects above 2 KiB, a sheaf keeps no more than
-//! `slab.pinned` KiB of slabs, and the full sheaves of a barn as many ([`Pinned`](crate::policy::slab::Pinned)).
+//! `slab.pinned` KiB of slabs, and the full sheaves of a barn as many ([`PinBound`](crate::policy::slab::PinBound)).
 //!
 //! [`SlabAllocator::shrink`] gives back all of it.
 //!

@@ -73,7 +73,7 @@ fn limits(facts: &Facts, zone: &ZoneFacts) -> Limits {
     let cpus = u32::from(facts.cpus).saturating_sub(u32::from(zone.node)).div_ceil(nodes);
     let of = pcp::ZoneFacts { managed: zone.managed, low: zone.low, cpus };
     let numbers = Numbers { pcp_high_fraction: high_fraction(facts), ..Numbers::default() };
-    Limits::of(of, facts.page_size.max(1024).next_power_of_two(), &numbers)
+    Limits::for_zone(of, facts.page_size.max(1024).next_power_of_two(), &numbers)
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@ impl<P: Platform> PageAllocator<'_, P> {
                 return Err(Violation::Limit { zone: zone.index(), cpu });
             }
         }
-        let of_zone = |block: &Pfn| usize::from(self.map.pageblock(*block).zone()) == zone.index();
-        let marked = self.map.pageblocks().filter(of_zone).filter(|&block| self.map.pageblock(block).is_listed());
-        counter("listed pageblocks", zone.index(), marked.count() as u64, listed)?;
+        let pageblocks = self.map.pageblocks().map(|block| self.map.pageblock(block));
+        let in_zone = pageblocks.filter(|pageblock| usize::from(pageblock.zone()) == zone.index());
+        let marked = in_zone.filter(|pageblock| pageblock.is_listed()).count();
+        counter("listed pageblocks", zone.index(), marked as u64, listed)?;
         counter("pages on per-CPU lists", zone.index(), all, census.cached)
     }
 
@@ -33,8 +34,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             let linked = self.check_list(zone, list, lists.count(), |state| {
                 matches!(state, State::PcpCached { list, cpu: holder, .. } if usize::from(list) == index && holder == cpu)
             })?;
-            let size = |pfn| u64::from(self.map.frame(pfn).word().order().pages());
-            pages += list.iter(&self.map).take(linked as usize).map(size).sum::<u64>();
+            let blocks = list.iter(&self.map).take(linked as usize);
+            pages += blocks.map(|pfn| u64::from(self.map.frame(pfn).word().order().pages())).sum::<u64>();
         }
         counter("count", zone.index(), u64::from(lists.count()), pages)?;
         Ok(pages)
@@ -61,7 +62,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let most = self.map.pageblocks().count();
         let mut listed = 0;
         for migratetype in MigrateType::ALL.into_iter().take(MigrateType::PCP_COUNT) {
-            let (fragments, mut linked) = (self.fragments(cpu, zone).of(migratetype), 0);
+            let (fragments, mut linked) = (self.fragments(cpu, zone).list(migratetype), 0);
             for block in fragments.iter(&self.map).take(most + 1) {
                 linked += 1;
                 let found = self.map.try_frame_and_pageblock(block).filter(|_| linked as usize <= most);

@@ -56,18 +56,19 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn check_free(&self, pfn: Pfn, order: Order, migratetype: MigrateType) -> Result<(), Violation> {
-        let pageblocks = || pfn.blocks_up_to(pfn.offset(order.pages()), self.map.pageblock_order());
         let is_whole = order >= self.map.pageblock_order();
-        if let Some((block, _)) =
-            pageblocks().find(|&(block, _)| is_whole && self.map.pageblock(block).owner().is_some())
-        {
-            return Err(Violation::Owner { pfn: block });
+        for (block, _) in pfn.blocks_up_to(pfn.offset(order.pages()), self.map.pageblock_order()) {
+            let pageblock = self.map.pageblock(block);
+            if is_whole && pageblock.owner().is_some() {
+                return Err(Violation::Owner { pfn: block });
+            }
         }
         let around = self.map.pageblock(pfn);
         if !is_whole && around.owner().is_some() && !around.is_listed() {
             return Err(Violation::Owner { pfn });
         }
-        if pageblocks().any(|(block, _)| self.map.pageblock(block).migratetype() != migratetype) {
+        let mut pageblocks = pfn.blocks_up_to(pfn.offset(order.pages()), self.map.pageblock_order());
+        if pageblocks.any(|(block, _)| self.map.pageblock(block).migratetype() != migratetype) {
             return Err(Violation::WrongType { pfn, listed: migratetype });
         }
         let twin = State::ZoneFree { order, migratetype };

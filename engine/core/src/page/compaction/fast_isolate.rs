@@ -215,14 +215,15 @@ enum Depth {
 impl Search {
     fn new<P: Platform>(run: &Run<'_, '_, P>) -> Search {
         let gap = run.target.raw().saturating_sub(run.source.raw());
-        let above = |part: u32| run.block_of(Pfn::new(run.target.raw() - part));
         let depth = if run.zone.compaction.is_at_first_target(run.target) { Depth::Deep } else { Depth::Shallow };
         let limit = match depth {
             Depth::Deep => run.pageblock_order().pages() / 2,
             Depth::Shallow => (run.fast_search.limit() / 2).max(1),
         };
         let (start, _) = run.zone.span();
-        Search { wanted: above(gap / 4), least: above(gap / 2), start, limit, depth, highest: None }
+        let wanted = run.block_of(Pfn::new(run.target.raw() - gap / 4));
+        let least = run.block_of(Pfn::new(run.target.raw() - gap / 2));
+        Search { wanted, least, start, limit, depth, highest: None }
     }
 }
 

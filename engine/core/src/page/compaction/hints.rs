@@ -95,11 +95,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         if word.is_zone_free() {
             return looked_for.includes(Use::Target);
         }
-        let is_movable = || match word.is_interior() {
-            true => self.map.block_around(pfn).is_some_and(|(_, word)| word.is_movable()),
+        looked_for.includes(Use::Source) && self.is_movable_at(pfn, word)
+    }
+
+    /// Whether a frame, whose word this is, lies in a block that may be moved.
+    fn is_movable_at(&self, pfn: Pfn, word: Word) -> bool {
+        match word.is_interior() {
+            true => self.map.block_around(pfn).is_some_and(|(_, head)| head.is_movable()),
             false => word.is_movable(),
-        };
-        looked_for.includes(Use::Source) && is_movable()
+        }
     }
 
     /// Whether a pageblock that begins with this word is a huge page, or a part of one that begins here.

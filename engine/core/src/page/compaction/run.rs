@@ -233,13 +233,16 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     fn has_block_for(&self, order: Order) -> bool {
         let wanted = self.aim.migratetype;
         let own = bit(wanted) | if wanted == MigrateType::Movable { bit(MigrateType::Cma) } else { 0 };
-        let grouping = self.allocator.grouping();
-        let claimable = |at: Order| {
-            let others = fallback::order_of_attempts(wanted).iter().fold(0, |types, &other| types | bit(other));
-            let types = if fallback::is_claimable(at, wanted, self.pageblock_order(), grouping) { others } else { 0 };
-            self.zone.has_block_at(at, own | types)
-        };
-        order.to(Order::MAX).any(claimable)
+        order.to(Order::MAX).any(|found| self.zone.has_block_at(found, own | self.claimable_types(found)))
+    }
+
+    /// Types, a bit each, of whose blocks of this order the request may claim the pageblock.
+    fn claimable_types(&self, order: Order) -> u8 {
+        let wanted = self.aim.migratetype;
+        if !fallback::is_claimable(order, wanted, self.pageblock_order(), self.allocator.grouping()) {
+            return 0;
+        }
+        fallback::order_of_attempts(wanted).iter().fold(0, |types, &other| types | bit(other))
     }
 
     fn scanners_met(&self) -> bool {

@@ -75,10 +75,10 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// How fragmented a node is with regard to pageblocks, in percent. linux: fragmentation_score_node
     pub(in crate::page) fn fragmentation_score_node(&self, node: NodeId) -> u32 {
-        let zones = || self.populated_up_to(node, ZoneKind::Movable);
-        let present: u64 = zones().map(|zone| zone.present()).sum();
-        let weighted = |zone| compaction::weighted_score(self.fragmentation_score_zone(zone), zone.present(), present);
-        zones().map(weighted).sum()
+        let present: u64 = self.populated_up_to(node, ZoneKind::Movable).map(Zone::present).sum();
+        self.populated_up_to(node, ZoneKind::Movable)
+            .map(|zone| compaction::weighted_score(self.fragmentation_score_zone(zone), zone.present(), present))
+            .sum()
     }
 
     /// The same of one zone, by itself.
@@ -90,7 +90,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Scores between which kcompactd works unasked, if it does.
     pub(in crate::page) fn score_marks(&self) -> Option<ScoreMarks> {
         let proactiveness = self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS);
-        let marks = ScoreMarks::of(proactiveness, self.rules().compaction.marks);
+        let marks = ScoreMarks::for_proactiveness(proactiveness, self.rules().compaction.marks);
         marks.filter(|_| self.platform.migrates())
     }
 }

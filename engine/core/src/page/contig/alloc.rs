@@ -60,12 +60,11 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Makes allocated blocks of frames that are on no list and inside no block.
     fn prep_blocks(&self, range: &Range<Pfn>, wanted: RangeRequest) {
-        let word = |order| fresh(wanted.gfp, order).with_refs(wanted.refs);
         if wanted.refs == 0 || wanted.gfp.contains(Gfp::COMP) {
             let blocks = range.start.blocks_up_to(range.end, Order::MAX);
-            blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(word(order)));
+            blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(fresh(wanted.gfp, order).with_refs(wanted.refs)));
         } else {
-            let page = self.word_in_range(word(Order::ZERO));
+            let page = self.word_in_range(fresh(wanted.gfp, Order::ZERO).with_refs(wanted.refs));
             self.map.frames(range).flatten().for_each(|frame| frame.set(page));
         }
     }

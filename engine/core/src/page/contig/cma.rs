@@ -133,21 +133,23 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         pages.div_ceil(self.order_per_bit.pages())
     }
 
+    /// The first bit from `bit` on whose first frame is a multiple of `align` frames.
+    fn aligned_bit(&self, bit: u32, align: u32) -> Option<u32> {
+        let pfn = self.pfn_of(bit).raw().checked_next_multiple_of(align)?;
+        Some(self.bit_of(Pfn::new(pfn)))
+    }
+
     /// Takes the first gap of `count` bits from `from` on whose first frame is a multiple of `align` frames.
     fn claim(&self, from: u32, count: u32, align: u32) -> Option<Claim<'_, 'm, L>> {
         let mut bitmap = self.bitmap.lock();
-        let aligned = |bit| {
-            let pfn = self.pfn_of(bit).raw().checked_next_multiple_of(align)?;
-            Some(self.bit_of(Pfn::new(pfn)))
-        };
-        let mut bit = aligned(from)?;
+        let mut bit = self.aligned_bit(from, align)?;
         while count <= self.bits().checked_sub(bit)? {
             match (bit..bit + count).rev().find(|&bit| bitmap.is_set(bit)) {
                 None => {
                     bitmap.fill(bit..bit + count);
                     return Some(Claim { area: self, bits: bit..bit + count });
                 }
-                Some(taken) => bit = aligned(taken + 1)?,
+                Some(taken) => bit = self.aligned_bit(taken + 1, align)?,
             }
         }
         None
@@ -222,13 +224,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return Err(CmaError::NotReserved { pfn, state: word.state() });
         }
         let words = Carver::new(memory).array(words_needed, |_| 0).ok_or(CmaError::Metadata)?;
-        let taken = |error| match error {
+        self.claim_reserved_as(&range, MigrateType::Cma).map_err(|error| match error {
             OnlineError::NotReserved { pfn } => {
                 CmaError::NotReserved { pfn, state: self.state(pfn).unwrap_or(State::Absent) }
             }
             _ => CmaError::Range(RangeError::OutOfRange { pfn: range.start }),
-        };
-        self.claim_reserved_as(&range, MigrateType::Cma).map_err(taken)?;
+        })?;
         self.release_claimed(range.clone());
         Ok(CmaArea { owner: self.zones, range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }

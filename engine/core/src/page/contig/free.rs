@@ -229,8 +229,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// The same for pages of a range, which join what was taken already: so many under each hold of the zone lock.
     #[inline]
     fn claim_ranged(&self, taken: &mut ClaimedRange<'_, '_>, end: Pfn, terms: Terms) {
-        let is_ranged = |at: Pfn| at < end && self.map.frame(at).word().is_ranged();
-        while is_ranged(taken.end()) {
+        while taken.end() < end && self.map.frame(taken.end()).word().is_ranged() {
             let at = taken.end();
             self.claim_ranged_under_lock(taken, at.offset(CLAIM_PAGES.min(end.raw() - at.raw())), terms);
             if taken.end() == at {
@@ -244,8 +243,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         let part = taken.end()..end;
         // Opened last: the probe hears of it, and may panic.
         let Some(_locked) = self.lock_zone_of(part.start) else { return };
-        let claim = |frames: &[Frame]| claim_held(frames, |word| word.is_ranged_page_of(terms.refs));
-        taken.extend_to(self.first_refused(&part, claim));
+        let refused = self.first_refused(&part, |frames| claim_held(frames, |word| word.is_ranged_page_of(terms.refs)));
+        taken.extend_to(refused);
     }
 
     /// The word of a page among many that are given out together: one of a range, where that goes back as a batch. What

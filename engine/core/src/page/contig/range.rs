@@ -49,17 +49,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 return Err(ContigError::Cma { pfn, state: self.map.frame(pfn).word().state() });
             }
         }
-        let stays = |&(_, word): &(Pfn, Word)| match word.state() {
-            State::Absent => true,
-            State::Reserved | State::Withheld => purpose != Purpose::Offline,
-            State::Allocated { movable, poisoned, .. } => !movable || poisoned,
-            State::ZoneFree { .. }
-            | State::PcpCached { .. }
-            | State::RemotePending { .. }
-            | State::Claimed { .. }
-            | State::Interior => false,
-        };
-        let obstacle = self.blocks_in(range).find(stays);
+        let obstacle = self.blocks_in(range).find(|&(_, word)| is_unmovable(word, purpose));
         obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))
     }
 
@@ -75,5 +65,19 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             at = head.offset(if word.is_head() { word.order().pages() } else { 1 });
             Some((head, word))
         })
+    }
+}
+
+/// Whether a block will never leave a range that is wanted for this purpose.
+fn is_unmovable(word: Word, purpose: Purpose) -> bool {
+    match word.state() {
+        State::Absent => true,
+        State::Reserved | State::Withheld => purpose != Purpose::Offline,
+        State::Allocated { movable, poisoned, .. } => !movable || poisoned,
+        State::ZoneFree { .. }
+        | State::PcpCached { .. }
+        | State::RemotePending { .. }
+        | State::Claimed { .. }
+        | State::Interior => false,
     }
 }

@@ -53,14 +53,16 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// The first range between two frames that can be had.
     fn find_between(&self, span: Range<Pfn>, pages: u32, wanted: RangeRequest) -> Option<Pfn> {
         let step = u64::from(1_u32 << pages.ilog2());
-        let next = |pfn: Pfn| u64::from(pfn.raw()).next_multiple_of(step);
-        let mut at = next(span.start);
+        let mut at = u64::from(span.start.raw()).next_multiple_of(step);
         while at + u64::from(pages) <= u64::from(span.end.raw()) {
             let start = Pfn::from_u64(at)?;
             match self.alloc_range(&(start..start.offset(pages)), wanted) {
                 Ok(()) => return Some(start),
                 // Past the obstacle, which may be the head of a block that began before the range.
-                Err(error) => at = (at + step).max(error.pfn().map_or(0, |pfn| next(pfn.offset(1)))),
+                Err(error) => {
+                    let past = error.pfn().map_or(0, |pfn| u64::from(pfn.raw() + 1).next_multiple_of(step));
+                    at = (at + step).max(past);
+                }
             }
         }
         None

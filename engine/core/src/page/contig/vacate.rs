@@ -53,8 +53,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let taken;
         let mut locked = self.lock_zone(zone);
         // What goes offline takes along what is on no list for good.
-        let is_apart = |word: Word| word.is_reserved() || word == Word::WITHHELD;
-        locked.isolate_freepages_range(range, |word| purpose == Purpose::Offline && is_apart(word))?;
+        locked.isolate_freepages_range(range, |word| {
+            purpose == Purpose::Offline && (word.is_reserved() || word == Word::WITHHELD)
+        })?;
         taken = ClaimedRange::new(&self.map, range.clone());
         drop(locked);
         Ok(taken)

@@ -45,6 +45,6 @@ impl<P: Platform> Damage<'_, '_, P> {
         first: Option<Pfn>,
         last: Option<Pfn>,
     ) {
-        self.0.fragments(cpu, zone).of(migratetype).plant_ends(first, last);
+        self.0.fragments(cpu, zone).list(migratetype).plant_ends(first, last);
     }
 }

@@ -38,7 +38,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 impl<P: Platform> Damage<'_, '_, P> {
     /// Stores a state into a frame's word, without any check.
     pub fn set_state(&self, pfn: Pfn, state: State) {
-        self.0.map.frame(pfn).plant_word(Word::of(state));
+        self.0.map.frame(pfn).plant_word(Word::from_state(state));
     }
 
     /// Writes what a pageblock is for, without a word to its lists.

@@ -52,28 +52,42 @@ mod tests {
 
     const HUGE_PAGE: Order = Order::new(9);
 
+    fn index_of(order: u8, migratetype: MigrateType) -> Option<u8> {
+        list_index(Order::new(order), migratetype, HUGE_PAGE)
+    }
+
+    fn part_index_of(order: u8, migratetype: MigrateType) -> Option<u8> {
+        part_index(Order::new(order), migratetype, HUGE_PAGE)
+    }
+
     #[test]
     fn lists_are_for_cheap_orders_by_type_and_for_huge_pages_by_mobility() {
-        let of = |order, migratetype| list_index(Order::new(order), migratetype, HUGE_PAGE);
         assert_eq!(
-            [0, 1, 2, 3, 4, 8].map(|order| of(order, Unmovable)),
+            [0, 1, 2, 3, 4, 8].map(|order| index_of(order, Unmovable)),
             [Some(0), Some(3), Some(6), Some(9), None, None]
         );
-        assert_eq!([Unmovable, Movable, Reclaimable].map(|of_type| of(3, of_type)), [Some(9), Some(10), Some(11)]);
-        assert_eq!([Unmovable, Movable, Reclaimable].map(|of_type| of(9, of_type)), [Some(12), Some(13), Some(12)]);
-        assert_eq!(of(10, Movable), None);
+        assert_eq!(
+            [Unmovable, Movable, Reclaimable].map(|migratetype| index_of(3, migratetype)),
+            [Some(9), Some(10), Some(11)]
+        );
+        assert_eq!(
+            [Unmovable, Movable, Reclaimable].map(|migratetype| index_of(9, migratetype)),
+            [Some(12), Some(13), Some(12)]
+        );
+        assert_eq!(index_of(10, Movable), None);
         assert!(has_pcp_list(HUGE_PAGE, HUGE_PAGE) && !has_pcp_list(Order::new(9), Order::MAX));
     }
 
     #[test]
     fn parts_of_owned_pageblocks_have_a_list_at_every_order_below() {
-        let of = |order, migratetype| part_index(Order::new(order), migratetype, HUGE_PAGE);
-        assert_eq!([0, 3, 4, 5, 8].map(|order| of(order, Unmovable)), [Some(0), Some(9), Some(14), Some(17), Some(26)]);
-        assert_eq!((of(4, Reclaimable), of(9, Movable), of(10, Movable)), (Some(16), None, None));
+        let indices = [0, 3, 4, 5, 8].map(|order| part_index_of(order, Unmovable));
+        assert_eq!(indices, [Some(0), Some(9), Some(14), Some(17), Some(26)]);
+        assert_eq!(part_index_of(4, Reclaimable), Some(16));
+        assert_eq!((part_index_of(9, Movable), part_index_of(10, Movable)), (None, None));
         assert_eq!(part_index(Order::new(3), Movable, Order::new(3)), None, "a small pageblock is none of its parts");
         for order in Order::ZERO.to(Order::new(8)) {
             for migratetype in [Unmovable, Movable, Reclaimable] {
-                let index = of(order.get(), migratetype).expect("there is one");
+                let index = part_index_of(order.get(), migratetype).expect("there is one");
                 assert!(usize::from(index) < PCP_LISTS);
                 assert_eq!(list_order(index, HUGE_PAGE), order);
             }

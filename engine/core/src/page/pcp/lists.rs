@@ -115,12 +115,8 @@ impl PcpLists {
     /// Whether a frame that came off a list was on it, by its word.
     #[inline]
     pub(super) fn expect_from(&self, pfn: Pfn, frame: &Frame, index: usize, order: Order) {
-        let is_from = |word: Word| match word.is_sound().then(|| word.state()) {
-            Some(State::PcpCached { list, order: own, .. }) => usize::from(list) == index && own == order,
-            _ => false,
-        };
         debug_assert!(
-            is_from(frame.word()),
+            is_on_list(frame.word(), index, order),
             "per-CPU lists: frame {pfn} is {:?}, on list {index} of order {}",
             frame.word(),
             order.get()
@@ -302,5 +298,13 @@ impl PcpLists {
             blocks += low.pages() / order.pages() - 1;
         }
         blocks
+    }
+}
+
+/// Whether a word says that a block of this order is on this list.
+fn is_on_list(word: Word, index: usize, order: Order) -> bool {
+    match word.is_sound().then(|| word.state()) {
+        Some(State::PcpCached { list, order: own, .. }) => usize::from(list) == index && own == order,
+        _ => false,
     }
 }

@@ -143,10 +143,11 @@ impl Refill<'_> {
     fn own_pageblocks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         let (map, BlockRequest { order, migratetype, .. }) = (locked.map, self.wanted);
         let block = map.pageblock_order();
-        let is_whole = |pfn: Pfn| map.frame(pfn).word().order() >= block || is_planted(Fault::OpensEarly);
         while self.is_short()
             && self.lists.count() + block.pages() <= self.lists.high()
-            && locked.smallest(order, migratetype).is_some_and(is_whole)
+            && locked
+                .smallest(order, migratetype)
+                .is_some_and(|pfn| map.frame(pfn).word().order() >= block || is_planted(Fault::OpensEarly))
             && let Some(pfn) = locked.rmqueue_whole_pageblock(self.wanted, self.cpu)
         {
             // As halves: lists of whole pageblocks are for requests of that order.

@@ -96,11 +96,12 @@ mod tests {
 
     #[test]
     fn large_blocks_stay_where_three_batches_fit_a_share_of_the_cache() {
-        let keeps = |cache_slice, batch| {
-            let pcp = Pcp::<crate::base::lock::SoloLock>::new(cache_slice);
-            pcp.set_limits(Limits { batch, high_min: 0, high_max: 0 }, &Numbers::default(), PcpPolicy::Linux);
-            pcp.inspect(PcpLists::keeps_high_orders)
-        };
-        assert!(keeps(190, 63) && !keeps(189, 63));
+        assert!(keeps_high_orders(190, 63) && !keeps_high_orders(189, 63));
+    }
+
+    fn keeps_high_orders(cache_slice: u32, batch: u32) -> bool {
+        let pcp = Pcp::<crate::base::lock::SoloLock>::new(cache_slice);
+        pcp.set_limits(Limits { batch, high_min: 0, high_max: 0 }, &Numbers::default(), PcpPolicy::Linux);
+        pcp.inspect(PcpLists::keeps_high_orders)
     }
 }

@@ -11,7 +11,6 @@ use core::ops::Range;
 use super::free_area::End;
 use super::locked::LockedZone;
 use crate::base::fault::{Fault, is_planted};
-use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
@@ -37,19 +36,19 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     ) {
         self.expect_unmerged(pfn, order);
         self.account_in(order.pages(), migratetype);
-        let (block, freed) = (pfn.align_down(self.pageblock_order()), order);
-        let (pfn, order) = self.merge(pfn, order, migratetype);
-        if self.is_awaited(order, migratetype) {
-            return self.capture(pfn, order, migratetype);
+        let (head, merged) = self.merge(pfn, order, migratetype);
+        if self.is_awaited(merged, migratetype) {
+            return self.capture(head, merged, migratetype);
         }
+        let block = pfn.align_down(self.pageblock_order());
         // Whole, a pageblock is anybody's; in part, its owner will want it back.
-        if order < self.pageblock_order() {
+        if merged < self.pageblock_order() {
             self.list_fragment(block);
         } else {
-            self.disown_each(block, freed);
+            self.disown_each(block, order);
         }
-        let tail = placement == Placement::Tail || self.buddy_merge_likely(pfn, order);
-        self.add_to_free_list(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
+        let tail = placement == Placement::Tail || self.buddy_merge_likely(head, merged);
+        self.add_to_free_list(head, merged, migratetype, if tail { End::Tail } else { End::Head });
     }
 
     /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has
@@ -57,12 +56,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(in crate::page) fn split_large_buddy(&mut self, pfn: Pfn, order: Order) {
         self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
-        let type_at = |map: &MemMap<'_>, pfn| map.pageblock(pfn).migratetype();
+        let first_type = self.map.pageblock(pfn).migratetype();
         let mut pageblocks = pfn.blocks_up_to(end, self.pageblock_order());
-        let alike = pageblocks.all(|(block, _)| type_at(&self.map, block) == type_at(&self.map, pfn));
-        let largest = if alike { order } else { self.pageblock_order() };
+        let is_uniform = pageblocks.all(|(block, _)| self.map.pageblock(block).migratetype() == first_type);
+        let largest = if is_uniform { order } else { self.pageblock_order() };
         for (at, piece) in pfn.blocks_up_to(end, largest) {
-            self.free_one_page(at, piece, type_at(&self.map, at), Placement::ByMergeLikelihood);
+            let migratetype = self.map.pageblock(at).migratetype();
+            self.free_one_page(at, piece, migratetype, Placement::ByMergeLikelihood);
         }
     }
 
@@ -88,10 +88,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// does no harm to. linux: mm/page_alloc.c:compaction_capture
     #[inline]
     fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {
-        let Some(awaited) = self.areas.capture_request().filter(|awaited| awaited.order == order) else { return false };
+        let Some(request) = self.areas.capture_request().filter(|request| request.order == order) else { return false };
         let mixes = order < self.pageblock_order()
             && migratetype == MigrateType::Movable
-            && awaited.migratetype != MigrateType::Movable;
+            && request.migratetype != MigrateType::Movable;
         !mixes && !matches!(migratetype, MigrateType::Cma | MigrateType::Isolate)
     }
 
@@ -109,9 +109,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Merges a free block with buddies of the type that it was given since it was freed.
     pub(in crate::page) fn merge_alike(&mut self, pfn: Pfn) {
         let (order, migratetype) = self.del_page_from_free_list(pfn);
-        let alike = |zone: &mut Self, buddy, _| zone.map.frame(buddy).word().migratetype() == migratetype;
-        let (pfn, order) = self.merge_with(pfn, order, alike);
-        self.add_to_free_list(pfn, order, migratetype, End::Tail);
+        let (head, merged) =
+            self.merge_with(pfn, order, |zone, buddy, _| zone.map.frame(buddy).word().migratetype() == migratetype);
+        self.add_to_free_list(head, merged, migratetype, End::Tail);
     }
 
     /// Merges a block that is on no list with its buddy, for as long as that is free and `joins`.

@@ -59,9 +59,10 @@ impl CompactState {
     pub(in crate::page) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
         let (start, end) = span;
         let last = last_pageblock(span, block);
-        let within = |raw: u32| Some(Pfn::new(raw)).filter(|pfn| (start..end).contains(pfn));
-        let source = within(self.source(effort).load(Relaxed)).unwrap_or(start);
-        (source, within(self.targets.load(Relaxed)).unwrap_or(last))
+        let source = Pfn::new(self.source(effort).load(Relaxed));
+        let target = Pfn::new(self.targets.load(Relaxed));
+        let zone = start..end;
+        (if zone.contains(&source) { source } else { start }, if zone.contains(&target) { target } else { last })
     }
 
     /// No pages to move lie before `pfn`, as far as an attempt of this effort is concerned.

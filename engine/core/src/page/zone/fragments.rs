@@ -14,7 +14,7 @@ impl Fragments {
     }
 
     /// Those of one type.
-    pub fn of(&self, migratetype: MigrateType) -> &BlockList {
+    pub fn list(&self, migratetype: MigrateType) -> &BlockList {
         &self.0[migratetype.index()]
     }
 }

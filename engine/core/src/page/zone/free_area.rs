@@ -41,6 +41,11 @@ impl FreeArea {
         self.blocks.iter().sum()
     }
 
+    /// Number of free blocks of the types that any request may have.
+    fn ordinary_blocks(&self) -> u32 {
+        self.blocks[..MigrateType::PCP_COUNT].iter().sum()
+    }
+
     /// Whether a type's count and its list agree on whether there is a block.
     #[inline]
     fn expect_counted(&self, order: Order, migratetype: MigrateType) {
@@ -96,8 +101,8 @@ impl FreeAreas {
 
     /// Whole pageblocks that are free and that any request may have.
     pub(in crate::page) fn whole(&self, pageblock_order: Order) -> u32 {
-        let blocks = |order: Order| self.area(order).blocks[..MigrateType::PCP_COUNT].iter().sum::<u32>();
-        pageblock_order.to(Order::MAX).map(|order| blocks(order) << (order.get() - pageblock_order.get())).sum()
+        let orders = pageblock_order.to(Order::MAX);
+        orders.map(|order| self.area(order).ordinary_blocks() << (order.get() - pageblock_order.get())).sum()
     }
 
     /// Lets a list begin with a block that is on it; what came before it is taken last.
@@ -117,10 +122,10 @@ impl FreeAreas {
     }
 
     /// Waits for a block; `false` if somebody else does already.
-    pub(in crate::page) fn begin_capture(&mut self, awaited: CaptureRequest) -> bool {
+    pub(in crate::page) fn begin_capture(&mut self, request: CaptureRequest) -> bool {
         let is_first = self.capture == CaptureState::Idle;
         if is_first {
-            self.capture = CaptureState::Waiting(awaited);
+            self.capture = CaptureState::Waiting(request);
         }
         is_first
     }

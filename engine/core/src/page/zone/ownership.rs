@@ -19,14 +19,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let pageblock = self.map.pageblock(block);
         debug_assert!(block.is_aligned(self.pageblock_order()), "fragments: frame {block} begins no pageblock");
         let (Some(owner), false) = (pageblock.owner(), pageblock.is_listed()) else { return };
-        self.fragments_of(owner).of(pageblock.migratetype()).push_tail(&self.map, block);
+        self.fragments_of(owner).list(pageblock.migratetype()).push_tail(&self.map, block);
     }
 
     /// Notes that its owner has called it back.
     pub(in crate::page) fn unlist_fragment(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         if let (Some(owner), true) = (pageblock.owner(), pageblock.is_listed()) {
-            self.fragments_of(owner).of(pageblock.migratetype()).remove(&self.map, block);
+            self.fragments_of(owner).list(pageblock.migratetype()).remove(&self.map, block);
         }
     }
 
@@ -60,7 +60,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// The block that was remembered first, of those that a CPU owns.
     pub(in crate::page) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
-        let first = self.fragments_of(owner).of(migratetype).first();
+        let first = self.fragments_of(owner).list(migratetype).first();
         debug_assert!(
             first.is_none_or(|first| self.map.pageblock(first).owner() == Some(owner)),
             "fragments: pageblock {first:?} is not CPU {}'s, and on its list",

@@ -14,18 +14,17 @@ impl<L> Zone<L> {
     /// Counts pages of a type that joined the free lists (or left them, if negative). Under the zone lock.
     /// linux: mm/page_alloc.c:account_freepages
     pub(super) fn account_freepages(&self, pages: i64, migratetype: MigrateType) {
-        let add = |counter: &AtomicI64| counter.store(counter.load(Relaxed) + pages, Relaxed);
         match migratetype {
             MigrateType::Isolate => return,
-            MigrateType::Cma => add(&self.stock.free_cma),
+            MigrateType::Cma => add(&self.stock.free_cma, pages),
             MigrateType::HighAtomic => {
-                add(&self.stock.free_highatomic);
+                add(&self.stock.free_highatomic, pages);
                 let free = self.stock.free_highatomic.load(Relaxed);
                 self.stock.idle_highatomic.store(self.stock.idle_highatomic.load(Relaxed).min(free), Relaxed);
             }
             _ => {}
         }
-        add(&self.stock.free);
+        add(&self.stock.free, pages);
         self.expect_in_stock(pages, migratetype);
     }
 
@@ -45,4 +44,10 @@ impl<L> Zone<L> {
             assert!(cma as u64 <= self.cma(), "zone: {cma} pages of CMA are free, of {}", self.cma());
         }
     }
+}
+
+/// Adds to a counter that only the holder of the zone lock writes.
+#[inline]
+fn add(counter: &AtomicI64, pages: i64) {
+    counter.store(counter.load(Relaxed) + pages, Relaxed);
 }

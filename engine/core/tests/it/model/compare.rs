@@ -161,7 +161,7 @@ fn estate(
         return Err(format!("{found} pages wait on the stack, the rules say {expected}"));
     }
     for migratetype in MigrateType::ALL.into_iter().take(MigrateType::PCP_COUNT) {
-        let found: Vec<u32> = engine.fragments(cpu, zone).of(migratetype).iter(engine.map()).map(Pfn::raw).collect();
+        let found: Vec<u32> = engine.fragments(cpu, zone).list(migratetype).iter(engine.map()).map(Pfn::raw).collect();
         let expected = reference.map.parts_of(cpu.index(), zone.index(), migratetype);
         if found != expected {
             return Err(format!("{migratetype} blocks in part are {found:x?}, the rules say {expected:x?}"));
