@@ -93,8 +93,8 @@ impl<'m> Carver<'m> {
         if skip.checked_add(bytes)? > self.rest.len() {
             return None;
         }
-        let (_, rest) = core::mem::take(&mut self.rest).split_at_mut(skip);
-        let (mine, rest) = rest.split_at_mut(bytes);
+        let (_, aligned) = core::mem::take(&mut self.rest).split_at_mut(skip);
+        let (mine, rest) = aligned.split_at_mut(bytes);
         self.rest = rest;
         debug_assert!(mine.as_ptr().cast::<T>().is_aligned(), "carver: an array at {:p}, not aligned", mine.as_ptr());
         // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is borrowed for 'm

@@ -217,11 +217,10 @@ impl<'m> MemMap<'m> {
             links.as_ptr()
         );
         let start = geometry.frames_of(index).start as usize;
-        let pageblocks = pageblocks.as_mut_ptr().wrapping_sub(start >> geometry.pageblock_order.get());
-        section.pageblocks.store(pageblocks, Ordering::Release);
+        let first_pageblock = start >> geometry.pageblock_order.get();
+        section.pageblocks.store(pageblocks.as_mut_ptr().wrapping_sub(first_pageblock), Ordering::Release);
         section.links.store(links.as_mut_ptr().cast::<Links>().wrapping_sub(start), Ordering::Release);
-        let frames = frames.as_mut_ptr().cast::<Frame>();
-        section.frames.store(frames.wrapping_sub(start), Ordering::Release);
+        section.frames.store(frames.as_mut_ptr().cast::<Frame>().wrapping_sub(start), Ordering::Release);
         true
     }
 

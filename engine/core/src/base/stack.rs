@@ -79,8 +79,8 @@ impl Stack {
                 self.top.store(pushed, Ordering::Release);
                 return Some(pages);
             }
-            let order = ordered(Fault::PushUnreleased, Ordering::AcqRel);
-            match self.top.compare_exchange_weak(top, pushed, order, Ordering::Relaxed) {
+            let ordering = ordered(Fault::PushUnreleased, Ordering::AcqRel);
+            match self.top.compare_exchange_weak(top, pushed, ordering, Ordering::Relaxed) {
                 Ok(_) => return (top & CLOSED == 0 || is_planted(Fault::PushForgetsClosed)).then_some(pages),
                 Err(now) => top = now,
             }

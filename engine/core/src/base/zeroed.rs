@@ -112,9 +112,9 @@ mod linux {
         let bytes = memory.as_ptr_range();
         let (start, end) = (bytes.start.addr().next_multiple_of(HUGE), bytes.end.addr() & !(HUGE - 1));
         if start < end {
-            let start = bytes.start.cast::<c_void>().with_addr(start).cast_mut();
+            let first = bytes.start.cast::<c_void>().with_addr(start).cast_mut();
             // SAFETY: the advice changes no byte of memory, and all of this is the caller's.
-            let _ = unsafe { madvise(start, end - start.addr(), MADV_HUGEPAGE) };
+            let _ = unsafe { madvise(first, end - start, MADV_HUGEPAGE) };
         }
     }
 }

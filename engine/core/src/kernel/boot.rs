@@ -134,9 +134,9 @@ struct Metadata {
 impl Metadata {
     /// What one of these needs.
     fn cut(&mut self, layout: Layout) -> &'static mut [MaybeUninit<u8>] {
-        let rest = core::mem::take(&mut self.rest);
-        let skip = rest.as_ptr().align_offset(layout.align());
-        let (mine, rest) = rest[skip..].split_at_mut(layout.size());
+        let memory = core::mem::take(&mut self.rest);
+        let skip = memory.as_ptr().align_offset(layout.align());
+        let (mine, rest) = memory[skip..].split_at_mut(layout.size());
         self.rest = rest;
         mine
     }
@@ -204,9 +204,10 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
         let needed = layout.size() as u64 + layout.align() as u64;
         let frames = needed.div_ceil(H::PAGE_SIZE.into());
         // What is left has the configuration's nodes meanwhile.
-        let left = u64::from(pages(&self.largest)).checked_sub(frames);
-        let left = left.filter(|left| left * u64::from(H::PAGE_SIZE) >= u64::from(H::CPUS));
-        let left = left.ok_or_else(|| self.no_room::<H>(needed))?;
+        let left = u64::from(pages(&self.largest))
+            .checked_sub(frames)
+            .filter(|left| left * u64::from(H::PAGE_SIZE) >= u64::from(H::CPUS))
+            .ok_or_else(|| self.no_room::<H>(needed))?;
         Ok(self.largest.start.offset(left as u32)..self.largest.end)
     }
 
@@ -319,11 +320,11 @@ impl<H: Cpu> Kernel<H> {
         let parts = Carver::new(metadata.cut(parts::<H>())).array(cpus, |_| Part::default());
         self.parts.store(parts.expect("cut for as many").as_mut_ptr(), Release);
         let fixed = metadata.cut(config.metadata_layout::<KernelPlatform<H>>());
-        let pages = PageAllocator::new(KernelPlatform::new(), &config, fixed)?;
+        let allocator = PageAllocator::new(KernelPlatform::new(), &config, fixed)?;
         let engine = self.engine.get().cast::<super::Engine<H>>();
         // SAFETY: the engine is ours to write, and stays where it is: it is a static's.
         let pages: &'static PagesOf<H> = unsafe {
-            (&raw mut (*engine).pages).write(pages);
+            (&raw mut (*engine).pages).write(allocator);
             &(*engine).pages
         };
         plan.hand_over(pages, &mut metadata, &place)?;

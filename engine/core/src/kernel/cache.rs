@@ -49,8 +49,8 @@ impl<T, H: Cpu> Cache<T, H> {
     /// [`Error::Object`] if there is no memory; the value is dropped.
     #[track_caller]
     pub fn alloc(&self, value: T, gfp: Gfp) -> Result<Object<'_, T, H>, Error> {
-        let place = self.slabs().alloc(gfp);
-        let place = place.or_else(|error| engine::<H>().again(gfp, error, &|| self.slabs().alloc(gfp)))?.cast::<T>();
+        let object = self.slabs().alloc(gfp);
+        let place = object.or_else(|error| engine::<H>().again(gfp, error, &|| self.slabs().alloc(gfp)))?.cast::<T>();
         // SAFETY: the object is new, of the type's size and alignment, and nobody else's.
         unsafe { place.write(value) };
         Ok(Object { place, cache: self, value: PhantomData })

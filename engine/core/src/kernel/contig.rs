@@ -25,8 +25,9 @@ impl<H: Cpu> Kernel<H> {
     /// [`Error::Contig`] if there is no such range.
     pub fn alloc_contig_pages(&'static self, gfp: Gfp, pages: u32) -> Result<Contig<H>, Error> {
         let engine = self.ready()?;
-        let start = engine.pages.alloc_contig_pages(gfp, pages);
-        let start = start.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_contig_pages(gfp, pages)))?;
+        let at_first = engine.pages.alloc_contig_pages(gfp, pages);
+        let start =
+            at_first.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_contig_pages(gfp, pages)))?;
         Ok(Contig::new(start..start.offset(pages), gfp))
     }
 

@@ -35,16 +35,16 @@ impl<H: Cpu> Heap<H> {
         H::kernel()
     }
 
-    fn take(&self, layout: Layout, flags: Gfp) -> *mut u8 {
+    fn alloc_with_flags(&self, layout: Layout, flags: Gfp) -> *mut u8 {
         let Some((engine, slab)) = self.kernel().engine().and_then(|engine| Some((engine, engine.slab()?))) else {
             return null_mut();
         };
         let gfp = if H::task().context == Context::Task { Gfp::KERNEL } else { Gfp::ATOMIC };
         if is_range::<H>(layout) {
-            return self.take_range(layout, gfp | flags);
+            return self.alloc_range(layout, gfp | flags);
         }
-        let object = take(slab, layout, gfp | flags);
-        let object = object.or_else(|error| engine.again(gfp, error, &|| take(slab, layout, gfp | flags)));
+        let at_first = alloc_object(slab, layout, gfp | flags);
+        let object = at_first.or_else(|error| engine.again(gfp, error, &|| alloc_object(slab, layout, gfp | flags)));
         object.map_or(null_mut(), NonNull::as_ptr)
     }
 }
@@ -61,7 +61,7 @@ fn pages_of<H: Cpu>(layout: Layout) -> Option<u32> {
 impl<H: Cpu> Heap<H> {
     /// A range starts at a multiple of the largest block at least, and so does the direct map.
     #[cold]
-    fn take_range(&self, layout: Layout, gfp: Gfp) -> *mut u8 {
+    fn alloc_range(&self, layout: Layout, gfp: Gfp) -> *mut u8 {
         let can_be_had = gfp.contains(Gfp::DIRECT_RECLAIM) && layout.align() <= largest_block::<H>();
         let pages = pages_of::<H>(layout).filter(|_| can_be_had);
         let range = pages.and_then(|pages| self.kernel().alloc_contig_pages(gfp, pages).ok());
@@ -75,7 +75,7 @@ impl<H: Cpu> Heap<H> {
     /// Frees the pages of a range behind the first so many.
     ///
     /// # Safety
-    /// It is what [`take_range`](Self::take_range) gave for this layout, and nobody uses these pages any more.
+    /// It is what [`alloc_range`](Self::alloc_range) gave for this layout, and nobody uses these pages any more.
     #[cold]
     unsafe fn free_range(&self, memory: *mut u8, layout: Layout, kept: u32) {
         let Some((engine, pages)) = self.kernel().engine().zip(pages_of::<H>(layout)) else { return };
@@ -94,13 +94,13 @@ impl<H: Cpu> Default for Heap<H> {
 }
 
 #[inline(always)]
-fn take<H: Cpu>(slab: &SlabOf<H>, layout: Layout, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+fn alloc_object<H: Cpu>(slab: &SlabOf<H>, layout: Layout, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
     let (size, align) = (layout.size().max(1), layout.align());
     if align <= align_of::<u64>() {
         return slab.kmalloc(size, gfp);
     }
     if align > OBJECT_ALIGN_MAX {
-        return take_block(slab, size.max(align), gfp);
+        return alloc_block(slab, size.max(align), gfp);
     }
     // A layout leaves room for this.
     let multiple = size.next_multiple_of(align);
@@ -109,7 +109,7 @@ fn take<H: Cpu>(slab: &SlabOf<H>, layout: Layout, gfp: Gfp) -> Result<NonNull<u8
 }
 
 /// A block is aligned to its size.
-fn take_block<H: Cpu>(slab: &SlabOf<H>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+fn alloc_block<H: Cpu>(slab: &SlabOf<H>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
     let order = slab.block_order(size).ok_or(ObjectError::TooLarge { size })?;
     slab.alloc_block(order, gfp)
 }
@@ -122,16 +122,16 @@ fn bytes_of<H: Cpu>(slab: &SlabOf<H>, object: NonNull<u8>) -> Option<usize> {
 /// The largest alignment that an object has.
 const OBJECT_ALIGN_MAX: usize = 4096;
 
-// SAFETY: `kmalloc` gives memory of the size that is nobody else's, aligned as `take` sees to, until it is given back.
+// SAFETY: `kmalloc` gives memory of the size that is nobody else's, aligned as `alloc_object` sees to, until it is given back.
 unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.take(layout, Gfp::empty())
+        self.alloc_with_flags(layout, Gfp::empty())
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        self.take(layout, Gfp::ZERO)
+        self.alloc_with_flags(layout, Gfp::ZERO)
     }
 
     #[inline]

@@ -206,8 +206,8 @@ impl<H: Cpu> Kernel<H> {
     #[inline]
     pub fn alloc_pages(&'static self, gfp: Gfp, order: Order) -> Result<Pages<H>, Error> {
         let engine = self.ready()?;
-        let pfn = engine.pages.alloc_pages(gfp, order);
-        let pfn = pfn.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_pages(gfp, order)))?;
+        let at_first = engine.pages.alloc_pages(gfp, order);
+        let pfn = at_first.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_pages(gfp, order)))?;
         let mut pages = Pages::new(pfn, order);
         if gfp.contains(Gfp::ZERO) {
             pages.as_uninit().fill(MaybeUninit::new(0));

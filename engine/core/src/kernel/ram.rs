@@ -83,10 +83,13 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
 
     /// The first piece that begins at a frame or above it.
     #[inline(never)]
-    fn next_piece(&self, at: u64, taken: &Exclusions<'_>) -> Option<Range<u64>> {
-        let taken = taken.reserved.iter().chain(once(&taken.metadata)).cloned();
-        let reserved = self.of_kind(RegionKind::Reserved).chain(taken);
-        let reserved = reserved.filter(|bytes| !bytes.is_empty()).map(|bytes| self.around(&bytes));
+    fn next_piece(&self, at: u64, excluded: &Exclusions<'_>) -> Option<Range<u64>> {
+        let others = excluded.reserved.iter().chain(once(&excluded.metadata)).cloned();
+        let reserved = self
+            .of_kind(RegionKind::Reserved)
+            .chain(others)
+            .filter(|bytes| !bytes.is_empty())
+            .map(|bytes| self.around(&bytes));
         let mut start = at;
         loop {
             start = self.next_usable(start)?;

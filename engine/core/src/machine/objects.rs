@@ -54,15 +54,15 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
     (seed, debug): (u64, CacheFlags),
     run: impl FnOnce(&SlabAllocator<'_, '_, P, C>) -> R,
 ) -> Result<R, MachineError> {
-    let memory = Mapping::new(pages, config.page_size);
+    let mapping = Mapping::new(pages, config.page_size);
     with_memory(platform, config, pages, |allocator| {
         let caches = CACHES_MAX as u16;
         let mut storage = bytes(
             SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes(), caches),
             1,
         );
-        let memory = Memory { first: Pfn::new(0), base: memory.start, pages, caches };
-        // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
+        let memory = Memory { first: Pfn::new(0), base: mapping.start, pages, caches };
+        // SAFETY: the frames are those of `mapping`, which stays until `run` is over; nobody else gets them.
         let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut *storage) };
         Ok(run(&slab.map_err(MachineError::Slab)?))
     })?
@@ -122,8 +122,8 @@ struct Mapping {
 impl Mapping {
     fn new(pages: u32, page_size: u32) -> Mapping {
         let align = (page_size as usize) << Order::MAX.get();
-        let layout = Layout::from_size_align((pages as usize * page_size as usize).max(align), align);
-        let layout = layout.expect("a machine is smaller than the address space");
+        let layout = Layout::from_size_align((pages as usize * page_size as usize).max(align), align)
+            .expect("a machine is smaller than the address space");
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         Mapping { start, layout }

@@ -165,15 +165,15 @@ impl<P: Platform> LockedZone<'_, '_, P> {
                 None => return Err(at),
             };
         }
-        let mut at = range.start;
-        while at < range.end {
-            at = match self.buddy_block_around(at) {
+        let mut next = range.start;
+        while next < range.end {
+            next = match self.buddy_block_around(next) {
                 Some((head, order)) => {
                     let end = head.offset(order.pages());
-                    self.break_down_buddy_pages(head, at..end.min(range.end));
+                    self.break_down_buddy_pages(head, next..end.min(range.end));
                     end
                 }
-                None => at.offset(1),
+                None => next.offset(1),
             };
         }
         Ok(())

@@ -44,8 +44,8 @@ pub const fn after_first_compaction(policy: RetryPolicy, request: FailedRequest)
     let FailedRequest { costly, easily_content, this_node, passed_over } = request;
     let (gives_up, stays_async) = match policy {
         RetryPolicy::ByOutcome => {
-            let easily_content = costly && easily_content;
-            (easily_content && (passed_over || this_node), easily_content)
+            let is_large_and_content = costly && easily_content;
+            (is_large_and_content && (passed_over || this_node), is_large_and_content)
         }
         RetryPolicy::OneRound => (easily_content && this_node, easily_content),
     };

@@ -91,8 +91,7 @@ impl Level {
 /// The mark, lowered for requests that may dip into the reserve: to a half, to three eighths if they also
 /// cannot wait, and to a half (again) on behalf of a task that is being ended.
 #[inline]
-fn lowered(mark: u64, flags: AllocFlags) -> u64 {
-    let mut mark = mark;
+fn lowered(mut mark: u64, flags: AllocFlags) -> u64 {
     if flags.contains(AllocFlags::MIN_RESERVE) {
         mark -= mark / 2;
         if flags.contains(AllocFlags::NON_BLOCK) {

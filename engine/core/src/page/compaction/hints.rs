@@ -48,13 +48,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         let (mut source, mut target) = (start, Pfn::new(end.raw().saturating_sub(1)));
         let (mut has_source, mut has_target) = (false, false);
         while source < target {
-            let looked_for = if has_source { Use::Either } else { Use::Source };
-            if self.reset_isolation_pfn(zone, source, looked_for) && !has_source {
+            let wanted_below = if has_source { Use::Either } else { Use::Source };
+            if self.reset_isolation_pfn(zone, source, wanted_below) && !has_source {
                 has_source = true;
                 zone.compaction.begin_sources_at(source);
             }
-            let looked_for = if has_target { Use::Either } else { Use::Target };
-            if self.reset_isolation_pfn(zone, target, looked_for) && !has_target {
+            let wanted_above = if has_target { Use::Either } else { Use::Target };
+            if self.reset_isolation_pfn(zone, target, wanted_above) && !has_target {
                 has_target = true;
                 zone.compaction.begin_targets_at(target);
             }

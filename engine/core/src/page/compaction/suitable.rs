@@ -99,8 +99,8 @@ impl<L: RawLock> Zone<L> {
     /// Whether targets can be had above a mark, and for costly orders some more, if so many more pages were free.
     fn has_room_to_compact(&self, mark: u64, order: Order, highest: ZoneKind, more: u64) -> bool {
         let marks = self.watermarks();
-        let mark = if order > Order::COSTLY { (mark + marks.low).saturating_sub(marks.min) } else { mark };
-        self.would_pass(mark + self.boost() + compaction::gap(order), highest, AllocFlags::CMA, more)
+        let raised = if order > Order::COSTLY { (mark + marks.low).saturating_sub(marks.min) } else { mark };
+        self.would_pass(raised + self.boost() + compaction::gap(order), highest, AllocFlags::CMA, more)
     }
 }
 

@@ -290,8 +290,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         let bits = area.bit_of(pfn)..area.bit_of(pfn) + area.bits_for(pages);
         if let Some(lent) = area.first_unclaimed(bits.clone()) {
-            let pfn = area.pfn_of(lent);
-            return Err(FreeError::NotHandedOut { pfn, state: self.map.frame(pfn).word().state() });
+            let lent_pfn = area.pfn_of(lent);
+            let state = self.map.frame(lent_pfn).word().state();
+            return Err(FreeError::NotHandedOut { pfn: lent_pfn, state });
         }
         self.free_contig_range(pfn..area.pfn_of(bits.end))?;
         area.unclaim(bits);

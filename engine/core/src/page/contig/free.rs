@@ -201,8 +201,8 @@ impl<P: Platform> PageAllocator<'_, P> {
                 taken.extend_to(at);
                 continue;
             }
-            let word = self.expect_held(at, range.end, terms).ok().filter(|&word| terms.cover(word));
-            let Some(word) = word else {
+            let own = self.expect_held(at, range.end, terms).ok().filter(|&word| terms.cover(word));
+            let Some(word) = own else {
                 taken.keep_all();
                 return at;
             };

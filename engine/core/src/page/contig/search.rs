@@ -34,9 +34,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn find_range(&self, pages: u32, wanted: RangeRequest) -> Result<Pfn, ContigError> {
         let RangeRequest { gfp, .. } = wanted;
         let (migratetype, highest) = self.resolve_gfp(gfp).ok_or(ContigError::Flags)?;
-        let start = Pfn::new(0);
         if pages == 0 {
-            return Err(RangeError::Empty { start }.into());
+            return Err(RangeError::Empty { start: Pfn::new(0) }.into());
         }
         if gfp.contains(Gfp::COMP) && !pages.is_power_of_two() {
             return Err(RangeError::PowerOfTwo { pages }.into());

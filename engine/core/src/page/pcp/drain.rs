@@ -42,12 +42,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         {
             return self.free_to_owner(zone, freed, migratetype, owner);
         }
-        let migratetype = match migratetype {
+        let list_type = match migratetype {
             MigrateType::Isolate => return false,
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             own => own,
         };
-        let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return false };
+        let Some(index) = list_index(order, list_type, self.map.pageblock_order()) else { return false };
         if self.rules().pcp == PcpPolicy::Off {
             return false;
         }
@@ -196,8 +196,8 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
                 });
             }
         }
-        let pages = before - self.lists.count();
-        allocator.report(Event::Drain { zone: zone.index() as u8, cpu: self.cpu, pages });
+        let drained = before - self.lists.count();
+        allocator.report(Event::Drain { zone: zone.index() as u8, cpu: self.cpu, pages: drained });
     }
 
     /// Gives back everything on the lists.

@@ -207,8 +207,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn disown_all(&self, zone: &Zone<P::Lock>, cpu: CpuId) {
         // A zone may begin inside of a pageblock.
-        let (start, end) = zone.span();
-        let start = start.align_down(self.map.pageblock_order());
+        let (first, end) = zone.span();
+        let start = first.align_down(self.map.pageblock_order());
         let mut locked = self.lock_zone(zone);
         for block in self.map.pageblocks().filter(|&block| start <= block && block < end) {
             let pageblock = self.map.pageblock(block);

@@ -79,11 +79,11 @@ impl Merge<'_, '_> {
             }
             order = order.up().expect("a pageblock is no larger than the largest block");
         }
-        let word = Word::leaving(order, self.cpu);
+        let leaving = Word::leaving(order, self.cpu);
         if is_linked {
-            self.map.frame(pfn).set(word);
+            self.map.frame(pfn).set(leaving);
         } else {
-            self.leaving.push(self.map, pfn, word);
+            self.leaving.push(self.map, pfn, leaving);
         }
     }
 }

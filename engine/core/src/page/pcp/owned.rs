@@ -80,10 +80,18 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 
     /// Brings blocks for `goal` pages, or more; says how many blocks came.
     pub(super) fn rmqueue_bulk_owned(&mut self, wanted: BlockRequest, goal: u32) -> u32 {
-        let goal = self.lists.count() + goal;
+        let pages_in_the_end = self.lists.count() + goal;
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
         let is_calm = zone.is_well_above_high();
-        let mut refill = Refill { lists: &mut self.lists, wanted, cpu, is_calm, goal, is_served: false, blocks: 0 };
+        let mut refill = Refill {
+            lists: &mut self.lists,
+            wanted,
+            cpu,
+            is_calm,
+            goal: pages_in_the_end,
+            is_served: false,
+            blocks: 0,
+        };
         let mut locked = allocator.lock_zone(zone);
         if is_calm && wanted.order < allocator.map.pageblock_order() {
             refill.recall_fragments(&mut locked);

@@ -63,8 +63,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         into: &mut [Pfn],
     ) -> usize {
         debug_assert_eq!(wanted.order, Order::ZERO);
-        let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
-        let (Some(index), false) = (index, self.rules().pcp == PcpPolicy::Off) else { return 0 };
+        let list = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
+        let (Some(index), false) = (list, self.rules().pcp == PcpPolicy::Off) else { return 0 };
         let Some(mut pcp) = self.try_lock_pcp(zone, self.platform.cpu()) else { return 0 };
         let mut taken = 0;
         for slot in into {

@@ -126,9 +126,8 @@ impl CompactState {
 
     /// A quick search looked at free blocks up to this pageblock, and at none beyond: the next attempt begins below it.
     pub(in crate::page) fn note_searched(&self, highest: Pfn, below: Pfn, first: Pfn) {
-        let now = self.targets.load(Relaxed);
-        let now = if now == ANEW { first.raw() } else { now };
-        if highest.raw() >= now {
+        let target = self.targets.load(Relaxed);
+        if highest.raw() >= if target == ANEW { first.raw() } else { target } {
             self.targets.store(below.raw(), Relaxed);
         }
     }

@@ -47,13 +47,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// The same for each pageblock of a block, or for the one that it is part of.
     pub(super) fn disown_each(&mut self, pfn: Pfn, order: Order) {
-        let order = order.max(self.pageblock_order());
-        pfn.blocks_up_to(pfn.offset(order.pages()), self.pageblock_order()).for_each(|(block, _)| self.disown(block));
+        let end = pfn.offset(order.max(self.pageblock_order()).pages());
+        pfn.blocks_up_to(end, self.pageblock_order()).for_each(|(block, _)| self.disown(block));
     }
 
     /// Changes what a pageblock is for; nobody owns it then.
-    pub(in crate::page) fn set_pageblock_migratetype(&mut self, block: Pfn, migratetype: MigrateType) {
-        let block = block.align_down(self.pageblock_order());
+    pub(in crate::page) fn set_pageblock_migratetype(&mut self, pfn: Pfn, migratetype: MigrateType) {
+        let block = pfn.align_down(self.pageblock_order());
         self.disown(block);
         self.map.pageblock(block).set_migratetype(migratetype);
     }
