@@ -137,6 +137,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// The type that the flags ask for and the highest zone that they allow; `None` if they contradict each other.
+    /// linux: mm/page_alloc.c:prepare_alloc_pages
     #[inline]
     pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
@@ -167,6 +168,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would
     /// rather not mix types gets nothing here, and the slow path decides when it has waited long enough.
+    /// linux: mm/page_alloc.c:get_page_from_freelist
     pub(super) fn get_page_from_freelist(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
@@ -214,6 +216,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Whether a zone is above the watermark of the flags. On the way, notes if it fell below the high one.
+    /// linux: mm/page_alloc.c:get_page_from_freelist
     #[inline]
     pub(super) fn can_spare(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> bool {
         let Request { order, highest, .. } = *request;
@@ -226,6 +229,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         zone.watermark_fast(order, zone.mark(flags), highest, flags) || flags.contains(AllocFlags::NO_WATERMARKS)
     }
 
+    /// Takes a block of a zone from this CPU's list or from the free lists; wakes kswapd if the zone was boosted.
+
+    /// linux: mm/page_alloc.c:rmqueue
     #[inline]
     fn rmqueue(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
         let wanted = BlockRequest { order: request.order, migratetype: request.migratetype, flags };

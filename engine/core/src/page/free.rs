@@ -197,7 +197,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Frees a claimed block without a look at its words. Always inline: called, it would be handed its arguments in
-    /// memory.
+    /// memory. linux: mm/page_alloc.c:free_unref_page
     #[inline(always)]
     pub(super) fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
         let zone = self.zone_around(block);
@@ -215,7 +215,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// A function of its own, so that what comes before it needs no frame.
+    /// A function of its own, so that what comes before it needs no frame. linux: mm/page_alloc.c:free_one_page
     #[inline(never)]
     fn free_one_page(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
         self.lock_zone(zone).split_large_buddy(pfn, order);

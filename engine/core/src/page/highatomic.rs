@@ -17,6 +17,7 @@ use crate::policy::highatomic::{self, ServedRequest, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Notes that a request which may use the reserve was served with the block at `pfn`, whose pageblock may join it.
+    /// linux: mm/page_alloc.c:reserve_highatomic_pageblock
     #[cold]
     #[inline(never)]
     pub(super) fn reserve_highatomic_pageblock(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: ServedRequest) {
@@ -34,7 +35,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Gives one reserved pageblock of a zone that the request may use to requests of its type; says whether that made
-    /// pages free for them.
+    /// pages free for them. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
     pub(super) fn unreserve_highatomic_pageblock(&self, request: &Request, eagerness: Unreserve) -> bool {
         let migratetype = match self.rules().reserve.leaving {
             ReserveLeaving::ForRequest => request.migratetype,

@@ -31,7 +31,7 @@ pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with
-    /// at most one step a frame.
+    /// at most one step a frame. linux: mm/page_isolation.c:start_isolate_page_range
     pub(in crate::page) fn start_isolate_page_range<'a>(
         &'a self,
         zone: &'a Zone<P::Lock>,
@@ -113,6 +113,7 @@ impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Takes a pageblock out of circulation; `false` if too many have already.
+    /// linux: mm/page_isolation.c:set_migratetype_isolate
     pub(in crate::page) fn set_migratetype_isolate(&mut self, block: Pfn) -> bool {
         let pageblock = self.map.pageblock(block);
         match pageblock.isolations() {
@@ -129,6 +130,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Puts a pageblock back into circulation, unless others still isolate it.
+    /// linux: mm/page_isolation.c:unset_migratetype_isolate
     pub(in crate::page) fn unset_migratetype_isolate(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         debug_assert!(
@@ -150,7 +152,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. Frames
-    /// on no list may be in it if they go along.
+    /// on no list may be in it if they go along. linux: mm/compaction.c:isolate_freepages_range
     pub(in crate::page) fn isolate_freepages_range(
         &mut self,
         range: &Range<Pfn>,

@@ -67,7 +67,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Sends kcompactd for a block of `order` in zones up to `highest`.
+    /// Sends kcompactd for a block of `order` in zones up to `highest`. linux: mm/compaction.c:wakeup_kcompactd
     pub(super) fn wakeup_kcompactd(&self, node: NodeId, order: Order, highest: ZoneKind) {
         if order == Order::ZERO {
             return;
@@ -100,6 +100,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether the node is so fragmented that kcompactd works unasked, and kswapd does not.
+    /// linux: mm/compaction.c:should_proactive_compact_node
     fn should_proactive_compact_node(&self, node: NodeId) -> bool {
         self.score_marks()
             .is_some_and(|marks| self.node(node).kswapd.is_asleep() && self.fragmentation_score_node(node) > marks.high)

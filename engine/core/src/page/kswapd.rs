@@ -101,6 +101,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks for background reclaim of a node, of use to a block of `order` in zones up to `highest`.
+    /// linux: mm/vmscan.c:wakeup_kswapd
     pub(super) fn wakeup_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
         let kswapd = &self.node(node).kswapd;
         kswapd.errands.change(|waiting| {
@@ -153,6 +154,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         KswapdRun { errand, order: errand.order, priority: reclaim::PRIORITY_FIRST, freed: 0, boost_left, boosts }
     }
 
+    /// Reclaims once at the run's priority, and chooses the next priority. linux: mm/vmscan.c:balance_pgdat
     fn balance_pgdat_pass(&self, node: NodeId, run: &mut KswapdRun) -> Pass {
         let balanced = self.pgdat_balanced(node, run.order, run.errand.highest);
         if balanced && run.boost_left == 0 {
@@ -231,6 +233,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 .any(|zone| zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty()))
     }
 
+    /// Whether a zone up to `highest` has a boosted watermark. linux: mm/vmscan.c:pgdat_watermark_boosted
     fn pgdat_watermark_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {
         self.managed_up_to(node, highest).any(|zone| zone.boost() > 0)
     }

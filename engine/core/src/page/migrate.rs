@@ -22,7 +22,7 @@ pub(super) struct Candidate {
 impl<P: Platform> PageAllocator<'_, P> {
     /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over,
     /// claimed, and the platform's answer. `None` in place of the block if the platform did something to it that it
-    /// must not.
+    /// must not. linux: mm/migrate.c:migrate_pages
     pub(super) fn migrate_block(
         &self,
         Candidate { pfn: from, word }: Candidate,

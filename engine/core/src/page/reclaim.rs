@@ -46,6 +46,7 @@ impl ReclaimProgress {
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Reclaims for a request, with rising urgency, until enough came or a zone is ready to be compacted.
+    /// linux: mm/vmscan.c:try_to_free_pages
     pub(super) fn try_to_free_pages(&self, request: &Request) -> ReclaimProgress {
         self.report(Event::DirectReclaim { highest: request.highest });
         let mut progress = ReclaimProgress { pages: 0, spared: false };
@@ -59,6 +60,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks every node that the request may use once, but for those whose zones are all ready to be compacted.
+    /// linux: mm/vmscan.c:shrink_zones
     fn shrink_zones(&self, request: &Request, priority: u8, progress: &mut ReclaimProgress) {
         let Request { gfp, order, highest, .. } = *request;
         let mut last: Option<NodeId> = None;
@@ -82,6 +84,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether reclaim should leave a zone alone, since compaction has all that it needs there.
+    /// linux: mm/vmscan.c:compaction_ready
     fn compaction_ready(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
         let Request { gfp, order, highest, .. } = *request;
         if !self.gfp_compaction_allowed(gfp) {
@@ -92,6 +95,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks the platform to look a node over at one priority; for large blocks again and again.
+    /// linux: mm/vmscan.c:shrink_node
     pub(super) fn shrink_node(&self, wanted: &Reclaim) -> Reclaimed {
         let mut sum = Reclaimed::default();
         loop {
@@ -116,6 +120,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there
     /// is more to be had, and less came than would have brought every zone to its high watermark.
+    /// linux: mm/vmscan.c:should_continue_reclaim
     fn should_continue_reclaim(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
@@ -182,7 +187,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks the platform to end something for a request; how many pages came of it. Memory that did not come through
-    /// the handle was not freed, whatever the platform says.
+    /// the handle was not freed, whatever the platform says. linux: mm/oom_kill.c:out_of_memory
     pub(super) fn out_of_memory(&self, request: &Request) -> u64 {
         let returns = FreeCounter::new(self, Promise::OutOfMemory);
         let said = self.platform.out_of_memory(&returns, request);

@@ -72,6 +72,7 @@ impl<'r> Attempt<'r> {
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// A block, by whatever the flags allow; `None` when the request fails.
+    /// linux: mm/page_alloc.c:__alloc_pages_slowpath
     #[cold]
     #[inline(never)]
     pub(super) fn alloc_pages_slowpath(&self, request: &Request) -> Option<Pfn> {
@@ -203,7 +204,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Reclaims, and tries again; if that is not enough, gives back a reserved block and every CPU's lists, and tries
-    /// once more.
+    /// once more. linux: mm/page_alloc.c:__alloc_pages_direct_reclaim
     fn alloc_pages_direct_reclaim(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, ReclaimProgress) {
         let request = attempt.request;
         let progress = self.try_to_free_pages(request);
@@ -228,6 +229,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether another round may help: some zone would pass its min mark if all that can be reclaimed were free.
+    /// linux: mm/page_alloc.c:should_reclaim_retry
     fn should_reclaim_retry(&self, attempt: &mut Attempt<'_>, progress: ReclaimProgress) -> bool {
         let request = attempt.request;
         if progress.is_made() && !is_costly(request.order) && self.has_budget_left(attempt) {
@@ -252,7 +254,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether to compact once more: where it was passed over for lack of room, once reclaim could make some; a few
-    /// times after success that others took; then with more effort.
+    /// times after success that others took; then with more effort. linux: mm/page_alloc.c:should_compact_retry
     fn should_compact_retry(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
         let Request { gfp, order, .. } = *attempt.request;
         if order == Order::ZERO || !self.gfp_compaction_allowed(gfp) || !self.has_budget_left(attempt) {
@@ -278,6 +280,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// One more try, at the high watermark; then ends something, if the request is small and ordinary enough to be
     /// worth it. One request at a time: what the others need may be what the first one frees.
+    /// linux: mm/page_alloc.c:__alloc_pages_may_oom
     fn alloc_pages_may_oom(&self, attempt: &mut Attempt<'_>) -> Round {
         if self.oom_lock.swap(true, Acquire) {
             attempt.waits += 1;
@@ -331,6 +334,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Asks for background reclaim on every node that the request may use. Where that is of no use, and the request
     /// cannot reclaim for itself, what is free should at least lie together. In defrag mode a whole pageblock is asked
     /// for, since that is what a request of any size can be served from without mixing types.
+    /// linux: mm/page_alloc.c:wake_all_kswapds
     fn wake_all_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;

@@ -26,7 +26,7 @@ pub(super) enum ScanStart {
 
 impl<P: Platform> Run<'_, '_, P> {
     /// A pageblock near the scanner that is free in part, by the free lists of the larger orders. In vain, the scanner
-    /// goes back, once, to the lowest block that was chosen so.
+    /// goes back, once, to the lowest block that was chosen so. linux: mm/compaction.c:fast_find_migrateblock
     pub(super) fn fast_find_migrateblock(&mut self) -> ScanStart {
         // Whoever heeds no hints wants smaller blocks, or none.
         let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return ScanStart::AtScanner };
@@ -89,6 +89,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// Takes a free block near the upper scanner, and what else is free in its pageblock, by the free lists; takes
     /// nothing if there is none. At the start of a scan the search is deep, and ends where free blocks are in any case.
+    /// linux: mm/compaction.c:fast_isolate_freepages
     pub(super) fn fast_isolate_freepages(&mut self, needed: u32) {
         let Some(largest) = self.aim.order.and_then(Order::down) else { return };
         let mut search = Search::new(self);
@@ -176,6 +177,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Takes the free blocks around one that was found, unless there is enough, or the run does not wait for anything.
+    /// linux: mm/compaction.c:fast_isolate_around
     fn fast_isolate_around(&mut self, pfn: Pfn, needed: u32) {
         if self.targets.pages() >= needed || self.aim.is_optimistic() {
             return;

@@ -39,6 +39,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Looks the hints of a zone over, if a request found everything scanned. Cost: up to 64 frames of each pageblock.
+    /// linux: mm/compaction.c:__reset_isolation_suitable
     pub(super) fn reset_zone_isolation_suitable(&self, zone: &Zone<P::Lock>) {
         if !zone.compaction.clear_stale() {
             return;
@@ -67,7 +68,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether a sample of the pageblock around a frame shows that it is worth a scan; if so, it is passed over no
-    /// longer.
+    /// longer. linux: mm/compaction.c:__reset_isolation_pfn
     fn reset_isolation_pfn(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
         let first = pfn.align_down(self.map.pageblock_order());
         let Some((frame, pageblock)) = self.map.try_frame_and_pageblock(first) else { return false };
@@ -107,6 +108,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether a pageblock that begins with this word is a huge page, or a part of one that begins here.
+    /// linux: mm/compaction.c:pageblock_skip_persistent
     pub(super) fn pageblock_skip_persistent(&self, head: Word) -> bool {
         head.is_allocated() && head.is_compound() && head.order() >= self.map.pageblock_order()
     }

@@ -42,7 +42,7 @@ use run::{Aim, Outcome, Run};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Compacts for a request, in the zones that it may use, until one of them has its block; the block, if it could be
-    /// had, and how compaction ended.
+    /// had, and how compaction ended. linux: mm/page_alloc.c:__alloc_pages_direct_compact
     pub(super) fn alloc_pages_direct_compact(
         &self,
         request: &Request,
@@ -75,6 +75,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
+    /// Compacts the zones of a request in turn, until one of them has its block.
+
+    /// linux: mm/compaction.c:try_to_compact_pages
     fn try_to_compact_pages(
         &self,
         request: &Request,
@@ -104,6 +107,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Compacts the zones of a node up to `highest`, for a request that woke kcompactd for a block of this order.
+    /// linux: mm/compaction.c:kcompactd_do_work
     pub(super) fn kcompactd_do_work(&self, node: NodeId, order: Order, highest: ZoneKind) {
         for zone in self.populated_up_to(node, highest) {
             if zone.compaction.is_deferred(order) {
@@ -123,6 +127,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Compacts a whole node, until each of its zones is good enough or there is nothing left to move.
+    /// linux: mm/compaction.c:compact_node
     pub(super) fn compact_node(&self, node: NodeId) {
         for zone in self.populated_up_to(node, ZoneKind::Movable) {
             self.compact_zone(zone, Aim::of_kcompactd(None));
@@ -134,6 +139,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.reset_zone_isolation_suitable(zone));
     }
 
+    /// Compacts a zone, unless it has the block already or compaction is not suitable.
+
+    /// linux: mm/compaction.c:compact_zone
     fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
         if let Some(order) = aim.order {
             let mark = zone.mark(aim.flags);

@@ -25,6 +25,7 @@ enum Move {
 
 impl<P: Platform> Run<'_, '_, P> {
     /// Moves what a batch holds, as far as targets can be had, and frees the old places.
+    /// linux: mm/migrate.c:migrate_pages
     pub(super) fn migrate_pages(&mut self, mut batch: Batch) -> Supply {
         let block = self.block_of(Pfn::new(self.source.raw() - 1));
         let (mut pages_left, mut supply, found) = (batch.pages(), Supply::Enough, batch.len());

@@ -207,7 +207,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 
     /// Whether the run is over, and how. Looked at between batches; a pageblock that was begun is finished first, so
-    /// that the block that is made is as free as it can be.
+    /// that the block that is made is as free as it can be. linux: mm/compaction.c:__compact_finished
     fn compact_finished(&self) -> Option<Outcome> {
         if self.scanners_met() {
             self.zone.compaction.reset_cached_positions();
@@ -245,6 +245,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         fallback::order_of_attempts(wanted).iter().fold(0, |types, &other| types | bit(other))
     }
 
+    /// Whether both scanners are in the same pageblock, or have passed each other.
+
+    /// linux: mm/compaction.c:compact_scanners_met
     fn scanners_met(&self) -> bool {
         self.block_of(self.target) <= self.block_of(self.source)
     }

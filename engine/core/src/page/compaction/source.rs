@@ -71,7 +71,7 @@ impl Batch {
 
 impl<P: Platform> Run<'_, '_, P> {
     /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners
-    /// meet.
+    /// meet. linux: mm/compaction.c:isolate_migratepages
     pub(super) fn isolate_migratepages(&mut self) -> Batch {
         let (mut at, mut is_chosen) = match self.fast_find_migrateblock() {
             ScanStart::AtScanner => (self.source, false),
@@ -109,6 +109,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Whether pages of a pageblock of this type are moved away for the run.
+    /// linux: mm/compaction.c:suitable_migration_source
     fn suitable_migration_source(&self, migratetype: MigrateType) -> bool {
         compaction::accepts_source(self.allocator.rules().compaction.sources, self.source_facts(), migratetype)
     }
@@ -121,6 +122,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Takes what can be moved of a part of a pageblock, as far as a batch goes.
+    /// linux: mm/compaction.c:isolate_migratepages_block
     fn isolate_migratepages_block(&mut self, part: Range<Pfn>) -> Batch {
         let (mut batch, mut at) = (Batch::new(), part.start);
         let mut scope = self.scope_of(at);

@@ -19,6 +19,7 @@ use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
+    /// linux: mm/compaction.c:compaction_suitable
     pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         self.has_use_above(zone.watermarks().min, zone, order, highest)
     }
@@ -51,6 +52,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether compaction for a request may have room in some zone, once a part of what can be reclaimed there is free.
+    /// linux: mm/compaction.c:compaction_zonelist_suitable
     pub(in crate::page) fn compaction_zonelist_suitable(&self, request: &Request) -> bool {
         let order = request.order;
         self.platform.migrates()
@@ -81,7 +83,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             .sum()
     }
 
-    /// The same of one zone, by itself.
+    /// The same of one zone, by itself. linux: mm/compaction.c:fragmentation_score_zone
     pub(super) fn fragmentation_score_zone(&self, zone: &Zone<P::Lock>) -> u32 {
         let order = self.map.pageblock_order();
         zone.inspect(|areas| shape_of(areas, order, |_| true)).unusable_percent(order)

@@ -31,7 +31,7 @@ pub(super) enum ScanEnd {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// A block to move to, when so many pages still wait to be moved.
+    /// A block to move to, when so many pages still wait to be moved. linux: mm/compaction.c:compaction_alloc
     pub(super) fn compaction_alloc(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {
@@ -44,6 +44,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Gives back to the zone what was not used; the next run looks there again.
+    /// linux: mm/compaction.c:release_free_list
     pub(super) fn release_free_list(&mut self) {
         let map = self.allocator.map;
         let mut highest = None;
@@ -60,6 +61,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Scans pageblock after pageblock downwards, until there is enough or the scanners meet.
+    /// linux: mm/compaction.c:isolate_freepages
     fn isolate_freepages(&mut self, needed: u32) {
         let lowest = self.block_of(self.source).offset(self.pageblock_order().pages());
         let mut stride = if self.aim.effort == CompactEffort::Async { CLUSTER } else { 1 };
@@ -117,6 +119,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Whether a pageblock that begins with this word, and is of this type, serves: none that has what is wanted.
+    /// linux: mm/compaction.c:suitable_migration_target
     fn suitable_migration_target(&self, word: Word, migratetype: MigrateType) -> bool {
         let wanted = self.aim.order.unwrap_or(self.pageblock_order());
         let is_whole = word.is_zone_free() && word.order() >= wanted;
@@ -129,7 +132,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// Takes free blocks of a part of a pageblock; says where it stopped, and why. The zone lock is taken at the first
-    /// one in each 32 frames.
+    /// one in each 32 frames. linux: mm/compaction.c:isolate_freepages_block
     pub(super) fn isolate_freepages_block(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, ScanEnd) {
         let (allocator, zone) = (self.allocator, self.zone);
         let (mut at, mut held) = (part.start, None);

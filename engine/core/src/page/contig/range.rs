@@ -43,6 +43,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Refuses a range in which something will never move. At most one step a frame.
+    /// linux: mm/page_isolation.c:has_unmovable_pages
     pub(in crate::page) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
             if (self.map.pageblock(pfn).lasting_migratetype() == MigrateType::Cma) != (purpose == Purpose::Cma) {

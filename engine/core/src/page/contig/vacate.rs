@@ -22,7 +22,7 @@ use crate::platform::{CompactEffort, Platform};
 const ROUNDS: u32 = 5;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Takes an isolated range, after moving away what is in it.
+    /// Takes an isolated range, after moving away what is in it. linux: mm/page_alloc.c:__alloc_contig_migrate_range
     pub(in crate::page) fn alloc_contig_migrate_range<T>(
         &self,
         zone: &Zone<P::Lock>,

@@ -107,7 +107,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_all_pages_zone(zone));
     }
 
-    /// Gives back everything on every CPU's lists for a zone.
+    /// Gives back everything on every CPU's lists for a zone. linux: mm/page_alloc.c:__drain_all_pages
     pub(in crate::page) fn drain_all_pages_zone(&self, zone: &Zone<P::Lock>) {
         self.cpu_ids().for_each(|cpu| self.drain_pcp(cpu, zone));
     }
@@ -115,6 +115,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Puts a claimed block on a list. Always inline: it is half of a free.
+    /// linux: mm/page_alloc.c:free_unref_page_commit
     #[inline(always)]
     pub(super) fn free_unref_page_commit(mut self, freed: ClaimedBlock, frame: &Frame, index: u8) {
         frame.set(Word::pcp_cached(freed.order, index, self.cpu));
@@ -138,7 +139,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
     }
 
-    /// Moves the limit, and drains the lists if they are above it now.
+    /// Moves the limit, and drains the lists if they are above it now. linux: mm/page_alloc.c:nr_pcp_high
     #[inline(never)]
     fn nr_pcp_high_and_drain(mut self, cause: Cause, index: u8) {
         let (limits, zone, allocator) = (self.lists.limits, self.zone, self.allocator);
@@ -180,6 +181,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 
     /// Gives `pages` pages, or a few more, from the lists to the zone, beginning with list `first`.
+    /// linux: mm/page_alloc.c:free_pcppages_bulk
     #[cold]
     #[inline(never)]
     fn free_pcppages_bulk(&mut self, pages: u32, first: u8) {

@@ -160,6 +160,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Gives back what the calling CPU brought home, maybe for a request that could not use it; says whether anything
     /// was. Awaits no list's lock: the caller may have interrupted the code that holds it.
+    /// linux: mm/page_alloc.c:drain_local_pages
     #[cold]
     pub(in crate::page) fn drain_local_pages(&self) -> bool {
         if self.rules().pcp != PcpPolicy::OwnedRemote {

@@ -113,6 +113,9 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         allocator.report(Event::Refill { zone: zone.index() as u8, cpu: self.cpu, order: wanted.order, blocks });
     }
 
+    /// Fills a list with up to `goal` blocks under one hold of the zone lock; returns how many came.
+
+    /// linux: mm/page_alloc.c:rmqueue_bulk
     fn rmqueue_bulk(&mut self, index: u8, wanted: BlockRequest, goal: u32) -> u32 {
         let (allocator, cpu) = (self.allocator, self.cpu);
         let mut cursor = Cursor::Normal;

@@ -27,6 +27,7 @@ pub(in crate::page) enum Placement {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list, merged with every free buddy. Constant time per merge, at most ten of them.
+    /// linux: mm/page_alloc.c:__free_one_page
     pub(in crate::page) fn free_one_page(
         &mut self,
         pfn: Pfn,
@@ -52,7 +53,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has
-    /// one type.
+    /// one type. linux: mm/page_alloc.c:split_large_buddy
     pub(in crate::page) fn split_large_buddy(&mut self, pfn: Pfn, order: Order) {
         self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
@@ -66,7 +67,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Takes a block from a per-CPU list back.
+    /// Takes a block from a per-CPU list back. linux: mm/page_alloc.c:free_pcppages_bulk
     pub(in crate::page) fn free_pcp_block(&mut self, pfn: Pfn, order: Order) {
         let pageblock = self.map.pageblock(pfn);
         let trusted = is_planted(Fault::DrainTrustsList).then_some(MigrateType::Movable);
@@ -96,6 +97,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Hands a block that was just freed to the run of compaction that waits for it, claimed.
+    /// linux: mm/page_alloc.c:compaction_capture
     #[cold]
     fn capture(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         self.account_out(order.pages(), migratetype);
@@ -187,7 +189,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         true
     }
 
-    /// Whether a block of exactly this order is free at `pfn`, in this zone.
+    /// Whether a block of exactly this order is free at `pfn`, in this zone. linux: mm/page_alloc.c:page_is_buddy
     fn page_is_buddy(&self, pfn: Pfn, order: Order) -> bool {
         // Buddies share a section, so the frame has metadata; the zone differs only from pageblock order up.
         self.map.frame(pfn).word().is_zone_free_of(order)
@@ -195,12 +197,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Whether the block's buddy is likely to be freed soon: the two of them would merge with a free neighbour.
+    /// linux: mm/page_alloc.c:buddy_merge_likely
     fn buddy_merge_likely(&self, pfn: Pfn, order: Order) -> bool {
         let Some(up) = order.up().filter(|&up| up < Order::MAX) else { return false };
         self.page_is_buddy(pfn.align_down(up).buddy(up), up)
     }
 
     /// Claims the first block of this type, of the smallest order that will do, and splits it to `order`.
+    /// linux: mm/page_alloc.c:__rmqueue_smallest
     pub(in crate::page) fn rmqueue_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let pfn = self.smallest(order, migratetype)?;
         let (found, _) = self.del_page_from_free_list(pfn);
@@ -212,7 +216,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Cuts a block that was taken off its list down to `order`: the upper halves go back to the heads of their
-    /// lists, the largest first, as this type; the lowest part is the caller's.
+    /// lists, the largest first, as this type; the lowest part is the caller's. linux: mm/page_alloc.c:expand
     pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
         for half in order.to(found).rev().skip(1) {
@@ -223,6 +227,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Gives every pageblock that a block of this order touches a new type.
+    /// linux: mm/page_alloc.c:change_pageblock_range
     pub(in crate::page) fn change_pageblock_range(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         let step = self.pageblock_order().pages();
         for block in 0..(order.pages() / step).max(1) {
@@ -230,13 +235,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// Moves a free block to another type's list of the same order.
+    /// Moves a free block to another type's list of the same order. linux: mm/page_alloc.c:move_to_free_list
     pub(in crate::page) fn move_to_free_list(&mut self, pfn: Pfn, migratetype: MigrateType) {
         let (order, _) = self.del_page_from_free_list(pfn);
         self.add_to_free_list(pfn, order, migratetype, End::Tail);
     }
 
     /// Cuts a block out of the free block that it is in, and puts it into another state; `false` if it is in none.
+    /// linux: mm/page_alloc.c:take_page_off_buddy
     pub(in crate::page) fn take_page_off_buddy(&mut self, pfn: Pfn, order: Order, word: Word) -> bool {
         let end = pfn.offset(order.pages());
         let around = self.buddy_block_around(pfn).filter(|(head, found)| head.offset(found.pages()) >= end);
@@ -253,7 +259,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that
-    /// fit.
+    /// fit. linux: mm/page_alloc.c:break_down_buddy_pages
     pub(in crate::page) fn break_down_buddy_pages(&mut self, head: Pfn, part: Range<Pfn>) {
         let (found, migratetype) = self.del_page_from_free_list(head);
         debug_assert!(

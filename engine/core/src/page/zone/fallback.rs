@@ -49,7 +49,7 @@ impl<L> Zone<L> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// One block, claimed, from wherever the rules allow.
+    /// One block, claimed, from wherever the rules allow. linux: mm/page_alloc.c:__rmqueue
     pub(in crate::page) fn rmqueue(&mut self, wanted: BlockRequest, cursor: &mut Cursor) -> Option<Pfn> {
         let BlockRequest { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
@@ -91,6 +91,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes over the pageblock of the largest free block of another type, if it is worth it.
+    /// linux: mm/page_alloc.c:__rmqueue_claim
     fn rmqueue_claim(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let block = self.pageblock_order();
         let least =
@@ -108,6 +109,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         None
     }
 
+    /// Claims the pageblock of the first block of this order and type, if enough of it suits the request.
+
+    /// linux: mm/page_alloc.c:try_to_claim_block
     fn try_to_claim_block(&mut self, found: Order, from: MigrateType, wanted: BlockRequest) -> Option<Pfn> {
         let candidate = self.areas.area(found).list(from).first()?;
         if found >= self.pageblock_order() {
@@ -130,6 +134,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes pages of another type's block; the block, and what is left of the free block, keep their type.
+    /// linux: mm/page_alloc.c:__rmqueue_steal
     fn rmqueue_steal(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let (found, from) = wanted
             .order
@@ -145,12 +150,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// The first type, in the order of attempts, that has a block of exactly this order.
+    /// linux: mm/page_alloc.c:find_suitable_fallback
     fn find_suitable_fallback(&self, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
         let area = self.areas.area(order);
         fallback::order_of_attempts(migratetype).iter().copied().find(|&other| area.has(other))
     }
 
     /// Raises the watermarks a little, so that reclaim makes whole blocks free before more types mix.
+    /// linux: mm/page_alloc.c:boost_watermark
     fn boost_watermark(&mut self, flags: AllocFlags) {
         let (zone, high) = (self.zone, self.zone.watermarks().high);
         let block = u64::from(self.pageblock_order().pages());
@@ -164,7 +171,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// What the pageblock at `block` holds; `None` if it is not wholly in this zone. Walks the block: at most one step
-    /// a frame.
+    /// a frame. linux: mm/page_alloc.c:prep_move_freepages_block
     fn pageblock_contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {
@@ -200,6 +207,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Moves every free page of a pageblock to another type, and the block with them. Returns the pages moved.
+    /// linux: mm/page_alloc.c:move_freepages_block
     pub(in crate::page) fn move_freepages_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
         let end = block.offset(self.pageblock_order().pages());
         let (mut at, mut moved) = (block, 0);

@@ -79,7 +79,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
         self.map.pageblock_order()
     }
 
-    /// Puts a block on its free list and writes its state.
+    /// Puts a block on its free list and writes its state. linux: mm/page_alloc.c:__add_to_free_list
     #[inline]
     pub(in crate::page) fn add_to_free_list(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         self.links += 1;
@@ -92,6 +92,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     }
 
     /// Takes a free block off the list that its word names; its state is the caller's to write.
+    /// linux: mm/page_alloc.c:__del_page_from_free_list
     #[inline]
     pub(in crate::page) fn del_page_from_free_list(&mut self, pfn: Pfn) -> (Order, MigrateType) {
         self.links += 1;

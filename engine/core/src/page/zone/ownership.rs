@@ -51,7 +51,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         pfn.blocks_up_to(end, self.pageblock_order()).for_each(|(block, _)| self.disown(block));
     }
 
-    /// Changes what a pageblock is for; nobody owns it then.
+    /// Changes what a pageblock is for; nobody owns it then. linux: mm/page_alloc.c:set_pageblock_migratetype
     pub(in crate::page) fn set_pageblock_migratetype(&mut self, pfn: Pfn, migratetype: MigrateType) {
         let block = pfn.align_down(self.pageblock_order());
         self.disown(block);

@@ -12,7 +12,7 @@ use crate::policy::highatomic;
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
-    /// that would fail without it.
+    /// that would fail without it. linux: mm/page_alloc.c:rmqueue_buddy
     pub(in crate::page) fn rmqueue_buddy(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let BlockRequest { order, flags, .. } = wanted;
         let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
@@ -32,6 +32,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         if is_last_resort { self.rmqueue_smallest(order, MigrateType::HighAtomic) } else { None }
     }
 
+    /// Moves the pageblock of an allocated block, or the pageblocks in it, to the high-atomic reserve.
+
+    /// linux: mm/page_alloc.c:reserve_highatomic_pageblock
     pub(in crate::page) fn reserve_pageblock(&mut self, pfn: Pfn, order: Order) {
         let block_order = self.pageblock_order();
         let block = pfn.align_down(block_order);
@@ -60,7 +63,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Gives the pageblock around a free reserved block, or the pageblocks that are in it, another type; says how many
-    /// free pages went with it.
+    /// free pages went with it. linux: mm/page_alloc.c:unreserve_highatomic_pageblock
     fn unreserve_pageblock(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
         let order = self.map.frame(pfn).word().order();
         let block_order = self.pageblock_order();
