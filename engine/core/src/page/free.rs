@@ -153,7 +153,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// What a block that was somebody else's to free is now.
     #[cold]
-    pub(super) fn not_allocated(&self, pfn: Pfn) -> FreeError {
+    pub(super) fn not_allocated_error(&self, pfn: Pfn) -> FreeError {
         FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() }
     }
 

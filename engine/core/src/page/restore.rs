@@ -52,7 +52,7 @@ impl<P: Platform> Restoring<'_, '_, P> {
         let allocator = &*self.0;
         allocator.expect_cpu(cpu);
         let (frame, _, seen) = allocator.allocated_head(pfn, order)?;
-        frame.claim(seen, seen.claimed()).map_err(|Lost| allocator.not_allocated(pfn))?;
+        frame.claim(seen, seen.claimed()).map_err(|Lost| allocator.not_allocated_error(pfn))?;
         if seen.is_poisoned() {
             allocator.free_around_poison(pfn, order);
             return Ok(());

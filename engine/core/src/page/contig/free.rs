@@ -120,7 +120,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Frees a frozen block page by page.
     fn free_by_pages(&self, pfn: Pfn, seen: Word) -> Result<(), FreeError> {
         let frame = self.map.frame(pfn);
-        frame.claim(seen, seen.claimed()).map_err(|Lost| self.not_allocated(pfn))?;
+        frame.claim(seen, seen.claimed()).map_err(|Lost| self.not_allocated_error(pfn))?;
         let mut rest = ClaimedRange::new(&self.map, pfn..pfn.offset(seen.order().pages()));
         for page in rest.frames() {
             rest.keep_before(page.offset(1));

@@ -7,7 +7,7 @@
 //! range      is it one range of one zone, with nothing in it that must stay?     nothing has changed yet
 //! isolation  its pageblocks leave circulation: what is freed there stays there    undone when dropped
 //! vacate     the platform moves what is in the way; a few rounds                  what moved has moved
-//! take       under the zone lock: all of it is free now, or none of it is taken
+//! isolate    under the zone lock: all of it is free now, or none of it is taken
 //! ```
 //!
 //! `free` is the way back: every page of the range is checked, then neighbours go to the free lists as the largest

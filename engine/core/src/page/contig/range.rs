@@ -1,7 +1,7 @@
 //! What is in a range, read without a lock: which zone it is in, and which block each of its frames belongs to.
 //!
 //! Answers are stale as soon as they are given. They serve to refuse early, and to find what to move; what counts is
-//! decided under the zone lock, in `take`.
+//! decided under the zone lock, in `isolate_freepages_range`.
 
 use core::ops::Range;
 

@@ -135,13 +135,13 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         let is_quiet =
             cause == Cause::Full && !self.zone.is_under_pressure() && pcp::has_room(&self.lists.tuning, &limits);
         if !is_quiet {
-            self.nr_pcp_high_and_drain(cause, index);
+            self.tune_and_drain(cause, index);
         }
     }
 
     /// Moves the limit, and drains the lists if they are above it now. linux: mm/page_alloc.c:nr_pcp_high
     #[inline(never)]
-    fn nr_pcp_high_and_drain(mut self, cause: Cause, index: u8) {
+    fn tune_and_drain(mut self, cause: Cause, index: u8) {
         let (limits, zone, allocator) = (self.lists.limits, self.zone, self.allocator);
         self.lists.expect_limited();
         let high = pcp::limit(&mut self.lists.tuning, &limits, zone.pressure(), cause);

@@ -233,7 +233,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         self.expect_home_limited(home.limit.load(Relaxed));
         allocator.report(Event::StackTake { zone: self.zone.index() as u8, owner: cpu });
         let mut left_over = Chain::default();
-        // Whole pageblocks lie as halves on the lists: see `own`.
+        // Whole pageblocks lie as halves on the lists: see `own_pageblocks`.
         run::gather(map, home.stack.take(map), map.half_pageblock_order(), |pfn, order| {
             let pageblock = map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
