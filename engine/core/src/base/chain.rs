@@ -13,20 +13,20 @@ use super::word::Word;
 
 /// The chain, first in first out.
 #[derive(Debug, Default)]
-pub struct Chain {
+pub(crate) struct Chain {
     /// First and last block's head; `None` for an empty chain.
     ends: Option<(Pfn, Pfn)>,
 }
 
 impl Chain {
     /// Whether no block is linked into the chain.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_none()
     }
 
     /// Links a block that is on no list after the last one, in the state that says so.
     #[inline]
-    pub fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
+    pub(crate) fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         map.frame(pfn).set(word);
         let first = match self.ends {
             Some((first, last)) => {
@@ -41,7 +41,7 @@ impl Chain {
 
     /// Unlinks the first block; returns its head and that frame's metadata.
     #[inline]
-    pub fn pop<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
+    pub(crate) fn pop<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let (first, last) = self.ends?;
         let frame = map.frame(first);
         debug_assert!(

@@ -12,13 +12,13 @@ use super::{Order, Pfn};
 
 /// Frames that follow each other, of blocks that are on no list; as they join they become interior.
 #[derive(Debug, Default)]
-pub struct Run(Option<Range<Pfn>>);
+pub(crate) struct Run(Option<Range<Pfn>>);
 
 impl Run {
     /// Takes a block in, whose first frame's metadata is at hand, and gives out what was gathered so far if the block
     /// is not its neighbour.
     #[inline]
-    pub fn extend(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
+    pub(crate) fn extend(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
         frame.set(Word::INTERIOR);
         let end = pfn.offset(order.pages());
         debug_assert!(
@@ -34,14 +34,14 @@ impl Run {
     }
 
     /// The run that is still gathered, if any. No more blocks come.
-    pub fn finish(self) -> Option<Range<Pfn>> {
+    pub(crate) fn finish(self) -> Option<Range<Pfn>> {
         self.0
     }
 }
 
 /// Gathers blocks into runs, and visits each run as natural blocks of up to `cap`.
 #[inline]
-pub fn gather(
+pub(crate) fn gather(
     map: &MemMap<'_>,
     blocks: impl Iterator<Item = (Pfn, Order)>,
     cap: Order,

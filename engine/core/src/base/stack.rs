@@ -24,48 +24,48 @@ const CLOSED: u64 = 1 << 63;
 
 /// Freed blocks, pushed by other CPUs without a lock; 8 bytes.
 #[derive(Debug)]
-pub struct Stack {
+pub(crate) struct Stack {
     /// Whether it is closed in the top bit, then the pages; first frame in the lower half.
     top: AtomicU64,
 }
 
 impl Stack {
     /// A stack with no pages, open to pushes.
-    pub fn new() -> Stack {
+    pub(crate) fn new() -> Stack {
         Stack { top: AtomicU64::new(EMPTY) }
     }
 
     /// Pages on the stack a moment ago: other CPUs push and take meanwhile.
-    pub fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         pages(self.top.load(Ordering::Relaxed))
     }
 
     /// Whether nothing is on it, a moment ago.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.top.load(Ordering::Relaxed) as u32 == NIL
     }
 
     /// Says that nobody will look at it: a CPU that pushes onto it takes it as well.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.top.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
     /// Whether the stack was closed, and no CPU looks at it.
     #[inline]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.top.load(Ordering::Relaxed) & CLOSED != 0
     }
 
     /// Says that somebody looks at it again.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.top.fetch_and(!CLOSED, Ordering::AcqRel);
     }
 
     /// Puts a block on it that nobody else knows of; says how many pages are on it now, or nothing if it is closed and
     /// must be taken by the caller.
     #[inline]
-    pub fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
+    pub(crate) fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
         let (frame, links) = map.frame_and_links(pfn);
         debug_assert!(pfn.is_aligned(order), "stack: no block of order {} begins at frame {pfn}", order.get());
         frame.set(Word::remote_pending(order));
@@ -88,7 +88,7 @@ impl Stack {
     }
 
     /// Takes everything off it, the block that was pushed last first.
-    pub fn take<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Order)> + use<'l, 'm> {
+    pub(crate) fn take<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Order)> + use<'l, 'm> {
         let mut top = self.top.load(Ordering::Relaxed);
         // Most stacks are empty: then a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
@@ -130,7 +130,7 @@ impl Stack {
     }
 
     /// What is on it, for walkers when nothing runs.
-    pub fn iter<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Word)> + use<'l, 'm> {
+    pub(crate) fn iter<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Word)> + use<'l, 'm> {
         let mut next = self.top.load(Ordering::Acquire) as u32;
         core::iter::from_fn(move || {
             let pfn = pfn(next)?;

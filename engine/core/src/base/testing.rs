@@ -11,10 +11,10 @@ use super::word::Word;
 use super::{Order, Pfn};
 
 /// Frames of the map: one section.
-pub const PAGES: u32 = 1 << 15;
+pub(in crate::base) const PAGES: u32 = 1 << 15;
 
 /// Runs on a map of 2^15 frames, all of them claimed pages: on no list, and nobody's but the test's.
-pub fn with_map(run: impl FnOnce(&MemMap<'_>)) {
+pub(in crate::base) fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let geometry = Geometry::new(Pfn::new(0), Pfn::new(PAGES), Order::new(9));
     let layout = geometry.layout_of(0..geometry.sections());
     let mut metadata = Box::new_uninit_slice(layout.size() + layout.align());

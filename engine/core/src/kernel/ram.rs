@@ -55,9 +55,9 @@ pub(super) struct MemoryMap<I> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exclusions<'a> {
     /// What the kernel said to be in use.
-    pub reserved: &'a [Range<u64>],
+    pub(super) reserved: &'a [Range<u64>],
     /// Where metadata lies, once it has its place.
-    pub metadata: Range<u64>,
+    pub(super) metadata: Range<u64>,
 }
 
 impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
