@@ -96,7 +96,7 @@ fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Tak
         let gone = 2 - census.allocated as u32;
         assert!(taken.load(Relaxed) <= gone, "{taken:?} pages were taken out of their owner's hands, {gone} are gone");
         assert!(gone > 0, "somebody was first");
-        engine.drain_all();
+        engine.drain_all_pages();
         let census = engine.check().expect("nothing is lost, or there twice");
         assert_eq!(census.free + census.allocated, u64::from(FRAMES));
     });

@@ -89,7 +89,7 @@ fn both_then<S: Copy + Send + 'static>(
         here(engine, state);
         other.join().expect("it does not panic");
         then(engine);
-        engine.drain_all();
+        engine.drain_all_pages();
         let census = engine.check().expect("nothing is lost");
         assert_eq!((census.free, census.cached, census.allocated), (u64::from(FRAMES), 0, 0));
     });
@@ -97,7 +97,7 @@ fn both_then<S: Copy + Send + 'static>(
 }
 
 fn drain(engine: &Engine, _: Pfn) {
-    engine.drain_pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+    engine.drain_pages_zone(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
 }
 
 /// All that is left of the first page's pageblock, so that the next request looks at the stack.
@@ -233,7 +233,7 @@ fn a_pageblock_is_claimed_while_it_is_wanted_as_a_range() {
     let claimed_next = |engine: &Engine| {
         let block = page(engine).align_down(Order::new(3));
         free(engine, block);
-        engine.drain_all();
+        engine.drain_all_pages();
         block
     };
     let here = |engine: &Engine, _| {
@@ -326,7 +326,7 @@ fn three(pcp: PcpPolicy, set_up: fn(&Engine) -> Pfn, acts: [(u16, Act); 3]) {
         others.into_iter().for_each(|other| other.join().expect("it does not panic"));
         CPU.with(|current| current.set(0));
         (0..FRAMES).for_each(|pfn| _ = engine.free_pages(Pfn::new(pfn), Order::ZERO));
-        engine.drain_all();
+        engine.drain_all_pages();
         assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
     });
     println!("{orders} orders");
@@ -401,7 +401,7 @@ fn a_stack_is_taken_whole() {
         });
         drain(engine, one);
         pushers.into_iter().for_each(|pusher| pusher.join().expect("it does not panic"));
-        engine.drain_all();
+        engine.drain_all_pages();
         assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
     });
 }
@@ -415,7 +415,7 @@ fn a_pageblock_is_opened_when_nothing_smaller_would_do() {
 fn opened_while_freed() {
     let set_up = |engine: &Engine| {
         let one = page(engine);
-        engine.drain_all();
+        engine.drain_all_pages();
         one
     };
     let on_cpu_1 = |engine: &Engine, _| {

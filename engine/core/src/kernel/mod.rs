@@ -312,7 +312,7 @@ impl<H: Cpu> Engine<H> {
         }
         if H::CPUS > 1 && H::irqs_disabled() == Some(true) {
             self.slab().inspect(|slab| slab.shrink_nodes());
-            self.pages.drain_all();
+            self.pages.drain_all_pages();
         } else {
             self.shrink();
         }
@@ -323,6 +323,6 @@ impl<H: Cpu> Engine<H> {
     #[inline(never)]
     fn shrink(&self) {
         self.slab().inspect(|slab| slab.shrink());
-        self.pages.drain_all();
+        self.pages.drain_all_pages();
     }
 }

@@ -6,7 +6,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use super::node::Node;
-use super::pcp::{Pcp, expect_there};
+use super::percpu::{Pcp, expect_there};
 use super::zone::{Fragments, LockedZone, Zone};
 use crate::base::lock::{Locked, Rank, Ranked};
 use crate::base::memmap::MemMap;

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8};
 
 use super::allocator::{Hotplug, PageAllocator};
 use super::node::Node;
-use super::pcp::Pcp;
+use super::percpu::Pcp;
 use super::zone::{Fragments, Zone};
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::Locked;

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! alloc       chooses the zone by its watermark; `slowpath` if no zone has enough
-//! pcp         per-CPU lists: most requests end here, under an uncontended lock
+//! pcp         per-CPU lists (`percpu`): most requests end here, under an uncontended lock
 //! zone        free lists and counters of a zone, and all that its lock protects
 //! free        checks the block, then puts it on this CPU's list or into the zone
 //! allocator   the tables that all of them share
@@ -36,6 +36,7 @@ mod migrate;
 mod node;
 mod offline;
 mod pcp;
+mod percpu;
 mod poison;
 mod reclaim;
 mod refcount;
@@ -51,7 +52,7 @@ pub use check::{Census, Violation};
 pub use config::{Config, ConfigError};
 pub use contig::{CmaArea, CmaError};
 pub use error::{AllocError, ContigError, FreeError, RangeError};
-pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
+pub use percpu::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
 pub use restore::Restoring;
 pub use watermark::MinFree;
 pub use zone::{Fragments, FreeArea, FreeAreas, Zone, ZoneFlag};

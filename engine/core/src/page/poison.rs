@@ -39,7 +39,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 return Err(FreeError::NotAllocated { pfn, state: word.state() });
             }
             // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
-            self.drain_all();
+            self.drain_all_pages();
             let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
             let is_cut_out = locked.take_page_off_buddy(pfn, Order::ZERO, Word::WITHHELD);
             drop(locked);

@@ -10,7 +10,7 @@ use super::allocator::PageAllocator;
 use super::error::FreeError;
 use crate::base::frame::Lost;
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
-use crate::page::pcp::list_index;
+use crate::page::percpu::list_index;
 use crate::platform::Platform;
 use crate::policy::PcpPolicy;
 

@@ -214,7 +214,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         let pfn = self.get_page_from_freelist(request, attempt.flags).or_else(|| {
             self.unreserve_highatomic_pageblock(request, Unreserve::KeepLast);
-            self.drain_all();
+            self.drain_all_pages();
             self.get_page_from_freelist(request, attempt.flags)
         });
         (pfn, progress)

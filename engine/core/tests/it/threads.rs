@@ -44,9 +44,9 @@ impl Worker<'_, '_> {
                 700..850 => self.post(),
                 850..985 => self.collect(),
                 985..992 => self.tend(|engine, cpu, zone| engine.decay_pcp(cpu, zone)),
-                992..998 => self.tend(|engine, cpu, zone| engine.drain_pcp(cpu, zone)),
+                992..998 => self.tend(|engine, cpu, zone| engine.drain_pages_zone(cpu, zone)),
                 998 => self.engine.cpu_dead(CpuId(CPUS - 1)),
-                _ => self.engine.drain_all(),
+                _ => self.engine.drain_all_pages(),
             }
         }
         while !self.mine.is_empty() {
@@ -117,7 +117,7 @@ fn run(pcp: PcpPolicy) -> Counts {
         }
         engine.set_up_watermarks(MinFree::BySize);
         work(engine);
-        engine.drain_all();
+        engine.drain_all_pages();
         let census = engine.check().expect("nothing is lost");
         assert_eq!((census.free, census.allocated, census.cached), (u64::from(END), 0, 0));
         let whole: u32 = engine.zones().iter().map(largest_blocks).sum();

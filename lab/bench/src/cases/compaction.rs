@@ -104,7 +104,7 @@ fn compact(engine: &PageAllocator<'_, Owners>) -> Sample {
     }
     let mut rng = Rng::with_seed(SEED);
     owners.free(engine, |_| rng.bool());
-    engine.drain_all();
+    engine.drain_all_pages();
     // It was woken when memory ran short, and kcompactd does not work beside it.
     while engine.run_kswapd(NodeId(0)) == Background::Working {}
     owners.moved.set(0);
@@ -114,7 +114,7 @@ fn compact(engine: &PageAllocator<'_, Owners>) -> Sample {
     });
     let operations = owners.moved.get().max(1);
     owners.free(engine, |_| true);
-    engine.drain_all();
+    engine.drain_all_pages();
     Sample { operations, ..sample }
 }
 

@@ -280,7 +280,7 @@ mod tests {
     fn no_pages_are_lost_in_a_loop() {
         with_engine(&freehold_policies::baseline(), 1 << 15, |engine| {
             author_loop(engine, Gfp::KERNEL, 1000);
-            engine.drain_all();
+            engine.drain_all_pages();
             let zone = engine.zones().iter().find(|zone| zone.is_populated()).unwrap();
             assert_eq!(zone.free_pages(), zone.managed());
         })

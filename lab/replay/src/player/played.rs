@@ -75,7 +75,7 @@ impl<'e, 'm> Played<'e, 'm> {
     fn drain(&mut self, row: &Row, cpu: CpuId) {
         if self.last[usize::from(row.cpu)] == Some((Kind::DirectReclaimEnd, row.task)) {
             self.drains += 1;
-            return self.engine.drain_all();
+            return self.engine.drain_all_pages();
         }
         let Some(pfn) = u32::try_from(row.pfn).ok().map(Pfn::new) else { return };
         let asked = self.compactors.contains(&row.task) && !self.follows_free[usize::from(row.cpu)];
@@ -85,7 +85,7 @@ impl<'e, 'm> Played<'e, 'm> {
         let zone = usize::from(self.engine.map().pageblock(pfn).zone());
         if let Some(zone) = self.engine.zones().get(zone) {
             self.drains += u64::from(self.last[usize::from(row.cpu)] != Some((row.kind, row.task)));
-            self.engine.drain_pcp(cpu, zone);
+            self.engine.drain_pages_zone(cpu, zone);
         }
     }
 

@@ -179,7 +179,7 @@ mod tests {
             for pfn in pages {
                 engine.free_pages(pfn, Order::ZERO).expect("ours");
             }
-            engine.drain_all();
+            engine.drain_all_pages();
             assert_eq!(Fragmentation::measure(engine).free_pageblocks, 32);
         });
     }

@@ -146,7 +146,7 @@ mod tests {
                 for cpus in [1, 2, 5] {
                     let setup = setup(workload, &machine, &costs, cpus, policy);
                     let run = run_and(&setup, |allocator| {
-                        allocator.drain_all();
+                        allocator.drain_all_pages();
                         let census = allocator.check().expect("nothing is lost or broken");
                         assert_eq!((census.free, census.allocated), (1 << 16, 0), "{policy}, {workload:?}");
                     });

@@ -230,7 +230,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             // A page on a CPU's list is a hole in a block, and so is a slab that is kept for later.
             let block = supply::take_block(self.pages()).or_else(|| {
                 self.slab.shrink_nodes();
-                self.pages().drain_all();
+                self.pages().drain_all_pages();
                 supply::take_block(self.pages())
             });
             let Some(block) = block else { break };

@@ -3,7 +3,7 @@
 use super::{Census, Violation, counter};
 use crate::base::{CpuId, MigrateType, Pfn, State};
 use crate::page::allocator::PageAllocator;
-use crate::page::pcp::{PCP_LISTS, Pcp, PcpLists};
+use crate::page::percpu::{PCP_LISTS, Pcp, PcpLists};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 

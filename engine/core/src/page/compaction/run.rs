@@ -258,9 +258,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         let Some(order) = self.aim.order else { return };
         let Some(block) = self.moved_in.filter(|&block| block < self.source.align_down(order)) else { return };
         let zone = self.zone;
-        self.capture_during(|allocator| allocator.drain_pcp(allocator.platform.cpu(), zone));
+        self.capture_during(|allocator| allocator.drain_pages_zone(allocator.platform.cpu(), zone));
         if let Some(owner) = self.allocator.map.pageblock(block).owner() {
-            self.capture_during(|allocator| allocator.drain_pcp(owner, zone));
+            self.capture_during(|allocator| allocator.drain_pages_zone(owner, zone));
         }
         self.moved_in = None;
     }

@@ -9,7 +9,6 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::index::list_index;
 use super::locked::LockedPcp;
 use crate::base::frame::Frame;
 use crate::base::pageblock::Pageblock;
@@ -17,6 +16,7 @@ use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order};
 use crate::page::allocator::PageAllocator;
 use crate::page::free::ClaimedBlock;
+use crate::page::percpu::list_index;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
@@ -89,7 +89,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     ///
     /// # Panics
     /// If there is no such CPU, or the zone is another allocator's.
-    pub fn drain_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
+    pub fn drain_pages_zone(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
         self.expect_cpu(cpu);
         let zone = self.own(zone);
         loop {
@@ -103,13 +103,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Gives back everything on every CPU's lists. linux: drain_all_pages
-    pub fn drain_all(&self) {
+    pub fn drain_all_pages(&self) {
         self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_all_pages_zone(zone));
     }
 
     /// Gives back everything on every CPU's lists for a zone. linux: mm/page_alloc.c:__drain_all_pages
     pub(in crate::page) fn drain_all_pages_zone(&self, zone: &Zone<P::Lock>) {
-        self.cpu_ids().for_each(|cpu| self.drain_pcp(cpu, zone));
+        self.cpu_ids().for_each(|cpu| self.drain_pages_zone(cpu, zone));
     }
 }
 

@@ -20,7 +20,6 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::index::part_index;
 use super::locked::LockedPcp;
 use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
@@ -28,6 +27,7 @@ use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, run};
 use crate::page::allocator::PageAllocator;
 use crate::page::free::ClaimedBlock;
+use crate::page::percpu::part_index;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
@@ -192,7 +192,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 self.pcp_at(cpu, zone).home.stack.close();
             }
             self.disown_all(zone, cpu);
-            self.drain_pcp(cpu, zone);
+            self.drain_pages_zone(cpu, zone);
         }
     }
 
@@ -230,7 +230,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         if home.stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
             return false;
         }
-        self.expect_home_limited(home.limit.load(Relaxed));
+        self.lists.expect_home_limited(home.limit.load(Relaxed), cpu);
         allocator.report(Event::StackTake { zone: self.zone.index() as u8, owner: cpu });
         let mut left_over = Chain::default();
         // Whole pageblocks lie as halves on the lists: see `own_pageblocks`.
@@ -248,15 +248,5 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
             allocator.free_pcp_chain(self.zone, left_over);
         }
         true
-    }
-
-    /// Whether so many pages may wait on the stack.
-    fn expect_home_limited(&self, pages: u32) {
-        debug_assert!(
-            self.lists.limits.allows(pages),
-            "per-CPU lists: {pages} pages may wait on the stack of CPU {}, and {:?}",
-            self.cpu.0,
-            self.lists.limits
-        );
     }
 }

@@ -1,10 +1,9 @@
 //! A CPU's lists of a zone under their lock: [`LockedPcp`] is one value for all that travels together while it is held.
 
-use super::lists::PcpLists;
-use super::percpu::Home;
 use crate::base::CpuId;
 use crate::base::lock::Guard;
 use crate::page::allocator::PageAllocator;
+use crate::page::percpu::{Home, PcpLists};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 

@@ -10,13 +10,13 @@
 
 use core::ops::Range;
 
-use super::lists::{PcpLists, Victim};
 use super::locked::LockedPcp;
 use crate::base::chain::Chain;
 use crate::base::memmap::MemMap;
 use crate::base::run::Run;
 use crate::base::word::Word;
 use crate::base::{CpuId, Order, Pfn};
+use crate::page::percpu::{PcpLists, Victim};
 use crate::platform::{Event, Platform};
 
 impl<P: Platform> LockedPcp<'_, '_, P> {

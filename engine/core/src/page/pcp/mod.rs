@@ -10,7 +10,7 @@
 //! of one of their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a
 //! whole pageblock goes back as one. Then there are lists for the orders between as well.
 //!
-//! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever
+//! What protects what: everything in [`PcpLists`](super::PcpLists) stands under the list's own lock, of rank Pcp. A CPU only ever
 //! *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for it.
 //! The stack needs none.
 //!
@@ -18,17 +18,7 @@
 
 mod drain;
 mod home;
-mod index;
-mod lists;
 mod locked;
 mod merge;
 mod owned;
-mod percpu;
 mod refill;
-
-pub use index::{PCP_LISTS, has_pcp_list};
-pub use lists::PcpLists;
-pub use percpu::Pcp;
-
-pub(super) use index::list_index;
-pub(super) use percpu::expect_there;

@@ -23,13 +23,12 @@
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours, and so is
 //! that a CPU owns what it took a part of.
 
-use super::index::{list_index, part_index};
-use super::lists::PcpLists;
 use super::locked::LockedPcp;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::page::percpu::{PcpLists, list_index, part_index};
 use crate::page::zone::{BlockRequest, Cursor, LockedZone};
 use crate::platform::{Event, Platform};
 

@@ -2,11 +2,11 @@
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, __rmqueue_pcplist, rmqueue_bulk
 
-use super::index::{list_index, part_index};
 use super::locked::LockedPcp;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::allocator::PageAllocator;
+use crate::page::percpu::{list_index, part_index};
 use crate::page::zone::{BlockRequest, Cursor, Zone};
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;

@@ -39,7 +39,7 @@ fn try_out(config: &Config<'_>, what: &str) {
         blocks.into_iter().for_each(|block| engine.free_pages(block, order).expect("it is ours"));
         engine.cpu_ids().for_each(|cpu| engine.decay_pcp(cpu, engine.zone(NodeId(0), ZoneKind::Normal)));
         engine.check().unwrap_or_else(|violation| panic!("{what}: {violation}"));
-        engine.drain_all();
+        engine.drain_all_pages();
     }
     let census = engine.check().unwrap_or_else(|violation| panic!("{what}: {violation}"));
     assert_eq!(census.free, 1024, "{what}");

@@ -144,7 +144,7 @@ fn every_pair(engine: &Engine<'_, '_>, order: Order) -> Result<(), String> {
             }
         }
     }
-    engine.drain_all();
+    engine.drain_all_pages();
     let census = engine.check().map_err(|violation| violation.to_string())?;
     if census.free == u64::from(FRAMES) { Ok(()) } else { Err(format!("{census:?}")) }
 }

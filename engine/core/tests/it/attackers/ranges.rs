@@ -79,7 +79,7 @@ fn a_frozen_range_begins_and_ends_anywhere() {
     for start in ends() {
         for end in ends() {
             with_town(Policy::FREEHOLD, |town, _| {
-                town.engine.drain_all();
+                town.engine.drain_all_pages();
                 let answer = town.engine.free_contig_frozen_range(Pfn::new(start)..Pfn::new(end));
                 town.engine.check().unwrap_or_else(|violation| panic!("{start} to {end}, {answer:?}: {violation}"));
                 let slab = town.engine.state(Pfn::new(town::SLAB));

@@ -33,7 +33,7 @@ const MISDEEDS: [(&str, Misdeed); 16] = [
     ("get_page", |engine, page| _ = engine.get_page(page)),
     ("free_pages_bulk", |engine, page| _ = engine.free_pages_bulk(&[page, page])),
     ("poison", |engine, page| _ = engine.poison(page)),
-    ("drain_all", |engine, _| engine.drain_all()),
+    ("drain_all_pages", |engine, _| engine.drain_all_pages()),
     ("decay_pcp", |engine, _| engine.decay_pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal))),
     ("cpu_dead", |engine, _| engine.cpu_dead(CpuId(0))),
     ("alloc_contig_range", |engine, _| _ = engine.alloc_contig_range(Pfn::new(512)..Pfn::new(600), Gfp::KERNEL)),
@@ -110,7 +110,7 @@ fn work(engine: &Engine<'_, '_>, meddler: &Meddler<'_>) {
         _ = engine.offline(Pfn::new(2048)..Pfn::new(2560));
         _ = engine.online(&range(ZoneKind::Normal, 0, 2048, 2560), &mut []);
         _ = engine.free_pages(block, order);
-        engine.drain_all();
+        engine.drain_all_pages();
     }
     while engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).is_ok() {}
     _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO);

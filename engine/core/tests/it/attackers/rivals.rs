@@ -28,7 +28,7 @@ fn over_a_block(order: u8, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Orde
             let [first, second] = deeds;
             let judge = |_, successes| after(engine, at(), order, successes);
             race(ROUNDS, &allocate, [&|_| first(engine, at(), order), &|_| second(engine, at(), order)], &judge);
-            engine.drain_all();
+            engine.drain_all_pages();
             let census = engine.check().unwrap_or_else(|violation| panic!("{pcp:?}: {violation}"));
             assert_eq!(census.free + census.withheld, u64::from(FRAMES), "{pcp:?}: {census:?}");
         });
@@ -109,7 +109,7 @@ fn a_frame_breaks_while_its_block_is_freed() {
                 is_broken
             };
             race(rounds, &allocate, [&|_| engine.free_pages(at(), order).is_ok(), &poison], &|_, _| ());
-            engine.drain_all();
+            engine.drain_all_pages();
             let broken = broken.into_inner().expect("nobody panics with it");
             let census = engine.check().expect("nothing is lost");
             assert!(broken.iter().all(|&frame| engine.state(frame) == Some(State::Withheld)));
@@ -186,7 +186,7 @@ fn memory_goes_offline_while_its_pages_are_freed_once_more() {
     over_memory([come_and_go, free_late], false, |engine| {
         if engine.state(START).is_some() {
             free_what_is_left(engine, START, Order::new(10));
-            engine.drain_all();
+            engine.drain_all_pages();
         }
         come_back(engine);
     });
@@ -263,7 +263,7 @@ fn give_up(engine: &Engine<'_, '_>, block: u32) {
         assert_eq!(taken, Ok(true), "an area that was given back is free");
         engine.damage().retype(frames.start, MigrateType::Movable);
         engine.free_pages(frames.start, Order::new(9)).expect("it is ours");
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.offline(frames.clone()).expect("nobody keeps it");
         engine.online(&range(ZoneKind::Normal, 0, block, block + 512), &mut []).expect("it went offline");
     }

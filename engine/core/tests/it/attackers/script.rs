@@ -117,7 +117,7 @@ impl Stage<'_, '_, '_> {
             });
             pages.iter().for_each(|&(pfn, order)| self.engine.free_pages(pfn, order).expect("it is ours"));
         }
-        self.engine.drain_all();
+        self.engine.drain_all_pages();
     }
 
     /// Forgets each block before it is freed: a panic on the way loses no other.
@@ -127,7 +127,7 @@ impl Stage<'_, '_, '_> {
             let Some((pfn, order)) = last else { break };
             _ = self.engine.free_pages(pfn, order);
         }
-        self.engine.drain_all();
+        self.engine.drain_all_pages();
     }
 
     fn change_cpu(&self) {
@@ -185,7 +185,7 @@ impl Stage<'_, '_, '_> {
         self.clear_away();
         self.run_low(Gfp::empty());
         self.drop_every(8);
-        self.engine.drain_all();
+        self.engine.drain_all_pages();
         (0..10).for_each(|_| _ = self.take(Gfp::MOVABLE | Gfp::MEMALLOC, 0));
         self.clear_away();
     }
@@ -240,7 +240,7 @@ impl Stage<'_, '_, '_> {
         (0..4).for_each(|_| _ = self.take(Gfp::ATOMIC, 1));
         _ = self.take(Gfp::KERNEL, 0);
         self.drop_every(4);
-        self.engine.drain_all();
+        self.engine.drain_all_pages();
         _ = self.take(Gfp::KERNEL, 4);
         _ = self.take(Gfp::TRANSHUGE, 4);
         _ = (0..300).all(|_| self.take(Gfp::NOWAIT, 0));

@@ -24,7 +24,7 @@ const PANICS: [(&str, &[Attack]); 3] = [
         "there is no CPU",
         &[
             ("pcp", |ours, _| _ = ours.pcp(CpuId(3), &ours.zones()[0])),
-            ("drain_pcp", |ours, _| ours.drain_pcp(CpuId(u16::MAX), &ours.zones()[0])),
+            ("drain_pages_zone", |ours, _| ours.drain_pages_zone(CpuId(u16::MAX), &ours.zones()[0])),
             ("decay_pcp", |ours, _| ours.decay_pcp(CpuId(3), &ours.zones()[0])),
             ("cpu_dead", |ours, _| ours.cpu_dead(CpuId(3))),
             ("cpu_online", |ours, _| ours.cpu_online(CpuId(u16::MAX))),
@@ -45,7 +45,7 @@ const PANICS: [(&str, &[Attack]); 3] = [
         "the zone is another allocator's",
         &[
             ("pcp", |ours, theirs| _ = ours.pcp(CpuId(0), &theirs.zones()[2])),
-            ("drain_pcp", |ours, theirs| ours.drain_pcp(CpuId(0), &theirs.zones()[2])),
+            ("drain_pages_zone", |ours, theirs| ours.drain_pages_zone(CpuId(0), &theirs.zones()[2])),
             ("decay_pcp", |ours, theirs| ours.decay_pcp(CpuId(0), &theirs.zones()[2])),
             ("set_watermarks", |ours, theirs| ours.set_watermarks(&theirs.zones()[2], Watermarks::given(1, 2, 3))),
             ("set_lowmem_reserve", |ours, theirs| ours.set_lowmem_reserve(&theirs.zones()[2], NORMAL, 5)),

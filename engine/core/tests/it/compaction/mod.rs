@@ -46,7 +46,7 @@ fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<
     act(&engine, &mover);
     engine.check().expect("nothing is lost");
     mover.free_all(&engine);
-    engine.drain_all();
+    engine.drain_all_pages();
     assert_eq!(engine.check().expect("nothing is lost").allocated, 0, "everything came back");
 }
 

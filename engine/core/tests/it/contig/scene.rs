@@ -119,7 +119,7 @@ impl Hooks for Mover {
 /// Allocates exactly this block, which is free.
 #[track_caller]
 pub fn take(engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) {
-    engine.drain_all();
+    engine.drain_all_pages();
     let taken = engine.isolate_free_page(Pfn::new(pfn), Order::new(order), gfp);
     assert_eq!(taken, Ok(true), "block {pfn:#x} of order {order} is free");
 }

@@ -186,7 +186,7 @@ impl Stage {
         let pages: Vec<Pfn> = (0..=PAGEBLOCK).map(|_| self.take(0)).collect();
         let [first, last] = [pages[0], pages[PAGEBLOCK as usize]];
         pages[1..PAGEBLOCK as usize].iter().for_each(|&page| self.free(page, 0));
-        self.engine.drain_pcp(CpuId(0), self.zone());
+        self.engine.drain_pages_zone(CpuId(0), self.zone());
         let owned = [first, last].map(|page| self.engine.map().pageblock(page).is_listed());
         assert_eq!(owned, [true; 2], "both are owned in part");
         [first, last]

@@ -45,7 +45,7 @@ fn ask(deaf: &Deaf, gfp: Gfp, order: u8, is_free: impl Fn(Pfn) -> bool) {
         (0..4096).map(Pfn::new).filter(|&page| is_free(page)).for_each(|page| {
             engine.free_pages(page, Order::ZERO).expect("all pages are allocated");
         });
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.alloc_pages(gfp, Order::new(order)).expect_err("there is no such block");
     });
 }

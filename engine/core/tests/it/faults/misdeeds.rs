@@ -32,7 +32,7 @@ fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) ->
         }
         keeps
     });
-    engine.drain_all();
+    engine.drain_all_pages();
     engine.platform().answer_with(&faulty);
     broken(engine);
     let block = engine.alloc_pages(gfp, Order::new(order));
@@ -50,7 +50,7 @@ fn close(engine: &Engine<'_, '_>, faulty: &Faulty<'_, '_>) {
     let held = faulty.held.take();
     let refused = held.iter().filter(|&&page| engine.free_pages(page, Order::ZERO).is_err()).count();
     assert_eq!(refused > 0, misled, "an owner that was told nothing of a move finds out when it frees");
-    engine.drain_all();
+    engine.drain_all_pages();
     judge(engine, faulty.lost.get()).expect("nothing is lost");
 }
 

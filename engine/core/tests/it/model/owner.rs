@@ -233,7 +233,7 @@ impl Runner<'_, '_> {
         };
         let mut reference = self.reference.borrow_mut();
         if !was_withheld {
-            reference.drain_all();
+            reference.drain_all_pages();
             if let Some(head) = reference.map.held_around(pfn) {
                 reference.map.change_held(head, |held| held.poisoned = true);
             }

@@ -261,13 +261,13 @@ impl Runner<'_, '_> {
         let zone = |pick: u32| &self.allocator.zones()[pick as usize % self.allocator.zones().len()];
         match step {
             Step::DrainAll => {
-                self.allocator.drain_all();
-                reference.drain_all();
+                self.allocator.drain_all_pages();
+                reference.drain_all_pages();
             }
             Step::Drain { cpu, pick } => {
                 let zone = zone(pick);
-                self.allocator.drain_pcp(CpuId(cpu), zone);
-                reference.drain_pcp(usize::from(cpu), zone.index());
+                self.allocator.drain_pages_zone(CpuId(cpu), zone);
+                reference.drain_pages_zone(usize::from(cpu), zone.index());
             }
             Step::Decay { cpu, pick } => {
                 let zone = zone(pick);

@@ -103,7 +103,7 @@ fn finish(engine: &Engine<'_>, beside: &Beside) {
         engine.free_pages(pfn, order).expect("it was left");
     }
     (0..CPUS).for_each(|cpu| engine.cpu_online(CpuId(cpu)));
-    engine.drain_all();
+    engine.drain_all_pages();
     let census = engine.check().expect("nothing is lost");
     let broken = engine.platform().counts().withheld;
     let found = (census.free, census.cached, census.allocated, census.withheld);

@@ -52,7 +52,7 @@ impl Worker<'_, '_> {
                 970..974 => self.break_one(),
                 974..980 => self.use_up(),
                 980..992 => self.tend_one(),
-                992..994 => self.engine.drain_all(),
+                992..994 => self.engine.drain_all_pages(),
                 994..997 => self.engine.cpu_dead(self.any_cpu()),
                 _ => (0..CPUS).for_each(|cpu| self.engine.cpu_online(CpuId(cpu))),
             }
@@ -203,7 +203,7 @@ impl Worker<'_, '_> {
         if self.rng.bool() {
             self.engine.decay_pcp(cpu, zone);
         } else {
-            self.engine.drain_pcp(cpu, zone);
+            self.engine.drain_pages_zone(cpu, zone);
         }
     }
 }

@@ -79,7 +79,7 @@ fn another_node_gives_no_bulk() {
         };
         shut(normal);
         assert_eq!(ask(engine, Gfp::KERNEL, 8), 8, "the node's lower zone");
-        engine.drain_all();
+        engine.drain_all_pages();
         shut(dma32);
         assert_eq!(ask(engine, Gfp::KERNEL, 8), 1, "a page from elsewhere");
         engine.platform().run_on(1);

@@ -165,7 +165,7 @@ fn a_refill_that_steals_tries_one_claim() {
                 engine.free_pages(page, Order::ZERO).expect("it is allocated");
             }
         }
-        engine.drain_all();
+        engine.drain_all_pages();
         let before = engine.platform().events.counts();
         alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0);
         let counts = engine.platform().events.counts().since(&before);

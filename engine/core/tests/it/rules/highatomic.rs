@@ -120,7 +120,7 @@ pub fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
     engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
     take_what_is_free(engine);
     while pcp_count(engine) > 0 {
-        engine.drain_all();
+        engine.drain_all_pages();
         take_what_is_free(engine);
     }
 }

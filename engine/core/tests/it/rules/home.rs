@@ -49,7 +49,7 @@ fn a_drain_of_all_cpus_leaves_nothing_on_lists_and_stacks() {
         free(engine, pages[0], 0);
         engine.platform().run_on(0);
         free(engine, pages[1], 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         let census = engine.check().expect("nothing is lost");
         assert_eq!((census.cached, census.allocated), (0, 0));
         assert_eq!(pages.map(|page| owner(engine, page)), [None, None], "both pageblocks are whole again");
@@ -60,7 +60,7 @@ fn a_drain_of_all_cpus_leaves_nothing_on_lists_and_stacks() {
 fn a_drain_of_all_cpus_remembers_what_is_in_use_for_each_owner() {
     scene(|engine| {
         let pages = one_each(engine);
-        engine.drain_all();
+        engine.drain_all_pages();
         for (cpu, page) in [(0, pages[0]), (1, pages[1])] {
             assert_eq!(owner(engine, page), Some(cpu));
             assert_eq!(fragments(engine, cpu, MigrateType::Movable), [block_of(page)]);
@@ -78,7 +78,7 @@ fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
         assert_eq!(owner(engine, whole), None);
         engine.split_page(Pfn::new(whole), Order::new(9)).expect("it is ours");
         engine.free_contig_range(Pfn::new(whole)..Pfn::new(whole + 256)).expect("it is ours");
-        engine.drain_all();
+        engine.drain_all_pages();
         let halves = free_list(engine, zone(engine, ZoneKind::Normal), 8, MigrateType::Movable);
         assert_eq!(halves, [whole, block + 256]);
         engine.free_contig_range(Pfn::new(whole + 256)..Pfn::new(whole + 512)).expect("it is ours");
@@ -89,7 +89,7 @@ fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
 fn a_claim_ends_ownership_and_the_pages_stay_cached() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.platform().run_on(1);
         exhaust(engine, Gfp::ATOMIC | Gfp::MEMALLOC, 0);
         assert_eq!(type_at(engine, page), MigrateType::Unmovable, "the type that needs most of it takes it over");
@@ -122,7 +122,7 @@ fn a_broken_frame_does_not_come_home() {
         engine.platform().run_on(1);
         free(engine, block, 4);
         free(engine, page, 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         assert_eq!(engine.state(Pfn::new(block + 5)), Some(State::Withheld));
         assert_eq!(engine.check().expect("nothing is lost").withheld, 1);
         // The pageblock will never be whole, so it stays its owner's until its type changes or its CPU goes.
@@ -277,7 +277,7 @@ fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
             engine.damage().set_owner(Pfn::new(block), Some(CpuId(0)));
             free(engine, block, order);
             assert_eq!(count(engine, 0), pages);
-            engine.drain_all();
+            engine.drain_all_pages();
             assert_eq!((count(engine, 0), owner(engine, block)), (0, None));
         });
     }
@@ -296,7 +296,7 @@ fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
     let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
     pages.iter().for_each(|&page| free(engine, page, 0));
     both[..pageblocks as usize].iter().for_each(|&lower| free(engine, lower + PAGEBLOCK / 2, 8));
-    engine.drain_all();
+    engine.drain_all_pages();
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn where_memory_is_short_what_is_nobodys_goes_to_the_zone() {
 fn a_block_of_a_cheap_order_is_halved_and_no_more() {
     scene_of(OwnedRemote, |engine| {
         let block = alloc(engine, MOVABLE, 3);
-        engine.drain_all();
+        engine.drain_all_pages();
         free(engine, block, 3);
         assert_eq!(alloc(engine, MOVABLE, 0), block);
         let order = |page| engine.map().frame(Pfn::new(block + page)).word().order().get();

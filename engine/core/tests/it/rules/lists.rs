@@ -158,7 +158,7 @@ fn list_for(migratetype: MigrateType) -> Option<usize> {
         let block = Pfn::new(alloc(engine, Gfp::KERNEL, 9));
         engine.split_page(block, Order::new(9)).expect("the block is ours");
         engine.damage().retype(block, migratetype);
-        engine.drain_all();
+        engine.drain_all_pages();
         free(engine, block.raw(), 0);
         let zone = zone(engine, ZoneKind::Normal);
         let is_first =

@@ -28,7 +28,7 @@ fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
 /// What draining one CPU counts.
 fn drained(engine: &Engine<'_, '_>, cpu: u16) -> Counts {
     let before = engine.platform().events.counts();
-    engine.drain_pcp(CpuId(cpu), zone(engine, ZoneKind::Normal));
+    engine.drain_pages_zone(CpuId(cpu), zone(engine, ZoneKind::Normal));
     engine.platform().events.counts().since(&before)
 }
 

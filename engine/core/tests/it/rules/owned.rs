@@ -76,7 +76,7 @@ fn holds_beside_an_empty_zone(pcp: PcpPolicy) -> usize {
         let pages: Vec<u32> =
             std::iter::repeat_with(|| alloc(engine, MOVABLE, 0)).take_while(|&page| page >= BORDER).collect();
         pages.iter().filter(|&page| page % 2 == 0).for_each(|&page| free(engine, page, 0));
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.platform().events.take();
         assert!([0; 2].iter().all(|_| alloc(engine, Gfp::KERNEL, 0) < BORDER), "from the other zone");
         holds = lock_holds(engine);
@@ -170,7 +170,7 @@ fn a_drain_gives_a_whole_pageblock_back_as_one_and_ends_ownership() {
         let page = alloc(engine, MOVABLE, 0);
         free(engine, page, 0);
         engine.platform().events.take();
-        engine.drain_all();
+        engine.drain_all_pages();
         let drained: Vec<(u32, u8)> = engine.platform().events.take().into_iter().filter_map(drained_block).collect();
         assert_eq!(drained, [(page / PAGEBLOCK * PAGEBLOCK, 9)]);
         assert_eq!((owner(engine, page), engine.check().expect("nothing is lost").cached), (None, 0));
@@ -186,7 +186,7 @@ fn what_is_drained_in_part_is_remembered_and_called_back_first() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         let block = page / PAGEBLOCK * PAGEBLOCK;
-        engine.drain_all();
+        engine.drain_all_pages();
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block]));
         assert_eq!(free_list(engine, zone(engine, ZoneKind::Normal), 8, MigrateType::Movable), [block + 256]);
         let again = alloc(engine, MOVABLE, 0);
@@ -199,9 +199,9 @@ fn what_is_drained_in_part_is_remembered_and_called_back_first() {
 fn a_pageblock_that_becomes_whole_in_the_zone_is_nobodys() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         free(engine, page, 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
     });
 }
@@ -244,7 +244,7 @@ fn a_cpu_that_goes_offline_owns_nothing() {
 fn a_pageblock_whose_type_changes_is_its_owners_no_more() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         // Unmovable requests take over whatever is left.
         engine.platform().run_on(1);
         let taken = exhaust(engine, Gfp::ATOMIC, 0);
@@ -301,7 +301,7 @@ fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
     engine.alloc_contig_range(span(0, blocks), Gfp::KERNEL).expect("all of it is free");
     engine.alloc_contig_range(span(blocks + 20, 32), Gfp::KERNEL).expect("all of it is free");
     (0..blocks * PAGEBLOCK).step_by(2).for_each(|page| free(engine, page, 0));
-    engine.drain_all();
+    engine.drain_all_pages();
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn no_whole_pageblock_is_opened_while_something_smaller_would_do() {
 fn a_part_of_another_cpus_pageblock_is_not_owned() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.platform().run_on(1);
         let part = alloc(engine, MOVABLE, 0);
         assert_eq!((part / PAGEBLOCK, owner(engine, part)), (page / PAGEBLOCK, Some(0)));
@@ -373,7 +373,7 @@ fn where_whole_pageblocks_are_few_the_last_blocks_of_an_order_are_not_cut() {
     for (few, left) in [(true, 2), (false, 0)] {
         scene(|engine| {
             let blocks: [u32; 4] = core::array::from_fn(|_| alloc(engine, Gfp::KERNEL, 1));
-            engine.drain_all();
+            engine.drain_all_pages();
             if few {
                 break_all(engine);
             }

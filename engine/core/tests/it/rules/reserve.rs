@@ -96,7 +96,7 @@ fn once_lists_are_drained_reuse_first_needs_one_block() {
             for _ in 0..3000 {
                 let pfn = atomic(engine, 2);
                 free(engine, pfn.raw(), 2);
-                engine.drain_all();
+                engine.drain_all_pages();
             }
             assert_eq!(reserved(engine), pages, "{rival:?}");
         });
@@ -160,7 +160,7 @@ fn give_back_halves_what_lies_idle_and_keeps_a_block() {
     for rival in RIVALS {
         short_under(without_proactive_compaction(rival), |engine| {
             requests(engine, 3, 3000);
-            engine.drain_all();
+            engine.drain_all_pages();
             let grown = reserved(engine);
             let left = after_ticks(engine, 5);
             match rival {
@@ -176,7 +176,7 @@ fn give_back_halves_what_lies_idle_and_keeps_a_block() {
 fn give_back_leaves_what_was_used_since_the_last_look() {
     short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
         requests(engine, 3, 3000);
-        engine.drain_all();
+        engine.drain_all_pages();
         after_ticks(engine, 1);
         // A burst takes all of the reserve and is gone before anybody looks.
         let burst: Vec<_> = (0..CAP >> 4).map(|_| atomic(engine, 4)).collect();
@@ -190,7 +190,7 @@ fn give_back_leaves_what_was_used_since_the_last_look() {
 fn what_is_given_back_is_movable_and_free() {
     short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
         requests(engine, 3, 3000);
-        engine.drain_all();
+        engine.drain_all_pages();
         let zone = zone(engine, ZoneKind::Normal);
         let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).len(MigrateType::Movable));
         let before = (zone.free_pages(), blocks(9) + 2 * blocks(10));
@@ -246,10 +246,10 @@ fn whole_blocks_in_reserve_only(reserve: ReservePolicy, scene: impl FnOnce(&Engi
         requests(engine, 3, 3000);
         let zone = zone(engine, ZoneKind::Normal);
         engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
-        engine.drain_all();
+        engine.drain_all_pages();
         let pages = exhaust(engine, Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY, 0);
         pages.iter().step_by(2).for_each(|pfn| free(engine, pfn.raw(), 0));
-        engine.drain_all();
+        engine.drain_all_pages();
         assert!(zone.free_pages() - zone.free_highatomic() > 1024, "single pages");
         assert_eq!(zone.free_highatomic(), CAP);
         scene(engine);
@@ -270,7 +270,7 @@ fn an_open_list_gives_movable_requests_whole_blocks_which_come_back() {
         let pfn = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, order).expect("a reserved block is free");
         assert_eq!((type_at(engine, pfn.raw()), reserved(engine)), (MigrateType::HighAtomic, CAP), "still reserved");
         free(engine, pfn.raw(), 9);
-        engine.drain_all();
+        engine.drain_all_pages();
         assert_eq!(zone(engine, ZoneKind::Normal).free_highatomic(), CAP);
     });
 }
@@ -316,7 +316,7 @@ fn wander(engine: &Engine<'_, '_>, mut rng: Rng) {
     for step in 0..4000 {
         engine.platform().run_on(rng.u16(0..engine.cpus()));
         match rng.u32(0..40) {
-            0 => engine.drain_all(),
+            0 => engine.drain_all_pages(),
             1 => engine.tick_kcompactd(NodeId(0)),
             2..=20 => {
                 let (gfp, order) = (kinds[rng.usize(0..kinds.len())], Order::new(rng.u8(0..=9)));

@@ -302,7 +302,7 @@ mod tests {
     use freehold_policies;
 
     fn free_pages(engine: &Engine<'_>) -> u64 {
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.zones().iter().map(|zone| zone.free_pages()).sum()
     }
 

@@ -93,7 +93,7 @@ fn break_up<P: Platform>(pages: &PageAllocator<'_, P>, node: NodeId, order: Orde
     blocks.sort();
     let (given, kept): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|pfn| pfn.raw() >> order.get() & 1 == 0);
     given.iter().for_each(|&pfn| pages.free_pages(pfn, order).unwrap());
-    pages.drain_all();
+    pages.drain_all_pages();
     assert!(pages.alloc_pages_node(node, gfp, Order::new(order.get() + 1)).is_err(), "only such pieces");
     kept
 }

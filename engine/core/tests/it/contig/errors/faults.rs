@@ -66,14 +66,14 @@ fn fill(mover: &Mover, engine: &Engine<'_, '_>) -> Vec<u32> {
 fn ask(engine: &Engine<'_, '_>) -> Result<(), ContigError> {
     let answer = engine.alloc_contig_range(span(RANGE.0, RANGE.1), Gfp::KERNEL);
     engine.check().expect("nothing is lost");
-    engine.drain_all();
+    engine.drain_all_pages();
     answer
 }
 
 /// Frees all that is owned; fails unless the machine is what it was before anything was allocated.
 fn undo(mover: &Mover, engine: &Engine<'_, '_>, owners: Vec<u32>, fresh: &Picture) {
     owners.into_iter().for_each(|owner| mover.free(engine, owner));
-    engine.drain_all();
+    engine.drain_all_pages();
     assert_eq!(fresh.difference_but_tuning(&Picture::of(engine)), None, "after all was freed");
 }
 
@@ -85,7 +85,7 @@ fn moves_end_after_any_number_of_them() {
             engine.platform().answer_with(&tiring);
             let fresh = Picture::of(engine);
             let owners = fill(&tiring.mover, engine);
-            engine.drain_all();
+            engine.drain_all_pages();
             let before = Picture::of(engine);
             let first = tiring.mover.place(owners[moves]);
             let busy = ContigError::Busy { pfn: Pfn::new(first), state: page(MOVABLE) };
@@ -137,7 +137,7 @@ fn places_end_after_any_number_of_them() {
             // The rest of the range's own pageblocks cannot be a place: they are isolated.
             let spare = zone.watermarks().min as u32 + room as u32;
             engine.free_contig_range(span(0, spare)).expect("it is allocated");
-            engine.drain_all();
+            engine.drain_all_pages();
             let before = Picture::of(engine);
             let answer = ask(engine);
             let moved = owners.iter().filter(|&&owner| tiring.mover.place(owner) < 2048).count();

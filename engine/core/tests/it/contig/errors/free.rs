@@ -47,7 +47,7 @@ fn with_scene(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
         engine.alloc_contig_frozen_range(span(BAD + 1, FROZEN.1), Gfp::KERNEL).expect("it is free");
         engine.poison(Pfn::new(BROKEN)).expect("it is online");
         engine.free_contig_range(span(FREE, FREE + 1)).expect("it is allocated");
-        engine.drain_all();
+        engine.drain_all_pages();
         engine.free_contig_range(span(CACHED, CACHED + 1)).expect("it is allocated");
         run(engine);
     });
@@ -171,7 +171,7 @@ fn a_page_with_references_in_a_frozen_range_is_bad() {
             assert_eq!(engine.free_contig_frozen_range(span(BLOCK, BLOCK + 16)), Err(bad));
             let census = engine.check().expect("nothing is lost");
             assert_eq!(census.withheld, 1 + 1 + 1 + 16, "with the page that was broken before");
-            engine.drain_all();
+            engine.drain_all_pages();
             after = Some(Picture::of(engine));
         });
         after.expect("the scene ran")

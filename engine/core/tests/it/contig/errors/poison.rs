@@ -67,7 +67,7 @@ fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pf
         engine.free_pages(block, order).expect("it is allocated");
         (broken, first)
     });
-    engine.drain_all();
+    engine.drain_all_pages();
     engine.check().expect("nothing is lost");
     (broken, first, engine.state(broken).expect("it is online"))
 }

@@ -61,7 +61,7 @@ impl Side<'_, '_> {
             Step::Cma { cpu, pages, align } => self.on(cpu).cma(number, pages, align),
             Step::PoisonFree { pfn } => self.poison_free(pfn),
             Step::DrainAll => {
-                self.engine.drain_all();
+                self.engine.drain_all_pages();
                 Ok(())
             }
             Step::Mood { refusals, reclaims } => {

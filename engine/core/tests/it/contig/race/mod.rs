@@ -168,7 +168,7 @@ impl Race {
 
     /// What is left when everybody is gone.
     fn look_back(self, engine: &Engine<'_>, area: &Area<'_>, seen: &Seen) -> Result<Counts, String> {
-        engine.drain_all();
+        engine.drain_all_pages();
         let census = engine.check().map_err(|violation| violation.to_string())?;
         let broken = seen.broken.lock();
         let expected = (u64::from(FRAMES) - broken.len() as u64, 0, 0, broken.len() as u64);

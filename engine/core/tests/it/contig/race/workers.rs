@@ -70,7 +70,7 @@ impl<'m> Worker<'_, 'm> {
                 80..90 => self.pass_on(),
                 90..98 => self.collect(),
                 98 => self.poison(),
-                _ if self.rng.bool() => self.engine.drain_all(),
+                _ if self.rng.bool() => self.engine.drain_all_pages(),
                 _ => self.compact(),
             }
         }

@@ -44,7 +44,7 @@ fn furnish(engine: &Engine<'_, '_>) {
         engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("it is frozen");
         engine.alloc_contig_frozen_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("it is free now");
     }
-    engine.drain_all();
+    engine.drain_all_pages();
     assert_eq!(engine.isolate_free_page(Pfn::new(PAIR), Order::new(1), Gfp::KERNEL), Ok(true));
 }
 
@@ -55,7 +55,7 @@ fn free(slice: &[Pfn]) -> Option<(Discriminant<FreeError>, Pfn)> {
         with_frames(&config(contig), FRAMES, |engine| {
             furnish(engine);
             let answer = gist(engine.free_pages_bulk(slice));
-            engine.drain_all();
+            engine.drain_all_pages();
             (answer, Picture::of(engine))
         })
     });

@@ -72,7 +72,7 @@ fn a_run_goes_back_as_the_largest_aligned_blocks() {
                 assert_eq!(found, expected(order), "chunk {pfn:#x} of order {order} of {start:#x}..{end:#x}");
             }
             engine.check().expect("nothing is lost");
-            engine.drain_all();
+            engine.drain_all_pages();
             engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it was free, and nothing else was");
         }
     });
@@ -88,7 +88,7 @@ fn huge_lists_are_for_whole_pageblocks() {
             free_part(engine, part);
             let listed = matches!(state(engine, 1024), State::PcpCached { order: found, .. } if found == order);
             assert_eq!(listed, order <= Order::COSTLY || order.get() == 6, "order {order}");
-            engine.drain_all();
+            engine.drain_all_pages();
             engine.alloc_contig_range(span(part.0, part.1), Gfp::KERNEL).expect("it was free");
         }
     });
@@ -111,7 +111,7 @@ fn placement(contig: ContigPolicy) -> (u32, u32) {
         let zone = engine.zone(NodeId(0), ZoneKind::Normal);
         let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).nr_free());
         let now = blocks(9) + 2 * blocks(10);
-        engine.drain_all();
+        engine.drain_all_pages();
         (now, blocks(9) + 2 * blocks(10))
     })
 }
@@ -133,7 +133,7 @@ fn both_ways_free_the_same() {
                 // Parts overlap; what is free already makes this an error, and nothing changes.
                 let _ = engine.free_contig_range(span(start, end));
             }
-            engine.drain_all();
+            engine.drain_all_pages();
             assert!(engine.check().expect("nothing is lost").free > 0);
             Picture::of(engine)
         })
@@ -152,7 +152,7 @@ fn a_range_over_three_sections_is_one_range() {
             assert_eq!(engine.check().expect("nothing is lost").allocated, held);
             assert!(range.start.up_to(range.end).all(|pfn| engine.allocated_block(pfn) == Some((pfn, Order::ZERO))));
             engine.free_contig_range(range).expect("it is allocated");
-            engine.drain_all();
+            engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
             assert_eq!(engine.state(Pfn::new(FRAMES)), None, "the section goes on, the zone does not");
         });

@@ -145,7 +145,7 @@ fn what_was_borrowed_makes_room_and_goes_home() {
             assert!(lent.iter().all(|&owner| !in_area(mover.place(owner))));
             engine.cma_release(area, pfn, 1024).expect("it was handed out");
             lent.into_iter().for_each(|owner| mover.free(engine, owner));
-            engine.drain_all();
+            engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
             assert_eq!(area.allocated(), 0);
         });

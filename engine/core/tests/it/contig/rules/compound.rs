@@ -28,7 +28,7 @@ fn a_compound_range_is_one_block() {
                     engine.free_contig_frozen_range(range.clone()).expect("it is allocated");
                 }
             }
-            engine.drain_all();
+            engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
         });
     }

@@ -155,7 +155,7 @@ fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
         }
     }
     engine.free_contig_range(span(START, END)).expect("all of it is allocated");
-    engine.drain_all();
+    engine.drain_all_pages();
     for (pfn, fate) in (START..).zip(fates) {
         let as_expected = match fate {
             Fate::Freed => is_free(engine, pfn),

@@ -48,7 +48,7 @@ fn a_frozen_range_can_be_given_back_in_parts() {
                 left -= u64::from(end - start);
                 assert_eq!(engine.check().expect("nothing is lost").allocated, left);
             }
-            engine.drain_all();
+            engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
         });
     }
@@ -153,17 +153,17 @@ fn every_pageblock_gets_its_type_back() {
     let found = [2, 3, 4, 5, 6].map(|block| type_at(engine, block * PAGEBLOCK));
     assert_eq!(found, types, "while the range is held");
     engine.free_contig_range(part.clone()).expect("it is allocated");
-    engine.drain_all();
+    engine.drain_all_pages();
     assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "after it was freed");
     // A page that does not move: the attempt leaves no trace either.
     let pinned = 4 * PAGEBLOCK + 9;
     mover.own(engine, pinned, 0, MOVABLE);
     mover.pinned.borrow_mut().push(pinned);
-    engine.drain_all();
+    engine.drain_all_pages();
     let before = Picture::of(engine);
     let busy = ContigError::Busy { pfn: Pfn::new(pinned), state: page(MOVABLE) };
     assert_eq!(engine.alloc_contig_range(part, Gfp::KERNEL), Err(busy));
-    engine.drain_all();
+    engine.drain_all_pages();
     assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "after the attempt");
 }
 

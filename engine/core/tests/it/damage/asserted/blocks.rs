@@ -98,7 +98,7 @@ pub const ROWS: &[Row] = &[
             stage.two_fragments();
             spoil_first(stage, Field::Next, u32::MAX - 2);
             stage.take(0);
-            stage.engine.drain_pcp(CpuId(0), stage.zone());
+            stage.engine.drain_pages_zone(CpuId(0), stage.zone());
         },
     ),
     Row::owned("owner of a pageblock owned in part", "fragments: pageblock Some(0x0) is not CPU 0's", |stage| {

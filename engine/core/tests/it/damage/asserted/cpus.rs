@@ -27,14 +27,14 @@ fn listed_as(stage: &'static Stage, state: State) {
 fn stacked_as(stage: &'static Stage, state: State) {
     let page = stage.stacked();
     stage.spoil(|damage| damage.set_state(page, state));
-    stage.engine.drain_pcp(CPU, stage.zone());
+    stage.engine.drain_pages_zone(CPU, stage.zone());
 }
 
 /// Spoils how many pages a CPU's stack counts.
 fn stack_counts(stage: &'static Stage, pages: u32) {
     let page = stage.stacked();
     stage.spoil(|damage| damage.set_stack(CPU, stage.zone(), Some(page), pages));
-    stage.engine.drain_pcp(CPU, stage.zone());
+    stage.engine.drain_pages_zone(CPU, stage.zone());
 }
 
 pub const ROWS: &[Row] = &[
@@ -42,7 +42,7 @@ pub const ROWS: &[Row] = &[
         count(stage, 0, |stage| _ = stage.take(0));
     }),
     Row::listed("pages on lists, too many", "per-CPU lists: they hold fewer pages than they count", |stage| {
-        count(stage, 1000, |stage| stage.engine.drain_pcp(CPU, stage.zone()));
+        count(stage, 1000, |stage| stage.engine.drain_pages_zone(CPU, stage.zone()));
     }),
     Row::listed("pages on lists, far too many", "pages are on them, 1 more asked for", |stage| {
         count(stage, u32::MAX, |_| {});
@@ -50,7 +50,7 @@ pub const ROWS: &[Row] = &[
     Row::listed("limit of lists", "per-CPU lists: their limit is 0, outside of", |stage| {
         stage.take(0);
         stage.spoil(|damage| damage.set_limit(CPU, stage.zone(), 0));
-        stage.engine.drain_pcp(CPU, stage.zone());
+        stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
     Row::listed("list of a listed page", "list: 4, cpu: CpuId(0) }, on list 1", |stage| {
         listed_as(stage, State::PcpCached { order: Order::ZERO, list: 4, cpu: CPU });
@@ -83,22 +83,22 @@ pub const ROWS: &[Row] = &[
             damage.set_state(odd, State::RemotePending { order: Order::new(3) });
             damage.set_stack(CPU, stage.zone(), Some(odd), 8);
         });
-        stage.engine.drain_pcp(CPU, stage.zone());
+        stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
     Row::owned("references of a stacked page", "the word of no state, not on its way home", |stage| {
         let page = stage.stacked();
         stage.spoil(|damage| damage.set_word(page, damage.word(page) | 1 << 15));
-        stage.engine.drain_pcp(CPU, stage.zone());
+        stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
     Row::owned("link of a stacked page", "stack: frame", |stage| {
         let page = stage.stacked();
         stage.spoil(|damage| damage.set_links(page, Some(page), None));
-        stage.engine.drain_pcp(CPU, stage.zone());
+        stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
     Row::owned("limit of a stack", "per-CPU lists: 0 pages may wait on the stack of CPU 0", |stage| {
         stage.stacked();
         stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 0));
-        stage.engine.drain_pcp(CPU, stage.zone());
+        stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
     Row::owned("order of a page that goes home", "stack: no block of order 1 begins at frame", |stage| {
         let pages = [stage.take(0), stage.take(0)];

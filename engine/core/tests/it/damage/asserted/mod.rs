@@ -87,7 +87,7 @@ const OWNERS: [(&str, &str); 17] = [
     ("memory map", "src/base/memmap.rs"),
     ("offline", "src/page/offline.rs"),
     ("pageblock", "src/base/pageblock.rs"),
-    ("per-CPU lists", "src/page/pcp/"),
+    ("per-CPU lists", "src/page/percpu/"),
     ("stack", "src/base/stack.rs"),
     ("word", "src/base/frame.rs"),
     ("zone", "src/page/zone"),

@@ -149,7 +149,7 @@ impl Reference {
             match self.compact_zone(zone, aim).0 {
                 Outcome::Made => self.zones[zone].memory.succeed(order),
                 Outcome::Met => {
-                    (0..self.lists.len()).for_each(|cpu| self.drain_pcp(cpu, zone));
+                    (0..self.lists.len()).for_each(|cpu| self.drain_pages_zone(cpu, zone));
                     self.zones[zone].memory.defer(order);
                 }
                 Outcome::Skipped | Outcome::Stopped => {}
@@ -319,12 +319,12 @@ impl Reference {
         let Some(order) = run.aim.order else { return };
         let Some(block) = run.moved_in.filter(|&block| block < run.source >> order << order) else { return };
         self.await_block(run);
-        self.drain_pcp(self.cpu, run.zone);
+        self.drain_pages_zone(self.cpu, run.zone);
         self.zones[run.zone].awaited = None;
         // What was moved out of a pageblock that a CPU owns went home to it.
         if let Some(owner) = self.map.owner(block) {
             self.await_block(run);
-            self.drain_pcp(owner, run.zone);
+            self.drain_pages_zone(owner, run.zone);
             self.zones[run.zone].awaited = None;
         }
         run.moved_in = None;

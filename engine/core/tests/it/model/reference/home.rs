@@ -156,7 +156,7 @@ impl Reference {
             if self.mistake != Sabotage::KeepEstates {
                 self.map.end_by_loss(cpu, zone);
             }
-            self.drain_pcp(cpu, zone);
+            self.drain_pages_zone(cpu, zone);
         }
     }
 

@@ -338,7 +338,7 @@ impl Reference {
         leavers.for_each(|leaver| self.return_to_zone(zone, leaver));
     }
 
-    pub fn drain_pcp(&mut self, cpu: usize, zone: usize) {
+    pub fn drain_pages_zone(&mut self, cpu: usize, zone: usize) {
         self.bring_home(cpu, zone);
         self.empty_lists(cpu, zone);
     }
@@ -350,10 +350,10 @@ impl Reference {
         }
     }
 
-    pub fn drain_all(&mut self) {
+    pub fn drain_all_pages(&mut self) {
         for cpu in 0..self.lists.len() {
             for zone in 0..self.zones.len() {
-                self.drain_pcp(cpu, zone);
+                self.drain_pages_zone(cpu, zone);
             }
         }
     }

@@ -31,7 +31,7 @@ impl Reference {
         self.zones[zone].split_at_pageblocks(&mut self.map, start);
         self.zones[zone].retype(&mut self.map, start, MigrateType::Isolate);
         if (pfn..end).any(|pfn| self.map.page(pfn) != Page::Free) {
-            (0..self.lists.len()).for_each(|cpu| self.drain_pcp(cpu, zone));
+            (0..self.lists.len()).for_each(|cpu| self.drain_pages_zone(cpu, zone));
             self.relax();
         }
         let mut at = pfn;

@@ -171,7 +171,7 @@ impl Reference {
             return (pfn, true);
         }
         self.unreserve(request, false);
-        self.drain_all();
+        self.drain_all_pages();
         (self.walk(request, progress.flags), true)
     }
 

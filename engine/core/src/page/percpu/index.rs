@@ -21,7 +21,7 @@ pub(in crate::page) fn list_index(order: Order, migratetype: MigrateType, pagebl
 
 /// The list for parts of pageblocks that a CPU owns: as [`list_index`], and one for each order up to a pageblock's.
 #[inline]
-pub(super) fn part_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
+pub(in crate::page) fn part_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
     if order <= Order::COSTLY || order >= pageblock_order {
         return list_index(order, migratetype, pageblock_order).filter(|_| order < pageblock_order);
     }
@@ -35,7 +35,7 @@ pub fn has_pcp_list(order: Order, pageblock_order: Order) -> bool {
 }
 
 /// The order of the blocks on a list. linux: pindex_to_order
-pub(super) fn list_order(index: u8, pageblock_order: Order) -> Order {
+pub(in crate::page) fn list_order(index: u8, pageblock_order: Order) -> Order {
     let (index, types) = (usize::from(index), MigrateType::PCP_COUNT);
     let order = match index {
         0..HUGE => index / types,

@@ -12,11 +12,11 @@ use crate::base::{CpuId, MigrateType, Order, Pfn, State};
 use crate::policy::pcp::{Cause, Limits, Tuning};
 
 /// A block that leaves a CPU's lists for the zone.
-pub(super) struct Victim<'f> {
-    pub(super) pfn: Pfn,
-    pub(super) order: Order,
+pub(in crate::page) struct Victim<'f> {
+    pub(in crate::page) pfn: Pfn,
+    pub(in crate::page) order: Order,
     /// Metadata of the block's first frame.
-    pub(super) frame: &'f Frame,
+    pub(in crate::page) frame: &'f Frame,
 }
 
 /// From a block of this order or more, smaller ones are cut as so many as fit one of this order, so that the next
@@ -34,17 +34,17 @@ const COUNT_MAX: u32 = u32::MAX / 2;
 #[repr(C)]
 pub struct PcpLists {
     /// Count, limit and what tunes it.
-    pub(super) tuning: Tuning,
-    pub(super) limits: Limits,
+    pub(in crate::page) tuning: Tuning,
+    pub(in crate::page) limits: Limits,
     /// Pages freed lately that show a CPU which frees blocks of order 1 to 3 and allocates none.
-    pub(super) high_order_frees: u32,
+    pub(in crate::page) high_order_frees: u32,
     /// The block freed last was of order 1 to 3.
     previous_was_high_order: bool,
     /// Pages of cache a CPU has to itself.
     cache_slice: u32,
-    pub(super) lists: [List; PCP_LISTS],
+    pub(in crate::page) lists: [List; PCP_LISTS],
     /// Blocks came from the zone or went there since the last tick.
-    pub(super) is_stirred: bool,
+    pub(in crate::page) is_stirred: bool,
     /// Ticks until a batch goes back, if nothing stirs; for lists of another node's zone. linux: per_cpu_pages.expire
     ticks_left: u8,
 }
@@ -55,7 +55,7 @@ impl Ranked for PcpLists {
 
 impl PcpLists {
     /// No blocks, and no limits yet, for a CPU with so many pages of cache to itself.
-    pub(super) fn new(cache_slice: u32) -> PcpLists {
+    pub(in crate::page) fn new(cache_slice: u32) -> PcpLists {
         PcpLists {
             tuning: Tuning::default(),
             limits: Limits::NONE,
@@ -92,7 +92,7 @@ impl PcpLists {
 
     /// Counts pages that joined a list.
     #[inline]
-    pub(super) fn count_in(&mut self, pages: u32) {
+    pub(in crate::page) fn count_in(&mut self, pages: u32) {
         debug_assert!(
             self.tuning.count <= COUNT_MAX,
             "per-CPU lists: {} pages are on them, {pages} more asked for",
@@ -103,7 +103,7 @@ impl PcpLists {
 
     /// Counts pages that left one of the lists.
     #[inline]
-    pub(super) fn count_out(&mut self, pages: u32) {
+    pub(in crate::page) fn count_out(&mut self, pages: u32) {
         debug_assert!(
             pages <= self.tuning.count,
             "per-CPU lists: {} pages are on them, {pages} less asked for",
@@ -114,7 +114,7 @@ impl PcpLists {
 
     /// Whether a frame that came off a list was on it, by its word.
     #[inline]
-    pub(super) fn expect_from(&self, pfn: Pfn, frame: &Frame, index: usize, order: Order) {
+    pub(in crate::page) fn expect_from(&self, pfn: Pfn, frame: &Frame, index: usize, order: Order) {
         debug_assert!(
             is_on_list(frame.word(), index, order),
             "per-CPU lists: frame {pfn} is {:?}, on list {index} of order {}",
@@ -125,9 +125,20 @@ impl PcpLists {
 
     /// Whether the limit is within those that it moves between.
     #[inline]
-    pub(super) fn expect_limited(&self) {
+    pub(in crate::page) fn expect_limited(&self) {
         let (high, limits) = (self.tuning.high, self.limits);
         debug_assert!(limits.allows(high), "per-CPU lists: their limit is {high}, outside of {limits:?}");
+    }
+
+    /// Whether so many pages may wait on the CPU's stack.
+    #[inline]
+    pub(in crate::page) fn expect_home_limited(&self, pages: u32, cpu: CpuId) {
+        debug_assert!(
+            self.limits.allows(pages),
+            "per-CPU lists: {pages} pages may wait on the stack of CPU {}, and {:?}",
+            cpu.0,
+            self.limits
+        );
     }
 
     /// What they count and where their limit is, to be written.
@@ -148,7 +159,7 @@ impl PcpLists {
     }
 
     /// Blocks of order 1 to 3 stay for reuse as long as they fit the CPU's share of the cache.
-    pub(super) fn keeps_high_orders(&self) -> bool {
+    pub(in crate::page) fn keeps_high_orders(&self) -> bool {
         self.cache_slice > 3 * self.limits.batch
     }
 
@@ -160,13 +171,13 @@ impl PcpLists {
 
     /// As [`push_head`](Self::push_head), for a block that is in that state already.
     #[inline]
-    pub(super) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8) {
+    pub(in crate::page) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8) {
         self.lists[usize::from(index)].link_head(map, pfn);
         self.count_in(order.pages());
     }
 
     #[inline]
-    pub(super) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
+    pub(in crate::page) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
         self.lists[usize::from(index)].push_tail(map, pfn, Word::pcp_cached(order, index, cpu));
         self.count_in(order.pages());
     }
@@ -174,7 +185,7 @@ impl PcpLists {
     /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a
     /// drain from another CPU that merges must not take it for a block of the list.
     #[inline]
-    pub(super) fn pop_head(&mut self, map: &MemMap<'_>, order: Order, word: Word, index: u8) -> Option<Pfn> {
+    pub(in crate::page) fn pop_head(&mut self, map: &MemMap<'_>, order: Order, word: Word, index: u8) -> Option<Pfn> {
         debug_assert_eq!(word.order(), order);
         let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
         self.expect_from(pfn, frame, usize::from(index), order);
@@ -185,7 +196,7 @@ impl PcpLists {
 
     /// Whether this free of a block of order 1 to 3 shows a CPU that frees such blocks and allocates none.
     #[inline]
-    pub(super) fn cause_of_drain(&mut self, order: Order) -> Cause {
+    pub(in crate::page) fn cause_of_drain(&mut self, order: Order) -> Cause {
         if order == Order::ZERO || order > Order::COSTLY {
             self.previous_was_high_order = false;
             return Cause::Full;
@@ -201,7 +212,7 @@ impl PcpLists {
     }
 
     /// One more tick; says whether it was the last of those in which nothing stirred.
-    pub(super) fn is_left_alone(&mut self) -> bool {
+    pub(in crate::page) fn is_left_alone(&mut self) -> bool {
         if mem::take(&mut self.is_stirred) {
             self.ticks_left = REMOTE_TICKS;
         }
@@ -214,7 +225,7 @@ impl PcpLists {
 
     /// Takes blocks off the lists until `budget` pages are spent: list after list from `first` round, each from its
     /// tail until it is empty.
-    pub(super) fn for_each_victim(
+    pub(in crate::page) fn for_each_victim(
         &mut self,
         map: &MemMap<'_>,
         budget: u32,
@@ -243,14 +254,14 @@ impl PcpLists {
     }
 
     /// Takes a block off the list that its word names.
-    pub(super) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
+    pub(in crate::page) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         self.lists[usize::from(word.list())].remove(map, pfn);
         self.count_out(word.order().pages());
     }
 
     /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list. Leaves
     /// `kept` blocks of each order from 1 to 3, counted from the end of a list. Costs a step a block that is kept.
-    pub(super) fn pop_larger(
+    pub(in crate::page) fn pop_larger(
         &mut self,
         map: &MemMap<'_>,
         order: Order,
@@ -273,7 +284,7 @@ impl PcpLists {
 
     /// Puts all of a block but its lowest part of `order` on the lists: halves of it, and if it is larger than Linux
     /// has lists for, so many of `order` that the next requests need no cut. Says how many blocks joined the lists.
-    pub(super) fn expand(
+    pub(in crate::page) fn expand(
         &mut self,
         map: &MemMap<'_>,
         block: (Pfn, Order),

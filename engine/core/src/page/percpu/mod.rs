@@ -1,8 +1,23 @@
 //! One CPU's lists for one zone, with their lock, and the stack onto which other CPUs free.
+//!
+//! ```text
+//! index   the number of the list for blocks of an order and type
+//! lists   the lists themselves, what they count, and what tunes them
+//! ```
+//!
+//! The paths of allocation and free that use them are in `pcp`.
+
+mod index;
+mod lists;
+
+pub use index::{PCP_LISTS, has_pcp_list};
+pub use lists::PcpLists;
+
+pub(super) use index::{list_index, part_index};
+pub(super) use lists::Victim;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::lists::PcpLists;
 use crate::base::atomic::AtomicU32;
 use crate::base::lock::{Guard, Locked};
 use crate::base::stack::Stack;
@@ -14,7 +29,7 @@ use crate::policy::{Numbers, PcpPolicy};
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Pcp<L> {
-    pub(super) lists: Locked<L, PcpLists>,
+    lists: Locked<L, PcpLists>,
     pub(super) home: Home,
 }
 
