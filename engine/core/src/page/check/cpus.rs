@@ -1,7 +1,7 @@
 //! The walk over what CPUs have: their lists, their stacks, and the pageblocks that they own in part.
 
 use super::{Census, Violation, counter};
-use crate::base::{CpuId, MigrateType, Pfn, State};
+use crate::base::{CpuId, MigrateType, State};
 use crate::page::allocator::PageAllocator;
 use crate::page::percpu::{PCP_LISTS, Pcp, PcpLists};
 use crate::page::zone::Zone;

@@ -42,7 +42,7 @@ pub(super) fn owner(engine: &Engine<'_, '_>, pfn: u32) -> Option<u16> {
 
 pub(super) fn fragments(engine: &Engine<'_, '_>, cpu: u16, migratetype: MigrateType) -> Vec<u32> {
     let fragments = engine.fragments(CpuId(cpu), zone(engine, ZoneKind::Normal));
-    fragments.of(migratetype).iter(engine.map()).map(Pfn::raw).collect()
+    fragments.list(migratetype).iter(engine.map()).map(Pfn::raw).collect()
 }
 
 fn lock_holds(engine: &Engine<'_, '_>) -> usize {
