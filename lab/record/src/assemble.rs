@@ -16,19 +16,19 @@ use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
 use freehold_trace::state::{Agreement, AllocatedBlock, CachedBlock, FirstEvents, Frames, Retyped, StateRows, Votes};
 
-use super::caches;
-use super::decode::{Item, RingDecoder};
-use super::error::CaptureError;
-use super::interrupt::Interrupts;
-use super::merge::{Irregularities, Merge};
-use super::observe::State;
-use super::rebuild::{Rebuilt, Tally};
-use super::reported::{self, Found, Record};
-use super::run::{Opening, Run};
-use super::stacks::Stacks;
-use super::tasks::Names;
-use super::zones::Zones;
-use super::{Summary, Watch};
+use crate::caches;
+use crate::decode::{Item, RingDecoder};
+use crate::error::CaptureError;
+use crate::interrupt::Interrupts;
+use crate::merge::{Irregularities, Merge};
+use crate::observe::State;
+use crate::plan::{Summary, Watch};
+use crate::rebuild::{Rebuilt, Tally};
+use crate::reported::{self, Found, Record};
+use crate::run::{Opening, Run};
+use crate::stacks::Stacks;
+use crate::tasks::Names;
+use crate::zones::Zones;
 
 /// Orders that a row can have.
 const FREE_ORDERS: usize = 64;

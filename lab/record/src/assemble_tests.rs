@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use freehold_trace::snapshot::flag;
 
-use super::super::command::Program;
-use super::super::machine::Machine;
-use super::super::observe::Texts;
-use super::super::tracefs::INSTANCES;
-use super::super::{Names, Plan, run, zones};
+use crate::command::Program;
+use crate::machine::Machine;
+use crate::observe::Texts;
+use crate::tracefs::INSTANCES;
+use crate::{Names, Plan, run, zones};
 use super::*;
 use freehold_trace::state::ALLOCATED;
 

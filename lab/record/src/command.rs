@@ -17,8 +17,8 @@ use rustix::process::{
     set_parent_process_death_signal, setrlimit,
 };
 
-use super::error::CaptureError;
-use super::interrupt::Interrupts;
+use crate::error::CaptureError;
+use crate::interrupt::Interrupts;
 
 /// How long a command that outlives its recording gets to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);

@@ -9,7 +9,12 @@ use freehold_trace::event::Row;
 use freehold_trace::format::{EventFormat, Field, FormatError};
 use freehold_trace::ring::{PageLayout, RawEvent};
 
-use super::events::{STACK, TASK_BORN, TASK_RENAMED};
+/// A task is born: its id, its name, and (as the event's own task) its parent.
+pub const TASK_BORN: &str = "task/task_newtask";
+/// A stack of the kernel's.
+pub const STACK: &str = "ftrace/kernel_stack";
+/// A task takes a name, by `exec` or by itself.
+pub const TASK_RENAMED: &str = "task/task_rename";
 
 /// One decoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,9 +19,9 @@ use rustix::thread::gettid;
 
 use freehold_trace::ring::{Missed, PageLayout};
 
-use super::error::CaptureError;
-use super::spool::{AlignedBuffer, Segment, Spool};
-use super::tracefs::Instance;
+use crate::error::CaptureError;
+use crate::spool::{AlignedBuffer, Segment, Spool};
+use crate::tracefs::Instance;
 
 /// Bytes that one CPU's buffer holds before it is spooled, where memory allows.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -12,10 +12,10 @@ use freehold_trace::format::{EventFormat, FormatError};
 use freehold_trace::gfp::{self, GfpMap};
 use freehold_trace::ring::PageLayout;
 
-use super::decode::RingDecoder;
-use super::error::CaptureError;
-use super::stacks;
-use super::tracefs::Instance;
+use crate::decode::{RingDecoder, STACK, TASK_BORN, TASK_RENAMED};
+use crate::error::CaptureError;
+use crate::stacks;
+use crate::tracefs::Instance;
 
 /// Events without which a recording means nothing.
 const REQUIRED: [&str; 2] = ["kmem/mm_page_alloc", "kmem/mm_page_free"];
@@ -114,13 +114,6 @@ impl EventSet {
         }
     }
 }
-
-/// A task is born: its id, its name, and (as the event's own task) its parent.
-pub const TASK_BORN: &str = "task/task_newtask";
-/// A stack of the kernel's.
-pub const STACK: &str = "ftrace/kernel_stack";
-/// A task takes a name, by `exec` or by itself.
-pub const TASK_RENAMED: &str = "task/task_rename";
 
 /// The kernel's own descriptions of what it writes into the ring.
 #[derive(Debug)]

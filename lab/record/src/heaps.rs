@@ -1,4 +1,4 @@
-//! Heaps of the command and of what it started, as somebody else sees them: who that is, the [`Watch`](super::Watch)
+//! Heaps of the command and of what it started, as somebody else sees them: who that is, the [`Watch`](crate::Watch)
 //! says.
 
 use std::time::Duration;

@@ -15,8 +15,8 @@ use signal_hook::SigId;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::{flag, low_level};
 
-use super::afterwards::{Listener, SIGNALS};
-use super::error::CaptureError;
+use crate::afterwards::{Listener, SIGNALS};
+use crate::error::CaptureError;
 
 /// Listens to signals from its creation to its end.
 #[derive(Debug)]

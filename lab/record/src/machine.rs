@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use freehold_trace::facts::Facts;
 use rustix::param::page_size;
 use rustix::system::{sysinfo, uname};
 
-use super::error::CaptureError;
+use crate::error::CaptureError;
 
 /// A ring takes this share of memory, over all CPUs.
 const RING_SHARE: u64 = 256;
@@ -56,6 +57,27 @@ impl Machine {
         let share = self.memory_bytes / 1024 / RING_SHARE / self.cpus.len().max(1) as u64;
         share.clamp(RING_KIB.0, RING_KIB.1)
     }
+
+    /// Returns the facts that are known before anything is recorded. `ram` lists the machine's frames.
+    pub fn facts(&self, ram: Vec<(u64, u64)>) -> Facts {
+        Facts {
+            writer: concat!("freehold ", env!("CARGO_PKG_VERSION")).to_owned(),
+            kernel_release: self.kernel_release.clone(),
+            machine: self.architecture.clone(),
+            page_size: u32::try_from(self.page_size).unwrap_or(0),
+            cpus: u16::try_from(self.cpus.len()).unwrap_or(u16::MAX),
+            ram,
+            ..Facts::default()
+        }
+    }
+}
+
+/// Checks that the process runs as root: page frame numbers are hidden from other users.
+///
+/// # Errors
+/// [`CaptureError::NotRoot`].
+pub fn expect_root() -> Result<(), CaptureError> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(CaptureError::NotRoot) }
 }
 
 /// Reads a list such as `0-3,8`.

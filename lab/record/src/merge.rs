@@ -9,10 +9,10 @@ use std::collections::BinaryHeap;
 
 use freehold_trace::ring::Missed;
 
-use super::decode::{Item, RingDecoder};
-use super::drain::CpuPages;
-use super::error::CaptureError;
-use super::spool::{AlignedBuffer, Segment, Spool};
+use crate::decode::{Item, RingDecoder};
+use crate::drain::CpuPages;
+use crate::error::CaptureError;
+use crate::spool::{AlignedBuffer, Segment, Spool};
 
 /// What the merge found wrong with the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

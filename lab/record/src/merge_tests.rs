@@ -8,7 +8,7 @@ use freehold_trace::format::EventFormat;
 use freehold_trace::gfp::GfpMap;
 use freehold_trace::ring::PageLayout;
 
-use super::super::events::{TASK_BORN, TASK_RENAMED};
+use crate::events::{TASK_BORN, TASK_RENAMED};
 use super::*;
 
 /// Small pages: 16 bytes of header, 112 of data.

@@ -8,11 +8,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::error::CaptureError;
-use super::interrupt::Interrupts;
-use super::sample::Sampler;
-use super::scan::{Scan, Scanner};
-use super::spool::Spool;
+use crate::error::CaptureError;
+use crate::interrupt::Interrupts;
+use crate::sample::Sampler;
+use crate::scan::{Scan, Scanner};
+use crate::spool::Spool;
 
 /// A scan during which compaction took free pages is repeated, up to this number in all: that taking has no event.
 const SCANS_MAX: u32 = 5;

@@ -3,7 +3,7 @@
 //! In order: make everything that needs memory (spool, instance, rings, buffers); switch tracing on; scan
 //! the page flags and read the texts of `/proc` (the *start moment* is the end of that scan); run the
 //! command, or wait; scan and read again; switch tracing off; empty the rings; remove the instance. What is left is a
-//! [`Run`]: raw bytes and times, decoded by [`super::assemble`] when nothing runs any more.
+//! [`Run`]: raw bytes and times, decoded by [`assemble`](crate::assemble) when nothing runs any more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,22 +14,22 @@ use std::time::Duration;
 use freehold_trace::facts::FlightFacts;
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
-use super::clock;
-use super::command::{Program, Running};
-use super::drain::{CpuPages, Drain, Rings};
-use super::error::CaptureError;
-use super::events::{self, Formats};
-use super::heaps::Heaps;
-use super::interrupt::Interrupts;
-use super::machine::Machine;
-use super::observe::{Observer, State, Texts};
-use super::sample::Readings;
-use super::settings;
-use super::spool::Spool;
-use super::tasks::Tasks;
-use super::tracefs::{Instance, Tracefs};
-use super::wait;
-use super::{Plan, Watch};
+use crate::clock::{self, nanoseconds};
+use crate::command::{Program, Running};
+use crate::drain::{CpuPages, Drain, Rings};
+use crate::error::CaptureError;
+use crate::events::{self, Formats};
+use crate::heaps::Heaps;
+use crate::interrupt::Interrupts;
+use crate::machine::Machine;
+use crate::observe::{Observer, State, Texts};
+use crate::plan::{Plan, Watch};
+use crate::sample::Readings;
+use crate::settings;
+use crate::spool::Spool;
+use crate::tasks::Tasks;
+use crate::tracefs::{Instance, Tracefs};
+use crate::wait;
 
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -307,10 +307,6 @@ impl RingCounts {
 pub fn own_threads() -> Vec<u32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![std::process::id()] };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::path::Path;
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::procfs::counters::{ZoneCounters, pressure_totals, zone_counters};
 
-use super::clock;
-use super::error::CaptureError;
+use crate::clock;
+use crate::error::CaptureError;
 
 /// Room for a text: vmstat has about 200 lines. A longer one gets twice the room that it takes.
 const TEXT_BYTES: usize = 64 << 10;

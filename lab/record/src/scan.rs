@@ -15,10 +15,10 @@ use std::path::Path;
 use freehold_trace::snapshot::flag;
 use freehold_trace::state::{CHUNK_FRAMES, Frames};
 
-use super::clock;
-use super::error::CaptureError;
-use super::interrupt::Interrupts;
-use super::spool::{AlignedBuffer, Segment, Spool};
+use crate::clock;
+use crate::error::CaptureError;
+use crate::interrupt::Interrupts;
+use crate::spool::{AlignedBuffer, Segment, Spool};
 
 /// Bytes of a frame's word.
 const WORD_BYTES: usize = 8;

@@ -12,15 +12,14 @@ use freehold_trace::Writer;
 use freehold_trace::snapshot::Moment;
 use freehold_trace::state::{StateRows, Votes};
 
-use super::caches;
-use super::error::CaptureError;
-use super::interrupt::Interrupts;
-use super::machine::Machine;
-use super::observe::Observer;
-use super::settings;
-use super::spool::Spool;
-use super::zones::{self, Zones};
-use super::{expect_root, facts_of};
+use crate::caches;
+use crate::error::CaptureError;
+use crate::interrupt::Interrupts;
+use crate::machine::{Machine, expect_root};
+use crate::observe::Observer;
+use crate::settings;
+use crate::spool::Spool;
+use crate::zones::{self, Zones};
 
 /// What came of a snapshot.
 #[derive(Clone, Debug)]
@@ -47,7 +46,7 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     let frames = state.scan.frames(&observer.spool, zones.pageblock_order())?;
     interrupts.check()?;
     let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
-    let mut facts = facts_of(&machine, ram);
+    let mut facts = machine.facts(ram);
     facts.notes.push(format!("a snapshot: page flags and counts read in {milliseconds} ms, and no events"));
     if state.isolated > 0 {
         facts.notes.push(format!("compaction took {} pages while they were read", state.isolated));

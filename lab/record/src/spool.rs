@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 
-use super::error::CaptureError;
+use crate::error::CaptureError;
 
 /// What `O_DIRECT` wants addresses, offsets and lengths to be multiples of.
 pub const ALIGNMENT: usize = 4096;

@@ -16,7 +16,7 @@ use freehold_trace::event::{NO_PFN, Row};
 use freehold_trace::facts::{StackCount, StackFacts};
 use rustc_hash::FxHashMap;
 
-use super::error::CaptureError;
+use crate::error::CaptureError;
 
 /// Where the kernel names its functions.
 const SYMBOLS: &str = "/proc/kallsyms";

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::error::CaptureError;
+use crate::error::CaptureError;
 
 /// Where Linux wants tracefs to be mounted.
 const USUAL_PLACE: &str = "/sys/kernel/tracing";

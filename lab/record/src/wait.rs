@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::clock;
-use super::error::CaptureError;
+use crate::clock;
+use crate::error::CaptureError;
 
 /// Waits until the clock shows `until`, or one of `fds` is readable. Says which are.
 ///
@@ -31,8 +31,8 @@ pub fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]) -> Re
 mod tests {
     use std::ffi::OsString;
 
-    use super::super::command::Program;
-    use super::super::interrupt::Interrupts;
+    use crate::command::Program;
+    use crate::interrupt::Interrupts;
     use super::*;
 
     #[test]

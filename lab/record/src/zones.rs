@@ -7,11 +7,11 @@ use freehold_trace::facts::{Facts, Sample, ZoneFacts};
 use freehold_trace::procfs::{parse_buddyinfo, parse_iomem};
 use freehold_trace::state::{Retyped, ZonesAt};
 
-use super::error::CaptureError;
-use super::machine::Machine;
-use super::observe::Texts;
-use super::run::Run;
-use super::sample::{Reading, Readings};
+use crate::error::CaptureError;
+use crate::machine::Machine;
+use crate::observe::Texts;
+use crate::run::Run;
+use crate::sample::{Reading, Readings};
 
 /// The ranges of memory as frames `[start, end)`.
 ///

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use freehold_trace::folder_of;
 
-use super::super::error::CaptureError;
+use crate::error::CaptureError;
 use super::trigger::Trigger;
 
 /// Stands in a pattern for the time.

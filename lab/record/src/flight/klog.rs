@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::super::error::CaptureError;
+use crate::error::CaptureError;
 use super::trigger::Trigger;
 
 /// Where the kernel's log is read.

@@ -2,72 +2,38 @@
 //!
 //! Nobody reads while nothing happens. The kernel writes events into the rings of an instance ([`recorder`]) and writes
 //! over the oldest ones, so a quiet minute costs the tracepoints alone, and one look at the kernel's counters each
-//! second ([`SAMPLE_INTERVAL`]). That look is also what most triggers are told from ([`trigger`]); failures are told by
+//! second ([`SAMPLE_INTERVAL`](plan::SAMPLE_INTERVAL)). That look is also what most triggers are told from ([`trigger`]); failures are told by
 //! the kernel's log ([`klog`]), and whoever wants a recording sends SIGUSR1.
 //!
 //! Once a trigger fires, the recorder waits for a short tail, reads the page flags while tracing goes on, stops
 //! tracing, empties the rings into a spool, and starts tracing anew. Only then is the recording decoded and written
-//! ([`files`]). Its start state, which nobody has looked at, is rebuilt from its end ([`super::rebuild`]). A recording
+//! ([`files`]). Its start state, which nobody has looked at, is rebuilt from its end ([`rebuild`](crate::rebuild)). A recording
 //! that cannot be written is said, and the recorder goes on.
 
 mod files;
 mod klog;
+mod plan;
 mod recorder;
 mod trigger;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use freehold_trace::facts::TriggerFacts;
+use std::path::Path;
 
 pub use files::Files;
+pub use plan::FlightPlan;
 pub use trigger::{Trigger, TriggerError};
 
-use super::clock;
-use super::command::{Program, Running};
-use super::error::CaptureError;
-use super::events::EventSet;
-use super::interrupt::{Interrupts, Requests};
-use super::machine::Machine;
-use super::tasks::Names;
-use super::wait;
-use super::{Summary, expect_root};
+use crate::clock::{self, nanoseconds};
+use crate::command::{Program, Running};
+use crate::error::CaptureError;
+use crate::interrupt::{Interrupts, Requests};
+use crate::machine::{Machine, expect_root};
+use crate::plan::Summary;
+use crate::wait;
+use plan::SAMPLE_INTERVAL;
 use recorder::Recorder;
 
-/// Time between two looks at the kernel's counters.
-const SAMPLE_INTERVAL: u64 = 1_000_000_000;
 /// What happens while a recording waits for its tail is told in it, up to this number.
 const TRIGGERS_MAX: usize = 64;
-
-/// What to keep, and when to write it.
-#[derive(Clone, Debug)]
-pub struct FlightPlan {
-    /// Where recordings go, and how many stay there.
-    pub files: Files,
-    /// How much time before a trigger is kept.
-    pub window: Duration,
-    /// What makes it write, besides SIGUSR1.
-    pub triggers: Vec<Trigger>,
-    /// How much time after a trigger is kept.
-    pub tail: Duration,
-    /// No trigger but SIGUSR1 makes two recordings nearer to each other than this.
-    pub every: Duration,
-    /// Bytes of memory for events; by default what suits the machine.
-    pub memory: Option<u64>,
-    /// Ends after this time; without it, when the command ends or at Ctrl-C.
-    pub duration: Option<Duration>,
-    /// A command that is run meanwhile, whose names are kept; may be empty.
-    pub command: Vec<OsString>,
-    /// Events to record besides the usual ones.
-    pub events: Vec<EventSet>,
-    /// Take a stack of one frame in so many that are allocated, a power of two.
-    pub stacks: Option<u64>,
-    /// Whose names are kept.
-    pub names: Names,
-    /// The folder for raw events while a recording is written.
-    pub spool: PathBuf,
-}
 
 /// What the flight recorder tells.
 #[derive(Debug)]
@@ -218,17 +184,4 @@ impl Flight<'_> {
         }
         Ok(written.is_ok())
     }
-}
-
-/// What of these triggers a recording keeps that starts at `start`.
-fn trigger_facts(triggers: &[(Trigger, u64)], start: u64) -> Vec<TriggerFacts> {
-    let facts = |&(trigger, time): &(Trigger, u64)| TriggerFacts {
-        what: trigger.name().to_owned(),
-        time: time.saturating_sub(start),
-    };
-    triggers.iter().map(facts).collect()
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

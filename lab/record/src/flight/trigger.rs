@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::error::CaptureError;
-use super::super::sample::{Reading, Readings};
+use freehold_trace::facts::TriggerFacts;
+
+use crate::error::CaptureError;
+use crate::sample::{Reading, Readings};
 
 /// Something that the flight recorder waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,6 +129,14 @@ impl Gauges {
         };
         self.gauges.iter().filter(has_fired).map(|gauge| gauge.trigger)
     }
+}
+
+/// Returns the facts about triggers that a recording keeps which starts at `start`.
+pub(super) fn trigger_facts(triggers: &[(Trigger, u64)], start: u64) -> Vec<TriggerFacts> {
+    triggers
+        .iter()
+        .map(|&(trigger, time)| TriggerFacts { what: trigger.name().to_owned(), time: time.saturating_sub(start) })
+        .collect()
 }
 
 #[cfg(test)]
