@@ -1,7 +1,7 @@
 //! A file of another tool as a recording, in two steps.
 //!
-//! [`Incoming::read`] reads the events: rows wait in a spool, and what they say of the start is taken note of.
-//! [`Incoming::write`] makes the start state, of what somebody wrote down or what chance has drawn, and of the first
+//! [`Import::read`] reads the events: rows wait in a spool, and what they say of the start is taken note of.
+//! [`Import::write`] makes the start state, of what somebody wrote down or what chance has drawn, and of the first
 //! event on each frame, which goes before both; and writes the recording.
 
 use std::fs::File;
@@ -16,14 +16,14 @@ use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Writer, folder_of, memory};
 
 use crate::error::Error;
-use crate::imported::{Imported, StartKind};
+use crate::imported::{ImportSummary, StartKind};
 use crate::input::Input;
-use crate::item::{Item, Sink, Told};
+use crate::item::{Item, Sink, SourceFacts};
 use crate::kind::{self, Kind};
-use crate::machine::{Machine, Said};
-use crate::settle::{Departures, Settled, settle};
+use crate::machine::{Machine, MachineOverrides};
+use crate::settle::{Departures, StartState, settle};
 use crate::spool::Spool;
-use crate::start::{Known, Start};
+use crate::start::{MemoryState, Start};
 use crate::survey::{Limits, Survey};
 use crate::{perf, text, tracecmd};
 
@@ -41,8 +41,8 @@ const PAGEBLOCK_ORDER: u8 = 9;
 /// Rows between two moves of the progress bar.
 const STRIDE: u64 = 1 << 16;
 
-/// A machine whose memory chance has drawn.
-pub struct Drawn {
+/// A machine whose memory at the start is drawn at random.
+pub struct SyntheticStart {
     /// How it was drawn, as a phrase: `drawn at age 60`.
     pub how: String,
     /// Its zones, and what else a snapshot of it would say.
@@ -52,30 +52,30 @@ pub struct Drawn {
 }
 
 /// A file that was read.
-pub struct Incoming {
+pub struct Import {
     path: PathBuf,
     kind: Kind,
-    told: Told,
+    source: SourceFacts,
     survey: Survey,
     start: Option<Start>,
     machine: Machine,
 }
 
-impl Incoming {
+impl Import {
     /// Reads a file; its rows wait in the folder of `out`. `start` is a file that says how memory lay.
     ///
     /// # Errors
     /// When it is no such file, or says too little.
-    pub fn read(path: &Path, out: &Path, said: &Said, start: Option<&Path>) -> Result<Incoming, Error> {
+    pub fn read(path: &Path, out: &Path, overrides: &MachineOverrides, start: Option<&Path>) -> Result<Import, Error> {
         let (kind, file) = kind::open(path)?;
         let start = start.map(Start::read).transpose()?;
         let limits = Limits { frames: FRAMES_MAX, order: ORDER_MAX, pageblock_order: PAGEBLOCK_ORDER };
         let mut survey = Survey::new(folder_of(out), limits)?;
-        let told = piped(path, kind, file, &mut survey)?;
+        let source = piped(path, kind, file, &mut survey)?;
         expect_events(path, &survey)?;
         let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
-        let machine = Machine::of(said, &told, &of_start, &survey)?;
-        Ok(Incoming { path: path.to_path_buf(), kind, told, survey, start, machine })
+        let machine = Machine::determine(overrides, &source, &of_start, &survey)?;
+        Ok(Import { path: path.to_path_buf(), kind, source, survey, start, machine })
     }
 
     /// Pageblocks between the first frame and the last, holes included: of a drawn machine as large as this.
@@ -89,19 +89,21 @@ impl Incoming {
     }
 
     /// Whether the file, or what was said, leaves open what only a drawn machine of this size can tell.
-    pub fn wants_drawing(&self) -> bool {
-        let has_zones = |start: &Start| !start.known.facts.zones_start.is_empty();
-        self.start.is_none() || self.machine.zones.is_none() && !self.start.as_ref().is_some_and(has_zones)
+    pub fn needs_synthetic_start(&self) -> bool {
+        match &self.start {
+            Some(start) => self.machine.zones.is_none() && start.known.facts.zones_start.is_empty(),
+            None => true,
+        }
     }
 
     /// Writes the recording. `drawn` is a drawn machine with as many pageblocks and CPUs, where one is wanted.
     ///
     /// # Errors
     /// When there is no room, or the events are of another machine than the start. Nothing is left then.
-    pub fn write(mut self, out: &Path, drawn: Option<Drawn>) -> Result<Imported, Error> {
+    pub fn write(mut self, out: &Path, drawn: Option<SyntheticStart>) -> Result<ImportSummary, Error> {
         let mut writer = Writer::create(out)?;
         let how = drawn.as_ref().map(|drawn| drawn.how.clone());
-        let drawing = drawn.map(|drawn| Known::of_rows(drawn.facts, drawn.rows));
+        let drawing = drawn.map(|drawn| MemoryState::from_rows(drawn.facts, drawn.rows));
         let zones = self.zones(drawing.as_ref());
         self.guess_the_rest(how.as_deref());
         let mut facts = self.facts(zones);
@@ -115,8 +117,8 @@ impl Incoming {
         facts.pagetypeinfo_start = settled.types;
         settled.rows.iter().try_for_each(|row| writer.push(row))?;
         self.notes_on_start(kind, settled.checked, settled.contradicted, &mut facts);
-        let Incoming { path, kind: format, told, survey, .. } = self;
-        let mut imported = Imported::of(&path, format.name(), out, kind, &survey, &told);
+        let Import { path, kind: format, source, survey, .. } = self;
+        let mut imported = ImportSummary::new(&path, format.name(), out, kind, &survey, &source);
         let outside = write_events(&mut writer, survey.spool, &facts)?;
         imported.leave_out(outside, &path)?;
         facts.notes.extend(imported.sentences());
@@ -127,18 +129,20 @@ impl Incoming {
     }
 
     /// The zones: as a file says, or as on a drawn machine of this size, as far as there is memory.
-    fn zones(&self, drawing: Option<&Known>) -> Vec<ZoneFacts> {
+    fn zones(&self, drawing: Option<&MemoryState>) -> Vec<ZoneFacts> {
         let of_start =
             self.start.as_ref().map(|start| &start.known.facts.zones_start).filter(|zones| !zones.is_empty());
         if let Some(zones) = self.machine.zones.as_ref().or(of_start) {
             return zones.clone();
         }
         let drawn = drawing.map(|drawn| drawn.facts.zones_start.clone()).unwrap_or_default();
-        let in_memory = |zone: ZoneFacts| {
-            let present = self.machine.pages_in(zone.start_pfn, zone.start_pfn + zone.spanned);
-            ZoneFacts { present, managed: present, ..zone }
-        };
-        drawn.into_iter().map(in_memory).filter(|zone| zone.present > 0).collect()
+        let mut zones = drawn;
+        for zone in &mut zones {
+            zone.present = self.machine.pages_in(zone.start_pfn, zone.start_pfn + zone.spanned);
+            zone.managed = zone.present;
+        }
+        zones.retain(|zone| zone.present > 0);
+        zones
     }
 
     /// What else was not known.
@@ -181,9 +185,9 @@ impl Incoming {
     }
 
     fn departures(&self) -> Departures {
-        let is_enabled = |events: &Vec<String>| events.iter().any(|event| event == "kmem:mm_page_alloc_zone_locked");
-        let is_recorded = self.survey.counts.contains_key(&RowKind::ZoneLocked);
-        match is_recorded || self.told.enabled.as_ref().is_some_and(is_enabled) {
+        let mut enabled = self.source.enabled.iter().flatten();
+        let is_enabled = enabled.any(|event| event == "kmem:mm_page_alloc_zone_locked");
+        match is_enabled || self.survey.counts.contains_key(&RowKind::ZoneLocked) {
             true => Departures::Recorded,
             false => Departures::Missing,
         }
@@ -191,7 +195,7 @@ impl Incoming {
 
     /// What is known of the machine, without what the start state adds.
     fn facts(&self, zones: Vec<ZoneFacts>) -> Facts {
-        let Incoming { told, survey, machine, start, .. } = self;
+        let Import { source, survey, machine, start, .. } = self;
         let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
         Facts {
             writer: format!("freehold {}", Program::this().version()),
@@ -204,25 +208,26 @@ impl Incoming {
             // A recording of no length would be a snapshot.
             duration: survey.duration.max(1),
             lost: survey.lost,
-            gfp_names: told.gfp_names.clone(),
+            gfp_names: source.gfp_names.clone(),
             ram: machine.ram.clone(),
             zones_start: zones,
             zones_end: Vec::new(),
             pagetypeinfo_end: Vec::new(),
             caches_end: Vec::new(),
             heaps: Vec::new(),
-            notes: told.notes.clone(),
+            notes: source.notes.clone(),
             guesses: machine.guesses.clone(),
             ..of_start
         }
     }
 
-    fn settle(&mut self, known: Known, facts: &Facts) -> Settled {
+    fn settle(&mut self, known: MemoryState, facts: &Facts) -> StartState {
         let departures = self.departures();
-        let Incoming { survey, machine, .. } = self;
+        let Import { survey, machine, .. } = self;
         let memory = memory(facts);
-        let is_memory = |pfn: u64, order: u8| has(&memory, pfn, order) && pfn + (1 << order) <= machine.frames();
-        survey.first_events.retain(is_memory);
+        survey
+            .first_events
+            .retain(|pfn, order| has(&memory, pfn, order) && pfn + (1 << order) <= machine.frames());
         settle(known, facts.zones_start.clone(), machine, &mut survey.first_events, &survey.votes, departures)
     }
 
@@ -263,23 +268,22 @@ fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts) -> Result<u64,
 }
 
 /// Reads the file on a thread of its own, while this one looks at what it says.
-fn piped(path: &Path, kind: Kind, file: File, survey: &mut Survey) -> Result<Told, Error> {
+fn piped(path: &Path, kind: Kind, file: File, survey: &mut Survey) -> Result<SourceFacts, Error> {
     let (sender, receiver) = sync_channel::<Vec<Item>>(BATCHES);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let mut batch = Vec::with_capacity(BATCH);
-            // If nobody takes items any more, the error is there, and not here.
-            let mut sink = |item| {
+            let source = read(path, kind, file, &mut |item| {
                 batch.push(item);
                 if batch.len() < BATCH {
                     return Ok(());
                 }
                 let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+                // The receiver is gone only after an error of its own, which is the one that is reported.
                 sender.send(full).map_err(|_| Error::Machine(String::new()))
-            };
-            let told = read(path, kind, file, &mut sink)?;
+            })?;
             let _ = sender.send(batch);
-            Ok(told)
+            Ok(source)
         });
         let mut taken = Ok(());
         for batch in receiver {
@@ -288,12 +292,12 @@ fn piped(path: &Path, kind: Kind, file: File, survey: &mut Survey) -> Result<Tol
                 break;
             }
         }
-        let told = reader.join();
-        taken.and_then(|()| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let source = reader.join();
+        taken.and_then(|()| source.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 
-fn read(path: &Path, kind: Kind, file: File, sink: Sink<'_>) -> Result<Told, Error> {
+fn read(path: &Path, kind: Kind, file: File, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     let input = Input::new(path, file);
     match kind {
         Kind::Perf => perf::read(path, input, sink),

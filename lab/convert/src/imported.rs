@@ -11,7 +11,7 @@ use freehold_trace::Facts;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::item::Told;
+use crate::item::SourceFacts;
 use crate::survey::Survey;
 
 /// Where the start state of a recording comes from.
@@ -31,9 +31,9 @@ pub enum StartKind {
 /// Of so many events one at most may name a frame that the machine does not have.
 const EVENTS_PER_STRAY: u64 = 100;
 
-/// What came of an import.
+/// The outcome of an import.
 #[derive(Clone, Debug, Serialize)]
-pub struct Imported {
+pub struct ImportSummary {
     /// The file that was read.
     pub file: String,
     /// What it is.
@@ -69,7 +69,7 @@ pub struct Imported {
     /// Events that were older than the one before them, and took its time.
     pub backward: u64,
     /// Allocations and frees without a partner.
-    pub unpaired: Unpaired,
+    pub unpaired: PairCounts,
     /// Where the start state comes from.
     pub start: StartKind,
     /// What was not known and guessed, in sentences.
@@ -80,7 +80,7 @@ pub struct Imported {
 
 /// Allocations and frees without a partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Unpaired {
+pub struct PairCounts {
     /// Frees of pages that this file has seen allocated: these have one.
     pub paired: u64,
     /// Frees of pages that were allocated before the file begins.
@@ -93,18 +93,18 @@ pub struct Unpaired {
     pub freed_twice: u64,
 }
 
-impl Imported {
-    /// What the first look at the events found.
-    pub(crate) fn of(
+impl ImportSummary {
+    /// Builds the summary of what the first look at the events found; [`complete`](Self::complete) adds the rest.
+    pub(crate) fn new(
         file: &Path,
         format: &'static str,
         out: &Path,
         start: StartKind,
         survey: &Survey,
-        told: &Told,
-    ) -> Imported {
+        source: &SourceFacts,
+    ) -> ImportSummary {
         let pairs = &survey.pairs;
-        Imported {
+        ImportSummary {
             file: file.display().to_string(),
             format,
             out: out.display().to_string(),
@@ -114,15 +114,15 @@ impl Imported {
             rows: 0,
             events: survey.spool.rows(),
             kinds: survey.counts.iter().map(|(kind, &count)| (format!("{kind:?}"), count)).collect(),
-            passed_over: told.passed.clone(),
-            is_cut: told.is_cut,
-            not_understood: told.not_understood,
+            passed_over: source.passed.clone(),
+            is_cut: source.is_cut,
+            not_understood: source.not_understood,
             lost: survey.lost,
             gaps: survey.gaps,
             impossible: survey.impossible,
             outside: 0,
             backward: survey.backward,
-            unpaired: Unpaired {
+            unpaired: PairCounts {
                 paired: pairs.paired,
                 freed_from_before: pairs.from_before,
                 pages_kept: pairs.kept(),
@@ -155,7 +155,7 @@ impl Imported {
 
     /// What was left out or is missing, in sentences for the recording's notes.
     pub(crate) fn sentences(&self) -> Vec<String> {
-        let told = [
+        let counts = [
             (self.not_understood, "lines that are neither events nor headings, and that were passed over"),
             (self.gaps, "gaps in the events, where some were lost and the file does not say how many"),
             (self.impossible, "events that no machine can have made, and that were left out"),
@@ -164,10 +164,10 @@ impl Imported {
             (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
             (self.unpaired.freed_twice, "frees of pages that were free, so that an allocation is missing"),
         ];
-        let told = told.into_iter().filter(|(number, _)| *number > 0);
-        let told = told.map(|(number, what)| format!("{} {what}", count(number)));
+        let missing = counts.into_iter().filter(|(number, _)| *number > 0);
+        let missing = missing.map(|(number, what)| format!("{} {what}", count(number)));
         let cut = "the file ends in the middle of a record or a line, so what came after it is missing";
-        self.is_cut.then(|| cut.to_owned()).into_iter().chain(told).collect()
+        self.is_cut.then(|| cut.to_owned()).into_iter().chain(missing).collect()
     }
 
     /// Adds what the recording says of its machine.
@@ -201,16 +201,16 @@ impl Imported {
     }
 
     fn table(title: &'static str, counts: &BTreeMap<String, u64>) -> Table {
-        let row = |(name, &number): (&String, &u64)| vec![Value::Text(name.clone()), Value::Text(count(number))];
-        Table::new(title, vec![Column::words("event"), Column::numbers("events")], counts.iter().map(row))
+        let rows = counts.iter().map(|(name, number)| vec![Value::Text(name.clone()), Value::Text(count(*number))]);
+        Table::new(title, vec![Column::words("event"), Column::numbers("events")], rows)
     }
 }
 
-impl Document for Imported {
+impl Document for ImportSummary {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut tables = vec![
-            Imported::table("Events that were taken", &self.kinds),
-            Imported::table("Events that were passed over", &self.passed_over),
+            ImportSummary::table("Events that were taken", &self.kinds),
+            ImportSummary::table("Events that were passed over", &self.passed_over),
         ];
         tables.retain(|table| !table.rows.is_empty());
         let caveats = [("Guesses", &self.guesses), ("Notes", &self.notes)];

@@ -30,9 +30,9 @@ pub(crate) enum Item {
 /// Takes items. An error ends the reading.
 pub(crate) type Sink<'s> = &'s mut dyn FnMut(Item) -> Result<(), Error>;
 
-/// What a file says of its machine and of itself.
+/// Facts that a file states about its machine and about itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct SourceFacts {
     /// `uname -r`.
     pub kernel_release: Option<String>,
     /// `uname -m`.
@@ -66,9 +66,9 @@ pub(crate) struct NameEvent {
 }
 
 impl NameEvent {
-    /// Of an event of the system `task`, if it is one of the two. Some kernels (6.16 is one) do not say which thread is
+    /// Finds the fields in an event of the system `task`, if it is one of the two. Some kernels (6.16 is one) do not say which thread is
     /// renamed: then it is the current one.
-    pub fn of(system: &str, format: &EventFormat) -> Option<NameEvent> {
+    pub fn find(system: &str, format: &EventFormat) -> Option<NameEvent> {
         let pid = format.field("pid");
         let (pid, name, is_birth) = match (system, format.name.as_str()) {
             ("task", "task_newtask") => (pid?, format.field("comm")?, true),

@@ -1,10 +1,10 @@
 //! Files of other tools become recordings, and recordings become files of other tools.
 //!
-//! In: [`Incoming`] reads `perf.data` ([`perf`]), `trace.dat` ([`tracecmd`]) and what both tools and the kernel print
+//! In: [`Import`] reads `perf.data` ([`perf`]), `trace.dat` ([`tracecmd`]) and what both tools and the kernel print
 //! ([`text`]); [`kind`] tells them apart. Each hands on items ([`item`]), which [`survey`] counts, holds against each
 //! other ([`pairs`]) and lets wait ([`spool`]). What is known of the machine, or guessed, is in [`machine`]; how memory
 //! lay, in [`start`]; [`settle`](mod@settle) makes the start state of both and of the events, and [`import`] puts the
-//! recording together. What came of it is [`Imported`].
+//! recording together. What came of it is [`ImportSummary`].
 //!
 //! Out: [`export`] writes what viewers of traces and of profiles open.
 //!
@@ -35,6 +35,6 @@ mod tracing;
 
 pub use error::Error;
 pub use export::{Exported, chrome, pprof};
-pub use import::{Drawn, Incoming};
-pub use imported::{Imported, StartKind, Unpaired};
-pub use machine::Said;
+pub use import::{SyntheticStart, Import};
+pub use imported::{ImportSummary, StartKind, PairCounts};
+pub use machine::MachineOverrides;

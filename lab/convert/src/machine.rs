@@ -11,12 +11,12 @@ use freehold_trace::kernel::{PINNED, Release};
 use freehold_trace::procfs::{PageTypeInfo, parse_iomem, parse_pagetypeinfo, parse_zoneinfo};
 
 use crate::error::Error;
-use crate::item::Told;
+use crate::item::SourceFacts;
 use crate::survey::{FRAMES_LOW, Survey};
 
-/// What the user says of the recorded machine.
+/// Facts about the recorded machine that the user states, and that go before all others.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct MachineOverrides {
     /// Bytes of its memory.
     pub memory: Option<u64>,
     /// Its kernel's release.
@@ -61,20 +61,20 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// What is said, told or guessed. `start` is what the file with the start state says of the machine.
+    /// Determines the machine from the user, the files, and guesses. `start` is what the file with the start state says of the machine.
     ///
     /// # Errors
     /// When what is said cannot be.
-    pub fn of(said: &Said, told: &Told, start: &Facts, survey: &Survey) -> Result<Machine, Error> {
+    pub fn determine(overrides: &MachineOverrides, source: &SourceFacts, start: &Facts, survey: &Survey) -> Result<Machine, Error> {
         let mut machine = Machine::default();
-        machine.name(said, told, start)?;
-        machine.measure(said, told, start, survey);
-        machine.zones = said.zoneinfo.as_deref().map(|path| parsed(path, parse_zoneinfo)).transpose()?;
-        machine.types = said.pagetypeinfo.as_deref().map(|path| parsed(path, parse_pagetypeinfo)).transpose()?;
+        machine.name(overrides, source, start)?;
+        machine.measure(overrides, source, start, survey);
+        machine.zones = overrides.zoneinfo.as_deref().map(|path| parsed(path, parse_zoneinfo)).transpose()?;
+        machine.types = overrides.pagetypeinfo.as_deref().map(|path| parsed(path, parse_pagetypeinfo)).transpose()?;
         if let Some(types) = &machine.types {
             machine.pageblock_order = types.pageblock_order;
         }
-        machine.find_memory(said, told, start, survey)?;
+        machine.find_memory(overrides, source, start, survey)?;
         Ok(machine)
     }
 
@@ -83,10 +83,8 @@ impl Machine {
     }
 
     /// The kernel and the processor.
-    fn name(&mut self, said: &Said, told: &Told, start: &Facts) -> Result<(), Error> {
-        let of_start =
-            |text: &String| (!text.is_empty() && start.zones_start.iter().any(|_| true)).then(|| text.clone());
-        let release = said.kernel.clone().or(told.kernel_release.clone()).or_else(|| of_start(&start.kernel_release));
+    fn name(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts) -> Result<(), Error> {
+        let release = overrides.kernel.clone().or(source.kernel_release.clone()).or_else(|| start_text(start, &start.kernel_release));
         self.kernel_release = release.unwrap_or_else(|| {
             self.guess(format!("The kernel is taken to be Linux {PINNED}; --kernel says which it was."));
             format!("{PINNED}.0")
@@ -97,7 +95,7 @@ impl Machine {
                 self.kernel_release
             )));
         }
-        self.machine = told.machine.clone().or_else(|| of_start(&start.machine)).unwrap_or_else(|| {
+        self.machine = source.machine.clone().or_else(|| start_text(start, &start.machine)).unwrap_or_else(|| {
             self.guess(format!("The machine is taken to be of the kind {MACHINE}."));
             MACHINE.to_owned()
         });
@@ -105,10 +103,9 @@ impl Machine {
     }
 
     /// CPUs, pages and pageblocks.
-    fn measure(&mut self, said: &Said, told: &Told, start: &Facts, survey: &Survey) {
-        let of_start = |cpus: u16| (cpus > 0).then_some(cpus);
-        let told_cpus = told.cpus.and_then(|cpus| u16::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
-        let cpus = said.cpus.or(told_cpus).or_else(|| of_start(start.cpus));
+    fn measure(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts, survey: &Survey) {
+        let source_cpus = source.cpus.and_then(|cpus| u16::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
+        let cpus = overrides.cpus.or(source_cpus).or((start.cpus > 0).then_some(start.cpus));
         self.cpus = cpus.unwrap_or_else(|| {
             self.guess(format!(
                 "The machine is taken to have {} CPUs, the last of which fired an event; --cpus says how many it had.",
@@ -117,15 +114,15 @@ impl Machine {
             survey.cpus
         });
         self.cpus = self.cpus.max(survey.cpus);
-        let told_size = told.page_size.filter(|size| size.is_power_of_two());
-        self.page_size = told_size.or((start.page_size > 0).then_some(start.page_size)).unwrap_or_else(|| {
+        let source_size = source.page_size.filter(|size| size.is_power_of_two());
+        self.page_size = source_size.or((start.page_size > 0).then_some(start.page_size)).unwrap_or_else(|| {
             self.guess(format!("Pages are taken to have {PAGE_SIZE} bytes."));
             PAGE_SIZE
         });
         self.pageblock_order = if start.pageblock_order > 0 {
             start.pageblock_order
         } else {
-            if said.pagetypeinfo.is_none() {
+            if overrides.pagetypeinfo.is_none() {
                 self.guess(format!(
                     "Pageblocks are taken to be of order {PAGEBLOCK_ORDER}; --pagetypeinfo says what they were."
                 ));
@@ -135,42 +132,42 @@ impl Machine {
     }
 
     /// Where memory lies.
-    fn find_memory(&mut self, said: &Said, told: &Told, start: &Facts, survey: &Survey) -> Result<(), Error> {
+    fn find_memory(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts, survey: &Survey) -> Result<(), Error> {
         let page_size = self.page_size;
-        self.ram = if let Some(path) = &said.iomem {
+        self.ram = if let Some(path) = &overrides.iomem {
             parsed(path, |text| parse_iomem(text, page_size))?
         } else if !start.ram.is_empty() {
             start.ram.clone()
         } else if let Some(zones) = &self.zones {
             zones.iter().map(|zone| (zone.start_pfn, zone.start_pfn + zone.spanned)).collect()
         } else {
-            self.guessed_memory(said, told, survey)?
+            self.guessed_memory(overrides, source, survey)?
         };
         self.ram.sort_unstable();
         Ok(())
     }
 
     /// As much memory as was said, told, or named by events.
-    fn guessed_memory(&mut self, said: &Said, told: &Told, survey: &Survey) -> Result<Vec<(u64, u64)>, Error> {
-        let pages = |bytes: u64| bytes / u64::from(self.page_size);
-        let known = said.memory.or(told.memory).map(pages);
+    fn guessed_memory(&mut self, overrides: &MachineOverrides, source: &SourceFacts, survey: &Survey) -> Result<Vec<(u64, u64)>, Error> {
+        let page_size = u64::from(self.page_size);
+        let known = overrides.memory.or(source.memory).map(|bytes| bytes / page_size);
         let ram = laid_out(known.unwrap_or(0).next_multiple_of(SECTION), survey.frames, survey.frames_low);
         let all: u64 = ram.iter().map(|(start, end)| end - start).sum();
-        let mib = |pages: u64| (pages * u64::from(self.page_size)) >> 20;
-        if let Some(said) = said.memory.map(pages).filter(|said| said + SECTION < all) {
+        let mib = (all * page_size) >> 20;
+        if let Some(pages) = overrides.memory.map(|bytes| bytes / page_size).filter(|pages| pages + SECTION < all) {
             return Err(Error::Machine(format!(
                 "--memory says {} MiB, but events name frames of a machine with {} MiB at least; give it more",
-                mib(said),
-                mib(all)
+                (pages * page_size) >> 20,
+                mib
             )));
         }
-        let how = match (said.memory, told.memory) {
+        let how = match (overrides.memory, source.memory) {
             (Some(_), _) => "as was said",
             (_, Some(_)) => "as the file says",
             _ => "as far as events name frames; --memory says how much there was",
         };
         let holes = if ram.len() > 1 { ", but for a hole below 4 GiB" } else { "" };
-        self.guess(format!("Memory is taken to be {} MiB without holes{holes}: {how}.", mib(all)));
+        self.guess(format!("Memory is taken to be {} MiB without holes{holes}: {how}.", mib));
         Ok(ram)
     }
 
@@ -184,6 +181,11 @@ impl Machine {
     pub fn pages_in(&self, first: u64, end: u64) -> u64 {
         self.ram.iter().map(|&(from, to)| to.min(end).saturating_sub(from.max(first))).sum()
     }
+}
+
+/// Returns a text of the file with the start state, unless it is empty or the file says nothing of its machine.
+fn start_text(start: &Facts, text: &str) -> Option<String> {
+    (!text.is_empty() && !start.zones_start.is_empty()).then(|| text.to_owned())
 }
 
 /// Where so many pages lie on a machine whose events name frames so far up, and so far up below 4 GiB.

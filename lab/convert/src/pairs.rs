@@ -75,13 +75,16 @@ mod tests {
     #[test]
     fn events_without_a_partner_are_told_apart() {
         let mut pairs = Pairs::default();
-        let mut event = |kind, pfn, order| pairs.observe(&Row { pfn, order, ..Row::new(kind) });
-        event(Kind::Alloc, 60, 3);
-        event(Kind::Free, 64, 0);
-        event(Kind::Free, 64, 0);
-        event(Kind::Free, 1000, 9);
-        event(Kind::Alloc, 60, 0);
-        event(Kind::PcpuDrain, 60, 0);
+        for (kind, pfn, order) in [
+            (Kind::Alloc, 60, 3),
+            (Kind::Free, 64, 0),
+            (Kind::Free, 64, 0),
+            (Kind::Free, 1000, 9),
+            (Kind::Alloc, 60, 0),
+            (Kind::PcpuDrain, 60, 0),
+        ] {
+            pairs.observe(&Row { pfn, order, ..Row::new(kind) });
+        }
         assert_eq!((pairs.paired, pairs.from_before, pairs.in_use_already, pairs.free_already), (1, 1, 1, 1));
         assert_eq!(pairs.kept(), 7);
     }

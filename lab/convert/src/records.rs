@@ -53,7 +53,7 @@ impl Records {
             if let Err(error) = records.rows.add(format) {
                 records.notes.push(format!("{system}:{} was passed over: {error}", format.name));
             }
-            records.names.extend(NameEvent::of(system, format).map(|event| (format.id, event)));
+            records.names.extend(NameEvent::find(system, format).map(|event| (format.id, event)));
         }
         records
     }
@@ -70,7 +70,7 @@ impl Records {
     #[cold]
     fn other(&mut self, data: &[u8]) -> Option<Item> {
         let id = Decoder::event_id(data)?;
-        let naming = self.names.iter().find(|(of, _)| *of == id);
+        let naming = self.names.iter().find(|(event_id, _)| *event_id == id);
         if let Some(item) = naming.and_then(|(_, event)| event.read(data)) {
             return Some(item);
         }

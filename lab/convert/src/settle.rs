@@ -14,7 +14,7 @@ use freehold_trace::state::{FirstEvents, Frames, StateRows, Votes, ZonesAt};
 
 use crate::machine::Machine;
 use crate::records::MIGRATETYPES;
-use crate::start::Known;
+use crate::start::MemoryState;
 
 /// Orders of free blocks where nobody says how many there are. linux: include/linux/mmzone.h:NR_PAGE_ORDERS
 const ORDERS: usize = 11;
@@ -28,9 +28,9 @@ pub(crate) enum Departures {
     Missing,
 }
 
-/// The start of a recording.
+/// The start state of a recording.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct StartState {
     pub rows: Vec<Row>,
     pub zones: Vec<ZoneFacts>,
     pub types: Vec<TypeFacts>,
@@ -42,13 +42,13 @@ pub(crate) struct Settled {
 /// Settles the start. `zones` are those of the machine, with what lies in them as far as it is known. Cost: some ten
 /// nanoseconds a frame of the machine.
 pub(crate) fn settle(
-    known: Known,
+    known: MemoryState,
     zones: Vec<ZoneFacts>,
     machine: &Machine,
     first_events: &mut FirstEvents,
     votes: &Votes,
     departures: Departures,
-) -> Settled {
+) -> StartState {
     let order = machine.pageblock_order;
     if departures == Departures::Missing {
         let cached = std::mem::take(&mut first_events.cached);
@@ -74,7 +74,7 @@ pub(crate) fn settle(
         Ok::<(), Infallible>(())
     });
     let zones = at.zones.into_iter().map(|zone| ZoneFacts { free: free_in(&zone, &rows), ..zone }).collect();
-    Settled { rows, zones, types, checked, contradicted }
+    StartState { rows, zones, types, checked, contradicted }
 }
 
 /// Free pages of a zone, by rows.
@@ -108,19 +108,31 @@ fn within(mut words: Vec<u32>, machine: &Machine) -> Vec<u32> {
 /// Pages that first events tell of, and those that were otherwise by their flags. Without flags a page may be anything.
 fn contradictions(words: &[u32], first_events: &FirstEvents) -> (u64, u64) {
     let (mut checked, mut contradicted) = (0, 0);
-    let mut check = |pfn: u64, order: u8, is_as_told: fn(u32) -> bool| {
-        let first = (pfn as usize).min(words.len());
-        let shown = words[first..(first + (1 << order)).min(words.len())].iter().filter(|word| **word != 0);
-        shown.for_each(|&word| {
+    for &(pfn, order) in &first_events.taken {
+        for word in shown(words, pfn, order) {
             checked += 1;
-            contradicted += u64::from(!is_as_told(word));
-        });
-    };
-    let is_free = |word: u32| word & flag::BUDDY != 0;
-    first_events.taken.iter().for_each(|&(pfn, order)| check(pfn, order, is_free));
-    first_events.allocated.iter().for_each(|block| check(block.pfn, block.order, |word| word & flag::BUDDY == 0));
-    first_events.cached.iter().for_each(|block| check(block.pfn, block.order, |_| false));
+            contradicted += u64::from(word & flag::BUDDY == 0);
+        }
+    }
+    for block in &first_events.allocated {
+        for word in shown(words, block.pfn, block.order) {
+            checked += 1;
+            contradicted += u64::from(word & flag::BUDDY != 0);
+        }
+    }
+    for block in &first_events.cached {
+        let shown_count = shown(words, block.pfn, block.order).count() as u64;
+        checked += shown_count;
+        contradicted += shown_count;
+    }
     (checked, contradicted)
+}
+
+/// Returns the words of a block's frames that have flags.
+fn shown(words: &[u32], pfn: u64, order: u8) -> impl Iterator<Item = u32> {
+    let first = (pfn as usize).min(words.len());
+    let end = (first + (1 << order)).min(words.len());
+    words[first..end].iter().copied().filter(|word| *word != 0)
 }
 
 /// The words without those of frames that events name. A compound page that loses one falls into single pages.
@@ -154,20 +166,19 @@ fn with_orders(types: TypeFacts) -> TypeFacts {
 fn recounted(at: &ZonesAt, state: &StateRows) -> Vec<TypeFacts> {
     let orders = usize::from(at.order_max()) + 1;
     let order = at.types.pageblock_order;
-    let of_zone = |zone: &ZoneFacts| {
+    let mut types = Vec::new();
+    for zone in &at.zones {
         let (first, end) = (zone.start_pfn >> order, (zone.start_pfn + zone.spanned).div_ceil(1 << order));
         let counts = state.pageblocks().counts(first..end);
-        let types = MIGRATETYPES.into_iter().zip(counts);
-        let zone = (zone.node, zone.name.clone());
-        types.map(move |(migratetype, pageblocks)| TypeFacts {
-            node: zone.0,
-            zone: zone.1.clone(),
+        types.extend(MIGRATETYPES.into_iter().zip(counts).map(|(migratetype, pageblocks)| TypeFacts {
+            node: zone.node,
+            zone: zone.name.clone(),
             migratetype,
             free: vec![0; orders],
             pageblocks,
-        })
-    };
-    at.zones.iter().flat_map(of_zone).collect()
+        }));
+    }
+    types
 }
 
 #[cfg(test)]
@@ -178,7 +189,7 @@ mod tests {
         Machine { pageblock_order: 3, ram: vec![(0, end)], ..Machine::default() }
     }
 
-    fn settled(words: Vec<u32>, events: &[Row], departures: Departures) -> Settled {
+    fn settled(words: Vec<u32>, events: &[Row], departures: Departures) -> StartState {
         let machine = machine(words.len() as u64);
         let zone = ZoneFacts { spanned: words.len() as u64, present: 16, managed: 16, ..ZoneFacts::default() };
         let mut first_events = FirstEvents::new(&[], 3);
@@ -188,11 +199,11 @@ mod tests {
             first_events.observe(row);
             votes.observe(row);
         });
-        let known = Known { words, types: vec![2; 4], ..Known::default() };
+        let known = MemoryState { words, types: vec![2; 4], ..MemoryState::default() };
         settle(known, vec![zone], &machine, &mut first_events, &votes, departures)
     }
 
-    fn told(settled: &Settled) -> Vec<(Kind, u64, u8, i64)> {
+    fn described(settled: &StartState) -> Vec<(Kind, u64, u8, i64)> {
         settled.rows.iter().map(|row| (row.kind, row.pfn, row.order, row.args[0])).collect()
     }
 
@@ -201,9 +212,9 @@ mod tests {
         let mut words = vec![flag::BUDDY; 16];
         words[8..12].fill(flag::COMPOUND_TAIL);
         words[8] = flag::COMPOUND_HEAD | flag::LRU;
-        let event = |kind, pfn| Row { pfn, migratetype: 0, ..Row::new(kind) };
         // One that was free by the file was in use, and one of the compound page was on a per-CPU list.
-        let events = [event(Kind::Free, 0), event(Kind::Alloc, 9), event(Kind::ZoneLocked, 4)];
+        let events = [(Kind::Free, 0), (Kind::Alloc, 9), (Kind::ZoneLocked, 4)]
+            .map(|(kind, pfn)| Row { pfn, migratetype: 0, ..Row::new(kind) });
         let result = settled(words, &events, Departures::Recorded);
         let expected = [
             (Kind::StartPageblock, 0, 0, 1),
@@ -217,7 +228,7 @@ mod tests {
             (Kind::StartAllocated, 10, 0, 2),
             (Kind::StartFree, 12, 2, 0),
         ];
-        assert_eq!(told(&result), expected);
+        assert_eq!(described(&result), expected);
         assert_eq!((result.checked, result.contradicted), (3, 2));
         assert_eq!(result.types.iter().map(|types| types.pageblocks).collect::<Vec<_>>(), [1, 0, 1, 0, 0, 0]);
     }
@@ -226,7 +237,7 @@ mod tests {
     fn without_departures_what_is_handed_out_was_free() {
         let event = Row { pfn: 3, ..Row::new(Kind::Alloc) };
         let result = settled(vec![0; 16], &[event], Departures::Missing);
-        assert!(told(&result).contains(&(Kind::StartFree, 3, 0, 0)), "{:?}", told(&result));
+        assert!(described(&result).contains(&(Kind::StartFree, 3, 0, 0)), "{:?}", described(&result));
     }
 
     #[test]

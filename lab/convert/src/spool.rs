@@ -4,7 +4,7 @@
 //! arguments.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::io::{BufReader, BufWriter, IntoInnerError, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use freehold_trace::event::{Kind, Row};
@@ -67,15 +67,19 @@ impl Spool {
     /// Calls `visit` with every row, in the order in which they came.
     pub fn for_each(self, mut visit: impl FnMut(Row) -> Result<(), Error>) -> Result<(), Error> {
         let Spool { folder, file, rows } = self;
-        let failed = |source| Error::Spool { folder: folder.clone(), source };
-        let mut file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.rewind().map_err(failed)?;
-        let mut file = BufReader::with_capacity(BUFFER, file);
+        let mut reader = rewound(file).map_err(|source| Error::Spool { folder: folder.clone(), source })?;
         for _ in 0..rows {
-            visit(next(&mut file).map_err(failed)?)?;
+            visit(next(&mut reader).map_err(|source| Error::Spool { folder: folder.clone(), source })?)?;
         }
         Ok(())
     }
+}
+
+/// Turns the written file into a reader of its beginning.
+fn rewound(written: BufWriter<File>) -> std::io::Result<BufReader<File>> {
+    let mut file = written.into_inner().map_err(IntoInnerError::into_error)?;
+    file.rewind()?;
+    Ok(BufReader::with_capacity(BUFFER, file))
 }
 
 #[inline]

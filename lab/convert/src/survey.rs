@@ -147,11 +147,10 @@ impl Survey {
 impl Limits {
     /// Whether a machine can have made a row.
     fn admit(&self, row: &Row) -> bool {
-        let is_order = |order: i64| (0..=i64::from(self.order)).contains(&order);
-        let is_type = |number: i64| (0..=i64::from(migratetype::ISOLATE)).contains(&number);
-        let is_fallback = row.kind != Kind::ExtFrag || is_order(row.args[0]) && is_type(row.args[1]);
-        is_order(row.order.into())
-            && is_fallback
+        let (orders, types) = (0..=i64::from(self.order), 0..=i64::from(migratetype::ISOLATE));
+        let is_fallback = orders.contains(&row.args[0]) && types.contains(&row.args[1]);
+        row.order <= self.order
+            && (row.kind != Kind::ExtFrag || is_fallback)
             && (row.pfn == NO_PFN || row.pfn < self.frames)
             && (row.kind == Kind::CompactionEnd || row.migratetype <= migratetype::ISOLATE)
             && i64::try_from(row.time).is_ok()

@@ -34,8 +34,8 @@ impl Tasks {
 
     #[cold]
     fn begin(&mut self, pid: u32) -> u32 {
-        let idle = || if pid == 0 { IDLE.to_owned() } else { String::new() };
-        let name = self.named.remove(&pid).unwrap_or_else(idle);
+        let unnamed = if pid == 0 { IDLE } else { "" };
+        let name = self.named.remove(&pid).unwrap_or_else(|| unnamed.to_owned());
         let index = self.table.len() as u32;
         self.table.push(Task { pid, name });
         self.current.insert(pid, index);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_convert::Exported;
+use freehold_convert::ExportSummary;
 use freehold_report::output::{OutputError, print};
 use indicatif::HumanBytes;
 
@@ -37,7 +37,7 @@ pub struct ExportArgs {
 }
 
 /// What writes a file of a recording.
-type Export = fn(&Path, &Path) -> Result<Exported, freehold_convert::Error>;
+type Export = fn(&Path, &Path) -> Result<ExportSummary, freehold_convert::Error>;
 
 /// Writes each file that was asked for, and says how large it is.
 pub fn run(args: &ExportArgs) -> Result<(), Error> {
@@ -57,7 +57,7 @@ pub fn run(args: &ExportArgs) -> Result<(), Error> {
         return Err(OutputError::Input(path.to_path_buf()).into());
     }
     for (path, export) in targets {
-        let Exported { bytes } = export(&args.recording, path)?;
+        let ExportSummary { bytes } = export(&args.recording, path)?;
         print(format!("{}: {}\n", path.display(), HumanBytes(bytes)).as_bytes())?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_convert::{Drawn, Incoming, Said};
+use freehold_convert::{Import, MachineOverrides, SyntheticStart};
 use freehold_report::formats::Formats;
 use freehold_report::terminal::Style;
 use freehold_sim::machine::Machine;
@@ -88,15 +88,15 @@ pub fn run(args: &ImportArgs, style: Style) -> Result<(), Error> {
     if out.canonicalize().is_ok_and(|there| args.file.canonicalize().is_ok_and(|file| file == there)) {
         return Err(Error::Input(format!("{} is what is read, and would be lost; name another --out", out.display())));
     }
-    let incoming = Incoming::read(&args.file, &out, &args.said(), args.start.as_deref())?;
-    let drawn = incoming.wants_drawing().then(|| drawn(args, &incoming)).transpose()?;
-    let imported = incoming.write(&out, drawn)?;
-    Ok(args.formats.emit(&imported, style)?)
+    let import = Import::read(&args.file, &out, &args.machine_overrides(), args.start.as_deref())?;
+    let start = import.needs_synthetic_start().then(|| draw_start(args, &import)).transpose()?;
+    let summary = import.write(&out, start)?;
+    Ok(args.formats.emit(&summary, style)?)
 }
 
 impl ImportArgs {
-    fn said(&self) -> Said {
-        Said {
+    fn machine_overrides(&self) -> MachineOverrides {
+        MachineOverrides {
             memory: self.memory.map(Bytes::get),
             kernel: self.kernel.clone(),
             cpus: self.cpus.map(NonZeroU16::get),
@@ -107,17 +107,17 @@ impl ImportArgs {
     }
 }
 
-/// A machine of the size that the events show, with memory of the age that was ordered.
-fn drawn(args: &ImportArgs, incoming: &Incoming) -> Result<Drawn, Error> {
-    let blocks = incoming.pageblocks();
+/// Draws a machine of the size that the events show, with memory of the age that was ordered.
+fn draw_start(args: &ImportArgs, import: &Import) -> Result<SyntheticStart, Error> {
+    let blocks = import.pageblocks();
     let pages = u32::try_from(blocks * u64::from(PAGEBLOCK_PAGES)).map_err(|_| {
         Error::Input("no machine with so much memory can be drawn; give --start and --zoneinfo".to_owned())
     })?;
     let start = start::draw_start(&age::layout(args.age, blocks), args.seed);
     let machine = Machine { pages, nodes: 1 };
-    Ok(Drawn {
+    Ok(SyntheticStart {
         how: format!("drawn at age {}, seed {}", args.age, args.seed),
-        facts: start::facts(&start, &machine, incoming.cpus()),
+        facts: start::facts(&start, &machine, import.cpus()),
         rows: start::state_rows(&start).collect(),
     })
 }

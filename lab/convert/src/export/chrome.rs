@@ -15,8 +15,8 @@ use freehold_trace::{Facts, PartFile};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::tracks::{Edge, Unused, Window, edge, instant};
-use super::{Exported, for_each, unwritten};
+use super::tracks::{Edge, FreePages, Window, edge, instant};
+use super::walk::{ExportSummary, for_each, unwritten};
 use crate::error::Error;
 
 /// Processes, as viewers call what groups tracks.
@@ -44,7 +44,7 @@ struct Event<'a, A: Serialize> {
 ///
 /// # Errors
 /// When the recording cannot be read, or the file not be written; nothing is left of it then.
-pub fn chrome(recording: &Path, out: &Path) -> Result<Exported, Error> {
+pub fn chrome(recording: &Path, out: &Path) -> Result<ExportSummary, Error> {
     let recording = Recording::open(recording)?;
     let failed = unwritten(out);
     let part = PartFile::create(out).map_err(&failed)?;
@@ -55,7 +55,7 @@ pub fn chrome(recording: &Path, out: &Path) -> Result<Exported, Error> {
     file.flush().map_err(&failed)?;
     let mut part = file.into_inner().map_err(|error| failed(error.into_error()))?;
     part.publish().map_err(&failed)?;
-    Ok(Exported { bytes })
+    Ok(ExportSummary { bytes })
 }
 
 /// Writes events as rows come.
@@ -64,7 +64,7 @@ struct Viewer<'r, W: Write> {
     bytes: u64,
     facts: &'r Facts,
     window: Window,
-    unused: Unused,
+    unused: FreePages,
     /// Nanoseconds of a window, and where the present one began.
     length: u64,
     began: u64,
@@ -76,7 +76,7 @@ struct Viewer<'r, W: Write> {
 impl<'r, W: Write> Viewer<'r, W> {
     fn new(file: W, facts: &'r Facts) -> Viewer<'r, W> {
         let length = (facts.duration / WINDOWS).max(WINDOW_MIN);
-        let (window, unused, open) = (Window::default(), Unused::default(), BTreeMap::new());
+        let (window, unused, open) = (Window::default(), FreePages::default(), BTreeMap::new());
         Viewer { file, bytes: 0, facts, window, unused, length, began: 0, open, latest: 0 }
     }
 
@@ -256,18 +256,24 @@ mod tests {
         all["traceEvents"].take().as_array().unwrap().clone()
     }
 
-    fn at(kind: Kind, time: u64) -> Row {
+    /// The values of a counter at each of its events.
+    fn counts(events: &[Value], name: &str, key: &str) -> Vec<u64> {
+        let counters = events.iter().filter(|event| event["name"] == name);
+        counters.map(|event| event["args"][key].as_u64().unwrap()).collect()
+    }
+
+    fn row(kind: Kind, time: u64) -> Row {
         Row { time, task: 1, pfn: 8, ..Row::new(kind) }
     }
 
     #[test]
     fn what_begins_ends_and_what_never_began_is_passed_over() {
         let events = viewed(&[
-            at(Kind::CompactionEnd, 1),
-            at(Kind::DirectReclaimBegin, 2),
-            at(Kind::CompactionBegin, 3),
-            at(Kind::DirectReclaimEnd, 4),
-            at(Kind::KswapdWake, 5),
+            row(Kind::CompactionEnd, 1),
+            row(Kind::DirectReclaimBegin, 2),
+            row(Kind::CompactionBegin, 3),
+            row(Kind::DirectReclaimEnd, 4),
+            row(Kind::KswapdWake, 5),
         ]);
         let spans: Vec<(&str, &str)> = events
             .iter()
@@ -291,14 +297,10 @@ mod tests {
     fn counters_add_up_what_happened_in_a_window() {
         let free = Row { order: 4, ..at(Kind::StartFree, 0) };
         let failed = Row { pfn: NO_PFN, ..at(Kind::Alloc, 150_000) };
-        let events = viewed(&[free, at(Kind::Alloc, 1), at(Kind::Alloc, 2), at(Kind::Free, 120_000), failed]);
-        let counts = |name: &str, key: &str| -> Vec<u64> {
-            let of = events.iter().filter(|event| event["name"] == name);
-            of.map(|event| event["args"][key].as_u64().unwrap()).collect()
-        };
-        assert_eq!(counts("pages allocated", "order 0"), [2, 0]);
-        assert_eq!(counts("pages freed", "order 0"), [0, 1]);
-        assert_eq!(counts("pages that nobody has", "pages"), [14, 15]);
+        let events = viewed(&[free, row(Kind::Alloc, 1), row(Kind::Alloc, 2), row(Kind::Free, 120_000), failed]);
+        assert_eq!(counts(&events, "pages allocated", "order 0"), [2, 0]);
+        assert_eq!(counts(&events, "pages freed", "order 0"), [0, 1]);
+        assert_eq!(counts(&events, "pages that nobody has", "pages"), [14, 15]);
         assert!(events.iter().any(|event| event["name"] == "allocation failed" && event["ph"] == "i"));
     }
 }

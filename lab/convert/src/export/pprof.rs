@@ -13,7 +13,7 @@ use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::recording::Recording;
 use freehold_trace::{Facts, PartFile};
 
-use super::{Exported, for_each, unwritten};
+use super::walk::{ExportSummary, for_each, unwritten};
 use crate::error::Error;
 use crate::gfp;
 
@@ -50,7 +50,7 @@ const FRAMES_MAX: u64 = 1 << 28;
 ///
 /// # Errors
 /// When the recording cannot be read, or the file not be written; nothing is left of it then.
-pub fn pprof(recording: &Path, out: &Path) -> Result<Exported, Error> {
+pub fn pprof(recording: &Path, out: &Path) -> Result<ExportSummary, Error> {
     let recording = Recording::open(recording)?;
     let failed = unwritten(out);
     let mut part = PartFile::create(out).map_err(&failed)?;
@@ -64,7 +64,7 @@ pub fn pprof(recording: &Path, out: &Path) -> Result<Exported, Error> {
     let bytes = holders.stacks.to_pprof(facts.duration);
     part.write_all(&bytes).map_err(&failed)?;
     part.publish().map_err(&failed)?;
-    Ok(Exported { bytes: bytes.len() as u64 })
+    Ok(ExportSummary { bytes: bytes.len() as u64 })
 }
 
 /// The calls of a request, the latest first.
@@ -166,8 +166,8 @@ mod tests {
         let mut holders = Holders::new(&facts);
         holders.add_sampled();
         let calls = ["order 0", "alloc_pages", "do_anonymous_page", UNKNOWN];
-        let value = |of_type| holders.stacks.value(&calls, of_type);
-        assert_eq!([ALLOC_SPACE, STACK_SAMPLES, STACK_SPACE].map(value), [0, 3, 3 * 256 * 4096].map(Some));
+        let values = [ALLOC_SPACE, STACK_SAMPLES, STACK_SPACE].map(|index| holders.stacks.value(&calls, index));
+        assert_eq!(values, [0, 3, 3 * 256 * 4096].map(Some));
     }
 
     #[test]
@@ -175,18 +175,20 @@ mod tests {
         let task = Task { pid: 7, name: "cc1".to_owned() };
         let facts = Facts { page_size: 4096, tasks: vec![Task::default(), task], ..Facts::default() };
         let mut holders = Holders::new(&facts);
-        let mut event = |kind, pfn, order| holders.observe(&Row { pfn, order, task: 1, ..Row::new(kind) });
-        event(Kind::Alloc, 8, 1);
-        event(Kind::Alloc, 100, 0);
-        event(Kind::Free, 8, 0);
-        event(Kind::Free, 77, 3);
-        event(Kind::Alloc, NO_PFN, 9);
-        event(Kind::Alloc, 100, 0);
-        let value = |order: u8, of_type| {
-            holders.stacks.value(&calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts), of_type)
-        };
-        assert_eq!([0, 1, 2, 3].map(|of_type| value(1, of_type)), [1, 8192, 0, 4096].map(Some));
-        assert_eq!([0, 1, 2, 3].map(|of_type| value(0, of_type)), [2, 8192, 1, 4096].map(Some));
-        assert_eq!(value(9, 0), None, "a request that failed has nothing");
+        for (kind, pfn, order) in [
+            (Kind::Alloc, 8, 1),
+            (Kind::Alloc, 100, 0),
+            (Kind::Free, 8, 0),
+            (Kind::Free, 77, 3),
+            (Kind::Alloc, NO_PFN, 9),
+            (Kind::Alloc, 100, 0),
+        ] {
+            holders.observe(&Row { pfn, order, task: 1, ..Row::new(kind) });
+        }
+        let [failed, pair, single] = [9, 1, 0].map(|order| calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts));
+        let stacks = &holders.stacks;
+        assert_eq!([0, 1, 2, 3].map(|index| stacks.value(&pair, index)), [1, 8192, 0, 4096].map(Some));
+        assert_eq!([0, 1, 2, 3].map(|index| stacks.value(&single, index)), [2, 8192, 1, 4096].map(Some));
+        assert_eq!(stacks.value(&failed, 0), None, "a request that failed has nothing");
     }
 }

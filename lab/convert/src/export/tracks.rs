@@ -54,9 +54,9 @@ impl Window {
 
 /// Pages that nobody has: those that were free at the start, less what was handed out since, and what came back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unused(i64);
+pub(super) struct FreePages(i64);
 
-impl Unused {
+impl FreePages {
     pub fn observe(&mut self, row: &Row) {
         let pages = 1_i64 << row.order.min(40);
         match row.kind {

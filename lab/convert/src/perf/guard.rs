@@ -8,9 +8,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::FORMAT;
 use crate::bytes::Cursor;
 use crate::error::Error;
+
+/// The name that users know such files by.
+pub(crate) const FORMAT: &str = "perf.data";
+
+/// Beginnings of such files, of machines of either order of bytes.
+pub(crate) const MAGICS: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 
 /// How a file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,31 +26,31 @@ pub(super) enum Mode {
     Pipe,
 }
 
-/// Why a file is not handed on.
+/// A file that the crate which reads it must not see.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum GuardError {
     Read(io::Error),
     /// What is wrong, as a clause.
     Is(&'static str),
 }
 
-impl Broken {
+impl GuardError {
     pub fn into_error(self, path: &Path) -> Error {
         match self {
-            Broken::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Broken::Is("it ends in the middle").into_error(path)
+            GuardError::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                GuardError::Is("it ends in the middle").into_error(path)
             }
-            Broken::Read(error) => Error::read(path)(error),
-            Broken::Is(reason) => {
+            GuardError::Read(error) => Error::read(path)(error),
+            GuardError::Is(reason) => {
                 Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason: reason.to_owned() }
             }
         }
     }
 }
 
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Broken {
-        Broken::Read(error)
+impl From<io::Error> for GuardError {
+    fn from(error: io::Error) -> GuardError {
+        GuardError::Read(error)
     }
 }
 
@@ -82,50 +87,54 @@ impl Section {
 }
 
 /// Looks at the sizes of a file, and leaves it at its beginning.
-pub(super) fn check(mut file: &File) -> Result<Mode, Broken> {
+pub(super) fn check(mut file: &File) -> Result<Mode, GuardError> {
     let length = file.seek(SeekFrom::End(0))?;
     file.rewind()?;
     let mut header = Vec::new();
     file.take(FILE_HEADER).read_to_end(&mut header)?;
     let cursor = &mut Cursor::new(&header);
-    if cursor.take(8) == Some(super::MAGICS[1]) {
-        return Err(Broken::Is("it is of a machine of the other order of bytes; import it on such a machine"));
+    if cursor.take(8) == Some(MAGICS[1]) {
+        return Err(GuardError::Is("it is of a machine of the other order of bytes; import it on such a machine"));
     }
     match cursor.u64() {
         Some(PIPE_HEADER) => Ok(Mode::Pipe),
         Some(FILE_HEADER) => {
-            check_sections(file, cursor, length).ok_or(Broken::Is("a section is not where its header says"))??;
+            check_sections(file, cursor, length).ok_or(GuardError::Is("a section is not where its header says"))??;
             file.rewind()?;
             Ok(Mode::File)
         }
-        _ => Err(Broken::Is("its header has a size that no perf writes")),
+        _ => Err(GuardError::Is("its header has a size that no perf writes")),
     }
 }
 
 /// Looks at sections; `None` if one reaches beyond the end.
-fn check_sections(file: &File, cursor: &mut Cursor<'_>, length: u64) -> Option<Result<(), Broken>> {
+fn check_sections(file: &File, cursor: &mut Cursor<'_>, length: u64) -> Option<Result<(), GuardError>> {
     let attr_size = cursor.u64()?;
     let [attrs, data, types] = [Section::read(cursor)?, Section::read(cursor)?, Section::read(cursor)?];
     let features: Vec<u64> = (0..4).map(|_| cursor.u64()).collect::<Option<_>>()?;
-    let has = |feature: u32| features[feature as usize / 64] >> (feature % 64) & 1 == 1;
-    let inside = |section: Section| section.is_within(length).then_some(());
     if data.size == 0 {
-        return Some(Err(Broken::Is("it has no data, as when perf is killed before it ends")));
+        return Some(Err(GuardError::Is("it has no data, as when perf is killed before it ends")));
     }
-    if SIMPLEPERF.clone().any(has) {
-        return Some(Err(Broken::Is("it was made by simpleperf, and not by perf")));
+    if SIMPLEPERF.clone().any(|feature| has_bit(&features, feature)) {
+        return Some(Err(GuardError::Is("it was made by simpleperf, and not by perf")));
     }
     if types.size != 0 || !ATTR_BYTES.contains(&attr_size) {
-        return Some(Err(Broken::Is("it is laid out as no perf since Linux 3.0 does it")));
+        return Some(Err(GuardError::Is("it is laid out as no perf since Linux 3.0 does it")));
     }
-    inside(attrs)?;
-    inside(data)?;
-    Some(check_contents(file, data, (0..256).filter(|feature| has(*feature)).collect(), length))
+    if !attrs.is_within(length) || !data.is_within(length) {
+        return None;
+    }
+    Some(check_contents(file, data, (0..256).filter(|feature| has_bit(&features, *feature)).collect(), length))
+}
+
+/// Whether a bit of a bitmap is set.
+fn has_bit(words: &[u64], bit: u32) -> bool {
+    words[bit as usize / 64] >> (bit % 64) & 1 == 1
 }
 
 /// Looks at the parts after the data, and at the data.
-fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u64) -> Result<(), Broken> {
-    const OUTSIDE: Broken = Broken::Is("a section is not where its header says");
+fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u64) -> Result<(), GuardError> {
+    const OUTSIDE: GuardError = GuardError::Is("a section is not where its header says");
     file.seek(SeekFrom::Start(data.offset + data.size))?;
     let mut table = Vec::new();
     file.take(16 * features.len() as u64).read_to_end(&mut table)?;
@@ -136,13 +145,13 @@ fn check_contents(mut file: &File, data: Section, features: Vec<u32>, length: u6
         sizes = sizes.saturating_add(section.size);
         // All of them are read into memory.
         if sizes > length {
-            return Err(Broken::Is("its sections overlap"));
+            return Err(GuardError::Is("its sections overlap"));
         }
         if feature == EVENT_DESC {
             file.seek(SeekFrom::Start(section.offset))?;
             let mut events = Vec::new();
             file.take(section.size).read_to_end(&mut events)?;
-            check_events(&events).ok_or(Broken::Is("its list of events is not as long as it says"))?;
+            check_events(&events).ok_or(GuardError::Is("its list of events is not as long as it says"))?;
         }
     }
     file.seek(SeekFrom::Start(data.offset))?;
@@ -170,8 +179,8 @@ pub(super) fn check_events(bytes: &[u8]) -> Option<()> {
 }
 
 /// Records follow one another to the end. What is in them is passed over.
-fn check_records(data: impl Read + Seek, size: u64) -> Result<(), Broken> {
-    const LONGER: Broken = Broken::Is("a record is longer than the data, or shorter than a record can be");
+fn check_records(data: impl Read + Seek, size: u64) -> Result<(), GuardError> {
+    const LONGER: GuardError = GuardError::Is("a record is longer than the data, or shorter than a record can be");
     let mut data = BufReader::with_capacity(super::BUFFER, data);
     let mut left = size;
     while left > 0 {
@@ -218,15 +227,20 @@ mod tests {
         }
     }
 
+    fn record(kind: u32, length: u16, body: &[u8]) -> Vec<u8> {
+        [&kind.to_ne_bytes()[..], &[0, 0], &length.to_ne_bytes(), body].concat()
+    }
+
     #[test]
     fn records_fill_the_data() {
-        let record = |kind: u32, length: u16, body: &[u8]| {
-            [&kind.to_ne_bytes()[..], &[0, 0], &length.to_ne_bytes(), body].concat()
-        };
-        let check = |bytes: &[u8]| check_records(io::Cursor::new(bytes), bytes.len() as u64).is_ok();
-        assert!(check(&[record(9, 12, b"abcd"), record(2, 8, b"")].concat()));
-        assert!(!check(&record(9, 13, b"abcd")) && !check(&record(9, 7, b"")) && !check(&record(9, 12, b"abcd")[..11]));
-        let after = |size: u64| [record(AUXTRACE, 16, &size.to_ne_bytes()), vec![0; 4]].concat();
-        assert!(check(&after(4)) && !check(&after(5)) && !check(&after(u64::MAX)));
+        let two = [record(9, 12, b"abcd"), record(2, 8, b"")].concat();
+        let traces = [4, 5, u64::MAX].map(|size: u64| [record(AUXTRACE, 16, &size.to_ne_bytes()), vec![0; 4]].concat());
+        for good in [&two, &traces[0]] {
+            assert!(check_records(io::Cursor::new(good), good.len() as u64).is_ok());
+        }
+        let cut = record(9, 12, b"abcd")[..11].to_vec();
+        for bad in [&record(9, 13, b"abcd"), &record(9, 7, b""), &cut, &traces[1], &traces[2]] {
+            assert!(check_records(io::Cursor::new(bad), bad.len() as u64).is_err(), "{bad:?}");
+        }
     }
 }

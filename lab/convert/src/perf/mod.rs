@@ -21,15 +21,12 @@ use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord, PerfRec
 
 use crate::error::Error;
 use crate::input::Input;
-use crate::item::{Item, Sink, Told};
+use crate::item::{Item, Sink, SourceFacts};
 use crate::records::Records;
 use crate::tracing::Tracing;
 use guard::Mode;
 
-pub(crate) const FORMAT: &str = "perf.data";
-
-/// Beginnings of such files, of machines of either order of bytes.
-pub(crate) const MAGICS: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
+pub(crate) use guard::{FORMAT, MAGICS};
 
 /// Bytes that are read at a time.
 const BUFFER: usize = 1 << 20;
@@ -38,48 +35,51 @@ const BUFFER: usize = 1 << 20;
 ///
 /// # Errors
 /// When it cannot be read, is not of this machine's order of bytes, or was made otherwise than by `perf record`.
-pub(crate) fn read(path: &Path, file: Input, sink: Sink<'_>) -> Result<Told, Error> {
-    let damaged = |reason: String| Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason };
-    match guard::check(file.file()).map_err(|broken| broken.into_error(path))? {
+pub(crate) fn read(path: &Path, file: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
+    match guard::check(file.file()).map_err(|error| error.into_error(path))? {
         Mode::File => {
             let reader = PerfFileReader::parse_file(BufReader::with_capacity(BUFFER, file));
-            let PerfFileReader { perf_file, record_iter } = reader.map_err(|error| damaged(error.to_string()))?;
+            let PerfFileReader { perf_file, record_iter } = reader.map_err(|error| damaged(path, &error))?;
             let tracing = perf_file.feature_section_data(Feature::TRACING_DATA).and_then(Tracing::parse);
-            Reading { path, perf: perf_file, tracing }.run(record_iter, sink)
+            EventReader { path, perf: perf_file, tracing }.run(record_iter, sink)
         }
         Mode::Pipe => {
             let mut file = file;
             file.rewind().map_err(Error::read(path))?;
             let stream = pipe::Stream::new(BufReader::with_capacity(BUFFER, file));
             let (tracing, is_cut) = (stream.tracing(), stream.is_cut());
-            let reader = PerfFileReader::parse_pipe(stream).map_err(|error| damaged(error.to_string()))?;
+            let reader = PerfFileReader::parse_pipe(stream).map_err(|error| damaged(path, &error))?;
             let PerfFileReader { perf_file, record_iter } = reader;
             let tracing = Tracing::parse(&tracing.borrow());
-            let told = Reading { path, perf: perf_file, tracing }.run(record_iter, sink)?;
-            Ok(Told { is_cut: is_cut.get(), ..told })
+            let facts = EventReader { path, perf: perf_file, tracing }.run(record_iter, sink)?;
+            Ok(SourceFacts { is_cut: is_cut.get(), ..facts })
         }
     }
 }
 
+fn damaged(path: &Path, reason: impl ToString) -> Error {
+    Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason: reason.to_string() }
+}
+
 /// A file whose beginning was read.
-struct Reading<'f> {
+struct EventReader<'f> {
     path: &'f Path,
     perf: PerfFile,
     tracing: Option<Tracing>,
 }
 
-impl Reading<'_> {
-    fn run<R: Read>(mut self, mut records: PerfRecordIter<R>, sink: Sink<'_>) -> Result<Told, Error> {
+impl EventReader<'_> {
+    fn run<R: Read>(mut self, mut records: PerfRecordIter<R>, sink: Sink<'_>) -> Result<SourceFacts, Error> {
         let formats: Vec<SampleFormat> =
             self.perf.event_attributes().iter().map(|event| event.attr.sample_format).collect();
         self.expect_times(&formats)?;
         let tracing = self.tracing.take().ok_or_else(|| {
-            self.damaged("it has no formats of events, so no tracepoint was recorded; record with -e 'kmem:*'")
+            damaged(self.path, "it has no formats of events, so no tracepoint was recorded; record with -e 'kmem:*'")
         })?;
         let mut decoded = Records::new(&tracing);
         let mut lost = Lost::default();
         loop {
-            let record = records.next_record(&mut self.perf).map_err(|error| self.damaged(&error.to_string()))?;
+            let record = records.next_record(&mut self.perf).map_err(|error| damaged(self.path, &error))?;
             let Some(record) = record else { break };
             if let PerfFileRecord::EventRecord { attr_index, record } = record {
                 let format = formats.get(attr_index).copied().unwrap_or(SampleFormat::empty());
@@ -88,10 +88,10 @@ impl Reading<'_> {
                 }
             }
         }
-        if lost.all() > 0 {
-            sink(Item::Lost(lost.all()))?;
+        if lost.count() > 0 {
+            sink(Item::Lost(lost.count()))?;
         }
-        Ok(self.told(&tracing, decoded, &lost))
+        Ok(self.source_facts(&tracing, decoded, &lost))
     }
 
     /// Whether the file says of each event when and where it happened.
@@ -99,16 +99,12 @@ impl Reading<'_> {
         let wanted = SampleFormat::TIME | SampleFormat::RAW;
         match formats.iter().any(|format| format.contains(wanted)) {
             true => Ok(()),
-            false => Err(self.damaged("its events have neither times nor contents; record with -e 'kmem:*'")),
+            false => Err(damaged(self.path, "its events have neither times nor contents; record with -e 'kmem:*'")),
         }
     }
 
-    fn damaged(&self, reason: &str) -> Error {
-        Error::Damaged { path: self.path.to_path_buf(), format: FORMAT, reason: reason.to_owned() }
-    }
-
-    fn told(&self, tracing: &Tracing, decoded: Records, lost: &Lost) -> Told {
-        let text = |text: Option<&str>| text.map(str::to_owned);
+    /// Returns what the file says of its machine and of itself.
+    fn source_facts(&self, tracing: &Tracing, decoded: Records, lost: &Lost) -> SourceFacts {
         let mut notes = decoded.notes.clone();
         if let Some(version) = self.perf.perf_version().ok().flatten() {
             notes.push(format!("recorded by perf {version}"));
@@ -119,9 +115,9 @@ impl Reading<'_> {
                 "LOST records tell of {events} events, LOST_SAMPLES records of {samples}: the more counts"
             ));
         }
-        Told {
-            kernel_release: text(self.perf.os_release().ok().flatten()),
-            machine: text(self.perf.arch().ok().flatten()),
+        SourceFacts {
+            kernel_release: self.perf.os_release().ok().flatten().map(str::to_owned),
+            machine: self.perf.arch().ok().flatten().map(str::to_owned),
             page_size: Some(tracing.page_size),
             cpus: self.perf.nr_cpus().ok().flatten().map(|cpus| cpus.nr_cpus_online),
             memory: self.perf.total_mem().ok().flatten().and_then(|kib| kib.checked_mul(1024)),
@@ -129,7 +125,7 @@ impl Reading<'_> {
             enabled: self.perf.event_attributes().iter().map(|event| event.name().map(str::to_owned)).collect(),
             passed: decoded.passed(),
             notes,
-            ..Told::default()
+            ..SourceFacts::default()
         }
     }
 }
@@ -144,8 +140,8 @@ struct Lost {
 }
 
 impl Lost {
-    /// Both tell of the same events, one of them perhaps not of all.
-    fn all(self) -> u64 {
+    /// Returns the number of lost events. Both counts are of the same events, and one of them may be incomplete.
+    fn count(self) -> u64 {
         self.events.max(self.samples)
     }
 }
@@ -159,8 +155,8 @@ fn item(record: &RawEventRecord<'_>, format: SampleFormat, decoded: &mut Records
             decoded.item(sample.time, sample.raw, sample.cpu)
         }
         RecordType::LOST => {
-            if let Ok(EventRecord::Lost(told)) = record.parse() {
-                lost.events = lost.events.saturating_add(told.count);
+            if let Ok(EventRecord::Lost(lost_record)) = record.parse() {
+                lost.events = lost.events.saturating_add(lost_record.count);
             }
             None
         }

@@ -19,20 +19,15 @@ pub(super) struct Sample<'a> {
 /// Reads a sample; `None` if it breaks off, or was opened without time or contents, or with counters.
 pub(super) fn read(data: &[u8], format: SampleFormat) -> Option<Sample<'_>> {
     let cursor = &mut Cursor::new(data);
-    let mut word = |field| format.contains(field).then(|| cursor.u64());
-    let skip = |word: Option<Option<u64>>| word.is_none_or(|word| word.is_some()).then_some(());
-    skip(word(SampleFormat::IDENTIFIER))?;
-    skip(word(SampleFormat::IP))?;
-    skip(word(SampleFormat::TID))?;
-    let time = word(SampleFormat::TIME)??;
-    skip(word(SampleFormat::ADDR))?;
-    skip(word(SampleFormat::ID))?;
-    skip(word(SampleFormat::STREAM_ID))?;
-    let cpu = match word(SampleFormat::CPU) {
-        Some(cpu) => cpu? as u32,
-        None => 0,
-    };
-    skip(word(SampleFormat::PERIOD))?;
+    word(cursor, format, SampleFormat::IDENTIFIER)?;
+    word(cursor, format, SampleFormat::IP)?;
+    word(cursor, format, SampleFormat::TID)?;
+    let time = word(cursor, format, SampleFormat::TIME)??;
+    word(cursor, format, SampleFormat::ADDR)?;
+    word(cursor, format, SampleFormat::ID)?;
+    word(cursor, format, SampleFormat::STREAM_ID)?;
+    let cpu = word(cursor, format, SampleFormat::CPU)?.unwrap_or(0) as u32;
+    word(cursor, format, SampleFormat::PERIOD)?;
     if format.contains(SampleFormat::READ) {
         return None;
     }
@@ -45,6 +40,11 @@ pub(super) fn read(data: &[u8], format: SampleFormat) -> Option<Sample<'_>> {
     }
     let size = cursor.u32()?;
     Some(Sample { time, cpu: u16::try_from(cpu).ok()?, raw: cursor.take(size.into())? })
+}
+
+/// Reads the word of a field if the event was opened with it: `Some(None)` if it was not, `None` at the end.
+fn word(cursor: &mut Cursor<'_>, format: SampleFormat, field: SampleFormat) -> Option<Option<u64>> {
+    if format.contains(field) { cursor.u64().map(Some) } else { Some(None) }
 }
 
 #[cfg(test)]

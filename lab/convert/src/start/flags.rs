@@ -8,7 +8,7 @@ use std::path::Path;
 
 use freehold_trace::snapshot::flag;
 
-use super::Known;
+use super::memory_state::MemoryState;
 use crate::error::Error;
 
 /// Flags that no kernel sets: those between the public ones and those for hackers, and those above. linux:
@@ -19,25 +19,28 @@ const NEVER: u64 = 0x1f << 27 | u64::MAX << 48;
 ///
 /// # Errors
 /// When it is none.
-pub(crate) fn read(path: &Path) -> Result<Known, Error> {
+pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
-    let foreign = |reason: &str| Error::Start {
+    if bytes.is_empty() || !bytes.len().is_multiple_of(8) {
+        return Err(foreign(path, "its size is no multiple of eight bytes"));
+    }
+    let (chunks, _) = bytes.as_chunks();
+    if chunks.iter().any(|chunk| u64::from_le_bytes(*chunk) & NEVER != 0) {
+        return Err(foreign(path, "it has flags that no kernel sets"));
+    }
+    let words: Vec<u32> = chunks.iter().map(|chunk| flag::of(u64::from_le_bytes(*chunk))).collect();
+    if !words.iter().any(|word| word & flag::BUDDY != 0) {
+        return Err(foreign(path, "not one page in it is free"));
+    }
+    Ok(MemoryState { words, ..MemoryState::default() })
+}
+
+fn foreign(path: &Path, reason: &str) -> Error {
+    Error::Start {
         path: path.to_path_buf(),
         reason: format!(
             "says nothing of how memory lay: it is no snapshot of Freehold's, no page_owner text, and no copy of \
              /proc/kpageflags, since {reason}"
         ),
-    };
-    if bytes.is_empty() || !bytes.len().is_multiple_of(8) {
-        return Err(foreign("its size is no multiple of eight bytes"));
     }
-    let words = || bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-    if words().any(|word| word & NEVER != 0) {
-        return Err(foreign("it has flags that no kernel sets"));
-    }
-    let words: Vec<u32> = words().map(flag::of).collect();
-    if !words.iter().any(|word| word & flag::BUDDY != 0) {
-        return Err(foreign("not one page in it is free"));
-    }
-    Ok(Known { words, ..Known::default() })
 }

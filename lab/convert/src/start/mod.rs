@@ -1,42 +1,33 @@
 //! How memory lay when the events began: as somebody wrote it down, or as chance has drawn it.
 //!
 //! ```text
-//! snapshot    Freehold's own snapshots, and drawn memory, which has their form
-//! flags       a copy of /proc/kpageflags
-//! page_owner  a copy of /sys/kernel/debug/page_owner
+//! memory_state  the flags of all frames, whatever they come from
+//! snapshot      Freehold's own snapshots, and drawn memory, which has their form
+//! flags         a copy of /proc/kpageflags
+//! page_owner    a copy of /sys/kernel/debug/page_owner
 //! ```
 //!
 //! Each becomes a word of flags for each frame. The events go before all of them: a frame that an event names is what
 //! its first event says that it was.
 
-pub(crate) mod flags;
-pub(crate) mod page_owner;
-pub(crate) mod snapshot;
+mod flags;
+mod memory_state;
+mod page_owner;
+mod snapshot;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use freehold_trace::facts::Facts;
-
 use crate::error::Error;
 use crate::imported::StartKind;
 
-/// What is known of memory, apart from the events.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    /// A word of flags for each frame.
-    pub words: Vec<u32>,
-    /// The type of each pageblock, or [`NO_MIGRATETYPE`](freehold_trace::event::NO_MIGRATETYPE).
-    pub types: Vec<i8>,
-    /// What is known of the machine; empty where nothing is.
-    pub facts: Facts,
-}
+pub(crate) use memory_state::MemoryState;
 
-/// How memory lay, as somebody wrote it down.
+/// The state of memory when the events began, from a file that the user named.
 pub(crate) struct Start {
     pub kind: StartKind,
-    pub known: Known,
+    pub known: MemoryState,
 }
 
 /// Bytes by which a file is known.

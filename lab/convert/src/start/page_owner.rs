@@ -16,7 +16,7 @@ use freehold_trace::event::{NO_MIGRATETYPE, migratetype};
 use freehold_trace::snapshot::flag;
 use freehold_trace::state::ALLOCATED;
 
-use super::Known;
+use super::memory_state::MemoryState;
 use crate::error::Error;
 
 const FIRST: &[u8] = b"Page allocated via order ";
@@ -47,9 +47,9 @@ pub(crate) fn is_page_owner(head: &[u8]) -> bool {
 ///
 /// # Errors
 /// When it cannot be read, or no block in it is understood.
-pub(crate) fn read(path: &Path) -> Result<Known, Error> {
+pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     let mut file = BufReader::new(File::open(path).map_err(Error::read(path))?);
-    let mut known = Known::default();
+    let mut known = MemoryState::default();
     let (mut line, mut order) = (Vec::new(), None);
     loop {
         line.clear();
@@ -57,8 +57,8 @@ pub(crate) fn read(path: &Path) -> Result<Known, Error> {
             break;
         }
         let text = String::from_utf8_lossy(&line);
-        if let Some(of) = order_in(&text) {
-            order = Some(of);
+        if let Some(allocated) = order_in(&text) {
+            order = Some(allocated);
         } else if let Some(block) = Block::parse(&text)
             && let Some(order) = order.take()
         {
@@ -124,7 +124,7 @@ fn type_of(name: &str) -> i8 {
 /// Order of a pageblock; the text does not say it.
 const PAGEBLOCK_ORDER: u8 = 9;
 
-impl Known {
+impl MemoryState {
     fn put(&mut self, block: &Block, order: u8) {
         let end = (block.pfn + (1 << order)) as usize;
         if self.words.len() < end {

@@ -99,15 +99,14 @@ pub(super) fn row(line: &Line<'_>) -> Option<Row> {
 }
 
 fn fill(row: &mut Row, line: &Line<'_>, key: &[u8], target: Target) -> Option<()> {
-    let number = || line.number(key);
     match target {
-        Pfn => row.pfn = pfn(number()?, row.kind),
+        Pfn => row.pfn = pfn(line.number(key)?, row.kind),
         // An order of -1 stands for "all of it" in requests from user space.
-        Order => row.order = u8::try_from(number()?).unwrap_or(0),
+        Order => row.order = u8::try_from(line.number(key)?).unwrap_or(0),
         Gfp => row.gfp = line.value(key).map_or(0, gfp::flags),
-        Migratetype => row.migratetype = number().map_or(NO_MIGRATETYPE, migratetype),
-        Arg(index) => row.args[index] = number().unwrap_or(0),
-        ArgMigratetype(index) => row.args[index] = migratetype(number()?).into(),
+        Migratetype => row.migratetype = line.number(key).map_or(NO_MIGRATETYPE, migratetype),
+        Arg(index) => row.args[index] = line.number(key).unwrap_or(0),
+        ArgMigratetype(index) => row.args[index] = migratetype(line.number(key)?).into(),
     }
     Some(())
 }
@@ -126,26 +125,26 @@ fn migratetype(number: i64) -> i8 {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Option<Row> {
+    fn parse_row(text: &str) -> Option<Row> {
         row(&Line::parse(format!("x-1 [2] 1.0: {text}").as_bytes()).unwrap())
     }
 
     #[test]
     fn values_go_where_they_belong() {
         let alloc =
-            of("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO").unwrap();
+            parse_row("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO").unwrap();
         assert_eq!(
             (alloc.pfn, alloc.order, alloc.migratetype, alloc.gfp, alloc.cpu),
             (42, 3, 1, 1 << 11 | 1 << 13 | 1 << 8, 2)
         );
         let fallback = "mm_page_alloc_extfrag: page=1 pfn=99 alloc_order=0 fallback_order=4 pageblock_order=9 \
                         alloc_migratetype=0 fallback_migratetype=1 fragmenting=1 change_ownership=1";
-        let fallback = of(fallback).unwrap();
+        let fallback = parse_row(fallback).unwrap();
         assert_eq!((fallback.pfn, fallback.migratetype, fallback.args), (99, 0, [4, 1, 1]));
-        let area = of("alloc_vmap_area: va_start: 99 size=8192 align=4096 vstart=0x0 vend=0x1 failed: 1").unwrap();
+        let area = parse_row("alloc_vmap_area: va_start: 99 size=8192 align=4096 vstart=0x0 vend=0x1 failed: 1").unwrap();
         assert_eq!(area.args, [8192, 1, 0]);
         let begin =
-            of("mm_compaction_begin: zone_start=0x1 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync").unwrap();
+            parse_row("mm_compaction_begin: zone_start=0x1 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync").unwrap();
         assert_eq!((begin.pfn, begin.args), (2, [1, 3, 4]));
     }
 
@@ -153,15 +152,15 @@ mod tests {
     fn a_request_that_failed_has_no_page() {
         for pfn in ["0x0", "0", "0xffffffffffffffff", "18446744073709551615", "-1"] {
             let text = format!("mm_page_alloc: page=(nil) pfn={pfn} order=9 migratetype=1 gfp_flags=0");
-            assert_eq!(of(&text).unwrap().pfn, NO_PFN, "{pfn}");
+            assert_eq!(parse_row(&text).unwrap().pfn, NO_PFN, "{pfn}");
         }
-        assert_eq!(of("mm_page_free: page=1 pfn=0x0 order=0").unwrap().pfn, 0);
+        assert_eq!(parse_row("mm_page_free: page=1 pfn=0x0 order=0").unwrap().pfn, 0);
     }
 
     #[test]
     fn an_event_without_its_frame_is_none() {
-        assert_eq!(of("mm_page_free: page=1 order=0"), None);
-        assert_eq!(of("mm_page_free: page=1 pfn=x order=0"), None);
-        assert_eq!(of("mm_page_free_batched: page=1 pfn=0x1 order=0"), None, "it repeats mm_page_free");
+        assert_eq!(parse_row("mm_page_free: page=1 order=0"), None);
+        assert_eq!(parse_row("mm_page_free: page=1 pfn=x order=0"), None);
+        assert_eq!(parse_row("mm_page_free_batched: page=1 pfn=0x1 order=0"), None, "it repeats mm_page_free");
     }
 }

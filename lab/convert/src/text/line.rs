@@ -123,15 +123,15 @@ fn number(digits: &[u8]) -> Option<u64> {
 /// What a line says of lost events: `[LOST n EVENTS]`, `CPU:n [LOST n EVENTS]`, or perf's `PERF_RECORD_LOST lost n`.
 pub(super) fn lost(line: &[u8]) -> Option<Item> {
     let text = str::from_utf8(line).ok()?;
-    let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
-    if let Some(rest) = after("[LOST ") {
+    if let Some((_, rest)) = text.split_once("[LOST ") {
         let count = rest.split_once(" EVENTS]").map(|(count, _)| count.parse());
         return match count {
             Some(Ok(count)) => Some(Item::Lost(count)),
             _ => rest.starts_with("EVENTS]").then_some(Item::Gap),
         };
     }
-    let rest = after("PERF_RECORD_LOST lost ").or_else(|| after("PERF_RECORD_LOST_SAMPLES lost "))?;
+    let marked = text.split_once("PERF_RECORD_LOST lost ").or_else(|| text.split_once("PERF_RECORD_LOST_SAMPLES lost "));
+    let (_, rest) = marked?;
     rest.split_ascii_whitespace().next()?.parse().ok().map(Item::Lost)
 }
 

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::Error;
 use crate::input::Input;
-use crate::item::{Item, Sink, Told};
+use crate::item::{Item, Sink, SourceFacts};
 use line::Line;
 
 pub(crate) const FORMAT: &str = "text of events";
@@ -39,18 +39,18 @@ pub(crate) fn is_text(head: &[u8]) -> bool {
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Error> {
+pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     let mut file = BufReader::with_capacity(BUFFER, input);
-    let mut reading = Reading::default();
+    let mut parser = EventParser::default();
     let mut bytes = Vec::new();
     let mut is_cut = false;
     while next_line(&mut file, &mut bytes, &mut is_cut).map_err(Error::read(path))? {
-        reading.line(&bytes, sink)?;
+        parser.line(&bytes, sink)?;
     }
-    let mut told = Told { is_cut, ..reading.told };
-    told.passed = reading.passed.into_iter().map(|(name, count)| (lossy(&name), count)).collect();
-    told.notes.push("read from a text, which has times in microseconds and no results of compaction".to_owned());
-    Ok(told)
+    let mut source = SourceFacts { is_cut, ..parser.source };
+    source.passed = parser.passed.into_iter().map(|(name, count)| (lossy(&name), count)).collect();
+    source.notes.push("read from a text, which has times in microseconds and no results of compaction".to_owned());
+    Ok(source)
 }
 
 /// Reads a line without its end; false if there is none. What is too long is cut. `is_cut` says whether the last one had
@@ -69,14 +69,14 @@ fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>, is_cut: &mut bool) -> 
 }
 
 #[derive(Default)]
-struct Reading {
-    told: Told,
+struct EventParser {
+    source: SourceFacts,
     /// The name that each thread had last.
     names: FxHashMap<u32, Vec<u8>>,
     passed: FxHashMap<Vec<u8>, u64>,
 }
 
-impl Reading {
+impl EventParser {
     fn line(&mut self, bytes: &[u8], sink: Sink<'_>) -> Result<(), Error> {
         if let Some(line) = Line::parse(bytes) {
             return self.event(&line, sink);
@@ -89,7 +89,7 @@ impl Reading {
         }
         // Stacks are set in, and what has no name of an event is no event.
         let is_set_in = bytes.first().is_none_or(u8::is_ascii_whitespace);
-        self.told.not_understood += u64::from(!is_set_in);
+        self.source.not_understood += u64::from(!is_set_in);
         Ok(())
     }
 
@@ -119,15 +119,15 @@ impl Reading {
         if let Some((name, value)) = line.trim_start_matches(['#', ' ']).split_once(" : ") {
             let value = value.trim();
             match name.trim() {
-                "os release" => self.told.kernel_release = Some(value.to_owned()),
-                "arch" => self.told.machine = Some(value.to_owned()),
-                "nrcpus online" => self.told.cpus = value.parse().ok(),
-                "total memory" => self.told.memory = kib(value),
+                "os release" => self.source.kernel_release = Some(value.to_owned()),
+                "arch" => self.source.machine = Some(value.to_owned()),
+                "nrcpus online" => self.source.cpus = value.parse().ok(),
+                "total memory" => self.source.memory = kib(value),
                 _ => {}
             }
         }
         if let Some((_, cpus)) = line.split_once("#P:") {
-            self.told.cpus = cpus.trim().parse().ok();
+            self.source.cpus = cpus.trim().parse().ok();
         }
         match line.split_once("entries-in-buffer/entries-written:").and_then(|(_, counts)| overwritten(counts)) {
             Some(events) => sink(Item::Lost(events)),
@@ -158,27 +158,27 @@ mod tests {
 
     use super::*;
 
-    fn items(text: &str) -> (Vec<Item>, Told) {
+    fn items(text: &str) -> (Vec<Item>, SourceFacts) {
         let mut items = Vec::new();
-        let mut reading = Reading::default();
+        let mut parser = EventParser::default();
         for line in text.lines() {
             let mut sink = |item| {
                 items.push(item);
                 Ok(())
             };
-            reading.line(line.as_bytes(), &mut sink).unwrap();
+            parser.line(line.as_bytes(), &mut sink).unwrap();
         }
-        (items, reading.told)
+        (items, parser.source)
     }
 
     #[test]
     fn headings_tell_of_the_machine_and_of_what_was_lost() {
-        let (items, told) = items(
+        let (items, source) = items(
             "# os release : 6.18.4\n# arch : x86_64\n# nrcpus online : 4\n# total memory : 2048 kB\n\
              # entries-in-buffer/entries-written: 10/17   #P:2\n",
         );
         assert_eq!(items, [Item::Lost(7)]);
-        assert_eq!((told.kernel_release.as_deref(), told.cpus, told.memory), (Some("6.18.4"), Some(2), Some(2 << 20)));
+        assert_eq!((source.kernel_release.as_deref(), source.cpus, source.memory), (Some("6.18.4"), Some(2), Some(2 << 20)));
     }
 
     #[test]

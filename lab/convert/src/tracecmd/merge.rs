@@ -9,8 +9,8 @@ use std::path::Path;
 
 use freehold_trace::ring::{Missed, PageLayout};
 
-use super::head::{Clock, CpuData, Head, Packing};
-use super::{nanoseconds, pack};
+use super::head::{Clock, CpuData, FORMAT, Head, Packing};
+use super::pack;
 use crate::bytes::Cursor;
 use crate::error::Error;
 use crate::input::Input;
@@ -24,15 +24,15 @@ const PIECE_MAX: u64 = 64 << 20;
 /// Bytes of a piece's header: how long it is, packed and whole.
 const PIECE_HEADER: u64 = 8;
 
-/// What the pages show.
+/// Events and pages that are missing from the rings of all CPUs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RingLosses {
     /// Events that were dropped before a page, as the page says.
     pub lost: u64,
     damaged: u64,
 }
 
-impl Found {
+impl RingLosses {
     pub fn notes(self) -> Option<String> {
         (self.damaged > 0)
             .then(|| format!("{} pages of the ring were damaged, and their events are missing", self.damaged))
@@ -46,7 +46,7 @@ pub(super) struct Merge<'f> {
     layout: PageLayout,
     clock: Clock,
     streams: Vec<Stream>,
-    found: Found,
+    losses: RingLosses,
 }
 
 /// The pages of one CPU.
@@ -62,23 +62,16 @@ struct Stream {
 impl<'f> Merge<'f> {
     /// Before the first event; the error says what is wrong, as a clause.
     pub fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
-        let stream = |data: &CpuData| {
-            // Compressed, the number of pieces stands before them, and is no part of their size.
-            let next = data.offset.checked_add(if head.packing == Packing::None || data.size == 0 { 0 } else { 4 });
-            let end = next.and_then(|next| next.checked_add(data.size)).filter(|end| *end <= input.len());
-            let cut_off = || format!("the events of CPU {} are cut off", data.cpu);
-            let (next, end) = next.zip(end).ok_or_else(cut_off)?;
-            Ok(Stream { cpu: data.cpu, next, end, events: Vec::new().into_iter(), latest: 0 })
-        };
-        let streams = head.data.iter().map(stream).collect::<Result<_, String>>()?;
-        Ok(Merge { input, packing: head.packing, layout, clock, streams, found: Found::default() })
+        let streams =
+            head.data.iter().map(|data| Stream::open(data, head.packing, input.len())).collect::<Result<_, String>>()?;
+        Ok(Merge { input, packing: head.packing, layout, clock, streams, losses: RingLosses::default() })
     }
 
     /// Hands on all events, oldest first.
     ///
     /// # Errors
     /// What `sink` fails with.
-    pub fn run(mut self, path: &Path, records: &mut Records, sink: Sink<'_>) -> Result<Found, Error> {
+    pub fn run(mut self, path: &Path, records: &mut Records, sink: Sink<'_>) -> Result<RingLosses, Error> {
         let mut next = BinaryHeap::new();
         for index in 0..self.streams.len() {
             next.extend(self.peek(path, index, records)?.map(|time| Reverse((time, index))));
@@ -97,7 +90,7 @@ impl<'f> Merge<'f> {
                 }
             }
         }
-        Ok(self.found)
+        Ok(self.losses)
     }
 
     /// The time of the next event of a stream, after reading its next piece if need be.
@@ -113,7 +106,7 @@ impl<'f> Merge<'f> {
             let bytes = stream.piece(self.input, self.packing, self.layout.page_bytes() as u64);
             let bytes = bytes.ok_or_else(|| Error::Damaged {
                 path: path.to_path_buf(),
-                format: super::FORMAT,
+                format: FORMAT,
                 reason: format!("the events of CPU {} cannot be unpacked", stream.cpu),
             })?;
             self.decode(index, &bytes, records);
@@ -121,27 +114,27 @@ impl<'f> Merge<'f> {
     }
 
     fn decode(&mut self, index: usize, bytes: &[u8], records: &mut Records) {
-        let Merge { streams, layout, clock, found, .. } = self;
+        let Merge { streams, layout, clock, losses, .. } = self;
         let stream = &mut streams[index];
         let mut events = Vec::new();
         for bytes in bytes.chunks_exact(layout.page_bytes()) {
             let Ok(page) = layout.page(bytes) else {
-                found.damaged += 1;
+                losses.damaged += 1;
                 continue;
             };
             match page.missed() {
                 Missed::Nothing => {}
-                Missed::Count(count) => found.lost = found.lost.saturating_add(count),
+                Missed::Count(count) => losses.lost = losses.lost.saturating_add(count),
                 Missed::Some => {
                     events.push((stream.latest, Item::Gap));
                 }
             }
             for event in page.events() {
                 let Ok(event) = event else {
-                    found.damaged += 1;
+                    losses.damaged += 1;
                     break;
                 };
-                let time = nanoseconds(*clock, event.time);
+                let time = clock.nanoseconds(event.time);
                 stream.latest = stream.latest.max(time);
                 let item = records.item(time, event.data, stream.cpu);
                 events.extend(item.map(|item| (stream.latest, item)));
@@ -152,6 +145,17 @@ impl<'f> Merge<'f> {
 }
 
 impl Stream {
+    /// Finds the pages of one CPU in a file of `length` bytes; the error says what is wrong, as a clause.
+    fn open(data: &CpuData, packing: Packing, length: u64) -> Result<Stream, String> {
+        // Compressed, the number of pieces stands before them, and is no part of their size.
+        let start = data.offset.checked_add(if packing == Packing::None || data.size == 0 { 0 } else { 4 });
+        let end = start.and_then(|start| start.checked_add(data.size)).filter(|end| *end <= length);
+        match start.zip(end) {
+            Some((next, end)) => Ok(Stream { cpu: data.cpu, next, end, events: Vec::new().into_iter(), latest: 0 }),
+            None => Err(format!("the events of CPU {} are cut off", data.cpu)),
+        }
+    }
+
     /// The next pages; `None` if they are not there or cannot be unpacked.
     fn piece(&mut self, input: &Input, packing: Packing, page_bytes: u64) -> Option<Vec<u8>> {
         let left = self.end - self.next;

@@ -24,13 +24,13 @@ use freehold_trace::ring::PageLayout;
 use crate::bytes::Cursor;
 use crate::error::Error;
 use crate::input::Input;
-use crate::item::{Item, Sink, Told};
+use crate::item::{Item, Sink, SourceFacts};
 use crate::records::Records;
 use crate::tracing;
-use head::{Clock, Head};
+use head::Head;
 use merge::Merge;
 
-pub(crate) const FORMAT: &str = "trace.dat";
+pub(crate) use head::FORMAT;
 
 /// Bytes of everything before the pages that are looked at; real files have some MiB.
 const HEAD_MAX: usize = 128 << 20;
@@ -39,33 +39,32 @@ const HEAD_MAX: usize = 128 << 20;
 ///
 /// # Errors
 /// When it cannot be read, or its times are none.
-pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Error> {
-    let damaged = |reason: String| Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason };
+pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     let bytes = input.beginning(HEAD_MAX).map_err(Error::read(path))?;
-    let head = read_head(&bytes, &input).map_err(damaged)?;
+    let head = read_head(&bytes, &input).map_err(|reason| damaged(path, reason))?;
     drop(bytes);
-    let clock = head.clock().map_err(damaged)?;
-    let layout = PageLayout::parse(&head.tracing.header_page).map_err(|error| damaged(error.to_string()))?;
+    let clock = head.clock().map_err(|reason| damaged(path, reason))?;
+    let layout = PageLayout::parse(&head.tracing.header_page).map_err(|error| damaged(path, error.to_string()))?;
     let mut records = Records::new(&head.tracing);
     for (pid, name) in &head.tracing.names {
         sink(Item::Named { pid: *pid, name: name.clone() })?;
     }
-    let merge = Merge::new(&input, &head, layout, clock).map_err(damaged)?;
-    let found = merge.run(path, &mut records, sink)?;
-    let lost = found.lost.max(head.lost);
+    let merge = Merge::new(&input, &head, layout, clock).map_err(|reason| damaged(path, reason))?;
+    let losses = merge.run(path, &mut records, sink)?;
+    let lost = losses.lost.max(head.lost);
     if lost > 0 {
         sink(Item::Lost(lost))?;
     }
     let mut notes = records.notes.clone();
     notes.extend(head.notes.iter().cloned());
-    notes.extend(found.notes());
+    notes.extend(losses.notes());
     if head.has_local_clocks() {
         notes.push(
             "its clock, `local`, may differ between CPUs, and so may the order of their events; record with -C mono"
                 .to_owned(),
         );
     }
-    Ok(Told {
+    Ok(SourceFacts {
         kernel_release: head.release.clone(),
         machine: head.machine.clone(),
         page_size: (head.tracing.page_size > 0).then_some(head.tracing.page_size),
@@ -76,8 +75,12 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<Told, Er
         passed: records.passed(),
         is_cut: head.is_cut,
         notes,
-        ..Told::default()
+        ..SourceFacts::default()
     })
+}
+
+fn damaged(path: &Path, reason: String) -> Error {
+    Error::Damaged { path: path.to_path_buf(), format: FORMAT, reason }
 }
 
 /// Everything but the pages; the error says what is wrong, as a clause.
@@ -96,15 +99,4 @@ fn read_head(bytes: &[u8], input: &Input) -> Result<Head, String> {
     let mut head = head.ok_or(CUT_OFF)?;
     head.tracing.page_size = opening.page_size;
     Ok(head)
-}
-
-/// How a time of the ring becomes nanoseconds.
-fn nanoseconds(clock: Clock, time: u64) -> u64 {
-    match clock {
-        Clock::Nanoseconds => time,
-        Clock::Tsc { multiplier, shift } => {
-            let product = (u128::from(time) * u128::from(multiplier)) >> shift.min(127);
-            u64::try_from(product).unwrap_or(u64::MAX)
-        }
-    }
 }

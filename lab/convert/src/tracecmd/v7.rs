@@ -69,8 +69,14 @@ impl Sections<'_> {
     /// Whether the sections, of which the first is here, follow one another to the end of the file. Some are not needed,
     /// and nothing else tells that one of these is cut.
     fn reach_the_end(&self, first: u64) -> bool {
-        let after = |&place: &u64| place.checked_add(HEADER)?.checked_add(self.size(place)?);
-        iter::successors(Some(first), after).take(SECTIONS_MAX).any(|place| place == self.input.len())
+        iter::successors(Some(first), |place| self.next_place(*place))
+            .take(SECTIONS_MAX)
+            .any(|place| place == self.input.len())
+    }
+
+    /// Returns the place of the section after the one at `place`.
+    fn next_place(&self, place: u64) -> Option<u64> {
+        place.checked_add(HEADER)?.checked_add(self.size(place)?)
     }
 
     /// The size that the section at this place says it has.
@@ -86,13 +92,13 @@ impl Sections<'_> {
         loop {
             let (id, size) = (cursor.u16()?, cursor.u32()?);
             let data = cursor.take(size.into())?;
-            let place = || Cursor::new(data).u64();
+            let place = Cursor::new(data).u64();
             match id {
-                OPTIONS => return place(),
-                HEADER_INFO => head.tracing.read_headers(&mut Cursor::new(&self.section(place()?, id)?))?,
-                EVENT_FORMATS => head.tracing.read_events(&mut Cursor::new(&self.section(place()?, id)?))?,
+                OPTIONS => return place,
+                HEADER_INFO => head.tracing.read_headers(&mut Cursor::new(&self.section(place?, id)?))?,
+                EVENT_FORMATS => head.tracing.read_events(&mut Cursor::new(&self.section(place?, id)?))?,
                 CMDLINES => {
-                    let section = self.section(place()?, id)?;
+                    let section = self.section(place?, id)?;
                     let names = sized(&mut Cursor::new(&section))?;
                     head.tracing.take_names(&names);
                 }

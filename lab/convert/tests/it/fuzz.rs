@@ -7,7 +7,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use freehold_convert::{Incoming, Said};
+use freehold_convert::{Import, MachineOverrides};
 
 use crate::common::{import, sample};
 
@@ -73,8 +73,8 @@ fn reader(folder: &Path) -> impl Fn(&[u8]) -> Result<(), String> {
     let (file, out) = (folder.join("damaged"), folder.join("r.parquet"));
     move |bytes| {
         fs::write(&file, bytes).unwrap();
-        let incoming = Incoming::read(&file, &out, &Said::default(), None);
-        incoming.map(drop).map_err(|error| error.to_string())
+        let import = Import::read(&file, &out, &MachineOverrides::default(), None);
+        import.map(drop).map_err(|error| error.to_string())
     }
 }
 
@@ -112,14 +112,14 @@ fn damaged_starts_are_refused_or_used() {
     let event = |what: &str| format!("sh-7 [000] d..2. 1.000001: {what} pfn=0x1 order=0\n");
     let text = event("mm_page_alloc: migratetype=1 gfp_flags=GFP_USER") + &event("mm_page_free:");
     fs::write(path("events"), text).unwrap();
-    let said = Said { memory: Some(4 << 20), ..Said::default() };
+    let overrides = MachineOverrides { memory: Some(4 << 20), ..MachineOverrides::default() };
     let owner = "Page allocated via order 2, mask 0xcc0(GFP_USER), pid 1, tgid 1 (init), ts 1 ns\n\
                  PFN 0x10 type Movable Block 0 type Movable Flags 0x8(lru|uptodate)\n";
     let flags: Vec<u8> = (0..1024_u64).flat_map(|pfn| (1_u64 << (5 + pfn % 6)).to_le_bytes()).collect();
     for whole in [owner.repeat(20).into_bytes(), flags] {
         let start = |bytes: &[u8]| {
             fs::write(path("start"), bytes).unwrap();
-            let imported = import(&path("events"), &path("r.parquet"), &said, Some(&path("start")));
+            let imported = import(&path("events"), &path("r.parquet"), &overrides, Some(&path("start")));
             imported.map(drop).map_err(|error| error.to_string())
         };
         start(&whole).unwrap();

@@ -2,24 +2,24 @@
 
 use std::fs;
 
-use freehold_convert::{Imported, Said, StartKind};
+use freehold_convert::{ImportSummary, MachineOverrides, StartKind};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::snapshot::flag;
 use freehold_trace::{Facts, Kind, Reader, Row};
 
 use crate::common::{events, import, import_text, sample};
 
-fn imported(name: &str) -> (Imported, Vec<Row>, Facts) {
+fn imported(name: &str) -> (ImportSummary, Vec<Row>, Facts) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("r.parquet");
-    let imported = import(&sample(name), &out, &Said::default(), None).unwrap();
+    let imported = import(&sample(name), &out, &MachineOverrides::default(), None).unwrap();
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["r.parquet"], "what waited for the start state is gone");
     let (rows, facts) = events(&out);
     (imported, rows, facts)
 }
 
-fn counts(imported: &Imported) -> [u64; 4] {
+fn counts(imported: &ImportSummary) -> [u64; 4] {
     ["Alloc", "Free", "ZoneLocked", "PcpuDrain"].map(|kind| imported.kinds.get(kind).copied().unwrap_or(0))
 }
 
@@ -83,7 +83,7 @@ fn differences(binary: &[Row], printed: &[Row]) -> usize {
 fn a_recording_of_no_start_is_one_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("r.parquet");
-    import(&sample("perf.data"), &out, &Said::default(), None).unwrap();
+    import(&sample("perf.data"), &out, &MachineOverrides::default(), None).unwrap();
     let reader = Reader::open(&out).unwrap().admitted().unwrap();
     let rows: Vec<Row> = reader.rows().map(Result::unwrap).collect();
     let first = rows.iter().find(|row| row.kind == Kind::Alloc).unwrap();
@@ -117,10 +117,10 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
         })
         .collect();
     fs::write(path("owner"), owner).unwrap();
-    let said = Said { memory: Some(8 << 20), ..Said::default() };
+    let overrides = MachineOverrides { memory: Some(8 << 20), ..MachineOverrides::default() };
     let used = |start: &str, kind: StartKind| {
         let out = path("r.parquet");
-        let imported = import(&path("events.txt"), &out, &said, Some(&path(start))).unwrap();
+        let imported = import(&path("events.txt"), &out, &overrides, Some(&path(start))).unwrap();
         assert_eq!((imported.start, imported.unpaired.freed_from_before), (kind, 1), "{start}");
         let reader = Reader::open(&out).unwrap().admitted().unwrap();
         let rows = reader.rows().map(Result::unwrap).filter(|row| row.kind == Kind::StartAllocated);
@@ -131,7 +131,7 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
     fs::rename(path("r.parquet"), path("before.parquet")).unwrap();
     assert_eq!(used("before.parquet", StartKind::Snapshot), 100);
     for bad in ["events.txt", "."] {
-        let error = import(&path("events.txt"), &path("r.parquet"), &said, Some(&path(bad))).unwrap_err().to_string();
+        let error = import(&path("events.txt"), &path("r.parquet"), &overrides, Some(&path(bad))).unwrap_err().to_string();
         assert!(error.contains(&path(bad).display().to_string()) && !error.contains('\n'), "{error}");
     }
 }
@@ -145,7 +145,7 @@ fn one_byte_less_is_told() {
         let bytes = fs::read(sample(name)).unwrap();
         let told = |bytes: &[u8]| {
             fs::write(&cut, bytes).unwrap();
-            import(&cut, &out, &Said::default(), None).map_or(true, |imported| imported.is_cut)
+            import(&cut, &out, &MachineOverrides::default(), None).map_or(true, |imported| imported.is_cut)
         };
         assert!(!told(&bytes), "{name}");
         assert!(told(&bytes[..bytes.len() - 1]), "{name}");

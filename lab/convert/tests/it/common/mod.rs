@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use freehold_convert::{Drawn, Error, Imported, Incoming, Said};
+use freehold_convert::{SyntheticStart, Error, ImportSummary, Import, MachineOverrides};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Reader, Row};
 
@@ -13,7 +13,7 @@ pub(crate) fn sample(name: &str) -> PathBuf {
 }
 
 /// A machine of so many pageblocks, all of them free.
-pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> Drawn {
+pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> SyntheticStart {
     let pages = pageblocks << 9;
     let zone = ZoneFacts {
         name: "Normal".to_owned(),
@@ -26,14 +26,15 @@ pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> Drawn {
         ..ZoneFacts::default()
     };
     let facts = Facts { cpus, pageblock_order: 9, page_size: 4096, zones_start: vec![zone], ..Facts::default() };
-    let row = |block: u64| Row { pfn: block << 9, order: 9, migratetype: 1, ..Row::new(Kind::StartFree) };
-    Drawn { how: "all free".to_owned(), facts, rows: (0..pageblocks).map(row).collect() }
+    let free = Row { order: 9, migratetype: 1, ..Row::new(Kind::StartFree) };
+    let rows = (0..pageblocks).map(|block| Row { pfn: block << 9, ..free }).collect();
+    SyntheticStart { how: "all free".to_owned(), facts, rows }
 }
 
 /// Imports a file to `out`, on that machine where no start is given.
-pub(crate) fn import(file: &Path, out: &Path, said: &Said, start: Option<&Path>) -> Result<Imported, Error> {
-    let incoming = Incoming::read(file, out, said, start)?;
-    let drawn = incoming.wants_drawing().then(|| all_free(incoming.pageblocks(), incoming.cpus()));
+pub(crate) fn import(file: &Path, out: &Path, overrides: &MachineOverrides, start: Option<&Path>) -> Result<ImportSummary, Error> {
+    let incoming = Import::read(file, out, overrides, start)?;
+    let drawn = incoming.needs_synthetic_start().then(|| all_free(incoming.pageblocks(), incoming.cpus()));
     incoming.write(out, drawn)
 }
 
@@ -45,8 +46,8 @@ pub(crate) fn events(path: &Path) -> (Vec<Row>, Facts) {
 }
 
 /// Writes a text and imports it.
-pub(crate) fn import_text(folder: &Path, text: &str) -> Result<Imported, Error> {
+pub(crate) fn import_text(folder: &Path, text: &str) -> Result<ImportSummary, Error> {
     let file = folder.join("events.txt");
     fs::write(&file, text).unwrap();
-    import(&file, &folder.join("r.parquet"), &Said::default(), None)
+    import(&file, &folder.join("r.parquet"), &MachineOverrides::default(), None)
 }

@@ -1,0 +1,36 @@
+//! The part that all exports share: the walk over the rows of a recording.
+
+use std::path::Path;
+
+use freehold_report::progress::Progress;
+use freehold_trace::event::{Row, Section};
+use freehold_trace::recording::Recording;
+
+use crate::error::Error;
+
+/// The outcome of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportSummary {
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// Calls `visit` with every row of the start and every event of a recording, in order.
+pub(super) fn for_each(recording: &Recording, mut visit: impl FnMut(&Row) -> Result<(), Error>) -> Result<(), Error> {
+    let progress =
+        Progress::counting(format!("reading {}", recording.path.display()), recording.reader.row_count(), "rows");
+    for batch in recording.reader.batches() {
+        let batch = batch?;
+        for row in batch.rows().filter(|row| row.kind.section() != Section::End) {
+            visit(&row)?;
+        }
+        progress.advance(batch.len() as u64);
+    }
+    Ok(())
+}
+
+/// For `map_err`: a file could not be written.
+pub(super) fn unwritten(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| freehold_report::output::OutputError::Write { path: path.clone(), source }.into()
+}
