@@ -13,7 +13,7 @@ use freehold_trace::snapshot::flag;
 
 use super::error::Error;
 use super::kind::Kind;
-use super::wanted::PAGEBLOCK_PAGES;
+use super::page_set::PAGEBLOCK_PAGES;
 
 /// The kernel's files.
 const FLAGS: &str = "/proc/kpageflags";
@@ -53,7 +53,7 @@ pub struct Content {
 
 impl Content {
     fn count(&mut self, flags: u32, is_charged: bool) {
-        let of = match () {
+        let class = match () {
             () if flags & (flag::BUDDY | flag::NOPAGE) != 0 => return,
             () if flags & flag::PGTABLE != 0 && is_charged => &mut self.tables,
             () if flags & flag::SLAB != 0 => &mut self.slabs,
@@ -62,11 +62,11 @@ impl Content {
             () if flags & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0 => &mut self.compound,
             () => &mut self.plain,
         };
-        *of += 1;
+        *class += 1;
     }
 
-    /// Pages that are of such a kind.
-    pub fn of(&self, kind: Kind) -> u16 {
+    /// Returns the number of pages that pages of this kind may be.
+    pub fn pages_of(&self, kind: Kind) -> u16 {
         match kind {
             Kind::Pins | Kind::Movable => self.others,
             Kind::Pipes => self.plain,
@@ -74,6 +74,11 @@ impl Content {
             Kind::PageTables => self.tables,
             Kind::Slab => self.slabs,
         }
+    }
+
+    /// Returns by how many pages of this kind the content exceeds an earlier one.
+    fn gain(&self, earlier: &Content, kind: Kind) -> u16 {
+        self.pages_of(kind).saturating_sub(earlier.pages_of(kind))
     }
 
     /// Whether nothing lies there.
@@ -92,8 +97,8 @@ impl Content {
 pub struct Census(Vec<Content>);
 
 impl Census {
-    /// What lies in this one.
-    pub fn of(&self, pageblock: u64) -> Content {
+    /// Returns the content of a pageblock.
+    pub fn content(&self, pageblock: u64) -> Content {
         self.0.get(pageblock as usize).copied().unwrap_or_default()
     }
 
@@ -105,13 +110,12 @@ impl Census {
     /// The pageblocks that were empty before and have pages of this kind now, and how many pages. One that has more of
     /// another kind is that one's: a datagram takes a little of a slab too.
     pub fn gained(&self, before: &Census, kind: Kind) -> impl Iterator<Item = (u64, u16)> {
-        let more = move |number| {
-            let (then, now) = (before.of(number), self.of(number));
-            let gain = |kind: Kind| now.of(kind).saturating_sub(then.of(kind));
-            let is_its = gain(kind) > 0 && ORDERED.iter().all(|other| gain(*other) <= gain(kind));
-            (is_its && then.may_be_empty()).then_some((number, gain(kind)))
-        };
-        (0..self.len()).filter_map(more)
+        (0..self.len()).filter_map(move |number| {
+            let (then, now) = (before.content(number), self.content(number));
+            let gain = now.gain(&then, kind);
+            let is_its = gain > 0 && ORDERED.iter().all(|other| now.gain(&then, *other) <= gain);
+            (is_its && then.may_be_empty()).then_some((number, gain))
+        })
     }
 }
 
@@ -140,7 +144,7 @@ impl Reader {
     pub fn is_compound(&self, frame: u64) -> Result<bool, Error> {
         let mut word = [0; WORD_BYTES];
         self.flags.read_exact_at(&mut word, frame * WORD_BYTES as u64).map_err(Error::kernel(FLAGS))?;
-        Ok(flag::of(u64::from_le_bytes(word)) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
+        Ok(flag::from_kernel(u64::from_le_bytes(word)) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
     }
 
     /// Looks at all pageblocks.
@@ -165,15 +169,11 @@ impl Reader {
 
     fn content(&self, flags: &[u8], groups: &[u8]) -> Content {
         let own = self.groups.as_ref().map(|(_, own)| *own);
-        let words = |bytes: &'_ [u8]| {
-            bytes
-                .chunks_exact(WORD_BYTES)
-                .map(|word| u64::from_le_bytes(word.try_into().expect("8")))
-                .collect::<Vec<_>>()
-        };
+        let ((flag_words, _), (group_words, _)) = (flags.as_chunks::<WORD_BYTES>(), groups.as_chunks::<WORD_BYTES>());
         let mut content = Content::default();
-        for (flags, group) in words(flags).into_iter().zip(words(groups)) {
-            content.count(flag::of(flags), own.is_none_or(|own| own == group));
+        for (flags, group) in flag_words.iter().zip(group_words) {
+            let group = u64::from_le_bytes(*group);
+            content.count(flag::from_kernel(u64::from_le_bytes(*flags)), own.is_none_or(|own| own == group));
         }
         content
     }
@@ -205,10 +205,10 @@ fn group_folder(groups: &str) -> Option<PathBuf> {
         let (controllers, path) = rest.split_once(':')?;
         controllers.split(',').any(|name| name == "memory").then_some(("/sys/fs/cgroup/memory", path))
     });
-    let unified = || Some(("/sys/fs/cgroup", groups.lines().find_map(|line| line.strip_prefix("0::"))?));
-    let (root, path) = controller.or_else(unified)?;
-    let path = path.trim_start_matches('/');
-    (!path.is_empty()).then(|| Path::new(root).join(path))
+    let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
+    let (root, path) = controller.or(unified.map(|path| ("/sys/fs/cgroup", path)))?;
+    let relative = path.trim_start_matches('/');
+    (!relative.is_empty()).then(|| Path::new(root).join(relative))
 }
 
 #[cfg(test)]
@@ -244,15 +244,15 @@ mod tests {
         assert_eq!(after.gained(&before, Kind::Slab).count(), 0);
         let tail = (flag::COMPOUND_TAIL, true);
         let socket = Census(vec![content(&[tail, tail, (flag::SLAB, false)])]);
-        let of = |kind| socket.gained(&Census::default(), kind).collect::<Vec<_>>();
-        assert_eq!((of(Kind::Sockets), of(Kind::Slab)), (vec![(0, 2)], vec![]));
+        let before = Census::default();
+        assert_eq!(socket.gained(&before, Kind::Sockets).collect::<Vec<_>>(), [(0, 2)]);
+        assert_eq!(socket.gained(&before, Kind::Slab).count(), 0);
     }
 
     #[test]
     fn the_group_is_that_of_the_memory_controller() {
-        let folder = |text: &str| group_folder(text).map(|path| path.display().to_string());
-        assert_eq!(folder("4:memory:/a/b\n0::/\n"), Some("/sys/fs/cgroup/memory/a/b".to_owned()));
-        assert_eq!(folder("0::/user.slice\n"), Some("/sys/fs/cgroup/user.slice".to_owned()));
-        assert_eq!([folder("0::/\n"), folder("3:cpu:/x\n")], [None, None]);
+        assert_eq!(group_folder("4:memory:/a/b\n0::/\n"), Some(PathBuf::from("/sys/fs/cgroup/memory/a/b")));
+        assert_eq!(group_folder("0::/user.slice\n"), Some(PathBuf::from("/sys/fs/cgroup/user.slice")));
+        assert_eq!([group_folder("0::/\n"), group_folder("3:cpu:/x\n")], [None, None]);
     }
 }

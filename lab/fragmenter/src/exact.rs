@@ -18,8 +18,8 @@ use super::error::Error;
 use super::frames::{Pagemap, Whole};
 use super::guard::Guard;
 use super::kind::Kind;
+use super::page_set::{PAGE, PAGEBLOCK_PAGES, PageSet};
 use super::region::{Access, Region};
-use super::wanted::{PAGE, PAGEBLOCK_PAGES, Wanted};
 
 /// Pages that a pipe holds: as many as the kernel lets anybody have.
 pub const PIPE_PAGES: usize = 256;
@@ -29,7 +29,7 @@ const ROUNDS: usize = 8;
 
 /// Pages of one pipe, and the pageblocks that they lie in.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinnedPipe {
     /// The end that is read from. The pages live as long as it.
     _pipe: OwnedFd,
     /// The frames.
@@ -40,7 +40,7 @@ pub struct Pinned {
 #[derive(Debug, Default)]
 pub struct Exact {
     /// Pages in pipes, from the oldest to the newest.
-    pinned: VecDeque<Pinned>,
+    pinned: VecDeque<PinnedPipe>,
     /// Pages that are held beyond those that were ordered.
     surplus: usize,
     /// Mappings whose wanted pages stay, and where these were at first.
@@ -53,7 +53,7 @@ pub struct Exact {
 
 impl Exact {
     /// Takes as many pageblocks as there are wishes, as far as they can be had, and holds the wanted pages of each.
-    pub fn place(kind: Kind, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
+    pub fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
         let pagemap = Pagemap::open()?;
         let mut exact = Exact::default();
         for round in 0..ROUNDS {
@@ -62,10 +62,10 @@ impl Exact {
             if missing.is_empty() || round > 0 && !guard.has_room((pageblocks * PAGEBLOCK_PAGES) as u64)? {
                 break;
             }
-            let region = written(pageblocks, guard)?;
+            let region = map_written(pageblocks, guard)?;
             let whole = pagemap.whole(&region)?;
             exact.pageblocks += whole.len().min(missing.len()) as u64;
-            let wishes: Vec<(&Whole, &Wanted)> = whole.iter().zip(missing).filter(|(_, w)| w.count() > 0).collect();
+            let wishes: Vec<(&Whole, &PageSet)> = whole.iter().zip(missing).filter(|(_, w)| w.count() > 0).collect();
             split(&region, &wishes, flags, &pagemap)?;
             match kind {
                 Kind::Movable => exact.keep(region, &wishes, &pagemap)?,
@@ -80,23 +80,23 @@ impl Exact {
     }
 
     /// Puts the wanted pages into pipes.
-    fn pin(&mut self, region: Region, wishes: &[(&Whole, &Wanted)], pagemap: &Pagemap) -> Result<(), Error> {
+    fn pin(&mut self, region: Region, wishes: &[(&Whole, &PageSet)], pagemap: &Pagemap) -> Result<(), Error> {
         let pages: Vec<usize> = pages(wishes).collect();
         let pipes: Vec<OwnedFd> =
-            pages.chunks(PIPE_PAGES).map(|pages| pinned(&region, pages)).collect::<Result<_, _>>()?;
+            pages.chunks(PIPE_PAGES).map(|pages| hold_by_pipe(&region, pages)).collect::<Result<_, _>>()?;
         // A page may have been moved until it was held, and stays where it is from then on.
         let frames = pagemap.frames(&region)?;
-        let of = |pages: &[usize]| pages.iter().filter_map(|page| frames[*page]).collect();
-        self.pinned.extend(
-            pipes.into_iter().zip(pages.chunks(PIPE_PAGES)).map(|(_pipe, pages)| Pinned { _pipe, frames: of(pages) }),
-        );
+        for (_pipe, pages) in pipes.into_iter().zip(pages.chunks(PIPE_PAGES)) {
+            let frames = pages.iter().filter_map(|page| frames[*page]).collect();
+            self.pinned.push_back(PinnedPipe { _pipe, frames });
+        }
         let held: Vec<Whole> = wishes.iter().map(|(whole, _)| (*whole).clone()).collect();
         self.rest.push((region, held));
         Ok(())
     }
 
     /// Leaves the wanted pages mapped, and gives all others back.
-    fn keep(&mut self, region: Region, wishes: &[(&Whole, &Wanted)], pagemap: &Pagemap) -> Result<(), Error> {
+    fn keep(&mut self, region: Region, wishes: &[(&Whole, &PageSet)], pagemap: &Pagemap) -> Result<(), Error> {
         let mut stays = vec![false; region.pageblocks() * PAGEBLOCK_PAGES];
         pages(wishes).for_each(|page| stays[page] = true);
         let frames = pagemap.frames(&region)?;
@@ -125,7 +125,7 @@ impl Exact {
     }
 
     /// Holds the wanted pages of other pageblocks, and lets as many of the oldest go: how many pageblocks were taken.
-    pub fn renew(&mut self, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
+    pub fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         let mut new = Exact::place(Kind::Pins, wanted, flags, guard)?;
         new.release()?;
         self.surplus += new.pinned.iter().map(|pinned| pinned.frames.len()).sum::<usize>();
@@ -146,21 +146,22 @@ impl Exact {
     /// How many of the pages that are mapped have not been moved.
     pub fn staying(&self) -> Result<usize, Error> {
         let pagemap = Pagemap::open()?;
-        let of = |(region, placed): &(Region, Vec<(usize, u64)>)| {
+        let mut staying = 0;
+        for (region, placed) in &self.kept {
             let frames = pagemap.frames(region)?;
-            Ok(placed.iter().filter(|(page, frame)| frames[*page] == Some(*frame)).count())
-        };
-        self.kept.iter().map(of).sum()
+            staying += placed.iter().filter(|(page, frame)| frames[*page] == Some(*frame)).count();
+        }
+        Ok(staying)
     }
 }
 
 /// The pages of the mapping that are wanted.
-fn pages(wishes: &[(&Whole, &Wanted)]) -> impl Iterator<Item = usize> {
+fn pages(wishes: &[(&Whole, &PageSet)]) -> impl Iterator<Item = usize> {
     wishes.iter().flat_map(|(whole, wanted)| wanted.pages().map(|page| whole.pages[page]))
 }
 
-/// A mapping of so many pageblocks, all of it written to.
-fn written(pageblocks: usize, guard: &mut Guard<'_>) -> Result<Region, Error> {
+/// Maps pageblocks and writes to all of their pages.
+fn map_written(pageblocks: usize, guard: &mut Guard<'_>) -> Result<Region, Error> {
     let region = Region::map(pageblocks, Access::Written).map_err(Error::refused("map memory"))?;
     for pageblock in 0..pageblocks {
         guard.took(PAGEBLOCK_PAGES as u64)?;
@@ -170,7 +171,7 @@ fn written(pageblocks: usize, guard: &mut Guard<'_>) -> Result<Region, Error> {
 }
 
 /// Makes single pages of the huge ones that are to hold something.
-fn split(region: &Region, wishes: &[(&Whole, &Wanted)], flags: &Reader, pagemap: &Pagemap) -> Result<(), Error> {
+fn split(region: &Region, wishes: &[(&Whole, &PageSet)], flags: &Reader, pagemap: &Pagemap) -> Result<(), Error> {
     for (whole, _) in wishes {
         region.split(whole.pages[0]).map_err(Error::refused("split a huge page"))?;
     }
@@ -185,8 +186,8 @@ fn split(region: &Region, wishes: &[(&Whole, &Wanted)], flags: &Reader, pagemap:
     Ok(())
 }
 
-/// A pipe that holds these pages.
-fn pinned(region: &Region, pages: &[usize]) -> Result<OwnedFd, Error> {
+/// Opens a pipe and puts these pages into it.
+fn hold_by_pipe(region: &Region, pages: &[usize]) -> Result<OwnedFd, Error> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::refused("open a pipe"))?;
     fcntl_setpipe_size(&to, PIPE_PAGES * PAGE).map_err(Error::refused("enlarge a pipe"))?;
     let mut done = 0;

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::error::Error;
+use super::page_set::PAGEBLOCK_PAGES;
 use super::region::Region;
-use super::wanted::PAGEBLOCK_PAGES;
 
 /// The kernel's file.
 const PAGEMAP: &str = "/proc/self/pagemap";
@@ -62,8 +62,7 @@ fn frame(entry: u64) -> Option<u64> {
 
 /// The pageblocks of which all frames are among these, which are sorted.
 fn whole(placed: &[(u64, usize)]) -> Vec<Whole> {
-    let pageblock = |(frame, _): &(u64, usize)| frame / PAGEBLOCK_PAGES as u64;
-    let together = placed.chunk_by(|one, next| pageblock(one) == pageblock(next));
+    let together = placed.chunk_by(|(one, _), (next, _)| one / PAGEBLOCK_PAGES as u64 == next / PAGEBLOCK_PAGES as u64);
     let all = together.filter(|chunk| chunk.len() == PAGEBLOCK_PAGES);
     all.map(|chunk| Whole { pages: chunk.iter().map(|(_, page)| *page).collect() }).collect()
 }

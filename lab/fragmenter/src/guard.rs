@@ -4,7 +4,7 @@ use freehold_record::Interrupts;
 use freehold_report::room::{self, Need};
 
 use super::error::Error;
-use super::wanted::PAGE;
+use super::page_set::PAGE;
 use super::zones;
 
 /// Pages of a MiB.

@@ -9,9 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::error::Error;
 use super::scope::Scope;
 
-/// How it ended.
+/// The reason why memory stays so no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndReason {
     /// Nobody asked for it to stay.
     AtOnce,
     /// The command ended, with this status; without one, it did not end although it was told to.
@@ -47,28 +47,28 @@ pub fn hold(
     interrupts: &Interrupts,
     scope: &Scope,
     meanwhile: &mut dyn Meanwhile,
-) -> Result<Ended, Error> {
+) -> Result<EndReason, Error> {
     let running = program.map(|program| scope.outside(|| program.start_bound(scope.files()))).transpose()?;
     scope.stand_back();
     let end = duration.map(|duration| Instant::now() + duration);
     let ended = loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            break Ended::InTime;
+            break EndReason::InTime;
         }
         let pause = [left, meanwhile.pause()].into_iter().flatten().min();
-        let pause =
+        let timeout =
             pause.map(|pause| Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() });
         let readable = interrupts.readable();
         let mut fds = vec![PollFd::from_borrowed_fd(readable, PollFlags::IN)];
         fds.extend(running.as_ref().map(|running| PollFd::from_borrowed_fd(running.ended(), PollFlags::IN)));
         // A signal that interrupts the call has written a byte, which the next one sees.
-        let woken = poll(&mut fds, pause.as_ref()).unwrap_or(1);
+        let woken = poll(&mut fds, timeout.as_ref()).unwrap_or(1);
         if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
-            break Ended::Command(None);
+            break EndReason::Command(None);
         }
         if interrupts.count() > 0 {
-            break Ended::BySignal;
+            break EndReason::BySignal;
         }
         if woken == 0 && meanwhile.pause().is_some() {
             meanwhile.step()?;
@@ -76,7 +76,7 @@ pub fn hold(
     };
     interrupts.obey();
     match running {
-        Some(running) => Ok(Ended::Command(running.end(interrupts)?)),
+        Some(running) => Ok(EndReason::Command(running.end(interrupts)?)),
         None => Ok(ended),
     }
 }

@@ -64,9 +64,10 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Kind, String> {
-        let names = || Kind::ALL.map(Kind::name).join(", ");
-        let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no kind of page; give some of {}", names()))
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+        kind.ok_or_else(|| {
+            format!("`{text}` is no kind of page; give some of {}", Kind::ALL.map(Kind::name).join(", "))
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The story in order of files: [`zones`] says how much is free and what the machine keeps, [`limits`] refuses what
 //! does not fit, [`scope`] sets what this process needs. A [`census`] looks at all pageblocks. Then each [`kind`] of
-//! page is [`placed`]: by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in which the kernel
-//! allocates ([`order`], with [`stores`]), as it is [`wanted`]; and [`guard`] looks after the machine meanwhile. What
+//! page is placed ([`kind_pages`]): by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in which the kernel
+//! allocates ([`order`], with [`stores`]), as its [`page_set`] says; and [`guard`] looks after the machine meanwhile. What
 //! is around the wanted pages is freed, and another census finds what came of it. [`proof`] has it tried by compaction.
 //! [`hold`] lets memory stay so while a command runs, and [`mod@sustain`] goes on meanwhile. [`report`] tells all.
 //!
@@ -17,16 +17,16 @@ mod frames;
 mod guard;
 mod hold;
 mod kind;
+mod kind_pages;
 mod limits;
 mod order;
-mod placed;
+mod page_set;
 mod proof;
 mod region;
 mod report;
 mod scope;
 mod stores;
 mod sustain;
-mod wanted;
 mod zones;
 
 use std::collections::BTreeSet;
@@ -37,22 +37,22 @@ use std::time::Duration;
 use freehold_record::{Interrupts, Program};
 
 pub use error::Error;
-pub use hold::Ended;
+pub use hold::EndReason;
 pub use kind::Kind;
+pub use page_set::PageSet;
 pub use report::{FragmentReport, Proof, Verdict};
-pub use wanted::Wanted;
 pub use zones::Room;
 
 use census::{Census, Reader};
 use guard::Guard;
-use order::Filled;
-use placed::Placed;
+use kind_pages::KindPages;
+use order::Boxes;
+use page_set::{PAGE, PAGEBLOCK, PAGEBLOCK_PAGES};
 use proof::Control;
 use report::{KindReport, Moments};
 use scope::Scope;
 use stores::Addresses;
 use sustain::Sustain;
-use wanted::{PAGE, PAGEBLOCK, PAGEBLOCK_PAGES};
 use zones::Free;
 
 /// How often holes are filled, and pageblocks that are open anyway: their holes are not worth it.
@@ -69,7 +69,7 @@ pub struct Plan {
     /// What was ordered, for people.
     pub subject: String,
     /// The pageblocks to work on, with the pages of each that are to be held.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<PageSet>,
     /// What holds them, in equal parts.
     pub kinds: Vec<Kind>,
     /// Whether compaction is to try it.
@@ -111,8 +111,8 @@ pub fn room() -> Result<Room, Error> {
 
 /// Frame numbers are counted in pages of 4 KiB and pageblocks of 2 MiB here.
 fn expect_pageblocks() -> Result<(), Error> {
-    let told = fs::read_to_string(HUGE_PAGE).ok().and_then(|text| text.trim().parse::<usize>().ok());
-    let size = told.unwrap_or(PAGEBLOCK);
+    let huge_page = fs::read_to_string(HUGE_PAGE).ok().and_then(|text| text.trim().parse::<usize>().ok());
+    let size = huge_page.unwrap_or(PAGEBLOCK);
     if rustix::param::page_size() == PAGE && size == PAGEBLOCK {
         Ok(())
     } else {
@@ -124,7 +124,7 @@ fn expect_pageblocks() -> Result<(), Error> {
 ///
 /// # Errors
 /// See [`Error`]; everything was undone then.
-pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, Ended), Error> {
+pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, EndReason), Error> {
     let room = room()?;
     let program = Program::find(&plan.command)?;
     let interrupts = Interrupts::listen().map_err(Error::refused("listen to signals"))?;
@@ -142,7 +142,7 @@ pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, Ende
     let stays = plan.duration.is_some() || program.is_some() || plan.check == Check::None;
     let ended = match stays {
         true => hold::hold(program.as_ref(), plan.duration, &interrupts, &scope, &mut meanwhile)?,
-        false => Ended::AtOnce,
+        false => EndReason::AtOnce,
     };
     let (renewed_pageblocks, left_out) = meanwhile.map_or((0, 0), |sustain| (sustain.renewed, sustain.left_out));
     let (held, before) = (Free::now()?, work.before);
@@ -155,13 +155,13 @@ pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, Ende
 
 /// What is held, and what is known of the machine.
 struct Work {
-    shares: Vec<(Kind, Vec<Wanted>)>,
+    shares: Vec<(Kind, Vec<PageSet>)>,
     floor: u64,
     flags: Reader,
     before: Free,
     empty: Census,
     now: Census,
-    placed: Vec<Placed>,
+    placed: Vec<KindPages>,
     /// Pageblocks' worth of holes that were filled meanwhile.
     plugged: usize,
     check: Check,
@@ -173,7 +173,7 @@ impl Work {
     /// Looks at the machine, and refuses what does not fit.
     fn prepare(plan: &Plan, room: &Room, scope: &Scope, interrupts: &Interrupts) -> Result<Work, Error> {
         let shares = shares(&plan.kinds, &plan.wanted);
-        let has_pins = shares.iter().any(|(kind, wanted)| *kind == Kind::Pins && wanted::totals(wanted).0 > 0);
+        let has_pins = shares.iter().any(|(kind, wanted)| *kind == Kind::Pins && page_set::totals(wanted).0 > 0);
         if plan.sustain > 0 && !has_pins {
             return Err(Error::NoPins);
         }
@@ -204,13 +204,13 @@ impl Work {
             if !kind.is_exact() {
                 self.plugged += plug(&mut plugs, &mut guard)?;
             }
-            self.placed.push(Placed::place(*kind, wanted, &self.flags, &mut guard)?);
+            self.placed.push(KindPages::place(*kind, wanted, &self.flags, &mut guard)?);
         }
         if self.check == Check::Compact {
             self.control = Some(Control::place(&self.flags, &mut guard)?);
         }
         drop(plugs);
-        self.placed.iter_mut().try_for_each(Placed::release)?;
+        self.placed.iter_mut().try_for_each(KindPages::release)?;
         self.now = self.census()?;
         for _ in 0..THINNINGS {
             interrupts.check()?;
@@ -235,14 +235,15 @@ impl Work {
     /// Compacts all memory: how many of the pageblocks came back, and what is free then.
     fn compact(&self, interrupts: &Interrupts) -> Result<(Proof, Free), Error> {
         let lost: BTreeSet<u64> =
-            self.placed.iter().flat_map(|placed| placed.found(&self.empty, &self.now).0).collect();
+            self.placed.iter().flat_map(|placed| placed.locate(&self.empty, &self.now).0).collect();
         self.control.as_ref().expect("it was placed for this").compact(&lost, &self.flags, interrupts)
     }
 
     fn kinds(&self) -> Vec<KindReport> {
-        let of = |placed: &Placed| {
-            let (pageblocks, pages) = placed.found(&self.empty, &self.now);
-            KindReport {
+        let mut reports = Vec::new();
+        for placed in &self.placed {
+            let (pageblocks, pages) = placed.locate(&self.empty, &self.now);
+            reports.push(KindReport {
                 kind: placed.kind,
                 page_by_page: placed.kind.is_exact(),
                 pageblocks: placed.pageblocks,
@@ -250,9 +251,9 @@ impl Work {
                 held_pageblocks: pageblocks.len() as u64,
                 wanted_pages: placed.wanted_pages,
                 held_pages: pages,
-            }
-        };
-        self.placed.iter().map(of).collect()
+            });
+        }
+        reports
     }
 
     /// What goes on while memory stays so: pins are renewed, at this rate.
@@ -260,8 +261,7 @@ impl Work {
         if rate == 0 {
             return Ok(None);
         }
-        let of_pins = |(kind, _): &&(Kind, Vec<Wanted>)| *kind == Kind::Pins;
-        let (_, wanted) = self.shares.iter().find(of_pins).ok_or(Error::NoPins)?;
+        let (_, wanted) = self.shares.iter().find(|(kind, _)| *kind == Kind::Pins).ok_or(Error::NoPins)?;
         let placed = self.placed.iter_mut().find(|placed| placed.kind == Kind::Pins).ok_or(Error::NoPins)?;
         Ok(Some(Sustain::new(rate, wanted, placed, &self.flags, self.floor)))
     }
@@ -288,21 +288,21 @@ impl Work {
 
 /// Fills the holes of unmovable pageblocks with page tables, since the kernel takes those before it opens another.
 /// Others make new ones meanwhile. Returns how many pageblocks' worth that took.
-fn plug(plugs: &mut Vec<Filled<Addresses>>, guard: &mut Guard<'_>) -> Result<usize, Error> {
+fn plug(plugs: &mut Vec<Boxes<Addresses>>, guard: &mut Guard<'_>) -> Result<usize, Error> {
     let mut plugged = 0;
     for _ in 0..PLUGGINGS {
         let pageblocks = zones::unmovable_fragments()? as usize / PAGEBLOCK_PAGES;
         if pageblocks <= PAGEBLOCKS_OPEN {
             break;
         }
-        plugs.push(order::fill(&stores::Tables, &vec![Wanted::default(); pageblocks], guard)?);
+        plugs.push(order::fill(&stores::Tables, &vec![PageSet::default(); pageblocks], guard)?);
         plugged += pageblocks;
     }
     Ok(plugged)
 }
 
 /// The pageblocks of each kind: equal parts of those that are to hold something, and of the others. Their order stays.
-fn shares(kinds: &[Kind], wanted: &[Wanted]) -> Vec<(Kind, Vec<Wanted>)> {
+fn shares(kinds: &[Kind], wanted: &[PageSet]) -> Vec<(Kind, Vec<PageSet>)> {
     let mut shares: Vec<_> = kinds.iter().map(|kind| (*kind, Vec::new())).collect();
     let (mut holding, mut empty) = (0, kinds.len());
     for wish in wanted {
@@ -319,9 +319,10 @@ mod tests {
 
     #[test]
     fn kinds_share_all_pageblocks() {
-        let wanted = vec![Wanted::default(); 17];
-        let parts = |wanted: &[Wanted]| shares(&Kind::UNMOVABLE, wanted).iter().map(|(_, part)| part.len()).collect();
-        let (few, more): (Vec<usize>, Vec<usize>) = (parts(&wanted[..5]), parts(&wanted));
-        assert_eq!((few, more), (vec![1; 5], vec![3, 4, 4, 3, 3]));
+        let wanted = vec![PageSet::default(); 17];
+        for (count, expected) in [(5, [1; 5]), (17, [3, 4, 4, 3, 3])] {
+            let shares = shares(&Kind::UNMOVABLE, &wanted[..count]);
+            assert!(shares.iter().map(|(_, part)| part.len()).eq(expected), "{count} pageblocks");
+        }
     }
 }

@@ -6,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 use super::error::Error;
 use super::exact::PIPE_PAGES;
 use super::kind::Kind;
-use super::wanted::{PAGE, PAGEBLOCK, PAGEBLOCK_PAGES, Wanted, totals};
+use super::page_set::{PAGE, PAGEBLOCK, PAGEBLOCK_PAGES, PageSet, totals};
 use super::zones::Room;
 
 /// Bytes of a MiB.
@@ -19,7 +19,7 @@ const BESIDE_PART: u64 = 16;
 const FILES_ANYWAY: u64 = 64;
 
 /// Pages that each kind is to hold.
-type Shares = [(Kind, Vec<Wanted>)];
+type Shares = [(Kind, Vec<PageSet>)];
 
 /// Refuses what does not fit: into free memory, the control group, or the limits of this process.
 pub fn expect(shares: &Shares, room: &Room, plug: u64, files: Option<u64>) -> Result<(), Error> {
@@ -53,29 +53,30 @@ fn expect_data(shares: &Shares) -> Result<(), Error> {
     }
 }
 
-fn bytes(wanted: &[Wanted]) -> u64 {
+fn bytes(wanted: &[PageSet]) -> u64 {
     (wanted.len() * PAGEBLOCK) as u64
 }
 
 /// Addresses that are mapped: a pageblock's for each page table.
 fn addresses(shares: &Shares) -> u64 {
-    let of = |(kind, wanted): &(Kind, Vec<Wanted>)| match kind {
-        Kind::Pins | Kind::Movable => bytes(wanted),
-        Kind::Pipes | Kind::PageTables => bytes(wanted) * PAGEBLOCK_PAGES as u64,
-        Kind::Sockets | Kind::Slab => 0,
-    };
-    shares.iter().map(of).sum()
+    shares
+        .iter()
+        .map(|(kind, wanted)| match kind {
+            Kind::Pins | Kind::Movable => bytes(wanted),
+            Kind::Pipes | Kind::PageTables => bytes(wanted) * PAGEBLOCK_PAGES as u64,
+            Kind::Sockets | Kind::Slab => 0,
+        })
+        .sum()
 }
 
 /// Files that stay open.
-fn files(kind: Kind, wanted: &[Wanted]) -> u64 {
+fn files(kind: Kind, wanted: &[PageSet]) -> u64 {
     let (pageblocks, pages) = totals(wanted);
-    let pipes = |wanted: &Wanted| wanted.count().div_ceil(PIPE_PAGES) as u64;
     match kind {
         Kind::Movable | Kind::PageTables => 0,
         // Pins that are renewed have a pipe for each pageblock at worst.
         Kind::Pins => pages.div_ceil(PIPE_PAGES as u64) + pageblocks,
-        Kind::Pipes => 2 * wanted.iter().map(pipes).sum::<u64>(),
+        Kind::Pipes => 2 * wanted.iter().map(|pages| pages.count().div_ceil(PIPE_PAGES) as u64).sum::<u64>(),
         Kind::Sockets | Kind::Slab => 2 * (pageblocks + wanted.len() as u64 / 32 + 1),
     }
 }
@@ -84,8 +85,8 @@ fn files(kind: Kind, wanted: &[Wanted]) -> u64 {
 mod tests {
     use super::*;
 
-    fn wanted(pageblocks: usize) -> Vec<Wanted> {
-        let mut one = Wanted::default();
+    fn wanted(pageblocks: usize) -> Vec<PageSet> {
+        let mut one = PageSet::default();
         (0..300).for_each(|page| one.add(page));
         vec![one; pageblocks]
     }
@@ -93,12 +94,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_by_what_it_does_not_fit_into() {
         let room = Room { pages: 1 << 15, floor: 1 << 14 };
-        let refused = |pageblocks: usize, kind, files| {
-            expect(&[(kind, wanted(pageblocks))], &room, 0, files).unwrap_err().to_string()
-        };
-        assert!(refused(15, Kind::Pins, None).contains("30 MiB are too little"));
-        assert!(refused(65, Kind::Pins, None).contains("130 MiB are to be worked on, and 128 MiB are free"));
-        assert!(refused(32, Kind::Pipes, Some(100)).contains("about 192 files open, and the limit is 100"));
+        for (pageblocks, kind, files, expected) in [
+            (15, Kind::Pins, None, "30 MiB are too little"),
+            (65, Kind::Pins, None, "130 MiB are to be worked on, and 128 MiB are free"),
+            (32, Kind::Pipes, Some(100), "about 192 files open, and the limit is 100"),
+        ] {
+            let error = expect(&[(kind, wanted(pageblocks))], &room, 0, files).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use super::error::Error;
 use super::guard::Guard;
-use super::wanted::{PAGEBLOCK_PAGES, Wanted};
+use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 
 /// Pages that one box of those that go is for.
 const BOX_PAGES: usize = 1 << 14;
@@ -27,18 +27,18 @@ pub trait Store {
     fn add(&self, to: &mut Self::Box) -> Result<(), Error>;
 }
 
-/// What was allocated.
+/// The boxes of one kind, with the units that were allocated into them.
 #[derive(Debug)]
-pub struct Filled<B> {
+pub struct Boxes<B> {
     /// Boxes that stay, and the units in each.
     kept: Vec<(B, usize)>,
     passing: Vec<B>,
 }
 
 /// Allocates the pages of as many pageblocks as there are wishes.
-pub fn fill<S: Store>(store: &S, wanted: &[Wanted], guard: &mut Guard<'_>) -> Result<Filled<S::Box>, Error> {
+pub fn fill<S: Store>(store: &S, wanted: &[PageSet], guard: &mut Guard<'_>) -> Result<Boxes<S::Box>, Error> {
     let units = PAGEBLOCK_PAGES / S::UNIT;
-    let mut filled = Filled { kept: Vec::new(), passing: Vec::new() };
+    let mut filled = Boxes { kept: Vec::new(), passing: Vec::new() };
     for (first, end) in wanted.iter().map(|wanted| wanted.row(S::UNIT)).filter(|(first, end)| first < end) {
         filled.kept.push((store.kept(end - first)?, end - first));
     }
@@ -62,7 +62,7 @@ pub fn fill<S: Store>(store: &S, wanted: &[Wanted], guard: &mut Guard<'_>) -> Re
     Ok(filled)
 }
 
-impl<B> Filled<B> {
+impl<B> Boxes<B> {
     /// Drops the boxes that go.
     pub fn release(&mut self) {
         self.passing.clear();
@@ -83,8 +83,8 @@ impl<B> Filled<B> {
 mod tests {
     use super::*;
 
-    fn filled(boxes: usize) -> Filled<usize> {
-        Filled { kept: (0..boxes).map(|number| (number, number)).collect(), passing: vec![7] }
+    fn filled(boxes: usize) -> Boxes<usize> {
+        Boxes { kept: (0..boxes).map(|number| (number, number)).collect(), passing: vec![7] }
     }
 
     #[test]

@@ -11,13 +11,13 @@ use std::fs;
 
 use freehold_record::Interrupts;
 
-use super::census::Reader;
+use super::census::{Census, Reader};
 use super::error::Error;
 use super::exact::Exact;
 use super::guard::Guard;
 use super::kind::Kind;
+use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 use super::report::Proof;
-use super::wanted::{PAGEBLOCK_PAGES, Wanted};
 use super::zones::{self, Free};
 
 /// What compacts all memory when it is written to.
@@ -37,7 +37,7 @@ pub struct Control(Exact);
 impl Control {
     /// Places it.
     pub fn place(flags: &Reader, guard: &mut Guard<'_>) -> Result<Control, Error> {
-        let mut wanted = Wanted::default();
+        let mut wanted = PageSet::default();
         (0..CONTROL_PAGES).for_each(|number| wanted.add(number * (PAGEBLOCK_PAGES / CONTROL_PAGES)));
         Exact::place(Kind::Movable, &[wanted; CONTROL_PAGEBLOCKS], flags, guard).map(Control)
     }
@@ -51,15 +51,12 @@ impl Control {
     ) -> Result<(Proof, Free), Error> {
         self.run(interrupts)?;
         let (free, compacted) = (Free::now()?, flags.census()?);
-        let empty = |pageblocks: &BTreeSet<u64>| {
-            pageblocks.iter().filter(|pageblock| compacted.of(**pageblock).is_empty()).count() as u64
-        };
         let control: BTreeSet<u64> = self.0.frames().map(|frame| frame / PAGEBLOCK_PAGES as u64).collect();
         let proof = Proof {
             lost_pageblocks: lost.len() as u64,
-            returned_pageblocks: empty(lost),
+            returned_pageblocks: count_empty(&compacted, lost),
             control_pageblocks: control.len() as u64,
-            control_returned: empty(&control),
+            control_returned: count_empty(&compacted, &control),
         };
         Ok((proof, free))
     }
@@ -78,4 +75,9 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// Counts the pageblocks in which a census found nothing.
+fn count_empty(census: &Census, pageblocks: &BTreeSet<u64>) -> u64 {
+    pageblocks.iter().filter(|pageblock| census.content(**pageblock).is_empty()).count() as u64
 }

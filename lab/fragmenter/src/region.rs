@@ -12,7 +12,7 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
 
 use std::os::fd::BorrowedFd;
 
-use super::wanted::{PAGE, PAGEBLOCK};
+use super::page_set::{PAGE, PAGEBLOCK};
 
 /// What is to become of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,12 +95,12 @@ impl Region {
 
     /// Puts pages into a pipe, which then holds a reference to each: how many it took.
     pub fn splice(&self, pages: &[usize], pipe: BorrowedFd<'_>) -> rustix::io::Result<usize> {
-        let slice = |page: &usize| {
+        let mut slices: Vec<IoSliceRaw<'_>> = Vec::with_capacity(pages.len());
+        for page in pages {
             // SAFETY: the page lies in this mapping, which outlives the call, and was written to before.
             let bytes = unsafe { std::slice::from_raw_parts(self.address(*page).cast::<u8>(), PAGE) };
-            IoSliceRaw::from_slice(bytes)
-        };
-        let slices: Vec<IoSliceRaw<'_>> = pages.iter().map(slice).collect();
+            slices.push(IoSliceRaw::from_slice(bytes));
+        }
         // SAFETY: the pipe is given by the end that is written to, so the memory is only read, and it is no gift.
         let bytes = unsafe { vmsplice(pipe, &slices, SpliceFlags::NONBLOCK) }?;
         Ok(bytes / PAGE)

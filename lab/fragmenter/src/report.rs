@@ -31,6 +31,20 @@ pub struct KindReport {
     pub held_pages: u64,
 }
 
+impl KindReport {
+    fn row(&self) -> Vec<Value> {
+        vec![
+            Value::text(self.kind),
+            Value::text(if self.page_by_page { "page by page" } else { "in order of allocation" }),
+            Value::count(self.pageblocks),
+            Value::count(self.wanted_pageblocks),
+            Value::count(self.held_pageblocks),
+            Value::count(self.wanted_pages),
+            Value::count(self.held_pages),
+        ]
+    }
+}
+
 /// What is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -100,66 +114,62 @@ pub struct FragmentReport {
 
 impl FragmentReport {
     fn kinds(&self) -> Table {
-        let row = |kind: &KindReport| {
-            let placed = if kind.page_by_page { "page by page" } else { "in order of allocation" };
-            vec![
-                Value::text(kind.kind),
-                Value::text(placed),
-                Value::count(kind.pageblocks),
-                Value::count(kind.wanted_pageblocks),
-                Value::count(kind.held_pageblocks),
-                Value::count(kind.wanted_pages),
-                Value::count(kind.held_pages),
-            ]
-        };
         let numbers = ["pageblocks", "to hold", "hold", "pages to hold", "pages held"];
         let table = Table::new(
             "Pages that were made and kept",
             Column::several(&["kind", "placed"], &numbers),
-            self.kinds.iter().map(row),
+            self.kinds.iter().map(KindReport::row),
         );
         Table { conclusions: self.conclusions(), ..table }
     }
 
     fn conclusions(&self) -> Vec<String> {
-        let sum = |of: fn(&KindReport) -> u64| self.kinds.iter().map(of).sum::<u64>();
-        let (all, wanted, held) =
-            (sum(|kind| kind.pageblocks), sum(|kind| kind.wanted_pageblocks), sum(|kind| kind.held_pageblocks));
-        let share = |part: u64| part as f64 * 100.0 / all.max(1) as f64;
+        let (mut all, mut wanted, mut held) = (0, 0, 0);
+        for kind in &self.kinds {
+            all += kind.pageblocks;
+            wanted += kind.wanted_pageblocks;
+            held += kind.held_pageblocks;
+        }
         let reached = format!(
             "{held} pageblocks held some of these pages, and {wanted} were to, of {all} that were worked on ({:.1} %, \
              {:.1} %)",
-            share(held),
-            share(wanted)
+            percentage(held, all),
+            percentage(wanted, all)
         );
         let renewed = (self.renewed_pageblocks > 0)
             .then(|| format!("{} pageblocks were let go for others elsewhere meanwhile", self.renewed_pageblocks));
-        [reached].into_iter().chain(renewed).chain(self.proof.map(|proof| told(&proof))).collect()
+        [reached].into_iter().chain(renewed).chain(self.proof.map(|proof| proof_sentence(&proof))).collect()
     }
 
     fn moments(&self) -> Table {
-        let row = |moment: &str, free: &Free| {
-            vec![
-                Value::text(moment),
-                Value::count(free.pages),
-                Value::count(free.pageblocks),
-                Value::decimal(Some(free.unusable_free_index_order9)),
-            ]
-        };
-        let free = &self.free;
-        let rows = [
-            Some(row("before", &free.before)),
-            Some(row("applied", &free.applied)),
-            free.compacted.as_ref().map(|compacted| row("compacted", compacted)),
-            Some(row("at the end", &free.held)),
-            Some(row("undone", &free.undone)),
+        let Moments { before, applied, compacted, held, undone } = self.free;
+        let moments = [
+            ("before", Some(before)),
+            ("applied", Some(applied)),
+            ("compacted", compacted),
+            ("at the end", Some(held)),
+            ("undone", Some(undone)),
         ];
+        let rows = moments.into_iter().filter_map(|(moment, free)| {
+            let Free { pages, pageblocks, unusable_free_index_order9 } = free?;
+            Some(vec![
+                Value::text(moment),
+                Value::count(pages),
+                Value::count(pageblocks),
+                Value::decimal(Some(unusable_free_index_order9)),
+            ])
+        });
         let numbers = ["free pages", "free pageblocks", "unusable index"];
-        Table::new("The machine", Column::several(&["moment"], &numbers), rows.into_iter().flatten())
+        Table::new("The machine", Column::several(&["moment"], &numbers), rows)
     }
 }
 
-fn told(proof: &Proof) -> String {
+fn percentage(part: u64, all: u64) -> f64 {
+    part as f64 * 100.0 / all.max(1) as f64
+}
+
+/// Says what compaction brought back, and what that proves.
+fn proof_sentence(proof: &Proof) -> String {
     let Proof { lost_pageblocks, returned_pageblocks, control_pageblocks, control_returned } = proof;
     let verdict = match proof.verdict() {
         Verdict::Holds => "they cannot be moved",
@@ -186,11 +196,16 @@ mod tests {
 
     #[test]
     fn a_tenth_may_come_back_and_no_more() {
-        let verdict = |lost_pageblocks, returned_pageblocks, control_returned| {
-            Proof { lost_pageblocks, returned_pageblocks, control_pageblocks: 16, control_returned }.verdict()
-        };
-        assert_eq!([verdict(20, 2, 16), verdict(20, 0, 9)], [Verdict::Holds; 2]);
-        assert_eq!([verdict(20, 3, 16), verdict(20, 20, 0)], [Verdict::Returned; 2]);
-        assert_eq!([verdict(20, 0, 8), verdict(0, 0, 16)], [Verdict::Nothing; 2]);
+        for (lost_pageblocks, returned_pageblocks, control_returned, expected) in [
+            (20, 2, 16, Verdict::Holds),
+            (20, 0, 9, Verdict::Holds),
+            (20, 3, 16, Verdict::Returned),
+            (20, 20, 0, Verdict::Returned),
+            (20, 0, 8, Verdict::Nothing),
+            (0, 0, 16, Verdict::Nothing),
+        ] {
+            let proof = Proof { lost_pageblocks, returned_pageblocks, control_pageblocks: 16, control_returned };
+            assert_eq!(proof.verdict(), expected, "{proof:?}");
+        }
     }
 }

@@ -15,8 +15,8 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use super::error::Error;
 use super::exact::PIPE_PAGES;
 use super::order::Store;
+use super::page_set::{PAGE, PAGEBLOCK_PAGES};
 use super::region::{Access, Region};
-use super::wanted::{PAGE, PAGEBLOCK_PAGES};
 
 /// What is written: anything.
 static BYTES: [u8; 4 * PAGE] = [1; 4 * PAGE];
@@ -29,7 +29,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    fn of(tables: usize) -> Result<Addresses, Error> {
+    fn map(tables: usize) -> Result<Addresses, Error> {
         let region = Region::map(tables, Access::Read).map_err(Error::refused("map addresses"))?;
         Ok(Addresses { region, used: 0 })
     }
@@ -50,11 +50,11 @@ impl Store for Tables {
     const UNIT: usize = 1;
 
     fn kept(&self, units: usize) -> Result<Addresses, Error> {
-        Addresses::of(units)
+        Addresses::map(units)
     }
 
     fn passing(&self, units: usize) -> Result<Addresses, Error> {
-        Addresses::of(units)
+        Addresses::map(units)
     }
 
     fn add(&self, to: &mut Addresses) -> Result<(), Error> {
@@ -85,7 +85,7 @@ impl Store for Pipes {
     }
 
     fn passing(&self, units: usize) -> Result<PipesOrTables, Error> {
-        Addresses::of(units).map(PipesOrTables::Tables)
+        Addresses::map(units).map(PipesOrTables::Tables)
     }
 
     fn add(&self, to: &mut PipesOrTables) -> Result<(), Error> {

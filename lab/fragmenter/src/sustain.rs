@@ -11,8 +11,8 @@ use super::census::Reader;
 use super::error::Error;
 use super::guard::Guard;
 use super::hold::Meanwhile;
-use super::placed::Placed;
-use super::wanted::{PAGEBLOCK_PAGES, Wanted};
+use super::kind_pages::KindPages;
+use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 use super::zones::Free;
 
 /// Steps a second.
@@ -45,11 +45,11 @@ impl Pace {
 pub struct Sustain<'w> {
     pace: Pace,
     /// What new pageblocks are to hold, in turn.
-    wishes: Vec<Wanted>,
+    wishes: Vec<PageSet>,
     turn: usize,
     flags: &'w Reader,
     floor: u64,
-    placed: &'w mut Placed,
+    placed: &'w mut KindPages,
     /// Pageblocks that were pinned anew.
     pub renewed: u64,
     /// Steps that were left out.
@@ -58,19 +58,19 @@ pub struct Sustain<'w> {
 
 impl<'w> Sustain<'w> {
     /// One that renews so many pageblocks a second, by pins that hold the wanted pages of each.
-    pub fn new(rate: u64, wanted: &[Wanted], placed: &'w mut Placed, flags: &'w Reader, floor: u64) -> Sustain<'w> {
+    pub fn new(rate: u64, wanted: &[PageSet], placed: &'w mut KindPages, flags: &'w Reader, floor: u64) -> Sustain<'w> {
         let wishes = wanted.iter().copied().filter(|wanted| wanted.count() > 0).collect();
         Sustain { pace: Pace { rate, due: 0 }, wishes, turn: 0, flags, floor, placed, renewed: 0, left_out: 0 }
     }
 
     /// The pageblocks of this step.
-    fn next(&mut self) -> Vec<Wanted> {
+    fn next(&mut self) -> Vec<PageSet> {
         let begin = self.turn;
         self.turn += self.pace.next();
         (begin..self.turn).map(|number| self.wishes[number % self.wishes.len()]).collect()
     }
 
-    fn renew(&mut self, wanted: &[Wanted]) -> Result<(), Error> {
+    fn renew(&mut self, wanted: &[PageSet]) -> Result<(), Error> {
         // Signals are looked at between steps.
         let mut guard = Guard::of_machine(self.floor + (wanted.len() * PAGEBLOCK_PAGES) as u64);
         guard.check()?;

@@ -9,7 +9,7 @@ use freehold_trace::procfs::{ZoneBlocks, parse_buddyinfo, parse_pagetypeinfo, pa
 use serde::Serialize;
 
 use super::error::Error;
-use super::wanted::PAGE;
+use super::page_set::PAGE;
 
 /// Order of a pageblock.
 pub const PAGEBLOCK_ORDER: usize = 9;
@@ -36,14 +36,17 @@ pub struct Free {
 impl Free {
     /// As it is now.
     pub fn now() -> Result<Free, Error> {
-        Ok(Free::of(&parse_buddyinfo(&read("/proc/buddyinfo")?)?))
+        Ok(Free::sum(&parse_buddyinfo(&read("/proc/buddyinfo")?)?))
     }
 
-    fn of(zones: &[ZoneBlocks]) -> Free {
-        let blocks = || zones.iter().flat_map(|zone| zone.free.iter().enumerate());
-        let pages: u64 = blocks().map(|(order, count)| count << order).sum();
-        let large = blocks().filter(|(order, _)| *order >= PAGEBLOCK_ORDER);
-        let pageblocks: u64 = large.map(|(order, count)| count << (order - PAGEBLOCK_ORDER)).sum();
+    fn sum(zones: &[ZoneBlocks]) -> Free {
+        let (mut pages, mut pageblocks) = (0, 0);
+        for (order, count) in zones.iter().flat_map(|zone| zone.free.iter().enumerate()) {
+            pages += count << order;
+            if order >= PAGEBLOCK_ORDER {
+                pageblocks += count << (order - PAGEBLOCK_ORDER);
+            }
+        }
         let unusable = 1.0 - (pageblocks << PAGEBLOCK_ORDER) as f64 / pages.max(1) as f64;
         Free { pages, pageblocks, unusable_free_index_order9: unusable }
     }
@@ -70,8 +73,10 @@ impl Room {
     /// # Errors
     /// When there are not so many pages.
     pub fn expect(&self, pages: u64) -> Result<(), Error> {
-        let mib = |pages: u64| pages / PAGES_PER_MIB;
-        if pages <= self.pages { Ok(()) } else { Err(Error::TooMuch { asked: mib(pages), room: mib(self.pages) }) }
+        if pages <= self.pages {
+            return Ok(());
+        }
+        Err(Error::TooMuch { asked: pages / PAGES_PER_MIB, room: self.pages / PAGES_PER_MIB })
     }
 }
 
@@ -134,8 +139,8 @@ mod tests {
         let mut blocks = vec![0; 11];
         (blocks[0], blocks[9], blocks[10]) = (512, 1, 1);
         let zone = ZoneBlocks { node: 0, zone: "Normal".to_owned(), free: blocks };
-        assert_eq!(Free::of(&[zone]), Free { pages: 2048, pageblocks: 3, unusable_free_index_order9: 0.25 });
-        assert_eq!(Free::of(&[]).pageblocks, 0);
+        assert_eq!(Free::sum(&[zone]), Free { pages: 2048, pageblocks: 3, unusable_free_index_order9: 0.25 });
+        assert_eq!(Free::sum(&[]).pageblocks, 0);
     }
 
     #[test]

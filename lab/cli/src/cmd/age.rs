@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_fragmenter::{Ended, FragmentReport};
+use freehold_fragmenter::{EndReason, FragmentReport};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::terminal::Style;
 use freehold_sim::machine::Machine;
@@ -139,7 +139,7 @@ fn drawn(args: &AgeArgs) -> Result<StartReport, Error> {
 }
 
 /// Makes this machine's memory so, for a time.
-fn applied(args: &AgeArgs) -> Result<(FragmentReport, Ended), Error> {
+fn applied(args: &AgeArgs) -> Result<(FragmentReport, EndReason), Error> {
     args.formats.try_all(args.like.as_deref())?;
     let pageblocks = apply::pageblocks(args.memory)?;
     let start = start::draw_start(&layout(args, layout_in(args)?, pageblocks)?, args.seed);

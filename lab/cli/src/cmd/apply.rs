@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use freehold_fragmenter::{Check, Ended, FragmentReport, Kind, Plan, Verdict, Wanted, Watch};
+use freehold_fragmenter::{Check, EndReason, FragmentReport, Kind, Plan, Verdict, PageSet, Watch};
 use freehold_report::formats::Formats;
 use freehold_report::output::OutputError;
 use freehold_report::terminal::Style;
@@ -111,7 +111,7 @@ pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
 }
 
 /// Makes memory like this start, lets it stay so, and undoes it: what came of it.
-pub fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, Ended), Error> {
+pub fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, EndReason), Error> {
     expect_each_once("kind", args.with.iter().copied())?;
     Ok(freehold_fragmenter::apply(&args.plan(start, subject), &mut StderrWatch)?)
 }
@@ -139,8 +139,8 @@ impl ApplyArgs {
 }
 
 /// The pages of a pageblock that can be neither moved nor given up.
-fn wanted(pageblock: &Pageblock<'_>) -> Wanted {
-    let (mut wanted, mut page) = (Wanted::default(), 0);
+fn wanted(pageblock: &Pageblock<'_>) -> PageSet {
+    let (mut wanted, mut page) = (PageSet::default(), 0);
     for run in pageblock.runs {
         let pages = page..page + run.pages() as usize;
         page = pages.end;
@@ -152,7 +152,7 @@ fn wanted(pageblock: &Pageblock<'_>) -> Wanted {
 }
 
 /// Whether the proof failed, or else the command.
-pub fn judge(report: &FragmentReport, ended: Ended) -> Result<(), Error> {
+pub fn judge(report: &FragmentReport, ended: EndReason) -> Result<(), Error> {
     match report.proof.map(|proof| (proof, proof.verdict())) {
         Some((proof, Verdict::Returned)) => {
             return Err(Error::Returned { lost: proof.lost_pageblocks, returned: proof.returned_pageblocks });
@@ -161,7 +161,7 @@ pub fn judge(report: &FragmentReport, ended: Ended) -> Result<(), Error> {
         _ => {}
     }
     match ended {
-        Ended::Command(Some(status)) if !status.success() => Err(Error::Ended(status)),
+        EndReason::Command(Some(status)) if !status.success() => Err(Error::Ended(status)),
         _ => Ok(()),
     }
 }
@@ -195,8 +195,8 @@ mod tests {
     fn what_is_fixed_in_a_start_is_wanted() {
         let figures = age::figures(60, 1000);
         let start = draw_start(&age::layout(60, 1000), 1);
-        let wanted: Vec<Wanted> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();
-        let counts: Vec<usize> = wanted.iter().map(Wanted::count).filter(|count| *count > 0).collect();
+        let wanted: Vec<PageSet> = start.pageblocks().map(|pageblock| wanted(&pageblock)).collect();
+        let counts: Vec<usize> = wanted.iter().map(PageSet::count).filter(|count| *count > 0).collect();
         assert_eq!(counts.len() as u64, figures.fixed_pageblocks);
         assert_eq!(counts.iter().sum::<usize>() as u64, figures.fixed);
     }

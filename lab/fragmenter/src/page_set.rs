@@ -1,4 +1,4 @@
-//! Which pages of a pageblock are to be held.
+//! Sets of pages of a pageblock: those that are to be held.
 
 /// Pages of a pageblock.
 pub const PAGEBLOCK_PAGES: usize = 512;
@@ -11,9 +11,9 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// The pages of one pageblock that are to be held, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted([u64; PAGEBLOCK_PAGES / WORD_BITS]);
+pub struct PageSet([u64; PAGEBLOCK_PAGES / WORD_BITS]);
 
-impl Wanted {
+impl PageSet {
     /// Adds a page.
     ///
     /// # Panics
@@ -47,35 +47,35 @@ impl Wanted {
 }
 
 /// How many pageblocks have something to be held, and how many pages that is.
-pub fn totals(wanted: &[Wanted]) -> (u64, u64) {
-    let counts = || wanted.iter().map(Wanted::count).filter(|count| *count > 0);
-    (counts().count() as u64, counts().sum::<usize>() as u64)
+pub fn totals(wanted: &[PageSet]) -> (u64, u64) {
+    let counts = wanted.iter().map(PageSet::count).filter(|count| *count > 0);
+    counts.fold((0, 0), |(pageblocks, pages), count| (pageblocks + 1, pages + count as u64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(pages: impl IntoIterator<Item = usize>) -> Wanted {
-        let mut wanted = Wanted::default();
+    fn page_set(pages: impl IntoIterator<Item = usize>) -> PageSet {
+        let mut wanted = PageSet::default();
         pages.into_iter().for_each(|page| wanted.add(page));
         wanted
     }
 
     #[test]
     fn pages_are_what_was_added() {
-        let wanted = of([0, 63, 64, 511]);
+        let wanted = page_set([0, 63, 64, 511]);
         assert_eq!(wanted.pages().collect::<Vec<_>>(), [0, 63, 64, 511]);
-        assert_eq!(totals(&[wanted, Wanted::default(), of([7])]), (2, 5));
+        assert_eq!(totals(&[wanted, PageSet::default(), page_set([7])]), (2, 5));
     }
 
     #[test]
     fn a_row_has_room_for_all_pages_and_stays_in_the_pageblock() {
-        assert_eq!(of([9, 10, 400]).row(1), (9, 12));
-        assert_eq!(of([9, 10, 400]).row(4), (2, 3));
-        assert_eq!(of([510, 511]).row(8), (63, 64));
-        assert_eq!(of(500..512).row(1), (500, 512));
-        assert_eq!(of(0..512).row(8), (0, 64));
-        assert_eq!(of([]).row(4), (0, 0));
+        assert_eq!(page_set([9, 10, 400]).row(1), (9, 12));
+        assert_eq!(page_set([9, 10, 400]).row(4), (2, 3));
+        assert_eq!(page_set([510, 511]).row(8), (63, 64));
+        assert_eq!(page_set(500..512).row(1), (500, 512));
+        assert_eq!(page_set(0..512).row(8), (0, 64));
+        assert_eq!(page_set([]).row(4), (0, 0));
     }
 }

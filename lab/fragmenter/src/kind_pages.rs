@@ -7,27 +7,27 @@ use super::error::Error;
 use super::exact::Exact;
 use super::guard::Guard;
 use super::kind::Kind;
-use super::order::{self, Filled};
+use super::order::{self, Boxes};
+use super::page_set::{PAGEBLOCK_PAGES, PageSet, totals};
 use super::stores::{Addresses, Buffers, Pipes, PipesOrTables, Tables};
-use super::wanted::{PAGEBLOCK_PAGES, Wanted, totals};
 
 use std::os::fd::OwnedFd;
 
 /// The part of the wanted pageblocks that may be too many.
 const EXCESS_PART: u64 = 16;
 
-/// What holds the pages. Dropped, they are free.
+/// The owner of the pages: they are free once it is dropped.
 #[derive(Debug)]
-enum Held {
+enum Allocation {
     Exact(Exact),
-    Tables(Filled<Addresses>),
-    Pipes(Filled<PipesOrTables>),
-    Sockets(Filled<(OwnedFd, OwnedFd)>),
+    Tables(Boxes<Addresses>),
+    Pipes(Boxes<PipesOrTables>),
+    Sockets(Boxes<(OwnedFd, OwnedFd)>),
 }
 
 /// The pages of one kind.
 #[derive(Debug)]
-pub struct Placed {
+pub struct KindPages {
     /// The kind.
     pub kind: Kind,
     /// Pageblocks that were worked on.
@@ -36,46 +36,46 @@ pub struct Placed {
     pub wanted_pageblocks: u64,
     /// The pages that they were to hold.
     pub wanted_pages: u64,
-    held: Held,
+    allocation: Allocation,
 }
 
-impl Placed {
+impl KindPages {
     /// Allocates the pages of this kind, and those around them for the time being.
-    pub fn place(kind: Kind, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<Placed, Error> {
-        let held = match kind {
-            Kind::Pins | Kind::Movable => Held::Exact(Exact::place(kind, wanted, flags, guard)?),
-            Kind::PageTables => Held::Tables(order::fill(&Tables, wanted, guard)?),
-            Kind::Pipes => Held::Pipes(order::fill(&Pipes, wanted, guard)?),
-            Kind::Sockets => Held::Sockets(order::fill(&Buffers::BLOCKS, wanted, guard)?),
-            Kind::Slab => Held::Sockets(order::fill(&Buffers::SLABS, wanted, guard)?),
+    pub fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<KindPages, Error> {
+        let allocation = match kind {
+            Kind::Pins | Kind::Movable => Allocation::Exact(Exact::place(kind, wanted, flags, guard)?),
+            Kind::PageTables => Allocation::Tables(order::fill(&Tables, wanted, guard)?),
+            Kind::Pipes => Allocation::Pipes(order::fill(&Pipes, wanted, guard)?),
+            Kind::Sockets => Allocation::Sockets(order::fill(&Buffers::BLOCKS, wanted, guard)?),
+            Kind::Slab => Allocation::Sockets(order::fill(&Buffers::SLABS, wanted, guard)?),
         };
         let (wanted_pageblocks, wanted_pages) = totals(wanted);
-        Ok(Placed { kind, pageblocks: wanted.len() as u64, wanted_pageblocks, wanted_pages, held })
+        Ok(KindPages { kind, pageblocks: wanted.len() as u64, wanted_pageblocks, wanted_pages, allocation })
     }
 
     /// Frees what is around the pages that stay.
     pub fn release(&mut self) -> Result<(), Error> {
-        match &mut self.held {
-            Held::Exact(exact) => exact.release()?,
-            Held::Tables(filled) => filled.release(),
-            Held::Pipes(filled) => filled.release(),
-            Held::Sockets(filled) => filled.release(),
+        match &mut self.allocation {
+            Allocation::Exact(exact) => exact.release()?,
+            Allocation::Tables(filled) => filled.release(),
+            Allocation::Pipes(filled) => filled.release(),
+            Allocation::Sockets(filled) => filled.release(),
         }
         Ok(())
     }
 
     /// Holds pages of other pageblocks in place of the oldest, where pages are held by frame number: how many
     /// pageblocks.
-    pub fn renew(&mut self, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
-        match &mut self.held {
-            Held::Exact(exact) => exact.renew(wanted, flags, guard),
+    pub fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
+        match &mut self.allocation {
+            Allocation::Exact(exact) => exact.renew(wanted, flags, guard),
             _ => Ok(0),
         }
     }
 
-    /// The pageblocks that were empty and hold pages of this kind now, and how many pages.
-    pub fn found(&self, before: &Census, now: &Census) -> (BTreeSet<u64>, u64) {
-        if let Held::Exact(exact) = &self.held {
+    /// Returns the pageblocks that were empty and hold pages of this kind now, and the number of these pages.
+    pub fn locate(&self, before: &Census, now: &Census) -> (BTreeSet<u64>, u64) {
+        if let Allocation::Exact(exact) = &self.allocation {
             let pageblocks = exact.frames().map(|frame| frame / PAGEBLOCK_PAGES as u64).collect();
             return (pageblocks, exact.frames().count() as u64);
         }
@@ -92,11 +92,11 @@ impl Placed {
         // A row of pages crosses a border of pageblocks as often as it is long.
         let least =
             wanted * wanted * PAGEBLOCK_PAGES as u64 / (wanted * PAGEBLOCK_PAGES as u64 + self.wanted_pages).max(1);
-        match &mut self.held {
-            Held::Exact(_) => return None,
-            Held::Tables(filled) => filled.thin(wanted, found, least),
-            Held::Pipes(filled) => filled.thin(wanted, found, least),
-            Held::Sockets(filled) => filled.thin(wanted, found, least),
+        match &mut self.allocation {
+            Allocation::Exact(_) => return None,
+            Allocation::Tables(filled) => filled.thin(wanted, found, least),
+            Allocation::Pipes(filled) => filled.thin(wanted, found, least),
+            Allocation::Sockets(filled) => filled.thin(wanted, found, least),
         }
         Some(())
     }
