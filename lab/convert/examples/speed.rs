@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use freehold_convert::{SyntheticStart, Import, MachineOverrides};
+use freehold_convert::{Import, MachineOverrides, SyntheticStart};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Row};
 

@@ -225,9 +225,7 @@ impl Import {
         let departures = self.departures();
         let Import { survey, machine, .. } = self;
         let memory = memory(facts);
-        survey
-            .first_events
-            .retain(|pfn, order| has(&memory, pfn, order) && pfn + (1 << order) <= machine.frames());
+        survey.first_events.retain(|pfn, order| has(&memory, pfn, order) && pfn + (1 << order) <= machine.frames());
         settle(known, facts.zones_start.clone(), machine, &mut survey.first_events, &survey.votes, departures)
     }
 

@@ -34,7 +34,7 @@ mod tracecmd;
 mod tracing;
 
 pub use error::Error;
-pub use export::{Exported, chrome, pprof};
-pub use import::{SyntheticStart, Import};
-pub use imported::{ImportSummary, StartKind, PairCounts};
+pub use export::{ExportSummary, chrome, pprof};
+pub use import::{Import, SyntheticStart};
+pub use imported::{ImportSummary, PairCounts, StartKind};
 pub use machine::MachineOverrides;

@@ -65,7 +65,12 @@ impl Machine {
     ///
     /// # Errors
     /// When what is said cannot be.
-    pub fn determine(overrides: &MachineOverrides, source: &SourceFacts, start: &Facts, survey: &Survey) -> Result<Machine, Error> {
+    pub fn determine(
+        overrides: &MachineOverrides,
+        source: &SourceFacts,
+        start: &Facts,
+        survey: &Survey,
+    ) -> Result<Machine, Error> {
         let mut machine = Machine::default();
         machine.name(overrides, source, start)?;
         machine.measure(overrides, source, start, survey);
@@ -84,7 +89,11 @@ impl Machine {
 
     /// The kernel and the processor.
     fn name(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts) -> Result<(), Error> {
-        let release = overrides.kernel.clone().or(source.kernel_release.clone()).or_else(|| start_text(start, &start.kernel_release));
+        let release = overrides
+            .kernel
+            .clone()
+            .or(source.kernel_release.clone())
+            .or_else(|| start_text(start, &start.kernel_release));
         self.kernel_release = release.unwrap_or_else(|| {
             self.guess(format!("The kernel is taken to be Linux {PINNED}; --kernel says which it was."));
             format!("{PINNED}.0")
@@ -132,7 +141,13 @@ impl Machine {
     }
 
     /// Where memory lies.
-    fn find_memory(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts, survey: &Survey) -> Result<(), Error> {
+    fn find_memory(
+        &mut self,
+        overrides: &MachineOverrides,
+        source: &SourceFacts,
+        start: &Facts,
+        survey: &Survey,
+    ) -> Result<(), Error> {
         let page_size = self.page_size;
         self.ram = if let Some(path) = &overrides.iomem {
             parsed(path, |text| parse_iomem(text, page_size))?
@@ -148,7 +163,12 @@ impl Machine {
     }
 
     /// As much memory as was said, told, or named by events.
-    fn guessed_memory(&mut self, overrides: &MachineOverrides, source: &SourceFacts, survey: &Survey) -> Result<Vec<(u64, u64)>, Error> {
+    fn guessed_memory(
+        &mut self,
+        overrides: &MachineOverrides,
+        source: &SourceFacts,
+        survey: &Survey,
+    ) -> Result<Vec<(u64, u64)>, Error> {
         let page_size = u64::from(self.page_size);
         let known = overrides.memory.or(source.memory).map(|bytes| bytes / page_size);
         let ram = laid_out(known.unwrap_or(0).next_multiple_of(SECTION), survey.frames, survey.frames_low);

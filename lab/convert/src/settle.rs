@@ -56,7 +56,7 @@ pub(crate) fn settle(
     }
     let words = within(known.words, machine);
     let (checked, contradicted) = contradictions(&words, first_events);
-    let mut frames = Frames::of_words(cleared(words, first_events), order);
+    let mut frames = Frames::from_words(cleared(words, first_events), order);
     for (pfn, order) in first_events.taken.clone() {
         (pfn..pfn + (1 << order)).for_each(|pfn| frames.replace(pfn, flag::BUDDY));
     }
@@ -66,7 +66,7 @@ pub(crate) fn settle(
     let types = if has_orders { types } else { types.into_iter().map(with_orders).collect() };
     let info = PageTypeInfo { pageblock_order: order, migratetypes: MIGRATETYPES.to_vec(), types };
     let at = ZonesAt { zones, types: info };
-    let state = StateRows::of(Moment::Start, 0, frames, votes.first(), &at).preferring(&known.types);
+    let state = StateRows::new(Moment::Start, 0, frames, votes.first(), &at).preferring(&known.types);
     let types = recounted(&at, &state);
     let mut rows = Vec::new();
     let Ok(()) = state.for_each(&first_events.cached, &first_events.allocated, |row| {
@@ -213,8 +213,11 @@ mod tests {
         words[8..12].fill(flag::COMPOUND_TAIL);
         words[8] = flag::COMPOUND_HEAD | flag::LRU;
         // One that was free by the file was in use, and one of the compound page was on a per-CPU list.
-        let events = [(Kind::Free, 0), (Kind::Alloc, 9), (Kind::ZoneLocked, 4)]
-            .map(|(kind, pfn)| Row { pfn, migratetype: 0, ..Row::new(kind) });
+        let events = [(Kind::Free, 0), (Kind::Alloc, 9), (Kind::ZoneLocked, 4)].map(|(kind, pfn)| Row {
+            pfn,
+            migratetype: 0,
+            ..Row::new(kind)
+        });
         let result = settled(words, &events, Departures::Recorded);
         let expected = [
             (Kind::StartPageblock, 0, 0, 1),

@@ -221,7 +221,7 @@ mod tests {
 
     fn reader() -> Reader {
         let bundled = &BUNDLED[0];
-        Reader::of(bundled.open().unwrap(), Path::new(bundled.name)).unwrap()
+        Reader::from_file(bundled.open().unwrap(), Path::new(bundled.name)).unwrap()
     }
 
     fn text(batch: &RecordBatch, name: &str, at: usize) -> Option<String> {

@@ -14,7 +14,9 @@ use freehold_trace::event::{Kind, Row};
 use freehold_trace::facts::{Facts, FlightFacts};
 use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
-use freehold_trace::state::{Agreement, AllocatedBlock, CachedBlock, FirstEvents, Frames, Retyped, StateRows, Votes};
+use freehold_trace::state::{
+    Agreement, AllocatedBlock, CachedBlock, FirstEvents, Frames, StateRows, TypeChange, Votes,
+};
 
 use crate::caches;
 use crate::decode::{Item, RingDecoder};
@@ -23,8 +25,8 @@ use crate::interrupt::Interrupts;
 use crate::merge::{Irregularities, Merge};
 use crate::observe::State;
 use crate::plan::{Summary, Watch};
-use crate::rebuild::{Rebuilt, Tally};
-use crate::reported::{self, Found, Record};
+use crate::rebuild::{Rebuilder, Tally};
+use crate::reported::{self, Record, ReportedPages};
 use crate::run::{Opening, Run};
 use crate::stacks::Stacks;
 use crate::tasks::Names;
@@ -87,26 +89,26 @@ impl<'run> Assembler<'run> {
     /// # Errors
     /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
     pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
-        let found = self.survey()?;
-        let Findings { start, end, cached, allocated, votes, events, irregularities, tally, .. } = found;
+        let Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes: survey_notes } =
+            self.survey()?;
         let mut notes = std::mem::take(&mut self.run.notes);
-        notes.extend(found.notes);
+        notes.extend(survey_notes);
         notes.extend(offline_note(start.offline(), end.offline()));
         notes.extend(self.zones.changes());
         notes.extend(irregularities.notes());
         let moment = self.run.start.moment();
         let duration = self.run.end.scan.end - moment;
-        let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
-        let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
-        notes.push(format!("pageblock types at the start: {}; at the end: {}", start.types(), end.types()));
+        let start_rows = StateRows::new(Moment::Start, 0, start, votes.first(), &self.zones.start);
+        let end_rows = StateRows::new(Moment::End, duration, end, votes.last(), &self.zones.end);
+        notes.push(format!("pageblock types at the start: {}; at the end: {}", start_rows.types(), end_rows.types()));
         let mut cut = vec![0; FREE_ORDERS];
-        start.for_each(&cached, &allocated, |row| {
+        start_rows.for_each(&cached, &allocated, |row| {
             cut[usize::from(row.order)] += u64::from(row.kind == Kind::StartFree);
             writer.push(&row)
         })?;
         notes.push(self.buddyinfo_note(cut)?);
         let stacks = self.write_events(&mut writer)?;
-        end.for_each(&[], &[], |row| writer.push(&row))?;
+        end_rows.for_each(&[], &[], |row| writer.push(&row))?;
         let run = &*self.run;
         facts.duration = duration;
         facts.lost = run.lost;
@@ -215,8 +217,8 @@ impl<'run> Assembler<'run> {
         let (start_moment, end_state) = (start.moment(), end);
         let end_moment = end.scan.end;
         let mut end = end.scan.frames(spool, order)?;
-        let mut rebuilt = Rebuilt::new(end.words().len(), order);
-        let mut retyped = Vec::new();
+        let mut rebuilder = Rebuilder::new(end.words().len(), order);
+        let mut changes = Vec::new();
         let mut votes = Votes::new(order);
         let mut events = 0;
         let patience = &mut self.patience;
@@ -230,20 +232,20 @@ impl<'run> Assembler<'run> {
             votes.observe(&row);
             if time <= end_moment {
                 events += 1;
-                rebuilt.observe(&row);
-                retyped.extend(Retyped::of(&row));
+                rebuilder.observe(&row);
+                changes.extend(TypeChange::from_row(&row));
                 end.apply(time, &row);
             }
             Ok(())
         })?;
         for zone in &self.zones.end.zones {
-            reported::mark_at_end(&mut end, |pfn| rebuilt.is_on_free_lists(pfn), zone);
+            reported::mark_at_end(&mut end, |pfn| rebuilder.is_on_free_lists(pfn), zone);
         }
-        rebuilt.compare(&end);
-        self.zones.undo(&retyped);
-        let start = rebuilt.words(&end);
-        let notes = vec![rebuilt_note(rebuilt.tally, events), scan_note("end", end_state, &end)];
-        let Rebuilt { cached, allocated, tally, .. } = rebuilt;
+        rebuilder.compare(&end);
+        self.zones.undo(&changes);
+        let start = rebuilder.words(&end);
+        let notes = vec![rebuilt_note(rebuilder.tally, events), scan_note("end", end_state, &end)];
+        let Rebuilder { cached, allocated, tally, .. } = rebuilder;
         Ok(Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes })
     }
 
@@ -321,9 +323,9 @@ fn first_events_notes(first_events: &FirstEvents) -> [String; 2] {
 }
 
 /// What free-page reporting held while the flags were read.
-fn reported_note(found: Found) -> Option<String> {
-    let Found { taken, returned, at_end } = found;
-    (found != Found::default()).then(|| {
+fn reported_note(reported: ReportedPages) -> Option<String> {
+    let ReportedPages { taken, returned, at_end } = reported;
+    (reported != ReportedPages::default()).then(|| {
         format!(
             "pages without flags that were free all the same, as free-page reporting leaves them: {} at the start ({taken} \
              taken from the free lists later, {returned} on them at the end), {at_end} at the end",

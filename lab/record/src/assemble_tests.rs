@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use freehold_trace::snapshot::flag;
 
+use super::*;
 use crate::command::Program;
 use crate::machine::Machine;
 use crate::observe::Texts;
 use crate::tracefs::INSTANCES;
 use crate::{Names, Plan, run, zones};
-use super::*;
 use freehold_trace::state::ALLOCATED;
 
 /// Compacts memory; makes page cache, page tables, processes and large blocks, and gives most of it back.
@@ -34,19 +34,19 @@ impl Watch for Silent {
 
 /// What is known of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum FrameKind {
     Free,
     Allocated,
     /// The page flags are empty: on a CPU's list, or a page of the kernel's that has none.
     Flagless,
 }
 
-fn known(word: u32) -> Option<Known> {
+fn known(word: u32) -> Option<FrameKind> {
     match word {
         word if word & (flag::NOPAGE | flag::RESERVED | flag::OFFLINE) != 0 => None,
-        word if word & flag::BUDDY != 0 => Some(Known::Free),
-        0 => Some(Known::Flagless),
-        _ => Some(Known::Allocated),
+        word if word & flag::BUDDY != 0 => Some(FrameKind::Free),
+        0 => Some(FrameKind::Flagless),
+        _ => Some(FrameKind::Allocated),
     }
 }
 
@@ -95,7 +95,7 @@ fn a_rebuilt_start_is_what_a_scan_saw() {
         let (Some(saw), Some(told)) = (known(saw), known(told)) else { continue };
         frames += 1;
         // A page of the kernel's without flags is allocated, and its free says so.
-        if saw != told && (saw, told) != (Known::Flagless, Known::Allocated) {
+        if saw != told && (saw, told) != (FrameKind::Flagless, FrameKind::Allocated) {
             *differ.entry(format!("{saw:?}, rebuilt as {told:?}")).or_insert(0_u64) += 1;
         }
     }

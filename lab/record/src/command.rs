@@ -64,15 +64,16 @@ impl Program {
     /// As for [`Program::start`].
     pub fn start_bound(&self, files: Rlimit) -> Result<Running, CaptureError> {
         let parent = getpid();
-        let bind = move || {
-            setrlimit(Resource::Nofile, files)?;
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have ended before the kernel was told.
-            if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
-        };
         let mut command = self.command();
         // SAFETY: between fork and exec three system calls are made, and nothing is allocated or locked.
-        unsafe { command.pre_exec(bind) };
+        unsafe {
+            command.pre_exec(move || {
+                setrlimit(Resource::Nofile, files)?;
+                set_parent_process_death_signal(Some(Signal::KILL))?;
+                // The parent may have ended before the kernel was told.
+                if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+            })
+        };
         self.spawn(&mut command)
     }
 

@@ -111,10 +111,9 @@ impl NameEvent {
 
     /// The current thread, the named thread, and the name.
     fn read(&self, record: &[u8]) -> Option<(u32, u32, String)> {
-        // Thread ids are positive and fit 32 bits.
-        let pid = |field: Field| field.unsigned(record).map(|pid| pid as u32);
         let name = String::from_utf8_lossy(self.name.text(record)?).into_owned();
-        Some((pid(self.current)?, pid(self.pid)?, name))
+        // Thread ids are positive and fit 32 bits.
+        Some((self.current.unsigned(record)? as u32, self.pid.unsigned(record)? as u32, name))
     }
 }
 
@@ -156,11 +155,12 @@ impl RingDecoder {
             let (pid, addresses) = stack.read(event.data)?;
             return Some(Item::Stack { cpu, pid, addresses });
         }
-        let of = |place: Option<NameEvent>| place.filter(|place| place.id == id)?.read(event.data);
-        if let Some((parent, child, name)) = of(self.born) {
+        if let Some(born) = self.born.filter(|born| born.id == id)
+            && let Some((parent, child, name)) = born.read(event.data)
+        {
             return Some(Item::Born { parent, child, name });
         }
-        let (_, pid, name) = of(self.renamed)?;
+        let (_, pid, name) = self.renamed.filter(|renamed| renamed.id == id)?.read(event.data)?;
         Some(Item::Renamed { pid, name })
     }
 }

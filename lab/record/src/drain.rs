@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use freehold_trace::ring::{Missed, PageLayout};
+use freehold_trace::ring::{LostEvents, PageLayout};
 
 use crate::error::CaptureError;
 use crate::spool::{AlignedBuffer, Segment, Spool};
@@ -216,7 +216,7 @@ impl CpuRing {
             // A page that came short is padded, so that pages stay where a reader looks for them.
             page[len..].fill(0);
             if let Ok(page) = self.layout.page(page)
-                && page.missed() != Missed::Nothing
+                && page.lost_events() != LostEvents::Nothing
             {
                 self.whole_from = page.time();
             }
@@ -269,17 +269,14 @@ mod tests {
         assert_eq!(next_nap(NAP_MAX, 0, ring), NAP_MAX);
     }
 
+    fn rings(cpus: u16, page_bytes: usize) -> Rings {
+        let header = include_str!("../../trace/tests/fixtures/linux-6.18/header_page");
+        let layout = PageLayout::parse(&header.replace("4080", &(page_bytes - 16).to_string())).unwrap();
+        Rings { cpus: (0..cpus).collect(), layout, ring_bytes: 1 << 20 }
+    }
+
     #[test]
     fn buffers_are_whole_pages_and_bounded() {
-        let layout = |page_bytes: usize| {
-            let header = include_str!("../../trace/tests/fixtures/linux-6.18/header_page");
-            PageLayout::parse(&header.replace("4080", &(page_bytes - 16).to_string())).unwrap()
-        };
-        let rings = |cpus: u16, page_bytes| Rings {
-            cpus: (0..cpus).collect(),
-            layout: layout(page_bytes),
-            ring_bytes: 1 << 20,
-        };
         assert_eq!(rings(2, 4096).buffer_bytes(), BUFFER_BYTES);
         assert_eq!(rings(512, 4096).buffer_bytes(), BUFFERS_BYTES_MAX / 512);
         assert_eq!(rings(4096, 65536).buffer_bytes(), 65536);

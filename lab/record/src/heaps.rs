@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use freehold_trace::facts::{HeapFacts, HeapMoment};
 
+use crate::clock::nanoseconds;
+
 /// Moments of a process that are kept; of more, every second one goes.
 const MOMENTS: usize = 512;
 
-/// What was seen of a heap.
+/// One reading of a heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenHeap {
+pub struct HeapReading {
     /// How long ago.
     pub age: Duration,
     /// Number of the process.
@@ -38,19 +40,13 @@ struct Heap {
 
 impl Heaps {
     /// Adds what was seen before `now`.
-    pub fn note(&mut self, now: u64, seen: Vec<SeenHeap>) {
-        for SeenHeap { age, pid, started, name, threads, moment } in seen {
-            let is_same = |heap: &Heap| (heap.started, heap.facts.pid, &heap.facts.name) == (started, pid, &name);
-            let at = self.0.iter().position(is_same).unwrap_or_else(|| {
-                self.0.push(Heap { started, facts: HeapFacts { pid, name, ..HeapFacts::default() } });
-                self.0.len() - 1
-            });
-            let heap = &mut self.0[at].facts;
+    pub fn note(&mut self, now: u64, seen: Vec<HeapReading>) {
+        for HeapReading { age, pid, started, name, threads, moment } in seen {
+            let heap = self.find_or_add(started, pid, name);
             heap.threads.extend(threads);
             heap.threads.sort_unstable();
             heap.threads.dedup();
-            let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-            heap.moments.push(HeapMoment { time: now.saturating_sub(age), ..moment });
+            heap.moments.push(HeapMoment { time: now.saturating_sub(nanoseconds(age)), ..moment });
             if heap.moments.len() > MOMENTS {
                 let mut keeps = false;
                 heap.moments.retain(|_| {
@@ -59,6 +55,17 @@ impl Heaps {
                 });
             }
         }
+    }
+
+    /// Returns the heap of the process that began at `started`, and adds it if it is new.
+    fn find_or_add(&mut self, started: u64, pid: u32, name: String) -> &mut HeapFacts {
+        let known =
+            self.0.iter().position(|heap| (heap.started, heap.facts.pid, &heap.facts.name) == (started, pid, &name));
+        let index = known.unwrap_or(self.0.len());
+        if known.is_none() {
+            self.0.push(Heap { started, facts: HeapFacts { pid, name, ..HeapFacts::default() } });
+        }
+        &mut self.0[index].facts
     }
 
     /// All of them, with times since `start`.
@@ -75,9 +82,9 @@ impl Heaps {
 mod tests {
     use super::*;
 
-    fn seen(pid: u32, started: u64, name: &str, threads: &[u32]) -> SeenHeap {
+    fn seen(pid: u32, started: u64, name: &str, threads: &[u32]) -> HeapReading {
         let (name, threads) = (name.to_owned(), threads.to_vec());
-        SeenHeap { age: Duration::from_nanos(5), pid, started, name, threads, ..SeenHeap::default() }
+        HeapReading { age: Duration::from_nanos(5), pid, started, name, threads, ..HeapReading::default() }
     }
 
     #[test]

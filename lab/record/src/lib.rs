@@ -49,11 +49,11 @@ use freehold_trace::Writer;
 pub use command::{Program, Running};
 pub use error::CaptureError;
 pub use events::EventSet;
-pub use flight::{Files, FlightPlan, Happening, Tell, Trigger, TriggerError, fly};
-pub use heaps::SeenHeap;
+pub use flight::{Files, FlightEvent, FlightListener, FlightPlan, Trigger, TriggerError, fly};
+pub use heaps::HeapReading;
 pub use interrupt::{INTERRUPTED, Interrupts};
 pub use plan::{Plan, Summary, Watch};
-pub use snapshot::{Taken, snapshot};
+pub use snapshot::{SnapshotSummary, snapshot};
 pub use tasks::Names;
 
 use assemble::Assembler;

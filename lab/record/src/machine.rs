@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn rings_fit_small_and_large_machines() {
-        let machine = |mib: u64, cpus: u16| Machine {
-            cpus: (0..cpus).collect(),
-            memory_bytes: mib << 20,
-            page_size: 4096,
-            kernel_release: String::new(),
-            architecture: String::new(),
-        };
-        assert_eq!(machine(512, 8).ring_kib(), 1024, "8 MiB of 512");
-        assert_eq!(machine(4096, 2).ring_kib(), 8192);
-        assert_eq!(machine(24 << 10, 2).ring_kib(), 32 * 1024);
+        for (mib, cpus, expected) in [(512, 8, 1024), (4096, 2, 8192), (24 << 10, 2, 32 * 1024)] {
+            let machine = Machine {
+                cpus: (0..cpus).collect(),
+                memory_bytes: mib << 20,
+                page_size: 4096,
+                kernel_release: String::new(),
+                architecture: String::new(),
+            };
+            assert_eq!(machine.ring_kib(), expected, "{mib} MiB");
+        }
     }
 }

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use freehold_trace::ring::Missed;
+use freehold_trace::ring::LostEvents;
 
 use crate::decode::{Item, RingDecoder};
 use crate::drain::CpuPages;
@@ -27,7 +27,7 @@ pub struct Irregularities {
 
 /// A decoded event and the clock of its moment.
 #[derive(Debug)]
-struct Timed {
+struct Event {
     time: u64,
     item: Item,
 }
@@ -48,7 +48,7 @@ pub struct Merge<'run> {
 struct Stream<'run> {
     cpu: u16,
     segments: std::slice::Iter<'run, Segment>,
-    events: std::vec::IntoIter<Timed>,
+    events: std::vec::IntoIter<Event>,
     latest: u64,
 }
 
@@ -122,7 +122,7 @@ impl<'run> Merge<'run> {
                 irregularities.damaged += 1;
                 continue;
             };
-            irregularities.gaps += u64::from(page.missed() != Missed::Nothing && page.time() > *since);
+            irregularities.gaps += u64::from(page.lost_events() != LostEvents::Nothing && page.time() > *since);
             for event in page.events() {
                 let Ok(event) = event else {
                     irregularities.damaged += 1;
@@ -131,7 +131,7 @@ impl<'run> Merge<'run> {
                 irregularities.backward += u64::from(event.time < stream.latest);
                 stream.latest = stream.latest.max(event.time);
                 let item = decoder.decode(&event, stream.cpu);
-                events.extend(item.map(|item| Timed { time: stream.latest, item }));
+                events.extend(item.map(|item| Event { time: stream.latest, item }));
             }
         }
         stream.events = events.into_iter();

@@ -8,8 +8,8 @@ use freehold_trace::format::EventFormat;
 use freehold_trace::gfp::GfpMap;
 use freehold_trace::ring::PageLayout;
 
-use crate::events::{TASK_BORN, TASK_RENAMED};
 use super::*;
+use crate::events::{TASK_BORN, TASK_RENAMED};
 
 /// Small pages: 16 bytes of header, 112 of data.
 const PAGE_BYTES: usize = 128;
@@ -35,13 +35,14 @@ fn decoder() -> RingDecoder {
     let free = "\tfield:unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;\n\
         \tfield:unsigned int order;\toffset:16;\tsize:4;\tsigned:0;\n";
     decoder.add("kmem/mm_page_free", &format("mm_page_free", FREE_ID, free)).unwrap();
-    let named = |field: &str| {
-        format!(
+    for (event, name, id, field) in
+        [(TASK_BORN, "task_newtask", BORN_ID, "comm"), (TASK_RENAMED, "task_rename", RENAMED_ID, "newcomm")]
+    {
+        let fields = format!(
             "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:char {field}[8];\toffset:12;\tsize:8;\tsigned:0;\n"
-        )
-    };
-    decoder.add(TASK_BORN, &format("task_newtask", BORN_ID, &named("comm"))).unwrap();
-    decoder.add(TASK_RENAMED, &format("task_rename", RENAMED_ID, &named("newcomm"))).unwrap();
+        );
+        decoder.add(event, &format(name, id, &fields)).unwrap();
+    }
     decoder
 }
 
@@ -82,14 +83,15 @@ fn merge(cpus: &[Vec<Vec<u8>>]) -> (Vec<(u64, Item)>, Irregularities) {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::create(folder.path()).unwrap();
     let mut buffer = AlignedBuffer::new(PAGE_BYTES);
-    let mut append = |page: &Vec<u8>| {
-        buffer.get_mut()[..PAGE_BYTES].copy_from_slice(page);
-        spool.append(&buffer, PAGE_BYTES).unwrap()
-    };
-    let pages: Vec<CpuPages> = (0u16..)
-        .zip(cpus)
-        .map(|(cpu, pages)| CpuPages { cpu, segments: pages.iter().map(&mut append).collect(), whole_from: 0 })
-        .collect();
+    let mut pages = Vec::new();
+    for (cpu, cpu_pages) in (0..).zip(cpus) {
+        let mut segments = Vec::new();
+        for page in cpu_pages {
+            buffer.get_mut()[..PAGE_BYTES].copy_from_slice(page);
+            segments.push(spool.append(&buffer, PAGE_BYTES).unwrap());
+        }
+        pages.push(CpuPages { cpu, segments, whole_from: 0 });
+    }
     let mut items = Vec::new();
     let irregularities = Merge::new(&spool, &decoder(), &pages, 0)
         .for_each(|time, item| {
@@ -102,11 +104,13 @@ fn merge(cpus: &[Vec<Vec<u8>>]) -> (Vec<(u64, Item)>, Irregularities) {
 
 /// Time, CPU and frame of each row.
 fn rows(items: &[(u64, Item)]) -> Vec<(u64, u16, u64)> {
-    let row = |(time, item): &(u64, Item)| match item {
-        Item::Row(42, row) if row.kind == Kind::Free => (*time, row.cpu, row.pfn),
-        other => panic!("{other:?}"),
-    };
-    items.iter().map(row).collect()
+    items
+        .iter()
+        .map(|(time, item)| match item {
+            Item::Row(42, row) if row.kind == Kind::Free => (*time, row.cpu, row.pfn),
+            other => panic!("{other:?}"),
+        })
+        .collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::events::EventSet;
-use crate::heaps::SeenHeap;
+use crate::heaps::HeapReading;
 use crate::tasks::Names;
 
 /// What to record, and where to.
@@ -61,7 +61,7 @@ pub trait Watch {
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64);
     /// What was seen of the heaps of the command and of processes below it since the last time: asked now and then, and
     /// not waited for.
-    fn heaps(&mut self, _command: u32) -> Vec<SeenHeap> {
+    fn heaps(&mut self, _command: u32) -> Vec<HeapReading> {
         Vec::new()
     }
     /// The run is over, and so many events were decoded so far (each event is decoded twice).

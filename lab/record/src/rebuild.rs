@@ -47,7 +47,7 @@ pub struct Tally {
 
 /// The start state on its way.
 #[derive(Debug)]
-pub struct Rebuilt {
+pub struct Rebuilder {
     now: Vec<Now>,
     pageblock_order: u8,
     /// Free blocks, as first frame and order, in order of discovery.
@@ -60,10 +60,10 @@ pub struct Rebuilt {
     pub tally: Tally,
 }
 
-impl Rebuilt {
+impl Rebuilder {
     /// Knows nothing yet of `frames` frames.
-    pub fn new(frames: usize, pageblock_order: u8) -> Rebuilt {
-        Rebuilt {
+    pub fn new(frames: usize, pageblock_order: u8) -> Rebuilder {
+        Rebuilder {
             now: vec![Now::Untouched; frames],
             pageblock_order,
             free: Vec::new(),
@@ -148,7 +148,7 @@ impl Rebuilt {
             _ if word & (flag::NOPAGE | flag::RESERVED) != 0 => word,
             _ => 0,
         });
-        let mut start = Frames::of_words(words.collect(), self.pageblock_order);
+        let mut start = Frames::from_words(words.collect(), self.pageblock_order);
         for pfn in self.free.iter().flat_map(|&(pfn, order)| pfn..pfn + (1 << order)) {
             start.find_free(pfn);
         }

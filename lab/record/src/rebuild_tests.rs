@@ -109,19 +109,19 @@ impl Machine {
                 }
             }
         }
-        Frames::of_words(words, PAGEBLOCK_ORDER)
+        Frames::from_words(words, PAGEBLOCK_ORDER)
     }
 }
 
-fn rebuilt(events: &[Row], end: &Frames) -> Rebuilt {
-    let mut rebuilt = Rebuilt::new(FRAMES, PAGEBLOCK_ORDER);
+fn rebuilt(events: &[Row], end: &Frames) -> Rebuilder {
+    let mut rebuilt = Rebuilder::new(FRAMES, PAGEBLOCK_ORDER);
     events.iter().for_each(|row| rebuilt.observe(row));
     rebuilt.compare(end);
     rebuilt
 }
 
 /// Frames at which the rebuilt state is not what the machine was.
-fn wrong(rebuilt: &Rebuilt, end: &Frames, truth: &[Truth]) -> usize {
+fn wrong(rebuilt: &Rebuilder, end: &Frames, truth: &[Truth]) -> usize {
     let start = rebuilt.words(end);
     let mut told: Vec<Truth> = start
         .words()
@@ -135,11 +135,13 @@ fn wrong(rebuilt: &Rebuilt, end: &Frames, truth: &[Truth]) -> usize {
     for block in &rebuilt.allocated {
         told[block.pfn as usize..(block.pfn + (1 << block.order)) as usize].fill(Truth::Allocated(0));
     }
-    let is_like = |told: &Truth, truth: &Truth| match truth {
-        Truth::Allocated(_) => matches!(told, Truth::Allocated(_)),
-        _ => told == truth,
-    };
-    told.iter().zip(truth).filter(|(told, truth)| !is_like(told, truth)).count()
+    told.iter()
+        .zip(truth)
+        .filter(|(told, truth)| match truth {
+            Truth::Allocated(_) => !matches!(told, Truth::Allocated(_)),
+            _ => told != truth,
+        })
+        .count()
 }
 
 #[test]
@@ -160,7 +162,7 @@ fn undoing_leads_back_to_where_it_began() {
 /// A block is as large at the start as its free says, unless it is freed in pieces.
 #[test]
 fn blocks_have_the_order_of_their_free() {
-    let end = Frames::of_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
+    let end = Frames::from_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
     let rebuilt = rebuilt(&[event(Kind::Free, 8, 3), event(Kind::Free, 32, 0), event(Kind::Free, 33, 0)], &end);
     let told: Vec<_> = rebuilt.allocated.iter().map(|block| (block.pfn, block.order)).collect();
     assert_eq!(told, [(8, 3), (32, 0), (33, 0)]);
@@ -169,7 +171,7 @@ fn blocks_have_the_order_of_their_free() {
 /// Free neighbours that no event has named are part of what a later event takes.
 #[test]
 fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
-    let end = Frames::of_words(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
+    let end = Frames::from_words(vec![flag::LRU; FRAMES], PAGEBLOCK_ORDER);
     let events = [
         event(Kind::Free, 0, 0),
         event(Kind::PcpuDrain, 0, 0),
@@ -186,7 +188,7 @@ fn the_rest_of_a_block_that_is_known_in_part_is_told_frame_by_frame() {
 fn what_has_no_event_is_counted_where_it_contradicts_one() {
     let mut words = vec![flag::LRU; FRAMES];
     words[..8].fill(flag::BUDDY);
-    let end = Frames::of_words(words, PAGEBLOCK_ORDER);
+    let end = Frames::from_words(words, PAGEBLOCK_ORDER);
     let events = [
         // A bulk allocation: it leaves the lists, and is freed without having been allocated.
         event(Kind::ZoneLocked, 40, 0),
@@ -214,19 +216,18 @@ fn planted_bugs_are_caught() {
         let truth = machine.frames.clone();
         let events: Vec<Row> = (0..500).flat_map(|_| machine.step()).collect();
         let end = machine.scan();
-        let wrong_of = |events: &[Row]| wrong(&rebuilt(events, &end), &end, &truth);
         let kept: Vec<Row> = events.iter().filter(|row| row.kind != Kind::Free).copied().collect();
-        without_frees += wrong_of(&kept);
+        without_frees += wrong(&rebuilt(&kept, &end), &end, &truth);
         let turned: Vec<Row> = events.iter().rev().copied().collect();
-        last_event_first += wrong_of(&turned);
-        lost += wrong_of(&events[events.len() / 2..]);
+        last_event_first += wrong(&rebuilt(&turned, &end), &end, &truth);
+        lost += wrong(&rebuilt(&events[events.len() / 2..], &end), &end, &truth);
     }
     assert!(without_frees > 100 && last_event_first > 100 && lost > 100);
 }
 
 #[test]
 fn nonsense_is_passed_over() {
-    let end = Frames::of_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
+    let end = Frames::from_words(vec![flag::BUDDY; FRAMES], PAGEBLOCK_ORDER);
     let events = [
         event(Kind::Alloc, NO_PFN, 0),
         event(Kind::Free, 1 << 50, 3),

@@ -20,9 +20,9 @@ use freehold_trace::state::{FirstEvents, Frames};
 /// No smaller blocks are reported. linux: drivers/virtio/virtio_balloon.c:virtballoon_probe
 const ORDER_MIN: u8 = 5;
 
-/// How many pages without flags were found to be free at the start.
+/// Pages without flags that turned out to be free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ReportedPages {
     /// Pages that an event took from the free lists first.
     pub taken: u64,
     /// Pages that no event named, and that lay on the free lists at the end.
@@ -47,8 +47,8 @@ pub fn mark(
     seen: &mut FirstEvents,
     zones: &[ZoneFacts],
     record: Record,
-) -> Found {
-    let mut found = Found::default();
+) -> ReportedPages {
+    let mut found = ReportedPages::default();
     let taken: Vec<_> = seen.taken.iter().flat_map(|&(pfn, order)| pfn..pfn + (1 << order)).collect();
     for pfn in taken {
         found.taken += u64::from(start.find_free(pfn));
@@ -75,13 +75,14 @@ pub fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bool, zon
     let first = zone.start_pfn.next_multiple_of(size);
     let limit = (zone.start_pfn + zone.spanned).min(end.words().len() as u64);
     let words = end.words();
-    let is_held = |&block: &u64| {
-        block + size <= limit && (block..block + size).all(|pfn| words[pfn as usize] == 0 && is_on_free_lists(pfn))
-    };
-    let held: Vec<u64> = (first..limit).step_by(size as usize).filter(is_held).collect();
+    let held: Vec<u64> = (first..limit)
+        .step_by(size as usize)
+        .filter(|block| block + size <= limit)
+        .filter(|block| (*block..block + size).all(|pfn| words[pfn as usize] == 0 && is_on_free_lists(pfn)))
+        .collect();
     let pages = held.len() as u64 * size;
-    let shown = &words[zone.start_pfn.min(limit) as usize..limit as usize];
-    let shown = shown.iter().filter(|&&word| word & flag::BUDDY != 0).count() as u64;
+    let zone_words = &words[zone.start_pfn.min(limit) as usize..limit as usize];
+    let shown = zone_words.iter().filter(|&&word| word & flag::BUDDY != 0).count() as u64;
     // Most of what a scan misses is back when the kernel's count is read just after it.
     if pages == 0 || zone.free.saturating_sub(shown) < pages / 2 {
         return 0;
@@ -109,11 +110,11 @@ mod tests {
     }
 
     /// Frames without flags at the start; events; and what the flags say at the end.
-    fn marked(end: &[u32], events: &[Row], free: u64, record: Record) -> (Found, Vec<u32>, Vec<u32>) {
+    fn marked(end: &[u32], events: &[Row], free: u64, record: Record) -> (ReportedPages, Vec<u32>, Vec<u32>) {
         let words = vec![0; end.len()];
         let mut seen = FirstEvents::new(&words, 9);
         events.iter().for_each(|row| seen.observe(row));
-        let (mut start, mut end) = (Frames::of_words(words, 9), Frames::of_words(end.to_vec(), 9));
+        let (mut start, mut end) = (Frames::from_words(words, 9), Frames::from_words(end.to_vec(), 9));
         let zones = zone(end.words().len(), free);
         let found = mark(&mut start, &mut end, &mut seen, &zones, record);
         (found, start.into_words(), end.into_words())
@@ -125,7 +126,7 @@ mod tests {
         end[12..].fill(0);
         let events = [event(Kind::Free, 0, 2), event(Kind::PcpuDrain, 4, 0), event(Kind::Alloc, 5, 0)];
         let (found, start, _) = marked(&end, &events, 0, Record::Whole);
-        assert_eq!(found, Found { returned: 6, ..Found::default() });
+        assert_eq!(found, ReportedPages { returned: 6, ..ReportedPages::default() });
         assert!((0..16).all(|pfn| (start[pfn] == flag::BUDDY) == (6..12).contains(&pfn)), "{start:?}");
     }
 
@@ -134,20 +135,20 @@ mod tests {
         let end = vec![flag::LRU; 16];
         let events = [event(Kind::ZoneLocked, 0, 2), event(Kind::Alloc, 0, 2), event(Kind::ExtFrag, 8, 0)];
         let (found, start, _) = marked(&end, &events, 0, Record::Whole);
-        assert_eq!(found, Found { taken: 5, ..Found::default() });
+        assert_eq!(found, ReportedPages { taken: 5, ..ReportedPages::default() });
         assert!((0..16).all(|pfn| (start[pfn] == flag::BUDDY) == (pfn < 4 || pfn == 8)), "{start:?}");
     }
 
     #[test]
     fn silence_proves_nothing_where_events_were_lost() {
         let (found, ..) = marked(&[flag::BUDDY; 16], &[event(Kind::ZoneLocked, 0, 0)], 0, Record::Torn);
-        assert_eq!(found, Found { taken: 1, ..Found::default() });
+        assert_eq!(found, ReportedPages { taken: 1, ..ReportedPages::default() });
     }
 
     #[test]
     fn kernel_pages_without_flags_stay_unknown() {
         let (found, start, end) = marked(&[0; 64], &[], 64, Record::Whole);
-        assert_eq!((found, start, end), (Found::default(), vec![0; 64], vec![0; 64]));
+        assert_eq!((found, start, end), (ReportedPages::default(), vec![0; 64], vec![0; 64]));
     }
 
     #[test]

@@ -138,8 +138,8 @@ impl Sampler {
     /// # Errors
     /// When vmstat cannot be read any more.
     pub fn counter(&mut self, name: &str) -> Result<u64, CaptureError> {
-        let found = counters(self.vmstat.text()?).find(|(found, _)| *found == name);
-        Ok(found.map_or(0, |(_, value)| value))
+        let counter = counters(self.vmstat.text()?).find(|(counter, _)| *counter == name);
+        Ok(counter.map_or(0, |(_, value)| value))
     }
 
     /// Takes a reading now.
@@ -176,8 +176,8 @@ fn layout(zones: &[ZoneCounters<'_>]) -> (Vec<(u16, String)>, Vec<String>) {
 
 /// The counters of a zone in the order of `names`; 0 where it lacks one.
 fn values(zones: &[ZoneCounters<'_>], zone: &(u16, String), names: &[String]) -> Vec<u64> {
-    let found = zones.iter().find(|found| (found.node, found.zone) == (zone.0, &*zone.1));
-    names.iter().map(|name| found.and_then(|found| found.get(name)).unwrap_or(0)).collect()
+    let counters = zones.iter().find(|counters| (counters.node, counters.zone) == (zone.0, &*zone.1));
+    names.iter().map(|name| counters.and_then(|counters| counters.get(name)).unwrap_or(0)).collect()
 }
 
 /// Names and values of vmstat.

@@ -64,7 +64,7 @@ impl Scan {
     pub fn frames(&self, spool: &Spool, pageblock_order: u8) -> Result<Frames, CaptureError> {
         let mut frames = Frames::new(pageblock_order);
         self.replay(spool, |chunk, bytes| {
-            let words = bytes.chunks_exact(WORD_BYTES).map(|word| flag::of(number(word)));
+            let words = bytes.chunks_exact(WORD_BYTES).map(|word| flag::from_kernel(number(word)));
             frames.put(chunk.first, words, chunk.stamp);
         })?;
         Ok(frames)
@@ -163,7 +163,7 @@ impl Counts {
         let frames = read_words((&self.file, COUNTS), first, counts)?;
         let (words, counts) = (words.chunks_exact_mut(WORD_BYTES), counts.chunks_exact(WORD_BYTES));
         for (word, count) in words.zip(counts).take(frames) {
-            if number(count) > 1 && flag::of(number(word)) & flag::LRU != 0 {
+            if number(count) > 1 && flag::from_kernel(number(word)) & flag::LRU != 0 {
                 word.copy_from_slice(&(number(word) | flag::SHARED_IN_KERNEL_WORD).to_le_bytes());
             }
         }
@@ -246,20 +246,23 @@ mod tests {
         assert!(scan.start() <= scan.end);
     }
 
+    fn file_of_words(path: &Path, words: &[u64]) -> File {
+        std::fs::write(path, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        File::open(path).unwrap()
+    }
+
     #[test]
     fn what_is_mapped_more_than_once_is_marked() {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str, words: &[u64]| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
-            File::open(path).unwrap()
-        };
         let spool = Spool::create(folder.path()).unwrap();
         let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];
         let lru = u64::from(flag::LRU);
         let mut scanner = Scanner {
-            flags: file("flags", &[lru, lru, lru, lru, lru, 0, flag::BUDDY.into()]),
-            counts: Some(Counts { file: file("counts", &[0, 1, 2, 300, 1, 2, 2]), buffer }),
+            flags: file_of_words(&folder.path().join("flags"), &[lru, lru, lru, lru, lru, 0, flag::BUDDY.into()]),
+            counts: Some(Counts {
+                file: file_of_words(&folder.path().join("counts"), &[0, 1, 2, 300, 1, 2, 2]),
+                buffer,
+            }),
             buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
             ranges: vec![(0, 7)],
         };
@@ -267,7 +270,7 @@ mod tests {
         let mut seen = Vec::new();
         scan.replay(&spool, |_, bytes| seen.extend(bytes.chunks_exact(8).map(number))).unwrap();
         let shared = flag::LRU | flag::SHARED;
-        let seen: Vec<u32> = seen.into_iter().map(flag::of).collect();
+        let seen: Vec<u32> = seen.into_iter().map(flag::from_kernel).collect();
         assert_eq!(seen, [flag::LRU, flag::LRU, shared, shared, flag::LRU, 0, flag::BUDDY]);
     }
 }

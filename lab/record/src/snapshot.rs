@@ -21,9 +21,9 @@ use crate::settings;
 use crate::spool::Spool;
 use crate::zones::{self, Zones};
 
-/// What came of a snapshot.
+/// The outcome of a snapshot.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct SnapshotSummary {
     /// Rows in the file.
     pub rows: u64,
     /// What is worth knowing about it.
@@ -34,7 +34,7 @@ pub struct Taken {
 ///
 /// # Errors
 /// See [`CaptureError`]; nothing is left behind then.
-pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
+pub fn snapshot(out: &Path, spool: &Path) -> Result<SnapshotSummary, CaptureError> {
     expect_root()?;
     let machine = Machine::look()?;
     let mut writer = Writer::create(out)?;
@@ -51,14 +51,14 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     if state.isolated > 0 {
         facts.notes.push(format!("compaction took {} pages while they were read", state.isolated));
     }
-    let rows = StateRows::of(Moment::Start, 0, frames, Votes::new(zones.pageblock_order()).first(), &zones.start);
+    let rows = StateRows::new(Moment::Start, 0, frames, Votes::new(zones.pageblock_order()).first(), &zones.start);
     facts.notes.push(format!("pageblock types: {}", rows.types()));
     rows.for_each(&[], &[], |row| writer.push(&row))?;
     facts.settings = settings::read();
     facts.caches_start = caches::with_sheaves(&state.texts.slabinfo);
     facts.caches_end = facts.caches_start.clone();
     zones.describe(&observer.sampler.readings, state.scan.end, &mut facts)?;
-    let taken = Taken { rows: writer.rows(), notes: facts.notes.clone() };
+    let summary = SnapshotSummary { rows: writer.rows(), notes: facts.notes.clone() };
     writer.finish(&facts)?;
-    Ok(taken)
+    Ok(summary)
 }

@@ -74,11 +74,11 @@ impl Spool {
     /// # Errors
     /// When the folder cannot be written.
     pub fn create(folder: &Path) -> Result<Spool, CaptureError> {
-        let failed = |source| CaptureError::Spool { path: folder.to_path_buf(), source };
-        let (file, direct) = match open(folder, OFlags::DIRECT) {
-            Ok(file) => (file, true),
-            Err(_) => (open(folder, OFlags::empty()).map_err(failed)?, false),
+        let (opened, direct) = match open(folder, OFlags::DIRECT) {
+            Ok(file) => (Ok(file), true),
+            Err(_) => (open(folder, OFlags::empty()), false),
         };
+        let file = opened.map_err(|source| CaptureError::Spool { path: folder.to_path_buf(), source })?;
         Ok(Spool { file, folder: folder.to_path_buf(), direct, end: AtomicU64::new(0) })
     }
 

@@ -35,8 +35,8 @@ pub fn trigger(period: u64) -> String {
 /// # Errors
 /// [`CaptureError::HiddenSymbols`].
 pub fn expect_symbols() -> Result<(), CaptureError> {
-    let is_shown = |(address, _): &(u64, String)| *address != 0;
-    if symbols()?.next().as_ref().is_some_and(is_shown) { Ok(()) } else { Err(CaptureError::HiddenSymbols) }
+    let is_shown = symbols()?.next().is_some_and(|(address, _)| address != 0);
+    if is_shown { Ok(()) } else { Err(CaptureError::HiddenSymbols) }
 }
 
 /// Samples as they come, in order of time.
@@ -83,17 +83,19 @@ impl Stacks {
         for ((addresses, task, order), samples) in self.samples {
             let named = addresses.iter().filter_map(|address| names.get(address)).map(String::as_str);
             let named = named.skip_while(|name| TRACING.iter().any(|own| name.starts_with(own)));
-            let mut place = |name| {
-                *places.entry(name).or_insert_with(|| {
+            let mut frames = Vec::new();
+            for name in named {
+                frames.push(*places.entry(name).or_insert_with(|| {
                     facts.symbols.push(name.to_owned());
                     u32::try_from(facts.symbols.len() - 1).expect("a kernel has fewer functions")
-                })
-            };
-            let frames: Vec<u32> = named.map(&mut place).collect();
+                }));
+            }
             *counts.entry((frames, task, order)).or_default() += samples;
         }
-        let stack = |((frames, task, order), samples)| StackCount { frames, task, order, samples };
-        let mut stacks: Vec<StackCount> = counts.into_iter().map(stack).collect();
+        let mut stacks: Vec<StackCount> = counts
+            .into_iter()
+            .map(|((frames, task, order), samples)| StackCount { frames, task, order, samples })
+            .collect();
         stacks.sort_by_key(|stack| {
             (Reverse(stack.samples * facts.pages_of(stack.order)), stack.task, stack.order, stack.frames.clone())
         });
@@ -163,10 +165,10 @@ mod tests {
     #[test]
     fn addresses_lie_in_the_function_that_begins_before_them() {
         let lines = ["20 t b", "10 T a", "18 D data", "30 t c [ext4]", "10 t same", "nonsense"];
-        let symbols = || lines.into_iter().filter_map(symbol);
-        let named = names(&[0x5, 0x10, 0x1f, 0x20, 0x2f, 0x31, 0x99], symbols());
+        let symbols = lines.into_iter().filter_map(symbol);
+        let named = names(&[0x5, 0x10, 0x1f, 0x20, 0x2f, 0x31, 0x99], symbols.clone());
         assert_eq!(named, ["0x5", "a", "a", "b", "b", "c [ext4]", "c [ext4]"]);
-        assert_eq!(names(&[], symbols()), Vec::<String>::new());
+        assert_eq!(names(&[], symbols), Vec::<String>::new());
     }
 
     #[test]
@@ -181,11 +183,10 @@ mod tests {
         stacks.sampled(2, 7, 1, vec![1, 2]);
         stacks.allocated(7, &alloc(0, 0));
         stacks.sampled(0, 7, 1, vec![1, 2]);
-        let name = |name: &str| name.to_owned();
-        let names = [(1, name("trace_event_raw_event_mm_page_alloc")), (2, name("fault")), (3, name("read"))];
-        let facts = stacks.named(256, &names.into_iter().collect());
-        let told: Vec<_> = facts.stacks.iter().map(|stack| (stack.task, stack.order, stack.samples)).collect();
-        assert_eq!(told, [(1, 0, 2), (2, 3, 1)]);
+        let names = [(1, "trace_event_raw_event_mm_page_alloc"), (2, "fault"), (3, "read")];
+        let facts = stacks.named(256, &names.into_iter().map(|(address, name)| (address, name.to_owned())).collect());
+        let counts: Vec<_> = facts.stacks.iter().map(|stack| (stack.task, stack.order, stack.samples)).collect();
+        assert_eq!(counts, [(1, 0, 2), (2, 3, 1)]);
         assert_eq!(facts.symbols[facts.stacks[0].frames[0] as usize], "fault");
         assert_eq!(facts.stacks[0].frames.len(), 1, "the tracepoint's own functions are left out");
     }

@@ -52,7 +52,7 @@ struct Life {
 
 /// A task as `/proc` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct ProcTask {
     pid: u32,
     /// The process that it is a thread of, and that one's parent.
     process: u32,
@@ -83,11 +83,11 @@ impl Tasks {
         Tasks::new(survey_proc(), command)
     }
 
-    fn new(seen: Vec<Seen>, command: Option<u32>) -> Tasks {
+    fn new(seen: Vec<ProcTask>, command: Option<u32>) -> Tasks {
         let ours = descendants(command, &seen);
         let mut tasks = Tasks::default();
         tasks.begin(0, "swapper", Origin::Kernel);
-        for Seen { pid, process, name, kernel, .. } in seen {
+        for ProcTask { pid, process, name, kernel, .. } in seen {
             let origin = match kernel {
                 true => Origin::Kernel,
                 false if ours.contains(&process) => Origin::Command,
@@ -179,7 +179,7 @@ fn stem(name: &str) -> &str {
 }
 
 /// The command, and the processes that descend from it.
-fn descendants(command: Option<u32>, seen: &[Seen]) -> FxHashSet<u32> {
+fn descendants(command: Option<u32>, seen: &[ProcTask]) -> FxHashSet<u32> {
     let mut ours: FxHashSet<u32> = command.into_iter().collect();
     let mut known = 0;
     while ours.len() > known {
@@ -192,15 +192,13 @@ fn descendants(command: Option<u32>, seen: &[Seen]) -> FxHashSet<u32> {
 }
 
 /// Every thread in `/proc`. Threads that end meanwhile are left out.
-fn survey_proc() -> Vec<Seen> {
+fn survey_proc() -> Vec<ProcTask> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    let is_number = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u32>().is_ok();
     processes
         .flatten()
-        .filter(is_number)
         .filter_map(|process| {
-            let threads = fs::read_dir(process.path().join("task")).ok()?;
-            Some((process.file_name().to_string_lossy().parse().ok()?, threads))
+            let number = process.file_name().to_string_lossy().parse().ok()?;
+            Some((number, fs::read_dir(process.path().join("task")).ok()?))
         })
         .flat_map(|(process, threads)| threads.flatten().map(move |thread| (process, thread)))
         .filter_map(|(process, thread)| parse_stat(process, &fs::read_to_string(thread.path().join("stat")).ok()?))
@@ -208,13 +206,13 @@ fn survey_proc() -> Vec<Seen> {
 }
 
 /// Id, name, parent and flags of a thread of `process` out of its `stat`. The name stands in parentheses and may hold any character.
-fn parse_stat(process: u32, stat: &str) -> Option<Seen> {
+fn parse_stat(process: u32, stat: &str) -> Option<ProcTask> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(1);
     let parent = fields.next()?.parse().ok()?;
     let flags: u64 = fields.nth(4)?.parse().ok()?;
-    Some(Seen { pid: pid.parse().ok()?, process, parent, name: name.to_owned(), kernel: flags & PF_KTHREAD != 0 })
+    Some(ProcTask { pid: pid.parse().ok()?, process, parent, name: name.to_owned(), kernel: flags & PF_KTHREAD != 0 })
 }
 
 #[cfg(test)]
@@ -222,9 +220,9 @@ mod tests {
     use super::*;
 
     fn tasks() -> Tasks {
-        let seen = |pid, name: &str, kernel| Seen { pid, process: pid, parent: 0, name: name.to_owned(), kernel };
-        let existing = vec![seen(1, "init", false), seen(2, "kthreadd", true), seen(50, "secret", false)];
-        let mut tasks = Tasks::new(existing, None);
+        let existing = [(1, "init", false), (2, "kthreadd", true), (50, "secret", false)]
+            .map(|(pid, name, kernel)| ProcTask { pid, process: pid, parent: 0, name: name.to_owned(), kernel });
+        let mut tasks = Tasks::new(existing.to_vec(), None);
         tasks.add_recorder_thread(100);
         tasks.set_command(200);
         tasks
@@ -284,16 +282,16 @@ mod tests {
     #[test]
     fn reads_stat_of_a_hostile_name() {
         let stat = "7 (a) S (b) R 1 7 7 0 -1 2129984 0 0";
-        let seen = Seen { pid: 7, process: 6, parent: 1, name: "a) S (b".to_owned(), kernel: true };
+        let seen = ProcTask { pid: 7, process: 6, parent: 1, name: "a) S (b".to_owned(), kernel: true };
         assert_eq!(parse_stat(6, stat), Some(seen));
         assert_eq!(parse_stat(6, "7 (a"), None);
     }
 
     #[test]
     fn what_descends_from_a_command_that_runs_already_is_the_commands() {
-        let seen = |pid, process, parent| Seen { pid, process, parent, name: format!("t{pid}"), kernel: false };
-        let existing = vec![seen(12, 12, 11), seen(13, 12, 11), seen(11, 11, 10), seen(10, 10, 1), seen(20, 20, 1)];
-        let mut tasks = Tasks::new(existing, Some(10));
+        let existing = [(12, 12, 11), (13, 12, 11), (11, 11, 10), (10, 10, 1), (20, 20, 1)]
+            .map(|(pid, process, parent)| ProcTask { pid, process, parent, name: format!("t{pid}"), kernel: false });
+        let mut tasks = Tasks::new(existing.to_vec(), Some(10));
         let indices = [10, 11, 12, 13, 20].map(|pid| tasks.index(pid));
         let names = indices.map(|index| name(&tasks, index, Names::Command));
         assert_eq!(names, ["t10", "t11", "t12", "t13", "other"]);

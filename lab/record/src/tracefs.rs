@@ -27,12 +27,12 @@ const RING_MIN_KIB: u64 = 256;
 pub struct Tracefs {
     /// Its root directory.
     pub root: PathBuf,
-    mounted: Mounted,
+    mounted: MountOrigin,
 }
 
-/// Who mounted tracefs.
+/// The origin of the mount.
 #[derive(Debug, PartialEq, Eq)]
-enum Mounted {
+enum MountOrigin {
     /// It was there.
     Before,
     /// We did.
@@ -41,7 +41,7 @@ enum Mounted {
 
 impl Drop for Tracefs {
     fn drop(&mut self) {
-        if self.mounted == Mounted::Now {
+        if self.mounted == MountOrigin::Now {
             // Somebody may use it by now; then it stays.
             let _ = unmount(&self.root, UnmountFlags::empty());
         }
@@ -54,11 +54,11 @@ impl Tracefs {
         let mounts = Path::new("/proc/mounts");
         let text = fs::read_to_string(mounts).map_err(CaptureError::kernel(mounts))?;
         if let Some(root) = mount_point(&text, "tracefs") {
-            return Ok(Tracefs { root, mounted: Mounted::Before });
+            return Ok(Tracefs { root, mounted: MountOrigin::Before });
         }
         mount("tracefs", USUAL_PLACE, "tracefs", MountFlags::empty(), None)
             .map_err(|errno| CaptureError::NoTracefs(errno.into()))?;
-        Ok(Tracefs { root: PathBuf::from(USUAL_PLACE), mounted: Mounted::Now })
+        Ok(Tracefs { root: PathBuf::from(USUAL_PLACE), mounted: MountOrigin::Now })
     }
 }
 

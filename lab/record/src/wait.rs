@@ -31,9 +31,9 @@ pub fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]) -> Re
 mod tests {
     use std::ffi::OsString;
 
+    use super::*;
     use crate::command::Program;
     use crate::interrupt::Interrupts;
-    use super::*;
 
     #[test]
     fn waiting_ends_with_time_or_with_a_file() {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use freehold_trace::facts::{Facts, Sample, ZoneFacts};
-use freehold_trace::procfs::{parse_buddyinfo, parse_iomem};
-use freehold_trace::state::{Retyped, ZonesAt};
+use freehold_trace::procfs::{ZoneBlocks, parse_buddyinfo, parse_iomem};
+use freehold_trace::state::{TypeChange, ZonesAt};
 
 use crate::error::CaptureError;
 use crate::machine::Machine;
@@ -26,8 +26,7 @@ pub fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
 
 /// What to say if the ranges of memory are others at the end than at the start.
 pub fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
-    let pages = |ranges: &[(u64, u64)]| ranges.iter().map(|(start, end)| end - start).sum::<u64>();
-    let (before, after) = (pages(start), pages(end));
+    let [before, after] = [start, end].map(|ranges| ranges.iter().map(|(first, end)| end - first).sum::<u64>());
     match after.checked_sub(before) {
         _ if start == end => None,
         Some(added) => Some(format!(
@@ -69,11 +68,12 @@ impl Zones {
     }
 
     /// Counts the pageblocks of the start back from those of the end.
-    pub fn undo(&mut self, retyped: &[Retyped]) {
+    pub fn undo(&mut self, changes: &[TypeChange]) {
         let order = self.pageblock_order();
-        for &Retyped { pfn, order: taken, before, after } in retyped {
-            let is_of = |zone: &&ZoneFacts| (zone.start_pfn..zone.start_pfn + zone.spanned).contains(&pfn);
-            let Some(zone) = self.start.zones.iter().find(is_of) else { continue };
+        for &TypeChange { pfn, order: taken, before, after } in changes {
+            let mut zones = self.start.zones.iter();
+            let zone = zones.find(|zone| (zone.start_pfn..zone.start_pfn + zone.spanned).contains(&pfn));
+            let Some(zone) = zone else { continue };
             let blocks = 1 << taken.saturating_sub(order).min(20);
             for count in &mut self.start.types.types {
                 if (count.node, &count.zone) == (zone.node, &zone.name) {
@@ -86,9 +86,10 @@ impl Zones {
 
     /// Zones that manage more or fewer pages at the end than at the start, in sentences.
     pub fn changes(&self) -> impl Iterator<Item = String> {
-        let end_of =
-            |zone: &ZoneFacts| self.end.zones.iter().find(|end| (end.node, &end.name) == (zone.node, &zone.name));
-        let pairs = self.start.zones.iter().filter_map(move |zone| Some((zone, end_of(zone)?)));
+        let pairs = self.start.zones.iter().filter_map(|start| {
+            let end = self.end.zones.iter().find(|end| (end.node, &end.name) == (start.node, &start.name))?;
+            Some((start, end))
+        });
         pairs.filter(|(start, end)| start.managed != end.managed).map(|(start, end)| {
             format!(
                 "zone {} of node {} managed {} pages at the start and {} at the end: memory was added or initialised, or a \
@@ -128,19 +129,21 @@ fn align(samples: &Readings, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sam
         .iter()
         .map(|reading| {
             let lines = parse_buddyinfo(&reading.buddyinfo)?;
-            let free = |zone: &ZoneFacts| {
-                let line = lines.iter().find(|line| line.node == zone.node && line.zone == zone.name);
-                line.map_or_else(Vec::new, |line| line.free.clone())
-            };
             Ok(Sample {
                 time: reading.time.saturating_sub(moment),
                 vmstat: reading.vmstat.clone(),
-                buddyinfo: zones.iter().map(free).collect(),
+                buddyinfo: zones.iter().map(|zone| free_blocks(&lines, zone)).collect(),
                 pressure: reading.pressure.clone(),
                 zones: zones.iter().map(|zone| counted(samples, reading, zone)).collect(),
             })
         })
         .collect()
+}
+
+/// Returns the free blocks of a zone by order; nothing if buddyinfo has no line for it.
+fn free_blocks(lines: &[ZoneBlocks], zone: &ZoneFacts) -> Vec<u64> {
+    let line = lines.iter().find(|line| line.node == zone.node && line.zone == zone.name);
+    line.map_or_else(Vec::new, |line| line.free.clone())
 }
 
 /// The counters of a zone in a reading.
@@ -156,18 +159,25 @@ mod tests {
 
     #[test]
     fn added_memory_is_told() {
-        let told = |end: &[(u64, u64)]| ram_note(&[(0, 100), (200, 300)], end);
-        assert_eq!(told(&[(0, 100), (200, 300)]), None);
-        assert!(told(&[(0, 100), (200, 428)]).unwrap().starts_with("128 pages of memory were added"));
-        assert!(told(&[(0, 100)]).unwrap().starts_with("100 pages of memory were taken away"));
+        let start = [(0, 100), (200, 300)];
+        assert_eq!(ram_note(&start, &start), None);
+        let added = ram_note(&start, &[(0, 100), (200, 428)]).unwrap();
+        assert!(added.starts_with("128 pages of memory were added"), "{added}");
+        let removed = ram_note(&start, &[(0, 100)]).unwrap();
+        assert!(removed.starts_with("100 pages of memory were taken away"), "{removed}");
+    }
+
+    /// Zones of these names that manage so many pages.
+    fn zones_with(managed: &[(&str, u64)]) -> ZonesAt {
+        let zones =
+            managed.iter().map(|&(name, managed)| ZoneFacts { name: name.to_owned(), managed, ..ZoneFacts::default() });
+        ZonesAt { zones: zones.collect(), types: PageTypeInfo::default() }
     }
 
     #[test]
     fn a_zone_that_grows_or_shrinks_is_told() {
-        let zone = |name: &str, managed| ZoneFacts { name: name.to_owned(), managed, ..ZoneFacts::default() };
-        let at = |zones: Vec<ZoneFacts>| ZonesAt { zones, types: PageTypeInfo::default() };
-        let start = at(vec![zone("DMA", 10), zone("Normal", 100)]);
-        let zones = Zones { start, end: at(vec![zone("DMA", 10), zone("Normal", 90), zone("Movable", 5)]) };
+        let start = zones_with(&[("DMA", 10), ("Normal", 100)]);
+        let zones = Zones { start, end: zones_with(&[("DMA", 10), ("Normal", 90), ("Movable", 5)]) };
         let notes: Vec<_> = zones.changes().collect();
         assert!(
             notes.len() == 1 && notes[0].contains("Normal of node 0 managed 100 pages at the start and 90"),

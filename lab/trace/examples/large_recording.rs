@@ -66,14 +66,7 @@ fn play(writer: &mut Writer, numbers: &mut Numbers, free: &[u64], events: u64) -
     let mut is_live = vec![false; free.len() * BLOCK as usize];
     for event in 0..events {
         let place = numbers.below(is_live.len() as u64) as usize;
-        let pfn = |place: usize| free[place / BLOCK as usize] + place as u64 % BLOCK;
-        let row = |kind, place| Row {
-            time: (event + 1) * STEP,
-            cpu: (event % 2) as u16,
-            task: 1 + (event % 2) as u32,
-            pfn: pfn(place),
-            ..Row::new(kind)
-        };
+        let (time, cpu, task) = ((event + 1) * STEP, (event % 2) as u16, 1 + (event % 2) as u32);
         let grows = live.len() * 2 < is_live.len() && numbers.below(5) < 3;
         if grows && !is_live[place] {
             is_live[place] = true;
@@ -82,14 +75,20 @@ fn play(writer: &mut Writer, numbers: &mut Numbers, free: &[u64], events: u64) -
                 0 => (KERNEL, migratetype::UNMOVABLE),
                 _ => (HIGHUSER_MOVABLE, migratetype::MOVABLE),
             };
-            writer.push(&Row { gfp, migratetype, ..row(Kind::Alloc, place) })?;
+            let pfn = pfn_at(free, place);
+            writer.push(&Row { time, cpu, task, pfn, gfp, migratetype, ..Row::new(Kind::Alloc) })?;
         } else if !live.is_empty() {
-            let place = live.swap_remove(numbers.below(live.len() as u64) as usize) as usize;
-            is_live[place] = false;
-            writer.push(&row(Kind::Free, place))?;
+            let freed = live.swap_remove(numbers.below(live.len() as u64) as usize) as usize;
+            is_live[freed] = false;
+            writer.push(&Row { time, cpu, task, pfn: pfn_at(free, freed), ..Row::new(Kind::Free) })?;
         }
     }
     Ok(())
+}
+
+/// The frame at a place of all pages of the free blocks.
+fn pfn_at(free: &[u64], place: usize) -> u64 {
+    free[place / BLOCK as usize] + place as u64 % BLOCK
 }
 
 fn facts(pages: u64, free: u64, duration: u64) -> Facts {
@@ -105,12 +104,12 @@ fn facts(pages: u64, free: u64, duration: u64) -> Facts {
         protection: vec![0; 4],
         ..ZoneFacts::default()
     };
-    let sample = |time| Sample {
+    let samples = [0, duration].map(|time| Sample {
         time,
         vmstat: vec![0],
         buddyinfo: vec![vec![0, 0, 0, 0, 0, 0, 0, 0, 0, free / BLOCK, 0]],
         ..Sample::default()
-    };
+    });
     Facts {
         writer: "large_recording".to_owned(),
         kernel_release: "6.12.0".to_owned(),
@@ -124,7 +123,7 @@ fn facts(pages: u64, free: u64, duration: u64) -> Facts {
         zones_start: vec![zone.clone()],
         zones_end: vec![zone],
         vmstat_names: vec!["pgscan_kswapd".to_owned()],
-        samples: vec![sample(0), sample(duration)],
+        samples: samples.to_vec(),
         ..Facts::default()
     }
 }

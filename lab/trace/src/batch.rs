@@ -160,10 +160,9 @@ impl Batch {
         }
     }
 
-    /// A batch of these rows.
+    /// Makes a batch of these rows.
     #[cfg(test)]
-    pub(crate) fn of(rows: &[Row]) -> Batch {
-        let arg = |index: usize| rows.iter().map(|row| row.args[index]).collect();
+    pub(crate) fn from_rows(rows: &[Row]) -> Batch {
         Batch {
             time: rows.iter().map(|row| row.time).collect(),
             cpu: rows.iter().map(|row| row.cpu).collect(),
@@ -173,7 +172,7 @@ impl Batch {
             order: rows.iter().map(|row| row.order).collect(),
             gfp: rows.iter().map(|row| row.gfp).collect(),
             migratetype: rows.iter().map(|row| row.migratetype).collect(),
-            args: [arg(0), arg(1), arg(2)],
+            args: [0, 1, 2].map(|index: usize| rows.iter().map(|row| row.args[index]).collect()),
         }
     }
 
@@ -230,8 +229,8 @@ fn fit<T>(
 ) -> Result<Vec<T>, Misfit> {
     let (least, most) = values.iter().fold((0, 0), |(least, most), &value| (value.min(least), value.max(most)));
     if !bounds.contains(&least) || !bounds.contains(&most) {
-        let found = values.iter().enumerate().find(|(_, value)| !bounds.contains(value));
-        return Err(found.map(|(index, &value)| misfit(index, column, value)).expect("the least or the most is one"));
+        let unfit = values.iter().enumerate().find(|(_, value)| !bounds.contains(value));
+        return Err(unfit.map(|(index, &value)| misfit(index, column, value)).expect("the least or the most is one"));
     }
     Ok(values.into_iter().map(cast).collect())
 }

@@ -40,8 +40,8 @@ impl Bounds {
         Bounds { cpus: 1 << 16, tasks: u32::MAX, order_max: BLOCK_ORDER_MAX, pageblock_order: 0, end, memory }
     }
 
-    /// What the machine of these facts allows.
-    pub fn of(facts: &Facts) -> Bounds {
+    /// Returns what the machine of these facts allows.
+    pub fn from_facts(facts: &Facts) -> Bounds {
         Bounds {
             cpus: facts.cpus.into(),
             tasks: facts.tasks.len().clamp(1, u32::MAX as usize) as u32,
@@ -64,11 +64,11 @@ impl Bounds {
         if row.kind.names_place() {
             return None;
         }
-        let run = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
+        let [first, second] = [row.args[0], row.args[1]].map(|run| u64::try_from(run).unwrap_or(0));
         let pages = match row.kind {
-            Kind::StartAllocated | Kind::EndAllocated => run(0).saturating_mul(1_u64 << row.order.min(63)),
-            Kind::StartUnknown | Kind::EndUnknown => run(0),
-            Kind::StartPageblock => run(1).saturating_mul(1 << self.pageblock_order),
+            Kind::StartAllocated | Kind::EndAllocated => first.saturating_mul(1_u64 << row.order.min(63)),
+            Kind::StartUnknown | Kind::EndUnknown => first,
+            Kind::StartPageblock => second.saturating_mul(1 << self.pageblock_order),
             _ => 1 << row.order.min(63),
         };
         (row.pfn != NO_PFN).then_some((row.pfn, pages))
@@ -92,10 +92,10 @@ pub fn memory(facts: &Facts) -> Vec<Range<u64>> {
     let zones = facts.zones_start.iter().chain(&facts.zones_end).filter(|zone| zone.spanned > 0);
     let zones = zones.map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)));
     let pageblock = 1_u64 << facts.pageblock_order.min(BLOCK_ORDER_MAX);
-    let whole = |(start, end): (u64, u64)| {
-        start / pageblock * pageblock..end.checked_next_multiple_of(pageblock).unwrap_or(u64::MAX)
-    };
-    let mut parts: Vec<_> = zones.chain(facts.ram.iter().copied()).map(whole).collect();
+    let mut parts: Vec<Range<u64>> = zones
+        .chain(facts.ram.iter().copied())
+        .map(|(start, end)| start / pageblock * pageblock..end.checked_next_multiple_of(pageblock).unwrap_or(u64::MAX))
+        .collect();
     parts.sort_unstable_by_key(|part| part.start);
     let mut memory: Vec<Range<u64>> = Vec::new();
     for part in parts {
@@ -113,9 +113,11 @@ mod tests {
     use crate::facts::{Sample, ZoneFacts};
 
     fn facts() -> Facts {
-        let zone = |start_pfn, spanned| ZoneFacts { start_pfn, spanned, ..ZoneFacts::default() };
+        let zones = [(1, 4095), (4096, 1000), (0x10_0000, 512)];
         Facts {
-            zones_start: vec![zone(1, 4095), zone(4096, 1000), zone(0x10_0000, 512)],
+            zones_start: zones
+                .map(|(start_pfn, spanned)| ZoneFacts { start_pfn, spanned, ..ZoneFacts::default() })
+                .to_vec(),
             ram: vec![(0x20_0000, 0x20_0001)],
             pageblock_order: 9,
             ..Facts::default()
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn memory_is_zones_and_ram_in_whole_pageblocks() {
-        let bounds = Bounds::of(&facts());
+        let bounds = Bounds::from_facts(&facts());
         assert_eq!(bounds.memory, [0..5120, 0x10_0000..0x10_0200, 0x20_0000..0x20_0200]);
         assert!(bounds.has_memory(4000, 512) && !bounds.has_memory(5000, 512) && !bounds.has_memory(u64::MAX, 2));
         assert!(Bounds::none().has_memory(1 << 50, 1));
@@ -132,23 +134,27 @@ mod tests {
 
     #[test]
     fn orders_are_those_of_the_free_lists() {
-        let lists =
-            |lists| Facts { samples: vec![Sample { buddyinfo: vec![vec![0; lists]], ..Sample::default() }], ..facts() };
-        let machine = Facts { machine: "x86_64".to_owned(), ..facts() };
-        let found = [lists(11), lists(14), lists(300), machine, facts()].map(|facts| order_max(&facts));
-        assert_eq!(found, [10, 13, BLOCK_ORDER_MAX, 10, BLOCK_ORDER_MAX]);
+        for (lists, expected) in [(11, 10), (14, 13), (300, BLOCK_ORDER_MAX)] {
+            let samples = vec![Sample { buddyinfo: vec![vec![0; lists]], ..Sample::default() }];
+            assert_eq!(order_max(&Facts { samples, ..facts() }), expected);
+        }
+        assert_eq!(order_max(&Facts { machine: "x86_64".to_owned(), ..facts() }), 10);
+        assert_eq!(order_max(&facts()), BLOCK_ORDER_MAX);
     }
 
     #[test]
     fn a_row_names_the_frames_of_its_blocks() {
-        let bounds = Bounds::of(&facts());
-        let row = |kind, order, args| Row { pfn: 512, order, args, ..Row::new(kind) };
-        assert_eq!(bounds.frames(&row(Kind::Free, 3, [0; 3])), Some((512, 8)));
-        assert_eq!(bounds.frames(&row(Kind::StartAllocated, 3, [2, 0, 0])), Some((512, 16)));
-        assert_eq!(bounds.frames(&row(Kind::StartPageblock, 0, [1, 2, 0])), Some((512, 1024)));
-        assert_eq!(bounds.frames(&row(Kind::CompactionEnd, 0, [0; 3])), None);
-        assert_eq!(bounds.frames(&row(Kind::IsolateFreePages, 0, [1024, 0, 0])), None);
-        assert_eq!(bounds.frames(&row(Kind::WriteFolio, 0, [0; 3])), Some((512, 1)));
+        let bounds = Bounds::from_facts(&facts());
+        for (kind, order, args, expected) in [
+            (Kind::Free, 3, [0; 3], Some((512, 8))),
+            (Kind::StartAllocated, 3, [2, 0, 0], Some((512, 16))),
+            (Kind::StartPageblock, 0, [1, 2, 0], Some((512, 1024))),
+            (Kind::CompactionEnd, 0, [0; 3], None),
+            (Kind::IsolateFreePages, 0, [1024, 0, 0], None),
+            (Kind::WriteFolio, 0, [0; 3], Some((512, 1))),
+        ] {
+            assert_eq!(bounds.frames(&Row { pfn: 512, order, args, ..Row::new(kind) }), expected, "{kind:?}");
+        }
         assert_eq!(bounds.frames(&Row::new(Kind::Alloc)), None);
     }
 }

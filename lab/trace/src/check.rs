@@ -64,15 +64,13 @@ impl Checker {
         let time = batch.time();
         let (Some(&first), Some(&last)) = (time.first(), time.last()) else { return false };
         let in_order = first >= self.time && last <= self.bounds.end && time.windows(2).all(|pair| pair[0] <= pair[1]);
-        let most = |orders: &[u8]| orders.iter().copied().max().unwrap_or(0);
-        let is_simple = |kind: &Kind| kind.section() == Section::Events && *kind != Kind::ExtFrag && !kind.names_task();
         self.section <= Section::Events
             && in_order
-            && most(batch.order()) <= self.bounds.order_max
+            && batch.order().iter().copied().max().unwrap_or(0) <= self.bounds.order_max
             && batch.cpu().iter().all(|&cpu| u32::from(cpu) < self.bounds.cpus)
             && batch.task().iter().all(|&task| task < self.bounds.tasks)
             && batch.migratetype().iter().all(|own| (-1..=MIGRATETYPE_MAX).contains(own))
-            && batch.kind().iter().all(is_simple)
+            && batch.kind().iter().all(|kind| is_simple_event(*kind))
             && self.names_memory_only(batch)
     }
 
@@ -83,10 +81,9 @@ impl Checker {
         if last < PFN_LIMIT && self.bounds.has_memory(first, (last - first.min(last)) + (1 << self.bounds.order_max)) {
             return true;
         }
-        let is_memory = |(&pfn, &order): (&u64, &u8)| {
+        batch.pfn().iter().zip(batch.order()).all(|(&pfn, &order)| {
             pfn == NO_PFN || pfn < PFN_LIMIT && self.bounds.has_memory(pfn, 1 << order.min(ORDER_MAX))
-        };
-        batch.pfn().iter().zip(batch.order()).all(is_memory)
+        })
     }
 
     /// Takes the next row, or says what is wrong with it.
@@ -156,6 +153,11 @@ impl Checker {
             .filter(|&(_, count)| count > 0)
             .collect()
     }
+}
+
+/// Whether events of this kind name no block and no task besides their own.
+fn is_simple_event(kind: Kind) -> bool {
+    kind.section() == Section::Events && kind != Kind::ExtFrag && !kind.names_task()
 }
 
 /// Checks what can be said of a row alone.

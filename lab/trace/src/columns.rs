@@ -52,7 +52,7 @@ impl Columns {
     pub fn push(&mut self, batch: &Batch) {
         if !batch.is_empty() {
             self.len += batch.len() as u64;
-            self.stretches.push(Stretch::of(batch));
+            self.stretches.push(Stretch::from_batch(batch));
         }
     }
 
@@ -82,19 +82,19 @@ impl Columns {
 }
 
 impl Stretch {
-    fn of(batch: &Batch) -> Stretch {
+    fn from_batch(batch: &Batch) -> Stretch {
         Stretch {
             len: batch.len(),
-            time: Narrow::of(batch.time(), |value| value),
-            cpu: Narrow::of(batch.cpu(), u64::from),
-            task: Narrow::of(batch.task(), u64::from),
-            kind: Narrow::of(batch.kind(), |kind| kind as u64),
+            time: Narrow::pack(batch.time(), |value| value),
+            cpu: Narrow::pack(batch.cpu(), u64::from),
+            task: Narrow::pack(batch.task(), u64::from),
+            kind: Narrow::pack(batch.kind(), |kind| kind as u64),
             // No frame is the last number there is: one more, and it differs from others in low bits only.
-            pfn: Narrow::of(batch.pfn(), |value| value.wrapping_add(1)),
-            order: Narrow::of(batch.order(), u64::from),
-            gfp: Narrow::of(batch.gfp(), u64::from),
-            migratetype: Narrow::of(batch.migratetype(), |value| value.wrapping_add(1) as u8 as u64),
-            args: [0, 1, 2].map(|index| Narrow::of(batch.arg(index), |value| value as u64)),
+            pfn: Narrow::pack(batch.pfn(), |value| value.wrapping_add(1)),
+            order: Narrow::pack(batch.order(), u64::from),
+            gfp: Narrow::pack(batch.gfp(), u64::from),
+            migratetype: Narrow::pack(batch.migratetype(), |value| value.wrapping_add(1) as u8 as u64),
+            args: [0, 1, 2].map(|index| Narrow::pack(batch.arg(index), |value| value as u64)),
         }
     }
 
@@ -120,17 +120,17 @@ impl Stretch {
 }
 
 impl Narrow {
-    fn of<T: Copy>(values: &[T], number: impl Fn(T) -> u64) -> Narrow {
+    fn pack<T: Copy>(values: &[T], number: impl Fn(T) -> u64) -> Narrow {
         let first = values.first().map_or(0, |&value| number(value));
         // Neither a comparison nor a branch a value: the compiler makes wide steps of it.
         let all = values.iter().fold(0, |bits, &value| bits | (number(value) ^ first));
-        let bits = values.iter().map(|&value| number(value) ^ first);
+        let differences = values.iter().map(|&value| number(value) ^ first);
         let bits = match all {
             0 => Bits::Nothing,
-            1..=0xff => Bits::One(bits.map(|bits| bits as u8).collect()),
-            0x100..=0xffff => Bits::Two(bits.map(|bits| bits as u16).collect()),
-            0x1_0000..=0xffff_ffff => Bits::Four(bits.map(|bits| bits as u32).collect()),
-            _ => Bits::Eight(bits.collect()),
+            1..=0xff => Bits::One(differences.map(|bits| bits as u8).collect()),
+            0x100..=0xffff => Bits::Two(differences.map(|bits| bits as u16).collect()),
+            0x1_0000..=0xffff_ffff => Bits::Four(differences.map(|bits| bits as u32).collect()),
+            _ => Bits::Eight(differences.collect()),
         };
         Narrow { first, bits }
     }
@@ -146,14 +146,14 @@ impl Narrow {
     }
 
     fn widen<T>(&self, len: usize, wide: &mut Vec<T>, value: impl Fn(u64) -> T) {
-        let whole = |bits: u64| value(self.first ^ bits);
+        let first = self.first;
         wide.clear();
         match &self.bits {
-            Bits::Nothing => wide.extend((0..len).map(|_| whole(0))),
-            Bits::One(values) => wide.extend(values.iter().map(|&bits| whole(bits.into()))),
-            Bits::Two(values) => wide.extend(values.iter().map(|&bits| whole(bits.into()))),
-            Bits::Four(values) => wide.extend(values.iter().map(|&bits| whole(bits.into()))),
-            Bits::Eight(values) => wide.extend(values.iter().map(|&bits| whole(bits))),
+            Bits::Nothing => wide.extend((0..len).map(|_| value(first))),
+            Bits::One(values) => wide.extend(values.iter().map(|&bits| value(first ^ u64::from(bits)))),
+            Bits::Two(values) => wide.extend(values.iter().map(|&bits| value(first ^ u64::from(bits)))),
+            Bits::Four(values) => wide.extend(values.iter().map(|&bits| value(first ^ u64::from(bits)))),
+            Bits::Eight(values) => wide.extend(values.iter().map(|&bits| value(first ^ bits))),
         }
     }
 }
@@ -171,7 +171,7 @@ mod tests {
         let rows = [Row::new(Kind::Free), some, wide, Row { order: 63, migratetype: 127, ..Row::new(Kind::StartFree) }];
         let mut columns = Columns::default();
         for part in [&rows[..], &rows[1..2], &[]] {
-            columns.push(&Batch::of(part));
+            columns.push(&Batch::from_rows(part));
         }
         let mut found = Vec::new();
         columns.walk(|batch| found.extend(batch.rows()));
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn values_that_are_alike_take_no_bytes() {
         let mut columns = Columns::default();
-        columns.push(&Batch::of(&[Row { time: 1 << 40, ..Row::new(Kind::Free) }; 100]));
+        columns.push(&Batch::from_rows(&[Row { time: 1 << 40, ..Row::new(Kind::Free) }; 100]));
         assert_eq!(columns.bytes(), 0);
-        let spread = |at: u64| Row { time: (1 << 40) + at * 300, ..Row::new(Kind::Free) };
-        columns.push(&Batch::of(&[0, 1, 2].map(spread)));
+        let spread = [0, 1, 2].map(|index| Row { time: (1 << 40) + index * 300, ..Row::new(Kind::Free) });
+        columns.push(&Batch::from_rows(&spread));
         assert_eq!(columns.bytes(), 3 * 2);
     }
 }

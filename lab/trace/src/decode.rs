@@ -21,7 +21,7 @@ pub fn lacking(format: &EventFormat) -> impl Iterator<Item = &'static str> {
 
 /// An event as a row, and the thread in whose context it fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedEvent {
     /// Thread id; 0 is the idle task.
     pub pid: u32,
     /// The row. Its time is the trace clock's, its task is 0: both are the caller's to set.
@@ -80,7 +80,7 @@ impl Decoder {
     /// The row of an event that fired on `cpu`; `None` if no row is made of this event, or its record is
     /// shorter than its format says.
     #[inline]
-    pub fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<Decoded> {
+    pub fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<DecodedEvent> {
         let id = Decoder::event_id(event.data)?;
         let plan = self.plans.get(usize::from(id))?.as_ref()?;
         let pid = plan.pid.unsigned(event.data)? as u32;
@@ -88,7 +88,7 @@ impl Decoder {
         for &(field, target) in &plan.steps {
             self.fill(&mut row, target, field.integer(event.data)?, field.size);
         }
-        Some(Decoded { pid, row })
+        Some(DecodedEvent { pid, row })
     }
 
     #[inline]

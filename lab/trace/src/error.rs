@@ -135,7 +135,7 @@ pub enum Origin {
 
 impl Origin {
     /// The program that a Parquet file names as its creator.
-    pub(crate) fn of(creator: Option<&str>, ours: &str) -> Origin {
+    pub(crate) fn from_creator(creator: Option<&str>, ours: &str) -> Origin {
         match creator {
             Some(creator) if creator.starts_with(ours) => Origin::Ours,
             Some(creator) => Origin::Foreign(creator.chars().take(80).collect()),

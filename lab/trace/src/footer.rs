@@ -3,9 +3,14 @@
 //! Read from the back: the magic, the footer's length, the footer. The schema is taken from the footer by
 //! our own walk (it must be flat, and must hold the columns of `FORMAT.md`); the Parquet crate then decodes
 //! the rest against that schema.
+//!
+//! The walk is needed, because parquet 60.1 must not see a schema that it did not write: it reserves room for as many
+//! children as a group claims (nine bytes claim 32 GB) and recurses once a level without bound. Neither an allocation
+//! that fails nor a stack that ends can be caught. A look at the schema beforehand would not do, since the crate reads
+//! a field by its number whatever type the file gives it, and so can be led to read other fields than the walk. All
+//! other lists of a footer are bounded by the crate itself: by the bytes that are left, and to a depth of 64.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +21,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 use crate::error::Error;
 use crate::schema::{COLUMN_COUNT, COLUMNS};
-use crate::thrift::{Cursor, Malformed, kind};
+use crate::thrift::{Cursor, ThriftError, kind};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
@@ -36,31 +41,30 @@ pub(crate) struct Footer {
 /// Reads and decodes the footer of the file at `path`, which is open as `file` and `length` bytes long.
 pub(crate) fn read(path: &Path, file: &File, length: u64) -> Result<Footer, Error> {
     let bytes = read_bytes(path, file, length)?;
-    let fields = parse_schema(&bytes).map_err(|Malformed| Error::corrupt(path, "its schema is not readable"))?;
+    let fields = parse_schema(&bytes).map_err(|ThriftError| Error::corrupt(path, "its schema is not readable"))?;
     let columns = find_columns(&fields).map_err(|reason| Error::not_recording(path, reason))?;
     let metadata = decode(&bytes, &fields).map_err(|error| Error::corrupt(path, error))?;
     Ok(Footer { metadata, columns })
 }
 
 fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
-    let fail = |source: io::Error| Error::read(path, source);
-    let mut magic = [0; 4];
-    if length < 4 || file.read_exact_at(&mut magic, 0).map_err(fail).is_ok() && magic != *MAGIC {
+    let mut head = [0; 4];
+    if length < 4 || file.read_exact_at(&mut head, 0).is_ok() && head != *MAGIC {
         return Err(Error::NotParquet { path: path.to_path_buf() });
     }
-    let truncated = || Error::Truncated { path: path.to_path_buf() };
-    let tail_at = length.checked_sub(8).filter(|&at| at >= 4).ok_or_else(truncated)?;
+    let tail_at = length.checked_sub(8).filter(|&at| at >= 4);
+    let tail_at = tail_at.ok_or_else(|| Error::Truncated { path: path.to_path_buf() })?;
     let mut tail = [0; 8];
-    file.read_exact_at(&mut tail, tail_at).map_err(fail)?;
+    file.read_exact_at(&mut tail, tail_at).map_err(|source| Error::read(path, source))?;
     let [a, b, c, d, magic @ ..] = tail;
     if magic != *MAGIC {
-        return Err(truncated());
+        return Err(Error::Truncated { path: path.to_path_buf() });
     }
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
     let start = tail_at.checked_sub(size).filter(|&start| start >= 4 && size <= FOOTER_MAX);
     let start = start.ok_or_else(|| Error::corrupt(path, "the length of its footer is impossible"))?;
     let mut bytes = vec![0; size as usize];
-    file.read_exact_at(&mut bytes, start).map_err(fail)?;
+    file.read_exact_at(&mut bytes, start).map_err(|source| Error::read(path, source))?;
     Ok(bytes)
 }
 
@@ -73,7 +77,7 @@ struct SchemaField<'a> {
 }
 
 /// The columns of a schema that must be flat.
-fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, Malformed> {
+fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, ThriftError> {
     let mut fields = Vec::new();
     Cursor::new(footer).fields(|field, cursor| {
         if (field.id, field.kind) != (2, kind::LIST) {
@@ -81,7 +85,7 @@ fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, Malformed> {
         }
         let (count, element) = cursor.list()?;
         if element != kind::STRUCT || count > FIELDS_MAX || !fields.is_empty() {
-            return Err(Malformed);
+            return Err(ThriftError);
         }
         for _ in 0..count {
             fields.push(parse_field(cursor)?);
@@ -89,21 +93,21 @@ fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, Malformed> {
         Ok(true)
     })?;
     let root = if fields.is_empty() {
-        return Err(Malformed);
+        return Err(ThriftError);
     } else {
         fields.remove(0)
     };
     let flat = fields.iter().all(|field| field.children == 0);
-    if flat && root.children == fields.len() as i64 { Ok(fields) } else { Err(Malformed) }
+    if flat && root.children == fields.len() as i64 { Ok(fields) } else { Err(ThriftError) }
 }
 
-fn parse_field<'a>(cursor: &mut Cursor<'a>) -> Result<SchemaField<'a>, Malformed> {
+fn parse_field<'a>(cursor: &mut Cursor<'a>) -> Result<SchemaField<'a>, ThriftError> {
     let mut parsed = SchemaField { name: "", physical: None, repetition: Repetition::REQUIRED, children: 0 };
     cursor.fields(|field, cursor| {
         match (field.id, field.kind) {
             (1, kind::I32) => parsed.physical = Some(physical_type(cursor.integer()?)?),
             (3, kind::I32) => parsed.repetition = repetition(cursor.integer()?)?,
-            (4, kind::BINARY) => parsed.name = str::from_utf8(cursor.binary()?).map_err(|_| Malformed)?,
+            (4, kind::BINARY) => parsed.name = str::from_utf8(cursor.binary()?).map_err(|_| ThriftError)?,
             (5, kind::I32) => parsed.children = cursor.integer()?,
             _ => return Ok(false),
         }
@@ -112,7 +116,7 @@ fn parse_field<'a>(cursor: &mut Cursor<'a>) -> Result<SchemaField<'a>, Malformed
     Ok(parsed)
 }
 
-fn physical_type(code: i64) -> Result<Physical, Malformed> {
+fn physical_type(code: i64) -> Result<Physical, ThriftError> {
     Ok(match code {
         0 => Physical::BOOLEAN,
         1 => Physical::INT32,
@@ -122,32 +126,32 @@ fn physical_type(code: i64) -> Result<Physical, Malformed> {
         5 => Physical::DOUBLE,
         6 => Physical::BYTE_ARRAY,
         7 => Physical::FIXED_LEN_BYTE_ARRAY,
-        _ => return Err(Malformed),
+        _ => return Err(ThriftError),
     })
 }
 
-fn repetition(code: i64) -> Result<Repetition, Malformed> {
+fn repetition(code: i64) -> Result<Repetition, ThriftError> {
     Ok(match code {
         0 => Repetition::REQUIRED,
         1 => Repetition::OPTIONAL,
         2 => Repetition::REPEATED,
-        _ => return Err(Malformed),
+        _ => return Err(ThriftError),
     })
 }
 
 /// Finds our columns among the file's; the order in the file does not matter, and others are let be.
 fn find_columns(fields: &[SchemaField<'_>]) -> Result<[usize; COLUMN_COUNT], String> {
-    let mut found = [0; COLUMN_COUNT];
-    for (index, column) in found.iter_mut().zip(&COLUMNS) {
+    let mut indices = [0; COLUMN_COUNT];
+    for (index, column) in indices.iter_mut().zip(&COLUMNS) {
         let name = column.name;
-        let at = fields.iter().position(|field| field.name == name);
-        let at = at.ok_or_else(|| format!("it has no column `{name}`"))?;
-        if fields[at].physical != Some(column.physical) || fields[at].repetition == Repetition::REPEATED {
+        let place = fields.iter().position(|field| field.name == name);
+        *index = place.ok_or_else(|| format!("it has no column `{name}`"))?;
+        let SchemaField { physical, repetition, .. } = fields[*index];
+        if physical != Some(column.physical) || repetition == Repetition::REPEATED {
             return Err(format!("its column `{name}` is not a plain {}", column.physical));
         }
-        *index = at;
     }
-    Ok(found)
+    Ok(indices)
 }
 
 fn decode(footer: &[u8], fields: &[SchemaField<'_>]) -> parquet::errors::Result<ParquetMetaData> {

@@ -123,20 +123,22 @@ pub struct EventFormat {
     print: String,
 }
 
+/// Returns the rest of the first line that begins with `line`.
+fn line_value<'t>(text: &'t str, line: &'static str) -> Result<&'t str, FormatError> {
+    let mut values = text.lines().filter_map(|candidate| candidate.strip_prefix(line));
+    values.next().map(str::trim).ok_or(FormatError::NotFormat { line })
+}
+
 impl EventFormat {
     /// Reads the text of a `format` file.
     ///
     /// # Errors
     /// [`FormatError`] if the text is not a format file.
     pub fn parse(text: &str) -> Result<EventFormat, FormatError> {
-        let value = |line: &'static str| {
-            let mut values = text.lines().filter_map(|found| found.strip_prefix(line));
-            values.next().map(str::trim).ok_or(FormatError::NotFormat { line })
-        };
-        let id = value("ID:")?.parse().map_err(|_| FormatError::NotFormat { line: "ID:" })?;
-        let name = value("name:")?.to_owned();
+        let id = line_value(text, "ID:")?.parse().map_err(|_| FormatError::NotFormat { line: "ID:" })?;
+        let name = line_value(text, "name:")?.to_owned();
         let fields = parse_fields(text)?;
-        let print = value("print fmt:").unwrap_or_default().to_owned();
+        let print = line_value(text, "print fmt:").unwrap_or_default().to_owned();
         Ok(EventFormat { name, id, fields, print })
     }
 
@@ -217,13 +219,13 @@ mod tests {
         record[28..31].copy_from_slice(b"cc1");
         record[44..48].copy_from_slice(&(56u32 | 4 << 16).to_ne_bytes());
         record[56..60].copy_from_slice(b"ld\0\0");
-        let field = |name| format.require(name).unwrap();
-        assert_eq!(field("pid").integer(&record), Some(-5));
-        assert_eq!(field("pid").unsigned(&record), Some(0xffff_fffb));
-        assert_eq!(field("newcomm").text(&record), Some(&b"cc1"[..]));
-        assert_eq!(field("newcomm").integer(&record), None, "16 bytes are no integer");
-        assert_eq!(field("where").located_text(&record), Some(&b"ld"[..]));
-        assert_eq!(field("mm").unsigned(&record[..50]), None, "the record is too short");
+        let [pid, name, place, mm] = ["pid", "newcomm", "where", "mm"].map(|name| format.require(name).unwrap());
+        assert_eq!(pid.integer(&record), Some(-5));
+        assert_eq!(pid.unsigned(&record), Some(0xffff_fffb));
+        assert_eq!(name.text(&record), Some(&b"cc1"[..]));
+        assert_eq!(name.integer(&record), None, "16 bytes are no integer");
+        assert_eq!(place.located_text(&record), Some(&b"ld"[..]));
+        assert_eq!(mm.unsigned(&record[..50]), None, "the record is too short");
         assert!(format.require("pfn").is_err());
     }
 

@@ -167,8 +167,9 @@ impl<'a> Expression<'a> {
             return false;
         };
         let mut words = inside.split_ascii_whitespace();
-        let is_type = |word| matches!(word, "unsigned" | "long" | "int" | "gfp_t" | "__force" | "u64" | "u32");
-        let is_cast = !inside.trim().is_empty() && words.all(is_type);
+        let is_type =
+            words.all(|word| matches!(word, "unsigned" | "long" | "int" | "gfp_t" | "__force" | "u64" | "u32"));
+        let is_cast = !inside.trim().is_empty() && is_type;
         if is_cast {
             self.rest = rest;
         }

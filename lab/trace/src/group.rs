@@ -61,15 +61,14 @@ pub(crate) fn check_packing(
 ) -> Result<(), Error> {
     for (&index, column) in indices.iter().zip(&COLUMNS) {
         let chunk = group.column(index);
-        let refuse = |packing: String, instead: &'static str| {
-            Err(Error::Packing { path: path.to_path_buf(), column: column.name.to_owned(), packing, instead })
+        let (packing, instead) = if !matches!(chunk.compression(), Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
+            (format!("the codec {}", codec(chunk.compression())), "ZSTD, or without compression")
+        } else if let Some(encoding) = chunk.encodings().find(|encoding| !READ.contains(encoding)) {
+            (format!("the encoding {encoding}"), "DELTA_BINARY_PACKED, PLAIN or a dictionary")
+        } else {
+            continue;
         };
-        if !matches!(chunk.compression(), Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
-            return refuse(format!("the codec {}", codec(chunk.compression())), "ZSTD, or without compression");
-        }
-        if let Some(encoding) = chunk.encodings().find(|encoding| !READ.contains(encoding)) {
-            return refuse(format!("the encoding {encoding}"), "DELTA_BINARY_PACKED, PLAIN or a dictionary");
-        }
+        return Err(Error::Packing { path: path.to_path_buf(), column: column.name.to_owned(), packing, instead });
     }
     Ok(())
 }
@@ -131,8 +130,9 @@ impl GroupReader {
         }
         // The decoders index beyond a malformed page here and there. That panic is caught, and the decoders
         // are not used again: after an error nobody reads on.
-        let decode = || self.columns.iter_mut().map(|column| column.read(rows)).collect::<ParquetResult<Vec<_>>>();
-        let decoded = catch_unwind(AssertUnwindSafe(decode));
+        let decoded = catch_unwind(AssertUnwindSafe(|| {
+            self.columns.iter_mut().map(|column| column.read(rows)).collect::<ParquetResult<Vec<_>>>()
+        }));
         let columns = decoded.unwrap_or_else(|_| Err(ParquetError::General("a page cannot be decoded".to_owned())))?;
         self.left -= rows;
         Ok(columns.try_into().ok())

@@ -20,7 +20,7 @@ pub const PINNED: Release = Release { major: 6, minor: 12 };
 const KNOWN: std::ops::Range<Release> = Release { major: 5, minor: 0 }..Release { major: 8, minor: 0 };
 
 /// A kernel whose rules the engine has.
-struct Followed {
+struct RuleSet {
     /// Recordings of this kernel and later ones are nearest to it.
     from: Release,
     kernel: Release,
@@ -29,11 +29,11 @@ struct Followed {
 }
 
 /// Those, the latest first. The pinned one is the nearest to all that are older than the rest.
-const FOLLOWED: [Followed; 4] = [
-    Followed { from: Release { major: 7, minor: 3 }, kernel: Release { major: 7, minor: 3 }, set: "linux-7.3" },
-    Followed { from: Release { major: 7, minor: 2 }, kernel: Release { major: 7, minor: 2 }, set: "linux-7.2" },
-    Followed { from: LISTS_KEEP_LONGER, kernel: Release { major: 6, minor: 18 }, set: "linux-6.18" },
-    Followed { from: KNOWN.start, kernel: PINNED, set: "linux-6.12" },
+const RULE_SETS: [RuleSet; 4] = [
+    RuleSet { from: Release { major: 7, minor: 3 }, kernel: Release { major: 7, minor: 3 }, set: "linux-7.3" },
+    RuleSet { from: Release { major: 7, minor: 2 }, kernel: Release { major: 7, minor: 2 }, set: "linux-7.2" },
+    RuleSet { from: LISTS_KEEP_LONGER, kernel: Release { major: 6, minor: 18 }, set: "linux-6.18" },
+    RuleSet { from: KNOWN.start, kernel: PINNED, set: "linux-6.12" },
 ];
 
 /// What changed in a kernel, and matters here.
@@ -103,8 +103,8 @@ impl Release {
     /// The version at the front of what `uname -r` prints; `None` if there is none, or it is not known.
     pub fn parse(release: &str) -> Option<Release> {
         let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
-        let mut number = || parts.next().and_then(|digits| digits.parse().ok());
-        let parsed = Release { major: number()?, minor: number()? };
+        let (major, minor) = (parts.next()?, parts.next()?);
+        let parsed = Release { major: major.parse().ok()?, minor: minor.parse().ok()? };
         KNOWN.contains(&parsed).then_some(parsed)
     }
 
@@ -115,8 +115,8 @@ impl Release {
 
     /// The policy whose rules come nearest to this kernel's, by name.
     pub fn rules(self) -> &'static str {
-        let nearest = FOLLOWED.iter().find(|followed| self >= followed.from);
-        nearest.map_or(FOLLOWED[FOLLOWED.len() - 1].set, |followed| followed.set)
+        let nearest = RULE_SETS.iter().find(|followed| self >= followed.from);
+        nearest.map_or(RULE_SETS[RULE_SETS.len() - 1].set, |followed| followed.set)
     }
 
     /// The policy of this name on these rules, but for what it changes itself: `freehold,on=linux-6.18`. A name that
@@ -125,8 +125,8 @@ impl Release {
         let rules = self.rules();
         let (set, changes) = policy.split_at(policy.find(',').unwrap_or(policy.len()));
         let is_said =
-            changes.contains(",on=") || FOLLOWED.iter().any(|other| other.kernel > PINNED && other.set == set);
-        if is_said || rules == FOLLOWED[FOLLOWED.len() - 1].set {
+            changes.contains(",on=") || RULE_SETS.iter().any(|other| other.kernel > PINNED && other.set == set);
+        if is_said || rules == RULE_SETS[RULE_SETS.len() - 1].set {
             return policy.to_owned();
         }
         format!("{set},on={rules}{changes}")
@@ -136,26 +136,23 @@ impl Release {
     /// the policy does as it does.
     pub fn differences(self, policy: &str) -> Vec<String> {
         let replayed = followed_by(policy);
-        let is_followed = |change: &Change| change.switch.is_some_and(|switch| policy.contains(switch));
-        let between = |change: &&Change| {
-            change.since <= self.max(replayed) && change.since > self.min(replayed) && !is_followed(change)
-        };
         let only = if self > replayed { "" } else { "only " };
-        let sentence = |change: &Change| {
-            let Change { since, what, .. } = change;
-            format!("Linux {self} differs from {replayed}, which is replayed: {only}since {since}, {what}.")
-        };
-        CHANGES.iter().filter(between).map(sentence).collect()
+        CHANGES
+            .iter()
+            .filter(|change| change.since <= self.max(replayed) && change.since > self.min(replayed))
+            .filter(|change| !change.switch.is_some_and(|switch| policy.contains(switch)))
+            .map(|Change { since, what, .. }| {
+                format!("Linux {self} differs from {replayed}, which is replayed: {only}since {since}, {what}.")
+            })
+            .collect()
     }
 }
 
 /// The kernel whose rules a policy has where it changes nothing itself.
 fn followed_by(policy: &str) -> Release {
-    let said = |part: &str| {
-        let name = part.strip_prefix("on=").unwrap_or(part);
-        FOLLOWED.iter().find(|followed| followed.set == name)
-    };
-    policy.split(',').filter_map(said).next_back().map_or(PINNED, |followed| followed.kernel)
+    let names = policy.split(',').map(|part| part.strip_prefix("on=").unwrap_or(part));
+    let mut rule_sets = names.filter_map(|name| RULE_SETS.iter().find(|rules| rules.set == name));
+    rule_sets.next_back().map_or(PINNED, |rules| rules.kernel)
 }
 
 impl fmt::Display for Release {
@@ -181,49 +178,57 @@ mod tests {
         }
     }
 
+    fn rules_of(release: &str) -> &'static str {
+        Release::parse(release).unwrap().rules()
+    }
+
+    fn policy_on(release: &str, policy: &str) -> String {
+        Release::parse(release).unwrap().on_rules(policy)
+    }
+
+    fn differences(release: &str, policy: &str) -> Vec<String> {
+        Release::parse(release).unwrap().differences(policy)
+    }
+
     #[test]
     fn rules_are_those_of_the_nearest_kernel_that_the_engine_has() {
-        let of = |text| Release::parse(text).unwrap().rules();
-        assert_eq!(["5.10.1", "6.8.0", "6.12.1", "6.15.9"].map(of), ["linux-6.12"; 4]);
-        assert_eq!(["6.16.0", "6.18.5", "7.1"].map(of), ["linux-6.18"; 3]);
-        assert_eq!(["7.2.13", "7.3.4", "7.9"].map(of), ["linux-7.2", "linux-7.3", "linux-7.3"]);
+        assert_eq!(["5.10.1", "6.8.0", "6.12.1", "6.15.9"].map(rules_of), ["linux-6.12"; 4]);
+        assert_eq!(["6.16.0", "6.18.5", "7.1"].map(rules_of), ["linux-6.18"; 3]);
+        assert_eq!(["7.2.13", "7.3.4", "7.9"].map(rules_of), ["linux-7.2", "linux-7.3", "linux-7.3"]);
     }
 
     #[test]
     fn a_policy_is_put_on_the_rules_unless_it_says_whose_it_has() {
-        let on = |release, policy| Release::parse(release).unwrap().on_rules(policy);
-        assert_eq!(on("6.12.1", "freehold"), "freehold");
-        assert_eq!(on("6.18.5", "freehold"), "freehold,on=linux-6.18");
-        assert_eq!(on("7.2.13", "linux-6.12,pcp=off"), "linux-6.12,on=linux-7.2,pcp=off");
+        assert_eq!(policy_on("6.12.1", "freehold"), "freehold");
+        assert_eq!(policy_on("6.18.5", "freehold"), "freehold,on=linux-6.18");
+        assert_eq!(policy_on("7.2.13", "linux-6.12,pcp=off"), "linux-6.12,on=linux-7.2,pcp=off");
         for said in ["freehold,on=linux-6.12", "linux-7.3,pcp=merge", "linux-6.18"] {
-            assert_eq!(on("7.2.13", said), said);
+            assert_eq!(policy_on("7.2.13", said), said);
         }
     }
 
     #[test]
     fn differences_lie_between_the_two_kernels() {
-        let of = |text, policy| Release::parse(text).unwrap().differences(policy);
-        assert!(of("6.12.1", "linux-6.12").is_empty());
-        let newer = of("6.18.5", "linux-6.12");
+        assert!(differences("6.12.1", "linux-6.12").is_empty());
+        let newer = differences("6.18.5", "linux-6.12");
         assert_eq!(newer.len(), 4);
         assert!(newer[2].contains("isolated"));
-        assert_eq!(of("6.18.5", "freehold,pcp.free_high=50").len(), 3);
-        let older = of("6.8.0", "linux-6.12");
+        assert_eq!(differences("6.18.5", "freehold,pcp.free_high=50").len(), 3);
+        let older = differences("6.8.0", "linux-6.12");
         assert_eq!(older.len(), 1);
         assert!(older[0].contains("only since 6.10"));
     }
 
     #[test]
     fn a_recording_of_a_kernel_whose_rules_are_replayed_differs_in_nothing() {
-        let of = |text, policy| Release::parse(text).unwrap().differences(policy);
         for (release, policy) in [("6.18.44", "linux-6.18"), ("7.2.13", "freehold,on=linux-7.2"), ("7.3", "linux-7.3")]
         {
-            assert!(of(release, policy).is_empty(), "{release} {policy}");
+            assert!(differences(release, policy).is_empty(), "{release} {policy}");
         }
-        let between = of("7.0.3", "linux-6.18");
+        let between = differences("7.0.3", "linux-6.18");
         assert_eq!(between.len(), 2);
         assert!(between[0].contains("differs from 6.18, which is replayed: since 6.19"), "{between:?}");
-        let before = of("6.16.2", "linux-6.18");
+        let before = differences("6.16.2", "linux-6.18");
         assert!(before.iter().all(|sentence| sentence.contains("only since 6.1")), "{before:?}");
     }
 }

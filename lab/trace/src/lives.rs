@@ -165,23 +165,24 @@ mod tests {
 
     #[test]
     fn frames_are_bits_of_words() {
-        let found: Vec<_> = masks(&(60..130)).collect();
-        assert_eq!(found, [(0, 0xf << 60), (1, u64::MAX), (2, 3)]);
+        assert_eq!(masks(&(60..130)).collect::<Vec<_>>(), [(0, 0xf << 60), (1, u64::MAX), (2, 3)]);
         assert_eq!((masks(&(7..7)).count(), masks(&(64..65)).collect::<Vec<_>>()), (0, vec![(1, 1)]));
+    }
+
+    fn start_all(rows: &[Row]) -> Result<(), Fault> {
+        let mut lives = Lives::default();
+        rows.iter().try_for_each(|row| lives.start(row, &Bounds::none()))
     }
 
     #[test]
     fn two_rows_of_the_start_state_name_no_frame_together() {
-        let found = |rows: &[Row]| {
-            let mut lives = Lives::default();
-            rows.iter().try_for_each(|row| lives.start(row, &Bounds::none()))
-        };
         let (free, block) = (event(Kind::StartFree, 512, 9), event(Kind::StartPageblock, 512, 0));
-        let used = |pfn| Row { args: [4, 0, 0], ..event(Kind::StartAllocated, pfn, 0) };
-        assert_eq!(found(&[used(1024), free, block, block, used(508)]), Ok(()));
-        assert_eq!(found(&[free, used(8), free]), Err(Fault::NamedTwice { pfn: 512 }));
-        assert_eq!(found(&[used(1023), free]), Err(Fault::NamedTwice { pfn: 1023 }));
-        assert_eq!(found(&[used(WATCHED_MAX), used(WATCHED_MAX)]), Ok(()), "too far up to be watched");
+        let [one, before, next, last, far] =
+            [1024, 508, 8, 1023, WATCHED_MAX].map(|pfn| Row { args: [4, 0, 0], ..event(Kind::StartAllocated, pfn, 0) });
+        assert_eq!(start_all(&[one, free, block, block, before]), Ok(()));
+        assert_eq!(start_all(&[free, next, free]), Err(Fault::NamedTwice { pfn: 512 }));
+        assert_eq!(start_all(&[last, free]), Err(Fault::NamedTwice { pfn: 1023 }));
+        assert_eq!(start_all(&[far, far]), Ok(()), "too far up to be watched");
     }
 
     /// Contradictions of 300 pages that are allocated and freed, in the order that `key` gives.
@@ -196,7 +197,7 @@ mod tests {
         let mut lives = Lives::default();
         lives.start(&event(Kind::StartFree, 0, 9), &Bounds::none()).unwrap();
         rows.extend(more);
-        lives.events(&Batch::of(&rows), 0..rows.len());
+        lives.events(&Batch::from_rows(&rows), 0..rows.len());
         lives.check_end()
     }
 

@@ -1,8 +1,10 @@
-//! What stands between a file's pages and the Parquet crate.
+//! Checks of a file's pages that the Parquet crate does not make.
 //!
-//! That crate decodes well-formed pages fast and takes some promises of malformed ones at their word: it
-//! reserves the memory a header asks for, and expects a dictionary before the pages that use it. [`PageBytes`] and
-//! [`CheckedPages`] see each header and each page first and refuse what would end in an abort or a panic.
+//! parquet 60.1 holds packed sizes against the bytes that are left, checks a page's CRC if it has one, and refuses a
+//! second dictionary. Three promises it takes at their word: it reserves the unpacked size that a header claims, up to
+//! 2 GiB; it makes room for as many values as a dictionary claims, up to 16 GiB; and it expects a dictionary, and the
+//! levels of a page of version 2, to be there. [`PageBytes`] and [`CheckedPages`] refuse what would end in an abort or
+//! a panic.
 
 use std::sync::Arc;
 
@@ -13,12 +15,12 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 
-use crate::thrift::{Cursor, Malformed, kind};
+use crate::thrift::{Cursor, ThriftError, kind};
 
-/// Bytes of a page, packed or not, that are accepted. Real pages have a megabyte.
+/// Bytes of an unpacked page that are accepted. Real pages have a megabyte.
 const PAGE_BYTES_MAX: i64 = 64 << 20;
 
-/// The bytes of a row group, which lets no page through whose header claims absurd sizes.
+/// The bytes of a row group, which lets no page through whose header claims an absurd size.
 pub(crate) struct PageBytes {
     start: u64,
     bytes: Bytes,
@@ -54,7 +56,7 @@ impl ChunkReader for PageBytes {
         let rest = self.bytes.slice(self.offset(position)?..);
         match check_page_header(&rest) {
             Ok(()) => Ok(rest.reader()),
-            Err(Malformed) => Err(ParquetError::General("a page header is impossible".to_owned())),
+            Err(ThriftError) => Err(ParquetError::General("a page header is impossible".to_owned())),
         }
     }
 
@@ -65,34 +67,16 @@ impl ChunkReader for PageBytes {
     }
 }
 
-/// Refuses a page header that claims more bytes or values than a page may have.
-fn check_page_header(bytes: &[u8]) -> Result<(), Malformed> {
+/// Refuses a page header that claims a larger unpacked page than there may be.
+fn check_page_header(bytes: &[u8]) -> Result<(), ThriftError> {
     const UNPACKED_SIZE: i16 = 2;
-    const PACKED_SIZE: i16 = 3;
     Cursor::new(bytes).fields(|field, cursor| {
-        match (field.id, field.kind) {
-            (UNPACKED_SIZE | PACKED_SIZE, kind::I32) => within_page(cursor.integer()?)?,
-            // The headers of data pages, of dictionary pages, and of data pages of version 2.
-            (5 | 7 | 8, kind::STRUCT) => check_value_counts(cursor)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    })
-}
-
-/// The first field of each kind of page is its number of values; the others are small or skipped.
-fn check_value_counts(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
-    cursor.fields(|field, cursor| {
-        if (field.id, field.kind) != (1, kind::I32) {
+        if field.id != UNPACKED_SIZE {
             return Ok(false);
         }
-        within_page(cursor.integer()?)?;
-        Ok(true)
+        let is_sane = field.kind == kind::I32 && (0..=PAGE_BYTES_MAX).contains(&cursor.integer()?);
+        if is_sane { Ok(true) } else { Err(ThriftError) }
     })
-}
-
-fn within_page(size: i64) -> Result<(), Malformed> {
-    if (0..=PAGE_BYTES_MAX).contains(&size) { Ok(()) } else { Err(Malformed) }
 }
 
 /// The pages of one column chunk, in order, each of a form that the decoders can take.
@@ -108,18 +92,26 @@ impl CheckedPages {
     }
 
     fn check(&mut self, page: &Page) -> Result<(), &'static str> {
-        if let Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } = page {
-            let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
-            if levels > buf.len() as u64 {
-                return Err("a page is shorter than its levels");
+        match page {
+            // A value takes a byte at least.
+            Page::DictionaryPage { buf, num_values, .. } if u64::from(*num_values) > buf.len() as u64 => {
+                return Err("a dictionary has fewer bytes than values");
             }
+            Page::DictionaryPage { .. } => {
+                self.has_dictionary = true;
+                return Ok(());
+            }
+            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+                if levels > buf.len() as u64 {
+                    return Err("a page is shorter than its levels");
+                }
+            }
+            Page::DataPage { .. } => {}
         }
         let needs_dictionary = matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
-        match page {
-            Page::DictionaryPage { .. } if self.has_dictionary => return Err("a column has two dictionaries"),
-            Page::DictionaryPage { .. } => self.has_dictionary = true,
-            _ if needs_dictionary && !self.has_dictionary => return Err("a page needs a dictionary that is missing"),
-            _ => {}
+        if needs_dictionary && !self.has_dictionary {
+            return Err("a page needs a dictionary that is missing");
         }
         Ok(())
     }

@@ -126,20 +126,23 @@ impl Drop for PartFile {
 mod tests {
     use super::*;
 
+    fn file_names(folder: &Path) -> Vec<std::ffi::OsString> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
     #[test]
     fn a_file_has_a_name_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r");
-        let names = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
         fs::write(&path, "old").unwrap();
         let mut file = PartFile::create(&path).unwrap();
         file.write_all(b"new").unwrap();
         // Leaked, as by SIGKILL.
         std::mem::forget(PartFile::create(&path).unwrap());
-        assert_eq!((names(), fs::read(&path).unwrap()), (vec!["r".into()], b"old".to_vec()));
+        assert_eq!((file_names(folder.path()), fs::read(&path).unwrap()), (vec!["r".into()], b"old".to_vec()));
         file.publish().unwrap();
         drop(file);
-        assert_eq!((names(), fs::read(&path).unwrap()), (vec!["r".into()], b"new".to_vec()));
+        assert_eq!((file_names(folder.path()), fs::read(&path).unwrap()), (vec!["r".into()], b"new".to_vec()));
     }
 
     #[test]

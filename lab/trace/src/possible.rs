@@ -30,8 +30,8 @@ fn units(facts: &Facts) -> Option<String> {
     if facts.cpus == 0 {
         return Some("it names no CPU (`cpus` is 0)".to_owned());
     }
-    let is_of_start = |code: &u8| Kind::from_code((*code).into()).is_some_and(|kind| kind.section() == Section::Start);
-    let is_snapshot = facts.rows.iter().all(|(code, &rows)| rows == 0 || is_of_start(code));
+    let mut kinds = facts.rows.iter().filter(|(_, rows)| **rows > 0).map(|(code, _)| Kind::from_code((*code).into()));
+    let is_snapshot = kinds.all(|kind| kind.is_some_and(|kind| kind.section() == Section::Start));
     (facts.duration == 0 && !is_snapshot)
         .then(|| "it lasted 0 ns (`duration`), and has more rows than those of its start state".to_owned())
 }
@@ -83,16 +83,17 @@ fn zone_sizes(facts: &Facts) -> Option<String> {
 
 /// Zones of one node follow each other.
 fn overlaps(facts: &Facts) -> Option<String> {
-    let zones = || facts.zones_start.iter().filter(|zone| zone.spanned > 0);
-    let of_pair = |one: &ZoneFacts, other: &ZoneFacts| {
-        let after = other.start_pfn >= one.start_pfn + one.spanned || one.start_pfn >= other.start_pfn + other.spanned;
-        let (node, one, other) = (one.node, &one.name, &other.name);
-        (!after).then(|| format!("its zones {one} and {other} of node {node} have frames in common"))
-    };
-    zones().enumerate().find_map(|(at, one)| {
-        let rest = zones().skip(at + 1).filter(|other| other.node == one.node);
-        rest.into_iter().find_map(|other| of_pair(one, other))
-    })
+    let zones: Vec<&ZoneFacts> = facts.zones_start.iter().filter(|zone| zone.spanned > 0).collect();
+    for (index, one) in zones.iter().enumerate() {
+        for other in zones[index + 1..].iter().filter(|other| other.node == one.node) {
+            let end = (one.start_pfn + one.spanned, other.start_pfn + other.spanned);
+            if other.start_pfn < end.0 && one.start_pfn < end.1 {
+                let (node, one, other) = (one.node, &one.name, &other.name);
+                return Some(format!("its zones {one} and {other} of node {node} have frames in common"));
+            }
+        }
+    }
+    None
 }
 
 /// What a zone manages lies in the pageblocks that the kernel counted.

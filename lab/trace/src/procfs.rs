@@ -65,13 +65,16 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
 /// [`ProcError`] if there is no zone, or a line is not understood.
 pub fn parse_buddyinfo(text: &str) -> Result<Vec<ZoneBlocks>, ProcError> {
     const FILE: &str = "buddyinfo";
-    let parse = |line: &str| {
-        let (node, zone, counts) = zone_head(line)?;
-        Some(ZoneBlocks { node, zone: zone.to_owned(), free: numbers(counts)? })
-    };
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let zones: Vec<_> = lines.map(|line| parse(line).ok_or_else(|| bad(FILE, line))).collect::<Result<_, _>>()?;
+    let mut zones = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        zones.push(zone_blocks(line).ok_or_else(|| bad(FILE, line))?);
+    }
     if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "names no zone" }) } else { Ok(zones) }
+}
+
+fn zone_blocks(line: &str) -> Option<ZoneBlocks> {
+    let (node, zone, counts) = zone_head(line)?;
+    Some(ZoneBlocks { node, zone: zone.to_owned(), free: numbers(counts)? })
 }
 
 /// Parses `/proc/zoneinfo`. Zones without pages are left out, as `/proc/buddyinfo` leaves them out. The kernel shows
@@ -222,9 +225,10 @@ fn free_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Opti
 /// Takes a line of pageblock counts, one for each migratetype.
 fn count_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Option<()> {
     for (count, &migratetype) in numbers(line)?.into_iter().zip(&info.migratetypes) {
-        let same = |found: &&mut TypeFacts| (found.node, &*found.zone, found.migratetype) == (node, zone, migratetype);
-        if let Some(found) = info.types.iter_mut().find(same) {
-            found.pageblocks = count;
+        let mut types = info.types.iter_mut();
+        let same = types.find(|facts| (facts.node, &*facts.zone, facts.migratetype) == (node, zone, migratetype));
+        if let Some(facts) = same {
+            facts.pageblocks = count;
         }
     }
     Some(())
@@ -235,11 +239,12 @@ fn count_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Opt
 /// # Errors
 /// [`ProcError::BadLine`] if a line is not a name and a number.
 pub fn parse_vmstat(text: &str) -> Result<(Vec<String>, Vec<u64>), ProcError> {
-    let parse = |line: &str| {
-        let (name, value) = line.split_once(' ')?;
-        Some((name.to_owned(), value.trim().parse::<u64>().ok()?))
-    };
-    text.lines().map(|line| parse(line).ok_or_else(|| bad("vmstat", line))).collect()
+    text.lines().map(|line| counter(line).ok_or_else(|| bad("vmstat", line))).collect()
+}
+
+fn counter(line: &str) -> Option<(String, u64)> {
+    let (name, value) = line.split_once(' ')?;
+    Some((name.to_owned(), value.trim().parse().ok()?))
 }
 
 /// Parses `/proc/iomem`: the ranges of `System RAM` as page frames, `[start, end)`, in order. A page that is

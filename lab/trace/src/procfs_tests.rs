@@ -140,17 +140,19 @@ fn no_text_makes_a_parser_panic() {
     assert!((1000..14_000).contains(&accepted), "the mangling is neither idle nor total: {accepted}");
 }
 
+fn read(name: &str) -> std::io::Result<String> {
+    std::fs::read_to_string(format!("/proc/{name}"))
+}
+
 #[test]
 fn this_machine_is_understood() {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{name}"));
     let (Ok(zoneinfo), Ok(buddyinfo), Ok(vmstat)) = (read("zoneinfo"), read("buddyinfo"), read("vmstat")) else {
         println!("skipped: no /proc/zoneinfo here");
         return;
     };
     let zones = parse_zoneinfo(&zoneinfo).unwrap();
     let blocks = parse_buddyinfo(&buddyinfo).unwrap();
-    let names = |zone: &ZoneFacts| (zone.node, zone.name.clone());
-    let expected: Vec<_> = zones.iter().map(names).collect();
+    let expected: Vec<_> = zones.iter().map(|zone| (zone.node, zone.name.clone())).collect();
     assert_eq!(blocks.iter().map(|zone| (zone.node, zone.zone.clone())).collect::<Vec<_>>(), expected);
     assert!(zones.iter().all(|zone| !zone.pcp.is_empty() && zone.managed <= zone.present));
     assert!(parse_vmstat(&vmstat).unwrap().0.iter().any(|name| name == "nr_free_pages"));

@@ -47,16 +47,15 @@ impl Reader {
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-        Reader::of(file, path)
+        Reader::from_file(file, path)
     }
 
     /// Opens a recording in a file that is open already; errors name it by `path`.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn of(file: File, path: &Path) -> Result<Reader, Error> {
-        let fail = |source| Error::Read { path: path.to_path_buf(), source };
-        let length = file.metadata().map_err(fail)?.len();
+    pub fn from_file(file: File, path: &Path) -> Result<Reader, Error> {
+        let length = file.metadata().map_err(|source| Error::Read { path: path.to_path_buf(), source })?.len();
         let footer = footer::read(path, &file, length)?;
         let groups = footer.metadata.row_groups();
         let extents: Vec<Extent> = groups
@@ -69,7 +68,7 @@ impl Reader {
         let checksums = read_checksums(path, &footer, extents.len())?;
         let facts = read_facts(path, &footer, checksums.as_ref())?;
         let rows = count_rows(path, &footer, &facts)?;
-        let origin = Origin::of(footer.metadata.file_metadata().created_by(), WRITER_NAME);
+        let origin = Origin::from_creator(footer.metadata.file_metadata().created_by(), WRITER_NAME);
         Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts: Arc::new(facts), origin, rows })
     }
 
@@ -171,13 +170,17 @@ fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Re
     if checksums.is_some_and(|checksums| checksums.facts != crc32fast::hash(text.as_bytes())) {
         return Err(Error::corrupt(path, "the checksum of its facts does not match"));
     }
-    let bad = |error| Error::not_recording(path, format!("its facts are not as they should be ({error})"));
     // The version first: of a later format, nothing else is known.
-    let claim: FormatClaim = serde_json::from_str(text).map_err(bad)?;
+    let claim: FormatClaim = parse_facts(path, text)?;
     if !(u64::from(FORMAT_VERSION_MIN)..=u64::from(FORMAT_VERSION)).contains(&claim.format) {
         return Err(Error::Version { path: path.to_path_buf(), found: claim.format, supported: FORMAT_VERSION });
     }
-    serde_json::from_str(text).map_err(bad)
+    parse_facts(path, text)
+}
+
+fn parse_facts<'t, T: serde::Deserialize<'t>>(path: &Path, text: &'t str) -> Result<T, Error> {
+    serde_json::from_str(text)
+        .map_err(|error| Error::not_recording(path, format!("its facts are not as they should be ({error})")))
 }
 
 /// The one fact that every format has.
@@ -187,12 +190,13 @@ struct FormatClaim {
 }
 
 fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error> {
-    let mismatch = || Error::corrupt(path, "the number of rows is not the one that its facts tell");
-    let sum = |total: u64, rows: u64| total.checked_add(rows).ok_or_else(mismatch);
     let groups = footer.metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));
-    let stored = groups.into_iter().try_fold(0, sum)?;
-    let told = facts.rows.values().copied().try_fold(0, sum)?;
-    if stored == told { Ok(stored) } else { Err(mismatch()) }
+    let stored = groups.into_iter().try_fold(0, u64::checked_add);
+    let stated = facts.rows.values().copied().try_fold(0, u64::checked_add);
+    match stored {
+        Some(rows) if stated == stored => Ok(rows),
+        _ => Err(Error::corrupt(path, "the number of rows is not the one that its facts tell")),
+    }
 }
 
 /// Walks through the file's row groups, batch by batch.
@@ -208,7 +212,7 @@ struct Batches<R> {
 
 impl<R: Borrow<Reader>> Batches<R> {
     fn new(reader: R) -> Batches<R> {
-        let checker = Checker::new(Bounds::of(&reader.borrow().facts));
+        let checker = Checker::new(Bounds::from_facts(&reader.borrow().facts));
         Batches { reader, next_group: 0, group: None, checker, lives: Lives::default(), row: 0, done: false }
     }
 

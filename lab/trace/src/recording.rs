@@ -70,7 +70,7 @@ impl Recording {
     /// # Errors
     /// When the file is no readable recording, a snapshot, or of a kernel that is not known.
     pub fn open(path: &Path) -> Result<Recording, OpenError> {
-        Recording::of(Reader::open(path)?, path)
+        Recording::from_reader(Reader::open(path)?, path)
     }
 
     /// Opens a recording or a snapshot.
@@ -85,7 +85,7 @@ impl Recording {
     ///
     /// # Errors
     /// When it can be no recording, or is a snapshot, or of a kernel that is not known.
-    pub fn of(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
+    pub fn from_reader(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
         Recording::admitted(reader.admitted()?, path)
     }
 

@@ -51,13 +51,12 @@ impl PageLayout {
     /// [`FormatError`] if a field is missing or its place makes no sense.
     pub fn parse(text: &str) -> Result<PageLayout, FormatError> {
         let fields = parse_fields(text)?;
-        let find = |name: &'static str| {
-            let named = fields.iter().find(|(field, _)| field == name);
-            named.map(|&(_, field)| field).ok_or_else(|| FormatError::missing("header_page", name))
-        };
-        let (timestamp, commit, data) = (find("timestamp")?, find("commit")?, find("data")?);
-        let is_sane = |field: Field| matches!(field.size, 4 | 8) && field.end() <= data.offset;
-        if !is_sane(timestamp) || !is_sane(commit) || data.size == 0 {
+        let timestamp = header_field(&fields, "timestamp")?;
+        let commit = header_field(&fields, "commit")?;
+        let data = header_field(&fields, "data")?;
+        let are_sane =
+            [timestamp, commit].iter().all(|field| matches!(field.size, 4 | 8) && field.end() <= data.offset);
+        if !are_sane || data.size == 0 {
             return Err(FormatError::Misplaced { event: "header_page".to_owned(), field: "data".to_owned() });
         }
         Ok(PageLayout { timestamp, commit, data_offset: data.offset, data_bytes: data.size })
@@ -82,13 +81,19 @@ impl PageLayout {
             return Err(RingError::Overcommitted { committed, available });
         }
         let (data, rest) = bytes[self.data_offset..].split_at(committed);
-        Ok(Page { time, data, missed: Missed::of(commit, rest) })
+        Ok(Page { time, data, lost_events: LostEvents::parse(commit, rest) })
     }
+}
+
+/// Finds a field in the text of `header_page`.
+fn header_field(fields: &[(String, Field)], name: &'static str) -> Result<Field, FormatError> {
+    let named = fields.iter().find(|(field, _)| field == name);
+    named.map(|&(_, field)| field).ok_or_else(|| FormatError::missing("header_page", name))
 }
 
 /// Events that the kernel dropped before a page, because nobody had emptied the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum LostEvents {
     /// No event was lost.
     Nothing,
     /// Some, and the kernel does not say how many.
@@ -97,14 +102,14 @@ pub enum Missed {
     Count(u64),
 }
 
-impl Missed {
-    fn of(commit: u64, after_data: &[u8]) -> Missed {
+impl LostEvents {
+    fn parse(commit: u64, after_data: &[u8]) -> LostEvents {
         const MISSED: u64 = 1 << 31;
         const COUNT_STORED: u64 = 1 << 30;
         match (commit & MISSED, commit & COUNT_STORED, after_data.first_chunk()) {
-            (0, _, _) => Missed::Nothing,
-            (_, 0, _) | (_, _, None) => Missed::Some,
-            (_, _, Some(&count)) => Missed::Count(u64::from_ne_bytes(count)),
+            (0, _, _) => LostEvents::Nothing,
+            (_, 0, _) | (_, _, None) => LostEvents::Some,
+            (_, _, Some(&count)) => LostEvents::Count(u64::from_ne_bytes(count)),
         }
     }
 }
@@ -114,7 +119,7 @@ impl Missed {
 pub struct Page<'a> {
     time: u64,
     data: &'a [u8],
-    missed: Missed,
+    lost_events: LostEvents,
 }
 
 impl<'a> Page<'a> {
@@ -124,8 +129,8 @@ impl<'a> Page<'a> {
     }
 
     /// What was dropped between the page before and this one.
-    pub fn missed(&self) -> Missed {
-        self.missed
+    pub fn lost_events(&self) -> LostEvents {
+        self.lost_events
     }
 
     /// The events, in order. After an error there is nothing more.
@@ -332,11 +337,11 @@ mod tests {
     fn missed_events_are_told() {
         let mut bytes = page(1 << 31 | 1 << 30, &[head(1, 0), 0]);
         bytes[24..32].copy_from_slice(&77u64.to_ne_bytes());
-        assert_eq!(layout().page(&bytes).unwrap().missed(), Missed::Count(77));
+        assert_eq!(layout().page(&bytes).unwrap().lost_events(), LostEvents::Count(77));
         let bytes = page(1 << 31, &[head(1, 0), 0]);
-        assert_eq!(layout().page(&bytes).unwrap().missed(), Missed::Some);
+        assert_eq!(layout().page(&bytes).unwrap().lost_events(), LostEvents::Some);
         let bytes = page(0, &[]);
-        assert_eq!(layout().page(&bytes).unwrap().missed(), Missed::Nothing);
+        assert_eq!(layout().page(&bytes).unwrap().lost_events(), LostEvents::Nothing);
     }
 
     #[test]

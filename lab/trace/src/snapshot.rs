@@ -70,7 +70,7 @@ pub mod flag {
 
     /// The flags of a word of `/proc/kpageflags`.
     #[inline]
-    pub fn of(word: u64) -> u32 {
+    pub fn from_kernel(word: u64) -> u32 {
         let developers = word >> DEVELOPERS;
         let is_other = developers & !0b11 & !(SHARED_IN_KERNEL_WORD >> DEVELOPERS) != 0;
         (word & PUBLIC) as u32
@@ -105,8 +105,8 @@ pub struct Frames<'a> {
 
 /// The frames at which zones start and end, in ascending order.
 pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
-    let ends = |zone: &ZoneFacts| [zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)];
-    let mut borders: Vec<u64> = zones.iter().flat_map(ends).collect();
+    let mut borders: Vec<u64> =
+        zones.iter().flat_map(|zone| [zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)]).collect();
     borders.sort_unstable();
     borders.dedup();
     borders

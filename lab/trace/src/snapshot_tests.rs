@@ -28,8 +28,9 @@ fn free_runs_become_the_largest_aligned_blocks() {
 fn no_block_crosses_a_border() {
     let free = Kind::StartFree;
     assert_eq!(rows(0, &[flag::BUDDY; 8], &[0, 4, 100]), [(free, 0, 2, 0, 0), (free, 4, 2, 0, 0)]);
-    let zone = |start_pfn, spanned| ZoneFacts { start_pfn, spanned, ..ZoneFacts::default() };
-    assert_eq!(zone_borders(&[zone(4096, 100), zone(1, 4095)]), [1, 4096, 4196]);
+    let zones =
+        [(4096, 100), (1, 4095)].map(|(start_pfn, spanned)| ZoneFacts { start_pfn, spanned, ..ZoneFacts::default() });
+    assert_eq!(zone_borders(&zones), [1, 4096, 4196]);
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn count_blocks(zone: &ZoneFacts) -> Option<Vec<u64>> {
             read => filled += read,
         }
     }
-    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| flag::of(u64::from_ne_bytes(word))).collect();
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| flag::from_kernel(u64::from_ne_bytes(word))).collect();
     let mut counts = vec![0; 11];
     let frames = Frames { first: zone.start_pfn, words: &words, borders: &[], order_max: 10 };
     for row in state_rows(frames, Moment::Start, 0).filter(|row| row.kind == Kind::StartFree) {
@@ -107,19 +108,20 @@ fn count_blocks(zone: &ZoneFacts) -> Option<Vec<u64>> {
     Some(counts)
 }
 
+fn read_buddyinfo(zone: &ZoneFacts) -> Option<ZoneBlocks> {
+    let zones = parse_buddyinfo(&std::fs::read_to_string("/proc/buddyinfo").ok()?).ok()?;
+    zones.into_iter().find(|blocks| (blocks.node, &blocks.zone) == (zone.node, &zone.name))
+}
+
 /// Compares the page flags of each zone up to this size with its buddyinfo, in moments when it keeps still.
 fn compare_with_buddyinfo(spanned_max: u64) {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{name}")).ok();
-    let blocks = |zone: &ZoneFacts| -> Option<ZoneBlocks> {
-        let zones = parse_buddyinfo(&read("buddyinfo")?).ok()?;
-        zones.into_iter().find(|found| (found.node, &found.zone) == (zone.node, &zone.name))
-    };
-    let zones = read("zoneinfo").and_then(|text| parse_zoneinfo(&text).ok()).unwrap_or_default();
+    let zoneinfo = std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
+    let zones = parse_zoneinfo(&zoneinfo).unwrap_or_default();
     for zone in zones.iter().filter(|zone| zone.spanned <= spanned_max) {
         let attempts = (0..10).map(|_| {
-            let before = blocks(zone)?;
+            let before = read_buddyinfo(zone)?;
             let counted = count_blocks(zone)?;
-            (blocks(zone)? == before && before.free.len() == 11).then_some((counted, before.free))
+            (read_buddyinfo(zone)? == before && before.free.len() == 11).then_some((counted, before.free))
         });
         let quiet: Vec<_> = attempts.flatten().collect();
         if quiet.is_empty() {
@@ -175,6 +177,6 @@ fn a_word_of_the_kernel_keeps_what_matters() {
         (1 << 47 | 1 << 32, flag::OTHER | flag::RESERVED),
         (flag::SHARED_IN_KERNEL_WORD | 1 << 5, flag::SHARED | flag::LRU),
     ] {
-        assert_eq!(flag::of(kernel), flags, "{kernel:#x}");
+        assert_eq!(flag::from_kernel(kernel), flags, "{kernel:#x}");
     }
 }

@@ -30,17 +30,21 @@ impl StackFacts {
         self.period.max(1 << order.min(63))
     }
 
+    /// Returns the name of a function by its index in stacks; empty if there is none.
+    fn symbol(&self, frame: u32) -> &str {
+        self.symbols.get(frame as usize).map_or("", String::as_str)
+    }
+
     /// What cannot be, as a clause.
     pub(crate) fn contradiction(&self, tasks: usize) -> Option<String> {
         if !self.period.is_power_of_two() {
             return Some(format!("one frame in {} was sampled for `stacks`, which is no power of two", self.period));
         }
-        let is_known = |stack: &StackCount| {
+        let index = self.stacks.iter().position(|stack| {
             let are_named = stack.frames.iter().all(|&frame| (frame as usize) < self.symbols.len());
-            are_named && (stack.task as usize) < tasks.max(1) && stack.order < 64
-        };
-        let at = self.stacks.iter().position(|stack| !is_known(stack))?;
-        Some(format!("stack {at} of `stacks` has a function, a task or an order that there is not"))
+            !are_named || (stack.task as usize) >= tasks.max(1) || stack.order >= 64
+        })?;
+        Some(format!("stack {index} of `stacks` has a function, a task or an order that there is not"))
     }
 }
 
@@ -51,9 +55,8 @@ impl Facts {
     }
 
     fn sampled<'a>(&'a self, facts: &'a StackFacts, stack: &StackCount) -> SampledStack<'a> {
-        let name = |&frame: &u32| facts.symbols.get(frame as usize).map_or("", String::as_str);
         SampledStack {
-            frames: stack.frames.iter().map(name).collect(),
+            frames: stack.frames.iter().map(|frame| facts.symbol(*frame)).collect(),
             task: self.task_name(stack.task),
             pid: self.tasks.get(stack.task as usize).map_or(0, |task| task.pid),
             order: stack.order,
@@ -70,20 +73,25 @@ mod tests {
     use super::*;
 
     fn facts() -> Facts {
-        let stack = |frames: &[u32], task, order, samples| StackCount { frames: frames.to_vec(), task, order, samples };
         let stacks = StackFacts {
             period: 256,
             symbols: vec!["alloc_pages".to_owned(), "do_anonymous_page".to_owned()],
-            stacks: vec![stack(&[0, 1], 1, 0, 3), stack(&[], 0, 9, 2)],
+            stacks: vec![
+                StackCount { frames: vec![0, 1], task: 1, order: 0, samples: 3 },
+                StackCount { frames: Vec::new(), task: 0, order: 9, samples: 2 },
+            ],
         };
-        let task = |pid, name: &str| Task { pid, name: name.to_owned() };
-        Facts { tasks: vec![task(0, ""), task(7, "cc1")], stacks: Some(stacks), ..Facts::default() }
+        Facts {
+            tasks: vec![Task::default(), Task { pid: 7, name: "cc1".to_owned() }],
+            stacks: Some(stacks),
+            ..Facts::default()
+        }
     }
 
     #[test]
     fn samples_are_told_with_names_and_pages() {
         let facts = facts();
-        let told: Vec<_> = facts.sampled_stacks().collect();
+        let samples: Vec<_> = facts.sampled_stacks().collect();
         let first = SampledStack {
             frames: vec!["alloc_pages", "do_anonymous_page"],
             task: "cc1",
@@ -92,8 +100,8 @@ mod tests {
             samples: 3,
             pages: 768,
         };
-        assert_eq!(told[0], first);
-        assert_eq!((told[1].frames.len(), told[1].pages), (0, 1024), "a block above the period counts itself");
+        assert_eq!(samples[0], first);
+        assert_eq!((samples[1].frames.len(), samples[1].pages), (0, 1024), "a block above the period counts itself");
         assert_eq!(Facts::default().sampled_stacks().count(), 0);
     }
 

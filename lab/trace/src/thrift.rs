@@ -1,13 +1,12 @@
-//! A look at Thrift's compact encoding, before the Parquet crate decodes it.
+//! A cursor over Thrift's compact encoding, in which Parquet keeps its footer and its page headers.
 //!
-//! Parquet keeps its footer and its page headers in this encoding. The Parquet crate trusts the sizes
-//! they claim: a few hostile bytes make it reserve gigabytes or recurse until the stack ends, and neither
-//! can be caught. So this cursor walks the same bytes first, allocates nothing, and bounds its depth; the
-//! modules [`footer`](crate::footer) and [`group`](crate::group) check what it finds.
+//! It reads the two parts that parquet 60.1 takes at their word: the schema of a file
+//! ([`footer`](crate::footer)) and the unpacked size of a page ([`pages`](crate::pages)). It allocates nothing, and
+//! bounds its depth.
 
-/// Bytes that are not Thrift, or that end too early.
+/// The error of bytes that are not Thrift, or that end too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct ThriftError;
 
 /// Structures nest this deep at most; Parquet's own stay below 8.
 const DEPTH_MAX: u32 = 16;
@@ -45,17 +44,17 @@ impl<'a> Cursor<'a> {
         Cursor { bytes }
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (head, tail) = self.bytes.split_at_checked(count).ok_or(Malformed)?;
+    fn take(&mut self, count: usize) -> Result<&'a [u8], ThriftError> {
+        let (head, tail) = self.bytes.split_at_checked(count).ok_or(ThriftError)?;
         self.bytes = tail;
         Ok(head)
     }
 
-    fn byte(&mut self) -> Result<u8, Malformed> {
+    fn byte(&mut self) -> Result<u8, ThriftError> {
         Ok(self.take(1)?[0])
     }
 
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    fn varint(&mut self) -> Result<u64, ThriftError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -64,51 +63,51 @@ impl<'a> Cursor<'a> {
                 return Ok(value);
             }
         }
-        Err(Malformed)
+        Err(ThriftError)
     }
 
     /// An integer of 16, 32 or 64 bits.
-    pub fn integer(&mut self) -> Result<i64, Malformed> {
+    pub fn integer(&mut self) -> Result<i64, ThriftError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// Reads a string or other bytes, with their length.
-    pub fn binary(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+    pub fn binary(&mut self) -> Result<&'a [u8], ThriftError> {
+        let length = usize::try_from(self.varint()?).map_err(|_| ThriftError)?;
         self.take(length)
     }
 
     /// The next field of a structure, or `None` at its end; `previous` is the field before it (0 at the start).
-    pub fn field(&mut self, previous: i16) -> Result<Option<Field>, Malformed> {
+    pub fn field(&mut self, previous: i16) -> Result<Option<Field>, ThriftError> {
         let header = self.byte()?;
         if header == 0 {
             return Ok(None);
         }
         let id = match header >> 4 {
-            0 => i16::try_from(self.integer()?).map_err(|_| Malformed)?,
-            delta => previous.checked_add(delta.into()).ok_or(Malformed)?,
+            0 => i16::try_from(self.integer()?).map_err(|_| ThriftError)?,
+            delta => previous.checked_add(delta.into()).ok_or(ThriftError)?,
         };
         Ok(Some(Field { id, kind: header & 0x0f }))
     }
 
     /// The head of a list: how many elements follow, and their type.
-    pub fn list(&mut self) -> Result<(usize, u8), Malformed> {
+    pub fn list(&mut self) -> Result<(usize, u8), ThriftError> {
         let header = self.byte()?;
         let count = match header >> 4 {
-            15 => usize::try_from(self.varint()?).map_err(|_| Malformed)?,
+            15 => usize::try_from(self.varint()?).map_err(|_| ThriftError)?,
             short => short.into(),
         };
         // Every element takes a byte at least.
-        if count > self.bytes.len() { Err(Malformed) } else { Ok((count, header & 0x0f)) }
+        if count > self.bytes.len() { Err(ThriftError) } else { Ok((count, header & 0x0f)) }
     }
 
     /// Calls `visit` before each field of a structure; what `visit` answers `false` for is skipped, what it
     /// answers `true` for it has read.
     pub fn fields(
         &mut self,
-        mut visit: impl FnMut(Field, &mut Self) -> Result<bool, Malformed>,
-    ) -> Result<(), Malformed> {
+        mut visit: impl FnMut(Field, &mut Self) -> Result<bool, ThriftError>,
+    ) -> Result<(), ThriftError> {
         let mut previous = 0;
         while let Some(field) = self.field(previous)? {
             if !visit(field, self)? {
@@ -120,12 +119,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes past the value of a field of this type.
-    pub fn skip(&mut self, kind: u8) -> Result<(), Malformed> {
+    pub fn skip(&mut self, kind: u8) -> Result<(), ThriftError> {
         self.skip_within(kind, DEPTH_MAX)
     }
 
-    fn skip_within(&mut self, kind: u8, depth: u32) -> Result<(), Malformed> {
-        let inner = depth.checked_sub(1).ok_or(Malformed)?;
+    fn skip_within(&mut self, kind: u8, depth: u32) -> Result<(), ThriftError> {
+        let inner = depth.checked_sub(1).ok_or(ThriftError)?;
         match kind {
             kind::TRUE | kind::FALSE => {}
             kind::BYTE => drop(self.byte()?),
@@ -135,12 +134,12 @@ impl<'a> Cursor<'a> {
             kind::LIST | kind::SET => self.skip_list(inner)?,
             kind::STRUCT => self.skip_struct(inner)?,
             // Parquet has no maps.
-            _ => return Err(Malformed),
+            _ => return Err(ThriftError),
         }
         Ok(())
     }
 
-    fn skip_list(&mut self, depth: u32) -> Result<(), Malformed> {
+    fn skip_list(&mut self, depth: u32) -> Result<(), ThriftError> {
         let (count, kind) = self.list()?;
         for _ in 0..count {
             match kind {
@@ -152,7 +151,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    fn skip_struct(&mut self, depth: u32) -> Result<(), Malformed> {
+    fn skip_struct(&mut self, depth: u32) -> Result<(), ThriftError> {
         let mut previous = 0;
         while let Some(field) = self.field(previous)? {
             self.skip_within(field.kind, depth)?;
@@ -189,10 +188,10 @@ mod tests {
     #[test]
     fn depth_and_sizes_are_bounded() {
         let nested = [0x1c; 1000];
-        assert_eq!(Cursor::new(&nested).skip(kind::STRUCT), Err(Malformed));
+        assert_eq!(Cursor::new(&nested).skip(kind::STRUCT), Err(ThriftError));
         let long_list = [0xf5, 0xff, 0xff, 0xff, 0xff, 0x07];
-        assert_eq!(Cursor::new(&long_list).list(), Err(Malformed));
+        assert_eq!(Cursor::new(&long_list).list(), Err(ThriftError));
         let endless_varint = [0xff; 11];
-        assert_eq!(Cursor::new(&endless_varint).integer(), Err(Malformed));
+        assert_eq!(Cursor::new(&endless_varint).integer(), Err(ThriftError));
     }
 }

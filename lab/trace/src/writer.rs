@@ -17,7 +17,7 @@ use crate::checksum::{CHECKSUM_KEY, Checksums};
 use crate::error::{Error, Fault, Origin};
 use crate::event::Row;
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
-use crate::gathered::Gathered;
+use crate::group_buffer::RowGroupBuffer;
 use crate::part_file::PartFile;
 use crate::schema::{self, GROUP_ROWS};
 
@@ -26,7 +26,7 @@ pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<PartFile>,
     /// Rows of the group that comes next.
-    gathered: Gathered,
+    group: RowGroupBuffer,
     checker: Checker,
     rows: u64,
     checksums: Checksums,
@@ -44,7 +44,7 @@ impl Writer {
         Ok(Writer {
             path: path.to_path_buf(),
             file,
-            gathered: Gathered::default(),
+            group: RowGroupBuffer::default(),
             checker: Checker::new(Bounds::none()),
             rows: 0,
             checksums: Checksums::default(),
@@ -61,9 +61,9 @@ impl Writer {
     /// [`Error::Write`] or [`Error::DiskFull`] if the row group cannot be written; the writer is then of no more use.
     pub fn push(&mut self, row: &Row) -> Result<(), Error> {
         self.checker.admit(row).map_err(|fault| self.bad_row(fault))?;
-        self.gathered.push(row);
+        self.group.push(row);
         self.rows += 1;
-        if self.gathered.len() == GROUP_ROWS {
+        if self.group.len() == GROUP_ROWS {
             self.flush_group()?;
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Writer {
     /// if the rest cannot be written. In each case no file is left.
     pub fn finish(mut self, facts: &Facts) -> Result<(), Error> {
         let facts = self.complete(facts)?;
-        if self.gathered.len() > 0 {
+        if self.group.len() > 0 {
             self.flush_group()?;
         }
         let json = serde_json::to_string(&facts).map_err(|error| Error::write(&self.path, error.into()))?;
@@ -116,8 +116,8 @@ impl Writer {
     }
 
     fn flush_group(&mut self) -> Result<(), Error> {
-        let written = self.gathered.write(&mut self.file).and_then(|()| Ok(self.file.flush()?));
-        self.gathered.clear();
+        let written = self.group.write(&mut self.file).and_then(|()| Ok(self.file.flush()?));
+        self.group.clear();
         written.map_err(|error| Error::encode(&self.path, error))?;
         self.checksums.row_groups.push(self.file.inner_mut().take_checksum());
         Ok(())

@@ -153,8 +153,8 @@ fn recordings(args: &CompareArgs) -> Result<Vec<Recording>, Error> {
 
 fn open_bundled(bundled: &Bundled) -> Result<Recording, Error> {
     let path = Path::new(bundled.name);
-    let reader = Reader::of(bundled.open().map_err(Error::Bundled)?, path)?;
-    Ok(Recording::of(reader, path)?)
+    let reader = Reader::from_file(bundled.open().map_err(Error::Bundled)?, path)?;
+    Ok(Recording::from_reader(reader, path)?)
 }
 
 /// What A is called in the report of all recordings.

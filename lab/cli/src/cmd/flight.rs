@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use freehold_record::{EventSet, Files, FlightPlan, Happening, Names, Summary, Trigger, fly};
+use freehold_record::{EventSet, Files, FlightPlan, FlightEvent, Names, Summary, Trigger, fly};
 use freehold_report::terminal::printable;
 use freehold_sim::plan::Bytes;
 use indicatif::{HumanBytes, HumanCount};
@@ -72,7 +72,7 @@ impl FlightArgs {
         let quiet = common.quiet;
         let plan = self.plan(common)?;
         fly(&plan, &mut |happening| {
-            if let Happening::Written { path, summary, .. } = happening {
+            if let FlightEvent::Written { path, summary, .. } = happening {
                 written(RecordedFile::new(summary, path));
             }
             if !quiet {
@@ -109,9 +109,9 @@ impl FlightArgs {
 }
 
 /// What is said when something happens: a line.
-fn describe_happening(happening: &Happening<'_>, plan: &FlightPlan) -> String {
+fn describe_happening(happening: &FlightEvent<'_>, plan: &FlightPlan) -> String {
     match happening {
-        Happening::Started { ring_kib, cpus } => format!(
+        FlightEvent::Started { ring_kib, cpus } => format!(
             "freehold: keeps the last {} s in {} on {cpus} CPUs, and writes to {} on {}, or on SIGUSR1 to process {}",
             plan.window.as_secs_f64(),
             HumanBytes(ring_kib * 1024 * *cpus as u64),
@@ -119,13 +119,13 @@ fn describe_happening(happening: &Happening<'_>, plan: &FlightPlan) -> String {
             plan.triggers.iter().map(Trigger::to_string).collect::<Vec<_>>().join(", "),
             std::process::id(),
         ),
-        Happening::Triggered(trigger) => {
+        FlightEvent::Triggered(trigger) => {
             format!("freehold: {trigger}; writes in {} s", plan.tail.as_secs_f64())
         }
-        Happening::Written { path, summary, passed_over } => written(path, summary, *passed_over),
-        Happening::Removed(path) => format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep()),
-        Happening::Resumed => "freehold: somebody had switched tracing off; what is kept starts anew now".to_owned(),
-        Happening::Failed(error) => format!("freehold: no file was written: {error}; events are kept on"),
+        FlightEvent::Written { path, summary, passed_over } => written(path, summary, *passed_over),
+        FlightEvent::Removed(path) => format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep()),
+        FlightEvent::Resumed => "freehold: somebody had switched tracing off; what is kept starts anew now".to_owned(),
+        FlightEvent::Failed(error) => format!("freehold: no file was written: {error}; events are kept on"),
     }
 }
 

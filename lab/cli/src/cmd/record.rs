@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::ArgPredicate;
 use freehold_heap_inspector::{Seen, Watcher};
-use freehold_record::{Names, Plan, SeenHeap, Watch};
+use freehold_record::{Names, Plan, HeapReading, Watch};
 use freehold_report::formats::{Document, Views};
 use freehold_report::terminal::{Style, wrapped};
 use freehold_trace::facts::HeapMoment;
@@ -198,7 +198,7 @@ impl Watch for Line {
         ));
     }
 
-    fn heaps(&mut self, command: u32) -> Vec<SeenHeap> {
+    fn heaps(&mut self, command: u32) -> Vec<HeapReading> {
         self.heaps.get_or_insert_with(|| Watcher::of(command)).seen().map(seen_heap).collect()
     }
 
@@ -211,7 +211,7 @@ impl Watch for Line {
 }
 
 /// What a recording keeps of a heap.
-fn seen_heap(seen: Seen) -> SeenHeap {
+fn seen_heap(seen: Seen) -> HeapReading {
     let Seen { moment, pid, started, name, threads, resident, memory } = seen;
     let objects = memory.objects.min(memory.slabs.in_memory);
     let had = HeapMoment {
@@ -223,7 +223,7 @@ fn seen_heap(seen: Seen) -> SeenHeap {
         free: memory.free(),
         given_back: memory.given_back(),
     };
-    SeenHeap { age: moment.elapsed(), pid, started, name, threads, moment: had }
+    HeapReading { age: moment.elapsed(), pid, started, name, threads, moment: had }
 }
 
 impl Drop for Line {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_record::Taken;
+use freehold_record::SnapshotSummary;
 use freehold_report::terminal::{Style, wrapped};
 use freehold_trace::folder_of;
 use indicatif::{HumanBytes, HumanCount};
@@ -51,7 +51,7 @@ impl SnapshotArgs {
 }
 
 /// The closing words.
-fn describe_snapshot(taken: &Taken, out: &Path) -> String {
+fn describe_snapshot(taken: &SnapshotSummary, out: &Path) -> String {
     let bytes = out.metadata().map_or(0, |metadata| metadata.len());
     let head = format!("{}: {} rows, {}\n", out.display(), HumanCount(taken.rows), HumanBytes(bytes));
     taken.notes.iter().fold(head, |text, note| format!("{text}  {note}\n"))
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn what_came_of_it_is_told_with_every_note() {
         let notes = vec!["a note".to_owned(), "another".to_owned()];
-        let taken = Taken { rows: 1_234_567, notes };
+        let taken = SnapshotSummary { rows: 1_234_567, notes };
         let text = describe_snapshot(&taken, Path::new("/no/such/file"));
         assert_eq!(text, "/no/such/file: 1,234,567 rows, 0 B\n  a note\n  another\n");
     }

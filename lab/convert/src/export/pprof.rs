@@ -185,7 +185,8 @@ mod tests {
         ] {
             holders.observe(&Row { pfn, order, task: 1, ..Row::new(kind) });
         }
-        let [failed, pair, single] = [9, 1, 0].map(|order| calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts));
+        let [failed, pair, single] =
+            [9, 1, 0].map(|order| calls(&Row { task: 1, order, ..Row::new(Kind::Alloc) }, &facts));
         let stacks = &holders.stacks;
         assert_eq!([0, 1, 2, 3].map(|index| stacks.value(&pair, index)), [1, 8192, 0, 4096].map(Some));
         assert_eq!([0, 1, 2, 3].map(|index| stacks.value(&single, index)), [2, 8192, 1, 4096].map(Some));

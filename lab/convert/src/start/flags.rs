@@ -28,7 +28,7 @@ pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
     if chunks.iter().any(|chunk| u64::from_le_bytes(*chunk) & NEVER != 0) {
         return Err(foreign(path, "it has flags that no kernel sets"));
     }
-    let words: Vec<u32> = chunks.iter().map(|chunk| flag::of(u64::from_le_bytes(*chunk))).collect();
+    let words: Vec<u32> = chunks.iter().map(|chunk| flag::from_kernel(u64::from_le_bytes(*chunk))).collect();
     if !words.iter().any(|word| word & flag::BUDDY != 0) {
         return Err(foreign(path, "not one page in it is free"));
     }

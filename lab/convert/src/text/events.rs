@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn values_go_where_they_belong() {
-        let alloc =
-            parse_row("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO").unwrap();
+        let alloc = parse_row("mm_page_alloc: page=0x1 pfn=0x2a order=3 migratetype=1 gfp_flags=GFP_NOWAIT|__GFP_ZERO")
+            .unwrap();
         assert_eq!(
             (alloc.pfn, alloc.order, alloc.migratetype, alloc.gfp, alloc.cpu),
             (42, 3, 1, 1 << 11 | 1 << 13 | 1 << 8, 2)
@@ -141,10 +141,12 @@ mod tests {
                         alloc_migratetype=0 fallback_migratetype=1 fragmenting=1 change_ownership=1";
         let fallback = parse_row(fallback).unwrap();
         assert_eq!((fallback.pfn, fallback.migratetype, fallback.args), (99, 0, [4, 1, 1]));
-        let area = parse_row("alloc_vmap_area: va_start: 99 size=8192 align=4096 vstart=0x0 vend=0x1 failed: 1").unwrap();
+        let area =
+            parse_row("alloc_vmap_area: va_start: 99 size=8192 align=4096 vstart=0x0 vend=0x1 failed: 1").unwrap();
         assert_eq!(area.args, [8192, 1, 0]);
         let begin =
-            parse_row("mm_compaction_begin: zone_start=0x1 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync").unwrap();
+            parse_row("mm_compaction_begin: zone_start=0x1 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync")
+                .unwrap();
         assert_eq!((begin.pfn, begin.args), (2, [1, 3, 4]));
     }
 

@@ -130,7 +130,8 @@ pub(super) fn lost(line: &[u8]) -> Option<Item> {
             _ => rest.starts_with("EVENTS]").then_some(Item::Gap),
         };
     }
-    let marked = text.split_once("PERF_RECORD_LOST lost ").or_else(|| text.split_once("PERF_RECORD_LOST_SAMPLES lost "));
+    let marked =
+        text.split_once("PERF_RECORD_LOST lost ").or_else(|| text.split_once("PERF_RECORD_LOST_SAMPLES lost "));
     let (_, rest) = marked?;
     rest.split_ascii_whitespace().next()?.parse().ok().map(Item::Lost)
 }

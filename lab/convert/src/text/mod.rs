@@ -178,7 +178,10 @@ mod tests {
              # entries-in-buffer/entries-written: 10/17   #P:2\n",
         );
         assert_eq!(items, [Item::Lost(7)]);
-        assert_eq!((source.kernel_release.as_deref(), source.cpus, source.memory), (Some("6.18.4"), Some(2), Some(2 << 20)));
+        assert_eq!(
+            (source.kernel_release.as_deref(), source.cpus, source.memory),
+            (Some("6.18.4"), Some(2), Some(2 << 20))
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
 
-use freehold_trace::ring::{Missed, PageLayout};
+use freehold_trace::ring::{LostEvents, PageLayout};
 
 use super::head::{Clock, CpuData, FORMAT, Head, Packing};
 use super::pack;
@@ -62,8 +62,11 @@ struct Stream {
 impl<'f> Merge<'f> {
     /// Before the first event; the error says what is wrong, as a clause.
     pub fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
-        let streams =
-            head.data.iter().map(|data| Stream::open(data, head.packing, input.len())).collect::<Result<_, String>>()?;
+        let streams = head
+            .data
+            .iter()
+            .map(|data| Stream::open(data, head.packing, input.len()))
+            .collect::<Result<_, String>>()?;
         Ok(Merge { input, packing: head.packing, layout, clock, streams, losses: RingLosses::default() })
     }
 
@@ -122,10 +125,10 @@ impl<'f> Merge<'f> {
                 losses.damaged += 1;
                 continue;
             };
-            match page.missed() {
-                Missed::Nothing => {}
-                Missed::Count(count) => losses.lost = losses.lost.saturating_add(count),
-                Missed::Some => {
+            match page.lost_events() {
+                LostEvents::Nothing => {}
+                LostEvents::Count(count) => losses.lost = losses.lost.saturating_add(count),
+                LostEvents::Some => {
                     events.push((stream.latest, Item::Gap));
                 }
             }

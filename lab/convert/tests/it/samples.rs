@@ -131,7 +131,8 @@ fn the_start_may_be_page_flags_page_owner_or_a_recording() {
     fs::rename(path("r.parquet"), path("before.parquet")).unwrap();
     assert_eq!(used("before.parquet", StartKind::Snapshot), 100);
     for bad in ["events.txt", "."] {
-        let error = import(&path("events.txt"), &path("r.parquet"), &overrides, Some(&path(bad))).unwrap_err().to_string();
+        let error =
+            import(&path("events.txt"), &path("r.parquet"), &overrides, Some(&path(bad))).unwrap_err().to_string();
         assert!(error.contains(&path(bad).display().to_string()) && !error.contains('\n'), "{error}");
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use freehold_trace::folder_of;
 
-use crate::error::CaptureError;
 use super::trigger::Trigger;
+use crate::error::CaptureError;
 
 /// Stands in a pattern for the time.
 const TIME: &str = "{time}";

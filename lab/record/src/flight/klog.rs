@@ -12,8 +12,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::error::CaptureError;
 use super::trigger::Trigger;
+use crate::error::CaptureError;
 
 /// Where the kernel's log is read.
 const LOG: &str = "/dev/kmsg";
@@ -37,11 +37,10 @@ impl KernelLog {
     /// # Errors
     /// [`CaptureError::Untold`] where it cannot be read.
     pub fn open() -> Result<KernelLog, CaptureError> {
-        let untold = |_| CaptureError::Untold(Trigger::Failure.name());
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(Path::new(LOG)).map_err(untold)?;
-        file.seek(SeekFrom::End(0)).map_err(untold)?;
-        Ok(KernelLog { file, buffer: vec![1; RECORD_BYTES] })
+        match open_at_end(Path::new(LOG)) {
+            Ok(file) => Ok(KernelLog { file, buffer: vec![1; RECORD_BYTES] }),
+            Err(_) => Err(CaptureError::Untold(Trigger::Failure.name())),
+        }
     }
 
     /// Whether a request failed since the last look.
@@ -59,6 +58,14 @@ impl KernelLog {
         }
         failed
     }
+}
+
+/// Opens the log for reads that do not block, behind its last record.
+fn open_at_end(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok(file)
 }
 
 /// Whether a record is the kernel's warning: `priority,sequence,time,flags;text`.

@@ -35,9 +35,9 @@ use recorder::Recorder;
 /// What happens while a recording waits for its tail is told in it, up to this number.
 const TRIGGERS_MAX: usize = 64;
 
-/// What the flight recorder tells.
+/// An event of the flight recorder that its caller is told.
 #[derive(Debug)]
-pub enum Happening<'a> {
+pub enum FlightEvent<'a> {
     /// It keeps events from now on.
     Started {
         /// KiB of ring for each CPU.
@@ -64,15 +64,15 @@ pub enum Happening<'a> {
     Failed(&'a CaptureError),
 }
 
-/// Is told what happens.
-pub type Tell<'a> = dyn FnMut(&Happening<'_>) + 'a;
+/// The callback that receives the events of a flight recorder.
+pub type FlightListener<'a> = dyn FnMut(&FlightEvent<'_>) + 'a;
 
 /// Keeps events, and writes a recording whenever something happens, until the time is over, the command ends or a
 /// signal comes.
 ///
 /// # Errors
 /// See [`CaptureError`]; nothing is left behind but recordings that are whole.
-pub fn fly(plan: &FlightPlan, tell: &mut Tell<'_>) -> Result<(), CaptureError> {
+pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<(), CaptureError> {
     expect_root()?;
     plan.files.expect_folder()?;
     let program = Program::find(&plan.command)?;
@@ -84,7 +84,7 @@ pub fn fly(plan: &FlightPlan, tell: &mut Tell<'_>) -> Result<(), CaptureError> {
     let command = program.as_ref().map(Program::start).transpose()?;
     recorder.command =
         command.as_ref().map(|command| (command.pid(), program.as_ref().map_or_else(String::new, Program::name)));
-    tell(&Happening::Started { ring_kib: recorder.ring_kib, cpus: machine.cpus.len() });
+    tell(&FlightEvent::Started { ring_kib: recorder.ring_kib, cpus: machine.cpus.len() });
     let flight = Flight { plan, interrupts: &interrupts, requests: &requests, command: command.as_ref() };
     let flown = flight.watch_over(&mut recorder, tell);
     drop(recorder);
@@ -109,7 +109,7 @@ struct Pending {
 }
 
 impl Flight<'_> {
-    fn watch_over(&self, recorder: &mut Recorder<'_>, tell: &mut Tell<'_>) -> Result<(), CaptureError> {
+    fn watch_over(&self, recorder: &mut Recorder<'_>, tell: &mut FlightListener<'_>) -> Result<(), CaptureError> {
         let end = self.plan.duration.map_or(u64::MAX, |duration| clock::now().saturating_add(nanoseconds(duration)));
         let (mut next, mut quiet_until, mut passed_over) = (clock::now(), 0, 0);
         let mut pending: Option<Pending> = None;
@@ -126,7 +126,7 @@ impl Flight<'_> {
             }
             if now >= next {
                 if recorder.resume()? {
-                    tell(&Happening::Resumed);
+                    tell(&FlightEvent::Resumed);
                 }
                 fired.extend(recorder.look()?);
                 next = (next + SAMPLE_INTERVAL).max(now);
@@ -136,7 +136,7 @@ impl Flight<'_> {
                     Some(pending) if pending.triggers.len() < TRIGGERS_MAX => pending.triggers.push((trigger, now)),
                     Some(_) => {}
                     None if trigger == Trigger::Asked || now >= quiet_until => {
-                        tell(&Happening::Triggered(trigger));
+                        tell(&FlightEvent::Triggered(trigger));
                         let due = now.saturating_add(nanoseconds(self.plan.tail));
                         pending = Some(Pending { triggers: vec![(trigger, now)], due });
                     }
@@ -168,19 +168,19 @@ impl Flight<'_> {
         recorder: &mut Recorder<'_>,
         pending: &Pending,
         passed_over: u64,
-        tell: &mut Tell<'_>,
+        tell: &mut FlightListener<'_>,
     ) -> Result<bool, CaptureError> {
         // Whoever ends the recorder waits for the recording that is being written, unless they say it twice.
         self.interrupts.postpone();
         let path = self.plan.files.next(pending.triggers[0].0);
         let written = recorder.write(&path, &pending.triggers, self.interrupts);
         match &written {
-            Ok(summary) => tell(&Happening::Written { path: &path, summary, passed_over }),
+            Ok(summary) => tell(&FlightEvent::Written { path: &path, summary, passed_over }),
             Err(CaptureError::Aborted) => return written.map(|_| false),
-            Err(error) => tell(&Happening::Failed(error)),
+            Err(error) => tell(&FlightEvent::Failed(error)),
         }
         for removed in self.plan.files.prune() {
-            tell(&Happening::Removed(&removed));
+            tell(&FlightEvent::Removed(&removed));
         }
         Ok(written.is_ok())
     }

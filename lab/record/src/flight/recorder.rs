@@ -11,6 +11,9 @@ use freehold_trace::facts::FlightFacts;
 use rustix::fs::{FlockOperation, flock};
 use rustix::mm::{MlockAllFlags, mlockall};
 
+use super::klog::KernelLog;
+use super::plan::{FlightPlan, SAMPLE_INTERVAL};
+use super::trigger::{Gauges, Trigger, trigger_facts};
 use crate::assemble::Assembler;
 use crate::clock::{self, nanoseconds};
 use crate::drain::{CpuPages, CpuRing, Rings};
@@ -28,9 +31,6 @@ use crate::spool::Spool;
 use crate::tasks::Tasks;
 use crate::tracefs::{Instance, Tracefs};
 use crate::zones;
-use super::klog::KernelLog;
-use super::plan::{FlightPlan, SAMPLE_INTERVAL};
-use super::trigger::{Gauges, Trigger, trigger_facts};
 
 /// Bytes of ring over all CPUs, where nobody says otherwise: at most this, and this share of the machine's memory.
 const MEMORY_MAX: u64 = 96 << 20;
@@ -169,7 +169,7 @@ impl<'a> Recorder<'a> {
         let ram = zones::ram(self.machine)?;
         let mut run = self.cut(&ram, triggers, interrupts)?;
         let facts = self.machine.facts(ram);
-        let mut watch = Unwatched;
+        let mut watch = NoWatch;
         let assembler = Assembler::new(&mut run, interrupts, &mut watch)?;
         let written = assembler.write(writer, facts, self.plan.names);
         drop(run);
@@ -276,10 +276,9 @@ impl<'a> Recorder<'a> {
 
     /// What is kept, and why, in a sentence.
     fn window_note(&self, start: &Opening, end: &State, pages: &[CpuPages], triggers: &[(Trigger, u64)]) -> String {
-        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
         let (trigger, time) = triggers[0];
         let moment = start.moment();
-        let kept = seconds(moment, end.scan.end);
+        let kept = seconds_between(moment, end.scan.end);
         let is_short = Duration::from_secs_f64(kept) + Duration::from_nanos(2 * SAMPLE_INTERVAL) < self.plan.window;
         let why = if pages.iter().any(|pages| pages.whole_from > moment.saturating_sub(2 * SAMPLE_INTERVAL)) {
             ": older ones were written over, and --memory says how many fit"
@@ -289,10 +288,14 @@ impl<'a> Recorder<'a> {
         format!(
             "kept by the flight recorder for {trigger}, noticed {:.1} s after the start; events are whole from the \
              start on, {kept:.1} s before the end{}",
-            seconds(moment, time),
+            seconds_between(moment, time),
             if is_short { why } else { "" }
         )
     }
+}
+
+fn seconds_between(from: u64, to: u64) -> f64 {
+    to.saturating_sub(from) as f64 / 1e9
 }
 
 /// Makes this the machine's only flight recorder, as long as the answer is held. The kernel gives it up for a process
@@ -327,9 +330,9 @@ fn give_memory_back() {
 }
 
 /// Nobody looks on while a flight recorder writes.
-struct Unwatched;
+struct NoWatch;
 
-impl Watch for Unwatched {
+impl Watch for NoWatch {
     fn wants_progress(&self) -> bool {
         false
     }

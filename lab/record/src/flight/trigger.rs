@@ -95,15 +95,12 @@ impl Gauges {
     /// # Errors
     /// [`CaptureError::Untold`] where this kernel has no such counter.
     pub fn find(triggers: &[Trigger], readings: &Readings) -> Result<Gauges, CaptureError> {
-        let places = |is_it: &dyn Fn(&str) -> bool| -> Vec<usize> {
-            readings.names.iter().enumerate().filter(|(_, name)| is_it(name)).map(|(place, _)| place).collect()
-        };
         let pressure = readings.pressure_names.iter().position(|name| name == "memory.some");
         let mut gauges = Vec::new();
         for &trigger in triggers {
             let counters = match trigger {
-                Trigger::AllocStall => places(&|name| name.starts_with("allocstall")),
-                Trigger::ThpFailure => places(&|name| name == "thp_fault_fallback"),
+                Trigger::AllocStall => places_where(&readings.names, |name| name.starts_with("allocstall")),
+                Trigger::ThpFailure => places_where(&readings.names, |name| name == "thp_fault_fallback"),
                 Trigger::Pressure(_) => pressure.into_iter().collect(),
                 Trigger::Failure | Trigger::Asked => continue,
             };
@@ -117,18 +114,24 @@ impl Gauges {
 
     /// What happened between two readings.
     pub fn between(&self, before: &Reading, after: &Reading) -> impl Iterator<Item = Trigger> {
-        let has_grown = |place: &usize| after.vmstat.get(*place) > before.vmstat.get(*place);
         let stalled =
             self.pressure.and_then(|place| after.pressure.get(place)?.checked_sub(*before.pressure.get(place)?));
         let elapsed = after.time.saturating_sub(before.time);
         // Stalls are told in microseconds.
         let percent = stalled.unwrap_or(0) as f64 * 1000.0 / elapsed.max(1) as f64 * 100.0;
-        let has_fired = move |gauge: &&Gauge| match gauge.trigger {
-            Trigger::Pressure(limit) => percent >= limit,
-            _ => gauge.counters.iter().any(has_grown),
-        };
-        self.gauges.iter().filter(has_fired).map(|gauge| gauge.trigger)
+        self.gauges
+            .iter()
+            .filter(move |gauge| match gauge.trigger {
+                Trigger::Pressure(limit) => percent >= limit,
+                _ => gauge.counters.iter().any(|place| after.vmstat.get(*place) > before.vmstat.get(*place)),
+            })
+            .map(|gauge| gauge.trigger)
     }
+}
+
+/// Returns the places of the names for which `is_wanted` holds.
+fn places_where(names: &[String], is_wanted: impl Fn(&str) -> bool) -> Vec<usize> {
+    names.iter().enumerate().filter(|(_, name)| is_wanted(name)).map(|(place, _)| place).collect()
 }
 
 /// Returns the facts about triggers that a recording keeps which starts at `start`.
@@ -144,10 +147,10 @@ mod tests {
     use super::*;
 
     fn readings() -> Readings {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let names = ["pgfault", "allocstall_dma", "allocstall_normal", "thp_fault_fallback"];
         Readings {
-            names: names(&["pgfault", "allocstall_dma", "allocstall_normal", "thp_fault_fallback"]),
-            pressure_names: names(&["memory.some", "memory.full"]),
+            names: names.map(str::to_owned).to_vec(),
+            pressure_names: ["memory.some", "memory.full"].map(str::to_owned).to_vec(),
             zone_names: Vec::new(),
             zones: Vec::new(),
             all: Vec::new(),
@@ -176,11 +179,16 @@ mod tests {
         let all = [Trigger::AllocStall, Trigger::Failure, Trigger::ThpFailure, Trigger::Pressure(10.0), Trigger::Asked];
         let gauges = Gauges::find(&all, &readings()).unwrap();
         let before = reading(1, [1, 2, 3, 4], 1_000_000);
-        let fired = |vmstat, some| gauges.between(&before, &reading(3, vmstat, some)).collect::<Vec<_>>();
-        assert_eq!(fired([9, 2, 3, 4], 1_199_999), []);
-        assert_eq!(fired([9, 2, 4, 4], 1_000_000), [Trigger::AllocStall]);
-        assert_eq!(fired([9, 2, 3, 5], 1_200_000), [Trigger::ThpFailure, Trigger::Pressure(10.0)]);
-        assert_eq!(fired([0, 0, 0, 0], 0), [], "counters that fall are no trigger");
+        for (vmstat, some, expected) in [
+            ([9, 2, 3, 4], 1_199_999, &[][..]),
+            ([9, 2, 4, 4], 1_000_000, &[Trigger::AllocStall]),
+            ([9, 2, 3, 5], 1_200_000, &[Trigger::ThpFailure, Trigger::Pressure(10.0)]),
+            // Counters that fall are no trigger.
+            ([0, 0, 0, 0], 0, &[]),
+        ] {
+            let fired: Vec<_> = gauges.between(&before, &reading(3, vmstat, some)).collect();
+            assert_eq!(fired, expected, "{vmstat:?}");
+        }
     }
 
     #[test]

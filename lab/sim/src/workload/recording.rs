@@ -149,7 +149,7 @@ fn open(file: &Path) -> Result<Reader, PlaybackError> {
         return Ok(Reader::open(file)?.admitted()?);
     };
     let unpacked = bundled.open().map_err(|source| PlaybackError::Unpack { name: bundled.name, source })?;
-    Ok(Reader::of(unpacked, file)?.admitted()?)
+    Ok(Reader::from_file(unpacked, file)?.admitted()?)
 }
 
 impl Play {

@@ -14,9 +14,8 @@ fn cache(line: &str) -> Option<CacheFacts> {
     let mut parts = line.split(" : ");
     let mut words = parts.next()?.split_whitespace();
     let name = words.next()?.to_owned();
-    let mut number = || words.next()?.parse::<u64>().ok();
-    let (active, objects, object_size) = (number()?, number()?, number()?);
-    let (objects_per_slab, pages_per_slab) = (number()?, number()?);
+    let numbers: Vec<u64> = words.take(5).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [active, objects, object_size, objects_per_slab, pages_per_slab] = numbers[..] else { return None };
     let data = parts.find_map(|part| part.strip_prefix("slabdata"))?;
     let [_, slabs, _] = data.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     let slabs = slabs.parse().ok()?;

@@ -218,8 +218,8 @@ mod tests {
         first_events.observe(&event(Kind::Alloc, 5, 0));
         // Captured by a compactor: blocks of this order have no per-CPU list.
         first_events.observe(&event(Kind::Alloc, 16, 4));
-        let cached = |pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 };
-        assert_eq!(first_events.cached, [cached(0), cached(4)]);
+        let cached = [0, 4].map(|pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 });
+        assert_eq!(first_events.cached, cached);
         assert_eq!(first_events.allocated, [AllocatedBlock { pfn: 2, order: 1, flags: Flags::None }]);
         assert_eq!(first_events.agreement, Agreement { checked: 5, ..Agreement::default() });
     }
@@ -254,12 +254,11 @@ mod tests {
         let mut first_events = FirstEvents::new(&[flag::BUDDY, flag::SLAB, 0, 0], 9);
         first_events.observe(&event(Kind::Free, 1, 0));
         first_events.observe(&event(Kind::ZoneLocked, 2, 0));
-        let listed = |first_events: &FirstEvents| [0, 1, 2, 3].map(|pfn| first_events.is_on_free_lists(pfn));
-        assert_eq!(listed(&first_events), [true, false, false, false]);
+        assert_eq!([0, 1, 2, 3].map(|pfn| first_events.is_on_free_lists(pfn)), [true, false, false, false]);
         assert_eq!((first_events.taken.as_slice(), first_events.is_untouched(3)), (&[(2, 0)][..], true));
         first_events.observe(&event(Kind::PcpuDrain, 1, 0));
         first_events.find_free(3);
-        assert_eq!(listed(&first_events), [true, true, false, true]);
+        assert_eq!([0, 1, 2, 3].map(|pfn| first_events.is_on_free_lists(pfn)), [true, true, false, true]);
     }
 
     #[test]

@@ -46,8 +46,8 @@ impl Frames {
         Frames { words: Vec::new(), stamps: Vec::new(), pageblock_order, applied: 0 }
     }
 
-    /// The flags of frames from 0, all read at once.
-    pub fn of_words(words: Vec<u32>, pageblock_order: u8) -> Frames {
+    /// Makes the state of frames from 0, all read at once.
+    pub fn from_words(words: Vec<u32>, pageblock_order: u8) -> Frames {
         Frames { words, ..Frames::new(pageblock_order) }
     }
 

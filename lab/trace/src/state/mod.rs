@@ -20,6 +20,6 @@ mod zones;
 
 pub use first_events::{Agreement, AllocatedBlock, CachedBlock, FirstEvents, Flags};
 pub use frames::{ALLOCATED, CHUNK_FRAMES, Frames, fits_percpu_lists};
-pub use pageblocks::{Ballot, Pageblocks, Retyped, Votes};
+pub use pageblocks::{Ballot, Pageblocks, TypeChange, Votes};
 pub use rows::StateRows;
 pub use zones::ZonesAt;

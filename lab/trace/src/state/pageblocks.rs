@@ -33,9 +33,9 @@ pub struct Votes {
     latest: HashMap<u16, u64>,
 }
 
-/// A fallback that gave pageblocks another type.
+/// A change of the type of pageblocks, by a fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retyped {
+pub struct TypeChange {
     /// A frame of the first of them.
     pub pfn: u64,
     /// Order of the free block that was taken, which may have several.
@@ -46,12 +46,12 @@ pub struct Retyped {
     pub after: i8,
 }
 
-impl Retyped {
-    /// What this event gave another type.
-    pub fn of(row: &Row) -> Option<Retyped> {
+impl TypeChange {
+    /// Returns the change that an event made, if it made one.
+    pub fn from_row(row: &Row) -> Option<TypeChange> {
         let [order, before, changed] = row.args;
         let (order, before) = (u8::try_from(order).ok()?, i8::try_from(before).ok()?);
-        (row.kind == Kind::ExtFrag && changed == 1).then_some(Retyped {
+        (row.kind == Kind::ExtFrag && changed == 1).then_some(TypeChange {
             pfn: row.pfn,
             order,
             before,
@@ -74,7 +74,7 @@ impl Ballot {
         self.0.get_mut(block)
     }
 
-    fn of(&self, block: u64) -> Option<i8> {
+    fn get(&self, block: u64) -> Option<i8> {
         self.0.get(block as usize).copied().filter(|&vote| vote != NO_MIGRATETYPE)
     }
 }
@@ -151,7 +151,7 @@ impl Votes {
 
 /// A pageblock's type, and whether an event named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct PageblockType {
     migratetype: i8,
     how: i64,
 }
@@ -161,7 +161,7 @@ struct Known {
 pub struct Pageblocks {
     order: u8,
     /// By pageblock number. `None` where there is no memory.
-    types: Vec<Option<Known>>,
+    types: Vec<Option<PageblockType>>,
     /// Blocks that an event named.
     pub named: u64,
     /// Blocks that were guessed.
@@ -176,8 +176,8 @@ impl Pageblocks {
         let blocks = words.len().div_ceil(1 << order);
         let mut pageblocks = Pageblocks { order, types: vec![None; blocks], named: 0, guessed: 0, off: 0 };
         for zone in zones {
-            let wanted = counts.iter().filter(|count| count.node == zone.node && count.zone == zone.name);
-            let wanted = wanted.map(|count| (count.migratetype, count.pageblocks)).collect();
+            let counts = counts.iter().filter(|count| count.node == zone.node && count.zone == zone.name);
+            let wanted = counts.map(|count| (count.migratetype, count.pageblocks)).collect();
             pageblocks.settle_zone(votes, zone, wanted, words);
         }
         pageblocks
@@ -190,11 +190,11 @@ impl Pageblocks {
         let first = zone.start_pfn >> self.order;
         let end = (zone.start_pfn + zone.spanned).div_ceil(1 << self.order);
         for block in first..end.min(self.types.len() as u64) {
-            let Some(contents) = Contents::of(block, self.order, words) else { continue };
-            match votes.of(block) {
+            let Some(contents) = Contents::count_frames(block, self.order, words) else { continue };
+            match votes.get(block) {
                 Some(migratetype) => {
                     *missing.entry(migratetype).or_default() -= 1;
-                    self.types[block as usize] = Some(Known { migratetype, how: NAMED });
+                    self.types[block as usize] = Some(PageblockType { migratetype, how: NAMED });
                     self.named += 1;
                 }
                 None => silent.push((block, contents)),
@@ -206,15 +206,14 @@ impl Pageblocks {
 
     /// Gives the missing types to the blocks that nothing was said about.
     fn guess(&mut self, mut silent: Vec<(u64, Contents)>, missing: &mut HashMap<i8, i64>) {
-        let need = |missing: &HashMap<i8, i64>, kind| missing.get(&kind).copied().unwrap_or(0).max(0) as usize;
-        let reclaimable = need(missing, migratetype::RECLAIMABLE);
-        let unmovable = need(missing, migratetype::UNMOVABLE);
+        let [reclaimable, unmovable, mut highatomic] =
+            [migratetype::RECLAIMABLE, migratetype::UNMOVABLE, migratetype::HIGHATOMIC]
+                .map(|kind| missing.get(&kind).copied().unwrap_or(0).max(0) as usize);
         silent.sort_by_key(|(block, contents)| (std::cmp::Reverse(contents.pinned()), *block));
         let movable = silent.split_off((reclaimable + unmovable).min(silent.len()));
         // Reclaimable memory is slab above all: inodes and directory entries.
         silent.sort_by_key(|(block, contents)| (std::cmp::Reverse(contents.slab_excess()), *block));
         let (slab, pinned) = silent.split_at(reclaimable.min(silent.len()));
-        let mut highatomic = need(missing, migratetype::HIGHATOMIC);
         for (block, _) in slab {
             self.assume(*block, migratetype::RECLAIMABLE, missing);
         }
@@ -232,7 +231,7 @@ impl Pageblocks {
 
     fn assume(&mut self, block: u64, migratetype: i8, missing: &mut HashMap<i8, i64>) {
         *missing.entry(migratetype).or_default() -= 1;
-        self.types[block as usize] = Some(Known { migratetype, how: GUESSED });
+        self.types[block as usize] = Some(PageblockType { migratetype, how: GUESSED });
         self.guessed += 1;
     }
 
@@ -243,7 +242,7 @@ impl Pageblocks {
             self.types.iter_mut().zip(types).filter(|(known, better)| {
                 **better != NO_MIGRATETYPE && known.is_some_and(|known| known.how == GUESSED)
             });
-        guessed.for_each(|(known, &migratetype)| *known = Some(Known { migratetype, how: GUESSED }));
+        guessed.for_each(|(known, &migratetype)| *known = Some(PageblockType { migratetype, how: GUESSED }));
     }
 
     /// How many pageblocks of each type there are between two of them, by migratetype.
@@ -267,7 +266,7 @@ impl Pageblocks {
     /// One row for each run of pageblocks that are alike.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
-        let mut last: Option<(u64, Known)> = None;
+        let mut last: Option<(u64, PageblockType)> = None;
         for (block, known) in self.types.iter().enumerate() {
             let Some(known) = *known else { continue };
             let block = block as u64;
@@ -297,7 +296,7 @@ struct Contents {
 
 impl Contents {
     /// Counts the frames of a pageblock; `None` if it has none.
-    fn of(block: u64, order: u8, words: &[u32]) -> Option<Contents> {
+    fn count_frames(block: u64, order: u8, words: &[u32]) -> Option<Contents> {
         let first = (block << order) as usize;
         let words = words.get(first..words.len().min(first + (1 << order)))?;
         let mut contents = Contents::default();
@@ -362,7 +361,7 @@ mod tests {
         votes.observe(&event(Kind::PcpuDrain, 4, 2));
         votes.observe(&event(Kind::PcpuDrain, 9, 2));
         votes.observe(&event(Kind::Free, 0, 0));
-        assert_eq!([0, 1, 2, 99].map(|block| votes.first().of(block)), [None, Some(1), Some(2), None]);
+        assert_eq!([0, 1, 2, 99].map(|block| votes.first().get(block)), [None, Some(1), Some(2), None]);
     }
 
     #[test]
@@ -371,21 +370,20 @@ mod tests {
         votes.observe(&event(Kind::ZoneLocked, 5, 0));
         let claim = Row { args: [1, 1, 1], ..event(Kind::ExtFrag, 5, 0) };
         votes.observe(&claim);
-        assert_eq!(votes.first().of(1), Some(1), "the new type was no vote");
-        assert_eq!(votes.last().of(1), Some(0), "but it is the last word");
+        assert_eq!(votes.first().get(1), Some(1), "the new type was no vote");
+        assert_eq!(votes.last().get(1), Some(0), "but it is the last word");
         votes.observe(&Row { args: [3, 2, 1], ..event(Kind::ExtFrag, 9, 0) });
-        assert_eq!((votes.first().of(2), votes.first().of(3)), (Some(2), Some(2)), "a large block spans pageblocks");
+        assert_eq!((votes.first().get(2), votes.first().get(3)), (Some(2), Some(2)), "a large block spans pageblocks");
         let other_cpu = Row { cpu: 1, ..claim };
         votes.observe(&event(Kind::ZoneLocked, 17, 0));
         votes.observe(&Row { pfn: 17, ..other_cpu });
-        assert_eq!(votes.first().of(4), Some(0), "another CPU's claim does not withdraw a vote");
+        assert_eq!(votes.first().get(4), Some(0), "another CPU's claim does not withdraw a vote");
     }
 
     #[test]
     fn guesses_meet_the_counts() {
         // Five pageblocks of four frames: slab, page tables, user memory, free, and one that is voted for.
-        let block = |word| [word; 4];
-        let words = [flag::SLAB, flag::PGTABLE, flag::LRU, flag::BUDDY, flag::LRU].map(block).concat();
+        let words = [flag::SLAB, flag::PGTABLE, flag::LRU, flag::BUDDY, flag::LRU].map(|word| [word; 4]).concat();
         let mut votes = Votes::new(ORDER);
         votes.observe(&event(Kind::PcpuDrain, 16, 1));
         let counts = [count(0, 1), count(1, 3), count(2, 1)];

@@ -32,8 +32,8 @@ pub struct StateRows {
 }
 
 impl StateRows {
-    /// The state that `frames` holds at `time`, with pageblock types settled from `votes`.
-    pub fn of(moment: Moment, time: u64, frames: Frames, votes: &Ballot, at: &ZonesAt) -> StateRows {
+    /// Makes the state that `frames` holds at `time`, with pageblock types settled from `votes`.
+    pub fn new(moment: Moment, time: u64, frames: Frames, votes: &Ballot, at: &ZonesAt) -> StateRows {
         let words = frames.into_words();
         let order = at.types.pageblock_order;
         let deferred: Vec<_> = at.zones.iter().map(|zone| deferred(zone, order, &words)).collect();
@@ -87,9 +87,10 @@ impl StateRows {
 
     /// Adds to a row what page flags do not tell. A run of unknown pages is cut where deferred memory begins.
     fn complete(&self, row: Row) -> impl Iterator<Item = Row> {
-        let with_type = |row: Row| Row { migratetype: self.pageblocks.type_of(row.pfn), ..row };
         let rows = match row.kind {
-            Kind::StartFree | Kind::EndFree => [Some(with_type(row)), None],
+            Kind::StartFree | Kind::EndFree => {
+                [Some(Row { migratetype: self.pageblocks.type_of(row.pfn), ..row }), None]
+            }
             Kind::StartUnknown | Kind::EndUnknown => self.cut(row),
             _ => [Some(row), None],
         };
@@ -102,11 +103,10 @@ impl StateRows {
         let Some(&(border, _)) = self.deferred.iter().find(|&&(first, last)| first < end && row.pfn < last) else {
             return [Some(row), None];
         };
-        let part = |first: u64, end: u64, what| {
+        [(row.pfn, border, 0), (row.pfn.max(border), end, DEFERRED)].map(|(first, end, what)| {
             let args = [end.saturating_sub(first).cast_signed(), what, 0];
             (first < end).then_some(Row { pfn: first, args, ..row })
-        };
-        [part(row.pfn, border, 0), part(row.pfn.max(border), end, DEFERRED)]
+        })
     }
 
     /// Tells apart the pages without flags.
@@ -168,24 +168,23 @@ mod tests {
         let mut words = vec![flag::BUDDY; 16];
         words[8] = flag::LRU;
         words[9..14].fill(0);
-        let frames = Frames::of_words(words, 9);
+        let frames = Frames::from_words(words, 9);
         let mut votes = Votes::new(3);
         votes.observe(&Row { pfn: 0, migratetype: 2, ..Row::new(Kind::PcpuDrain) });
         let at = ZonesAt { zones: vec![zone], types };
-        StateRows::of(Moment::Start, 0, frames, votes.first(), &at)
+        StateRows::new(Moment::Start, 0, frames, votes.first(), &at)
     }
 
     fn rows(cached: &[CachedBlock], allocated: &[AllocatedBlock]) -> Vec<Row> {
         let mut rows = Vec::new();
-        let push = |row| {
+        let Ok(()) = state().for_each(cached, allocated, |row| {
             rows.push(row);
-            Ok::<_, ()>(())
-        };
-        state().for_each(cached, allocated, push).unwrap();
+            Ok::<_, std::convert::Infallible>(())
+        });
         rows
     }
 
-    fn told(rows: &[Row]) -> Vec<(Kind, u64, u8, i8, i64)> {
+    fn described(rows: &[Row]) -> Vec<(Kind, u64, u8, i8, i64)> {
         rows.iter().map(|row| (row.kind, row.pfn, row.order, row.migratetype, row.args[0])).collect()
     }
 
@@ -199,7 +198,7 @@ mod tests {
             (Kind::StartUnknown, 9, 0, -1, 5),
             (Kind::StartFree, 14, 1, 1, 0),
         ];
-        assert_eq!(told(&rows(&[], &[])), expected);
+        assert_eq!(described(&rows(&[], &[])), expected);
     }
 
     #[test]
@@ -219,11 +218,14 @@ mod tests {
     #[test]
     fn a_run_is_cut_where_deferred_memory_begins() {
         let state = StateRows { deferred: vec![(8, 8), (12, 16)], ..state() };
-        let run = |pfn, count| Row { pfn, args: [count, 0, 0], ..Row::new(Kind::StartUnknown) };
-        let cut = |pfn, count| state.cut(run(pfn, count)).map(|row| row.map(|row| (row.pfn, row.args)));
-        assert_eq!(cut(4, 4), [Some((4, [4, 0, 0])), None]);
-        assert_eq!(cut(9, 5), [Some((9, [3, 0, 0])), Some((12, [2, DEFERRED, 0]))]);
-        assert_eq!(cut(13, 3), [None, Some((13, [3, DEFERRED, 0]))]);
+        for (pfn, count, expected) in [
+            (4, 4, [Some((4, [4, 0, 0])), None]),
+            (9, 5, [Some((9, [3, 0, 0])), Some((12, [2, DEFERRED, 0]))]),
+            (13, 3, [None, Some((13, [3, DEFERRED, 0]))]),
+        ] {
+            let parts = state.cut(Row { pfn, args: [count, 0, 0], ..Row::new(Kind::StartUnknown) });
+            assert_eq!(parts.map(|part| part.map(|row| (row.pfn, row.args))), expected);
+        }
     }
 
     #[test]
@@ -240,7 +242,7 @@ mod tests {
             (Kind::StartAllocated, 12, 1, -1, 1),
             (Kind::StartFree, 14, 1, 1, 0),
         ];
-        assert_eq!(told(&rows[2..]), expected);
+        assert_eq!(described(&rows[2..]), expected);
         assert_eq!((rows[2].cpu, rows[2].args[1]), (5, ON_PERCPU_LIST));
         assert_eq!(rows[6].args[1] & class::RESERVED, 0);
     }

@@ -24,7 +24,7 @@ fn error_after(spoil: impl Fn(&mut Vec<Raw>)) -> Error {
     let good = rows(9, 300);
     write(&path, &good, &facts()).unwrap();
     let facts: Facts = read(&path).unwrap().0;
-    let mut raw: Vec<Raw> = good.iter().map(Raw::of).collect();
+    let mut raw: Vec<Raw> = good.iter().map(Raw::from_row).collect();
     std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
     assert_eq!(read(&path).unwrap().1, good, "unspoiled, it is read");
     spoil(&mut raw);
@@ -101,7 +101,7 @@ fn an_iterator_ends_after_its_error() {
     let good = rows(9, 300);
     write(&path, &good, &facts()).unwrap();
     let facts = read(&path).unwrap().0;
-    let raw: Vec<Raw> = good.iter().map(|row| Raw::of(row).with(ORDER, 77)).collect();
+    let raw: Vec<Raw> = good.iter().map(|row| Raw::from_row(row).with(ORDER, 77)).collect();
     std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
     let reader = freehold_trace::Reader::open(&path).unwrap();
     assert_eq!(reader.rows().filter(Result::is_err).count(), 1);

@@ -1,6 +1,6 @@
 //! Records as kernels lay them out, decoded through the kernels' own format files.
 
-use freehold_trace::decode::{Decoded, Decoder, lacking};
+use freehold_trace::decode::{DecodedEvent, Decoder, lacking};
 use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN};
 use freehold_trace::format::{EventFormat, FormatError};
 use freehold_trace::gfp::{GfpMap, parse_names};
@@ -48,7 +48,7 @@ fn record(format: &str, fields: &[(&str, i64)]) -> Vec<u8> {
 fn decode(format: &str, fields: &[(&str, i64)]) -> Row {
     let data = record(format, fields);
     let decoded = decoder(&[format]).decode(&RawEvent { time: 5, data: &data }, 3);
-    let Decoded { pid, row } = decoded.expect("the decoder knows the event");
+    let DecodedEvent { pid, row } = decoded.expect("the decoder knows the event");
     assert_eq!((pid, row.time, row.cpu, row.task), (77, 5, 3, 0));
     row
 }
@@ -103,20 +103,23 @@ fn observations_keep_their_arguments() {
     assert_eq!((row.kind, row.args, row.kind.names_task()), (Kind::SchedSwitch, [78, 1, 120], true));
 }
 
+/// The format of an allocation without the lines that contain `name`.
+fn alloc_without(name: &str) -> String {
+    ALLOC.lines().filter(|line| !line.contains(name)).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn a_field_that_is_not_essential_is_told_to_be_lacking() {
-    let format = |text: &str| EventFormat::parse(text).unwrap();
-    assert_eq!(lacking(&format(ALLOC)).count(), 0);
-    let without = ALLOC.lines().filter(|line| !line.contains("gfp_flags;")).collect::<Vec<_>>().join("\n");
-    assert_eq!(lacking(&format(&without)).collect::<Vec<_>>(), ["gfp_flags"]);
+    assert_eq!(lacking(&EventFormat::parse(ALLOC).unwrap()).count(), 0);
+    let format = EventFormat::parse(&alloc_without("gfp_flags;")).unwrap();
+    assert_eq!(lacking(&format).collect::<Vec<_>>(), ["gfp_flags"]);
 }
 
 #[test]
 fn what_a_kernel_lacks_is_default_or_an_error() {
-    let without = |name: &str| ALLOC.lines().filter(|line| !line.contains(name)).collect::<Vec<_>>().join("\n");
-    let row = decode(&without("int migratetype;"), &[("pfn", 7), ("order", 1)]);
+    let row = decode(&alloc_without("int migratetype;"), &[("pfn", 7), ("order", 1)]);
     assert_eq!((row.pfn, row.migratetype), (7, NO_MIGRATETYPE));
-    let format = EventFormat::parse(&without("long pfn;")).unwrap();
+    let format = EventFormat::parse(&alloc_without("long pfn;")).unwrap();
     let error = decoder(&[FREE]).add(&format).unwrap_err();
     assert!(matches!(error, FormatError::MissingField { .. }), "{error}");
     let other = EventFormat::parse(&ALLOC.replace("mm_page_alloc", "sched_wakeup")).unwrap();
@@ -127,10 +130,9 @@ fn what_a_kernel_lacks_is_default_or_an_error() {
 fn short_and_unknown_records_are_passed_over() {
     let decoder = decoder(&[ALLOC, FREE]);
     let data = record(FREE, &[("pfn", 1)]);
-    let event = |data| RawEvent { time: 0, data };
-    assert!(decoder.decode(&event(&data), 0).is_some());
-    assert!((0..20).all(|length| decoder.decode(&event(&data[..length]), 0).is_none()));
-    assert!(decoder.decode(&event(&record(EXTFRAG, &[])), 0).is_none());
+    assert!(decoder.decode(&RawEvent { time: 0, data: &data }, 0).is_some());
+    assert!((0..20).all(|length| decoder.decode(&RawEvent { time: 0, data: &data[..length] }, 0).is_none()));
+    assert!(decoder.decode(&RawEvent { time: 0, data: &record(EXTFRAG, &[]) }, 0).is_none());
 }
 
 /// A page that holds `records`, one nanosecond apart.

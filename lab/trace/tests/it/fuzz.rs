@@ -96,7 +96,7 @@ fn a_damaged_recording_is_refused_or_read_as_it_was() {
 #[test]
 fn damage_that_reaches_the_decoders_does_no_harm() {
     let (folder, _, rows, stored) = recording();
-    let whole = plain_file(&rows.iter().map(Raw::of).collect::<Vec<_>>(), &stored);
+    let whole = plain_file(&rows.iter().map(Raw::from_row).collect::<Vec<_>>(), &stored);
     let reader = real_reader(folder.path());
     assert_eq!(reader(&whole).as_deref(), Some(&rows[..]), "undamaged, it is read");
     let taken = fuzz(&whole, reader, |found| found.len() != rows.len()).unwrap();
@@ -121,7 +121,7 @@ fn the_harness_finds_a_planted_panic() {
 fn the_harness_finds_a_planted_lie() {
     let (folder, _, rows, stored) = recording();
     // A reader without checksums: what the plain file in truth has.
-    let whole = plain_file(&rows.iter().map(Raw::of).collect::<Vec<_>>(), &stored);
+    let whole = plain_file(&rows.iter().map(Raw::from_row).collect::<Vec<_>>(), &stored);
     let error = fuzz(&whole, real_reader(folder.path()), |found| found != rows).unwrap_err();
     assert!(error.ends_with("gives wrong rows"), "{error}");
 }

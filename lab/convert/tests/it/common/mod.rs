@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use freehold_convert::{SyntheticStart, Error, ImportSummary, Import, MachineOverrides};
+use freehold_convert::{Error, Import, ImportSummary, MachineOverrides, SyntheticStart};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::{Facts, Kind, Reader, Row};
 
@@ -32,7 +32,12 @@ pub(crate) fn all_free(pageblocks: u64, cpus: u16) -> SyntheticStart {
 }
 
 /// Imports a file to `out`, on that machine where no start is given.
-pub(crate) fn import(file: &Path, out: &Path, overrides: &MachineOverrides, start: Option<&Path>) -> Result<ImportSummary, Error> {
+pub(crate) fn import(
+    file: &Path,
+    out: &Path,
+    overrides: &MachineOverrides,
+    start: Option<&Path>,
+) -> Result<ImportSummary, Error> {
     let incoming = Import::read(file, out, overrides, start)?;
     let drawn = incoming.needs_synthetic_start().then(|| all_free(incoming.pageblocks(), incoming.cpus()));
     incoming.write(out, drawn)

@@ -27,7 +27,7 @@ pub(crate) struct Raw {
 
 impl Raw {
     /// The row, unchanged.
-    pub(crate) fn of(row: &Row) -> Raw {
+    pub(crate) fn from_row(row: &Row) -> Raw {
         let [arg0, arg1, arg2] = row.args;
         let (cpu, task, kind) = (row.cpu.into(), row.task.into(), row.kind as i64);
         let (order, gfp, migratetype) = (row.order.into(), row.gfp.into(), row.migratetype.into());

@@ -1,4 +1,4 @@
-//! The rows of the group that is being gathered, and how they become Parquet.
+//! The buffer of the next row group: rows are collected column by column, and encoded as Parquet once it is full.
 //!
 //! Columns know nothing of each other, so each is encoded into memory of its own, as many at a time as there are CPUs,
 //! and the file takes them in the order of the schema. What is encoded is a tenth of the rows.
@@ -15,9 +15,9 @@ use crate::event::Row;
 use crate::part_file::PartFile;
 use crate::schema::COLUMN_COUNT;
 
-/// The rows, in the file's physical types.
+/// Rows of the next group, in the file's physical types.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct RowGroupBuffer {
     time: Vec<i64>,
     cpu: Vec<i32>,
     task: Vec<i32>,
@@ -35,7 +35,7 @@ enum Values<'g> {
     Wide(&'g [i64]),
 }
 
-impl Gathered {
+impl RowGroupBuffer {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.time.len()
@@ -58,7 +58,7 @@ impl Gathered {
 
     /// Forgets all of them.
     pub fn clear(&mut self) {
-        let Gathered { time, cpu, task, kind, pfn, order, gfp, migratetype, args } = self;
+        let RowGroupBuffer { time, cpu, task, kind, pfn, order, gfp, migratetype, args } = self;
         for wide in [time, pfn].into_iter().chain(args) {
             wide.clear();
         }
@@ -83,7 +83,7 @@ impl Gathered {
     /// The columns, in the order of the schema.
     fn columns(&self) -> [Values<'_>; COLUMN_COUNT] {
         use Values::{Narrow, Wide};
-        let Gathered { time, cpu, task, kind, pfn, order, gfp, migratetype, args: [arg0, arg1, arg2] } = self;
+        let RowGroupBuffer { time, cpu, task, kind, pfn, order, gfp, migratetype, args: [arg0, arg1, arg2] } = self;
         [
             Wide(time),
             Narrow(cpu),
