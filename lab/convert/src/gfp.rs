@@ -50,7 +50,7 @@ const SETS: [(&str, u32); 16] = [
 /// The flags that these names stand for.
 pub(crate) fn flags(text: &[u8]) -> u32 {
     let names = text.split(|byte| *byte == b'|');
-    names.map(|name| named(name.trim_ascii()).unwrap_or(0)).fold(0, |sum, flags| sum | flags)
+    names.map(|name| flag_named(name.trim_ascii()).unwrap_or(0)).fold(0, |sum, flags| sum | flags)
 }
 
 /// The name of the largest set that is within these flags.
@@ -59,7 +59,7 @@ pub(crate) fn class(flags: u32) -> &'static str {
     within.max_by_key(|(_, set)| set.count_ones()).map_or("other flags", |(name, _)| name)
 }
 
-fn named(name: &[u8]) -> Option<u32> {
+fn flag_named(name: &[u8]) -> Option<u32> {
     let found = SETS.iter().chain(&GFP_BITS).find(|(known, _)| known.as_bytes() == name);
     found.map(|(_, flags)| *flags)
 }

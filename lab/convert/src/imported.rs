@@ -164,8 +164,10 @@ impl ImportSummary {
             (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
             (self.unpaired.freed_twice, "frees of pages that were free, so that an allocation is missing"),
         ];
-        let missing = counts.into_iter().filter(|(number, _)| *number > 0);
-        let missing = missing.map(|(number, what)| format!("{} {what}", count(number)));
+        let missing = counts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| format!("{} {what}", count(number)));
         let cut = "the file ends in the middle of a record or a line, so what came after it is missing";
         self.is_cut.then(|| cut.to_owned()).into_iter().chain(missing).collect()
     }
@@ -213,8 +215,8 @@ impl Document for ImportSummary {
             ImportSummary::table("Events that were passed over", &self.passed_over),
         ];
         tables.retain(|table| !table.rows.is_empty());
-        let caveats = [("Guesses", &self.guesses), ("Notes", &self.notes)];
-        let caveats = caveats.into_iter().filter(|(_, sentences)| !sentences.is_empty());
+        let caveats =
+            [("Guesses", &self.guesses), ("Notes", &self.notes)].into_iter().filter(|(_, lines)| !lines.is_empty());
         Cow::Owned(vec![Report {
             subject: vec![format!(
                 "{}, a {} of Linux {} on {} CPUs, is now {}",

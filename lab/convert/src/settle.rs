@@ -61,10 +61,11 @@ pub(crate) fn settle(
         (pfn..pfn + (1 << order)).for_each(|pfn| frames.replace(pfn, flag::BUDDY));
     }
     let counted = machine.types.as_ref().map(|types| &types.types).or(Some(&known.facts.pagetypeinfo_start));
-    let types: Vec<TypeFacts> = counted.filter(|types| !types.is_empty()).cloned().unwrap_or_else(|| lists(&zones));
-    let has_orders = types.iter().any(|types| !types.free.is_empty());
-    let types = if has_orders { types } else { types.into_iter().map(with_orders).collect() };
-    let info = PageTypeInfo { pageblock_order: order, migratetypes: MIGRATETYPES.to_vec(), types };
+    let mut shown: Vec<TypeFacts> = counted.filter(|types| !types.is_empty()).cloned().unwrap_or_else(|| lists(&zones));
+    if shown.iter().all(|types| types.free.is_empty()) {
+        shown = shown.into_iter().map(with_orders).collect();
+    }
+    let info = PageTypeInfo { pageblock_order: order, migratetypes: MIGRATETYPES.to_vec(), types: shown };
     let at = ZonesAt { zones, types: info };
     let state = StateRows::new(Moment::Start, 0, frames, votes.first(), &at).preferring(&known.types);
     let types = recounted(&at, &state);
@@ -189,7 +190,7 @@ mod tests {
         Machine { pageblock_order: 3, ram: vec![(0, end)], ..Machine::default() }
     }
 
-    fn settled(words: Vec<u32>, events: &[Row], departures: Departures) -> StartState {
+    fn settle_events(words: Vec<u32>, events: &[Row], departures: Departures) -> StartState {
         let machine = machine(words.len() as u64);
         let zone = ZoneFacts { spanned: words.len() as u64, present: 16, managed: 16, ..ZoneFacts::default() };
         let mut first_events = FirstEvents::new(&[], 3);
@@ -218,7 +219,7 @@ mod tests {
             migratetype: 0,
             ..Row::new(kind)
         });
-        let result = settled(words, &events, Departures::Recorded);
+        let result = settle_events(words, &events, Departures::Recorded);
         let expected = [
             (Kind::StartPageblock, 0, 0, 1),
             (Kind::StartPageblock, 8, 0, 2),
@@ -239,7 +240,7 @@ mod tests {
     #[test]
     fn without_departures_what_is_handed_out_was_free() {
         let event = Row { pfn: 3, ..Row::new(Kind::Alloc) };
-        let result = settled(vec![0; 16], &[event], Departures::Missing);
+        let result = settle_events(vec![0; 16], &[event], Departures::Missing);
         assert!(described(&result).contains(&(Kind::StartFree, 3, 0, 0)), "{:?}", described(&result));
     }
 

@@ -100,8 +100,8 @@ fn decoded(bytes: &[u8], args: &[u8]) -> Option<Row> {
     let (order, migratetype) = (cursor.u8()?, cursor.u8()?.cast_signed());
     let (cpu, task, gfp) = (cursor.u16()?, cursor.u32()?, cursor.u32()?);
     let (time, pfn) = (cursor.u64()?, cursor.u64()?);
-    let mut args = Cursor::new(args);
-    let args = [args.u64()?, args.u64()?, args.u64()?].map(u64::cast_signed);
+    let mut words = Cursor::new(args);
+    let args = [words.u64()?, words.u64()?, words.u64()?].map(u64::cast_signed);
     Some(Row { time, cpu, task, kind, pfn, order, gfp, migratetype, args })
 }
 

@@ -91,7 +91,7 @@ impl Survey {
     pub fn take(&mut self, item: Item) -> Result<(), Error> {
         match item {
             Item::Row { pid, row } => return self.row(pid, row),
-            Item::Named { pid, name } => self.tasks.named(pid, name),
+            Item::Named { pid, name } => self.tasks.rename(pid, name),
             Item::Born { pid, name } => self.tasks.born(pid, name),
             Item::Lost(events) => self.lost = self.lost.saturating_add(events),
             Item::Gap => self.gaps += 1,

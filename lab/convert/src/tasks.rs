@@ -43,7 +43,7 @@ impl Tasks {
     }
 
     /// A task has this name from now on.
-    pub fn named(&mut self, pid: u32, name: String) {
+    pub fn rename(&mut self, pid: u32, name: String) {
         match self.current.get(&pid) {
             Some(&index) => self.table[index as usize].name = name,
             None => drop(self.named.insert(pid, name)),
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_is_another_task() {
         let mut tasks = Tasks::new();
-        tasks.named(7, "sh".to_owned());
+        tasks.rename(7, "sh".to_owned());
         assert_eq!([tasks.index(7), tasks.index(0), tasks.index(7)], [1, 2, 1]);
-        tasks.named(7, "cc1".to_owned());
+        tasks.rename(7, "cc1".to_owned());
         tasks.born(7, "make".to_owned());
         assert_eq!(tasks.index(7), 3);
         let names: Vec<String> = tasks.into_table().into_iter().map(|task| task.name).collect();

@@ -85,7 +85,7 @@ fn files(kind: Kind, wanted: &[PageSet]) -> u64 {
 mod tests {
     use super::*;
 
-    fn wanted(pageblocks: usize) -> Vec<PageSet> {
+    fn page_sets(pageblocks: usize) -> Vec<PageSet> {
         let mut one = PageSet::default();
         (0..300).for_each(|page| one.add(page));
         vec![one; pageblocks]
@@ -99,15 +99,15 @@ mod tests {
             (65, Kind::Pins, None, "130 MiB are to be worked on, and 128 MiB are free"),
             (32, Kind::Pipes, Some(100), "about 192 files open, and the limit is 100"),
         ] {
-            let error = expect(&[(kind, wanted(pageblocks))], &room, 0, files).unwrap_err().to_string();
+            let error = expect(&[(kind, page_sets(pageblocks))], &room, 0, files).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
     fn pages_of_pipes_are_packed_where_it_does_not_matter() {
-        assert_eq!(files(Kind::Pins, &wanted(2)), 5);
-        assert_eq!(files(Kind::Pipes, &wanted(2)), 8);
-        assert_eq!(files(Kind::Movable, &wanted(2)), 0);
+        assert_eq!(files(Kind::Pins, &page_sets(2)), 5);
+        assert_eq!(files(Kind::Pipes, &page_sets(2)), 8);
+        assert_eq!(files(Kind::Movable, &page_sets(2)), 0);
     }
 }

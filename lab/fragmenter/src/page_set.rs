@@ -40,8 +40,7 @@ impl PageSet {
     /// As many units of so many pages as these pages fill, in a row: the first of them, and the first after them.
     pub fn row(&self, unit: usize) -> (usize, usize) {
         let (units, all) = (self.count().div_ceil(unit), PAGEBLOCK_PAGES / unit);
-        let first = self.pages().next().unwrap_or(0) / unit;
-        let first = first.min(all - units);
+        let first = (self.pages().next().unwrap_or(0) / unit).min(all - units);
         (first, first + units)
     }
 }

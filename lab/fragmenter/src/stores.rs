@@ -134,8 +134,8 @@ impl<const UNIT: usize> Store for Buffers<UNIT> {
 
     fn kept(&self, units: usize) -> Result<Self::Box, Error> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
-        let pair = pair.map_err(Error::refused("open a socket"))?;
+        let pair =
+            socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(Error::refused("open a socket"))?;
         // The kernel doubles it; what it counts of a datagram is at most twice its memory.
         let room = units * UNIT * PAGE;
         sockopt::set_socket_send_buffer_size_force(&pair.0, room.max(PAGE * 64))

@@ -180,7 +180,8 @@ impl<'run> Assembler<'run> {
         let (start_moment, end_moment) = (start.scan.end, end.scan.end);
         let mut start = start.scan.frames(spool, order)?;
         let mut end = end.scan.frames(spool, order)?;
-        let mut first_events = None;
+        // Made at the first event after the start moment, when the start state is known.
+        let mut made = None;
         let mut votes = Votes::new(order);
         let mut events = 0;
         let patience = &mut self.patience;
@@ -192,7 +193,7 @@ impl<'run> Assembler<'run> {
                 start.apply(time, &row);
                 return Ok(());
             }
-            first_events.get_or_insert_with(|| FirstEvents::new(start.words(), order)).observe(&row);
+            made.get_or_insert_with(|| FirstEvents::new(start.words(), order)).observe(&row);
             votes.observe(&row);
             if time <= end_moment {
                 events += 1;
@@ -200,7 +201,7 @@ impl<'run> Assembler<'run> {
             }
             Ok(())
         })?;
-        let mut first_events = first_events.unwrap_or_else(|| FirstEvents::new(start.words(), order));
+        let mut first_events = made.unwrap_or_else(|| FirstEvents::new(start.words(), order));
         let record = if *lost == 0 { Record::Whole } else { Record::Torn };
         let reported = reported::mark(&mut start, &mut end, &mut first_events, &self.zones.end.zones, record);
         let mut notes = vec![scan_note("start", start_state, &start), scan_note("end", end_state, &end)];

@@ -41,7 +41,7 @@ enum FrameKind {
     Flagless,
 }
 
-fn known(word: u32) -> Option<FrameKind> {
+fn kind_of_frame(word: u32) -> Option<FrameKind> {
     match word {
         word if word & (flag::NOPAGE | flag::RESERVED | flag::OFFLINE) != 0 => None,
         word if word & flag::BUDDY != 0 => Some(FrameKind::Free),
@@ -92,7 +92,7 @@ fn a_rebuilt_start_is_what_a_scan_saw() {
     }
     let (mut frames, mut differ) = (0, std::collections::BTreeMap::new());
     for (&saw, &told) in scanned.start.words().iter().zip(&words) {
-        let (Some(saw), Some(told)) = (known(saw), known(told)) else { continue };
+        let (Some(saw), Some(told)) = (kind_of_frame(saw), kind_of_frame(told)) else { continue };
         frames += 1;
         // A page of the kernel's without flags is allocated, and its free says so.
         if saw != told && (saw, told) != (FrameKind::Flagless, FrameKind::Allocated) {

@@ -77,9 +77,9 @@ impl StackEvent {
 
     fn read(&self, record: &[u8]) -> Option<(u32, Vec<u64>)> {
         let size = usize::try_from(self.size.unsigned(record)?).ok()?;
-        let addresses = record.get(self.callers.offset..)?.chunks_exact(8).take(size);
-        let addresses = addresses.map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
-        Some((self.current.unsigned(record)? as u32, addresses.collect()))
+        let (words, _) = record.get(self.callers.offset..)?.as_chunks();
+        let addresses = words.iter().take(size).map(|word| u64::from_ne_bytes(*word)).collect();
+        Some((self.current.unsigned(record)? as u32, addresses))
     }
 }
 

@@ -137,7 +137,7 @@ pub fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>) -> Re
     if let Some(missing) = REQUIRED.into_iter().find(|event| !instance.offers(event)) {
         return Err(CaptureError::MissingEvent(missing));
     }
-    let (offered, missing): (Vec<_>, Vec<_>) = wanted(sets).partition(|event| instance.offers(event));
+    let (offered, missing): (Vec<_>, Vec<_>) = wanted_events(sets).partition(|event| instance.offers(event));
     let mut formats = Formats::new(PageLayout::parse(&instance.read("events/header_page")?)?);
     if !missing.is_empty() {
         formats.notes.push(format!("this kernel has no event {}", missing.join(", ")));
@@ -163,7 +163,7 @@ fn take_stacks(instance: &Instance, period: u64) -> Result<EventFormat, CaptureE
 }
 
 /// The events that are wanted, each once.
-fn wanted(sets: &[EventSet]) -> impl Iterator<Item = &'static str> {
+fn wanted_events(sets: &[EventSet]) -> impl Iterator<Item = &'static str> {
     let asked = EventSet::ALL.into_iter().filter(|set| sets.contains(set)).flat_map(|set| set.events().iter().copied());
     REQUIRED.into_iter().chain(WANTED).chain(asked)
 }
@@ -274,9 +274,9 @@ mod tests {
 
     #[test]
     fn sets_add_events_once() {
-        assert_eq!(wanted(&[]).count(), 29);
-        assert_eq!(wanted(&[EventSet::Sched, EventSet::Sched]).count(), 31);
-        let mut all: Vec<_> = wanted(&EventSet::ALL).collect();
+        assert_eq!(wanted_events(&[]).count(), 29);
+        assert_eq!(wanted_events(&[EventSet::Sched, EventSet::Sched]).count(), 31);
+        let mut all: Vec<_> = wanted_events(&EventSet::ALL).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn this_kernels_events_have_what_rows_need() {
         let mut formats = formats();
-        for event in wanted(&EventSet::ALL) {
+        for event in wanted_events(&EventSet::ALL) {
             let Ok(text) = std::fs::read_to_string(format!("/sys/kernel/tracing/events/{event}/format")) else {
                 continue;
             };

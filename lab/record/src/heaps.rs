@@ -82,7 +82,7 @@ impl Heaps {
 mod tests {
     use super::*;
 
-    fn seen(pid: u32, started: u64, name: &str, threads: &[u32]) -> HeapReading {
+    fn reading(pid: u32, started: u64, name: &str, threads: &[u32]) -> HeapReading {
         let (name, threads) = (name.to_owned(), threads.to_vec());
         HeapReading { age: Duration::from_nanos(5), pid, started, name, threads, ..HeapReading::default() }
     }
@@ -91,8 +91,8 @@ mod tests {
     fn a_program_is_one_heap_with_all_its_threads_and_not_too_many_moments() {
         let mut heaps = Heaps::default();
         for time in 100..2100 {
-            heaps.note(time, vec![seen(7, 1, "sh", &[7, 9]), seen(8, 1, "sh", &[8])]);
-            heaps.note(time, vec![seen(7, 1, "sh", &[8, 7])]);
+            heaps.note(time, vec![reading(7, 1, "sh", &[7, 9]), reading(8, 1, "sh", &[8])]);
+            heaps.note(time, vec![reading(7, 1, "sh", &[8, 7])]);
         }
         let heaps = heaps.since(50);
         assert_eq!(heaps.len(), 2);
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_and_another_program_are_other_heaps() {
         let mut heaps = Heaps::default();
-        heaps.note(9, vec![seen(7, 1, "sh", &[7]), seen(7, 1, "make", &[7]), seen(7, 2, "make", &[7])]);
+        heaps.note(9, vec![reading(7, 1, "sh", &[7]), reading(7, 1, "make", &[7]), reading(7, 2, "make", &[7])]);
         assert_eq!(heaps.since(0).len(), 3);
     }
 }

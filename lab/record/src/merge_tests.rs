@@ -9,7 +9,7 @@ use freehold_trace::gfp::GfpMap;
 use freehold_trace::ring::PageLayout;
 
 use super::*;
-use crate::events::{TASK_BORN, TASK_RENAMED};
+use crate::decode::{TASK_BORN, TASK_RENAMED};
 
 /// Small pages: 16 bytes of header, 112 of data.
 const PAGE_BYTES: usize = 128;
@@ -57,7 +57,7 @@ fn free(pfn: u64) -> Vec<u8> {
     record(FREE_ID, 42, own)
 }
 
-fn named(id: u16, pid: u32, name: &[u8; 8]) -> Vec<u8> {
+fn name_record(id: u16, pid: u32, name: &[u8; 8]) -> Vec<u8> {
     let mut own = [0; 12];
     own[..4].copy_from_slice(&pid.to_ne_bytes());
     own[4..].copy_from_slice(name);
@@ -146,7 +146,8 @@ fn gaps_and_damage_are_counted_and_passed_over() {
 #[test]
 fn tasks_are_born_and_named_in_the_stream() {
     let other = record(99, 42, [0; 12]);
-    let events = [(0, named(BORN_ID, 77, b"sh\0\0\0\0\0\0")), (1, other), (1, named(RENAMED_ID, 77, b"cargo\0xx"))];
+    let events =
+        [(0, name_record(BORN_ID, 77, b"sh\0\0\0\0\0\0")), (1, other), (1, name_record(RENAMED_ID, 77, b"cargo\0xx"))];
     let (items, _) = merge(&[vec![page(5, 0, &events)]]);
     let born = Item::Born { parent: 42, child: 77, name: "sh".to_owned() };
     let renamed = Item::Renamed { pid: 77, name: "cargo".to_owned() };

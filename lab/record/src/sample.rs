@@ -30,11 +30,11 @@ struct ProcFile {
 impl ProcFile {
     fn open(path: &'static str) -> Result<ProcFile, CaptureError> {
         let file = File::open(path).map_err(CaptureError::kernel(Path::new(path)))?;
-        let mut file = ProcFile { path, file, buffer: vec![1; TEXT_BYTES] };
-        while file.text()?.len() * 2 > file.buffer.len() {
-            file.buffer.resize(file.buffer.len() * 2, 1);
+        let mut opened = ProcFile { path, file, buffer: vec![1; TEXT_BYTES] };
+        while opened.text()?.len() * 2 > opened.buffer.len() {
+            opened.buffer.resize(opened.buffer.len() * 2, 1);
         }
-        Ok(file)
+        Ok(opened)
     }
 
     /// The file's text as it is now.

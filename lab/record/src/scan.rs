@@ -270,7 +270,7 @@ mod tests {
         let mut seen = Vec::new();
         scan.replay(&spool, |_, bytes| seen.extend(bytes.chunks_exact(8).map(number))).unwrap();
         let shared = flag::LRU | flag::SHARED;
-        let seen: Vec<u32> = seen.into_iter().map(flag::from_kernel).collect();
-        assert_eq!(seen, [flag::LRU, flag::LRU, shared, shared, flag::LRU, 0, flag::BUDDY]);
+        let flags: Vec<u32> = seen.into_iter().map(flag::from_kernel).collect();
+        assert_eq!(flags, [flag::LRU, flag::LRU, shared, shared, flag::LRU, 0, flag::BUDDY]);
     }
 }

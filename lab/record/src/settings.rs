@@ -47,8 +47,8 @@ fn collect(folder: &Path, prefix: &str, depth: u32, settings: &mut BTreeMap<Stri
 /// The file's text with its white space made single.
 fn value(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    (text.len() <= LENGTH_MAX).then_some(text)
+    let value = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (value.len() <= LENGTH_MAX).then_some(value)
 }
 
 #[cfg(test)]

@@ -73,18 +73,17 @@ impl Stacks {
         addresses.sort_unstable();
         addresses.dedup();
         let names = names(&addresses, symbols()?);
-        Ok(self.named(period, &addresses.into_iter().zip(names).collect()))
+        Ok(self.with_names(period, &addresses.into_iter().zip(names).collect()))
     }
 
-    fn named(self, period: u64, names: &FxHashMap<u64, String>) -> StackFacts {
+    fn with_names(self, period: u64, names: &FxHashMap<u64, String>) -> StackFacts {
         let mut facts = StackFacts { period, ..StackFacts::default() };
         let mut places: FxHashMap<&str, u32> = FxHashMap::default();
         let mut counts: FxHashMap<(Vec<u32>, u32, u8), u64> = FxHashMap::default();
         for ((addresses, task, order), samples) in self.samples {
-            let named = addresses.iter().filter_map(|address| names.get(address)).map(String::as_str);
-            let named = named.skip_while(|name| TRACING.iter().any(|own| name.starts_with(own)));
+            let functions = addresses.iter().filter_map(|address| names.get(address)).map(String::as_str);
             let mut frames = Vec::new();
-            for name in named {
+            for name in functions.skip_while(|name| TRACING.iter().any(|own| name.starts_with(own))) {
                 frames.push(*places.entry(name).or_insert_with(|| {
                     facts.symbols.push(name.to_owned());
                     u32::try_from(facts.symbols.len() - 1).expect("a kernel has fewer functions")
@@ -184,7 +183,8 @@ mod tests {
         stacks.allocated(7, &alloc(0, 0));
         stacks.sampled(0, 7, 1, vec![1, 2]);
         let names = [(1, "trace_event_raw_event_mm_page_alloc"), (2, "fault"), (3, "read")];
-        let facts = stacks.named(256, &names.into_iter().map(|(address, name)| (address, name.to_owned())).collect());
+        let facts =
+            stacks.with_names(256, &names.into_iter().map(|(address, name)| (address, name.to_owned())).collect());
         let counts: Vec<_> = facts.stacks.iter().map(|stack| (stack.task, stack.order, stack.samples)).collect();
         assert_eq!(counts, [(1, 0, 2), (2, 3, 1)]);
         assert_eq!(facts.symbols[facts.stacks[0].frames[0] as usize], "fault");
@@ -197,7 +197,7 @@ mod tests {
         stacks.allocated(7, &alloc(0, 0));
         let count = STACKS_MAX as u64 + 10;
         (0..count).for_each(|address| stacks.sampled(0, 7, 1, vec![address]));
-        let facts = stacks.named(256, &(0..count).map(|address| (address, format!("f{address}"))).collect());
+        let facts = stacks.with_names(256, &(0..count).map(|address| (address, format!("f{address}"))).collect());
         assert_eq!((facts.stacks.len(), facts.stacks.iter().map(|stack| stack.samples).sum()), (STACKS_MAX + 1, count));
         assert!(facts.stacks[STACKS_MAX].frames.is_empty());
     }

@@ -184,8 +184,8 @@ fn descendants(command: Option<u32>, seen: &[ProcTask]) -> FxHashSet<u32> {
     let mut known = 0;
     while ours.len() > known {
         known = ours.len();
-        let children = seen.iter().filter(|seen| ours.contains(&seen.parent)).map(|seen| seen.process);
-        let children: Vec<u32> = children.collect();
+        let children: Vec<u32> =
+            seen.iter().filter(|task| ours.contains(&task.parent)).map(|task| task.process).collect();
         ours.extend(children);
     }
     ours

@@ -134,7 +134,7 @@ fn align(samples: &Readings, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sam
                 vmstat: reading.vmstat.clone(),
                 buddyinfo: zones.iter().map(|zone| free_blocks(&lines, zone)).collect(),
                 pressure: reading.pressure.clone(),
-                zones: zones.iter().map(|zone| counted(samples, reading, zone)).collect(),
+                zones: zones.iter().map(|zone| zone_counters(samples, reading, zone)).collect(),
             })
         })
         .collect()
@@ -147,7 +147,7 @@ fn free_blocks(lines: &[ZoneBlocks], zone: &ZoneFacts) -> Vec<u64> {
 }
 
 /// The counters of a zone in a reading.
-fn counted(samples: &Readings, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
+fn zone_counters(samples: &Readings, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
     samples.place(zone).and_then(|place| reading.zones.get(place)).cloned().unwrap_or_default()
 }
 

@@ -66,7 +66,7 @@ impl FreeLists {
 
 fn compare(reader: &Reader) -> Result<(), Box<dyn Error>> {
     let facts = reader.facts();
-    let mut samples = counted(facts).into_iter().peekable();
+    let mut samples = kernel_counts(facts).into_iter().peekable();
     let mut lists = FreeLists { pageblock_order: facts.pageblock_order, ..FreeLists::default() };
     for row in reader.rows() {
         let row = row?;
@@ -81,12 +81,12 @@ fn compare(reader: &Reader) -> Result<(), Box<dyn Error>> {
 }
 
 /// Free pages by the kernel's count, and when.
-fn counted(facts: &Facts) -> Vec<(u64, u64)> {
+fn kernel_counts(facts: &Facts) -> Vec<(u64, u64)> {
     let Some(at) = facts.vmstat_names.iter().position(|name| name == "nr_free_pages") else { return Vec::new() };
     facts.samples.iter().filter_map(|sample| Some((sample.time, *sample.vmstat.get(at)?))).collect()
 }
 
-fn print(time: u64, told: u64, kernel: u64) {
-    let error = told as f64 / kernel.max(1) as f64 - 1.0;
-    println!("{:9.3} s  rows {told:>10}  kernel {kernel:>10}  {:+.3} %", time as f64 / 1e9, error * 100.0);
+fn print(time: u64, rows: u64, kernel: u64) {
+    let error = rows as f64 / kernel.max(1) as f64 - 1.0;
+    println!("{:9.3} s  rows {rows:>10}  kernel {kernel:>10}  {:+.3} %", time as f64 / 1e9, error * 100.0);
 }

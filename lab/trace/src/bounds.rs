@@ -77,9 +77,9 @@ impl Bounds {
 
 /// The highest order of the machine's blocks: as its free lists show, or its architecture says.
 pub(crate) fn order_max(facts: &Facts) -> u8 {
-    let lists = facts.samples.iter().flat_map(|sample| &sample.buddyinfo).map(Vec::len);
-    let lists = lists.chain(facts.pagetypeinfo_start.iter().map(|list| list.free.len())).max().unwrap_or(0);
-    match u8::try_from(lists) {
+    let sampled = facts.samples.iter().flat_map(|sample| &sample.buddyinfo).map(Vec::len);
+    let lists = sampled.chain(facts.pagetypeinfo_start.iter().map(|list| list.free.len())).max();
+    match u8::try_from(lists.unwrap_or(0)) {
         Ok(0) if facts.machine == "x86_64" => ORDER_USUAL,
         Ok(lists @ 1..=BLOCK_ORDER_MAX) => lists - 1,
         _ => BLOCK_ORDER_MAX,
@@ -89,8 +89,12 @@ pub(crate) fn order_max(facts: &Facts) -> u8 {
 /// The frames that rows may name: those of zones and RAM, in whole pageblocks, since a zone need not begin with one and
 /// its first pageblock does. In order, and apart from each other.
 pub fn memory(facts: &Facts) -> Vec<Range<u64>> {
-    let zones = facts.zones_start.iter().chain(&facts.zones_end).filter(|zone| zone.spanned > 0);
-    let zones = zones.map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)));
+    let zones = facts
+        .zones_start
+        .iter()
+        .chain(&facts.zones_end)
+        .filter(|zone| zone.spanned > 0)
+        .map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)));
     let pageblock = 1_u64 << facts.pageblock_order.min(BLOCK_ORDER_MAX);
     let mut parts: Vec<Range<u64>> = zones
         .chain(facts.ram.iter().copied())

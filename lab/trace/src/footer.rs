@@ -52,8 +52,9 @@ fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
     if length < 4 || file.read_exact_at(&mut head, 0).is_ok() && head != *MAGIC {
         return Err(Error::NotParquet { path: path.to_path_buf() });
     }
-    let tail_at = length.checked_sub(8).filter(|&at| at >= 4);
-    let tail_at = tail_at.ok_or_else(|| Error::Truncated { path: path.to_path_buf() })?;
+    let Some(tail_at) = length.checked_sub(8).filter(|&at| at >= 4) else {
+        return Err(Error::Truncated { path: path.to_path_buf() });
+    };
     let mut tail = [0; 8];
     file.read_exact_at(&mut tail, tail_at).map_err(|source| Error::read(path, source))?;
     let [a, b, c, d, magic @ ..] = tail;
@@ -61,8 +62,9 @@ fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
         return Err(Error::Truncated { path: path.to_path_buf() });
     }
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
-    let start = tail_at.checked_sub(size).filter(|&start| start >= 4 && size <= FOOTER_MAX);
-    let start = start.ok_or_else(|| Error::corrupt(path, "the length of its footer is impossible"))?;
+    let Some(start) = tail_at.checked_sub(size).filter(|&start| start >= 4 && size <= FOOTER_MAX) else {
+        return Err(Error::corrupt(path, "the length of its footer is impossible"));
+    };
     let mut bytes = vec![0; size as usize];
     file.read_exact_at(&mut bytes, start).map_err(|source| Error::read(path, source))?;
     Ok(bytes)

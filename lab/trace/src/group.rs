@@ -111,12 +111,12 @@ impl GroupReader {
         if checksum.is_some_and(|expected| crc32fast::hash(&bytes) != expected) {
             return Err(Error::corrupt(path, "the checksum of a row group does not match"));
         }
-        let bytes = Arc::new(PageBytes::new(extent.start, bytes));
+        let pages = Arc::new(PageBytes::new(extent.start, bytes));
         let rows = usize::try_from(group.num_rows()).map_err(|error| Error::corrupt(path, error))?;
         let columns = indices
             .iter()
             .zip(&COLUMNS)
-            .map(|(&index, column)| ColumnSource::open(&bytes, group, index, column.physical))
+            .map(|(&index, column)| ColumnSource::open(&pages, group, index, column.physical))
             .collect::<ParquetResult<_>>()
             .map_err(|error| Error::corrupt(path, error))?;
         Ok(GroupReader { columns, left: rows })

@@ -90,38 +90,34 @@ impl CheckedPages {
         let pages = SerializedPageReader::new(bytes, chunk, rows, None)?;
         Ok(CheckedPages { pages, has_dictionary: false })
     }
+}
 
-    fn check(&mut self, page: &Page) -> Result<(), &'static str> {
-        match page {
-            // A value takes a byte at least.
-            Page::DictionaryPage { buf, num_values, .. } if u64::from(*num_values) > buf.len() as u64 => {
-                return Err("a dictionary has fewer bytes than values");
-            }
-            Page::DictionaryPage { .. } => {
-                self.has_dictionary = true;
-                return Ok(());
-            }
-            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
-                if levels > buf.len() as u64 {
-                    return Err("a page is shorter than its levels");
-                }
-            }
-            Page::DataPage { .. } => {}
+/// Refuses a page that the decoders could not take; `has_dictionary` says whether one came before it.
+fn check_page(page: &Page, has_dictionary: bool) -> Result<(), &'static str> {
+    match page {
+        // A value takes a byte at least.
+        Page::DictionaryPage { buf, num_values, .. } if u64::from(*num_values) > buf.len() as u64 => {
+            return Err("a dictionary has fewer bytes than values");
         }
-        let needs_dictionary = matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
-        if needs_dictionary && !self.has_dictionary {
-            return Err("a page needs a dictionary that is missing");
+        Page::DictionaryPage { .. } => return Ok(()),
+        Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
+            let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+            if levels > buf.len() as u64 {
+                return Err("a page is shorter than its levels");
+            }
         }
-        Ok(())
+        Page::DataPage { .. } => {}
     }
+    let needs_dictionary = matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+    if needs_dictionary && !has_dictionary { Err("a page needs a dictionary that is missing") } else { Ok(()) }
 }
 
 impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {
-            self.check(page).map_err(|reason| ParquetError::General(reason.to_owned()))?;
+            check_page(page, self.has_dictionary).map_err(|reason| ParquetError::General(reason.to_owned()))?;
+            self.has_dictionary |= matches!(page, Page::DictionaryPage { .. });
         }
         Ok(page)
     }
@@ -140,5 +136,53 @@ impl Iterator for CheckedPages {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.get_next_page().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_may_not_claim_a_huge_page() {
+        // Field 1: i32 0; field 2: the unpacked size.
+        let header = [0x15, 0, 0x15, 0x80, 0x10, 0];
+        assert_eq!(check_page_header(&header), Ok(()));
+        assert_eq!(check_page_header(&[0x15, 0, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0]), Err(ThriftError), "2 GiB");
+        assert_eq!(check_page_header(&[0x15, 0, 0x15, 1, 0]), Err(ThriftError), "-1");
+        assert_eq!(check_page_header(&[0x15, 0, 0x16, 0x80, 0x10, 0]), Err(ThriftError), "of 64 bits");
+        assert_eq!(check_page_header(&header[..5]), Err(ThriftError), "it breaks off");
+    }
+
+    fn dictionary(num_values: u32) -> Page {
+        Page::DictionaryPage {
+            buf: Bytes::from_static(&[0; 8]),
+            num_values,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        }
+    }
+
+    fn data(encoding: Encoding, def_levels_byte_len: u32) -> Page {
+        Page::DataPageV2 {
+            buf: Bytes::from_static(&[0; 8]),
+            num_values: 1,
+            encoding,
+            num_nulls: 0,
+            num_rows: 1,
+            def_levels_byte_len,
+            rep_levels_byte_len: 0,
+            is_compressed: false,
+            statistics: None,
+        }
+    }
+
+    #[test]
+    fn pages_have_what_they_claim() {
+        assert!(check_page(&dictionary(2), false).is_ok());
+        assert!(check_page(&dictionary(u32::MAX), false).unwrap_err().contains("fewer bytes than values"));
+        assert!(check_page(&data(Encoding::RLE_DICTIONARY, 8), true).is_ok());
+        assert!(check_page(&data(Encoding::RLE_DICTIONARY, 8), false).unwrap_err().contains("missing"));
+        assert!(check_page(&data(Encoding::PLAIN, 9), false).unwrap_err().contains("shorter than its levels"));
     }
 }

@@ -45,9 +45,9 @@ impl PartFile {
         if path.exists() && !path.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
+        let mut part_name = path.as_os_str().to_owned();
+        part_name.push(".part");
+        let part = PathBuf::from(part_name);
         let (file, name) = match nameless(folder_of(path)) {
             Ok(file) => (file, Name::None),
             Err(_) => (File::create(&part)?, Name::Part),

@@ -195,9 +195,11 @@ fn migratetype_number(name: &str) -> i8 {
 pub fn parse_pagetypeinfo(text: &str) -> Result<PageTypeInfo, ProcError> {
     let migratetypes = migratetype_numbers(text)?;
     let order = text.lines().find_map(|line| line.strip_prefix("Page block order:"));
-    let pageblock_order = order.and_then(|order| order.trim().parse().ok()).filter(|&order| order < 64);
     let lacks = "does not tell the pageblock order";
-    let pageblock_order = pageblock_order.ok_or(ProcError::Lacking { file: PAGETYPEINFO, lacks })?;
+    let pageblock_order = order
+        .and_then(|order| order.trim().parse().ok())
+        .filter(|&order| order < 64)
+        .ok_or(ProcError::Lacking { file: PAGETYPEINFO, lacks })?;
     let mut info = PageTypeInfo { pageblock_order, migratetypes, types: Vec::new() };
     for line in text.lines() {
         let Some((node, zone, rest)) = zone_head(line) else {

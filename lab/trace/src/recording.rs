@@ -90,12 +90,11 @@ impl Recording {
     }
 
     fn admitted(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
-        let release = Release::parse(&reader.facts().kernel_release);
-        let release = release.ok_or_else(|| OpenError::UnknownKernel {
-            path: path.to_path_buf(),
-            release: reader.facts().kernel_release.clone(),
-        })?;
-        Ok(Recording { path: path.to_path_buf(), reader, release })
+        let path = path.to_path_buf();
+        match Release::parse(&reader.facts().kernel_release) {
+            Some(release) => Ok(Recording { path, reader, release }),
+            None => Err(OpenError::UnknownKernel { path, release: reader.facts().kernel_release.clone() }),
+        }
     }
 
     /// The recording in short, as it will be replayed on `cpus` CPUs or on its own.

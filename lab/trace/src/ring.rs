@@ -335,13 +335,15 @@ mod tests {
 
     #[test]
     fn missed_events_are_told() {
-        let mut bytes = page(1 << 31 | 1 << 30, &[head(1, 0), 0]);
-        bytes[24..32].copy_from_slice(&77u64.to_ne_bytes());
-        assert_eq!(layout().page(&bytes).unwrap().lost_events(), LostEvents::Count(77));
-        let bytes = page(1 << 31, &[head(1, 0), 0]);
-        assert_eq!(layout().page(&bytes).unwrap().lost_events(), LostEvents::Some);
-        let bytes = page(0, &[]);
-        assert_eq!(layout().page(&bytes).unwrap().lost_events(), LostEvents::Nothing);
+        let mut counted = page(1 << 31 | 1 << 30, &[head(1, 0), 0]);
+        counted[24..32].copy_from_slice(&77u64.to_ne_bytes());
+        for (bytes, expected) in [
+            (counted, LostEvents::Count(77)),
+            (page(1 << 31, &[head(1, 0), 0]), LostEvents::Some),
+            (page(0, &[]), LostEvents::Nothing),
+        ] {
+            assert_eq!(layout().page(&bytes).unwrap().lost_events(), expected);
+        }
     }
 
     #[test]

@@ -295,8 +295,8 @@ mod tests {
 
     #[test]
     fn counters_add_up_what_happened_in_a_window() {
-        let free = Row { order: 4, ..at(Kind::StartFree, 0) };
-        let failed = Row { pfn: NO_PFN, ..at(Kind::Alloc, 150_000) };
+        let free = Row { order: 4, ..row(Kind::StartFree, 0) };
+        let failed = Row { pfn: NO_PFN, ..row(Kind::Alloc, 150_000) };
         let events = viewed(&[free, row(Kind::Alloc, 1), row(Kind::Alloc, 2), row(Kind::Free, 120_000), failed]);
         assert_eq!(counts(&events, "pages allocated", "order 0"), [2, 0]);
         assert_eq!(counts(&events, "pages freed", "order 0"), [0, 1]);

@@ -191,9 +191,9 @@ fn check_records(data: impl Read + Seek, size: u64) -> Result<(), GuardError> {
         let mut body = u64::from(length.checked_sub(RECORD_HEADER).ok_or(LONGER)?);
         left = left.checked_sub(length.into()).ok_or(LONGER)?;
         if kind == AUXTRACE && body >= 8 {
-            let mut after = [0; 8];
-            data.read_exact(&mut after)?;
-            let after = u64::from_ne_bytes(after);
+            let mut size = [0; 8];
+            data.read_exact(&mut size)?;
+            let after = u64::from_ne_bytes(size);
             left = left.checked_sub(after).ok_or(LONGER)?;
             body = body - 8 + after;
         }

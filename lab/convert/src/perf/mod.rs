@@ -35,7 +35,7 @@ const BUFFER: usize = 1 << 20;
 ///
 /// # Errors
 /// When it cannot be read, is not of this machine's order of bytes, or was made otherwise than by `perf record`.
-pub(crate) fn read(path: &Path, file: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
+pub(crate) fn read(path: &Path, mut file: Input, sink: Sink<'_>) -> Result<SourceFacts, Error> {
     match guard::check(file.file()).map_err(|error| error.into_error(path))? {
         Mode::File => {
             let reader = PerfFileReader::parse_file(BufReader::with_capacity(BUFFER, file));
@@ -44,13 +44,12 @@ pub(crate) fn read(path: &Path, file: Input, sink: Sink<'_>) -> Result<SourceFac
             EventReader { path, perf: perf_file, tracing }.run(record_iter, sink)
         }
         Mode::Pipe => {
-            let mut file = file;
             file.rewind().map_err(Error::read(path))?;
             let stream = pipe::Stream::new(BufReader::with_capacity(BUFFER, file));
-            let (tracing, is_cut) = (stream.tracing(), stream.is_cut());
+            let (tracing_data, is_cut) = (stream.tracing(), stream.is_cut());
             let reader = PerfFileReader::parse_pipe(stream).map_err(|error| damaged(path, &error))?;
             let PerfFileReader { perf_file, record_iter } = reader;
-            let tracing = Tracing::parse(&tracing.borrow());
+            let tracing = Tracing::parse(&tracing_data.borrow());
             let facts = EventReader { path, perf: perf_file, tracing }.run(record_iter, sink)?;
             Ok(SourceFacts { is_cut: is_cut.get(), ..facts })
         }

@@ -93,8 +93,8 @@ impl Block {
         let pfn = number(words.next()?)?;
         let rest: Vec<&str> = words.collect();
         let name = rest.iter().rposition(|word| *word == "type").and_then(|at| rest.get(at + 1))?;
-        let flags = line.split_once("Flags").map_or("", |(_, flags)| flags);
-        let flags = flags.split(['(', '|', ')']).map(str::trim);
+        let text = line.split_once("Flags").map_or("", |(_, flags)| flags);
+        let flags = text.split(['(', '|', ')']).map(str::trim);
         let word =
             flags.filter_map(|flag| FLAGS.iter().find(|(name, _)| *name == flag)).fold(0, |sum, (_, bit)| sum | bit);
         (pfn < FRAMES_MAX).then_some(Block { pfn, migratetype: type_of(name), word: word | ALLOCATED })

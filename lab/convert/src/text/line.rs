@@ -78,33 +78,33 @@ fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (before, pid) = text.split_at(text.len() - digits);
     let pid = u32::try_from(number(pid)?).ok()?;
-    let name = match before.split_last()? {
+    let padded = match before.split_last()? {
         (b'-' | b' ', name) => name,
         (b'/', process) => {
             &process[..process.len() - process.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()]
         }
         _ => return None,
     };
-    let name = name.trim_ascii();
+    let name = padded.trim_ascii();
     Some((if name == b"<idle>" { b"swapper" } else { name }, pid))
 }
 
 /// The time in `flags secs.fraction: rest`, and the rest.
 fn time(text: &[u8]) -> Option<(u64, &[u8])> {
-    let mut rest = text.trim_ascii_start();
+    let mut from_time = text.trim_ascii_start();
     // One word of flags may stand before it.
-    if !rest.first()?.is_ascii_digit() || !is_time(word(rest)) {
-        rest = rest[word(rest).len()..].trim_ascii_start();
+    if !from_time.first()?.is_ascii_digit() || !is_time(word(from_time)) {
+        from_time = from_time[word(from_time).len()..].trim_ascii_start();
     }
-    let text = word(rest);
-    let rest = rest[text.len()..].trim_ascii_start();
-    let (seconds, fraction) = str::from_utf8(text.strip_suffix(b":")?).ok()?.split_once('.')?;
+    let stamp = word(from_time);
+    let rest = from_time[stamp.len()..].trim_ascii_start();
+    let (seconds, fraction) = str::from_utf8(stamp.strip_suffix(b":")?).ok()?.split_once('.')?;
     let digits = fraction.len();
     if !(1..=9).contains(&digits) || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let fraction = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - digits as u32);
-    let time = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)?;
+    let nanoseconds = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - digits as u32);
+    let time = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)?;
     Some((time, rest))
 }
 

@@ -106,12 +106,13 @@ impl<'f> Merge<'f> {
             if stream.next >= stream.end {
                 return Ok(None);
             }
-            let bytes = stream.piece(self.input, self.packing, self.layout.page_bytes() as u64);
-            let bytes = bytes.ok_or_else(|| Error::Damaged {
-                path: path.to_path_buf(),
-                format: FORMAT,
-                reason: format!("the events of CPU {} cannot be unpacked", stream.cpu),
-            })?;
+            let Some(bytes) = stream.piece(self.input, self.packing, self.layout.page_bytes() as u64) else {
+                return Err(Error::Damaged {
+                    path: path.to_path_buf(),
+                    format: FORMAT,
+                    reason: format!("the events of CPU {} cannot be unpacked", stream.cpu),
+                });
+            };
             self.decode(index, &bytes, records);
         }
     }

@@ -91,12 +91,12 @@ fn read_head(bytes: &[u8], input: &Input) -> Result<Head, String> {
     if opening.is_big_endian {
         return Err("it is of a machine of the other order of bytes; import it on such a machine".to_owned());
     }
-    let head = match opening.version.as_str() {
+    let read = match opening.version.as_str() {
         "6" => v6::read(cursor),
         "7" => v7::read(cursor, input)?,
         other => return Err(format!("it is of version `{other}`, and versions 6 and 7 are understood")),
     };
-    let mut head = head.ok_or(CUT_OFF)?;
+    let mut head = read.ok_or(CUT_OFF)?;
     head.tracing.page_size = opening.page_size;
     Ok(head)
 }

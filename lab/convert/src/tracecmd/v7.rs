@@ -117,8 +117,8 @@ impl Sections<'_> {
         if flags & COMPRESSED == 0 {
             return Some(bytes);
         }
-        let cursor = &mut Cursor::new(&bytes);
-        let (packed, whole) = (cursor.u32()?, cursor.u32()?);
-        unpacked(self.packing, cursor.take(packed.into())?, u64::from(whole).min(SECTION_MAX))
+        let contents = &mut Cursor::new(&bytes);
+        let (packed, whole) = (contents.u32()?, contents.u32()?);
+        unpacked(self.packing, contents.take(packed.into())?, u64::from(whole).min(SECTION_MAX))
     }
 }

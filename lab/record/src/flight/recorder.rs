@@ -80,7 +80,7 @@ impl<'a> Recorder<'a> {
     pub fn prepare(plan: &'a FlightPlan, machine: &'a Machine) -> Result<Recorder<'a>, CaptureError> {
         let spool = Arc::new(Spool::create(&plan.spool)?);
         let tracefs = Tracefs::find()?;
-        let ring_kib = ring_kib(plan.memory, machine)?;
+        let wanted_kib = ring_kib(plan.memory, machine)?;
         let claim = claim(&tracefs)?;
         let instance = Instance::create(&tracefs)?;
         // A new instance is switched on already.
@@ -89,13 +89,13 @@ impl<'a> Recorder<'a> {
         instance.write("options/overwrite", "1")?;
         let _ = instance.write("options/record-cmd", "0");
         let formats = events::enable(&instance, &plan.events, plan.stacks)?;
-        let ring_kib = instance.size_ring(ring_kib)?;
-        let rings = Rings {
+        let ring_kib = instance.size_ring(wanted_kib)?;
+        let sizes = Rings {
             cpus: machine.cpus.clone(),
             layout: formats.page,
             ring_bytes: usize::try_from(ring_kib).unwrap_or(usize::MAX).saturating_mul(1024),
         };
-        let rings = machine.cpus.iter().map(|&cpu| CpuRing::open(&instance, cpu, &rings)).collect::<Result<_, _>>()?;
+        let rings = machine.cpus.iter().map(|&cpu| CpuRing::open(&instance, cpu, &sizes)).collect::<Result<_, _>>()?;
         let observer = Observer::open(zones::ram(machine)?, spool)?;
         let gauges = Gauges::find(&plan.triggers, &observer.sampler.readings)?;
         let log = plan.triggers.contains(&Trigger::Failure).then(KernelLog::open).transpose()?;

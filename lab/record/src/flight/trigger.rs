@@ -54,13 +54,14 @@ impl FromStr for Trigger {
 
     fn from_str(text: &str) -> Result<Trigger, TriggerError> {
         if let Some(share) = text.strip_prefix("psi=") {
-            let percent: Option<f64> = share.strip_suffix('%').unwrap_or(share).parse().ok();
-            let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
-            return percent.map(Trigger::Pressure).ok_or_else(|| TriggerError::Share(share.to_owned()));
+            return match share.strip_suffix('%').unwrap_or(share).parse() {
+                Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Trigger::Pressure(percent)),
+                _ => Err(TriggerError::Share(share.to_owned())),
+            };
         }
-        let named = [Trigger::AllocStall, Trigger::Failure, Trigger::ThpFailure, Trigger::Asked];
-        let found = named.into_iter().find(|trigger| trigger.name() == text);
-        found.ok_or_else(|| TriggerError::Unknown(text.to_owned()))
+        let triggers = [Trigger::AllocStall, Trigger::Failure, Trigger::ThpFailure, Trigger::Asked];
+        let trigger = triggers.into_iter().find(|trigger| trigger.name() == text);
+        trigger.ok_or_else(|| TriggerError::Unknown(text.to_owned()))
     }
 }
 

@@ -149,3 +149,33 @@ fn counts_must_be_those_of_the_facts() {
     let error = error_of(&path, &patched(&whole, &text[start..start + 13], "\"64\":2,\"65\":0"));
     assert!(error.to_string().contains("the rows of each kind"), "{error}");
 }
+
+/// A file with nothing but a footer, whose schema is `count` elements like this one.
+fn file_of_schema(count: u32, element: &[u8]) -> Vec<u8> {
+    // Field 1: the version, an i32; field 2: a list of structures, whose number follows as a varint.
+    let mut footer = vec![0x15, 2, 0x19, 0xfc];
+    let mut left = count;
+    while left > 0x7f {
+        footer.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    footer.push(left as u8);
+    footer.extend((0..count).flat_map(|_| element).copied());
+    footer.push(0);
+    [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+/// The Parquet crate would reserve 32 GB for the first, and recurse until the stack ends for the second; neither could
+/// be caught.
+#[test]
+fn a_schema_that_claims_too_much_is_told() {
+    let (_folder, path) = recording();
+    // Field 4: the name `r`; field 5: the number of children, 2^31 - 1 and 1.
+    let many_children = [0x48, 1, b'r', 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0];
+    let one_child = [0x48, 1, b'r', 0x15, 2, 0];
+    for bytes in [file_of_schema(1, &many_children), file_of_schema(1_000_000, &one_child)] {
+        let error = error_of(&path, &bytes);
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains("its schema is not readable"), "{error}");
+    }
+}
