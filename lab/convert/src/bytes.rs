@@ -9,16 +9,16 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { rest: bytes, length: bytes.len() }
     }
 
     /// Bytes that were read.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         (self.length - self.rest.len()) as u64
     }
 
-    pub fn take(&mut self, size: u64) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, size: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(usize::try_from(size).ok()?)?;
         self.rest = rest;
         Some(taken)
@@ -28,24 +28,24 @@ impl<'a> Cursor<'a> {
         self.take(N as u64)?.try_into().ok()
     }
 
-    pub fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }
 
-    pub fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_ne_bytes)
     }
 
-    pub fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_ne_bytes)
     }
 
-    pub fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_ne_bytes)
     }
 
     /// The bytes up to the next zero, which is read too.
-    pub fn until_zero(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn until_zero(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(0, self.rest)?;
         let text = self.take(end as u64);
         self.take(1)?;
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes past these bytes, if they come next.
-    pub fn expect(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn expect(&mut self, bytes: &[u8]) -> Option<()> {
         self.rest = self.rest.strip_prefix(bytes)?;
         Some(())
     }

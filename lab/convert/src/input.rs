@@ -16,31 +16,31 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub fn new(path: &Path, file: File) -> Input {
+    pub(crate) fn new(path: &Path, file: File) -> Input {
         // A file whose size is not known is read all the same.
         let length = file.metadata().map_or(0, |metadata| metadata.len());
         Input { file, length, progress: Progress::weighing(format!("reading {}", path.display()), length) }
     }
 
     /// The file itself, for looks at it that are not its reading.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// Bytes of the file.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.length
     }
 
     /// The first bytes, at most so many.
-    pub fn beginning(&self, most: usize) -> io::Result<Vec<u8>> {
+    pub(crate) fn beginning(&self, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         (&self.file).take(most as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     /// Bytes from this place on; `None` if they are not all there.
-    pub fn part(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
+    pub(crate) fn part(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
         let is_there = offset.checked_add(size).is_some_and(|end| end <= self.length);
         let mut bytes = is_there.then(|| vec![0; size as usize])?;
         self.file.read_exact_at(&mut bytes, offset).ok()?;

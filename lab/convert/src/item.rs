@@ -68,7 +68,7 @@ pub(crate) struct NameEvent {
 impl NameEvent {
     /// Finds the fields in an event of the system `task`, if it is one of the two. Some kernels (6.16 is one) do not say which thread is
     /// renamed: then it is the current one.
-    pub fn find(system: &str, format: &EventFormat) -> Option<NameEvent> {
+    pub(crate) fn find(system: &str, format: &EventFormat) -> Option<NameEvent> {
         let pid = format.field("pid");
         let (pid, name, is_birth) = match (system, format.name.as_str()) {
             ("task", "task_newtask") => (pid?, format.field("comm")?, true),
@@ -79,7 +79,7 @@ impl NameEvent {
     }
 
     /// What a record of it says.
-    pub fn read(&self, record: &[u8]) -> Option<Item> {
+    pub(crate) fn read(&self, record: &[u8]) -> Option<Item> {
         let pid = self.pid.unsigned(record)? as u32;
         let name = String::from_utf8_lossy(self.name.text(record)?).into_owned();
         Some(if self.is_birth { Item::Born { pid, name } } else { Item::Named { pid, name } })

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The name that users know.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Perf => perf::FORMAT,
             Kind::TraceCmd => tracecmd::FORMAT,

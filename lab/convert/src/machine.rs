@@ -65,7 +65,7 @@ impl Machine {
     ///
     /// # Errors
     /// When what is said cannot be.
-    pub fn determine(
+    pub(crate) fn determine(
         overrides: &MachineOverrides,
         source: &SourceFacts,
         start: &Facts,
@@ -192,13 +192,13 @@ impl Machine {
     }
 
     /// One more than the last frame, in whole pageblocks.
-    pub fn frames(&self) -> u64 {
+    pub(crate) fn frames(&self) -> u64 {
         let end = self.ram.iter().map(|&(_, end)| end).max().unwrap_or(0);
         end.next_multiple_of(1 << self.pageblock_order)
     }
 
     /// Pages of memory between two frames.
-    pub fn pages_in(&self, first: u64, end: u64) -> u64 {
+    pub(crate) fn pages_in(&self, first: u64, end: u64) -> u64 {
         self.ram.iter().map(|&(from, to)| to.min(end).saturating_sub(from.max(first))).sum()
     }
 }

@@ -26,7 +26,7 @@ const FREE: usize = 1;
 impl Pairs {
     /// Takes a row that names a page.
     #[inline]
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         let became = match row.kind {
             Kind::Alloc => USED,
             Kind::Free => FREE,
@@ -63,7 +63,7 @@ impl Pairs {
     }
 
     /// Pages that the file has seen allocated and not freed.
-    pub fn kept(&self) -> u64 {
+    pub(crate) fn kept(&self) -> u64 {
         self.states.iter().map(|word| u64::from(word[USED].count_ones())).sum()
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// For the events of this kernel.
-    pub fn new(tracing: &Tracing) -> Records {
+    pub(crate) fn new(tracing: &Tracing) -> Records {
         let gfp_names =
             tracing.format(ALLOC.0, ALLOC.1).map(|format| gfp::parse_names(format.print_format())).unwrap_or_default();
         let rows = Decoder::new(GfpMap::new(&gfp_names), MIGRATETYPES.to_vec());
@@ -60,7 +60,7 @@ impl Records {
 
     /// The item of a record that was made on `cpu`.
     #[inline]
-    pub fn item(&mut self, time: u64, data: &[u8], cpu: u16) -> Option<Item> {
+    pub(crate) fn item(&mut self, time: u64, data: &[u8], cpu: u16) -> Option<Item> {
         match self.rows.decode(&RawEvent { time, data }, cpu) {
             Some(decoded) => Some(Item::Row { pid: decoded.pid, row: decoded.row }),
             None => self.other(data),
@@ -81,7 +81,7 @@ impl Records {
     }
 
     /// How many of which event were passed over.
-    pub fn passed(self) -> BTreeMap<String, u64> {
+    pub(crate) fn passed(self) -> BTreeMap<String, u64> {
         self.passed.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// An empty one in this folder.
-    pub fn create(folder: &Path) -> Result<Spool, Error> {
+    pub(crate) fn create(folder: &Path) -> Result<Spool, Error> {
         let folder = folder.to_path_buf();
         match tempfile::tempfile_in(&folder) {
             Ok(file) => Ok(Spool { folder, file: BufWriter::with_capacity(BUFFER, file), rows: 0 }),
@@ -39,13 +39,13 @@ impl Spool {
     }
 
     /// How many rows there are.
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Adds a row.
     #[inline]
-    pub fn push(&mut self, row: &Row) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, row: &Row) -> Result<(), Error> {
         let has_args = row.args != [0; 3];
         let mut bytes = [0; PLAIN + ARGS];
         bytes[0] = row.kind as u8 | if has_args { HAS_ARGS } else { 0 };
@@ -65,7 +65,7 @@ impl Spool {
     }
 
     /// Calls `visit` with every row, in the order in which they came.
-    pub fn for_each(self, mut visit: impl FnMut(Row) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn for_each(self, mut visit: impl FnMut(Row) -> Result<(), Error>) -> Result<(), Error> {
         let Spool { folder, file, rows } = self;
         let mut reader = rewound(file).map_err(|source| Error::Spool { folder: folder.clone(), source })?;
         for _ in 0..rows {

@@ -64,7 +64,7 @@ pub(crate) const FRAMES_LOW: u64 = 1 << 20;
 
 impl Survey {
     /// Before the first row; rows wait in this folder.
-    pub fn new(folder: &Path, limits: Limits) -> Result<Survey, Error> {
+    pub(crate) fn new(folder: &Path, limits: Limits) -> Result<Survey, Error> {
         Ok(Survey {
             limits,
             spool: Spool::create(folder)?,
@@ -88,7 +88,7 @@ impl Survey {
 
     /// Takes what the file tells next.
     #[inline]
-    pub fn take(&mut self, item: Item) -> Result<(), Error> {
+    pub(crate) fn take(&mut self, item: Item) -> Result<(), Error> {
         match item {
             Item::Row { pid, row } => return self.row(pid, row),
             Item::Named { pid, name } => self.tasks.rename(pid, name),

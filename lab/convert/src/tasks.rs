@@ -19,13 +19,13 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub fn new() -> Tasks {
+    pub(crate) fn new() -> Tasks {
         Tasks { table: vec![Task::default()], ..Tasks::default() }
     }
 
     /// The index of the task with this number now.
     #[inline]
-    pub fn index(&mut self, pid: u32) -> u32 {
+    pub(crate) fn index(&mut self, pid: u32) -> u32 {
         match self.current.get(&pid) {
             Some(&index) => index,
             None => self.begin(pid),
@@ -43,7 +43,7 @@ impl Tasks {
     }
 
     /// A task has this name from now on.
-    pub fn rename(&mut self, pid: u32, name: String) {
+    pub(crate) fn rename(&mut self, pid: u32, name: String) {
         match self.current.get(&pid) {
             Some(&index) => self.table[index as usize].name = name,
             None => drop(self.named.insert(pid, name)),
@@ -51,7 +51,7 @@ impl Tasks {
     }
 
     /// A task begins; without a name it has its parent's, which nobody may have said.
-    pub fn born(&mut self, pid: u32, name: String) {
+    pub(crate) fn born(&mut self, pid: u32, name: String) {
         self.current.remove(&pid);
         if !name.is_empty() {
             self.named.insert(pid, name);
@@ -59,7 +59,7 @@ impl Tasks {
     }
 
     /// The table as a recording keeps it.
-    pub fn into_table(self) -> Vec<Task> {
+    pub(crate) fn into_table(self) -> Vec<Task> {
         self.table
     }
 }

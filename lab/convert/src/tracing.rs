@@ -45,7 +45,7 @@ pub(crate) fn opening(cursor: &mut Cursor<'_>) -> Option<Opening> {
 
 impl Tracing {
     /// Reads perf's part. `None` if it breaks off, or is of a machine of the other order of bytes.
-    pub fn parse(bytes: &[u8]) -> Option<Tracing> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Tracing> {
         let mut cursor = Cursor::new(bytes);
         let opening = opening(&mut cursor).filter(|opening| !opening.is_big_endian)?;
         let mut tracing = Tracing { page_size: opening.page_size, ..Tracing::default() };
@@ -56,14 +56,14 @@ impl Tracing {
     }
 
     /// The header of a page, ftrace's own formats, and those of events.
-    pub fn read_formats(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+    pub(crate) fn read_formats(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         self.read_headers(cursor)?;
         skip_ftrace(cursor)?;
         self.read_events(cursor)
     }
 
     /// The header of a page, and that of an event.
-    pub fn read_headers(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+    pub(crate) fn read_headers(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         cursor.expect(b"header_page\0")?;
         self.header_page = sized(cursor)?;
         cursor.expect(b"header_event\0")?;
@@ -72,7 +72,7 @@ impl Tracing {
     }
 
     /// Formats of events, system by system.
-    pub fn read_events(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+    pub(crate) fn read_events(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         for _ in 0..cursor.u32()? {
             let system = text(cursor.until_zero()?);
             for _ in 0..cursor.u32()? {
@@ -97,13 +97,13 @@ impl Tracing {
     }
 
     /// Takes `saved_cmdlines`: a number and a name in each line.
-    pub fn take_names(&mut self, text: &str) {
+    pub(crate) fn take_names(&mut self, text: &str) {
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         self.names.extend(pairs.filter_map(|(pid, name)| Some((pid.parse().ok()?, name.to_owned()))));
     }
 
     /// The format of an event.
-    pub fn format(&self, system: &str, name: &str) -> Option<&EventFormat> {
+    pub(crate) fn format(&self, system: &str, name: &str) -> Option<&EventFormat> {
         self.formats.iter().find(|(of, format)| of == system && format.name == name).map(|(_, format)| format)
     }
 }

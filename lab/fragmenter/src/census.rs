@@ -38,7 +38,7 @@ const NAMED: u32 = flag::LRU
 
 /// Pages of a pageblock, by what they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub(crate) struct Content {
     /// Page tables.
     tables: u16,
     /// Pages of slabs.
@@ -66,7 +66,7 @@ impl Content {
     }
 
     /// Returns the number of pages that pages of this kind may be.
-    pub fn pages_of(&self, kind: Kind) -> u16 {
+    pub(crate) fn pages_of(&self, kind: Kind) -> u16 {
         match kind {
             Kind::Pins | Kind::Movable => self.others,
             Kind::Pipes => self.plain,
@@ -82,7 +82,7 @@ impl Content {
     }
 
     /// Whether nothing lies there.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Content::default()
     }
 
@@ -94,22 +94,22 @@ impl Content {
 
 /// What lies in the pageblocks, by number.
 #[derive(Clone, Debug, Default)]
-pub struct Census(Vec<Content>);
+pub(crate) struct Census(Vec<Content>);
 
 impl Census {
     /// Returns the content of a pageblock.
-    pub fn content(&self, pageblock: u64) -> Content {
+    pub(crate) fn content(&self, pageblock: u64) -> Content {
         self.0.get(pageblock as usize).copied().unwrap_or_default()
     }
 
     /// How many pageblocks were looked at.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.0.len() as u64
     }
 
     /// The pageblocks that were empty before and have pages of this kind now, and how many pages. One that has more of
     /// another kind is that one's: a datagram takes a little of a slab too.
-    pub fn gained(&self, before: &Census, kind: Kind) -> impl Iterator<Item = (u64, u16)> {
+    pub(crate) fn gained(&self, before: &Census, kind: Kind) -> impl Iterator<Item = (u64, u16)> {
         (0..self.len()).filter_map(move |number| {
             let (then, now) = (before.content(number), self.content(number));
             let gain = now.gain(&then, kind);
@@ -121,7 +121,7 @@ impl Census {
 
 /// What reads it.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     flags: File,
     /// What pages are charged to, and the number of this process's group.
     groups: Option<(File, u64)>,
@@ -129,26 +129,26 @@ pub struct Reader {
 
 impl Reader {
     /// Opens what the kernel tells of frames.
-    pub fn open() -> Result<Reader, Error> {
+    pub(crate) fn open() -> Result<Reader, Error> {
         let flags = File::open(FLAGS).map_err(Error::kernel(FLAGS))?;
         let groups = File::open(GROUPS).ok().zip(own_group());
         Ok(Reader { flags, groups })
     }
 
     /// Whether pages without a flag are told from free ones on a CPU's list.
-    pub fn tells_owners(&self) -> bool {
+    pub(crate) fn tells_owners(&self) -> bool {
         self.groups.is_some()
     }
 
     /// Whether this frame is a part of a larger page.
-    pub fn is_compound(&self, frame: u64) -> Result<bool, Error> {
+    pub(crate) fn is_compound(&self, frame: u64) -> Result<bool, Error> {
         let mut word = [0; WORD_BYTES];
         self.flags.read_exact_at(&mut word, frame * WORD_BYTES as u64).map_err(Error::kernel(FLAGS))?;
         Ok(flag::from_kernel(u64::from_le_bytes(word)) & (flag::COMPOUND_HEAD | flag::COMPOUND_TAIL) != 0)
     }
 
     /// Looks at all pageblocks.
-    pub fn census(&self) -> Result<Census, Error> {
+    pub(crate) fn census(&self) -> Result<Census, Error> {
         let mut flags = vec![0; PAGEBLOCKS_AT_ONCE * PAGEBLOCK_PAGES * WORD_BYTES];
         let mut groups = vec![0; flags.len()];
         let mut census = Census::default();

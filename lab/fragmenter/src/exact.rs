@@ -22,14 +22,14 @@ use super::page_set::{PAGE, PAGEBLOCK_PAGES, PageSet};
 use super::region::{Access, Region};
 
 /// Pages that a pipe holds: as many as the kernel lets anybody have.
-pub const PIPE_PAGES: usize = 256;
+pub(crate) const PIPE_PAGES: usize = 256;
 /// How often memory is mapped because too few pageblocks were ours, each time twice as much: small pages fill the holes
 /// of other pageblocks first.
 const ROUNDS: usize = 8;
 
 /// Pages of one pipe, and the pageblocks that they lie in.
 #[derive(Debug)]
-pub struct PinnedPipe {
+pub(crate) struct PinnedPipe {
     /// The end that is read from. The pages live as long as it.
     _pipe: OwnedFd,
     /// The frames.
@@ -38,7 +38,7 @@ pub struct PinnedPipe {
 
 /// What is held, and what is mapped for the time being.
 #[derive(Debug, Default)]
-pub struct Exact {
+pub(crate) struct Exact {
     /// Pages in pipes, from the oldest to the newest.
     pinned: VecDeque<PinnedPipe>,
     /// Pages that are held beyond those that were ordered.
@@ -53,7 +53,7 @@ pub struct Exact {
 
 impl Exact {
     /// Takes as many pageblocks as there are wishes, as far as they can be had, and holds the wanted pages of each.
-    pub fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
+    pub(crate) fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
         let pagemap = Pagemap::open()?;
         let mut exact = Exact::default();
         for round in 0..ROUNDS {
@@ -115,7 +115,7 @@ impl Exact {
 
     /// Gives back what is not held: first around the held pages, then whole pageblocks, so that few of those wait on
     /// the list of a CPU in the end.
-    pub fn release(&mut self) -> Result<(), Error> {
+    pub(crate) fn release(&mut self) -> Result<(), Error> {
         for (region, held) in self.rest.drain(..) {
             for page in held.iter().flat_map(|whole| &whole.pages) {
                 region.give_back(*page, 1).map_err(Error::refused("give pages back"))?;
@@ -125,7 +125,7 @@ impl Exact {
     }
 
     /// Holds the wanted pages of other pageblocks, and lets as many of the oldest go: how many pageblocks were taken.
-    pub fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
+    pub(crate) fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         let mut new = Exact::place(Kind::Pins, wanted, flags, guard)?;
         new.release()?;
         self.surplus += new.pinned.iter().map(|pinned| pinned.frames.len()).sum::<usize>();
@@ -138,13 +138,13 @@ impl Exact {
     }
 
     /// Frames that are held, or were at first.
-    pub fn frames(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = u64> {
         let mapped = self.kept.iter().flat_map(|(_, placed)| placed.iter().map(|(_, frame)| *frame));
         self.pinned.iter().flat_map(|pinned| pinned.frames.iter().copied()).chain(mapped)
     }
 
     /// How many of the pages that are mapped have not been moved.
-    pub fn staying(&self) -> Result<usize, Error> {
+    pub(crate) fn staying(&self) -> Result<usize, Error> {
         let pagemap = Pagemap::open()?;
         let mut staying = 0;
         for (region, placed) in &self.kept {

@@ -19,23 +19,23 @@ const PRESENT: u64 = 1 << 63;
 
 /// A pageblock all of whose frames are ours.
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub(crate) struct Whole {
     /// The page of the mapping in each of its frames, in order.
     pub pages: Vec<usize>,
 }
 
 /// What tells the frames of this process.
 #[derive(Debug)]
-pub struct Pagemap(File);
+pub(crate) struct Pagemap(File);
 
 impl Pagemap {
     /// Opens it.
-    pub fn open() -> Result<Pagemap, Error> {
+    pub(crate) fn open() -> Result<Pagemap, Error> {
         File::open(PAGEMAP).map(Pagemap).map_err(Error::kernel(PAGEMAP))
     }
 
     /// The frame of each page of a region, where there is one.
-    pub fn frames(&self, region: &Region) -> Result<Vec<Option<u64>>, Error> {
+    pub(crate) fn frames(&self, region: &Region) -> Result<Vec<Option<u64>>, Error> {
         let mut bytes = vec![0; region.pageblocks() * PAGEBLOCK_PAGES * ENTRY_BYTES];
         let offset = region.first_page() * ENTRY_BYTES;
         self.0.read_exact_at(&mut bytes, offset as u64).map_err(Error::kernel(PAGEMAP))?;
@@ -46,7 +46,7 @@ impl Pagemap {
     }
 
     /// The pageblocks that a region has all frames of, in order.
-    pub fn whole(&self, region: &Region) -> Result<Vec<Whole>, Error> {
+    pub(crate) fn whole(&self, region: &Region) -> Result<Vec<Whole>, Error> {
         let frames = self.frames(region)?;
         let mut placed: Vec<(u64, usize)> =
             frames.iter().enumerate().filter_map(|(page, frame)| Some(((*frame)?, page))).collect();

@@ -14,7 +14,7 @@ const STRIDE: u64 = 4096;
 
 /// Looks every few thousand pages.
 #[derive(Debug)]
-pub struct Guard<'i> {
+pub(crate) struct Guard<'i> {
     interrupts: Option<&'i Interrupts>,
     /// Free pages that are left to the machine.
     floor: u64,
@@ -23,17 +23,17 @@ pub struct Guard<'i> {
 
 impl<'i> Guard<'i> {
     /// One that leaves so many pages free.
-    pub fn new(interrupts: &'i Interrupts, floor: u64) -> Guard<'i> {
+    pub(crate) fn new(interrupts: &'i Interrupts, floor: u64) -> Guard<'i> {
         Guard { interrupts: Some(interrupts), floor, since: 0 }
     }
 
     /// One that looks after the machine alone.
-    pub fn of_machine(floor: u64) -> Guard<'i> {
+    pub(crate) fn of_machine(floor: u64) -> Guard<'i> {
         Guard { interrupts: None, floor, since: 0 }
     }
 
     /// So many pages were taken.
-    pub fn took(&mut self, pages: u64) -> Result<(), Error> {
+    pub(crate) fn took(&mut self, pages: u64) -> Result<(), Error> {
         self.since += pages;
         if self.since < STRIDE {
             return Ok(());
@@ -43,14 +43,14 @@ impl<'i> Guard<'i> {
     }
 
     /// Whether so many more pages can be taken, by the machine and by what limits this process.
-    pub fn has_room(&self, pages: u64) -> Result<bool, Error> {
+    pub(crate) fn has_room(&self, pages: u64) -> Result<bool, Error> {
         let bytes = pages * PAGE as u64;
         let is_allowed = room::expect(&Need { memory: bytes, addresses: bytes }).is_ok();
         Ok(is_allowed && zones::free_pages()? >= self.floor + pages)
     }
 
     /// Whether it may go on.
-    pub fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         self.interrupts.map_or(Ok(()), Interrupts::check)?;
         let free = zones::free_pages()?;
         if free >= self.floor {

@@ -23,7 +23,7 @@ pub enum EndReason {
 }
 
 /// What is done while memory stays as it is.
-pub trait Meanwhile {
+pub(crate) trait Meanwhile {
     /// How long to wait for the next step; nothing if there is none.
     fn pause(&self) -> Option<Duration>;
     /// Does a step.
@@ -41,7 +41,7 @@ impl<M: Meanwhile> Meanwhile for Option<M> {
 }
 
 /// Holds.
-pub fn hold(
+pub(crate) fn hold(
     program: Option<&Program>,
     duration: Option<Duration>,
     interrupts: &Interrupts,

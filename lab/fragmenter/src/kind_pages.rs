@@ -27,7 +27,7 @@ enum Allocation {
 
 /// The pages of one kind.
 #[derive(Debug)]
-pub struct KindPages {
+pub(crate) struct KindPages {
     /// The kind.
     pub kind: Kind,
     /// Pageblocks that were worked on.
@@ -41,7 +41,12 @@ pub struct KindPages {
 
 impl KindPages {
     /// Allocates the pages of this kind, and those around them for the time being.
-    pub fn place(kind: Kind, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<KindPages, Error> {
+    pub(crate) fn place(
+        kind: Kind,
+        wanted: &[PageSet],
+        flags: &Reader,
+        guard: &mut Guard<'_>,
+    ) -> Result<KindPages, Error> {
         let allocation = match kind {
             Kind::Pins | Kind::Movable => Allocation::Exact(Exact::place(kind, wanted, flags, guard)?),
             Kind::PageTables => Allocation::Tables(order::fill(&Tables, wanted, guard)?),
@@ -54,7 +59,7 @@ impl KindPages {
     }
 
     /// Frees what is around the pages that stay.
-    pub fn release(&mut self) -> Result<(), Error> {
+    pub(crate) fn release(&mut self) -> Result<(), Error> {
         match &mut self.allocation {
             Allocation::Exact(exact) => exact.release()?,
             Allocation::Tables(filled) => filled.release(),
@@ -66,7 +71,7 @@ impl KindPages {
 
     /// Holds pages of other pageblocks in place of the oldest, where pages are held by frame number: how many
     /// pageblocks.
-    pub fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
+    pub(crate) fn renew(&mut self, wanted: &[PageSet], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
         match &mut self.allocation {
             Allocation::Exact(exact) => exact.renew(wanted, flags, guard),
             _ => Ok(0),
@@ -74,7 +79,7 @@ impl KindPages {
     }
 
     /// Returns the pageblocks that were empty and hold pages of this kind now, and the number of these pages.
-    pub fn locate(&self, before: &Census, now: &Census) -> (BTreeSet<u64>, u64) {
+    pub(crate) fn locate(&self, before: &Census, now: &Census) -> (BTreeSet<u64>, u64) {
         if let Allocation::Exact(exact) = &self.allocation {
             let pageblocks = exact.frames().map(|frame| frame / PAGEBLOCK_PAGES as u64).collect();
             return (pageblocks, exact.frames().count() as u64);
@@ -84,7 +89,7 @@ impl KindPages {
     }
 
     /// Frees some of the pages if they lie in more pageblocks than were wanted, by more than a few.
-    pub fn thin(&mut self, found: u64) -> Option<()> {
+    pub(crate) fn thin(&mut self, found: u64) -> Option<()> {
         let wanted = self.wanted_pageblocks;
         if found <= wanted + wanted / EXCESS_PART {
             return None;

@@ -12,7 +12,7 @@ use super::zones::Room;
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
 /// The fewest pageblocks of which shares mean something.
-pub const PAGEBLOCKS_MIN: u64 = 16;
+pub(crate) const PAGEBLOCKS_MIN: u64 = 16;
 /// What is taken beside the pages themselves, as a part of them: page tables, pipes, sockets.
 const BESIDE_PART: u64 = 16;
 /// Files that are open anyway.
@@ -22,7 +22,7 @@ const FILES_ANYWAY: u64 = 64;
 type Shares = [(Kind, Vec<PageSet>)];
 
 /// Refuses what does not fit: into free memory, the control group, or the limits of this process.
-pub fn expect(shares: &Shares, room: &Room, plug: u64, files: Option<u64>) -> Result<(), Error> {
+pub(crate) fn expect(shares: &Shares, room: &Room, plug: u64, files: Option<u64>) -> Result<(), Error> {
     let pageblocks: u64 = shares.iter().map(|(_, wanted)| wanted.len() as u64).sum();
     let asked = pageblocks * PAGEBLOCK as u64;
     let least = PAGEBLOCKS_MIN * PAGEBLOCK as u64;

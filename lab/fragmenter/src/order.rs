@@ -14,7 +14,7 @@ use super::page_set::{PAGEBLOCK_PAGES, PageSet};
 const BOX_PAGES: usize = 1 << 14;
 
 /// What allocates pages of a kind.
-pub trait Store {
+pub(crate) trait Store {
     /// What holds some, until it is dropped.
     type Box;
     /// Pages that are allocated at once.
@@ -29,14 +29,14 @@ pub trait Store {
 
 /// The boxes of one kind, with the units that were allocated into them.
 #[derive(Debug)]
-pub struct Boxes<B> {
+pub(crate) struct Boxes<B> {
     /// Boxes that stay, and the units in each.
     kept: Vec<(B, usize)>,
     passing: Vec<B>,
 }
 
 /// Allocates the pages of as many pageblocks as there are wishes.
-pub fn fill<S: Store>(store: &S, wanted: &[PageSet], guard: &mut Guard<'_>) -> Result<Boxes<S::Box>, Error> {
+pub(crate) fn fill<S: Store>(store: &S, wanted: &[PageSet], guard: &mut Guard<'_>) -> Result<Boxes<S::Box>, Error> {
     let units = PAGEBLOCK_PAGES / S::UNIT;
     let mut filled = Boxes { kept: Vec::new(), passing: Vec::new() };
     for (first, end) in wanted.iter().map(|wanted| wanted.row(S::UNIT)).filter(|(first, end)| first < end) {
@@ -64,14 +64,14 @@ pub fn fill<S: Store>(store: &S, wanted: &[PageSet], guard: &mut Guard<'_>) -> R
 
 impl<B> Boxes<B> {
     /// Drops the boxes that go.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.passing.clear();
     }
 
     /// Drops some of the boxes that stay if more pageblocks were found than wanted: half of what is too much, since
     /// some boxes share a pageblock with others; and never more than can be too many: `least` are left. What is found
     /// beyond that is other programs'. Small boxes go first: each costs a pageblock, and few pages are lost with it.
-    pub fn thin(&mut self, wanted: u64, found: u64, least: u64) {
+    pub(crate) fn thin(&mut self, wanted: u64, found: u64, least: u64) {
         let boxes = self.kept.len() as u64;
         let left = (boxes * wanted.midpoint(found) / found.max(1)).max(least).min(boxes);
         self.kept.sort_by_key(|(_, units)| std::cmp::Reverse(*units));

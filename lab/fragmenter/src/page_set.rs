@@ -1,11 +1,11 @@
 //! Sets of pages of a pageblock: those that are to be held.
 
 /// Pages of a pageblock.
-pub const PAGEBLOCK_PAGES: usize = 512;
+pub(crate) const PAGEBLOCK_PAGES: usize = 512;
 /// Bytes of a page.
-pub const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// Bytes of a pageblock.
-pub const PAGEBLOCK: usize = PAGE * PAGEBLOCK_PAGES;
+pub(crate) const PAGEBLOCK: usize = PAGE * PAGEBLOCK_PAGES;
 /// Bits of a word.
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -46,7 +46,7 @@ impl PageSet {
 }
 
 /// How many pageblocks have something to be held, and how many pages that is.
-pub fn totals(wanted: &[PageSet]) -> (u64, u64) {
+pub(crate) fn totals(wanted: &[PageSet]) -> (u64, u64) {
     let counts = wanted.iter().map(PageSet::count).filter(|count| *count > 0);
     counts.fold((0, 0), |(pageblocks, pages), count| (pageblocks + 1, pages + count as u64))
 }

@@ -32,18 +32,18 @@ const IDLE_PAGES: u64 = 16;
 
 /// Pageblocks with pages that can be moved.
 #[derive(Debug)]
-pub struct Control(Exact);
+pub(crate) struct Control(Exact);
 
 impl Control {
     /// Places it.
-    pub fn place(flags: &Reader, guard: &mut Guard<'_>) -> Result<Control, Error> {
+    pub(crate) fn place(flags: &Reader, guard: &mut Guard<'_>) -> Result<Control, Error> {
         let mut wanted = PageSet::default();
         (0..CONTROL_PAGES).for_each(|number| wanted.add(number * (PAGEBLOCK_PAGES / CONTROL_PAGES)));
         Exact::place(Kind::Movable, &[wanted; CONTROL_PAGEBLOCKS], flags, guard).map(Control)
     }
 
     /// Compacts all memory: how many of the lost pageblocks came back, how many of the control, and what is free then.
-    pub fn compact(
+    pub(crate) fn compact(
         &self,
         lost: &BTreeSet<u64>,
         flags: &Reader,

@@ -16,7 +16,7 @@ use super::page_set::{PAGE, PAGEBLOCK};
 
 /// What is to become of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// They are written to.
     Written,
     /// They are read at most, so that only page tables come of it.
@@ -25,7 +25,7 @@ pub enum Access {
 
 /// A mapping that begins at a multiple of a pageblock's size.
 #[derive(Debug)]
-pub struct Region {
+pub(crate) struct Region {
     whole: *mut c_void,
     whole_bytes: usize,
     start: usize,
@@ -34,7 +34,7 @@ pub struct Region {
 
 impl Region {
     /// Maps so many pageblocks; no page of them is there yet.
-    pub fn map(pageblocks: usize, access: Access) -> rustix::io::Result<Region> {
+    pub(crate) fn map(pageblocks: usize, access: Access) -> rustix::io::Result<Region> {
         let whole_bytes = (pageblocks + 1) * PAGEBLOCK;
         let allowed = match access {
             Access::Written => ProtFlags::READ | ProtFlags::WRITE,
@@ -54,17 +54,17 @@ impl Region {
     }
 
     /// How many pageblocks it has.
-    pub fn pageblocks(&self) -> usize {
+    pub(crate) fn pageblocks(&self) -> usize {
         self.pageblocks
     }
 
     /// The number of its first page in the address space.
-    pub fn first_page(&self) -> usize {
+    pub(crate) fn first_page(&self) -> usize {
         self.start / PAGE
     }
 
     /// Pages from `page` on, so many, are written to: by then they are there, and are not the page of zeroes.
-    pub fn write(&self, page: usize, pages: usize) -> rustix::io::Result<()> {
+    pub(crate) fn write(&self, page: usize, pages: usize) -> rustix::io::Result<()> {
         self.advise(page, pages, Advice::LinuxPopulateWrite)?;
         for page in page..page + pages {
             // SAFETY: the page lies in this mapping, is writable and present, and no reference to it exists.
@@ -74,27 +74,27 @@ impl Region {
     }
 
     /// A page is read from, which takes a page table and no page.
-    pub fn read(&self, page: usize) -> rustix::io::Result<()> {
+    pub(crate) fn read(&self, page: usize) -> rustix::io::Result<()> {
         self.advise(page, 1, Advice::LinuxPopulateRead)
     }
 
     /// Huge pages that are advised about in part are split.
-    pub fn split(&self, page: usize) -> rustix::io::Result<()> {
+    pub(crate) fn split(&self, page: usize) -> rustix::io::Result<()> {
         self.advise(page, 1, Advice::LinuxCold)
     }
 
     /// Pages go back.
-    pub fn give_back(&self, page: usize, pages: usize) -> rustix::io::Result<()> {
+    pub(crate) fn give_back(&self, page: usize, pages: usize) -> rustix::io::Result<()> {
         self.advise(page, pages, Advice::LinuxDontNeed)
     }
 
     /// No page of it becomes a part of a huge one any more.
-    pub fn keep_small(&self) -> rustix::io::Result<()> {
+    pub(crate) fn keep_small(&self) -> rustix::io::Result<()> {
         self.advise_all(Advice::LinuxNoHugepage)
     }
 
     /// Puts pages into a pipe, which then holds a reference to each: how many it took.
-    pub fn splice(&self, pages: &[usize], pipe: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+    pub(crate) fn splice(&self, pages: &[usize], pipe: BorrowedFd<'_>) -> rustix::io::Result<usize> {
         let mut slices: Vec<IoSliceRaw<'_>> = Vec::with_capacity(pages.len());
         for page in pages {
             // SAFETY: the page lies in this mapping, which outlives the call, and was written to before.

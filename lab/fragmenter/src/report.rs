@@ -10,7 +10,7 @@ use super::kind::Kind;
 use super::zones::Free;
 
 /// At most this part of the lost pageblocks may come back by compaction.
-pub const RETURNED_PART: u64 = 10;
+pub(crate) const RETURNED_PART: u64 = 10;
 
 /// What became of one kind.
 #[derive(Clone, Debug, Serialize)]

@@ -16,7 +16,7 @@ const OOM_FIRST: &str = "1000";
 
 /// How things were.
 #[derive(Debug)]
-pub struct Scope {
+pub(crate) struct Scope {
     cpus: Option<CpuSet>,
     files: Rlimit,
     oom_score: Option<String>,
@@ -24,7 +24,7 @@ pub struct Scope {
 
 impl Scope {
     /// Sets what is set. What the system refuses stays as it is: none of it is needed, all of it helps.
-    pub fn enter() -> Scope {
+    pub(crate) fn enter() -> Scope {
         let scope = Scope {
             cpus: sched_getaffinity(None).ok(),
             files: getrlimit(Resource::Nofile),
@@ -35,23 +35,23 @@ impl Scope {
     }
 
     /// From now on this process runs on any CPU, when nobody else wants it.
-    pub fn stand_back(&self) {
+    pub(crate) fn stand_back(&self) {
         self.roam();
         let _ = setpriority_process(None, NICEST);
     }
 
     /// Files that may be open; nothing where there is no limit.
-    pub fn files_most(&self) -> Option<u64> {
+    pub(crate) fn files_most(&self) -> Option<u64> {
         self.files.maximum
     }
 
     /// The limits of open files, as they were.
-    pub fn files(&self) -> Rlimit {
+    pub(crate) fn files(&self) -> Rlimit {
         self.files
     }
 
     /// Does something as if nothing had been set, but for open files, of which there may be many already.
-    pub fn outside<T>(&self, what: impl FnOnce() -> T) -> T {
+    pub(crate) fn outside<T>(&self, what: impl FnOnce() -> T) -> T {
         self.unset();
         let done = what();
         self.set();

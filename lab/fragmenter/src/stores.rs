@@ -23,7 +23,7 @@ static BYTES: [u8; 4 * PAGE] = [1; 4 * PAGE];
 
 /// Addresses of which each pageblock's worth has a page table of its own.
 #[derive(Debug)]
-pub struct Addresses {
+pub(crate) struct Addresses {
     region: Region,
     used: usize,
 }
@@ -43,7 +43,7 @@ impl Addresses {
 
 /// Page tables.
 #[derive(Debug)]
-pub struct Tables;
+pub(crate) struct Tables;
 
 impl Store for Tables {
     type Box = Addresses;
@@ -64,11 +64,11 @@ impl Store for Tables {
 
 /// Pages in pipes.
 #[derive(Debug)]
-pub struct Pipes;
+pub(crate) struct Pipes;
 
 /// Pipes, or page tables in their place.
 #[derive(Debug)]
-pub enum PipesOrTables {
+pub(crate) enum PipesOrTables {
     /// Both ends of each, and how many pages were written.
     Pipes(Vec<(OwnedFd, OwnedFd)>, usize),
     /// Page tables.
@@ -110,7 +110,7 @@ fn pipe(pages: usize) -> Result<(OwnedFd, OwnedFd), Error> {
 
 /// Datagrams, a number of which fill a unit of so many pages.
 #[derive(Debug)]
-pub struct Buffers<const UNIT: usize> {
+pub(crate) struct Buffers<const UNIT: usize> {
     /// Bytes of a datagram.
     bytes: usize,
     /// Datagrams of a unit.
@@ -120,12 +120,12 @@ pub struct Buffers<const UNIT: usize> {
 impl Buffers<4> {
     /// Datagrams that are a block of four pages each: larger than any object of a slab.
     /// linux: mm/slub.c:__kmalloc_large_node_noprof
-    pub const BLOCKS: Buffers<4> = Buffers { bytes: 15 << 10, count: 1 };
+    pub(crate) const BLOCKS: Buffers<4> = Buffers { bytes: 15 << 10, count: 1 };
 }
 
 impl Buffers<8> {
     /// Datagrams of which eight fill a slab.
-    pub const SLABS: Buffers<8> = Buffers { bytes: 3 << 10, count: 8 };
+    pub(crate) const SLABS: Buffers<8> = Buffers { bytes: 3 << 10, count: 8 };
 }
 
 impl<const UNIT: usize> Store for Buffers<UNIT> {

@@ -42,7 +42,7 @@ impl Pace {
 }
 
 /// What goes on.
-pub struct Sustain<'w> {
+pub(crate) struct Sustain<'w> {
     pace: Pace,
     /// What new pageblocks are to hold, in turn.
     wishes: Vec<PageSet>,
@@ -58,7 +58,13 @@ pub struct Sustain<'w> {
 
 impl<'w> Sustain<'w> {
     /// One that renews so many pageblocks a second, by pins that hold the wanted pages of each.
-    pub fn new(rate: u64, wanted: &[PageSet], placed: &'w mut KindPages, flags: &'w Reader, floor: u64) -> Sustain<'w> {
+    pub(crate) fn new(
+        rate: u64,
+        wanted: &[PageSet],
+        placed: &'w mut KindPages,
+        flags: &'w Reader,
+        floor: u64,
+    ) -> Sustain<'w> {
         let wishes = wanted.iter().copied().filter(|wanted| wanted.count() > 0).collect();
         Sustain { pace: Pace { rate, due: 0 }, wishes, turn: 0, flags, floor, placed, renewed: 0, left_out: 0 }
     }

@@ -12,7 +12,7 @@ use super::error::Error;
 use super::page_set::PAGE;
 
 /// Order of a pageblock.
-pub const PAGEBLOCK_ORDER: usize = 9;
+pub(crate) const PAGEBLOCK_ORDER: usize = 9;
 /// Pages of a MiB.
 const PAGES_PER_MIB: u64 = (1 << 20) / PAGE as u64;
 /// The part of memory that is left to the machine beside its watermarks, and the least of that.
@@ -86,12 +86,12 @@ fn floor(zones: &[ZoneFacts], total: u64) -> u64 {
 }
 
 /// Free pages, by the cheapest counter that there is.
-pub fn free_pages() -> Result<u64, Error> {
+pub(crate) fn free_pages() -> Result<u64, Error> {
     field("MemFree:")
 }
 
 /// Free pages in unmovable pageblocks that are not free as a whole: what the kernel takes before it opens another.
-pub fn unmovable_fragments() -> Result<u64, Error> {
+pub(crate) fn unmovable_fragments() -> Result<u64, Error> {
     let types = parse_pagetypeinfo(&read("/proc/pagetypeinfo")?)?.types;
     let unmovable = types.iter().filter(|count| count.migratetype == freehold_trace::event::migratetype::UNMOVABLE);
     let small = unmovable.flat_map(|count| count.free.iter().enumerate().take(PAGEBLOCK_ORDER));
@@ -99,14 +99,14 @@ pub fn unmovable_fragments() -> Result<u64, Error> {
 }
 
 /// Pages that were moved since the machine started.
-pub fn moved_pages() -> Result<u64, Error> {
+pub(crate) fn moved_pages() -> Result<u64, Error> {
     let text = read("/proc/vmstat")?;
     Ok(text.lines().find_map(|line| line.strip_prefix("pgmigrate_success ")?.trim().parse().ok()).unwrap_or(0))
 }
 
 /// Waits until page tables that were unmapped are free: the kernel frees them when all CPUs have let go of them. Until
 /// two looks find as many, or for two seconds at most.
-pub fn settle() -> Result<(), Error> {
+pub(crate) fn settle() -> Result<(), Error> {
     let mut tables = field("PageTables:")?;
     for _ in 0..SETTLE_LOOKS {
         thread::sleep(SETTLE_PAUSE);

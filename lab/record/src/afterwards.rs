@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Signals that are listened to.
-pub const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+pub(crate) const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Who listens in this process.
 static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { count: 0, nobody: None });
@@ -26,14 +26,14 @@ struct Listeners {
 
 /// Somebody who listens, from its creation to its end. Handlers are registered after it, and taken back before.
 #[derive(Debug)]
-pub struct Listener(());
+pub(crate) struct Listener(());
 
 impl Listener {
     /// Begins to listen.
     ///
     /// # Errors
     /// When the system refuses a handler.
-    pub fn begin() -> io::Result<Listener> {
+    pub(crate) fn begin() -> io::Result<Listener> {
         let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
         let nobody = match &listeners.nobody {
             Some(nobody) => nobody,

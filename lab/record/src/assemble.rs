@@ -39,7 +39,7 @@ const STRIDE: u64 = 1 << 18;
 
 /// What the first pass finds out.
 #[derive(Debug)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// All frames at the start.
     pub start: Frames,
     /// All frames at the end.
@@ -61,7 +61,7 @@ pub struct Findings {
 }
 
 /// Decodes a run and writes it.
-pub struct Assembler<'run> {
+pub(crate) struct Assembler<'run> {
     run: &'run mut Run,
     decoder: RingDecoder,
     zones: Zones,
@@ -73,7 +73,7 @@ impl<'run> Assembler<'run> {
     ///
     /// # Errors
     /// When this kernel's formats are not understood.
-    pub fn new(
+    pub(crate) fn new(
         run: &'run mut Run,
         interrupts: &'run Interrupts,
         watch: &'run mut dyn Watch,
@@ -88,7 +88,7 @@ impl<'run> Assembler<'run> {
     ///
     /// # Errors
     /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
-    pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
+    pub(crate) fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
         let Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes: survey_notes } =
             self.survey()?;
         let mut notes = std::mem::take(&mut self.run.notes);

@@ -13,7 +13,7 @@ use freehold_trace::procfs::caches::caches;
 const CACHES: &str = "/sys/kernel/slab";
 
 /// The caches in the text of `/proc/slabinfo`, with what is known of their sheaves.
-pub fn with_sheaves(slabinfo: &str) -> Vec<CacheFacts> {
+pub(crate) fn with_sheaves(slabinfo: &str) -> Vec<CacheFacts> {
     let mut caches = caches(slabinfo);
     caches.iter_mut().for_each(|cache| cache.sheaf_capacity = sheaf_capacity(&cache.name));
     caches

@@ -6,12 +6,12 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds of the monotonic clock.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     read(ClockId::Monotonic)
 }
 
 /// Nanoseconds of CPU time that this process has used, all threads together.
-pub fn own_cpu_time() -> u64 {
+pub(crate) fn own_cpu_time() -> u64 {
     read(ClockId::ProcessCPUTime)
 }
 
@@ -22,6 +22,6 @@ fn read(clock: ClockId) -> u64 {
 }
 
 /// Returns a duration as the clock counts it.
-pub fn nanoseconds(duration: Duration) -> u64 {
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

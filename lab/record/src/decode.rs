@@ -10,15 +10,15 @@ use freehold_trace::format::{EventFormat, Field, FormatError};
 use freehold_trace::ring::{PageLayout, RawEvent};
 
 /// A task is born: its id, its name, and (as the event's own task) its parent.
-pub const TASK_BORN: &str = "task/task_newtask";
+pub(crate) const TASK_BORN: &str = "task/task_newtask";
 /// A stack of the kernel's.
-pub const STACK: &str = "ftrace/kernel_stack";
+pub(crate) const STACK: &str = "ftrace/kernel_stack";
 /// A task takes a name, by `exec` or by itself.
-pub const TASK_RENAMED: &str = "task/task_rename";
+pub(crate) const TASK_RENAMED: &str = "task/task_rename";
 
 /// One decoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub(crate) enum Item {
     /// An event about memory, and the thread in whose context it fired. The row's task is not set yet.
     Row(u32, Row),
     /// A thread made another one.
@@ -50,7 +50,7 @@ pub enum Item {
 
 /// Decodes the raw pages of one kernel.
 #[derive(Debug)]
-pub struct RingDecoder {
+pub(crate) struct RingDecoder {
     /// How a page is laid out.
     pub layout: PageLayout,
     rows: Decoder,
@@ -119,7 +119,7 @@ impl NameEvent {
 
 impl RingDecoder {
     /// A decoder for pages laid out by `layout`, whose rows `rows` decodes.
-    pub fn new(layout: PageLayout, rows: Decoder) -> RingDecoder {
+    pub(crate) fn new(layout: PageLayout, rows: Decoder) -> RingDecoder {
         RingDecoder { layout, rows, born: None, renamed: None, stack: None }
     }
 
@@ -127,7 +127,7 @@ impl RingDecoder {
     ///
     /// # Errors
     /// When the event lacks a field that is needed.
-    pub fn add(&mut self, event: &str, format: &EventFormat) -> Result<(), FormatError> {
+    pub(crate) fn add(&mut self, event: &str, format: &EventFormat) -> Result<(), FormatError> {
         match event {
             TASK_BORN => self.born = Some(NameEvent::born(format)?),
             STACK => self.stack = Some(StackEvent::new(format)?),
@@ -141,7 +141,7 @@ impl RingDecoder {
 
     /// The item of an event that fired on `cpu`; `None` if the event means nothing to a recording.
     #[inline]
-    pub fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<Item> {
+    pub(crate) fn decode(&self, event: &RawEvent<'_>, cpu: u16) -> Option<Item> {
         match self.rows.decode(event, cpu) {
             Some(decoded) => Some(Item::Row(decoded.pid, decoded.row)),
             None => self.decode_other(event, cpu),

@@ -33,7 +33,7 @@ const NAP_MAX: Duration = Duration::from_millis(50);
 
 /// The raw pages of one CPU, in order.
 #[derive(Debug)]
-pub struct CpuPages {
+pub(crate) struct CpuPages {
     /// The CPU's number.
     pub cpu: u16,
     /// Its pages; each segment is a whole number of them.
@@ -44,7 +44,7 @@ pub struct CpuPages {
 
 /// What the drain is to read, and how.
 #[derive(Debug)]
-pub struct Rings {
+pub(crate) struct Rings {
     /// CPUs that are online.
     pub cpus: Vec<u16>,
     /// How a page of the ring is laid out.
@@ -55,7 +55,7 @@ pub struct Rings {
 
 impl Rings {
     /// The size of the buffer for each CPU: whole pages, a mebibyte unless there are very many CPUs.
-    pub fn buffer_bytes(&self) -> usize {
+    pub(crate) fn buffer_bytes(&self) -> usize {
         let share = BUFFERS_BYTES_MAX / self.cpus.len().max(1);
         let page_bytes = self.layout.page_bytes();
         (BUFFER_BYTES.min(share) / page_bytes).max(1) * page_bytes
@@ -64,7 +64,7 @@ impl Rings {
 
 /// The running thread. Dropping it ends it.
 #[derive(Debug)]
-pub struct Drain {
+pub(crate) struct Drain {
     thread: Option<JoinHandle<Result<Vec<CpuPages>, CaptureError>>>,
     stop: Arc<AtomicBool>,
     failed: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ pub struct Drain {
 
 impl Drain {
     /// Opens the rings and starts the thread.
-    pub fn start(instance: &Instance, rings: &Rings, spool: Arc<Spool>) -> Result<Drain, CaptureError> {
+    pub(crate) fn start(instance: &Instance, rings: &Rings, spool: Arc<Spool>) -> Result<Drain, CaptureError> {
         let rings = rings.cpus.iter().map(|&cpu| CpuRing::open(instance, cpu, rings)).collect::<Result<Vec<_>, _>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let failed = Arc::new(AtomicBool::new(false));
@@ -92,7 +92,7 @@ impl Drain {
     }
 
     /// Whether the thread gave up; [`Drain::finish`] then says why.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
@@ -100,7 +100,7 @@ impl Drain {
     ///
     /// # Errors
     /// What made the thread give up, if it did.
-    pub fn finish(mut self) -> Result<Vec<CpuPages>, CaptureError> {
+    pub(crate) fn finish(mut self) -> Result<Vec<CpuPages>, CaptureError> {
         self.end().expect("only `finish` and `drop` take the thread")
     }
 
@@ -157,7 +157,7 @@ fn next_nap(nap: Duration, found: usize, ring_bytes: usize) -> Duration {
 
 /// The ring of one CPU, and the buffer its pages go through.
 #[derive(Debug)]
-pub struct CpuRing {
+pub(crate) struct CpuRing {
     cpu: u16,
     raw: File,
     layout: PageLayout,
@@ -174,7 +174,7 @@ impl CpuRing {
     ///
     /// # Errors
     /// When the instance has none.
-    pub fn open(instance: &Instance, cpu: u16, rings: &Rings) -> Result<CpuRing, CaptureError> {
+    pub(crate) fn open(instance: &Instance, cpu: u16, rings: &Rings) -> Result<CpuRing, CaptureError> {
         let path = instance.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let raw = OpenOptions::new()
             .read(true)
@@ -199,7 +199,7 @@ impl CpuRing {
     ///
     /// # Errors
     /// When the ring cannot be read, or the spool is full.
-    pub fn visit(&mut self, spool: &Spool) -> Result<usize, CaptureError> {
+    pub(crate) fn visit(&mut self, spool: &Spool) -> Result<usize, CaptureError> {
         let mut found = 0;
         let page_bytes = self.layout.page_bytes();
         loop {
@@ -240,14 +240,14 @@ impl CpuRing {
     ///
     /// # Errors
     /// When the spool is full.
-    pub fn take(&mut self, spool: &Spool) -> Result<CpuPages, CaptureError> {
+    pub(crate) fn take(&mut self, spool: &Spool) -> Result<CpuPages, CaptureError> {
         self.flush(spool)?;
         let segments = std::mem::take(&mut self.segments);
         Ok(CpuPages { cpu: self.cpu, segments, whole_from: std::mem::take(&mut self.whole_from) })
     }
 
     /// Forgets what was read since the last time.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.used = 0;
         self.segments.clear();
         self.whole_from = 0;

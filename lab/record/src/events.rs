@@ -117,7 +117,7 @@ impl EventSet {
 
 /// The kernel's own descriptions of what it writes into the ring.
 #[derive(Debug)]
-pub struct Formats {
+pub(crate) struct Formats {
     /// The layout of a page of the ring.
     pub page: PageLayout,
     /// `SYSTEM/NAME` and the format of each event that was switched on.
@@ -133,7 +133,7 @@ pub struct Formats {
 ///
 /// # Errors
 /// When a required event is missing, or the instance cannot be used.
-pub fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>) -> Result<Formats, CaptureError> {
+pub(crate) fn enable(instance: &Instance, sets: &[EventSet], stacks: Option<u64>) -> Result<Formats, CaptureError> {
     if let Some(missing) = REQUIRED.into_iter().find(|event| !instance.offers(event)) {
         return Err(CaptureError::MissingEvent(missing));
     }
@@ -211,7 +211,7 @@ impl Formats {
     }
 
     /// Names and values of this kernel's GFP flags.
-    pub fn gfp_names(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn gfp_names(&self) -> BTreeMap<String, u64> {
         let alloc = self.events.iter().find(|(event, _)| *event == REQUIRED[0]);
         alloc.map_or_else(BTreeMap::new, |(_, format)| gfp::parse_names(format.print_format()))
     }
@@ -220,7 +220,7 @@ impl Formats {
     ///
     /// # Errors
     /// When an event lacks a field that is needed.
-    pub fn decoder(&self, migratetypes: &[i8]) -> Result<RingDecoder, CaptureError> {
+    pub(crate) fn decoder(&self, migratetypes: &[i8]) -> Result<RingDecoder, CaptureError> {
         let rows = Decoder::new(GfpMap::new(&self.gfp_names()), migratetypes.to_vec());
         let mut decoder = RingDecoder::new(self.page, rows);
         for (event, format) in &self.events {

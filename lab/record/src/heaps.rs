@@ -29,7 +29,7 @@ pub struct HeapReading {
 
 /// Heaps that were seen, with times of the clock. A program that a process becomes has another heap.
 #[derive(Debug, Default)]
-pub struct Heaps(Vec<Heap>);
+pub(crate) struct Heaps(Vec<Heap>);
 
 /// One of them, and when its process began.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Heap {
 
 impl Heaps {
     /// Adds what was seen before `now`.
-    pub fn note(&mut self, now: u64, seen: Vec<HeapReading>) {
+    pub(crate) fn note(&mut self, now: u64, seen: Vec<HeapReading>) {
         for HeapReading { age, pid, started, name, threads, moment } in seen {
             let heap = self.find_or_add(started, pid, name);
             heap.threads.extend(threads);
@@ -69,7 +69,7 @@ impl Heaps {
     }
 
     /// All of them, with times since `start`.
-    pub fn since(&self, start: u64) -> Vec<HeapFacts> {
+    pub(crate) fn since(&self, start: u64) -> Vec<HeapFacts> {
         let mut heaps: Vec<_> = self.0.iter().map(|heap| heap.facts.clone()).collect();
         for moment in heaps.iter_mut().flat_map(|heap| &mut heap.moments) {
             moment.time = moment.time.saturating_sub(start);

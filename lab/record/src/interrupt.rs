@@ -127,7 +127,7 @@ impl Interrupts {
 
 /// SIGUSR1, by which somebody asks for something, as a file that becomes readable.
 #[derive(Debug)]
-pub struct Requests {
+pub(crate) struct Requests {
     bytes: UnixStream,
     registered: SigId,
 }
@@ -137,7 +137,7 @@ impl Requests {
     ///
     /// # Errors
     /// When the system grants no socket pair or refuses a handler.
-    pub fn listen() -> io::Result<Requests> {
+    pub(crate) fn listen() -> io::Result<Requests> {
         let (bytes, writable) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;
         let registered = low_level::pipe::register(SIGUSR1, writable)?;
@@ -145,12 +145,12 @@ impl Requests {
     }
 
     /// Becomes readable when somebody has asked.
-    pub fn readable(&self) -> BorrowedFd<'_> {
+    pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.bytes.as_fd()
     }
 
     /// Whether somebody has asked since the last time; who asks twice before gets one answer.
-    pub fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         let mut bytes = [0; 16];
         let mut asked = false;
         while let Ok(1..) = (&self.bytes).read(&mut bytes) {

@@ -16,7 +16,7 @@ const RING_KIB: (u64, u64) = (1024, 32 * 1024);
 
 /// The machine as it is when the recording starts.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// CPUs that are online, in order.
     pub cpus: Vec<u16>,
     /// Bytes of memory.
@@ -34,7 +34,7 @@ impl Machine {
     ///
     /// # Errors
     /// When sysfs is missing.
-    pub fn look() -> Result<Machine, CaptureError> {
+    pub(crate) fn look() -> Result<Machine, CaptureError> {
         let path = Path::new("/sys/devices/system/cpu/online");
         let online = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
         let cpus = cpu_list(online.trim()).ok_or_else(|| CaptureError::Format {
@@ -53,13 +53,13 @@ impl Machine {
     }
 
     /// A ring size for each CPU that this machine can spare, in KiB.
-    pub fn ring_kib(&self) -> u64 {
+    pub(crate) fn ring_kib(&self) -> u64 {
         let share = self.memory_bytes / 1024 / RING_SHARE / self.cpus.len().max(1) as u64;
         share.clamp(RING_KIB.0, RING_KIB.1)
     }
 
     /// Returns the facts that are known before anything is recorded. `ram` lists the machine's frames.
-    pub fn facts(&self, ram: Vec<(u64, u64)>) -> Facts {
+    pub(crate) fn facts(&self, ram: Vec<(u64, u64)>) -> Facts {
         Facts {
             writer: concat!("freehold ", env!("CARGO_PKG_VERSION")).to_owned(),
             kernel_release: self.kernel_release.clone(),
@@ -76,7 +76,7 @@ impl Machine {
 ///
 /// # Errors
 /// [`CaptureError::NotRoot`].
-pub fn expect_root() -> Result<(), CaptureError> {
+pub(crate) fn expect_root() -> Result<(), CaptureError> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(CaptureError::NotRoot) }
 }
 

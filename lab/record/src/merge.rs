@@ -16,7 +16,7 @@ use crate::spool::{AlignedBuffer, Segment, Spool};
 
 /// What the merge found wrong with the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Irregularities {
+pub(crate) struct Irregularities {
     /// Events older than the one before them on their CPU; they took its time.
     pub backward: u64,
     /// Pages of a ring before which the kernel dropped events.
@@ -34,7 +34,7 @@ struct Event {
 
 /// Streams all events in order of time.
 #[derive(Debug)]
-pub struct Merge<'run> {
+pub(crate) struct Merge<'run> {
     spool: &'run Spool,
     decoder: &'run RingDecoder,
     streams: Vec<Stream<'run>>,
@@ -54,7 +54,7 @@ struct Stream<'run> {
 
 impl<'run> Merge<'run> {
     /// A merge of `pages` from their beginning, of which events after `since` matter.
-    pub fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages], since: u64) -> Self {
+    pub(crate) fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages], since: u64) -> Self {
         let longest = pages.iter().flat_map(|pages| &pages.segments).map(|segment| segment.len).max();
         let streams = pages
             .iter()
@@ -73,7 +73,7 @@ impl<'run> Merge<'run> {
     ///
     /// # Errors
     /// When the spool cannot be read, or what `visit` fails with.
-    pub fn for_each(
+    pub(crate) fn for_each(
         mut self,
         mut visit: impl FnMut(u64, Item) -> Result<(), CaptureError>,
     ) -> Result<Irregularities, CaptureError> {

@@ -21,7 +21,7 @@ const ISOLATED: &str = "compact_isolated";
 
 /// The texts of `/proc` that describe zones and slab caches.
 #[derive(Clone, Debug, Default)]
-pub struct Texts {
+pub(crate) struct Texts {
     /// `/proc/zoneinfo`.
     pub zoneinfo: String,
     /// `/proc/pagetypeinfo`.
@@ -39,7 +39,7 @@ impl Texts {
 
 /// The state of memory at one end of the recording.
 #[derive(Debug)]
-pub struct State {
+pub(crate) struct State {
     /// The page flags.
     pub scan: Scan,
     /// Zones and slab caches, read right after the scan.
@@ -50,7 +50,7 @@ pub struct State {
 
 /// What looks at memory: everything is opened beforehand.
 #[derive(Debug)]
-pub struct Observer {
+pub(crate) struct Observer {
     scanner: Scanner,
     /// Reads the counters.
     pub sampler: Sampler,
@@ -63,7 +63,7 @@ impl Observer {
     ///
     /// # Errors
     /// When the kernel does not tell it.
-    pub fn open(ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<Observer, CaptureError> {
+    pub(crate) fn open(ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<Observer, CaptureError> {
         Ok(Observer { scanner: Scanner::open(ram)?, sampler: Sampler::open()?, spool })
     }
 
@@ -71,7 +71,7 @@ impl Observer {
     ///
     /// # Errors
     /// When the kernel does not tell it.
-    pub fn counting(self) -> Result<Observer, CaptureError> {
+    pub(crate) fn counting(self) -> Result<Observer, CaptureError> {
         Ok(Observer { scanner: self.scanner.counting()?, ..self })
     }
 
@@ -79,7 +79,7 @@ impl Observer {
     ///
     /// # Errors
     /// When the kernel does not tell their flags.
-    pub fn look_at(&mut self, ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<(), CaptureError> {
+    pub(crate) fn look_at(&mut self, ram: Vec<(u64, u64)>, spool: Arc<Spool>) -> Result<(), CaptureError> {
         self.scanner = Scanner::open(ram)?;
         self.spool = spool;
         Ok(())
@@ -89,7 +89,7 @@ impl Observer {
     ///
     /// # Errors
     /// When the kernel stops telling it, the spool is full, or the user gives up.
-    pub fn observe(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
+    pub(crate) fn observe(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         for _ in 1..SCANS_MAX {
             let state = self.observe_once(interrupts)?;
             if state.isolated == 0 {
@@ -105,7 +105,7 @@ impl Observer {
     ///
     /// # Errors
     /// As for [`Observer::observe`].
-    pub fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
+    pub(crate) fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         let before = self.sampler.counter(ISOLATED)?;
         let scan = self.scanner.scan(&self.spool, interrupts)?;
         let texts = Texts::read()?;

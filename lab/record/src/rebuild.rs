@@ -32,7 +32,7 @@ enum Now {
 
 /// How much was rebuilt, and what contradicts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Frames whose first event told what they were.
     pub told: u64,
     /// Blocks that were freed or drained although they were free already: somebody took them without an event.
@@ -47,7 +47,7 @@ pub struct Tally {
 
 /// The start state on its way.
 #[derive(Debug)]
-pub struct Rebuilder {
+pub(crate) struct Rebuilder {
     now: Vec<Now>,
     pageblock_order: u8,
     /// Free blocks, as first frame and order, in order of discovery.
@@ -62,7 +62,7 @@ pub struct Rebuilder {
 
 impl Rebuilder {
     /// Knows nothing yet of `frames` frames.
-    pub fn new(frames: usize, pageblock_order: u8) -> Rebuilder {
+    pub(crate) fn new(frames: usize, pageblock_order: u8) -> Rebuilder {
         Rebuilder {
             now: vec![Now::Untouched; frames],
             pageblock_order,
@@ -74,7 +74,7 @@ impl Rebuilder {
     }
 
     /// Takes note of the next event.
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         if row.kind == Kind::CompactionMigrate {
             self.tally.moved += u64::try_from(row.args[0]).unwrap_or(0);
         }
@@ -126,12 +126,12 @@ impl Rebuilder {
     }
 
     /// Whether the events have left a frame on the free lists.
-    pub fn is_on_free_lists(&self, pfn: u64) -> bool {
+    pub(crate) fn is_on_free_lists(&self, pfn: u64) -> bool {
         self.now.get(pfn as usize) == Some(&Now::Listed)
     }
 
     /// Holds the last event on each frame against the scan.
-    pub fn compare(&mut self, end: &Frames) {
+    pub(crate) fn compare(&mut self, end: &Frames) {
         let differ = self.now.iter().zip(end.words()).filter(|&(now, &word)| match now {
             Now::Allocated => word & flag::BUDDY != 0,
             Now::Listed => word & flag::BUDDY == 0 && word != 0,
@@ -142,7 +142,7 @@ impl Rebuilder {
 
     /// The flags of all frames at the start: what the events told, and the flags at the end for all others. Blocks
     /// that are cached or allocated are marked by who makes rows of them.
-    pub fn words(&self, end: &Frames) -> Frames {
+    pub(crate) fn words(&self, end: &Frames) -> Frames {
         let words = end.words().iter().zip(&self.now).map(|(&word, now)| match now {
             Now::Untouched => word,
             _ if word & (flag::NOPAGE | flag::RESERVED) != 0 => word,

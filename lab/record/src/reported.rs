@@ -22,7 +22,7 @@ const ORDER_MIN: u8 = 5;
 
 /// Pages without flags that turned out to be free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReportedPages {
+pub(crate) struct ReportedPages {
     /// Pages that an event took from the free lists first.
     pub taken: u64,
     /// Pages that no event named, and that lay on the free lists at the end.
@@ -33,7 +33,7 @@ pub struct ReportedPages {
 
 /// Whether every event is there, so that none on a frame means that there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub(crate) enum Record {
     /// No event was lost.
     Whole,
     /// Some were.
@@ -41,7 +41,7 @@ pub enum Record {
 }
 
 /// Marks as free, at both ends, the frames without flags that were.
-pub fn mark(
+pub(crate) fn mark(
     start: &mut Frames,
     end: &mut Frames,
     seen: &mut FirstEvents,
@@ -70,7 +70,7 @@ pub fn mark(
 
 /// Marks blocks of one zone as free at the end, of frames that the events have left on the free lists; says how many
 /// pages.
-pub fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bool, zone: &ZoneFacts) -> u64 {
+pub(crate) fn mark_at_end(end: &mut Frames, is_on_free_lists: impl Fn(u64) -> bool, zone: &ZoneFacts) -> u64 {
     let size = 1 << ORDER_MIN;
     let first = zone.start_pfn.next_multiple_of(size);
     let limit = (zone.start_pfn + zone.spanned).min(end.words().len() as u64);

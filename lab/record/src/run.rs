@@ -39,7 +39,7 @@ const HEAPS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What the live part leaves behind.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// Where the raw bytes lie.
     pub spool: Arc<Spool>,
     /// The raw pages of each CPU's ring.
@@ -72,7 +72,7 @@ pub struct Run {
 
 /// How memory at the start is known.
 #[derive(Debug)]
-pub enum Opening {
+pub(crate) enum Opening {
     /// It was read, before the first event that counts.
     Scanned(State),
     /// It was not looked at: the events since lead back to it from the state at the end.
@@ -86,7 +86,7 @@ pub enum Opening {
 
 impl Opening {
     /// The clock at the moment that the start state describes.
-    pub fn moment(&self) -> u64 {
+    pub(crate) fn moment(&self) -> u64 {
         match self {
             Opening::Scanned(state) => state.scan.end,
             Opening::Unseen { moment, .. } => *moment,
@@ -94,7 +94,7 @@ impl Opening {
     }
 
     /// What `/proc` said then.
-    pub fn texts(&self) -> &Texts {
+    pub(crate) fn texts(&self) -> &Texts {
         match self {
             Opening::Scanned(state) => &state.texts,
             Opening::Unseen { texts, .. } => texts,
@@ -106,7 +106,7 @@ impl Opening {
 ///
 /// # Errors
 /// Whatever goes wrong; the instance and the spool are gone then.
-pub fn run(
+pub(crate) fn run(
     plan: &Plan,
     program: Option<&Program>,
     machine: &Machine,
@@ -262,7 +262,7 @@ impl Stage {
 
 /// What the kernel counted in the rings of all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RingCounts {
+pub(crate) struct RingCounts {
     /// Events that were read.
     events: u64,
     /// Events that were written over before somebody read them.
@@ -275,7 +275,7 @@ pub struct RingCounts {
 ///
 /// # Errors
 /// When the instance is gone.
-pub fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureError> {
+pub(crate) fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureError> {
     let mut counts = RingCounts::default();
     for cpu in cpus {
         counts.add(&instance.read(&format!("per_cpu/cpu{cpu}/stats"))?);
@@ -304,7 +304,7 @@ impl RingCounts {
 }
 
 /// The ids of this process's threads.
-pub fn own_threads() -> Vec<u32> {
+pub(crate) fn own_threads() -> Vec<u32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![std::process::id()] };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }

@@ -57,7 +57,7 @@ impl ProcFile {
 
 /// One reading.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// The monotonic clock, in nanoseconds.
     pub time: u64,
     /// The counters of vmstat.
@@ -72,7 +72,7 @@ pub struct Reading {
 
 /// Takes readings.
 #[derive(Debug)]
-pub struct Sampler {
+pub(crate) struct Sampler {
     vmstat: ProcFile,
     buddyinfo: ProcFile,
     zoneinfo: ProcFile,
@@ -83,7 +83,7 @@ pub struct Sampler {
 
 /// Readings, and the names of what they hold.
 #[derive(Clone, Debug)]
-pub struct Readings {
+pub(crate) struct Readings {
     /// Names of vmstat's counters.
     pub names: Vec<String>,
     /// Names of the totals of pressure; none where the kernel tells none.
@@ -98,7 +98,7 @@ pub struct Readings {
 
 impl Readings {
     /// The place of a zone in the readings.
-    pub fn place(&self, zone: &ZoneFacts) -> Option<usize> {
+    pub(crate) fn place(&self, zone: &ZoneFacts) -> Option<usize> {
         self.zones.iter().position(|(node, name)| (*node, name) == (zone.node, &zone.name))
     }
 }
@@ -108,7 +108,7 @@ impl Sampler {
     ///
     /// # Errors
     /// When one is missing.
-    pub fn open() -> Result<Sampler, CaptureError> {
+    pub(crate) fn open() -> Result<Sampler, CaptureError> {
         let mut vmstat = ProcFile::open("/proc/vmstat")?;
         let buddyinfo = ProcFile::open("/proc/buddyinfo")?;
         let mut zoneinfo = ProcFile::open("/proc/zoneinfo")?;
@@ -129,7 +129,7 @@ impl Sampler {
     ///
     /// # Errors
     /// When it cannot be read any more.
-    pub fn zoneinfo(&mut self) -> Result<String, CaptureError> {
+    pub(crate) fn zoneinfo(&mut self) -> Result<String, CaptureError> {
         self.zoneinfo.text().map(str::to_owned)
     }
 
@@ -137,7 +137,7 @@ impl Sampler {
     ///
     /// # Errors
     /// When vmstat cannot be read any more.
-    pub fn counter(&mut self, name: &str) -> Result<u64, CaptureError> {
+    pub(crate) fn counter(&mut self, name: &str) -> Result<u64, CaptureError> {
         let counter = counters(self.vmstat.text()?).find(|(counter, _)| *counter == name);
         Ok(counter.map_or(0, |(_, value)| value))
     }
@@ -146,7 +146,7 @@ impl Sampler {
     ///
     /// # Errors
     /// When a file cannot be read any more.
-    pub fn take(&mut self) -> Result<(), CaptureError> {
+    pub(crate) fn take(&mut self) -> Result<(), CaptureError> {
         let time = clock::now();
         let buddyinfo = self.buddyinfo.text()?.to_owned();
         let vmstat = counters(self.vmstat.text()?).map(|(_, value)| value).collect();

@@ -30,7 +30,7 @@ const CHUNKS_PER_SEGMENT: usize = 32;
 
 /// A run of frames that were read in one go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// The first frame.
     pub first: u64,
     /// How many frames.
@@ -44,7 +44,7 @@ pub struct Chunk {
 
 /// A scan whose words lie in the spool.
 #[derive(Debug)]
-pub struct Scan {
+pub(crate) struct Scan {
     chunks: Vec<Chunk>,
     segments: Vec<Segment>,
     /// The monotonic clock when the last chunk had been read.
@@ -53,7 +53,7 @@ pub struct Scan {
 
 impl Scan {
     /// The clock before the first chunk was read.
-    pub fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.chunks.first().map_or(self.end, |chunk| chunk.stamp)
     }
 
@@ -61,7 +61,7 @@ impl Scan {
     ///
     /// # Errors
     /// When the spool cannot be read.
-    pub fn frames(&self, spool: &Spool, pageblock_order: u8) -> Result<Frames, CaptureError> {
+    pub(crate) fn frames(&self, spool: &Spool, pageblock_order: u8) -> Result<Frames, CaptureError> {
         let mut frames = Frames::new(pageblock_order);
         self.replay(spool, |chunk, bytes| {
             let words = bytes.chunks_exact(WORD_BYTES).map(|word| flag::from_kernel(number(word)));
@@ -74,7 +74,7 @@ impl Scan {
     ///
     /// # Errors
     /// When the spool cannot be read.
-    pub fn replay(&self, spool: &Spool, mut visit: impl FnMut(Chunk, &[u8])) -> Result<(), CaptureError> {
+    pub(crate) fn replay(&self, spool: &Spool, mut visit: impl FnMut(Chunk, &[u8])) -> Result<(), CaptureError> {
         let mut buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
         let mut loaded = None;
         for &chunk in &self.chunks {
@@ -90,7 +90,7 @@ impl Scan {
 
 /// What a scan needs, made before the recording starts.
 #[derive(Debug)]
-pub struct Scanner {
+pub(crate) struct Scanner {
     flags: File,
     counts: Option<Counts>,
     buffer: AlignedBuffer,
@@ -109,7 +109,7 @@ impl Scanner {
     ///
     /// # Errors
     /// When the kernel does not offer page flags.
-    pub fn open(ranges: Vec<(u64, u64)>) -> Result<Scanner, CaptureError> {
+    pub(crate) fn open(ranges: Vec<(u64, u64)>) -> Result<Scanner, CaptureError> {
         let flags = open(FLAGS)?;
         let buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
         Ok(Scanner { flags, counts: None, buffer, ranges })
@@ -119,7 +119,7 @@ impl Scanner {
     ///
     /// # Errors
     /// When the kernel does not offer counts.
-    pub fn counting(self) -> Result<Scanner, CaptureError> {
+    pub(crate) fn counting(self) -> Result<Scanner, CaptureError> {
         let buffer = vec![0; CHUNK_FRAMES as usize * WORD_BYTES];
         Ok(Scanner { counts: Some(Counts { file: open(COUNTS)?, buffer }), ..self })
     }
@@ -128,7 +128,7 @@ impl Scanner {
     ///
     /// # Errors
     /// When the flags cannot be read, the spool is full, or the recording is given up.
-    pub fn scan(&mut self, spool: &Spool, interrupts: &Interrupts) -> Result<Scan, CaptureError> {
+    pub(crate) fn scan(&mut self, spool: &Spool, interrupts: &Interrupts) -> Result<Scan, CaptureError> {
         let mut scan = Scan { chunks: Vec::new(), segments: Vec::new(), end: 0 };
         scan.chunks.reserve_exact(chunks(&self.ranges).count());
         let mut at = 0;

@@ -21,7 +21,7 @@ const DEPTH_MAX: u32 = 2;
 const LENGTH_MAX: usize = 256;
 
 /// Reads all settings. What cannot be read is left out, because some files are write-only triggers.
-pub fn read() -> BTreeMap<String, String> {
+pub(crate) fn read() -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for (folder, name) in FOLDERS {
         collect(Path::new(folder), name, DEPTH_MAX, &mut settings);

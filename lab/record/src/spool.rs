@@ -19,11 +19,11 @@ use rustix::fs::OFlags;
 use crate::error::CaptureError;
 
 /// What `O_DIRECT` wants addresses, offsets and lengths to be multiples of.
-pub const ALIGNMENT: usize = 4096;
+pub(crate) const ALIGNMENT: usize = 4096;
 
 /// Bytes at an address that `O_DIRECT` accepts, touched when made, so that using them later faults no page.
 #[derive(Debug)]
-pub struct AlignedBuffer {
+pub(crate) struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
@@ -31,7 +31,7 @@ pub struct AlignedBuffer {
 
 impl AlignedBuffer {
     /// A buffer of `len` bytes, rounded up to a multiple of [`ALIGNMENT`].
-    pub fn new(len: usize) -> AlignedBuffer {
+    pub(crate) fn new(len: usize) -> AlignedBuffer {
         let len = len.next_multiple_of(ALIGNMENT);
         // Not zero: zeroed memory comes untouched from the kernel, and would fault in during the run.
         let bytes = vec![1u8; len + ALIGNMENT];
@@ -40,19 +40,19 @@ impl AlignedBuffer {
     }
 
     /// Its bytes.
-    pub fn get(&self) -> &[u8] {
+    pub(crate) fn get(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.len]
     }
 
     /// Its bytes, to write to.
-    pub fn get_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn get_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.len]
     }
 }
 
 /// One write to the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// Where its bytes begin in the spool.
     pub offset: u64,
     /// How many of them were given; the file is padded behind them.
@@ -61,7 +61,7 @@ pub struct Segment {
 
 /// The nameless file.
 #[derive(Debug)]
-pub struct Spool {
+pub(crate) struct Spool {
     file: File,
     folder: PathBuf,
     direct: bool,
@@ -73,7 +73,7 @@ impl Spool {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn create(folder: &Path) -> Result<Spool, CaptureError> {
+    pub(crate) fn create(folder: &Path) -> Result<Spool, CaptureError> {
         let (opened, direct) = match open(folder, OFlags::DIRECT) {
             Ok(file) => (Ok(file), true),
             Err(_) => (open(folder, OFlags::empty()), false),
@@ -83,7 +83,7 @@ impl Spool {
     }
 
     /// Whether writes go around the page cache.
-    pub fn is_direct(&self) -> bool {
+    pub(crate) fn is_direct(&self) -> bool {
         self.direct
     }
 
@@ -91,7 +91,7 @@ impl Spool {
     ///
     /// # Errors
     /// When the disk is full or fails.
-    pub fn append(&self, buffer: &AlignedBuffer, len: usize) -> Result<Segment, CaptureError> {
+    pub(crate) fn append(&self, buffer: &AlignedBuffer, len: usize) -> Result<Segment, CaptureError> {
         let padded = len.next_multiple_of(ALIGNMENT);
         let offset = self.end.fetch_add(padded as u64, Ordering::Relaxed);
         self.file.write_all_at(&buffer.get()[..padded], offset).map_err(|source| self.failure(source))?;
@@ -102,7 +102,7 @@ impl Spool {
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn read(&self, segment: Segment, buffer: &mut AlignedBuffer) -> Result<(), CaptureError> {
+    pub(crate) fn read(&self, segment: Segment, buffer: &mut AlignedBuffer) -> Result<(), CaptureError> {
         let padded = segment.len.next_multiple_of(ALIGNMENT);
         self.file.read_exact_at(&mut buffer.get_mut()[..padded], segment.offset).map_err(|source| self.failure(source))
     }

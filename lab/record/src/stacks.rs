@@ -26,7 +26,7 @@ const STACKS_MAX: usize = 4096;
 const TRACING: [&str; 2] = ["trace_event_raw_event_", "__traceiter_"];
 
 /// The text of the trigger that takes stacks of one frame in `period`, a power of two.
-pub fn trigger(period: u64) -> String {
+pub(crate) fn trigger(period: u64) -> String {
     format!("stacktrace if !(pfn & {})", period - 1)
 }
 
@@ -34,14 +34,14 @@ pub fn trigger(period: u64) -> String {
 ///
 /// # Errors
 /// [`CaptureError::HiddenSymbols`].
-pub fn expect_symbols() -> Result<(), CaptureError> {
+pub(crate) fn expect_symbols() -> Result<(), CaptureError> {
     let is_shown = symbols()?.next().is_some_and(|(address, _)| address != 0);
     if is_shown { Ok(()) } else { Err(CaptureError::HiddenSymbols) }
 }
 
 /// Samples as they come, in order of time.
 #[derive(Debug, Default)]
-pub struct Stacks {
+pub(crate) struct Stacks {
     /// The last allocation on each CPU, and whose it was: a stack belongs to the one before it.
     latest: FxHashMap<u16, (u32, u8)>,
     /// Samples by addresses, task and order.
@@ -50,14 +50,14 @@ pub struct Stacks {
 
 impl Stacks {
     /// Takes note of an allocation by thread `pid`.
-    pub fn allocated(&mut self, pid: u32, row: &Row) {
+    pub(crate) fn allocated(&mut self, pid: u32, row: &Row) {
         if row.pfn != NO_PFN {
             self.latest.insert(row.cpu, (pid, row.order));
         }
     }
 
     /// Takes note of the stack of thread `pid` on `cpu`, which is `task` in the recording.
-    pub fn sampled(&mut self, cpu: u16, pid: u32, task: u32, addresses: Vec<u64>) {
+    pub(crate) fn sampled(&mut self, cpu: u16, pid: u32, task: u32, addresses: Vec<u64>) {
         // The allocation may be older than the recording, or its event have been lost.
         if let Some(&(_, order)) = self.latest.get(&cpu).filter(|(allocator, _)| *allocator == pid) {
             *self.samples.entry((addresses, task, order)).or_default() += 1;
@@ -68,7 +68,7 @@ impl Stacks {
     ///
     /// # Errors
     /// When the kernel does not name its functions any more.
-    pub fn facts(self, period: u64) -> Result<StackFacts, CaptureError> {
+    pub(crate) fn facts(self, period: u64) -> Result<StackFacts, CaptureError> {
         let mut addresses: Vec<u64> = self.samples.keys().flat_map(|(addresses, ..)| addresses).copied().collect();
         addresses.sort_unstable();
         addresses.dedup();

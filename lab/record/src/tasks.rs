@@ -63,7 +63,7 @@ struct ProcTask {
 
 /// All tasks that are known, and the table of those that fired an event. Index 0 of the table is "no task".
 #[derive(Debug, Default)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     lives: Vec<Life>,
     /// The life that an id has now.
     current: FxHashMap<u32, usize>,
@@ -74,12 +74,12 @@ pub struct Tasks {
 
 impl Tasks {
     /// The tasks that exist now.
-    pub fn survey() -> Tasks {
+    pub(crate) fn survey() -> Tasks {
         Tasks::survey_below(None)
     }
 
     /// The same, after a command has started: its process, and what descends from it.
-    pub fn survey_below(command: Option<u32>) -> Tasks {
+    pub(crate) fn survey_below(command: Option<u32>) -> Tasks {
         Tasks::new(survey_proc(), command)
     }
 
@@ -99,17 +99,17 @@ impl Tasks {
     }
 
     /// Says that thread `pid` is ours.
-    pub fn add_recorder_thread(&mut self, pid: u32) {
+    pub(crate) fn add_recorder_thread(&mut self, pid: u32) {
         self.begin(pid, OWN_NAME, Origin::Recorder);
     }
 
     /// Says which process is the command; its birth is in the events.
-    pub fn set_command(&mut self, pid: u32) {
+    pub(crate) fn set_command(&mut self, pid: u32) {
         self.command = Some(pid);
     }
 
     /// The index in the table of the task with this id now, which has fired an event.
-    pub fn index(&mut self, pid: u32) -> u32 {
+    pub(crate) fn index(&mut self, pid: u32) -> u32 {
         let place = self.life(pid);
         let life = &mut self.lives[place];
         if life.listed == 0 {
@@ -121,7 +121,7 @@ impl Tasks {
     }
 
     /// Task `parent` made task `child` of the name `name`.
-    pub fn born(&mut self, parent: u32, child: u32, name: &str) {
+    pub(crate) fn born(&mut self, parent: u32, child: u32, name: &str) {
         let place = self.life(parent);
         let origin = if self.command.take_if(|command| *command == child).is_some() {
             Origin::Command
@@ -136,13 +136,13 @@ impl Tasks {
     }
 
     /// Task `pid` took the name `name`.
-    pub fn renamed(&mut self, pid: u32, name: &str) {
+    pub(crate) fn renamed(&mut self, pid: u32, name: &str) {
         let place = self.life(pid);
         name.clone_into(&mut self.lives[place].name);
     }
 
     /// The table as the recording keeps it.
-    pub fn table(&self, names: Names) -> Vec<Task> {
+    pub(crate) fn table(&self, names: Names) -> Vec<Task> {
         let lives = self.listed.iter().map(|&place| &self.lives[place]);
         let tasks = lives.map(|life| Task { pid: life.pid, name: kept_name(life, names) });
         std::iter::once(Task::default()).chain(tasks).collect()

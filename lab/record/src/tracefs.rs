@@ -24,7 +24,7 @@ const RING_MIN_KIB: u64 = 256;
 
 /// The mounted tracefs. Dropping it unmounts it, if it had to be mounted.
 #[derive(Debug)]
-pub struct Tracefs {
+pub(crate) struct Tracefs {
     /// Its root directory.
     pub root: PathBuf,
     mounted: MountOrigin,
@@ -50,7 +50,7 @@ impl Drop for Tracefs {
 
 impl Tracefs {
     /// Finds tracefs in `/proc/mounts`, or mounts it at the usual place.
-    pub fn find() -> Result<Tracefs, CaptureError> {
+    pub(crate) fn find() -> Result<Tracefs, CaptureError> {
         let mounts = Path::new("/proc/mounts");
         let text = fs::read_to_string(mounts).map_err(CaptureError::kernel(mounts))?;
         if let Some(root) = mount_point(&text, "tracefs") {
@@ -94,13 +94,13 @@ fn unescape(place: &str) -> String {
 
 /// One tracefs instance, removed when dropped. Files opened below it must be closed before.
 #[derive(Debug)]
-pub struct Instance {
+pub(crate) struct Instance {
     path: PathBuf,
 }
 
 impl Instance {
     /// Makes the instance of this process, and removes those of processes that are no more.
-    pub fn create(tracefs: &Tracefs) -> Result<Instance, CaptureError> {
+    pub(crate) fn create(tracefs: &Tracefs) -> Result<Instance, CaptureError> {
         let instances = tracefs.root.join("instances");
         remove_stale(&instances);
         let path = instances.join(format!("{INSTANCE_PREFIX}{}", std::process::id()));
@@ -109,30 +109,30 @@ impl Instance {
     }
 
     /// The path of a file of the instance.
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     /// Reads a file of the instance.
-    pub fn read(&self, name: &str) -> Result<String, CaptureError> {
+    pub(crate) fn read(&self, name: &str) -> Result<String, CaptureError> {
         let path = self.file(name);
         read_text(&path).map_err(CaptureError::kernel(&path))
     }
 
     /// Writes a file of the instance.
-    pub fn write(&self, name: &str, value: &str) -> Result<(), CaptureError> {
+    pub(crate) fn write(&self, name: &str, value: &str) -> Result<(), CaptureError> {
         let path = self.file(name);
         fs::write(&path, value).map_err(CaptureError::kernel(&path))
     }
 
     /// Whether the kernel offers the event `SYSTEM/NAME`.
-    pub fn offers(&self, event: &str) -> bool {
+    pub(crate) fn offers(&self, event: &str) -> bool {
         self.file("events").join(event).join("enable").exists()
     }
 
     /// Allocates `kib` KiB of ring for each CPU, or the largest halving of it that the kernel grants.
     /// Returns what was granted.
-    pub fn size_ring(&self, kib: u64) -> Result<u64, CaptureError> {
+    pub(crate) fn size_ring(&self, kib: u64) -> Result<u64, CaptureError> {
         let path = self.file("buffer_size_kb");
         let mut kib = kib;
         loop {
@@ -145,12 +145,12 @@ impl Instance {
     }
 
     /// Starts writing events into the ring.
-    pub fn start(&self) -> Result<(), CaptureError> {
+    pub(crate) fn start(&self) -> Result<(), CaptureError> {
         self.write("tracing_on", "1")
     }
 
     /// Stops writing events into the ring; what is in it can still be read.
-    pub fn stop(&self) -> Result<(), CaptureError> {
+    pub(crate) fn stop(&self) -> Result<(), CaptureError> {
         self.write("tracing_on", "0")
     }
 }
@@ -199,7 +199,7 @@ fn remove_stale(instances: &Path) {
 
 /// Held by tests that make an instance: they are of one process, and would take each other's for a stale one.
 #[cfg(test)]
-pub static INSTANCES: std::sync::Mutex<()> = std::sync::Mutex::new(());
+pub(crate) static INSTANCES: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[cfg(test)]
 mod tests {

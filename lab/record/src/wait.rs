@@ -11,7 +11,7 @@ use crate::error::CaptureError;
 ///
 /// # Errors
 /// When the system refuses to wait.
-pub fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]) -> Result<[bool; N], CaptureError> {
+pub(crate) fn until<const N: usize>(until: u64, fds: [Option<BorrowedFd<'_>>; N]) -> Result<[bool; N], CaptureError> {
     let left = until.saturating_sub(clock::now());
     let timeout =
         Timespec { tv_sec: (left / 1_000_000_000).cast_signed(), tv_nsec: (left % 1_000_000_000).cast_signed() };

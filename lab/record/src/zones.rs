@@ -17,7 +17,7 @@ use crate::sample::{Reading, Readings};
 ///
 /// # Errors
 /// When the kernel does not tell them.
-pub fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
+pub(crate) fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
     let path = Path::new("/proc/iomem");
     let text = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
     let page_size = u32::try_from(machine.page_size).unwrap_or(u32::MAX);
@@ -25,7 +25,7 @@ pub fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
 }
 
 /// What to say if the ranges of memory are others at the end than at the start.
-pub fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
+pub(crate) fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
     let [before, after] = [start, end].map(|ranges| ranges.iter().map(|(first, end)| end - first).sum::<u64>());
     match after.checked_sub(before) {
         _ if start == end => None,
@@ -42,7 +42,7 @@ fn zones_at(texts: &Texts) -> Result<ZonesAt, CaptureError> {
 
 /// The zones at both ends.
 #[derive(Debug)]
-pub struct Zones {
+pub(crate) struct Zones {
     /// At the start moment.
     pub start: ZonesAt,
     /// At the end moment.
@@ -54,7 +54,7 @@ impl Zones {
     ///
     /// # Errors
     /// When they are not understood.
-    pub fn read(run: &Run) -> Result<Zones, CaptureError> {
+    pub(crate) fn read(run: &Run) -> Result<Zones, CaptureError> {
         Ok(Zones { start: zones_at(run.start.texts())?, end: zones_at(&run.end.texts)? })
     }
 
@@ -62,13 +62,13 @@ impl Zones {
     ///
     /// # Errors
     /// When they are not understood.
-    pub fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
+    pub(crate) fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
         let start = zones_at(texts)?;
         Ok(Zones { end: start.clone(), start })
     }
 
     /// Counts the pageblocks of the start back from those of the end.
-    pub fn undo(&mut self, changes: &[TypeChange]) {
+    pub(crate) fn undo(&mut self, changes: &[TypeChange]) {
         let order = self.pageblock_order();
         for &TypeChange { pfn, order: taken, before, after } in changes {
             let mut zones = self.start.zones.iter();
@@ -85,7 +85,7 @@ impl Zones {
     }
 
     /// Zones that manage more or fewer pages at the end than at the start, in sentences.
-    pub fn changes(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn changes(&self) -> impl Iterator<Item = String> {
         let pairs = self.start.zones.iter().filter_map(|start| {
             let end = self.end.zones.iter().find(|end| (end.node, &end.name) == (start.node, &start.name))?;
             Some((start, end))
@@ -100,7 +100,7 @@ impl Zones {
     }
 
     /// The order of a pageblock.
-    pub fn pageblock_order(&self) -> u8 {
+    pub(crate) fn pageblock_order(&self) -> u8 {
         self.start.types.pageblock_order
     }
 
@@ -108,7 +108,7 @@ impl Zones {
     ///
     /// # Errors
     /// When buddyinfo is not understood.
-    pub fn describe(self, samples: &Readings, moment: u64, facts: &mut Facts) -> Result<(), CaptureError> {
+    pub(crate) fn describe(self, samples: &Readings, moment: u64, facts: &mut Facts) -> Result<(), CaptureError> {
         facts.pageblock_order = self.pageblock_order();
         facts.samples = align(samples, moment, &self.start.zones)?;
         facts.vmstat_names = samples.names.clone();

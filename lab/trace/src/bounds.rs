@@ -34,14 +34,14 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// What any machine allows.
-    pub fn none() -> Bounds {
+    pub(crate) fn none() -> Bounds {
         let end = i64::MAX as u64;
         let memory = Vec::new();
         Bounds { cpus: 1 << 16, tasks: u32::MAX, order_max: BLOCK_ORDER_MAX, pageblock_order: 0, end, memory }
     }
 
     /// Returns what the machine of these facts allows.
-    pub fn from_facts(facts: &Facts) -> Bounds {
+    pub(crate) fn from_facts(facts: &Facts) -> Bounds {
         Bounds {
             cpus: facts.cpus.into(),
             tasks: facts.tasks.len().clamp(1, u32::MAX as usize) as u32,
@@ -54,13 +54,13 @@ impl Bounds {
 
     /// Whether so many frames from this one on are all memory.
     #[inline]
-    pub fn has_memory(&self, pfn: u64, pages: u64) -> bool {
+    pub(crate) fn has_memory(&self, pfn: u64, pages: u64) -> bool {
         let end = pfn.saturating_add(pages);
         self.memory.is_empty() || self.memory.iter().any(|part| part.start <= pfn && end <= part.end)
     }
 
     /// The frames that a row says something about; `None` for places of scanners, and for events about no page.
-    pub fn frames(&self, row: &Row) -> Option<(u64, u64)> {
+    pub(crate) fn frames(&self, row: &Row) -> Option<(u64, u64)> {
         if row.kind.names_place() {
             return None;
         }

@@ -35,18 +35,18 @@ pub(crate) struct Checker {
 
 impl Checker {
     /// A checker before the first row.
-    pub fn new(bounds: Bounds) -> Checker {
+    pub(crate) fn new(bounds: Bounds) -> Checker {
         Checker { bounds, section: Section::Start, time: 0, counts: [0; 128], cpu_max: 0, task_max: 0 }
     }
 
     /// What rows may name.
-    pub fn bounds(&self) -> &Bounds {
+    pub(crate) fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
     /// Takes the next rows, or says which is wrong, and what is. Columns are looked at as wholes first, and only rows
     /// among which one may be wrong one by one.
-    pub fn admit_all(&mut self, batch: &Batch) -> Result<(), Misfit> {
+    pub(crate) fn admit_all(&mut self, batch: &Batch) -> Result<(), Misfit> {
         if self.are_plain_events(batch) {
             self.section = Section::Events;
             self.time = batch.time()[batch.len() - 1];
@@ -88,7 +88,7 @@ impl Checker {
 
     /// Takes the next row, or says what is wrong with it.
     #[inline]
-    pub fn admit(&mut self, row: &Row) -> Result<(), Fault> {
+    pub(crate) fn admit(&mut self, row: &Row) -> Result<(), Fault> {
         self.check_sequence(row)?;
         check_values(row, self.bounds.order_max)?;
         self.check_bounds(row)?;
@@ -146,7 +146,7 @@ impl Checker {
     }
 
     /// Rows seen, by the code of their kind; kinds without rows are left out.
-    pub fn counts(&self) -> BTreeMap<u8, u64> {
+    pub(crate) fn counts(&self) -> BTreeMap<u8, u64> {
         Kind::ALL
             .into_iter()
             .map(|kind| (kind as u8, self.counts[kind as usize]))

@@ -19,12 +19,12 @@ pub(crate) struct Checksums {
 }
 
 impl Checksums {
-    pub fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         let groups: Vec<String> = self.row_groups.iter().map(u32::to_string).collect();
         format!(r#"{{"facts":{},"row_groups":[{}]}}"#, self.facts, groups.join(","))
     }
 
-    pub fn from_json(text: &str) -> Result<Checksums, serde_json::Error> {
+    pub(crate) fn from_json(text: &str) -> Result<Checksums, serde_json::Error> {
         serde_json::from_str(text)
     }
 }

@@ -98,7 +98,7 @@ pub(crate) struct GroupReader {
 
 impl GroupReader {
     /// Loads the group; `indices` say where our columns stand in the file's schema.
-    pub fn open(
+    pub(crate) fn open(
         path: &Path,
         file: &File,
         group: &RowGroupMetaData,
@@ -123,7 +123,7 @@ impl GroupReader {
     }
 
     /// The next rows, `rows_max` at most, as columns of one length; `None` at the end.
-    pub fn next_columns(&mut self, rows_max: usize) -> ParquetResult<Option<[Values; COLUMN_COUNT]>> {
+    pub(crate) fn next_columns(&mut self, rows_max: usize) -> ParquetResult<Option<[Values; COLUMN_COUNT]>> {
         let rows = self.left.min(rows_max);
         if rows == 0 {
             return Ok(None);

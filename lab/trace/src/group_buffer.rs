@@ -37,12 +37,12 @@ enum Values<'g> {
 
 impl RowGroupBuffer {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.time.len()
     }
 
     /// Adds a row. Unsigned values keep their bits, as Parquet wants it: [`crate::event::NO_PFN`] becomes -1.
-    pub fn push(&mut self, row: &Row) {
+    pub(crate) fn push(&mut self, row: &Row) {
         self.time.push(row.time as i64);
         self.cpu.push(row.cpu.into());
         self.task.push(row.task as i32);
@@ -57,7 +57,7 @@ impl RowGroupBuffer {
     }
 
     /// Forgets all of them.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let RowGroupBuffer { time, cpu, task, kind, pfn, order, gfp, migratetype, args } = self;
         for wide in [time, pfn].into_iter().chain(args) {
             wide.clear();
@@ -68,7 +68,7 @@ impl RowGroupBuffer {
     }
 
     /// Writes them as a row group.
-    pub fn write(&self, file: &mut SerializedFileWriter<PartFile>) -> Result<()> {
+    pub(crate) fn write(&self, file: &mut SerializedFileWriter<PartFile>) -> Result<()> {
         let (schema, properties) = (file.schema_descr().columns().to_vec(), file.properties().clone());
         let encoded: Vec<(Bytes, ColumnCloseResult)> = schema
             .into_par_iter()

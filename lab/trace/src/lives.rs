@@ -58,7 +58,7 @@ pub(crate) struct Clashes {
 
 impl Lives {
     /// Takes a row of the start state; the error is the first frame that another row named before.
-    pub fn start(&mut self, row: &Row, bounds: &Bounds) -> Result<(), Fault> {
+    pub(crate) fn start(&mut self, row: &Row, bounds: &Bounds) -> Result<(), Fault> {
         let Some((start, pages)) = bounds.frames(row).filter(|_| row.kind != Kind::StartPageblock) else {
             return Ok(());
         };
@@ -82,7 +82,7 @@ impl Lives {
     }
 
     /// Takes events.
-    pub fn events(&mut self, batch: &Batch, events: Range<usize>) {
+    pub(crate) fn events(&mut self, batch: &Batch, events: Range<usize>) {
         self.named = Vec::new();
         for index in events {
             match batch.kind()[index] {
@@ -124,7 +124,7 @@ impl Lives {
     }
 
     /// All events were seen: says how many contradict each other, if that is no chance.
-    pub fn check_end(&self) -> Option<Clashes> {
+    pub(crate) fn check_end(&self) -> Option<Clashes> {
         let told = self.migrated.max(self.compacted).saturating_add(self.mapped);
         let clashes = self.clashes.saturating_sub(told);
         let shuffled = clashes >= CLASHES_MIN && clashes.saturating_mul(EVENTS_PER_CLASH) > self.events;

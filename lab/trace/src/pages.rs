@@ -28,7 +28,7 @@ pub(crate) struct PageBytes {
 
 impl PageBytes {
     /// The bytes that stand in the file from `start` on.
-    pub fn new(start: u64, bytes: Vec<u8>) -> PageBytes {
+    pub(crate) fn new(start: u64, bytes: Vec<u8>) -> PageBytes {
         PageBytes { start, bytes: bytes.into() }
     }
 
@@ -86,7 +86,7 @@ pub(crate) struct CheckedPages {
 }
 
 impl CheckedPages {
-    pub fn new(bytes: Arc<PageBytes>, chunk: &ColumnChunkMetaData, rows: usize) -> ParquetResult<CheckedPages> {
+    pub(crate) fn new(bytes: Arc<PageBytes>, chunk: &ColumnChunkMetaData, rows: usize) -> ParquetResult<CheckedPages> {
         let pages = SerializedPageReader::new(bytes, chunk, rows, None)?;
         Ok(CheckedPages { pages, has_dictionary: false })
     }

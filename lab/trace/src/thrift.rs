@@ -13,17 +13,17 @@ const DEPTH_MAX: u32 = 16;
 
 /// Type of a field or a list element, as the encoding numbers them.
 pub(crate) mod kind {
-    pub const TRUE: u8 = 1;
-    pub const FALSE: u8 = 2;
-    pub const BYTE: u8 = 3;
-    pub const I16: u8 = 4;
-    pub const I32: u8 = 5;
-    pub const I64: u8 = 6;
-    pub const DOUBLE: u8 = 7;
-    pub const BINARY: u8 = 8;
-    pub const LIST: u8 = 9;
-    pub const SET: u8 = 10;
-    pub const STRUCT: u8 = 12;
+    pub(crate) const TRUE: u8 = 1;
+    pub(crate) const FALSE: u8 = 2;
+    pub(crate) const BYTE: u8 = 3;
+    pub(crate) const I16: u8 = 4;
+    pub(crate) const I32: u8 = 5;
+    pub(crate) const I64: u8 = 6;
+    pub(crate) const DOUBLE: u8 = 7;
+    pub(crate) const BINARY: u8 = 8;
+    pub(crate) const LIST: u8 = 9;
+    pub(crate) const SET: u8 = 10;
+    pub(crate) const STRUCT: u8 = 12;
 }
 
 /// A field's number and the type of its value, which the cursor stands before.
@@ -40,7 +40,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes }
     }
 
@@ -67,19 +67,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// An integer of 16, 32 or 64 bits.
-    pub fn integer(&mut self) -> Result<i64, ThriftError> {
+    pub(crate) fn integer(&mut self) -> Result<i64, ThriftError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// Reads a string or other bytes, with their length.
-    pub fn binary(&mut self) -> Result<&'a [u8], ThriftError> {
+    pub(crate) fn binary(&mut self) -> Result<&'a [u8], ThriftError> {
         let length = usize::try_from(self.varint()?).map_err(|_| ThriftError)?;
         self.take(length)
     }
 
     /// The next field of a structure, or `None` at its end; `previous` is the field before it (0 at the start).
-    pub fn field(&mut self, previous: i16) -> Result<Option<Field>, ThriftError> {
+    pub(crate) fn field(&mut self, previous: i16) -> Result<Option<Field>, ThriftError> {
         let header = self.byte()?;
         if header == 0 {
             return Ok(None);
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The head of a list: how many elements follow, and their type.
-    pub fn list(&mut self) -> Result<(usize, u8), ThriftError> {
+    pub(crate) fn list(&mut self) -> Result<(usize, u8), ThriftError> {
         let header = self.byte()?;
         let count = match header >> 4 {
             15 => usize::try_from(self.varint()?).map_err(|_| ThriftError)?,
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
 
     /// Calls `visit` before each field of a structure; what `visit` answers `false` for is skipped, what it
     /// answers `true` for it has read.
-    pub fn fields(
+    pub(crate) fn fields(
         &mut self,
         mut visit: impl FnMut(Field, &mut Self) -> Result<bool, ThriftError>,
     ) -> Result<(), ThriftError> {
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes past the value of a field of this type.
-    pub fn skip(&mut self, kind: u8) -> Result<(), ThriftError> {
+    pub(crate) fn skip(&mut self, kind: u8) -> Result<(), ThriftError> {
         self.skip_within(kind, DEPTH_MAX)
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub fn observe(&mut self, row: &Row) {
+    pub(super) fn observe(&mut self, row: &Row) {
         match row.kind {
             Kind::Alloc if row.pfn != NO_PFN => self.allocated.add(row.order),
             Kind::Free => self.freed.add(row.order),
@@ -57,7 +57,7 @@ impl Window {
 pub(super) struct FreePages(i64);
 
 impl FreePages {
-    pub fn observe(&mut self, row: &Row) {
+    pub(super) fn observe(&mut self, row: &Row) {
         let pages = 1_i64 << row.order.min(40);
         match row.kind {
             Kind::StartFree => self.0 += pages,
@@ -70,7 +70,7 @@ impl FreePages {
     }
 
     /// Never negative, though events may be missing.
-    pub fn pages(self) -> u64 {
+    pub(super) fn pages(self) -> u64 {
         self.0.max(0).cast_unsigned()
     }
 }

@@ -35,7 +35,7 @@ pub(super) enum GuardError {
 }
 
 impl GuardError {
-    pub fn into_error(self, path: &Path) -> Error {
+    pub(super) fn into_error(self, path: &Path) -> Error {
         match self {
             GuardError::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 GuardError::Is("it ends in the middle").into_error(path)

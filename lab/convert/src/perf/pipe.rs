@@ -39,7 +39,7 @@ pub(super) struct Stream<R> {
 }
 
 impl<R: Read> Stream<R> {
-    pub fn new(input: R) -> Stream<R> {
+    pub(super) fn new(input: R) -> Stream<R> {
         Stream {
             input,
             place: Place::Opening,
@@ -51,12 +51,12 @@ impl<R: Read> Stream<R> {
     }
 
     /// Says, when all is read, whether the stream ended in the middle of a record.
-    pub fn is_cut(&self) -> Rc<Cell<bool>> {
+    pub(super) fn is_cut(&self) -> Rc<Cell<bool>> {
         Rc::clone(&self.is_cut)
     }
 
     /// Where the formats of events are when they were met.
-    pub fn tracing(&self) -> Rc<RefCell<Vec<u8>>> {
+    pub(super) fn tracing(&self) -> Rc<RefCell<Vec<u8>>> {
         Rc::clone(&self.tracing)
     }
 

@@ -38,7 +38,7 @@ impl Start {
     ///
     /// # Errors
     /// When it is no such file.
-    pub fn read(path: &Path) -> Result<Start, Error> {
+    pub(crate) fn read(path: &Path) -> Result<Start, Error> {
         let file = File::open(path).map_err(Error::read(path))?;
         let mut head = Vec::new();
         (&file).take(HEAD).read_to_end(&mut head).map_err(Error::read(path))?;

@@ -26,7 +26,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn parse(line: &'a [u8]) -> Option<Line<'a>> {
+    pub(super) fn parse(line: &'a [u8]) -> Option<Line<'a>> {
         memchr::memchr_iter(b'[', line).find_map(|open| Line::around(line, open))
     }
 
@@ -45,7 +45,7 @@ impl<'a> Line<'a> {
     }
 
     /// The value of a key, as it stands.
-    pub fn value(&self, key: &[u8]) -> Option<&'a [u8]> {
+    pub(super) fn value(&self, key: &[u8]) -> Option<&'a [u8]> {
         let starts = memchr::memmem::find_iter(self.values, key);
         let place = starts.into_iter().find(|&at| {
             let is_first = at == 0 || matches!(self.values[at - 1], b' ' | b',' | b'(');
@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
     }
 
     /// The number that a key has: hexadecimal after `0x`, else decimal.
-    pub fn number(&self, key: &[u8]) -> Option<i64> {
+    pub(super) fn number(&self, key: &[u8]) -> Option<i64> {
         let value = self.value(key)?;
         match value.strip_prefix(b"0x") {
             Some(digits) => u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok().map(u64::cast_signed),

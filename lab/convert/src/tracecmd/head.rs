@@ -5,13 +5,13 @@ use crate::tracing::Tracing;
 
 /// Numbers of options. trace-cmd: lib/trace-cmd/include/private/trace-cmd-private.h:TRACECMD_OPTION_
 mod option {
-    pub const CPUSTAT: u16 = 2;
-    pub const BUFFER: u16 = 3;
-    pub const TRACECLOCK: u16 = 4;
-    pub const UNAME: u16 = 5;
-    pub const CPUCOUNT: u16 = 8;
-    pub const VERSION: u16 = 9;
-    pub const TSC2NSEC: u16 = 14;
+    pub(super) const CPUSTAT: u16 = 2;
+    pub(super) const BUFFER: u16 = 3;
+    pub(super) const TRACECLOCK: u16 = 4;
+    pub(super) const UNAME: u16 = 5;
+    pub(super) const CPUCOUNT: u16 = 8;
+    pub(super) const VERSION: u16 = 9;
+    pub(super) const TSC2NSEC: u16 = 14;
 }
 
 /// The name that users know such files by.
@@ -76,7 +76,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub fn new(tracing: Tracing) -> Head {
+    pub(super) fn new(tracing: Tracing) -> Head {
         Head {
             tracing,
             data: Vec::new(),
@@ -93,7 +93,7 @@ impl Head {
     }
 
     /// Takes an option. `None` if it is shorter than it must be.
-    pub fn take(&mut self, id: u16, data: &[u8]) -> Option<()> {
+    pub(super) fn take(&mut self, id: u16, data: &[u8]) -> Option<()> {
         let cursor = &mut Cursor::new(data);
         match id {
             option::CPUSTAT => self.lost = self.lost.saturating_add(lost(&text(data))),
@@ -114,7 +114,7 @@ impl Head {
 
     /// Takes a buffer of version 7, the first of them or the one of the whole machine, which has no name; `None` if it
     /// breaks off.
-    pub fn take_buffer(&mut self, data: &[u8]) -> Option<()> {
+    pub(super) fn take_buffer(&mut self, data: &[u8]) -> Option<()> {
         let cursor = &mut Cursor::new(data);
         let _section = cursor.u64()?;
         let name = text(cursor.until_zero()?);
@@ -135,7 +135,7 @@ impl Head {
     }
 
     /// What times are; the error says why they are none, as a clause.
-    pub fn clock(&self) -> Result<Clock, String> {
+    pub(super) fn clock(&self) -> Result<Clock, String> {
         match (self.clock.as_str(), self.tsc) {
             ("counter" | "uptime", _) => {
                 Err(format!("its clock, `{}`, tells no time that is fine enough; record with -C mono", self.clock))
@@ -149,7 +149,7 @@ impl Head {
     }
 
     /// Whether the clocks of CPUs may differ.
-    pub fn has_local_clocks(&self) -> bool {
+    pub(super) fn has_local_clocks(&self) -> bool {
         self.clock == "local"
     }
 }

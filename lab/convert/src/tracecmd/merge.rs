@@ -33,7 +33,7 @@ pub(super) struct RingLosses {
 }
 
 impl RingLosses {
-    pub fn notes(self) -> Option<String> {
+    pub(super) fn notes(self) -> Option<String> {
         (self.damaged > 0)
             .then(|| format!("{} pages of the ring were damaged, and their events are missing", self.damaged))
     }
@@ -61,7 +61,7 @@ struct Stream {
 
 impl<'f> Merge<'f> {
     /// Before the first event; the error says what is wrong, as a clause.
-    pub fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
+    pub(super) fn new(input: &'f Input, head: &Head, layout: PageLayout, clock: Clock) -> Result<Merge<'f>, String> {
         let streams = head
             .data
             .iter()
@@ -74,7 +74,7 @@ impl<'f> Merge<'f> {
     ///
     /// # Errors
     /// What `sink` fails with.
-    pub fn run(mut self, path: &Path, records: &mut Records, sink: Sink<'_>) -> Result<RingLosses, Error> {
+    pub(super) fn run(mut self, path: &Path, records: &mut Records, sink: Sink<'_>) -> Result<RingLosses, Error> {
         let mut next = BinaryHeap::new();
         for index in 0..self.streams.len() {
             next.extend(self.peek(path, index, records)?.map(|time| Reverse((time, index))));

@@ -26,7 +26,7 @@ const RECORDS_MAX: usize = 4096;
 
 /// The kernel's log from now on.
 #[derive(Debug)]
-pub struct KernelLog {
+pub(super) struct KernelLog {
     file: File,
     buffer: Vec<u8>,
 }
@@ -36,7 +36,7 @@ impl KernelLog {
     ///
     /// # Errors
     /// [`CaptureError::Untold`] where it cannot be read.
-    pub fn open() -> Result<KernelLog, CaptureError> {
+    pub(super) fn open() -> Result<KernelLog, CaptureError> {
         match open_at_end(Path::new(LOG)) {
             Ok(file) => Ok(KernelLog { file, buffer: vec![1; RECORD_BYTES] }),
             Err(_) => Err(CaptureError::Untold(Trigger::Failure.name())),
@@ -44,7 +44,7 @@ impl KernelLog {
     }
 
     /// Whether a request failed since the last look.
-    pub fn tells_failure(&mut self) -> bool {
+    pub(super) fn tells_failure(&mut self) -> bool {
         let mut failed = false;
         for _ in 0..RECORDS_MAX {
             match self.file.read(&mut self.buffer) {

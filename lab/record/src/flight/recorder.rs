@@ -44,7 +44,7 @@ struct Past {
 }
 
 /// A flight recorder that is set up.
-pub struct Recorder<'a> {
+pub(super) struct Recorder<'a> {
     plan: &'a FlightPlan,
     machine: &'a Machine,
     // The rings are files below the instance, and so must be dropped before it.
@@ -77,7 +77,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// Whatever goes wrong, another flight recorder above all; nothing is left then.
-    pub fn prepare(plan: &'a FlightPlan, machine: &'a Machine) -> Result<Recorder<'a>, CaptureError> {
+    pub(super) fn prepare(plan: &'a FlightPlan, machine: &'a Machine) -> Result<Recorder<'a>, CaptureError> {
         let spool = Arc::new(Spool::create(&plan.spool)?);
         let tracefs = Tracefs::find()?;
         let wanted_kib = ring_kib(plan.memory, machine)?;
@@ -126,7 +126,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// When the instance is gone.
-    pub fn start(&mut self) -> Result<(), CaptureError> {
+    pub(super) fn start(&mut self) -> Result<(), CaptureError> {
         self.dropped = ring_counts(&self.instance, &self.machine.cpus)?.dropped;
         self.instance.start()?;
         self.recording_since = clock::now();
@@ -137,7 +137,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// When the kernel does not tell any more.
-    pub fn look(&mut self) -> Result<Vec<Trigger>, CaptureError> {
+    pub(super) fn look(&mut self) -> Result<Vec<Trigger>, CaptureError> {
         self.observer.sampler.take()?;
         let reading = self.observer.sampler.readings.all.pop().expect("one was just taken");
         let zoneinfo = self.observer.sampler.zoneinfo()?;
@@ -159,7 +159,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// Whatever goes wrong; no file of this name is left then.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         path: &Path,
         triggers: &[(Trigger, u64)],
@@ -182,7 +182,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     /// When somebody has removed the instance.
-    pub fn resume(&mut self) -> Result<bool, CaptureError> {
+    pub(super) fn resume(&mut self) -> Result<bool, CaptureError> {
         let was_off = !self.is_recording()?;
         if was_off {
             self.start()?;

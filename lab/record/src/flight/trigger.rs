@@ -84,7 +84,7 @@ struct Gauge {
 
 /// Tells triggers from readings.
 #[derive(Debug)]
-pub struct Gauges {
+pub(super) struct Gauges {
     gauges: Vec<Gauge>,
     /// The place of the time that some task waited for memory.
     pressure: Option<usize>,
@@ -95,7 +95,7 @@ impl Gauges {
     ///
     /// # Errors
     /// [`CaptureError::Untold`] where this kernel has no such counter.
-    pub fn find(triggers: &[Trigger], readings: &Readings) -> Result<Gauges, CaptureError> {
+    pub(super) fn find(triggers: &[Trigger], readings: &Readings) -> Result<Gauges, CaptureError> {
         let pressure = readings.pressure_names.iter().position(|name| name == "memory.some");
         let mut gauges = Vec::new();
         for &trigger in triggers {
@@ -114,7 +114,7 @@ impl Gauges {
     }
 
     /// What happened between two readings.
-    pub fn between(&self, before: &Reading, after: &Reading) -> impl Iterator<Item = Trigger> {
+    pub(super) fn between(&self, before: &Reading, after: &Reading) -> impl Iterator<Item = Trigger> {
         let stalled =
             self.pressure.and_then(|place| after.pressure.get(place)?.checked_sub(*before.pressure.get(place)?));
         let elapsed = after.time.saturating_sub(before.time);
