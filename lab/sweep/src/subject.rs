@@ -70,8 +70,10 @@ impl Subject {
     fn from_file(mut file: File, path: &Path) -> Result<Subject, TaskError> {
         let sha256 = digest::hash_reader(&file).map_err(|source| ReadError::new(path, source))?;
         file.rewind().map_err(|source| ReadError::new(path, source))?;
-        let recording =
-            Recording::from_reader(Reader::from_file(file, path).map_err(freehold_trace::recording::OpenError::from)?, path)?;
+        let recording = Recording::from_reader(
+            Reader::from_file(file, path).map_err(freehold_trace::recording::OpenError::from)?,
+            path,
+        )?;
         let kernel = recording.reader.facts().kernel_release.clone();
         let name = name_of(&path.to_string_lossy());
         Ok(Subject { identity: Identity { name, sha256, kernel }, recording })

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use freehold_fragmenter::{Check, EndReason, FragmentReport, Kind, Plan, Verdict, PageSet, Watch};
+use freehold_fragmenter::{Check, EndReason, FragmentReport, Kind, PageSet, Plan, Verdict, Watch};
 use freehold_report::formats::Formats;
 use freehold_report::output::OutputError;
 use freehold_report::terminal::Style;

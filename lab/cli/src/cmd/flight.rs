@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use freehold_record::{EventSet, Files, FlightPlan, FlightEvent, Names, Summary, Trigger, fly};
+use freehold_record::{EventSet, Files, FlightEvent, FlightPlan, Names, Summary, Trigger, fly};
 use freehold_report::terminal::printable;
 use freehold_sim::plan::Bytes;
 use indicatif::{HumanBytes, HumanCount};
@@ -123,7 +123,9 @@ fn describe_happening(happening: &FlightEvent<'_>, plan: &FlightPlan) -> String 
             format!("freehold: {trigger}; writes in {} s", plan.tail.as_secs_f64())
         }
         FlightEvent::Written { path, summary, passed_over } => written(path, summary, *passed_over),
-        FlightEvent::Removed(path) => format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep()),
+        FlightEvent::Removed(path) => {
+            format!("freehold: removed {}, so that {} stay", path.display(), plan.files.keep())
+        }
         FlightEvent::Resumed => "freehold: somebody had switched tracing off; what is kept starts anew now".to_owned(),
         FlightEvent::Failed(error) => format!("freehold: no file was written: {error}; events are kept on"),
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::ArgPredicate;
 use freehold_heap_inspector::{Seen, Watcher};
-use freehold_record::{Names, Plan, HeapReading, Watch};
+use freehold_record::{HeapReading, Names, Plan, Watch};
 use freehold_report::formats::{Document, Views};
 use freehold_report::terminal::{Style, wrapped};
 use freehold_trace::facts::HeapMoment;
