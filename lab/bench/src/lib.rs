@@ -25,6 +25,7 @@ mod engine;
 mod error;
 mod mallocs;
 mod peers;
+mod profile;
 mod program;
 pub mod recipe;
 pub mod report;
@@ -37,6 +38,7 @@ mod values;
 pub mod whole;
 
 pub use error::Error;
+pub use profile::check_profile;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use clap::Args;
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
-use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, check_profile};
 use freehold_report::formats::{Document, VerdictFormats};
 use freehold_report::report::{self, Column, Report, Value};
 use freehold_report::terminal::Style;
@@ -26,6 +26,9 @@ const MALLOC: &str = "malloc";
 /// The one of programs that misuse their memory, likewise.
 const CORRUPTION: &str = "corruption";
 
+/// The profile that this program was built with, if its build says so.
+const PROFILE: Option<&str> = option_env!("FREEHOLD_PROFILE");
+
 /// Most runs of a comparison, unless somebody says otherwise.
 const RUNS: u32 = 320;
 
@@ -40,6 +43,8 @@ const RUNS: u32 = 320;
                   --library and --with alone. `freehold bench corruption` runs programs that misuse their memory, each in \
                   a way of its own, under the same mallocs, and says which notice; it takes --library and --quick \
                   alone.\n\n\
+                  Figures of speed need a program that was built by `cargo build --profile dist`; with another one, only \
+                  --quick, `harness` and `corruption` run.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
                   freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
@@ -149,6 +154,9 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    if benches.iter().any(|bench| bench.has_figures()) {
+        check_profile(PROFILE, settings.effort)?;
+    }
     let planned = benches.iter().zip(&requests).zip(plans);
     let measured = planned.map(|((bench, request), plan)| bench.measure(request, plan));
     let report = BenchReport { recipe, benches: measured.collect::<Result<_, _>>()? };
@@ -169,6 +177,10 @@ fn find_bench(name: &str) -> Result<&'static Bench, Error> {
     })
 }
 
+fn effort(args: &BenchArgs) -> Effort {
+    if args.quick { Effort::Quick } else { Effort::Full }
+}
+
 fn settings(args: &BenchArgs) -> Result<Settings, Error> {
     let margin = Margin::percent(args.margin).ok_or_else(|| {
         Error::Input(format!("the margin cannot be {} %; give a percentage above 0, up to 100", args.margin))
@@ -178,7 +190,7 @@ fn settings(args: &BenchArgs) -> Result<Settings, Error> {
     })?;
     let Place { cpu, partner } = clock::pin(args.cpu)?;
     Ok(Settings {
-        effort: if args.quick { Effort::Quick } else { Effort::Full },
+        effort: effort(args),
         margin,
         runs_max: args.runs.unwrap_or(RUNS) as usize,
         time,

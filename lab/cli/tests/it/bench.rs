@@ -205,6 +205,15 @@ fn mallocs_that_are_broken_or_missing_are_told() {
     assert!(without.contains("cargo build --release --manifest-path dev/peer-mallocs/Cargo.toml"), "{without}");
 }
 
+/// Tests are built with another profile than `dist`.
+#[test]
+fn figures_are_refused_by_a_build_that_is_not_for_figures() {
+    for arguments in [&["flags", "--runs", "1"][..], &["malloc", "--runs", "1"]] {
+        let output = freehold(&[&["bench"], arguments].concat());
+        assert_refused(&output, "cargo build --profile dist");
+    }
+}
+
 #[test]
 fn bad_input_is_refused_in_one_sentence() {
     for (arguments, part) in [

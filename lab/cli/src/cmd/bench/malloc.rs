@@ -4,12 +4,12 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use freehold_bench::whole;
+use freehold_bench::{check_profile, whole};
 use freehold_malloc::process::options::Options;
 use freehold_report::terminal::Style;
 use freehold_workloads::malloc::{Case, Table, cases};
 
-use super::{BenchArgs, Entry, Listing, MALLOC};
+use super::{BenchArgs, Entry, Listing, MALLOC, PROFILE, effort};
 use crate::cmd::run::find_library;
 use crate::error::Error;
 
@@ -36,6 +36,7 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
         seed: args.seed,
     };
     args.formats.try_all([])?;
+    check_profile(PROFILE, effort(args))?;
     Ok(args.formats.emit(&whole::measure(&request)?, style)?)
 }
 

@@ -1,0 +1,48 @@
+//! The build profile that figures of speed are measured with.
+//!
+//! Figures that people quote come from one profile, so that two of them can be compared. The program that measures
+//! knows the profile it was built with and passes its name. Two kinds of runs need no profile: quick ones, whose figures
+//! mean nothing, and the benchmark `harness`, which only checks verdicts on differences that it plants.
+
+use crate::{Bench, Effort, Error, cases};
+
+/// The profile.
+const PROFILE: &str = "dist";
+
+/// Refuses to measure figures in a program that was built with another profile than `dist`.
+///
+/// # Errors
+/// When `profile`, the one that the program was built with, is another one or unknown.
+pub fn check_profile(profile: Option<&str>, effort: Effort) -> Result<(), Error> {
+    if effort == Effort::Quick || profile == Some(PROFILE) {
+        return Ok(());
+    }
+    let built = profile.map_or_else(|| "an unknown profile".to_owned(), |name| format!("the profile `{name}`"));
+    Err(Error::Input(format!(
+        "figures of speed are measured with the profile `{PROFILE}`, and this program was built with {built}; build it \
+         by `cargo build --profile {PROFILE}`, or give --quick to see that it runs"
+    )))
+}
+
+impl Bench {
+    /// Returns whether the times of this benchmark are figures to quote.
+    pub fn has_figures(&self) -> bool {
+        self.name != cases::harness::BENCH.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_need_the_profile_and_quick_runs_do_not() {
+        assert!(check_profile(Some("dist"), Effort::Full).is_ok());
+        for other in [Some("release"), Some("dev"), None] {
+            let refused = check_profile(other, Effort::Full).unwrap_err().to_string();
+            assert!(refused.contains("cargo build --profile dist") && refused.contains("--quick"), "{refused}");
+            assert!(check_profile(other, Effort::Quick).is_ok());
+        }
+        assert!(!cases::harness::BENCH.has_figures() && cases::pages::BENCH.has_figures());
+    }
+}
