@@ -69,34 +69,36 @@ fn moment(facts: &Facts, first: &Sample, now: &Sample) -> Moment {
 pub fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
     let mut plots: Vec<Plot> = recordings.iter().map(|(name, moments)| by_order(name, moments)).collect();
     let whole = |moment: &Moment, order: usize| pages(&moment.free_blocks, order);
-    let lines = |title: &str, caption: &str, value: &dyn Fn(&Moment) -> Option<f64>| {
+    let lines = |title: &str, unit: &'static str, caption: &str, value: &dyn Fn(&Moment) -> Option<f64>| {
         let point = |moment: &Moment| Some((moment.seconds, value(moment)?));
         let line =
             |(name, moments): &(&str, &[Moment])| PlotLine::new(*name, moments.iter().filter_map(point).collect());
         let (title, caption) = (title.to_owned(), caption.to_owned());
-        Plot { title, caption, lines: recordings.iter().map(line).collect(), ..in_time() }
+        Plot { title, unit: unit.into(), caption, lines: recordings.iter().map(line).collect(), ..in_time() }
     };
     plots.extend([
-        lines("free pages", "In all zones together.", &|moment| Some(whole(moment, 0) as f64)),
-        lines("free pageblocks", "What huge pages can be made of without moving anything.", &|moment| {
+        lines("free pages", "pages", "In all zones together.", &|moment| Some(whole(moment, 0) as f64)),
+        lines("free pageblocks", "pageblocks", "What huge pages can be made of without moving anything.", &|moment| {
             Some((whole(moment, HUGE_ORDER) >> HUGE_ORDER) as f64)
         }),
-        lines("pages that reclaim looked at so far", "By kswapd and by requests together.", &|moment| {
+        lines("pages that reclaim looked at so far", "pages", "By kswapd and by requests together.", &|moment| {
             Some(moment.pgscan as f64)
         }),
         lines(
             "allocstall so far",
+            "requests",
             "The kernel's counter of requests that began to reclaim; each of them waited.",
             &|moment| Some(moment.allocstall as f64),
         ),
-        lines("requests that compacted for themselves so far", "Each of them waited for a block.", &|moment| {
+        lines("requests that compacted for themselves so far", "requests", "Each of them waited for a block.", &|moment| {
             Some(moment.compact_stall as f64)
         }),
-        lines("faults that got a huge page so far", "As the kernel counts them.", &|moment| {
+        lines("faults that got a huge page so far", "faults", "As the kernel counts them.", &|moment| {
             Some(moment.thp_fault_alloc as f64)
         }),
         lines(
             "seconds in which some task waited for memory",
+            "seconds",
             "The kernel's pressure stall information (PSI): the steeper, the worse.",
             &|moment| Some(moment.pressure_us? as f64 / 1e6),
         ),
@@ -118,6 +120,7 @@ fn by_order(name: &str, moments: &[Moment]) -> Plot {
         title: format!("free pages by order, {name}"),
         caption: "All free pages of the zones, by the order of the block that they lie in: the brighter, the larger."
             .to_owned(),
+        unit: "pages".into(),
         shape: Shape::Stacked,
         lines: (0..orders).map(line).collect(),
         ..in_time()

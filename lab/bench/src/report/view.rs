@@ -70,6 +70,7 @@ fn times(sides: [&str; 2], rows: &[&Compared]) -> Plot {
         title: "ns an operation takes".to_owned(),
         caption: "The lower, the faster. Bars of different cases are not to be compared: their operations differ."
             .to_owned(),
+        unit: "ns".into(),
         along: "case".into(),
         scale: Scale::Named(rows.iter().map(|compared| compared.case.to_owned()).collect()),
         axis: Axis::Logarithmic,

@@ -17,31 +17,173 @@ fn compared(sandbox: &Sandbox) -> (String, Value) {
     (page, document)
 }
 
-/// What the page has drawn, as the JSON has it.
-const DRAWN: &str = "freehold.charts().map((chart) => chart.getOption().series.map((line) => ({
-    name: line.name, points: line.data.map((point) => (Array.isArray(point) ? point : [null, point])) })))";
+/// What the page draws: for each plot both axes, as values and coordinates of their labels, and what each line is drawn
+/// with: coordinates of a path, or the middle, the top and the bottom of each bar.
+const DRAWN: &str = "[...document.querySelectorAll('figure[data-plot]')].map((figure) => {
+    const labels = (axis) => [...figure.querySelectorAll(`[data-axis=${axis}] text[data-value]`)]
+        .map(({ dataset }) => [Number(dataset.value), Number(dataset.at)]);
+    const number = (bar, name) => Number(bar.getAttribute(name));
+    const path = (line) => line.querySelector('path.line, path.area')?.getAttribute('d').match(/-?[\\d.]+/g) ?? [];
+    const bars = (line) => [...line.querySelectorAll('rect.bars')].map((bar) => [
+        number(bar, 'x') + number(bar, 'width') / 2,
+        number(bar, 'y'),
+        number(bar, 'y') + number(bar, 'height'),
+    ]);
+    return {
+        along: labels('along'),
+        values: labels('values'),
+        names: [...figure.querySelectorAll('.legend li')].map((entry) => entry.textContent),
+        lines: [...figure.querySelectorAll('.plot [data-line]')]
+            .map((line) => ({ path: path(line).map(Number), bars: bars(line) })),
+    };
+})";
 
-/// The first difference between what a page has drawn and what the JSON says of plots.
-fn misdrawn(drawn: &Value, plots: &Value) -> Option<String> {
-    let known = plots.as_array().expect("the report has plots");
-    let drawn = drawn.as_array().expect("the page has charts");
-    if known.len() != drawn.len() {
-        return Some(format!("{} charts of {} plots", drawn.len(), known.len()));
-    }
-    let points = |of: &Value| of.as_array().expect("there are points").iter().map(|point| point[1].as_f64()).collect();
-    known.iter().zip(drawn).find_map(|(plot, lines)| {
-        let mut sides = plot["lines"].as_array()?.iter().zip(lines.as_array()?);
-        sides.find_map(|(line, seen)| {
-            let (line_points, seen_points): (Vec<_>, Vec<_>) = (points(&line["points"]), points(&seen["points"]));
-            let is_same = line["name"] == seen["name"] && line_points == seen_points;
-            (!is_same).then(|| format!("{}: {line} and {seen}", plot["title"]))
-        })
-    })
+/// Coordinates have one decimal, and so have those of the labels that they are compared with.
+const TOLERANCE: f64 = 0.25;
+
+/// An axis as a browser shows it: values and coordinates of its labels.
+struct ShownAxis {
+    labels: Vec<(f64, f64)>,
+    transform: fn(f64) -> f64,
 }
 
-/// Along which axis each area lies upon the one below it.
-const STACKED: &str = "freehold.charts().flatMap((chart, at) => freehold.data.plots[at].shape !== 'stacked' ? [] :
-    chart.getModel().getSeries().map((line) => line.getData().getCalculationInfo('stackedDimension')))";
+impl ShownAxis {
+    fn new(labels: &Value, transform: fn(f64) -> f64) -> ShownAxis {
+        ShownAxis { labels: serde_json::from_value(labels.clone()).expect("labels are pairs"), transform }
+    }
+
+    fn along(plot: &Value, drawn: &Value) -> ShownAxis {
+        ShownAxis::new(&drawn["along"], if plot["scale"] == "doubling" { f64::log2 } else { f64::from })
+    }
+
+    fn of_values(plot: &Value, drawn: &Value) -> ShownAxis {
+        ShownAxis::new(&drawn["values"], if plot["axis"] == "logarithmic" { f64::log10 } else { f64::from })
+    }
+
+    /// Returns the coordinate of a value, by the first and the last label.
+    fn position(&self, value: f64) -> f64 {
+        let (first, last) = (self.labels[0], self.labels[self.labels.len() - 1]);
+        let share = |value: f64| ((self.transform)(value) - (self.transform)(first.0));
+        first.1 + share(value) / share(last.0) * (last.1 - first.1)
+    }
+
+    /// Returns a value that is two hundredths of the axis above another one.
+    fn displace(&self, value: f64) -> f64 {
+        let last = self.labels[self.labels.len() - 1].0;
+        if (self.transform)(2.0) == 2.0 { value + last * 0.02 } else { value * 1.2 }
+    }
+}
+
+/// Returns the points of a line that its plot can show.
+fn points(plot: &Value, line: &Value) -> Vec<(f64, f64)> {
+    let points: Vec<(f64, f64)> = serde_json::from_value(line["points"].clone()).expect("points are pairs");
+    points.into_iter().filter(|point| plot["axis"] != "logarithmic" || point.1 > 0.0).collect()
+}
+
+/// Returns the coordinates at which the lines of a plot should be, each with those of its lower bound if it has one.
+fn expected_lines(plot: &Value, drawn: &Value) -> Vec<Vec<(f64, f64)>> {
+    let (along, values) = (ShownAxis::along(plot, drawn), ShownAxis::of_values(plot, drawn));
+    let lines = plot["lines"].as_array().expect("plots have lines");
+    let is_stacked = plot["shape"] == "stacked";
+    let mut heights = vec![0.0; points(plot, &lines[0]).len()];
+    let mut expected = Vec::new();
+    for line in lines {
+        let points = points(plot, line);
+        let mut upper = Vec::new();
+        let mut lower = Vec::new();
+        for (number, (place, value)) in points.into_iter().enumerate() {
+            if is_stacked {
+                lower.push((along.position(place), values.position(heights[number])));
+                heights[number] += value;
+                upper.push((along.position(place), values.position(heights[number])));
+            } else {
+                upper.push((along.position(place), values.position(value)));
+            }
+        }
+        lower.reverse();
+        upper.extend(lower);
+        expected.push(upper);
+    }
+    expected
+}
+
+/// Returns the coordinates at which a page draws a line.
+fn drawn_line(line: &Value) -> Vec<(f64, f64)> {
+    let path: Vec<f64> = serde_json::from_value(line["path"].clone()).expect("a path has numbers");
+    path.chunks(2).map(|point| (point[0], point[1])).collect()
+}
+
+/// Returns the first difference between what a page draws and what the JSON says of plots.
+fn find_difference(drawn: &Value, plots: &Value) -> Option<String> {
+    let plots = plots.as_array().expect("the report has plots");
+    let drawn = drawn.as_array().expect("the page has figures");
+    if plots.len() != drawn.len() {
+        return Some(format!("{} figures of {} plots", drawn.len(), plots.len()));
+    }
+    plots.iter().zip(drawn).find_map(|(plot, drawn)| find_difference_of_plot(drawn, plot))
+}
+
+fn find_difference_of_plot(drawn: &Value, plot: &Value) -> Option<String> {
+    let mut names: Vec<&Value> = plot["lines"].as_array()?.iter().map(|line| &line["name"]).collect();
+    if plot["shape"] == "stacked" {
+        names.reverse();
+    }
+    if drawn["names"] != json!(names) {
+        return Some(format!("{}: {} in the legend", plot["title"], drawn["names"]));
+    }
+    let along = ShownAxis::along(plot, drawn);
+    let room = (along.labels[1].1 - along.labels[0].1) / 2.0;
+    for (number, expected) in expected_lines(plot, drawn).into_iter().enumerate() {
+        let line = &drawn["lines"][number];
+        let (seen, tolerance) = match plot["shape"].as_str() {
+            Some("bars") => (drawn_bars(line, &drawn["values"]), room),
+            _ => (drawn_line(line), TOLERANCE),
+        };
+        let is_near = |(seen, expected): (&(f64, f64), &(f64, f64))| {
+            (seen.0 - expected.0).abs() <= tolerance && (seen.1 - expected.1).abs() <= TOLERANCE
+        };
+        if seen.len() != expected.len() || !seen.iter().zip(&expected).all(is_near) {
+            return Some(format!("{}, line {number}: {expected:?} and {seen:?}", plot["title"]));
+        }
+    }
+    None
+}
+
+/// Returns the upper ends of bars, all of which begin at the bottom of the axis.
+fn drawn_bars(line: &Value, labels: &Value) -> Vec<(f64, f64)> {
+    let bars: Vec<[f64; 3]> = serde_json::from_value(line["bars"].clone()).expect("bars have three coordinates");
+    let bottom = labels[0][1].as_f64().expect("a label has a coordinate");
+    assert!(bars.iter().all(|bar| (bar[2] - bottom).abs() <= TOLERANCE), "bars begin at {bottom}: {bars:?}");
+    bars.into_iter().map(|[middle, top, _]| (middle, top)).collect()
+}
+
+/// Plants a wrong point into a plot, two hundredths of its axis too high.
+fn plant_wrong_point(plots: &Value, drawn: &Value, number: usize) -> Value {
+    let mut other = plots.clone();
+    let axis = ShownAxis::of_values(&plots[number], &drawn[number]);
+    let lines = other[number]["lines"].as_array_mut().expect("plots have lines");
+    let points = lines.iter_mut().find_map(|line| Some(line["points"].as_array_mut()?).filter(|all| !all.is_empty()));
+    let points = points.expect("a plot has a point");
+    let point = points.last_mut().expect("it is not empty");
+    point[1] = json!(axis.displace(point[1].as_f64().expect("a value is a number")));
+    other
+}
+
+/// Asserts that each area begins where the one below it ends.
+fn assert_stacked(drawn: &Value, plots: &Value) {
+    let plots = plots.as_array().expect("the report has plots").iter().zip(drawn.as_array().expect("figures"));
+    let stacked: Vec<&Value> =
+        plots.filter(|(plot, _)| plot["shape"] == "stacked").map(|(_, drawn)| &drawn["lines"]).collect();
+    assert!(!stacked.is_empty());
+    for lines in stacked {
+        for pair in lines.as_array().expect("lines").windows(2) {
+            let (below, above) = (drawn_line(&pair[0]), drawn_line(&pair[1]));
+            let (upper, mut lower) = (&below[..below.len() / 2], above[above.len() / 2..].to_vec());
+            lower.reverse();
+            assert_eq!(upper, lower);
+        }
+    }
+}
 
 /// What the cells of each moment come to, counted in the page.
 const SUMS: &str = "freehold.data.maps.map((map, at) => map.sides.map((_, side) => map.moments.map((_, moment) => {
@@ -66,17 +208,15 @@ fn what_a_page_shows_is_what_the_json_says() {
     let report = &document["verdicts"][0];
     let mut page = Page::open(&program, &file, 1200, 2000);
     let drawn = page.evaluate(DRAWN);
-    assert_eq!(misdrawn(&drawn, &report["plots"]), None);
-
-    let mut other = report["plots"].clone();
-    other[0]["lines"][0]["points"][3][1] = json!(-7);
-    assert!(misdrawn(&drawn, &other).is_some(), "a wrong point is noticed");
-
-    let stacked = page.evaluate(STACKED);
-    assert!(
-        stacked.as_array().is_some_and(|along| !along.is_empty() && along.iter().all(|along| along == "y")),
-        "{stacked}"
-    );
+    assert_eq!(find_difference(&drawn, &report["plots"]), None);
+    for number in 0..drawn.as_array().unwrap().len() {
+        let wrong = plant_wrong_point(&report["plots"], &drawn, number);
+        assert!(find_difference(&drawn, &wrong).is_some(), "a wrong point of plot {number} is noticed");
+    }
+    assert_stacked(&drawn, &report["plots"]);
+    let heights = "[...document.querySelectorAll('svg.plot')].map((plot) => plot.getBoundingClientRect().height)";
+    let heights: Vec<f64> = serde_json::from_value(page.evaluate(heights)).unwrap();
+    assert!(heights.iter().all(|height| *height > 100.0), "{heights:?}");
 
     let sums = page.evaluate(SUMS);
     for (side, of_side) in report["maps"][0]["sides"].as_array().unwrap().iter().enumerate() {
@@ -123,6 +263,11 @@ fn the_slider_moves_and_the_keyboard_reaches_every_cell() {
     page.press("ArrowRight", 39);
     let values = page.evaluate("document.querySelector('.plots .readout').textContent");
     assert!(values.as_str().unwrap().contains("order 10 "), "{values}");
+    let hidden = "document.querySelector('.plot [data-line=\"10\"]').classList.contains('hidden')";
+    assert_eq!(page.evaluate(hidden), false);
+    page.evaluate("document.querySelector('.legend li[data-line=\"10\"]').focus()");
+    page.press("Enter", 13);
+    assert_eq!(page.evaluate(hidden), true, "the legend hides a line");
 }
 
 #[test]
@@ -168,11 +313,15 @@ fn it_fits_a_phone_and_follows_the_night_and_goes_to_paper() {
             done(document.documentElement.scrollWidth))))",
     );
     assert!(width.as_u64().unwrap() <= 390, "{width} pixels on a phone of 390");
-    let paper = "getComputedStyle(document.body).backgroundColor";
+    let letter = page.evaluate("document.querySelector('.plot text').getBoundingClientRect().height");
+    assert!(letter.as_f64().unwrap() > 9.0, "labels of {letter} pixels");
+    let colors = "[getComputedStyle(document.body).backgroundColor,
+        getComputedStyle(document.querySelector('path.line')).stroke]";
     page.color_scheme("light");
-    let light = page.evaluate(paper);
+    let light = page.evaluate(colors);
     page.color_scheme("dark");
-    assert_ne!(page.evaluate(paper), light);
+    let dark = page.evaluate(colors);
+    assert!(dark[0] != light[0] && dark[1] != light[1], "{light} and {dark}");
     let pdf = page.call("Page.printToPDF", &json!({}));
     assert!(pdf["data"].as_str().is_some_and(|data| data.starts_with("JVBERi")), "it prints");
 }

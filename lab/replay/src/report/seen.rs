@@ -34,36 +34,42 @@ impl Seen<'_> {
         plots.extend([
             self.over_time(
                 "free pageblocks",
+                "pageblocks",
                 "Whole pageblocks that are free: what huge pages can be made of without moving anything.",
                 |moment| whole(moment, 9),
                 Some(|moment| moment.free_pageblocks.recorded),
             ),
             self.over_time(
                 "free pages",
+                "pages",
                 "How far each replay is from the recorded kernel: under that kernel's own rules the lines should be one.",
                 |moment| whole(moment, 0),
                 Some(|moment| moment.free_pages.recorded),
             ),
             self.over_time(
                 "zone lock acquisitions so far",
+                "acquisitions",
                 "The steeper a line, the more often CPUs go to the zone lock at that moment.",
                 |moment| moment.zone_lock_acquisitions,
                 None,
             ),
             self.over_time(
                 "huge pages served so far",
+                "huge pages",
                 "Requests for huge pages that got one.",
                 |moment| moment.huge_pages_served,
                 None,
             ),
             self.over_time(
                 "pages that reclaim looked at so far",
+                "pages",
                 "By kswapd and by requests together. Where a line is flat, nothing is reclaimed.",
                 |moment| moment.pgscan,
                 Some(|moment| moment.scanned_by_kswapd.recorded + moment.scanned_by_requests.recorded),
             ),
             self.over_time(
                 "requests that reclaimed for themselves so far",
+                "requests",
                 "Each of them waited for memory that was not free when it was asked for.",
                 |moment| moment.allocstall,
                 Some(|moment| moment.stalls.recorded),
@@ -102,6 +108,7 @@ impl Seen<'_> {
             caption:
                 "All free pages of the zones, by the order of the block that they lie in: the brighter, the larger."
                     .to_owned(),
+            unit: "pages".into(),
             shape: Shape::Stacked,
             lines: (0..orders).map(of_order).collect(),
             ..self.in_time(format!("free pages by order, {}", side.name))
@@ -111,6 +118,7 @@ impl Seen<'_> {
     fn over_time(
         &self,
         title: &str,
+        unit: &'static str,
         caption: &str,
         value: fn(&Moment) -> u64,
         recorded: Option<fn(&Divergence) -> u64>,
@@ -124,6 +132,7 @@ impl Seen<'_> {
             PlotLine::new(side.name, moments.map(|moment| (seconds(moment.time), value(moment) as f64)).collect())
         };
         Plot {
+            unit: unit.into(),
             caption: caption.to_owned(),
             lines: kernel.into_iter().chain(self.sides.iter().map(of)).collect(),
             ..self.in_time(title.to_owned())
@@ -150,6 +159,7 @@ impl Seen<'_> {
                 "Requests that reclaimed or compacted for themselves: half of them took no longer than the median, \
                       nine of ten no longer than p90."
                     .to_owned(),
+            unit: "ms".into(),
             along: "requests".into(),
             scale: Scale::Named(["median", "p90", "p99", "longest"].map(str::to_owned).to_vec()),
             axis: Axis::Logarithmic,

@@ -27,6 +27,7 @@ fn plot(report: &FleetReport, measure: &Measure) -> Plot {
         title: measure.about.trim_end_matches(", a minute").replace(", all hosts", ", a host"),
         caption: "All hosts, from the one with the least to the one with the most: at 50 stands the median host."
             .to_owned(),
+        unit: if measure.unit == Unit::Share { "".into() } else { measure.unit.name().into() },
         along: "% of the hosts".into(),
         scale: Scale::Even,
         axis: if measure.unit == Unit::Share { Axis::Percent } else { Axis::Linear },

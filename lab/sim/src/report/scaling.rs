@@ -26,6 +26,7 @@ fn plot(report: &SimReport, point: usize, measure: &Measure, axis: Axis) -> Plot
     Plot {
         title: title.to_owned(),
         of: report.swept_at(point).unwrap_or_default(),
+        unit: if axis == Axis::Percent { "".into() } else { measure.unit.name().into() },
         along: "CPUs".into(),
         axis,
         lines: (0..plan.policies.len()).map(|policy| plot_line(report, point, measure, policy)).collect(),

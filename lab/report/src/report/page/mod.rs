@@ -2,23 +2,24 @@
 //! known to read them, and the command that made them.
 //!
 //! One file with nothing beside it, which asks no network for anything (its security policy forbids it), to be mailed
-//! or put up as it is. Tables and sentences are there without a script, so that it can be printed and searched; what is
-//! drawn is drawn by the reader's browser out of the numbers ([`data`]), by Apache ECharts ([`library`]). Texts come
-//! from recordings of anybody's: all of them are escaped, here by the templates and there by being set as text.
+//! or put up as it is. Tables, sentences and plots are there without a script, so that it can be printed and searched.
+//! Plots are SVG ([`super::plot`]); a script reads their values out to a pointer or to arrow keys, and draws maps, from
+//! the numbers that the page holds ([`data`]). Texts come from recordings of anybody's: all of them are escaped, here by
+//! the templates and there by being set as text.
 
 mod data;
-mod library;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::map::MemoryMap;
-use super::plot::Plot;
+use super::plot::{COLORS, LOOK as PLOT_LOOK, LineStyles, Plot, Shape, inline, key};
 use super::{Caveats, Report};
 
-/// How the page looks, and what it does.
+/// Rules for the elements of the page; those of plots come with the plots.
 const LOOK: &str = include_str!("look.css");
-const SCRIPT: &str = concat!(include_str!("plots.js"), include_str!("map.js"), include_str!("page.js"));
+/// The scripts of plots, of maps and of the page.
+const SCRIPT: &str = concat!(include_str!("readout.js"), include_str!("map.js"), include_str!("page.js"));
 
 /// What the page may do: run what is in it, and nothing else.
 const SECURITY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
@@ -37,22 +38,19 @@ pub fn text(reports: &[Report], command: &str, version: &str) -> String {
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(SECURITY);
                 title { (title) }
-                style { (PreEscaped(LOOK)) }
+                style { (PreEscaped(COLORS)) (PreEscaped(PLOT_LOOK)) (PreEscaped(LOOK)) }
             }
             body {
                 header { h1 { (title) } }
                 main {
                     @for report in reports { (findings(report)) }
-                    @if !maps.is_empty() { (of_maps(&maps)) }
-                    @if !plots.is_empty() { (of_plots(&plots)) }
+                    @if !maps.is_empty() { (map_figures(&maps)) }
+                    @if !plots.is_empty() { (plot_figures(reports)) }
                     @for report in reports { (further(report)) }
                     (recipe(reports, command, version))
                 }
                 @if !(plots.is_empty() && maps.is_empty()) {
                     script type="application/json" id="data" { (PreEscaped(data::json(&plots, &maps))) }
-                }
-                @if !plots.is_empty() {
-                    script type="text/plain" id="library" { (PreEscaped(library::SQUEEZED)) }
                 }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -80,12 +78,12 @@ fn further(report: &Report) -> Markup {
         @if !report.tables.is_empty() {
             section.tables { @for table in &report.tables { (tables::table(table)) } }
         }
-        @for caveats in &report.caveats { (of_caveats(caveats)) }
+        @for caveats in &report.caveats { (caveat_list(caveats)) }
         @for sentence in &report.reading { p { (sentence) } }
     }
 }
 
-fn of_caveats(caveats: &Caveats) -> Markup {
+fn caveat_list(caveats: &Caveats) -> Markup {
     html! {
         @if !caveats.sentences.is_empty() {
             section.caveats {
@@ -96,32 +94,56 @@ fn of_caveats(caveats: &Caveats) -> Markup {
     }
 }
 
-/// A figure for each plot: its legend beside it, what one sees below it, and the numbers for who wants them.
-fn of_plots(plots: &[&Plot]) -> Markup {
+/// Figures of all plots. A line has one colour, dash pattern and mark in all plots of a report.
+fn plot_figures(reports: &[Report]) -> Markup {
+    let mut number = 0;
+    let mut figures = Vec::new();
+    for report in reports {
+        let styles = LineStyles::new(&report.plots);
+        for plot in &report.plots {
+            figures.push(plot_figure(plot, number, &styles));
+            number += 1;
+        }
+    }
+    html! { section.plots { @for figure in figures { (figure) } } }
+}
+
+/// A figure: the plot with its legend, values that are read out, and a table of all numbers.
+fn plot_figure(plot: &Plot, number: usize, styles: &LineStyles<'_>) -> Markup {
     html! {
-        section.plots {
-            @for (number, plot) in plots.iter().enumerate() {
-                figure data-plot=(number) {
-                    figcaption {
-                        strong { (plot.title) }
-                        @if !plot.of.is_empty() { " " span.faint { (plot.of) } }
-                        @if !plot.caption.is_empty() { p { (plot.caption) } }
-                    }
-                    div.drawing {
-                        div.plot tabindex="0" role="img" aria-label=(format!("{} {}", plot.title, plot.of)) {}
-                        ul.legend {}
-                    }
-                    noscript { p { "Plots are drawn by a script, which this browser does not run; the numbers are below." } }
-                    output.readout aria-live="polite" {}
-                    details { summary { "The numbers" } (tables::numbers(plot)) }
-                }
+        figure data-plot=(number) {
+            figcaption {
+                strong { (plot.title) }
+                @if !plot.of.is_empty() { " " span.faint { (plot.of) } }
+                @if !plot.caption.is_empty() { p { (plot.caption) } }
+            }
+            div.drawing.stacked[plot.shape == Shape::Stacked] {
+                (inline(plot, styles))
+                (legend(plot, styles))
+            }
+            output.readout aria-live="polite" {}
+            details { summary { "The numbers" } (tables::numbers(plot)) }
+        }
+    }
+}
+
+/// The legend of a plot; the highest of stacked areas is the first.
+fn legend(plot: &Plot, styles: &LineStyles<'_>) -> Markup {
+    let mut numbers: Vec<usize> = (0..plot.lines.len()).collect();
+    if plot.shape == Shape::Stacked {
+        numbers.reverse();
+    }
+    html! {
+        ul.legend {
+            @for number in numbers {
+                li data-line=(number) { (key(plot, number, styles)) span { (plot.lines[number].name) } }
             }
         }
     }
 }
 
-/// A figure for each map; all that is in it the script makes.
-fn of_maps(maps: &[&MemoryMap]) -> Markup {
+/// A figure for each map; a script draws the map.
+fn map_figures(maps: &[&MemoryMap]) -> Markup {
     html! {
         section.maps {
             h2 { "Memory, pageblock by pageblock" }
@@ -187,10 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn without_plots_there_is_no_library_and_nothing_asks_the_network() {
+    fn plots_are_in_the_page_and_nothing_asks_the_network() {
+        let with = text(&[report()], "freehold diff", "0.1.0");
         let without = text(&[Report { plots: Vec::new(), ..report() }], "freehold diff", "0.1.0");
-        assert!(!without.contains("id=\"library\"") && text(&[report()], "", "").contains("id=\"library\""));
-        assert!(["src=", "href=", "@import", "url("].iter().all(|outward| !without.contains(outward)));
+        assert!(with.contains("<svg class=\"plot\"") && !without.contains("<svg"));
+        assert!(["src=", "href=", "@import", "url("].iter().all(|outward| !with.contains(outward)));
     }
 
     #[test]
@@ -198,7 +221,7 @@ mod tests {
         let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
         let mut report = report();
         report.subject = vec![hostile.to_owned()];
-        report.plots[0].lines = vec![super::super::plot::PlotLine::new(hostile, vec![(1.0, 2.0)])];
+        report.plots[0].lines = vec![crate::report::plot::PlotLine::new(hostile, vec![(1.0, 2.0)])];
         let page = text(&[report], hostile, hostile);
         assert!(!page.contains("<img") && !page.contains("<script>alert"), "{page}");
     }

@@ -1,5 +1,5 @@
-// What the page does when it is opened: unpacks the numbers and the library, draws, and copies the command when asked.
-const freehold = { data: null, charts: () => [], maps: [], ready: false };
+// What the page does when it is opened: unpacks the numbers, draws the maps, and copies the command when asked.
+const freehold = { data: null, maps: [], ready: false };
 
 const unpacked = async (text) => {
   const squeezed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
@@ -26,25 +26,18 @@ const open = async () => {
   const data = document.getElementById("data");
   if (data !== null) {
     freehold.data = JSON.parse(data.textContent);
+    plots.start(freehold.data.plots);
     freehold.maps = await Promise.all(freehold.data.maps.map((map, number) => maps.start(map, number, unpacked)));
-  }
-  const library = document.getElementById("library");
-  if (library !== null) {
-    const script = document.createElement("script");
-    script.textContent = new TextDecoder().decode(await unpacked(library.textContent));
-    document.head.append(script);
-    freehold.charts = plots.start(freehold.data.plots);
   }
   // In milliseconds since the page began to load.
   freehold.opened = performance.now();
   freehold.ready = true;
 };
 
-// Numbers, tables and sentences are there without what is drawn.
+// Tables, sentences and plots are there without the script.
 const failed = (error) => {
-  const words = "This browser cannot draw the plots and maps of this page; their numbers are below them.";
+  const words = "This browser cannot draw the maps of this page.";
   document.querySelector("main").prepend(Object.assign(document.createElement("p"), { textContent: words }));
-  document.querySelectorAll(".plots details").forEach((details) => (details.open = true));
   console.error(error);
 };
 
