@@ -9,7 +9,7 @@ use freehold_bench::recipe::Recipe;
 use freehold_bench::report::{BenchReport, BenchResult};
 use freehold_bench::{Bench, Case, Effort, Method, Request, Settings};
 use freehold_report::markdown::wrapped;
-use freehold_report::report::markdown::of_table;
+use freehold_report::report::markdown::format_table;
 use freehold_report::report::{Report, Table};
 use freehold_timing::clock::{self, Place};
 
@@ -43,7 +43,7 @@ pub fn measured(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
         mallocs: Vec::new(),
     };
     let (a, b) = (freehold_policies::parse(bench.a)?, freehold_policies::parse(bench.b)?);
-    let mut recipe = Recipe::new(&[bench], &settings, &[&a, &b]);
+    let mut recipe = Recipe::new(&[bench.method], &settings, &[&a, &b]);
     recipe.program.command = command(bench.name, args);
     let request = Request { settings, a, rivals: vec![b] };
     let result = bench.measure(&request, bench.plan(&request)?)?;
@@ -84,8 +84,8 @@ fn cases(bench: &Bench, effort: Effort) -> String {
 
 fn results(result: &BenchResult, report: &BenchReport) -> String {
     let titled = |table: &Table| match table.title.as_str() {
-        "" => of_table(table),
-        title => format!("### {title}\n\n{}", of_table(table)),
+        "" => format_table(table),
+        title => format!("### {title}\n\n{}", format_table(table)),
     };
     let of_sides = |sides: &Report| {
         let [a, b] = &sides.sides;

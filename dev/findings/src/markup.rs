@@ -1,7 +1,7 @@
 //! Lists and tables of the pages, by the one renderer of Markdown that all reports have.
 
 use freehold_report::number;
-use freehold_report::report::markdown::of_table;
+use freehold_report::report::markdown::format_table;
 use freehold_report::report::{Column, Table, Value};
 use freehold_sim::measure::Unit;
 use freehold_sim::report::measures::Measure;
@@ -14,7 +14,7 @@ pub fn list(sentences: impl IntoIterator<Item = String>) -> String {
 /// A table of cells that are written already.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let columns = header.iter().map(|title| Column::words((*title).to_owned())).collect();
-    of_table(&Table::new("", columns, rows.map(|row| row.into_iter().map(Value::Text).collect())))
+    format_table(&Table::new("", columns, rows.map(|row| row.into_iter().map(Value::Text).collect())))
 }
 
 /// A difference as `judge::difference` makes it: of shares in points, else relative.

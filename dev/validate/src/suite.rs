@@ -131,7 +131,7 @@ pub fn cells(judged: &[Judged], half: Half) -> String {
 fn both(kernel: &Group, engine: &Group) -> String {
     let error = change(relative_change(kernel.mean, engine.mean));
     let spread = kernel.spread().map_or_else(String::new, |spread| format!(" ({})", percent(spread)));
-    format!("{}: {error}{spread}", quantity(Some(Quantity::of_mean(kernel.mean))))
+    format!("{}: {error}{spread}", quantity(Some(Quantity::from_mean(kernel.mean))))
 }
 
 /// Failed requests in common, of the cells of a half in which the kernel refused something.

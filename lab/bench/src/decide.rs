@@ -98,7 +98,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// The estimate from the runs' log ratios.
-    pub fn of(log_ratios: &[f64], confidence: f64, rng: &mut Rng) -> Estimate {
+    pub fn from_log_ratios(log_ratios: &[f64], confidence: f64, rng: &mut Rng) -> Estimate {
         let (low, high) = median_interval(log_ratios, confidence, rng);
         let ratio = median(&mut log_ratios.to_vec());
         Estimate { ratio: ratio.exp(), low: low.exp(), high: high.exp(), confidence, runs: log_ratios.len() }

@@ -8,7 +8,8 @@ use freehold::platform::host::Threads;
 use freehold_policies::NamedPolicy;
 
 use super::bar::Bar;
-use super::subject::{Case, Comparison, Sample, Subject, Then};
+use super::comparison::Comparison;
+use super::subject::{Case, Sample, Subject, Then};
 use crate::error::Error;
 
 /// The engine as the malloc and the library run it: spin locks, and nobody listening.

@@ -4,7 +4,10 @@
 //! knows the profile it was built with and passes its name. Two kinds of runs need no profile: quick ones, whose figures
 //! mean nothing, and the benchmark `harness`, which only checks verdicts on differences that it plants.
 
-use crate::{Bench, Effort, Error, cases};
+use crate::bench::Bench;
+use crate::cases;
+use crate::error::Error;
+use crate::subject::Effort;
 
 /// The profile.
 const PROFILE: &str = "dist";

@@ -6,7 +6,9 @@ use freehold_report::origin::{Machine, Program};
 use freehold_timing::clock;
 use serde::Serialize;
 
-use super::{Bench, Effort, Method, Settings, contest};
+use super::contest;
+use super::settings::{Method, Settings};
+use super::subject::Effort;
 
 /// How results came about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,8 +83,8 @@ pub struct PolicyEntry {
 }
 
 impl Recipe {
-    /// The recipe of what this process measures by these benchmarks under these settings.
-    pub fn new(benches: &[&Bench], settings: &Settings, policies: &[&NamedPolicy]) -> Recipe {
+    /// Returns the recipe of what this process measures by benchmarks with these methods under these settings.
+    pub fn new(methods: &[Method], settings: &Settings, policies: &[&NamedPolicy]) -> Recipe {
         let mut entries: Vec<PolicyEntry> = Vec::new();
         for policy in policies {
             if entries.iter().all(|entry| entry.name != policy.name) {
@@ -92,7 +94,7 @@ impl Recipe {
                 });
             }
         }
-        let is_contest = benches.iter().all(|bench| bench.method == Method::Contest);
+        let is_contest = methods.iter().all(|method| *method == Method::Contest);
         let method = if is_contest { Method::Contest } else { Method::Comparisons };
         Recipe {
             program: Program::this(),

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use fastrand::Rng;
 use freehold_stats::intervals::median;
 
-use super::subject::{Comparison, Effort, Sample, Sampler};
+use super::subject::{Case, Effort, Sample, Sampler, Subject};
 use crate::error::Error;
 
 /// Pairs thrown away at the start of a half.
@@ -50,8 +50,12 @@ impl Run {
 
     /// Some number of each pair: the mean of the halves' medians.
     pub fn middle(&self, number: impl Fn(Pair) -> f64) -> f64 {
-        let of_half = |half: &Vec<Pair>| median(&mut half.iter().map(|&pair| number(pair)).collect::<Vec<_>>());
-        self.halves.iter().map(of_half).sum::<f64>() / 2.0
+        let mut sum = 0.0;
+        for half in &self.halves {
+            let mut numbers: Vec<f64> = half.iter().map(|&pair| number(pair)).collect();
+            sum += median(&mut numbers);
+        }
+        sum / 2.0
     }
 
     /// All pairs.
@@ -67,16 +71,19 @@ enum First {
     B,
 }
 
-/// Takes a run of a comparison.
+/// Both sides of a comparison.
+pub(crate) type Sides<'s> = [&'s dyn Subject; 2];
+
+/// Takes a run of a case on two sides.
 ///
 /// # Errors
 /// When a side cannot be built or sampled.
-pub fn take(comparison: &Comparison, effort: Effort, rng: &mut Rng) -> Result<Run, Error> {
-    Ok(Run { halves: [take_half(comparison, effort, First::A, rng)?, take_half(comparison, effort, First::B, rng)?] })
+pub(crate) fn take_run(case: &Case, sides: Sides<'_>, effort: Effort, rng: &mut Rng) -> Result<Run, Error> {
+    let [a_first, b_first] = [First::A, First::B];
+    Ok(Run { halves: [take_half(case, sides, effort, a_first, rng)?, take_half(case, sides, effort, b_first, rng)?] })
 }
 
-fn take_half(comparison: &Comparison, effort: Effort, first: First, rng: &mut Rng) -> Result<Vec<Pair>, Error> {
-    let Comparison { case, a, b, .. } = comparison;
+fn take_half(case: &Case, [a, b]: Sides<'_>, effort: Effort, first: First, rng: &mut Rng) -> Result<Vec<Pair>, Error> {
     let operations = effort.operations(case);
     let spacer: Vec<u8> = black_box(Vec::with_capacity(rng.usize(1..SPACER_MAX)));
     let mut pairs = Vec::new();

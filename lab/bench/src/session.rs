@@ -70,7 +70,7 @@ pub struct Outcome {
     #[serde(flatten)]
     pub disturbance: Disturbance,
     /// Every run that was taken, without its warm-up; in short in the JSON.
-    #[serde(rename = "each_run", serialize_with = "in_short")]
+    #[serde(rename = "each_run", serialize_with = "serialize_in_short")]
     pub runs: Vec<Run>,
 }
 
@@ -82,7 +82,7 @@ struct RunInShort {
     ratio: f64,
 }
 
-fn in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(runs.iter().map(|run| RunInShort {
         a_ns: run.middle(|pair| pair.a.per_operation()),
         b_ns: run.middle(|pair| pair.b.per_operation()),
@@ -122,7 +122,7 @@ pub fn settle<E>(
             continue;
         }
         let log_ratios: Vec<f64> = runs.iter().map(Run::log_ratio).collect();
-        let estimate = Estimate::of(&log_ratios, rules.looks.confidence(), &mut rng);
+        let estimate = Estimate::from_log_ratios(&log_ratios, rules.looks.confidence(), &mut rng);
         let verdict = decide::judge(&estimate, rules.margin, if over { Look::Last } else { Look::Interim });
         if over || verdict != Verdict::Undecided {
             return Ok(conclude(runs, &log_ratios, estimate, verdict, rules.margin));
@@ -132,8 +132,8 @@ pub fn settle<E>(
 
 fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Verdict, margin: Margin) -> Outcome {
     let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.middle(number)).collect::<Vec<_>>();
-    let (mut a, mut b) = (of_runs(|pair| pair.a.per_operation()), of_runs(|pair| pair.b.per_operation()));
-    let disturbance = Disturbance::of(&runs, &a, log_ratios);
+    let (mut a, mut b) = (of_runs(|pair| pair.a.each()), of_runs(|pair| pair.b.each()));
+    let disturbance = Disturbance::from_runs(&runs, &a, log_ratios);
     let (b_ns_low, b_ns_high) = intervals::by_rank(&b, estimate.confidence);
     Outcome {
         a_ns: median(&mut a),
@@ -149,7 +149,7 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
 }
 
 impl Disturbance {
-    fn of(runs: &[Run], a: &[f64], log_ratios: &[f64]) -> Disturbance {
+    fn from_runs(runs: &[Run], a: &[f64], log_ratios: &[f64]) -> Disturbance {
         let within = |half: &Vec<Pair>| {
             let log_ratios: Vec<f64> = half.iter().map(|pair| pair.log_ratio()).collect();
             let middle = median(&mut log_ratios.clone());

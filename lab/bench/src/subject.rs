@@ -71,15 +71,3 @@ impl Effort {
         }
     }
 }
-
-/// A case with the two sides that it is measured on.
-pub struct Comparison {
-    /// The case.
-    pub case: &'static Case,
-    /// What B is held against.
-    pub a: Box<dyn Subject>,
-    /// The rival.
-    pub b: Box<dyn Subject>,
-    /// What was promised of it.
-    pub bar: Option<super::bar::Bar>,
-}

@@ -5,8 +5,8 @@ use freehold_report::report::{Column, Kind, Value};
 use freehold_stats::verdict::Verdict;
 
 use super::bar::Holding;
-use super::contest::duel::Duel;
-use super::report::{nanoseconds, ratio};
+use super::contest::Duel;
+use super::numbers::{format_ratio, format_time};
 
 /// Columns of these titles, so many of them of words and the rest of numbers.
 pub fn columns(words: usize, titles: impl IntoIterator<Item = impl ToString>) -> Vec<Column> {
@@ -17,7 +17,7 @@ pub fn columns(words: usize, titles: impl IntoIterator<Item = impl ToString>) ->
 
 /// Ticks, or nothing.
 pub fn ticks(ticks: Option<f64>) -> Value {
-    ticks.map_or(Value::None, |ticks| Value::text(nanoseconds(ticks)))
+    ticks.map_or(Value::None, |ticks| Value::text(format_time(ticks)))
 }
 
 /// The ratio of a duel, with its interval and what that means.
@@ -29,7 +29,7 @@ pub fn duel(duel: Option<&Duel>) -> Value {
 
 /// The bare ratio of a duel, and what it means.
 pub fn bare_ratio(duel: &Duel) -> Value {
-    Value::Judged(format!("{} {}", ratio(duel.estimate.ratio), duel.verdict.word()), duel.verdict)
+    Value::Judged(format!("{} {}", format_ratio(duel.estimate.ratio), duel.verdict.word()), duel.verdict)
 }
 
 /// What was promised of a duel and whether it holds, or nothing.

@@ -22,7 +22,7 @@ pub const COMMIT: Option<&str> = option_env!("FREEHOLD_COMMIT");
 /// # Errors
 /// The command's own.
 pub fn run(cli: Cli) -> Result<(), Error> {
-    let style = Style::of_stdout(cli.color);
+    let style = Style::for_stdout(cli.color);
     match cli.command {
         None => cli::print_help(),
         Some(Command::Advise(args)) => cmd::advise::run(&args, style),

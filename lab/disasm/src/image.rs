@@ -39,7 +39,7 @@ impl Image {
     ///
     /// # Errors
     /// [`CodeError::Read`] where there is no `/proc`.
-    pub fn of_this_program() -> Result<Image, CodeError> {
+    pub fn open_this_program() -> Result<Image, CodeError> {
         let file = fs::read(FILE).map_err(|source| CodeError::Read { path: FILE, source })?;
         let maps = fs::read_to_string(MAPS).map_err(|source| CodeError::Read { path: MAPS, source })?;
         Ok(Image { file, maps })
@@ -69,12 +69,15 @@ impl Image {
 /// The offset into the file of what is mapped at `address`, if this line of `/proc/self/maps` is about it:
 /// `start-end permissions offset ...`, in hexadecimal.
 fn file_offset(line: &str, address: u64) -> Option<u64> {
-    let hex = |text| u64::from_str_radix(text, 16).ok();
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
-    let (start, end) = (hex(start)?, hex(end)?);
-    let offset = hex(words.nth(1)?)?;
+    let (start, end) = (parse_hex(start)?, parse_hex(end)?);
+    let offset = parse_hex(words.nth(1)?)?;
     (start..end).contains(&address).then(|| offset + (address - start))
+}
+
+fn parse_hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 /// From where to where the function that begins at `address` goes, by the unwind table.
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_function_of_this_very_program_is_found() {
-        let image = Image::of_this_program().unwrap();
+        let image = Image::open_this_program().unwrap();
         let address = (file_offset as *const ()).addr();
         let code = image.function("file_offset", address).unwrap();
         assert!(!code.bytes.is_empty());

@@ -65,30 +65,30 @@ pub struct Disassembly {
     architecture: &'static str,
     /// Whether the program was built as users have it.
     optimized: bool,
-    subjects: Vec<Shown>,
+    subjects: Vec<SubjectListing>,
 }
 
 /// One subject's code.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct SubjectListing {
     name: &'static str,
     about: &'static str,
-    pairs: Vec<ShownPair>,
+    pairs: Vec<PairListing>,
     further: &'static str,
 }
 
 /// One function's code, before and after.
 #[derive(Debug, Serialize)]
-struct ShownPair {
+struct PairListing {
     name: &'static str,
-    before: ShownFunction,
-    after: ShownFunction,
+    before: FunctionListing,
+    after: FunctionListing,
     likeness: Likeness,
 }
 
 /// One function's code.
 #[derive(Debug, Serialize)]
-struct ShownFunction {
+struct FunctionListing {
     function: &'static str,
     address: u64,
     #[serde(flatten)]
@@ -115,14 +115,14 @@ pub fn disassemble(subjects: &[&Subject]) -> Result<Disassembly, CodeError> {
     if ARCH != UNDERSTOOD {
         return Err(CodeError::Architecture);
     }
-    let image = Image::of_this_program()?;
-    let shown = subjects.iter().map(|subject| Shown::new(subject, &image)).collect::<Result<_, _>>()?;
+    let image = Image::open_this_program()?;
+    let shown = subjects.iter().map(|subject| SubjectListing::new(subject, &image)).collect::<Result<_, _>>()?;
     Ok(Disassembly { architecture: ARCH, optimized: !cfg!(debug_assertions), subjects: shown })
 }
 
-/// What the code of a subject comes to, for a page that does not show it.
+/// Counts of a subject's code, for a page that does not show the code.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CodeCounts {
     /// Each function, before the change and after it: what it does, its name, its counts.
     pub functions: Vec<(&'static str, &'static str, Counts)>,
     /// How the two of each pair compare, in a sentence.
@@ -133,52 +133,55 @@ pub struct Counted {
 ///
 /// # Errors
 /// As [`disassemble`].
-pub fn count(subject: &Subject) -> Result<Counted, CodeError> {
-    let shown = disassemble(&[subject])?.subjects;
-    let pairs = || shown.iter().flat_map(|subject| &subject.pairs);
-    let counts = |pair: &ShownPair| {
-        [&pair.before, &pair.after].map(|function| (pair.name, function.function, function.counts()))
-    };
-    let sentences = pairs().map(|pair| pair.meaning()).collect();
-    Ok(Counted { functions: pairs().flat_map(counts).collect(), sentences })
+pub fn count(subject: &Subject) -> Result<CodeCounts, CodeError> {
+    let mut counts = CodeCounts { functions: Vec::new(), sentences: Vec::new() };
+    for pair in disassemble(&[subject])?.subjects.iter().flat_map(|subject| &subject.pairs) {
+        let functions = [&pair.before, &pair.after];
+        counts.functions.extend(functions.map(|function| (pair.name, function.function, function.counts())));
+        counts.sentences.push(pair.meaning());
+    }
+    Ok(counts)
 }
 
-impl Shown {
-    fn new(subject: &Subject, image: &Image) -> Result<Shown, CodeError> {
-        let pairs = subject.pairs.iter().map(|pair| ShownPair::new(pair, image)).collect::<Result<_, _>>()?;
-        Ok(Shown { name: subject.name, about: subject.about, pairs, further: subject.further })
+impl SubjectListing {
+    fn new(subject: &Subject, image: &Image) -> Result<SubjectListing, CodeError> {
+        let pairs = subject.pairs.iter().map(|pair| PairListing::new(pair, image)).collect::<Result<_, _>>()?;
+        Ok(SubjectListing { name: subject.name, about: subject.about, pairs, further: subject.further })
     }
 }
 
-impl ShownPair {
-    fn new(pair: &Pair, image: &Image) -> Result<ShownPair, CodeError> {
-        let before = ShownFunction::new(pair.before, image)?;
-        let after = ShownFunction::new(pair.after, image)?;
-        let likeness = Likeness::of(&before, &after);
-        Ok(ShownPair { name: pair.name, before, after, likeness })
+impl PairListing {
+    fn new(pair: &Pair, image: &Image) -> Result<PairListing, CodeError> {
+        let before = FunctionListing::new(pair.before, image)?;
+        let after = FunctionListing::new(pair.after, image)?;
+        let likeness = Likeness::compare(&before, &after);
+        Ok(PairListing { name: pair.name, before, after, likeness })
     }
 }
 
-impl ShownFunction {
-    fn new(function: Function, image: &Image) -> Result<ShownFunction, CodeError> {
+impl FunctionListing {
+    fn new(function: Function, image: &Image) -> Result<FunctionListing, CodeError> {
         let code = image.function(function.name, (function.address)())?;
-        let listing = Listing::of(code).map_err(|offset| CodeError::Instruction { name: function.name, offset })?;
-        Ok(ShownFunction { function: function.name, address: code.address, listing })
+        let listing = Listing::decode(code).map_err(|offset| CodeError::Instruction { name: function.name, offset })?;
+        Ok(FunctionListing { function: function.name, address: code.address, listing })
     }
 
     fn counts(&self) -> Counts {
         self.listing.counts
     }
+
+    /// Returns the instructions as text.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.listing.lines.iter().map(|line| line.text.as_str())
+    }
 }
 
 impl Likeness {
     /// Calls of the same place from different places have different bytes and the same text, so texts are compared.
-    fn of(before: &ShownFunction, after: &ShownFunction) -> Likeness {
-        let texts =
-            |function: &ShownFunction| function.listing.lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
+    fn compare(before: &FunctionListing, after: &FunctionListing) -> Likeness {
         if before.address == after.address {
             Likeness::Merged
-        } else if texts(before) == texts(after) {
+        } else if before.texts().eq(after.texts()) {
             Likeness::Same
         } else {
             Likeness::Different

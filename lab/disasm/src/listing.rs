@@ -59,8 +59,8 @@ impl Listing {
     ///
     /// # Errors
     /// The offset of the first bytes that are no instruction.
-    pub fn of(code: Code) -> Result<Listing, u64> {
-        let mut formatter = GasFormatter::with_options(Some(Box::new(Labels::of(code))), None);
+    pub fn decode(code: Code) -> Result<Listing, u64> {
+        let mut formatter = GasFormatter::with_options(Some(Box::new(Labels::find(code))), None);
         let options = formatter.options_mut();
         options.set_space_after_operand_separator(true);
         options.set_uppercase_hex(false);
@@ -126,7 +126,7 @@ struct Labels {
 }
 
 impl Labels {
-    fn of(code: Code) -> Labels {
+    fn find(code: Code) -> Labels {
         Labels { start: code.address, length: code.bytes.len() as u64 }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     ];
 
     fn listing(bytes: &[u8], address: u64) -> Result<Listing, u64> {
-        Listing::of(Code { address, bytes })
+        Listing::decode(Code { address, bytes })
     }
 
     #[test]

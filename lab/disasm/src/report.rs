@@ -7,14 +7,14 @@ use freehold_report::formats::Document;
 use freehold_report::report::{Column, Report, Table, Value};
 
 use super::listing::{Counts, Line};
-use super::{Disassembly, Likeness, Shown, ShownFunction, ShownPair};
+use super::{Disassembly, FunctionListing, Likeness, PairListing, SubjectListing};
 
 /// What is counted of a function.
 const COUNTED: [&str; 8] = ["instructions", "bytes", "branches", "cmov, set", "jumps", "calls", "loads", "stores"];
 
 impl Document for Disassembly {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let mut reports: Vec<Report> = self.subjects.iter().map(Shown::report).collect();
+        let mut reports: Vec<Report> = self.subjects.iter().map(SubjectListing::report).collect();
         if let Some(first) = reports.first_mut().filter(|_| !self.optimized) {
             let debug = "This program was built for debugging; its counts say nothing about a release build.";
             first.subject.push(debug.to_owned());
@@ -23,12 +23,12 @@ impl Document for Disassembly {
     }
 }
 
-impl Shown {
+impl SubjectListing {
     fn report(&self) -> Report {
-        let listings = self.pairs.iter().map(ShownPair::listing);
+        let listings = self.pairs.iter().map(PairListing::listing);
         Report {
             subject: vec![format!("{}: {}", self.name, self.about)],
-            verdict: self.pairs.iter().map(ShownPair::meaning).collect(),
+            verdict: self.pairs.iter().map(PairListing::meaning).collect(),
             tables: std::iter::once(self.counts()).chain(listings).collect(),
             reading: vec![self.further.to_owned()],
             ..Report::default()
@@ -36,12 +36,12 @@ impl Shown {
     }
 
     fn counts(&self) -> Table {
-        let functions = self.pairs.iter().flat_map(|pair| [&pair.before, &pair.after]);
-        let row = |function: &ShownFunction| {
+        let mut rows = Vec::new();
+        for function in self.pairs.iter().flat_map(|pair| [&pair.before, &pair.after]) {
             let counts = numbers(function.counts()).map(|number| Value::count(number as u64));
-            [vec![Value::text(function.function)], counts.to_vec()].concat()
-        };
-        Table::new("", Column::several(&["function"], &COUNTED), functions.map(row))
+            rows.push([vec![Value::text(function.function)], counts.to_vec()].concat());
+        }
+        Table::new("", Column::several(&["function"], &COUNTED), rows)
     }
 }
 
@@ -58,7 +58,7 @@ fn numbers(counts: Counts) -> [usize; 8] {
     ]
 }
 
-impl ShownPair {
+impl PairListing {
     /// One line on how the two compare.
     pub(super) fn meaning(&self) -> String {
         let (before, after) = (&self.before, &self.after);
@@ -83,28 +83,30 @@ impl ShownPair {
         let mut names = vec![before.function, after.function];
         names.dedup();
         let columns = vec![Column::numbers("at"), Column::words("bytes"), Column::words("instruction")];
-        let row = |line: &Line| vec![at(line), Value::Faint(line.bytes.clone()), Value::text(&line.text)];
-        Table::new(format!("{}: {}", self.name, names.join(" and ")), columns, before.listing.lines.iter().map(row))
+        let lines = before.listing.lines.iter();
+        let rows = lines.map(|line| vec![offset(line), Value::Faint(line.bytes.clone()), Value::text(&line.text)]);
+        Table::new(format!("{}: {}", self.name, names.join(" and ")), columns, rows)
     }
 }
 
-fn side_by_side(title: &str, before: &ShownFunction, after: &ShownFunction) -> Table {
+fn side_by_side(title: &str, before: &FunctionListing, after: &FunctionListing) -> Table {
     let columns = [before, after].map(|function| [Column::numbers("at"), Column::words(function.function)]);
     let (before, after) = (&before.listing.lines, &after.listing.lines);
-    let values = |line: Option<&Line>| match line {
-        Some(line) => [at(line), Value::text(&line.text)],
-        None => [Value::text(""), Value::text("")],
-    };
     let rows = 0..before.len().max(after.len());
-    Table::new(title, columns.concat(), rows.map(|row| [values(before.get(row)), values(after.get(row))].concat()))
+    Table::new(title, columns.concat(), rows.map(|row| [cells(before.get(row)), cells(after.get(row))].concat()))
 }
 
-fn at(line: &Line) -> Value {
+/// Returns the cells of a line of code, empty ones where one of two codes is at its end.
+fn cells(line: Option<&Line>) -> [Value; 2] {
+    line.map_or([Value::text(""), Value::text("")], |line| [offset(line), Value::text(&line.text)])
+}
+
+fn offset(line: &Line) -> Value {
     Value::Faint(format!("+{:#x}", line.offset))
 }
 
 /// What sets two codes that are not the same apart.
-fn difference(before: &ShownFunction, after: &ShownFunction) -> String {
+fn difference(before: &FunctionListing, after: &FunctionListing) -> String {
     let (old, new) = (before.counts(), after.counts());
     if (old.instructions, old.bytes) == (new.instructions, new.bytes) {
         return "as many instructions and bytes, but in another order or on other registers".to_owned();
@@ -131,14 +133,14 @@ mod tests {
     use super::super::listing::Listing;
     use super::*;
 
-    fn function(name: &'static str, address: u64, bytes: &[u8]) -> ShownFunction {
-        let listing = Listing::of(Code { address, bytes }).expect("the bytes are instructions");
-        ShownFunction { function: name, address, listing }
+    fn function(name: &'static str, address: u64, bytes: &[u8]) -> FunctionListing {
+        let listing = Listing::decode(Code { address, bytes }).expect("the bytes are instructions");
+        FunctionListing { function: name, address, listing }
     }
 
-    fn pair(before: ShownFunction, after: ShownFunction) -> ShownPair {
-        let likeness = Likeness::of(&before, &after);
-        ShownPair { name: "path", before, after, likeness }
+    fn pair(before: FunctionListing, after: FunctionListing) -> PairListing {
+        let likeness = Likeness::compare(&before, &after);
+        PairListing { name: "path", before, after, likeness }
     }
 
     const RETURN: [u8; 1] = [0xc3];

@@ -159,15 +159,11 @@ impl Formats {
     }
 
     fn renderings<'d>(&'d self, document: &'d dyn Views) -> Vec<(&'d Target, Render<'d>)> {
-        let json = || document.json();
-        let csv = || csv::text(&document.reports()).expect("memory takes what is written to it");
-        let markdown = || joined(document, markdown::text);
-        let html = || document.page().into_bytes();
         let all: [(&Option<Target>, Render<'d>); 4] = [
-            (&self.json, Box::new(json)),
-            (&self.csv, Box::new(csv)),
-            (&self.markdown, Box::new(markdown)),
-            (&self.html, Box::new(html)),
+            (&self.json, Box::new(|| document.json())),
+            (&self.csv, Box::new(|| csv::text(&document.reports()).expect("memory takes what is written to it"))),
+            (&self.markdown, Box::new(|| joined(document, markdown::text))),
+            (&self.html, Box::new(|| document.page().into_bytes())),
         ];
         all.into_iter().filter_map(|(target, render)| Some((target.as_ref()?, render))).collect()
     }
@@ -193,8 +189,9 @@ impl VerdictFormats {
     /// As there.
     pub fn emit(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
         let mut renderings = self.formats.renderings(document);
-        let mmtests = || joined(document, mmtests::text);
-        renderings.extend(self.mmtests.as_ref().map(|target| (target, Box::new(mmtests) as Render<'_>)));
+        if let Some(target) = &self.mmtests {
+            renderings.push((target, Box::new(|| joined(document, mmtests::text))));
+        }
         send(&renderings, document, style)
     }
 }

@@ -91,11 +91,10 @@ fn is_mark(word: &str) -> bool {
 
 /// A table in Markdown.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let header: Vec<String> = header.iter().map(|&title| title.to_owned()).collect();
     let rule = format!("|{}", "---|".repeat(header.len()));
-    let rows = rows.map(|cells| line(&cells));
-    [line(&header), rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+    let mut lines = vec![format!("| {} |", header.join(" | ")), rule];
+    lines.extend(rows.map(|cells| format!("| {} |", cells.join(" | "))));
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl Quantity {
     }
 
     /// A mean of counts: whole where that loses nothing.
-    pub fn of_mean(mean: f64) -> Quantity {
+    pub fn from_mean(mean: f64) -> Quantity {
         let is_whole = mean >= 100.0 || (mean >= 0.0 && mean == mean.round());
         if is_whole { Quantity::Count(mean.round() as u64) } else { Quantity::Ratio(mean) }
     }

@@ -44,6 +44,19 @@ struct Line {
     unit: Option<&'static str>,
 }
 
+impl Line {
+    /// Returns how far this part of the work is.
+    fn stage(&self) -> Stage {
+        Stage {
+            number: self.number,
+            what: self.bar.message(),
+            done: self.bar.position(),
+            total: self.bar.length().unwrap_or(0),
+            unit: self.unit,
+        }
+    }
+}
+
 /// How far a part of the work is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -62,17 +75,17 @@ pub struct Stage {
 /// The work was ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ended before it was done")]
-pub struct Stopped;
+pub struct Cancellation;
 
 impl Observer {
     /// Does the work under this observer.
     ///
     /// # Errors
-    /// [`Stopped`], if it was [ended](Observer::stop) before it was done. A panic of the work's comes out as it was.
-    pub fn watch<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> Result<T, Stopped> {
+    /// [`Cancellation`], if it was [ended](Observer::stop) before it was done. A panic of the work's comes out as it was.
+    pub fn watch<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> Result<T, Cancellation> {
         // What the work had in hand is dropped, and not looked at any more.
         let worked = catch_unwind(AssertUnwindSafe(|| under(Some(self), work)));
-        worked.or_else(|panic: Box<dyn Any + Send>| match panic.downcast::<Stopped>() {
+        worked.or_else(|panic: Box<dyn Any + Send>| match panic.downcast::<Cancellation>() {
             Ok(stopped) => Err(*stopped),
             Err(panic) => resume_unwind(panic),
         })
@@ -85,14 +98,7 @@ impl Observer {
 
     /// How far the parts of the work are that are under way, the oldest first.
     pub fn stages(&self) -> Vec<Stage> {
-        let stage = |line: &Line| Stage {
-            number: line.number,
-            what: line.bar.message(),
-            done: line.bar.position(),
-            total: line.bar.length().unwrap_or(0),
-            unit: line.unit,
-        };
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).open.iter().map(stage).collect()
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).open.iter().map(Line::stage).collect()
     }
 
     /// Whoever looks at what this thread does.
@@ -117,7 +123,7 @@ impl Observer {
     /// Unwinds if the work is to end. Without the message of a panic, since it is none.
     pub(crate) fn go_on(&self) {
         if self.is_stopped.load(Ordering::Relaxed) {
-            resume_unwind(Box::new(Stopped));
+            resume_unwind(Box::new(Cancellation));
         }
     }
 }
@@ -181,7 +187,7 @@ mod tests {
                 assert!(done <= 10, "it goes on");
             }
         });
-        assert_eq!((worked, Arc::strong_count(&held)), (Err(Stopped), 1));
+        assert_eq!((worked, Arc::strong_count(&held)), (Err(Cancellation), 1));
         assert!(Observer::current().is_none() && observer.stages().is_empty());
     }
 
@@ -198,7 +204,7 @@ mod tests {
                 Ok::<_, ()>(job)
             })
         });
-        assert_eq!(worked, Err(Stopped));
+        assert_eq!(worked, Err(Cancellation));
     }
 
     #[test]

@@ -20,11 +20,11 @@ const STACK: usize = 8 << 20;
 /// That of a job that failed; then no more are begun.
 pub fn run_jobs<T: Send, E: Send>(order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
     let observer = Observer::current();
-    let one = |&number: &usize| under(observer.as_ref(), || job(number)).map(|result| (number, result));
-    let done = order.par_iter().with_max_len(1).map(one);
-    let mut done = done.collect::<Result<Vec<_>, E>>()?;
-    done.sort_by_key(|&(number, _)| number);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
+    let jobs = order.par_iter().with_max_len(1);
+    let results = jobs.map(|&number| Ok((number, under(observer.as_ref(), || job(number))?)));
+    let mut numbered = results.collect::<Result<Vec<_>, E>>()?;
+    numbered.sort_by_key(|&(number, _)| number);
+    Ok(numbered.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Does so many jobs, none of which is better begun early, and returns what they brought in the order of their numbers.

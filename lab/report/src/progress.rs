@@ -50,15 +50,15 @@ impl Progress {
 
     /// A bar for `total` of something else than events.
     pub fn counting(what: impl Into<String>, total: u64, unit: &'static str) -> Progress {
-        Progress::of(what.into(), total, Some(unit))
+        Progress::start(what.into(), total, Some(unit))
     }
 
     /// A bar for work whose parts weigh `total` together, each as much as the time that it takes.
     pub fn weighing(what: impl Into<String>, total: u64) -> Progress {
-        Progress::of(what.into(), total, None)
+        Progress::start(what.into(), total, None)
     }
 
-    fn of(what: String, total: u64, unit: Option<&'static str>) -> Progress {
+    fn start(what: String, total: u64, unit: Option<&'static str>) -> Progress {
         if let Some(observer) = Observer::current() {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()).with_message(what);
             let number = observer.show(&bar, unit);

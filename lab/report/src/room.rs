@@ -73,7 +73,7 @@ struct Files {
 
 const UNIFIED: Files =
     Files { root: "/sys/fs/cgroup", limit: "memory.max", used: "memory.current", cached: "inactive_file" };
-const OF_MEMORY: Files = Files {
+const MEMORY_CONTROLLER: Files = Files {
     root: "/sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",
     used: "memory.usage_in_bytes",
@@ -83,20 +83,27 @@ const OF_MEMORY: Files = Files {
 /// What is left in the control group of this process, or in one around it.
 fn group() -> Option<Room> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let rooms = [(UNIFIED, unified(&groups)), (OF_MEMORY, of_memory(&groups))];
+    let rooms = [(UNIFIED, unified(&groups)), (MEMORY_CONTROLLER, find_memory_group(&groups))];
     let bytes = rooms.into_iter().filter_map(|(files, own)| left(&files, own?)).min()?;
     Some(Room { bytes, of: "the control group of this process" })
 }
 
 fn left(files: &Files, own: &str) -> Option<u64> {
-    let of = |group: &Path| {
-        let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-        let cached = fs::read_to_string(group.join("memory.stat")).ok().and_then(|text| field(&text, files.cached));
-        let used = number(files.used)?.saturating_sub(cached.unwrap_or(0));
-        Some(number(files.limit)?.saturating_sub(used))
-    };
     let root = Path::new(files.root);
-    root.join(own).ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()
+    let own = root.join(own);
+    let groups = own.ancestors().take_while(|group| group.starts_with(root));
+    groups.filter_map(|group| left_in_group(files, group)).min()
+}
+
+/// Returns the bytes that processes in one control group may still take; `None` where the group has no limit.
+fn left_in_group(files: &Files, group: &Path) -> Option<u64> {
+    let cached = fs::read_to_string(group.join("memory.stat")).ok().and_then(|text| field(&text, files.cached));
+    let used = read_number(&group.join(files.used))?.saturating_sub(cached.unwrap_or(0));
+    Some(read_number(&group.join(files.limit))?.saturating_sub(used))
+}
+
+fn read_number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// This process's group in the one hierarchy.
@@ -105,7 +112,7 @@ fn unified(groups: &str) -> Option<&str> {
 }
 
 /// This process's group in the older hierarchy of the memory controller.
-fn of_memory(groups: &str) -> Option<&str> {
+fn find_memory_group(groups: &str) -> Option<&str> {
     groups.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(":/")?;
@@ -149,8 +156,8 @@ mod tests {
     #[test]
     fn a_group_is_found_in_either_hierarchy() {
         assert_eq!(unified("4:memory:/a\n0::/user.slice\n"), Some("user.slice"));
-        assert_eq!(of_memory("4:cpu,memory:/a/b\n0::/\n"), Some("a/b"));
-        assert_eq!((of_memory("0::/x\n"), unified("4:memory:/a\n")), (None, None));
+        assert_eq!(find_memory_group("4:cpu,memory:/a/b\n0::/\n"), Some("a/b"));
+        assert_eq!((find_memory_group("0::/x\n"), unified("4:memory:/a\n")), (None, None));
     }
 
     #[test]

@@ -75,19 +75,19 @@ impl Style {
     pub const PLAIN: Style = Style { colored: false, width: None };
 
     /// What a terminal of so many columns gets, without colour.
-    pub fn of_width(columns: u16) -> Style {
+    pub fn with_width(columns: u16) -> Style {
         Style { colored: false, width: Some(columns) }
     }
 
     /// The style for stdout.
-    pub fn of_stdout(choice: ColorChoice) -> Style {
+    pub fn for_stdout(choice: ColorChoice) -> Style {
         let terminal = io::stdout().is_terminal();
         let colored = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        Style { colored, width: terminal.then(width_of_stdout) }
+        Style { colored, width: terminal.then(measure_stdout) }
     }
 
     /// Whether colours are shown.
@@ -154,7 +154,7 @@ impl Style {
 }
 
 /// The columns of the terminal that stdout is.
-fn width_of_stdout() -> u16 {
+fn measure_stdout() -> u16 {
     let told = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
     let asked =
         || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|&columns| columns > 0);
@@ -218,16 +218,18 @@ fn longest_word(cell: &Cell) -> usize {
 
 /// What each column needs: numbers all of their content, words what `of_words` says.
 fn widths(table: &Table, of_words: fn(&Cell) -> usize) -> Vec<usize> {
-    let width = |column: &comfy_table::Column| {
-        let is_number = column.constraint().is_some();
-        let of_cell = |cell: &Cell| match is_number {
-            true => textwrap::core::display_width(&cell.content()),
-            false => of_words(cell),
-        };
+    let mut widths = Vec::new();
+    for column in table.column_iter() {
+        let measure = if column.constraint().is_some() { whole_cell } else { of_words };
         let cells = table.column_cells_with_header_iter(column.index).flatten();
-        cells.map(of_cell).max().unwrap_or(0) + usize::from(column.padding_width())
-    };
-    table.column_iter().map(width).collect()
+        widths.push(cells.map(measure).max().unwrap_or(0) + usize::from(column.padding_width()));
+    }
+    widths
+}
+
+/// Returns the width of all of a cell's content.
+fn whole_cell(cell: &Cell) -> usize {
+    textwrap::core::display_width(&cell.content())
 }
 
 /// The table with columns wide enough for whole words, which its width has room for.
@@ -245,21 +247,24 @@ fn with_whole_words(mut table: Table) -> Table {
 /// words, and each other one behind the name of its column.
 fn stacked(table: &Table, width: usize) -> String {
     let names: Vec<String> = table.header().into_iter().flat_map(|row| row.cell_iter()).map(Cell::content).collect();
-    let fill = |text: &str, indent: &str| {
-        textwrap::fill(text, textwrap::Options::new(width).initial_indent(indent).subsequent_indent(indent))
-    };
     let begins_with_words = table.column(0).is_none_or(|column| column.constraint().is_none());
-    let of_row = |row: &comfy_table::Row| {
-        let cells = row.cell_iter().map(Cell::content).zip(&names).enumerate();
-        let shown = cells.filter(|(_, (cell, _))| !cell.trim().is_empty());
-        let lines = shown.map(|(index, (cell, name))| match index {
-            0 if begins_with_words => fill(&cell, ""),
-            0 => fill(&format!("{name} {cell}"), ""),
-            _ => fill(&format!("{name} {cell}"), "    "),
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    };
-    table.row_iter().map(of_row).collect::<Vec<_>>().join("\n")
+    let mut lines = Vec::new();
+    for row in table.row_iter() {
+        for (index, (cell, name)) in row.cell_iter().map(Cell::content).zip(&names).enumerate() {
+            match index {
+                _ if cell.trim().is_empty() => {}
+                0 if begins_with_words => lines.push(fill(&cell, width, "")),
+                0 => lines.push(fill(&format!("{name} {cell}"), width, "")),
+                _ => lines.push(fill(&format!("{name} {cell}"), width, "    ")),
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+/// Wraps a text to a width, all of its lines indented.
+fn fill(text: &str, width: usize, indent: &str) -> String {
+    textwrap::fill(text, textwrap::Options::new(width).initial_indent(indent).subsequent_indent(indent))
 }
 
 #[cfg(test)]
@@ -269,7 +274,7 @@ mod tests {
     const NUMBER: &str = "123,456,789";
 
     fn table(width: u16) -> Table {
-        let style = Style::of_width(width);
+        let style = Style::with_width(width);
         let columns = [Column::Text("what"), Column::Number("how many"), Column::Text("said"), Column::Text("of")];
         let mut table = style.table(&columns);
         table.add_row(["it is so and not so", NUMBER, "undecided and undecided", "a b c d e f g h i j"]);

@@ -211,7 +211,7 @@ fn recipe([before, after]: [&str; 2], workload: &str) -> String {
 
 /// A mean, and the standard deviation of its runs.
 fn with_spread(group: &Group) -> String {
-    let number = |value| quantity(Some(Quantity::of_mean(value)));
+    let number = |value| quantity(Some(Quantity::from_mean(value)));
     format!("{} ± {}", number(group.mean), number(group.deviation))
 }
 

@@ -16,10 +16,12 @@ use freehold_policies::{BASELINE, NamedPolicy};
 use freehold_timing::clock::time;
 
 use crate::bar::Bar;
+use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::comparison::Comparison;
 use crate::engine::GIB;
 use crate::error::Error;
-use crate::subject::{Case, Comparison, Sample, Subject, Then};
-use crate::{Bench, Epilogue, Method, Plan, Request};
+use crate::settings::Method;
+use crate::subject::{Case, Sample, Subject, Then};
 
 /// Frames of the zone.
 const PAGES: u32 = 4 * GIB;

@@ -22,11 +22,12 @@ use freehold_timing::clock::time;
 
 #[cfg(feature = "disasm")]
 use super::machine_code::tables;
+use crate::bench::{Bench, Epilogue, Plan, Request};
 use crate::engine::{Engine, GIB, Workload};
 use crate::error::Error;
-use crate::report::{Compared, Note};
+use crate::report::{ComparisonRow, Note};
+use crate::settings::Method;
 use crate::subject::{Case, Sample};
-use crate::{Bench, Epilogue, Method, Plan, Request};
 
 /// Loops of the author's test.
 const AUTHOR_LOOPS: u64 = 1_000_000;
@@ -170,7 +171,7 @@ fn stay_below_high(engine: &Engine<'_>) {
 
 /// A request as the conversions see it.
 #[derive(Clone, Copy)]
-struct Asked {
+struct AllocRequest {
     gfp: Gfp,
     order: Order,
     migratetype: MigrateType,
@@ -195,10 +196,10 @@ const MIX: [(Gfp, u32); 10] = [
 ];
 
 /// Requests by that mix, shuffled, so that no branch can be predicted by its place. It fits the first-level cache.
-static REQUESTS: LazyLock<Vec<Asked>> = LazyLock::new(|| {
+static REQUESTS: LazyLock<Vec<AllocRequest>> = LazyLock::new(|| {
     let mut rng = Rng::with_seed(1);
     let weighted = MIX.iter().flat_map(|&(gfp, weight)| (0..weight * 10).map(move |_| gfp));
-    let asked = |gfp: Gfp| Asked {
+    let asked = |gfp: Gfp| AllocRequest {
         gfp,
         order: Order::new(rng.u8(0..4)),
         migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
@@ -213,7 +214,7 @@ static REQUESTS: LazyLock<Vec<Asked>> = LazyLock::new(|| {
 /// masked to nothing by a zero that the compiler does not know. So what is timed is how long the chain of instructions
 /// takes, and not how well a loop of a few of them is fetched, which is a matter of where the linker put it: without
 /// the chain, two loops of the same four instructions differed by 2 %.
-fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sample {
+fn convert_all(conversions: u64, convert: impl Fn(AllocRequest) -> AllocFlags) -> Sample {
     let (requests, zero) = black_box((&REQUESTS[..], 0));
     let rounds = conversions.div_ceil(requests.len() as u64);
     time(rounds * requests.len() as u64, || {
@@ -222,14 +223,14 @@ fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sampl
             for asked in requests {
                 // A sum, because the compiler would take an `or` apart and move it behind the conversion.
                 let gfp = Gfp::from_bits_retain(asked.gfp.bits().wrapping_add(last & zero));
-                last = convert(Asked { gfp, ..*asked }).bits();
+                last = convert(AllocRequest { gfp, ..*asked }).bits();
             }
         }
         black_box(last);
     })
 }
 
-fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+fn epilogue(_: &Request, compared: &[ComparisonRow]) -> Result<Epilogue, Error> {
     Ok(Epilogue { tables: tables(), notes: vec![author_lines(compared)], ..Epilogue::default() })
 }
 
@@ -240,8 +241,8 @@ fn tables() -> Vec<freehold_report::report::Table> {
 }
 
 /// The loops in the line that the author's test prints, for all that took part in them.
-fn author_lines(compared: &[Compared]) -> Note {
-    let loops = |compared: &&Compared| [SHARED.case.name, COMPOUND.case.name].contains(&compared.case);
+fn author_lines(compared: &[ComparisonRow]) -> Note {
+    let loops = |compared: &&ComparisonRow| [SHARED.case.name, COMPOUND.case.name].contains(&compared.case);
     let lines = compared.iter().filter(loops).flat_map(|compared| {
         let [a, b] = compared.totals(AUTHOR_LOOPS);
         [(&compared.a, a), (&compared.b, b)].map(|(name, total)| {
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn both_policies_convert_the_same_table() {
-        let sum = |convert: fn(Asked) -> AllocFlags| {
+        let sum = |convert: fn(AllocRequest) -> AllocFlags| {
             REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
         };
         let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));

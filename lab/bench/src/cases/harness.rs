@@ -5,11 +5,13 @@ use freehold_policies::BASELINE;
 use freehold_stats::verdict::Verdict;
 
 use crate::bar::Bar;
+use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::comparison::Comparison;
 use crate::decide::Margin;
 use crate::engine::{EngineSubject, Workload};
 use crate::error::Error;
-use crate::subject::{Case, Comparison, Sample, Subject, Then};
-use crate::{Bench, Epilogue, Method, Plan, Request};
+use crate::settings::Method;
+use crate::subject::{Case, Sample, Subject, Then};
 
 /// Extra work that is planted, in percent.
 const PLANTED_PERCENT: u64 = 3;

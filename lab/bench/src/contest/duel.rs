@@ -9,10 +9,10 @@ use freehold_stats::intervals::median;
 use freehold_stats::verdict::Verdict;
 use serde::Serialize;
 
-use super::Contest;
+use super::times::Contest;
 use crate::bar::{Bar, Holding};
 use crate::decide::{ERROR, Estimate, Look, Margin, judge};
-use crate::report;
+use crate::numbers::format_ratio;
 
 /// What came out of it. The ratio is of times, B over A.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -66,10 +66,10 @@ impl Contest {
     ) -> Option<Duel> {
         let (a, b) = (self.log_means(a, sums)?, self.log_means(b, sums)?);
         let log_ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
-        let estimate = Estimate::of(&log_ratios, 1.0 - ERROR, &mut Rng::with_seed(self.seed));
-        let middle = |mut logs: Vec<f64>| median(&mut logs).exp();
+        let estimate = Estimate::from_log_ratios(&log_ratios, 1.0 - ERROR, &mut Rng::with_seed(self.seed));
+        let [a_ticks, b_ticks] = [a, b].map(|mut logs| median(&mut logs).exp());
         let verdict = judge(&estimate, margin, Look::Last);
-        Some(Duel { a_ticks: middle(a), b_ticks: middle(b), estimate, verdict, bar: None, bar_holds: None })
+        Some(Duel { a_ticks, b_ticks, estimate, verdict, bar: None, bar_holds: None })
     }
 
     /// Holds a contestant against another in one figure.
@@ -79,15 +79,19 @@ impl Contest {
 
     /// The logarithm of the geometric mean over the sums, for each run.
     fn log_means(&self, who: impl Fn(&Sum) -> usize, sums: &[Sum]) -> Option<Vec<f64>> {
-        let of_sum = |run: &Vec<Vec<Option<f64>>>, sum: &Sum| {
-            let player = who(sum);
-            sum.iter().map(|&cell| run[player][cell]).sum::<Option<f64>>().map(f64::ln)
-        };
-        let of_run = |run: &Vec<Vec<Option<f64>>>| {
-            let logs = sums.iter().map(|sum| of_sum(run, sum)).sum::<Option<f64>>()?;
-            Some(logs / sums.len() as f64)
-        };
-        (!sums.is_empty() && !self.runs.is_empty()).then(|| self.runs.iter().map(of_run).collect())?
+        if sums.is_empty() || self.runs.is_empty() {
+            return None;
+        }
+        let mut means = Vec::with_capacity(self.runs.len());
+        for run in &self.runs {
+            let mut logs = 0.0;
+            for sum in sums {
+                let player = who(sum);
+                logs += sum.iter().map(|&cell| run[player][cell]).sum::<Option<f64>>()?.ln();
+            }
+            means.push(logs / sums.len() as f64);
+        }
+        Some(means)
     }
 }
 
@@ -100,7 +104,7 @@ impl Duel {
     /// The ratio and its interval.
     pub fn ratio_text(&self) -> String {
         let Estimate { ratio, low, high, .. } = self.estimate;
-        format!("{} ({} to {})", report::ratio(ratio), report::ratio(low), report::ratio(high))
+        format!("{} ({} to {})", format_ratio(ratio), format_ratio(low), format_ratio(high))
     }
 
     /// What was promised and whether it holds, or nothing.
@@ -117,9 +121,9 @@ impl Duel {
 mod tests {
     use freehold_object_loops::Work;
 
+    use super::super::event::Cell;
+    use super::super::times::tests::planted;
     use super::*;
-    use crate::contest::Cell;
-    use crate::contest::tests::planted;
 
     fn margin() -> Margin {
         Margin::percent(2.0).unwrap()

@@ -40,12 +40,12 @@ pub struct Request {
 /// # Errors
 /// When a malloc cannot be preloaded, or a case cannot be run.
 pub fn measure(request: &Request) -> Result<CorruptionReport, Error> {
-    let mallocs = roster::all(&request.library, &request.others)?;
+    let mallocs = roster::find_setups(&request.library, &request.others)?;
     let bar = Progress::counting("corruption", (request.cases.len() * mallocs.len()) as u64, "runs");
     let of_case = |case: &String| {
         let under = mallocs.iter().map(|malloc| {
             bar.advance(1);
-            Outcome::of(&request.program, case, malloc)
+            Outcome::run(&request.program, case, malloc)
         });
         Ok((case.clone(), under.collect::<Result<Vec<_>, Error>>()?))
     };

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use freehold_workloads::corruption::{CORRUPTED, HARMLESS};
 use serde::Serialize;
 
-use super::roster::Checked;
+use super::roster::MallocSetup;
 use crate::error::Error;
 use crate::whole::CHOOSING;
 
@@ -29,7 +29,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Runs a case under a malloc.
-    pub fn of(program: &Path, case: &str, malloc: &Checked) -> Result<Outcome, Error> {
+    pub fn run(program: &Path, case: &str, malloc: &MallocSetup) -> Result<Outcome, Error> {
         let mut command = Command::new(program);
         command.args(["load", "corruption", case]);
         CHOOSING.iter().for_each(|variable| {

@@ -8,7 +8,7 @@ use freehold_report::report::{Column, Detail, Report, Table, Value};
 use serde::Serialize;
 
 use super::outcome::Outcome;
-use super::roster::Checked;
+use super::roster::MallocSetup;
 
 /// What was found.
 #[derive(Clone, Debug, Serialize)]
@@ -17,12 +17,12 @@ pub struct CorruptionReport {
     machine: Machine,
     /// Names of the mallocs; ours are the first two.
     mallocs: Vec<String>,
-    cases: Vec<OfCase>,
+    cases: Vec<CaseOutcomes>,
 }
 
 /// A case under all of them.
 #[derive(Clone, Debug, Serialize)]
-struct OfCase {
+struct CaseOutcomes {
     /// The way of misuse.
     way: String,
     /// Bytes of the block.
@@ -42,10 +42,10 @@ const SUMS: [Sum; 5] = [
 ];
 
 impl CorruptionReport {
-    pub(super) fn new(mallocs: &[Checked], outcomes: Vec<(String, Vec<Outcome>)>) -> CorruptionReport {
+    pub(super) fn new(mallocs: &[MallocSetup], outcomes: Vec<(String, Vec<Outcome>)>) -> CorruptionReport {
         let cases = outcomes.into_iter().map(|(case, outcomes)| {
             let (way, bytes) = case.split_once('/').unwrap_or((&case, ""));
-            OfCase { way: way.to_owned(), bytes: bytes.to_owned(), outcomes }
+            CaseOutcomes { way: way.to_owned(), bytes: bytes.to_owned(), outcomes }
         });
         CorruptionReport {
             program: Program::this(),

@@ -7,7 +7,7 @@ use crate::whole::{self, Malloc, Place};
 
 /// A malloc, and what is set for it.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct MallocSetup {
     /// Its name in tables.
     pub name: String,
     /// What is preloaded.
@@ -32,29 +32,29 @@ type Setting = (&'static str, &'static [(&'static str, &'static str)]);
 ///
 /// # Errors
 /// When one that was named is not there, or two have the same name.
-pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Checked>, Error> {
-    let mut all: Vec<Checked> = whole::mallocs(library, named)?.into_iter().map(Checked::plain).collect();
-    all.insert(1, Checked::new(HARDENED, library.to_owned()));
-    if let Some(library) = whole::packaged(LIBC_LIBRARY) {
-        all.insert(3, Checked::new(LIBC, library));
+pub fn find_setups(library: &Path, named: &[Malloc]) -> Result<Vec<MallocSetup>, Error> {
+    let mut all: Vec<MallocSetup> = whole::find_mallocs(library, named)?.into_iter().map(MallocSetup::plain).collect();
+    all.insert(1, MallocSetup::new(HARDENED, library.to_owned()));
+    if let Some(library) = whole::find_packaged(LIBC_LIBRARY) {
+        all.insert(3, MallocSetup::new(LIBC, library));
     }
-    let checking = whole::built(SNMALLOC.1);
-    all.extend(checking.map(|library| Checked::new((SNMALLOC.0, &[]), library)));
+    let checking = whole::find_built(SNMALLOC.1);
+    all.extend(checking.map(|library| MallocSetup::new((SNMALLOC.0, &[]), library)));
     Ok(all)
 }
 
-impl Checked {
-    fn new((name, variables): Setting, library: PathBuf) -> Checked {
+impl MallocSetup {
+    fn new((name, variables): Setting, library: PathBuf) -> MallocSetup {
         let variables = variables.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-        Checked { name: name.to_owned(), library: Some(library), variables }
+        MallocSetup { name: name.to_owned(), library: Some(library), variables }
     }
 
-    fn plain(malloc: Malloc) -> Checked {
+    fn plain(malloc: Malloc) -> MallocSetup {
         let library = match malloc.place {
             Place::Libc => None,
             Place::Library(path) => Some(path),
         };
         let options = (!malloc.options.is_empty()).then_some((OPTIONS, malloc.options));
-        Checked { name: malloc.name, library, variables: options.into_iter().collect() }
+        MallocSetup { name: malloc.name, library, variables: options.into_iter().collect() }
     }
 }

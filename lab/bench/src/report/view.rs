@@ -9,7 +9,8 @@ use freehold_report::report::plot::{Axis, Plot, PlotLine, Scale, Shape};
 use freehold_report::report::{Caveats, Column, Detail, Group, Measure, Report, Row, Table, Value};
 use freehold_stats::verdict::Direction;
 
-use super::{BenchReport, BenchResult, Compared, Exact, Note, interval, nanoseconds, ratio, summary};
+use super::results::{BenchReport, BenchResult, ComparisonRow, Exact, Note, format_interval, summary};
+use crate::numbers::{format_ratio, format_time};
 use crate::recipe::Recipe;
 use crate::values::news;
 
@@ -29,7 +30,7 @@ impl BenchResult {
     /// A report for each two sides; what is said of all of them stands in the last.
     pub fn reports(&self, recipe: &Recipe) -> Vec<Report> {
         let mut reports: Vec<Report> =
-            self.groups().iter().map(|(a, b, rows)| of_sides([a, b], rows, recipe)).collect();
+            self.groups().iter().map(|(a, b, rows)| report_sides([a, b], rows, recipe)).collect();
         if reports.is_empty() {
             reports.push(Report { detail: Detail::Tables, ..Report::default() });
         }
@@ -45,7 +46,7 @@ impl BenchResult {
 }
 
 /// The report of what was timed of two sides.
-fn of_sides(sides: [&str; 2], rows: &[&Compared], recipe: &Recipe) -> Report {
+fn report_sides(sides: [&str; 2], rows: &[&ComparisonRow], recipe: &Recipe) -> Report {
     let [a, b] = sides;
     let measures = rows.iter().map(|compared| measure(compared)).collect();
     Report {
@@ -61,8 +62,8 @@ fn of_sides(sides: [&str; 2], rows: &[&Compared], recipe: &Recipe) -> Report {
 }
 
 /// What an operation takes in each case.
-fn times(sides: [&str; 2], rows: &[&Compared]) -> Plot {
-    let line = |name: &str, ns: fn(&Compared) -> f64| {
+fn times(sides: [&str; 2], rows: &[&ComparisonRow]) -> Plot {
+    let line = |name: &str, ns: fn(&ComparisonRow) -> f64| {
         let points = rows.iter().enumerate().map(|(at, compared)| (at as f64, ns(compared)));
         PlotLine::new(name, points.collect())
     };
@@ -81,7 +82,7 @@ fn times(sides: [&str; 2], rows: &[&Compared]) -> Plot {
 }
 
 /// A case as a measure.
-fn measure(compared: &Compared) -> Measure {
+fn measure(compared: &ComparisonRow) -> Measure {
     let outcome = &compared.outcome;
     let row = Row {
         case: compared.operation.to_owned(),
@@ -95,21 +96,21 @@ fn measure(compared: &Compared) -> Measure {
     Measure { name: compared.case, unit: "ns", direction: Direction::Lower, rows: vec![row], pooled: None }
 }
 
-fn comparisons(rows: &[&Compared], recipe: &Recipe) -> Table {
+fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {
     let has_bars = rows.iter().any(|row| row.bar.is_some());
     let confidence = format!("{:.1} % interval", rows[0].outcome.estimate.confidence * 100.0);
     let mut columns = Column::several(&["case", "unit"], &["A", "B", "B/A"]);
     columns.extend([Column::words(confidence), Column::words("verdict"), Column::numbers("runs")]);
     columns.extend(has_bars.then(|| Column::words("bar")));
-    let row = |compared: &&Compared| {
+    let row = |compared: &&ComparisonRow| {
         let outcome = &compared.outcome;
         let mut values = vec![
             Value::text(compared.case),
             Value::Faint(format!("ns {}", compared.operation)),
-            Value::text(nanoseconds(outcome.a_ns)),
-            Value::text(nanoseconds(outcome.b_ns)),
-            Value::text(ratio(outcome.estimate.ratio)),
-            Value::text(interval(outcome)),
+            Value::text(format_time(outcome.a_ns)),
+            Value::text(format_time(outcome.b_ns)),
+            Value::text(format_ratio(outcome.estimate.ratio)),
+            Value::text(format_interval(outcome)),
             Value::Judged(compared.verdict_text(recipe), outcome.verdict),
             Value::text(outcome.estimate.runs),
         ];

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Malloc, Place, Request};
+use super::request::{Load, Request};
+use super::roster::{Malloc, Place};
 use crate::error::Error;
 
 /// Variables by which a process is given a malloc, and options for it.
@@ -38,6 +39,9 @@ pub struct Cost {
     pub lost: u64,
 }
 
+/// What every malloc took for every load: by round, load and malloc; nothing where it failed.
+pub(super) type Rounds = Vec<Vec<Vec<Option<Cost>>>>;
+
 /// How a load ended.
 pub enum Ending {
     /// With what it took.
@@ -47,7 +51,7 @@ pub enum Ending {
 }
 
 /// Makes a load under a malloc.
-pub fn of(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Error> {
+pub fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Error> {
     let mut command = Command::new(&request.program);
     command.args(["load", "malloc"]).args(&load.arguments).args(["--percent", &request.percent.to_string()]);
     for variable in CHOOSING {
@@ -62,8 +66,8 @@ pub fn of(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Err
     let broken = |what: String| Error::Input(format!("the load `{}` under {}: {what}", load.name, malloc.name));
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.map_err(|error| broken(format!("it cannot be run: {error}")))?;
-    let said = heard(child).map_err(|error| broken(format!("it cannot be waited for: {error}")))?;
-    let Some(Said { status, out, err }) = said else {
+    let said = wait_for_output(child).map_err(|error| broken(format!("it cannot be waited for: {error}")))?;
+    let Some(ProcessOutput { status, out, err }) = said else {
         return Ok(Ending::Failed(format!("it did not end in {} seconds", PATIENCE.as_secs())));
     };
     if !status.success() {
@@ -77,14 +81,14 @@ pub fn of(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Err
 }
 
 /// What a process said, and how it ended.
-struct Said {
+struct ProcessOutput {
     status: ExitStatus,
     out: String,
     err: String,
 }
 
 /// Waits for a process, and ends it where it takes too long.
-fn heard(mut child: Child) -> std::io::Result<Option<Said>> {
+fn wait_for_output(mut child: Child) -> std::io::Result<Option<ProcessOutput>> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (send, receive) = channel();
     // Who ends the process closes its pipes, and so ends these. Children of it may hold them longer, and are not waited
@@ -98,7 +102,7 @@ fn heard(mut child: Child) -> std::io::Result<Option<Said>> {
         child.wait()?;
         return Ok(None);
     };
-    Ok(Some(Said { status: child.wait()?, out, err }))
+    Ok(Some(ProcessOutput { status: child.wait()?, out, err }))
 }
 
 fn text(pipe: Option<impl Read>) -> String {

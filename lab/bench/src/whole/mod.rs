@@ -1,6 +1,7 @@
 //! Mallocs under whole programs: the same loads with each malloc preloaded in turn, CPU time and memory side by side.
 //!
 //! ```text
+//! request  what is to be measured
 //! roster   which mallocs there are, and where
 //! cost     what a load took, as it says itself
 //! ratio    Freehold's cost divided by another's, within a round
@@ -17,68 +18,30 @@
 mod cost;
 mod ratio;
 mod report;
+mod request;
 mod roster;
 mod sheet;
 
-use std::path::PathBuf;
-
 use fastrand::Rng;
 use freehold_report::progress::Progress;
-use freehold_workloads::malloc::Table;
 
 use crate::error::Error;
 pub(crate) use cost::CHOOSING;
-use cost::{Cost, Ending};
+use cost::{Ending, Rounds};
 pub use report::WholeReport;
+pub use request::{Load, Request};
 pub use roster::{Malloc, Place};
-pub(crate) use roster::{all as mallocs, built, packaged};
+pub(crate) use roster::{find_built, find_mallocs, find_packaged};
 
 /// Rounds, unless somebody says otherwise.
 pub const ROUNDS: u32 = 9;
-
-/// What is to be measured.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The program that makes the loads.
-    pub program: PathBuf,
-    /// The loads, those of a table one after the other.
-    pub loads: Vec<Load>,
-    /// Names of loads that cannot be made here, each with the program that is missing.
-    pub left_out: Vec<(String, String)>,
-    /// What of each load is done, in percent.
-    pub percent: u32,
-    /// Freehold's library.
-    pub library: PathBuf,
-    /// Other mallocs than those that are found.
-    pub others: Vec<Malloc>,
-    /// How often everything is measured.
-    pub rounds: u32,
-    /// Seed of the order, and of the bootstrap.
-    pub seed: u64,
-}
-
-/// A load, and where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// Its name in tables.
-    pub name: String,
-    /// What makes it, behind `freehold load malloc`.
-    pub arguments: Vec<String>,
-    /// What is asked of it.
-    pub table: Table,
-    /// What it has one mean with, of its table.
-    pub group: &'static str,
-}
-
-/// What every malloc took for every load: by round, load and malloc; nothing where it failed.
-type Rounds = Vec<Vec<Vec<Option<Cost>>>>;
 
 /// Measures.
 ///
 /// # Errors
 /// When a malloc cannot be preloaded, or a load fails under Freehold.
 pub fn measure(request: &Request) -> Result<WholeReport, Error> {
-    let mallocs = roster::all(&request.library, &request.others)?;
+    let mallocs = find_mallocs(&request.library, &request.others)?;
     let mut steps: Vec<(usize, usize)> =
         (0..request.loads.len()).flat_map(|load| (0..mallocs.len()).map(move |malloc| (load, malloc))).collect();
     let bar = Progress::counting("malloc", u64::from(request.rounds) * steps.len() as u64, "runs");
@@ -89,7 +52,7 @@ pub fn measure(request: &Request) -> Result<WholeReport, Error> {
         let mut round = vec![vec![None; mallocs.len()]; request.loads.len()];
         let mut failed = Vec::new();
         for &(load, malloc) in &steps {
-            match cost::of(request, &request.loads[load], &mallocs[malloc])? {
+            match cost::run_load(request, &request.loads[load], &mallocs[malloc])? {
                 Ending::Done(cost) => round[load][malloc] = Some(cost),
                 Ending::Failed(what) => {
                     failures.push(failure(&request.loads[load], &mallocs[malloc], &what)?);

@@ -3,10 +3,9 @@
 use fastrand::Rng;
 use serde::Serialize;
 
-use super::Rounds;
-use super::cost::Cost;
+use super::cost::{Cost, Rounds};
 use crate::decide::Estimate;
-use crate::report::ratio;
+use crate::numbers::format_ratio;
 
 /// How far an interval is to be believed.
 pub(super) const CONFIDENCE: f64 = 0.95;
@@ -21,13 +20,14 @@ pub(super) struct Ratio {
 
 impl Ratio {
     /// `None` if there are no logarithms.
-    pub fn of(logs: &[f64], seed: u64) -> Option<Ratio> {
-        let estimate = (!logs.is_empty()).then(|| Estimate::of(logs, CONFIDENCE, &mut Rng::with_seed(seed)))?;
+    pub fn from_logs(logs: &[f64], seed: u64) -> Option<Ratio> {
+        let estimate =
+            (!logs.is_empty()).then(|| Estimate::from_log_ratios(logs, CONFIDENCE, &mut Rng::with_seed(seed)))?;
         Some(Ratio { ratio: estimate.ratio, low: estimate.low, high: estimate.high })
     }
 
     pub fn text(self) -> String {
-        format!("{} ({} to {})", ratio(self.ratio), ratio(self.low), ratio(self.high))
+        format!("{} ({} to {})", format_ratio(self.ratio), format_ratio(self.low), format_ratio(self.high))
     }
 }
 

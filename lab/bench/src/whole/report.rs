@@ -6,12 +6,15 @@ use freehold_report::formats::Document;
 use freehold_report::origin::{Machine, Program};
 use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
 use freehold_stats::intervals::median;
+use freehold_workloads::malloc::Table as LoadTable;
 use serde::Serialize;
 
+use super::cost::Rounds;
 use super::ratio::{CONFIDENCE, CPU, CPU_OF_STEP, Figure, PEAK, Ratio, logs, logs_of_best};
+use super::request::Request;
+use super::roster::{self, Malloc};
 use super::sheet::{Sheet, sheets};
-use super::{Malloc, Request, Rounds, Table as Of, roster};
-use crate::report::ratio;
+use crate::numbers::format_ratio;
 
 /// Bytes in use from which what is resident is divided by them.
 const LEAST_LIVE: u64 = 1 << 20;
@@ -26,7 +29,7 @@ pub struct WholeReport {
     seed: u64,
     /// Names of the mallocs; ours is the first.
     mallocs: Vec<String>,
-    loads: Vec<OfLoad>,
+    loads: Vec<LoadSummary>,
     /// Geometric means over the loads.
     cpu: Vec<Option<Ratio>>,
     peak: Vec<Option<Ratio>>,
@@ -42,7 +45,7 @@ pub struct WholeReport {
 
 /// A load, under all of them.
 #[derive(Clone, Debug, Serialize)]
-struct OfLoad {
+struct LoadSummary {
     load: String,
     /// Medians, by malloc.
     cpu_ms: Vec<Option<f64>>,
@@ -81,13 +84,13 @@ struct Costs<'a> {
 
 impl Costs<'_> {
     /// The places of the loads of a table.
-    fn of(&self, table: Of) -> Vec<usize> {
+    fn loads_of(&self, table: LoadTable) -> Vec<usize> {
         (0..self.request.loads.len()).filter(|&load| self.request.loads[load].table == table).collect()
     }
 
     /// Ours divided by each other one's.
     fn against(&self, loads: &[usize], figure: Figure) -> Vec<Option<Ratio>> {
-        let of = |other| Ratio::of(&logs(self.rounds, loads, other, figure), self.request.seed);
+        let of = |other| Ratio::from_logs(&logs(self.rounds, loads, other, figure), self.request.seed);
         let is_asked = |other| other > 0 && !loads.is_empty();
         (0..self.mallocs).map(|other| if is_asked(other) { of(other) } else { None }).collect()
     }
@@ -102,7 +105,7 @@ impl Costs<'_> {
         (0..self.mallocs).map(of).collect()
     }
 
-    fn of_load(&self, load: usize) -> OfLoad {
+    fn summarize_load(&self, load: usize) -> LoadSummary {
         let scaled = |figure: Figure, by: f64| {
             self.medians(load, figure).into_iter().map(|value| Some(value? / by)).collect::<Vec<_>>()
         };
@@ -111,7 +114,7 @@ impl Costs<'_> {
         let over = |(resident, live): (Option<f64>, Option<f64>)| {
             Some(resident? / live.filter(|&live| live >= LEAST_LIVE as f64)?)
         };
-        OfLoad {
+        LoadSummary {
             load: self.request.loads[load].name.clone(),
             cpu_ms: scaled(CPU, 1e6),
             peak_mib: scaled(PEAK, 1024.0),
@@ -123,7 +126,7 @@ impl Costs<'_> {
 
     /// Pairs of each band, in their order.
     fn bands(&self) -> Vec<Band> {
-        let (all, loads) = (self.of(Of::Pairs), &self.request.loads);
+        let (all, loads) = (self.loads_of(LoadTable::Pairs), &self.request.loads);
         let bands = all.chunk_by(|&one, &next| loads[one].group == loads[next].group);
         let case = |&load: &usize| (loads[load].name.clone(), self.against(&[load], CPU_OF_STEP));
         let band = |places: &[usize]| Band {
@@ -138,7 +141,7 @@ impl Costs<'_> {
 impl WholeReport {
     pub(super) fn new(request: &Request, mallocs: &[Malloc], rounds: &Rounds, failures: Vec<String>) -> WholeReport {
         let costs = Costs { request, rounds, mallocs: mallocs.len() };
-        let all = costs.of(Of::Loads);
+        let all = costs.loads_of(LoadTable::Loads);
         let best = if all.is_empty() || mallocs.len() < 2 { Vec::new() } else { logs_of_best(rounds, &all, CPU) };
         let missing = |(load, program): &(String, String)| format!("the load `{load}`: there is no `{program}` here");
         WholeReport {
@@ -148,10 +151,10 @@ impl WholeReport {
             rounds: request.rounds,
             seed: request.seed,
             mallocs: mallocs.iter().map(|malloc| malloc.name.clone()).collect(),
-            loads: all.iter().map(|&load| costs.of_load(load)).collect(),
+            loads: all.iter().map(|&load| costs.summarize_load(load)).collect(),
             cpu: costs.against(&all, CPU),
             peak: costs.against(&all, PEAK),
-            cpu_of_best: Ratio::of(&best, request.seed),
+            cpu_of_best: Ratio::from_logs(&best, request.seed),
             pairs: costs.bands(),
             sheets: sheets(request, rounds),
             left_out: request.left_out.iter().map(missing).chain(failures).collect(),
@@ -176,20 +179,22 @@ impl WholeReport {
     }
 
     /// A table of medians.
-    fn medians(&self, title: &str, of: fn(&OfLoad) -> &[Option<f64>]) -> Table {
+    fn medians(&self, title: &str, of: fn(&LoadSummary) -> &[Option<f64>]) -> Table {
         let names = self.mallocs.iter().map(|name| Column::numbers(name.clone()));
         let columns = std::iter::once(Column::words("load")).chain(names).collect();
         let rows = self.loads.iter().filter(|load| of(load).iter().any(Option::is_some)).map(|load| {
-            let cells = of(load).iter().map(|value| value.map_or(Value::None, |value| Value::text(ratio(value))));
+            let cells =
+                of(load).iter().map(|value| value.map_or(Value::None, |value| Value::text(format_ratio(value))));
             std::iter::once(Value::text(&load.load)).chain(cells).collect::<Vec<_>>()
         });
         Table::new(title, columns, rows.collect::<Vec<_>>())
     }
 
     /// The tables of whole loads.
-    fn of_loads(&self) -> Vec<Table> {
-        let rows =
-            |of: fn(&OfLoad) -> &[Option<Ratio>]| self.loads.iter().map(move |load| (load.load.as_str(), of(load)));
+    fn load_tables(&self) -> Vec<Table> {
+        let rows = |of: fn(&LoadSummary) -> &[Option<Ratio>]| {
+            self.loads.iter().map(move |load| (load.load.as_str(), of(load)))
+        };
         vec![
             self.ratios("CPU time, Freehold's divided by another's", rows(|load| &load.cpu), &self.cpu),
             self.ratios("Peak resident memory, Freehold's divided by another's", rows(|load| &load.peak), &self.peak),
@@ -199,7 +204,7 @@ impl WholeReport {
         ]
     }
 
-    fn of_band(&self, band: &Band) -> Table {
+    fn band_table(&self, band: &Band) -> Table {
         let title = format!("Pairs of {}, CPU time, Freehold's divided by another's", band.band);
         let rows = band.cases.iter().map(|(name, ratios)| (name.as_str(), ratios.as_slice()));
         self.ratios(title, rows, &band.mean)
@@ -239,8 +244,8 @@ impl WholeReport {
 
 impl Document for WholeReport {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let loads = if self.loads.is_empty() { Vec::new() } else { self.of_loads() };
-        let bands = self.pairs.iter().map(|band| self.of_band(band));
+        let loads = if self.loads.is_empty() { Vec::new() } else { self.load_tables() };
+        let bands = self.pairs.iter().map(|band| self.band_table(band));
         let sheets = self.sheets.iter().map(|sheet| sheet.shown(&self.mallocs));
         let left_out = Caveats { title: "Left out".into(), sentences: self.left_out.clone() };
         Cow::Owned(vec![Report {

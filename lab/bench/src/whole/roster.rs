@@ -47,13 +47,13 @@ const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 ///
 /// # Errors
 /// When one that was named is not there, or two have the same name.
-pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
-    let ours = Malloc::of_library(OURS, library);
+pub fn find_mallocs(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
+    let ours = Malloc::from_library(OURS, library);
     let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc, options: String::new() };
-    let found = PACKAGED.into_iter().filter_map(|(name, file)| Some((name, packaged(file)?)));
-    let found = found.chain(BUILT.into_iter().filter_map(|(name, file)| Some((name, built(file)?))));
+    let found = PACKAGED.into_iter().filter_map(|(name, file)| Some((name, find_packaged(file)?)));
+    let found = found.chain(BUILT.into_iter().filter_map(|(name, file)| Some((name, find_built(file)?))));
     let found = found.filter(|(name, _)| named.iter().all(|malloc| malloc.name != *name));
-    let found = found.map(|(name, path)| Malloc::of_library(name, &path));
+    let found = found.map(|(name, path)| Malloc::from_library(name, &path));
     let all: Vec<Malloc> = [ours, libc].into_iter().chain(found).chain(named.iter().cloned()).collect();
     all.iter().enumerate().try_for_each(|(at, malloc)| malloc.expect(&all[..at]))?;
     Ok(all)
@@ -61,7 +61,7 @@ pub fn all(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
 
 impl Malloc {
     /// A malloc that can be preloaded, as it is.
-    pub fn of_library(name: &str, path: &Path) -> Malloc {
+    pub fn from_library(name: &str, path: &Path) -> Malloc {
         Malloc { name: name.to_owned(), place: Place::Library(path.to_owned()), options: String::new() }
     }
 
@@ -80,12 +80,12 @@ impl Malloc {
 }
 
 /// A library that building `dev/peer-mallocs` made.
-pub fn built(file: &str) -> Option<PathBuf> {
+pub fn find_built(file: &str) -> Option<PathBuf> {
     Some(Path::new(BUILT_IN).join(file)).filter(|path| path.is_file())
 }
 
 /// A library of this name, or one whose name begins so and goes on with a dot.
-pub fn packaged(file: &str) -> Option<PathBuf> {
+pub fn find_packaged(file: &str) -> Option<PathBuf> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let kinds = entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
     let folders = kinds.chain(FOLDERS.map(PathBuf::from));
@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn what_is_named_must_be_there_once() {
         let here = PathBuf::from(file!()).file_name().map(|_| std::env::current_exe().unwrap()).unwrap();
-        let malloc = Malloc::of_library;
-        let all = all(&here, &[malloc("mine", &here)]).unwrap();
+        let malloc = Malloc::from_library;
+        let all = find_mallocs(&here, &[malloc("mine", &here)]).unwrap();
         let names: Vec<&str> = all.iter().map(|malloc| malloc.name.as_str()).collect();
         assert_eq!((names[0], names[1], names.last()), (OURS, LIBC, Some(&"mine")));
-        let refused = |named: &[Malloc]| super::all(&here, named).unwrap_err().to_string();
+        let refused = |named: &[Malloc]| find_mallocs(&here, named).unwrap_err().to_string();
         assert!(refused(&[malloc("mine", Path::new("/nowhere"))]).starts_with("there is no library /nowhere"));
         assert!(refused(&[malloc("libc", &here)]).starts_with("two mallocs are called `libc`"));
     }

@@ -3,19 +3,20 @@
 use fastrand::Rng;
 use freehold_report::report::{Column, Table, Value};
 use freehold_stats::intervals::{median, median_interval};
+use freehold_workloads::malloc::Table as LoadTable;
 use serde::Serialize;
 
-use super::cost::Cost;
+use super::cost::{Cost, Rounds};
 use super::ratio::{CONFIDENCE, CPU_OF_STEP};
-use super::{Request, Rounds, Table as Of};
-use crate::report::ratio;
+use super::request::Request;
+use crate::numbers::format_ratio;
 
 /// A figure of a load under a malloc; the second one is what the C library took in the same round.
 type Figure = fn(&Cost, &Cost) -> f64;
 
 /// A figure, and what it is of.
 struct Kind {
-    table: Of,
+    table: LoadTable,
     title: &'static str,
     figure: Figure,
 }
@@ -25,31 +26,35 @@ const LIBC: usize = 1;
 
 /// All of them, in the order of reports.
 const KINDS: [Kind; 12] = [
-    kind(Of::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
-    kind(Of::Resident, "Blocks that stay: resident over live", |cost, _| {
+    kind(LoadTable::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
+    kind(LoadTable::Resident, "Blocks that stay: resident over live", |cost, _| {
         grown_kib(cost) * 1024.0 / cost.live_bytes as f64
     }),
-    kind(Of::Resident, "Blocks that stay: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
-    kind(Of::Threads, "Threads: KiB resident for each", |cost, _| grown_kib(cost) / cost.steps as f64),
-    kind(Of::Threads, "Threads: MiB resident that were not before", |cost, _| grown_kib(cost) / 1024.0),
-    kind(Of::Threads, "Threads: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
-    kind(Of::Start, "A start: KiB resident beyond the C library's", |cost, libc| {
+    kind(LoadTable::Resident, "Blocks that stay: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
+    kind(LoadTable::Threads, "Threads: KiB resident for each", |cost, _| grown_kib(cost) / cost.steps as f64),
+    kind(LoadTable::Threads, "Threads: MiB resident that were not before", |cost, _| grown_kib(cost) / 1024.0),
+    kind(LoadTable::Threads, "Threads: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
+    kind(LoadTable::Start, "A start: KiB resident beyond the C library's", |cost, libc| {
         cost.resident_kib as f64 - libc.resident_kib as f64
     }),
-    kind(Of::Start, "A start: page faults beyond the C library's", |cost, libc| {
+    kind(LoadTable::Start, "A start: page faults beyond the C library's", |cost, libc| {
         cost.faults as f64 - libc.faults as f64
     }),
-    kind(Of::Start, "A start: CPU time in ms beyond the C library's", |cost, libc| {
+    kind(LoadTable::Start, "A start: CPU time in ms beyond the C library's", |cost, libc| {
         (CPU_OF_STEP(cost) - CPU_OF_STEP(libc)) / 1e6
     }),
-    kind(Of::Forks, "Forks under threads that allocate: children that did not end well", |cost, _| cost.lost as f64),
-    kind(Of::Forks, "Forks under threads that allocate: children that were made", |cost, _| cost.steps as f64),
-    kind(Of::Forks, "Forks under threads that allocate: MiB resident at the end that were not before", |cost, _| {
-        grown_kib(cost) / 1024.0
+    kind(LoadTable::Forks, "Forks under threads that allocate: children that did not end well", |cost, _| {
+        cost.lost as f64
     }),
+    kind(LoadTable::Forks, "Forks under threads that allocate: children that were made", |cost, _| cost.steps as f64),
+    kind(
+        LoadTable::Forks,
+        "Forks under threads that allocate: MiB resident at the end that were not before",
+        |cost, _| grown_kib(cost) / 1024.0,
+    ),
 ];
 
-const fn kind(table: Of, title: &'static str, figure: Figure) -> Kind {
+const fn kind(table: LoadTable, title: &'static str, figure: Figure) -> Kind {
     Kind { table, title, figure }
 }
 
@@ -61,7 +66,7 @@ fn grown_kib(cost: &Cost) -> f64 {
 /// A table of one figure.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sheet {
-    table: Of,
+    table: LoadTable,
     title: &'static str,
     rows: Vec<Row>,
 }
@@ -115,9 +120,9 @@ impl Middle {
 fn short(number: f64) -> String {
     match number {
         _ if number == number.trunc() => number.to_string(),
-        ..0.0 => format!("-{}", ratio(-number)),
+        ..0.0 => format!("-{}", format_ratio(-number)),
         100.0.. => format!("{number:.0}"),
-        _ => ratio(number),
+        _ => format_ratio(number),
     }
 }
 

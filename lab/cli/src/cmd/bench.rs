@@ -150,7 +150,8 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let requests = benches.iter().map(|bench| request(bench, args, &settings)).collect::<Result<Vec<_>, _>>()?;
     let policies: Vec<_> =
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
-    let recipe = Recipe::new(&benches, &settings, &policies);
+    let methods: Vec<_> = benches.iter().map(|bench| bench.method).collect();
+    let recipe = Recipe::new(&methods, &settings, &policies);
     args.formats.try_all([])?;
     let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;

@@ -247,7 +247,7 @@ mod tests {
             checked: Some(checked),
         };
         for width in [40, 80, 200] {
-            let text = terminal::text(&report.reports()[0], Style::of_width(width));
+            let text = terminal::text(&report.reports()[0], Style::with_width(width));
             assert!(text.contains("too few") && !text.contains("-100.0 %"), "{text}");
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}:\n{text}");
             assert_eq!(text.contains("CPUs  policy"), width >= 80, "{text}");

@@ -10,7 +10,7 @@ use crate::common::{Sandbox, text};
 use clap::Parser;
 use freehold_cli::{Cli, answer};
 use freehold_report::formats::Views;
-use freehold_report::observer::{Observer, Stopped};
+use freehold_report::observer::{Cancellation, Observer};
 use freehold_report::origin;
 use freehold_report::terminal::Style;
 
@@ -53,7 +53,7 @@ fn an_answer_is_what_the_program_prints() {
 }
 
 /// Ends the work as soon as it says that it is under way.
-fn ended(words: &[&str]) -> Result<(), Stopped> {
+fn ended(words: &[&str]) -> Result<(), Cancellation> {
     let observer = Arc::new(Observer::default());
     let (done, is_done) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn work_that_is_ended_stops_in_the_middle_and_leaves_nothing() {
         vec!["sim", "webhost", "--memory", "1GiB", "--seeds", "4"],
         vec!["fleet", "webhost", "--hosts", "8", "--memory", "1GiB", "--resume", kept],
     ] {
-        assert_eq!(ended(&words), Err(Stopped), "{words:?}");
+        assert_eq!(ended(&words), Err(Cancellation), "{words:?}");
     }
     let left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["kept.jsonl"], "what a fleet has done is kept, and nothing else");

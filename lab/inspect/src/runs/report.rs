@@ -121,9 +121,9 @@ fn table(title: &str, rows: &[Row]) -> Table {
         vec![
             Value::text(cause),
             Value::text(&row.name),
-            Value::Number(Quantity::of_mean(a.mean)),
+            Value::Number(Quantity::from_mean(a.mean)),
             spread(a),
-            Value::Number(Quantity::of_mean(b.mean)),
+            Value::Number(Quantity::from_mean(b.mean)),
             spread(b),
             Value::text(shown_change(&row.judged)),
             interval.map_or(Value::None, |(low, high)| {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use freehold_cli::Command;
-use freehold_report::observer::{Observer, Stage, Stopped};
+use freehold_report::observer::{Observer, Stage, Cancellation};
 use freehold_report::parallel;
 use freehold_report::terminal::printable;
 use pyo3::prelude::*;
@@ -109,7 +109,7 @@ pub fn for_work<T: Send + 'static>(
         (Some(Ok(worked)), Some(_)) if interrupts == Interrupts::Heard => Ok(worked),
         (_, Some(raised)) => Err(raised),
         (Some(Ok(worked)), None) => Ok(worked),
-        (Some(Err(Stopped)), None) => Err(errors::fault(py)),
+        (Some(Err(Cancellation)), None) => Err(errors::fault(py)),
     }
 }
 

@@ -16,7 +16,7 @@ pub fn text(report: &Report) -> String {
     }
     for table in &report.tables {
         blocks.push(if table.title.is_empty() { String::new() } else { format!("## {}", table.title) });
-        blocks.push(of_table(table));
+        blocks.push(format_table(table));
     }
     for caveats in report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty()) {
         blocks.push(format!("## {}", caveats.title));
@@ -63,7 +63,7 @@ fn measures(measures: &[Measure]) -> String {
 }
 
 /// A table without its title: what is said above it, its rows, what follows from it.
-pub fn of_table(shown: &Table) -> String {
+pub fn format_table(shown: &Table) -> String {
     let titles: Vec<String> = shown.columns.iter().map(super::Column::title).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let value = |value: &Value| match value {

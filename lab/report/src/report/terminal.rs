@@ -150,7 +150,7 @@ fn folded(report: &Report, style: Style) -> String {
 }
 
 fn everything_else(report: &Report, style: Style) -> String {
-    let tables = report.tables.iter().map(|table| of_table(table, style));
+    let tables = report.tables.iter().map(|table| format_table(table, style));
     let caveats = report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty()).map(|caveats| {
         let items = caveats.sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style));
         style.heading(&caveats.title) + &items.collect::<String>()
@@ -161,7 +161,7 @@ fn everything_else(report: &Report, style: Style) -> String {
 }
 
 /// The text of one table, with what is to be said above and below it.
-fn of_table(table: &Table, style: Style) -> String {
+fn format_table(table: &Table, style: Style) -> String {
     let titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
     let columns = table.columns.iter().zip(&titles).map(|(column, title)| match column.kind {
         Kind::Words => Column::Text(title),

@@ -109,7 +109,7 @@ mod tests {
         let report = report();
         for width in [40, 80, 200] {
             let text: String =
-                report.reports().iter().map(|report| terminal::text(report, Style::of_width(width))).collect();
+                report.reports().iter().map(|report| terminal::text(report, Style::with_width(width))).collect();
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= usize::from(width), "{width}:\n{text}");
             let table_heads: Vec<&str> = text.lines().filter(|line| line.contains("CPUs  policy")).collect();

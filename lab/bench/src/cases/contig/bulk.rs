@@ -14,7 +14,7 @@ use freehold_timing::clock::time;
 
 use super::floor::{Words, time_check};
 use super::ranges::LARGE_PAGES;
-use super::{Floor, PAGES};
+use super::workloads::{Floor, PAGES};
 use crate::engine::{Engine, Workload};
 use crate::subject::{Case, Sample};
 

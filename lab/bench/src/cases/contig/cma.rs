@@ -22,7 +22,7 @@ const AREA: (u32, u32) = (GIB / 2, GIB / 2 + 2 * LARGE_PAGES);
 
 /// What is timed of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timed {
+pub enum TimedPart {
     /// All of it.
     Whole,
     /// The release, and not the allocation before it.
@@ -33,20 +33,20 @@ pub enum Timed {
 pub struct CmaSubject {
     name: String,
     policy: NamedPolicy,
-    timed: Timed,
+    timed: TimedPart,
 }
 
 impl CmaSubject {
     /// The whole iteration.
     pub fn new(policy: &NamedPolicy) -> CmaSubject {
-        CmaSubject { name: policy.name.clone(), policy: policy.clone(), timed: Timed::Whole }
+        CmaSubject { name: policy.name.clone(), policy: policy.clone(), timed: TimedPart::Whole }
     }
 
     /// The whole or a part of it, by a name that says so.
-    pub fn part(policy: &NamedPolicy, timed: Timed) -> CmaSubject {
+    pub fn part(policy: &NamedPolicy, timed: TimedPart) -> CmaSubject {
         let part = match timed {
-            Timed::Whole => "the whole iteration",
-            Timed::Release => "its release alone",
+            TimedPart::Whole => "the whole iteration",
+            TimedPart::Release => "its release alone",
         };
         CmaSubject { name: format!("{}: {part}", policy.name), policy: policy.clone(), timed }
     }
@@ -63,12 +63,12 @@ impl Subject for CmaSubject {
 }
 
 /// Times so many iterations, or a part of each.
-pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: Timed) -> Sample {
+pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: TimedPart) -> Sample {
     let allocate = || engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough");
     let release = |start| engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
     let once = |_| match timed {
-        Timed::Whole => time(1, || release(allocate())),
-        Timed::Release => {
+        TimedPart::Whole => time(1, || release(allocate())),
+        TimedPart::Release => {
             let start = allocate();
             time(1, || release(start))
         }

@@ -4,6 +4,7 @@
 //! ```text
 //! ranges      what is freed, and how that is timed        floor       the least that a free must do
 //! cma         a whole iteration on a CMA area             placement   where the pages are afterwards
+//! workloads   the cases
 //! cold        caches that hold something else             bulk        pages of a vmalloc area, in a slice
 //! ```
 
@@ -13,19 +14,24 @@ mod cold;
 mod floor;
 mod placement;
 mod ranges;
+mod workloads;
 
-use cma::{CmaSubject, Timed};
+use cma::{CmaSubject, TimedPart};
 use freehold::policy::ContigPolicy;
 use freehold_policies::{BASELINE, NamedPolicy};
 use freehold_report::number;
 use ranges::MadeOf;
 
+use workloads::{AUTHOR_LOOP, CMA_LOOP, FROZEN_512, FROZEN_PAGES, FROZEN_RANGE, Floor, PAGES, WORKLOADS};
+
 use crate::bar::Bar;
-use crate::engine::{GIB, Workload};
+use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::comparison::Comparison;
+use crate::engine::Workload;
 use crate::error::Error;
-use crate::report::{Compared, Note};
-use crate::subject::{Case, Comparison, Subject};
-use crate::{Bench, Epilogue, Method, Plan, Request};
+use crate::report::{ComparisonRow, Note};
+use crate::settings::Method;
+use crate::subject::{Case, Subject};
 
 /// Loops of the author's first test.
 const AUTHOR_LOOPS: u64 = 100_000;
@@ -80,81 +86,6 @@ pub const BENCH: Bench = Bench {
     epilogue,
 };
 
-const PAGES: Workload = Workload {
-    case: Case {
-        name: "pages",
-        about: "free a range of 16384 single pages, each with one reference",
-        operation: "a range of 16384 pages",
-        operations: 1,
-        pairs: 5,
-    },
-    pages: GIB,
-    arrange: |_| {},
-    sample: |engine, ranges| ranges::free_large(engine, ranges, MadeOf::Pages),
-};
-
-const PAGES_COLD: Workload = Workload {
-    case: Case {
-        name: "pages-cold",
-        about: "the same after reading memory twice as large as the largest cache, which is not timed",
-        pairs: 1,
-        ..PAGES.case
-    },
-    sample: |engine, ranges| ranges::free_large_cold(engine, ranges, MadeOf::Pages),
-    ..PAGES
-};
-
-const FROZEN_PAGES: Workload = Workload {
-    case: Case { name: "frozen-pages", about: "free a range of 16384 single pages without references", ..PAGES.case },
-    sample: |engine, ranges| ranges::free_large(engine, ranges, MadeOf::FrozenPages),
-    ..PAGES
-};
-
-const FROZEN_RANGE: Workload = Workload {
-    case: Case {
-        name: "frozen-range",
-        about: "free a frozen range of 16384 pages as it was allocated, in the largest blocks that fit",
-        ..PAGES.case
-    },
-    sample: |engine, ranges| ranges::free_large(engine, ranges, MadeOf::FrozenBlocks),
-    ..PAGES
-};
-
-const FROZEN_512: Workload = Workload {
-    case: Case {
-        name: "frozen-512",
-        about: "free a range of 512 single pages without references",
-        operation: "a range of 512 pages",
-        operations: 256,
-        ..PAGES.case
-    },
-    sample: ranges::free_huge,
-    ..PAGES
-};
-
-const AUTHOR_LOOP: Workload = Workload {
-    case: Case {
-        name: "order-9-split-free",
-        about: "the author's loop: allocate a block of order 9, split it, free the range; all of it is timed",
-        operation: "a loop",
-        operations: 500,
-        ..PAGES.case
-    },
-    sample: ranges::author_loop,
-    ..PAGES
-};
-
-static WORKLOADS: [Workload; 6] = [PAGES, PAGES_COLD, FROZEN_PAGES, FROZEN_RANGE, FROZEN_512, AUTHOR_LOOP];
-
-/// The whole iteration of the author's second test.
-static CMA_LOOP: Case = Case {
-    name: "cma-iteration",
-    about: "allocate 16384 pages from a CMA area and release them; both are timed",
-    operation: "an iteration",
-    operations: 1,
-    pairs: 5,
-};
-
 /// How much of it is the free, as the author's profile tells it.
 static CMA_SHARE: Case = Case {
     name: "cma-share",
@@ -166,14 +97,6 @@ static CMA_SHARE: Case = Case {
 /// Every case on a whole machine.
 fn workloads() -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().chain(&bulk::WORKLOADS)
-}
-
-/// A free held against the least that it must do.
-struct Floor {
-    name: &'static str,
-    check: Workload,
-    free: Workload,
-    bar: Option<Bar>,
 }
 
 static FLOORS: [Floor; 5] = [
@@ -238,25 +161,25 @@ fn plan(request: &Request) -> Result<Plan, Error> {
 
 fn share_of_release(policy: &NamedPolicy) -> Comparison {
     let part = |timed| Box::new(CmaSubject::part(policy, timed));
-    Comparison { case: &CMA_SHARE, a: part(Timed::Whole), b: part(Timed::Release), bar: None }
+    Comparison { case: &CMA_SHARE, a: part(TimedPart::Whole), b: part(TimedPart::Release), bar: None }
 }
 
 fn is_batched(policy: &NamedPolicy) -> bool {
     policy.policy.contig == ContigPolicy::Batched
 }
 
-fn epilogue(request: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+fn epilogue(request: &Request, compared: &[ComparisonRow]) -> Result<Epilogue, Error> {
     let mut epilogue = Epilogue::default();
     for b in &request.rivals {
-        epilogue.exact.extend(placement::of_both(&request.a, b)?);
+        epilogue.exact.extend(placement::compare_placement(&request.a, b, &workloads().collect::<Vec<_>>())?);
         epilogue.notes.push(beside_the_author(&request.a, b, compared));
     }
     Ok(epilogue)
 }
 
 /// What the author reported, beside what was measured here.
-fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[Compared]) -> Note {
-    let is_ours = |compared: &&Compared| compared.a == a.name && compared.b == b.name;
+fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[ComparisonRow]) -> Note {
+    let is_ours = |compared: &&ComparisonRow| compared.a == a.name && compared.b == b.name;
     let of_case = |case: &Case| compared.iter().filter(is_ours).find(|compared| compared.case == case.name);
     let mut lines = Vec::new();
     for (what, case) in [("an iteration on a CMA area", &CMA_LOOP), ("the free alone", &PAGES.case)] {
@@ -287,8 +210,8 @@ fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[Compared]) ->
 }
 
 /// The share of the release under a policy, with its interval.
-fn share_text(policy: &NamedPolicy, compared: &[Compared]) -> Option<String> {
-    let whole = CmaSubject::part(policy, Timed::Whole);
+fn share_text(policy: &NamedPolicy, compared: &[ComparisonRow]) -> Option<String> {
+    let whole = CmaSubject::part(policy, TimedPart::Whole);
     let found = compared.iter().find(|compared| compared.case == CMA_SHARE.name && compared.a == whole.name())?;
     let estimate = found.outcome.estimate;
     let [ratio, low, high] = [estimate.ratio, estimate.low, estimate.high].map(number::percent);
@@ -298,7 +221,7 @@ fn share_text(policy: &NamedPolicy, compared: &[Compared]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Engine, with_engine};
+    use crate::engine::{Engine, GIB, with_engine};
     use freehold_policies;
 
     fn free_pages(engine: &Engine<'_>) -> u64 {
@@ -327,8 +250,8 @@ mod tests {
     fn an_iteration_gives_the_area_everything_back() {
         cma::with_area(&freehold_policies::parse(BENCH.b).unwrap(), |engine, area| {
             let before = free_pages(engine);
-            assert_eq!(cma::iterate(engine, area, 2, Timed::Whole).operations, 2);
-            assert_eq!(cma::iterate(engine, area, 2, Timed::Release).operations, 2);
+            assert_eq!(cma::iterate(engine, area, 2, TimedPart::Whole).operations, 2);
+            assert_eq!(cma::iterate(engine, area, 2, TimedPart::Release).operations, 2);
             assert_eq!((free_pages(engine), area.allocated()), (before, 0));
             engine.check().expect("nothing is lost or broken");
         })

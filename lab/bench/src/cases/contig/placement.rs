@@ -5,9 +5,10 @@ use freehold::page::{FreeAreas, PCP_LISTS, PcpLists};
 use freehold_policies::NamedPolicy;
 use freehold_stats::verdict::Verdict;
 
+use super::cma;
 use super::ranges::HUGE;
-use super::{CMA_LOOP, cma, workloads};
-use crate::engine::{Engine, GIB, with_engine};
+use super::workloads::CMA_LOOP;
+use crate::engine::{Engine, GIB, Workload, with_engine};
 use crate::error::Error;
 use crate::report::Exact;
 
@@ -21,7 +22,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    fn of(engine: &Engine<'_>) -> Placement {
+    fn measure(engine: &Engine<'_>) -> Placement {
         Placement {
             huge: free_huge_pages(engine) + listed_blocks(engine, HUGE),
             listed: listed_blocks(engine, Order::ZERO),
@@ -29,13 +30,13 @@ impl Placement {
     }
 }
 
-/// The counts of both sides after each case.
+/// Counts free pages of both sides after each case.
 ///
 /// # Errors
 /// When a machine cannot be built.
-pub fn of_both(a: &NamedPolicy, b: &NamedPolicy) -> Result<Vec<Exact>, Error> {
-    let (of_a, of_b) = (after_each_case(a)?, after_each_case(b)?);
-    let cases = workloads().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
+pub fn compare_placement(a: &NamedPolicy, b: &NamedPolicy, workloads: &[&Workload]) -> Result<Vec<Exact>, Error> {
+    let (of_a, of_b) = (measure_each_case(a, workloads)?, measure_each_case(b, workloads)?);
+    let cases = workloads.iter().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
     let rows = cases.zip(of_a.into_iter().zip(of_b)).flat_map(|(case, (of_a, of_b))| {
         let exact = |what: &str, a_count, b_count, verdict| Exact {
             what: format!("{what} after {case}"),
@@ -64,17 +65,17 @@ pub fn of_both(a: &NamedPolicy, b: &NamedPolicy) -> Result<Vec<Exact>, Error> {
 }
 
 /// The placement on a fresh machine after one sample of each case, the CMA loop last.
-fn after_each_case(policy: &NamedPolicy) -> Result<Vec<Placement>, Error> {
-    let after = |workload: &crate::engine::Workload| {
-        with_engine(policy, workload.pages, |engine| {
+fn measure_each_case(policy: &NamedPolicy, workloads: &[&Workload]) -> Result<Vec<Placement>, Error> {
+    let mut placements = Vec::new();
+    for workload in workloads {
+        placements.push(with_engine(policy, workload.pages, |engine| {
             (workload.sample)(engine, 1);
-            Placement::of(engine)
-        })
-    };
-    let mut placements = workloads().map(after).collect::<Result<Vec<_>, _>>()?;
+            Placement::measure(engine)
+        })?);
+    }
     placements.push(cma::with_area(policy, |engine, area| {
-        cma::iterate(engine, area, 1, cma::Timed::Whole);
-        Placement::of(engine)
+        cma::iterate(engine, area, 1, cma::TimedPart::Whole);
+        Placement::measure(engine)
     })?);
     Ok(placements)
 }
@@ -101,17 +102,18 @@ fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::contig::BENCH;
+    use crate::cases::contig::{BENCH, workloads};
     use freehold_policies;
 
     #[test]
     fn batches_leave_huge_pages_where_single_frees_leave_single_pages() {
-        let one_by_one = after_each_case(&freehold_policies::baseline()).unwrap();
-        let batched = after_each_case(&freehold_policies::parse(BENCH.b).unwrap()).unwrap();
+        let workloads: Vec<&Workload> = workloads().collect();
+        let one_by_one = measure_each_case(&freehold_policies::baseline(), &workloads).unwrap();
+        let batched = measure_each_case(&freehold_policies::parse(BENCH.b).unwrap(), &workloads).unwrap();
         let whole = Placement { huge: u64::from(GIB / HUGE.pages()), listed: 0 };
         // Pages that are no neighbours in the slice stay single whoever frees them.
         let singles = ["vfree-scattered", "vfree-shuffled", "vfree-as-allocated"];
-        let names = workloads().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
+        let names = workloads.iter().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
         let gathered: Vec<_> = names.zip(batched).filter(|(name, _)| !singles.contains(name)).collect();
         assert!(gathered.len() == 8 && gathered.iter().all(|&(_, placement)| placement == whole), "{gathered:?}");
         assert!(

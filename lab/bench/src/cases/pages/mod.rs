@@ -18,12 +18,14 @@ use page_loop::{PageLoop, Row, Threading};
 use work::Work;
 
 use crate::bar::Bar;
+use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::comparison::Comparison;
 use crate::engine::GIB;
 use crate::error::Error;
 use crate::peers::{PEERS, Peer};
 use crate::report::Note;
-use crate::subject::{Case, Comparison};
-use crate::{Bench, Epilogue, Method, Plan, Request};
+use crate::settings::Method;
+use crate::subject::Case;
 
 pub const BENCH: Bench = Bench {
     name: "pages",
@@ -302,8 +304,8 @@ mod tests {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
             with_cpus(&freehold_policies::parse(policy).unwrap(), GIB, 2, |engine| {
-                page_loop::free_elsewhere(&work::Of::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
-                engine.drain_all_pages();
+                page_loop::free_elsewhere(&work::EngineBlocks::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
+                engine.drain_all();
                 let census = engine.check().expect("nothing is lost or broken");
                 assert_eq!((census.free, census.allocated), (u64::from(GIB), 0), "{policy}");
             })

@@ -8,7 +8,7 @@ use freehold_policies::NamedPolicy;
 use freehold_timing::spin_barrier::{SpinBarrier, run_beside};
 
 use super::floor::Floor;
-use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};
+use super::work::{Blocks, EngineBlocks, Work, get_for_another, put_elsewhere};
 use crate::engine::{GIB, with_cpus};
 use crate::error::Error;
 use crate::subject::{Case, Sample, Subject, Then};
@@ -106,7 +106,7 @@ impl Subject for PageLoop {
         match &self.source {
             Source::Floor => self.take_samples(&Floor::new(cpus, GIB), operations, then),
             Source::Engine(policy) => with_cpus(policy, pages, cpus, |engine| {
-                self.take_samples(&Of::new(engine, self.row.gfp, self.row.order), operations, then)
+                self.take_samples(&EngineBlocks::new(engine, self.row.gfp, self.row.order), operations, then)
             })?,
         }
     }

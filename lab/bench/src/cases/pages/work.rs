@@ -23,20 +23,20 @@ pub trait Blocks: Sync {
 }
 
 /// Blocks of an engine.
-pub struct Of<'e, 'm> {
+pub struct EngineBlocks<'e, 'm> {
     engine: &'e Engine<'m>,
     gfp: Gfp,
     order: Order,
 }
 
-impl<'e, 'm> Of<'e, 'm> {
+impl<'e, 'm> EngineBlocks<'e, 'm> {
     /// Blocks that this request gets, which the compiler does not know, so that nothing is worked out ahead.
-    pub fn new(engine: &'e Engine<'m>, gfp: Gfp, order: u8) -> Of<'e, 'm> {
-        Of { engine, gfp: black_box(gfp), order: black_box(Order::new(order)) }
+    pub fn new(engine: &'e Engine<'m>, gfp: Gfp, order: u8) -> EngineBlocks<'e, 'm> {
+        EngineBlocks { engine, gfp: black_box(gfp), order: black_box(Order::new(order)) }
     }
 }
 
-impl Blocks for Of<'_, '_> {
+impl Blocks for EngineBlocks<'_, '_> {
     #[inline]
     fn get(&self) -> Pfn {
         self.engine.alloc_pages(self.gfp, self.order).expect("memory is plenty")

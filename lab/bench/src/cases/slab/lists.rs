@@ -5,13 +5,14 @@ use freehold_policies::NamedPolicy;
 use freehold_report::report::{Column, Table, Value};
 use freehold_stats::verdict::Verdict;
 
+use super::findings::Findings;
 use super::published::lameter;
-use super::{Findings, Who};
+use super::rivals::SlabRival;
 use crate::bar::Bar;
-use crate::contest::duel::{Duel, Sum};
-use crate::contest::{Cell, Contest};
+use crate::bench::Request;
+use crate::contest::{Cell, Contest, Duel, Sum};
+use crate::settings::Settings;
 use crate::values::{self, bars, tally};
-use crate::{Request, Settings};
 
 /// Most of a guarded pair's ticks that a tagged one may take, up to [`PAIRS_BYTES`].
 const PAIR: Bar = Bar::RatioAtMost(0.75);
@@ -29,7 +30,7 @@ fn promised(cell: Cell, settings: &Settings) -> Bar {
 
 /// The author's table, and ours.
 pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
-    let sides = Sides { guarded: Who::A, unguarded: Some(Who::Unguarded), tagged: Who::Tagged };
+    let sides = Sides { guarded: SlabRival::A, unguarded: Some(SlabRival::Unguarded), tagged: SlabRival::Tagged };
     let table = sides.table(contest, &request.settings, findings);
     findings.tables.push(Table {
         title: "One word against two".to_owned(),
@@ -40,7 +41,7 @@ pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &
         ),
         ..table
     });
-    let sides = Sides { guarded: Who::LinuxA, unguarded: None, tagged: Who::LinuxTagged };
+    let sides = Sides { guarded: SlabRival::LinuxA, unguarded: None, tagged: SlabRival::LinuxTagged };
     let table = sides.table(contest, &request.settings, findings);
     findings.tables.push(Table {
         title: "The same with slabs of Linux's sizes".to_owned(),
@@ -55,11 +56,11 @@ pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &
 /// Who is held against whom for the author's change.
 struct Sides {
     /// Two words, and the guard that they take.
-    guarded: Who,
+    guarded: SlabRival,
     /// Two words without it.
-    unguarded: Option<Who>,
+    unguarded: Option<SlabRival>,
     /// One word.
-    tagged: Who,
+    tagged: SlabRival,
 }
 
 impl Sides {
@@ -67,7 +68,7 @@ impl Sides {
     fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> Table {
         let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
-            let mut against = |a: Who, bar: Option<Bar>| {
+            let mut against = |a: SlabRival, bar: Option<Bar>| {
                 let (a, tagged) = (a as usize, self.tagged as usize);
                 let duel = contest.duel_in(a, tagged, at, settings.margin)?;
                 let duel = bar.map_or(duel, |bar| duel.with_bar(bar));
@@ -77,7 +78,7 @@ impl Sides {
             let duel = against(self.guarded, Some(promised(cell, settings)));
             let without = self.unguarded.map(|unguarded| against(unguarded, None));
             let published = lameter(cell.work, cell.figure, cell.size);
-            let ticks = |who: Who| values::ticks(contest.ticks(who as usize, at));
+            let ticks = |who: SlabRival| values::ticks(contest.ticks(who as usize, at));
             let mut row = place(cell);
             row.push(Value::Faint(
                 published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}")),
@@ -116,7 +117,7 @@ impl Sides {
     fn pairs(&self, contest: &Contest, settings: &Settings) -> Option<String> {
         let is_promised = |&at: &usize| contest.cells[at].size.bytes() <= PAIRS_BYTES;
         let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).filter(is_promised).map(|at| vec![at]).collect();
-        let over = |a: Who| contest.duel(|_| a as usize, |_| self.tagged as usize, &pairs, settings.margin);
+        let over = |a: SlabRival| contest.duel(|_| a as usize, |_| self.tagged as usize, &pairs, settings.margin);
         let all = over(self.guarded)?.ratio_text();
         let rest = self.unguarded.and_then(over).map(|duel| {
             format!(
@@ -136,12 +137,12 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let small = " Small objects, of less than 64 bytes, are tagged lists under both.";
     let listed = " Slabs of small objects, of less than 64 bytes, keep lists.";
     let rivals = [
-        (Who::Sheaves, "Arrays (`sheaves`)", ""),
-        (Who::Bitmap, "Words beside slabs (`bitmap`)", small),
-        (Who::SheavesBitmap, "Arrays before such slabs (`sheaves-bitmap`)", listed),
+        (SlabRival::Sheaves, "Arrays (`sheaves`)", ""),
+        (SlabRival::Bitmap, "Words beside slabs (`bitmap`)", small),
+        (SlabRival::SheavesBitmap, "Arrays before such slabs (`sheaves-bitmap`)", listed),
     ];
     for (who, what, remark) in rivals {
-        let columns = columns(contest, Who::Tagged, who, settings, findings);
+        let columns = columns(contest, SlabRival::Tagged, who, settings, findings);
         findings.tables.push(Table {
             title: format!("{what} against lists (`tagged`)"),
             about: format!("Ticks over those of tagged lists: below 1 it wins.{remark}"),
@@ -153,7 +154,7 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 
 /// What hardening costs.
 pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
-    let columns = columns(contest, Who::Tagged, Who::Hardened, settings, findings);
+    let columns = columns(contest, SlabRival::Tagged, SlabRival::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
     findings.tables.push(Table {
         title: "What hardening costs".to_owned(),
@@ -187,7 +188,7 @@ impl BySize {
             match sizes.len() {
                 0 => None,
                 all if all == self.duels.len() => Some(format!("{words} every size")),
-                _ => Some(format!("{words} {}", in_runs(&sizes))),
+                _ => Some(format!("{words} {}", format_size_ranges(&sizes))),
             }
         };
         let parts: Vec<String> = words.into_iter().filter_map(part).collect();
@@ -196,7 +197,7 @@ impl BySize {
 }
 
 /// Sizes, neighbours of the table shortened: `8 to 64, 512`.
-fn in_runs(sizes: &[Size]) -> String {
+fn format_size_ranges(sizes: &[Size]) -> String {
     let runs = sizes.chunk_by(|one, next| 2 * one.bytes() == next.bytes());
     let texts = runs.map(|run| match run {
         [first, .., last] => format!("{first} to {last}"),
@@ -206,7 +207,7 @@ fn in_runs(sizes: &[Size]) -> String {
 }
 
 /// B against A in every figure.
-fn columns(contest: &Contest, a: Who, b: Who, settings: &Settings, findings: &mut Findings) -> Vec<BySize> {
+fn columns(contest: &Contest, a: SlabRival, b: SlabRival, settings: &Settings, findings: &mut Findings) -> Vec<BySize> {
     let mut columns: Vec<BySize> = Vec::new();
     for (at, &cell) in contest.cells.iter().enumerate() {
         let Some(duel) = contest.duel_in(a as usize, b as usize, at, settings.margin) else { continue };
@@ -255,8 +256,8 @@ mod tests {
     #[test]
     fn neighbours_are_shortened() {
         let [a, b, c, d, e, ..] = Size::TABLE;
-        assert_eq!(in_runs(&[a, b, c, e]), "8 to 32, 128");
-        assert_eq!(in_runs(&[b, d]), "16, 64");
-        assert_eq!(in_runs(&[]), "");
+        assert_eq!(format_size_ranges(&[a, b, c, e]), "8 to 32, 128");
+        assert_eq!(format_size_ranges(&[b, d]), "16, 64");
+        assert_eq!(format_size_ranges(&[]), "");
     }
 }

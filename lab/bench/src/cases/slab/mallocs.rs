@@ -3,13 +3,12 @@
 use freehold_object_loops::Work;
 use freehold_report::report::{Table, Value};
 
-use super::Findings;
+use super::findings::Findings;
 use super::lists::{place, title};
-use crate::Settings;
 use crate::bar::Bar;
+use crate::settings::Settings;
 
-use crate::contest::Contest;
-use crate::contest::duel::{Duel, DuelRecord, Sum};
+use crate::contest::{Contest, Duel, DuelRecord, Sum};
 use crate::values::{self, bars, tally};
 
 /// The name of ours.
@@ -53,7 +52,7 @@ struct Beside<'c> {
 }
 
 /// A figure with its best peer.
-struct Judged {
+struct FigureDuel {
     at: usize,
     best: usize,
     duel: Duel,
@@ -61,7 +60,7 @@ struct Judged {
 
 impl Beside<'_> {
     /// Every figure, by loop and size.
-    fn cells(&self, findings: &mut Findings) -> Vec<Judged> {
+    fn cells(&self, findings: &mut Findings) -> Vec<FigureDuel> {
         let mut cells: Vec<usize> = (0..self.contest.cells.len()).collect();
         cells.sort_by_key(|&at| {
             let cell = self.contest.cells[at];
@@ -72,7 +71,7 @@ impl Beside<'_> {
             let duel = self.contest.duel_in(best, self.ours, at, self.settings.margin)?;
             let duel = if self.is_promised(at) { duel.with_bar(WORST) } else { duel };
             findings.note(self.contest, best, self.ours, at, &duel);
-            Some(Judged { at, best, duel })
+            Some(FigureDuel { at, best, duel })
         };
         cells.into_iter().filter_map(judged).collect()
     }
@@ -92,7 +91,7 @@ impl Beside<'_> {
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(peer, _)| peer)
     }
 
-    fn row(&self, judged: &Judged) -> Vec<Value> {
+    fn row(&self, judged: &FigureDuel) -> Vec<Value> {
         let mut row = place(self.contest.cells[judged.at]);
         let players = std::iter::once(&self.ours).chain(&self.peers);
         row.extend(players.map(|&player| values::ticks(self.contest.ticks(player, judged.at))));
@@ -121,9 +120,9 @@ impl Beside<'_> {
     }
 
     /// Means, the worst figure, and what nothing was promised of.
-    fn conclusions(&self, cells: &[Judged], findings: &mut Findings) -> Vec<String> {
+    fn conclusions(&self, cells: &[FigureDuel], findings: &mut Findings) -> Vec<String> {
         let mut sentences = self.means(&self.loops(&WORKS), findings);
-        let promised: Vec<&Judged> = cells.iter().filter(|judged| self.is_promised(judged.at)).collect();
+        let promised: Vec<&FigureDuel> = cells.iter().filter(|judged| self.is_promised(judged.at)).collect();
         let worst = promised.iter().max_by(|one, other| one.duel.estimate.ratio.total_cmp(&other.duel.estimate.ratio));
         sentences.extend(worst.map(|judged| format!("The worst figure is {}.", self.figure_text(judged))));
         let duels: Vec<Duel> = promised.iter().map(|judged| judged.duel).collect();
@@ -156,7 +155,7 @@ impl Beside<'_> {
         })
     }
 
-    fn figure_text(&self, judged: &Judged) -> String {
+    fn figure_text(&self, judged: &FigureDuel) -> String {
         let cell = self.contest.cells[judged.at];
         format!(
             "`{}` at {} bytes, {} times {}",

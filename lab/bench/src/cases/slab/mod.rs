@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! rival      the slab as a contestant        published   the author's figures
+//! rivals     all of its contestants          findings    tables and duels
 //! bare       sections by themselves
 //! lists      the author's table, ours beside it; arrays against lists; hardening
 //! sections   what keeps others off a CPU's lists, and what it costs
@@ -14,29 +15,29 @@
 //! process; and between mallocs, each in a process of its own.
 
 mod bare;
+mod findings;
 mod lists;
 mod mallocs;
 mod published;
 mod rival;
+mod rivals;
 mod sections;
 
 use bare::Bare;
+use findings::Findings;
 use freehold::Policy;
-use freehold::policy::Numbers;
-use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_object_loops::{Size, Work, clock};
 use freehold_policies::{BEST, NamedPolicy};
-use freehold_report::report::Table;
-use rival::{Primitive, Rival};
+use rivals::SlabRival;
 
-use crate::contest::duel::{Duel, DuelRecord};
+use crate::bench::{Bench, Epilogue, Plan, Request};
 use crate::contest::{self, Contest, Contestant, Event};
 use crate::error::Error;
 use crate::mallocs::{Cpus, MALLOCS, MIMALLOC_2, Malloc, Player};
-use crate::report::{Compared, Note};
+use crate::report::{ComparisonRow, Note};
+use crate::settings::{Method, Settings};
 use crate::subject::{Case, Effort};
-use crate::{Bench, Epilogue, Method, Plan, Request, Settings};
 
 pub const BENCH: Bench = Bench {
     name: "slab",
@@ -105,109 +106,6 @@ static CASES: [Case; 4] = [
     Case { name: "remote", about: "allocate 10000 objects; free them on another CPU", ..FILL },
 ];
 
-/// The contestants of the first contest, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    /// Policy A.
-    A,
-    /// The same without its guard.
-    Unguarded,
-    /// Policy B with tagged lists.
-    Tagged,
-    /// With arrays.
-    Sheaves,
-    /// With words of free objects beside slabs of larger ones.
-    Bitmap,
-    /// With both.
-    SheavesBitmap,
-    /// With tagged lists, hardened.
-    Hardened,
-    /// Policy A with slabs of Linux's sizes.
-    LinuxA,
-    /// The same with tagged lists.
-    LinuxTagged,
-    /// Tagged lists, and nothing that keeps others off.
-    ThreadLocal,
-    /// Tagged lists, and a lock for each CPU.
-    Locked,
-}
-
-impl Who {
-    const ALL: [Who; 11] = [
-        Who::A,
-        Who::Unguarded,
-        Who::Tagged,
-        Who::Sheaves,
-        Who::Bitmap,
-        Who::SheavesBitmap,
-        Who::Hardened,
-        Who::LinuxA,
-        Who::LinuxTagged,
-        Who::ThreadLocal,
-        Who::Locked,
-    ];
-
-    /// The contestant, where a policy B is held against A.
-    fn rival(self, request: &Request, b: &NamedPolicy, cpus: Cpus) -> Rival {
-        let with = |objects| changed(b, |policy| policy.slab.objects = objects);
-        let rival = |name, policy| Rival::new(name, policy, cpus, &Work::ALL);
-        let of_author = |name, policy| Rival::new(name, policy, cpus, &[Work::Fill, Work::Pair, Work::Remote]);
-        let pairs = |name, primitive| Rival::new(name, with(SlabPolicy::Tagged), cpus, &[Work::Pair]).with(primitive);
-        match self {
-            Who::A => rival("A", request.a.clone()),
-            Who::Unguarded => rival("A, no guard", changed(&request.a, |policy| policy.slab.guard = SlabGuard::None)),
-            Who::Tagged => rival("tagged", with(SlabPolicy::Tagged)),
-            Who::Sheaves => rival("sheaves", with(SlabPolicy::Sheaves)),
-            Who::Bitmap => rival("bitmap", with(SlabPolicy::Bitmap)),
-            Who::SheavesBitmap => rival("sheaves-bitmap", with(SlabPolicy::SheavesBitmap)),
-            Who::Hardened => rival("hardened", changed(&with(SlabPolicy::Tagged), harden)),
-            Who::LinuxA => of_author("A, Linux's slabs", changed(&request.a, linux_sizes)),
-            Who::LinuxTagged => of_author("tagged, Linux's slabs", changed(&with(SlabPolicy::Tagged), linux_sizes)),
-            Who::ThreadLocal => pairs("tagged, nothing", Primitive::ThreadLocal),
-            Who::Locked => pairs("tagged, a lock", Primitive::Locked),
-        }
-    }
-}
-
-fn harden(policy: &mut Policy) {
-    policy.slab.links = SlabLinks::Mangled;
-    policy.slab.order = SlabOrder::Random;
-}
-
-/// Slabs as Linux would make and keep them.
-fn linux_sizes(policy: &mut Policy) {
-    let Numbers { slab_min_objects, slab_max_order, slab_cpu_free, .. } = Policy::LINUX_6_12.numbers;
-    policy.numbers = Numbers { slab_min_objects, slab_max_order, slab_cpu_free, ..policy.numbers };
-}
-
-fn changed(policy: &NamedPolicy, change: impl Fn(&mut Policy)) -> NamedPolicy {
-    let mut policy = policy.clone();
-    change(&mut policy.policy);
-    policy
-}
-
-/// What is said, bit by bit.
-#[derive(Default)]
-struct Findings {
-    tables: Vec<Table>,
-    duels: Vec<DuelRecord>,
-}
-
-impl Findings {
-    /// Notes a duel about one cell.
-    fn note(&mut self, contest: &Contest, a: usize, b: usize, cell: usize, duel: &Duel) {
-        let what = contest.cells[cell];
-        self.duels.push(DuelRecord {
-            a: contest.names[a].clone(),
-            b: contest.names[b].clone(),
-            work: what.work.name(),
-            figure: what.name(),
-            bytes: Some(what.size.bytes()),
-            duel: *duel,
-        });
-    }
-}
-
 /// Nothing is compared, but whatever would stop the contests is found before the first of them.
 fn plan(request: &Request) -> Result<Plan, Error> {
     check_b(&request.rivals)?;
@@ -231,7 +129,7 @@ fn check_b(rivals: &[NamedPolicy]) -> Result<(), Error> {
     )))
 }
 
-fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
+fn epilogue(request: &Request, _: &[ComparisonRow]) -> Result<Epilogue, Error> {
     let settings = &request.settings;
     let cpus = cpus(settings);
     let mut epilogue = Epilogue::default();
@@ -241,7 +139,7 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
     }
     let mut findings = Findings::default();
     let b = request.rivals.first().expect("a plan is made for one policy B");
-    let rivals = Who::ALL.map(|who| who.rival(request, b, cpus));
+    let rivals = SlabRival::ALL.map(|rival| rival.rival(request, b, cpus));
     let contest = held("the slab's rivals", &rivals.each_ref().map(|rival| rival as &dyn Contestant), settings)?;
     lists::author(&contest, request, b, &mut findings);
     lists::rivals(&contest, settings, &mut findings);

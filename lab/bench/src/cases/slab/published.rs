@@ -4,7 +4,7 @@ use freehold_object_loops::{Size, Work};
 
 /// Cycles before and after the change, of Christoph Lameter's table (V1, 2014-12-10), CONFIG_PREEMPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedFigures {
     /// Bytes of an object.
     bytes: usize,
     /// Each of 10000 objects allocated.
@@ -16,19 +16,19 @@ pub struct Published {
 }
 
 /// The table.
-pub const LAMETER: [Published; 12] = [
-    Published { bytes: 8, alloc: [68, 41], free: [107, 81], pair: [114, 100] },
-    Published { bytes: 16, alloc: [69, 47], free: [108, 88], pair: [115, 108] },
-    Published { bytes: 32, alloc: [78, 48], free: [112, 93], pair: [117, 101] },
-    Published { bytes: 64, alloc: [97, 58], free: [112, 89], pair: [115, 109] },
-    Published { bytes: 128, alloc: [111, 84], free: [119, 104], pair: [111, 125] },
-    Published { bytes: 256, alloc: [114, 92], free: [139, 125], pair: [116, 60] },
-    Published { bytes: 512, alloc: [110, 86], free: [142, 129], pair: [110, 60] },
-    Published { bytes: 1024, alloc: [114, 88], free: [156, 125], pair: [114, 67] },
-    Published { bytes: 2048, alloc: [155, 120], free: [174, 159], pair: [110, 60] },
-    Published { bytes: 4096, alloc: [203, 176], free: [209, 183], pair: [107, 65] },
-    Published { bytes: 8192, alloc: [361, 294], free: [265, 233], pair: [108, 60] },
-    Published { bytes: 16384, alloc: [597, 585], free: [286, 291], pair: [706, 686] },
+pub const LAMETER: [PublishedFigures; 12] = [
+    PublishedFigures { bytes: 8, alloc: [68, 41], free: [107, 81], pair: [114, 100] },
+    PublishedFigures { bytes: 16, alloc: [69, 47], free: [108, 88], pair: [115, 108] },
+    PublishedFigures { bytes: 32, alloc: [78, 48], free: [112, 93], pair: [117, 101] },
+    PublishedFigures { bytes: 64, alloc: [97, 58], free: [112, 89], pair: [115, 109] },
+    PublishedFigures { bytes: 128, alloc: [111, 84], free: [119, 104], pair: [111, 125] },
+    PublishedFigures { bytes: 256, alloc: [114, 92], free: [139, 125], pair: [116, 60] },
+    PublishedFigures { bytes: 512, alloc: [110, 86], free: [142, 129], pair: [110, 60] },
+    PublishedFigures { bytes: 1024, alloc: [114, 88], free: [156, 125], pair: [114, 67] },
+    PublishedFigures { bytes: 2048, alloc: [155, 120], free: [174, 159], pair: [110, 60] },
+    PublishedFigures { bytes: 4096, alloc: [203, 176], free: [209, 183], pair: [107, 65] },
+    PublishedFigures { bytes: 8192, alloc: [361, 294], free: [265, 233], pair: [108, 60] },
+    PublishedFigures { bytes: 16384, alloc: [597, 585], free: [286, 291], pair: [706, 686] },
 ];
 
 /// Before and after, where the author measured it.

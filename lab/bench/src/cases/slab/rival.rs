@@ -59,9 +59,9 @@ impl Rival {
     pub fn with_objects<R>(&self, run: impl FnOnce(&dyn Objects) -> R) -> Result<R, Error> {
         let config = HeapConfig { bytes: BYTES, policy: self.policy.policy, ..HeapConfig::default() };
         let done = match self.primitive {
-            Primitive::Rseq => Heap::with_rseq(&config).map(|heap| run(&*of_heap(&heap))),
-            Primitive::Locked => Heap::with_locks(&config).map(|heap| run(&*of_heap(&heap))),
-            Primitive::ThreadLocal => thread_local_heap(&config, self.cpus.cpu).map(|heap| run(&*of_heap(&heap))),
+            Primitive::Rseq => Heap::with_rseq(&config).map(|heap| run(&*heap_objects(&heap))),
+            Primitive::Locked => Heap::with_locks(&config).map(|heap| run(&*heap_objects(&heap))),
+            Primitive::ThreadLocal => thread_local_heap(&config, self.cpus.cpu).map(|heap| run(&*heap_objects(&heap))),
         };
         done.map_err(|error| Error::Input(format!("no slab can be built under `{}`: {error}", self.policy.name)))
     }
@@ -104,7 +104,7 @@ impl Contestant for Rival {
 }
 
 /// A heap as code that was built for its policy alone.
-fn of_heap<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
+fn heap_objects<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
     type Ways<C> = [fn(&Heap<C>) -> Option<Box<dyn Objects + '_>>; 9];
     let ways: Ways<C> = [
         one_way::<C, Tagged<Plain>>,

@@ -4,11 +4,12 @@
 use freehold_object_loops::Work;
 use freehold_report::report::{Table, Value};
 
+use super::findings::Findings;
 use super::rival::Primitive;
-use super::{Findings, Who};
-use crate::Settings;
+use super::rivals::SlabRival;
 use crate::bar::Bar;
 use crate::contest::Contest;
+use crate::settings::Settings;
 use crate::values::{self, bars};
 
 /// Most that a sequence may take, by what nothing at all takes.
@@ -48,7 +49,8 @@ pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 
 /// Pairs of each size under each primitive.
 pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Findings) {
-    let [nothing, rseq, locked] = [Who::ThreadLocal, Who::Tagged, Who::Locked].map(|who| who as usize);
+    let [nothing, rseq, locked] =
+        [SlabRival::ThreadLocal, SlabRival::Tagged, SlabRival::Locked].map(|who| who as usize);
     let (mut rows, mut above, mut below) = (Vec::new(), Vec::new(), Vec::new());
     for at in contest.cells_of(Work::Pair, 0) {
         let duel = |a, bar| contest.duel_in(a, rseq, at, settings.margin).map(|duel| duel.with_bar(bar));

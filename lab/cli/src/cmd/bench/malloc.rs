@@ -97,7 +97,7 @@ fn parse_with(given: &str, library: &Path) -> Result<whole::Malloc, Error> {
         let wrong = String::from_utf8_lossy(wrong);
         Error::Input(format!("--with: `{wrong}` is not understood; {}", Options::KNOWN))
     })?;
-    Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::of_library(name, library) })
+    Ok(whole::Malloc { options: options.to_owned(), ..whole::Malloc::from_library(name, library) })
 }
 
 fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
@@ -105,5 +105,5 @@ fn parse_library(given: &str) -> Result<whole::Malloc, Error> {
         given.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty()).ok_or_else(|| {
             Error::Input(format!("`{given}` names no library; give NAME=PATH, such as mine=/usr/lib/libmine.so"))
         })?;
-    Ok(whole::Malloc::of_library(name, Path::new(path)))
+    Ok(whole::Malloc::from_library(name, Path::new(path)))
 }

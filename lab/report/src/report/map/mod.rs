@@ -109,7 +109,7 @@ impl Cell {
 
 impl Sums {
     /// Those of these cells.
-    pub fn of(cells: &[Cell]) -> Sums {
+    pub fn from_cells(cells: &[Cell]) -> Sums {
         let mut sums = Sums::default();
         for cell in cells {
             let Some(count) = sums.by_type.get_mut(usize::from(cell.migratetype)) else { continue };
@@ -196,7 +196,7 @@ impl Serialize for MemoryMap {
         }
         let sides = self.sides.iter().map(|side| SideSums {
             name: &side.name,
-            moments: side.cells.iter().map(|cells| Sums::of(cells)).collect(),
+            moments: side.cells.iter().map(|cells| Sums::from_cells(cells)).collect(),
         });
         let mut map = serializer.serialize_struct("MemoryMap", 6)?;
         map.serialize_field("of", &self.of)?;

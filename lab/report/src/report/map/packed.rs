@@ -19,7 +19,7 @@ use super::{Cell, FrameState, MemoryMap, Side, Sums, TYPES};
 const PLANES: usize = 7;
 
 /// The map, ready for the page's script.
-pub fn of(map: &MemoryMap) -> Value {
+pub fn pack(map: &MemoryMap) -> Value {
     let differing = map.differing();
     json!({
         "of": map.of,
@@ -28,14 +28,14 @@ pub fn of(map: &MemoryMap) -> Value {
         "stretches": map.stretches,
         "moments": map.moments,
         "states": FrameState::ALL.map(FrameState::about),
-        "sides": map.sides.iter().map(|side| of_side(side, &differing)).collect::<Vec<_>>(),
+        "sides": map.sides.iter().map(|side| pack_side(side, &differing)).collect::<Vec<_>>(),
         "differing": differing,
     })
 }
 
-fn of_side(side: &Side, differing: &[usize]) -> Value {
+fn pack_side(side: &Side, differing: &[usize]) -> Value {
     let frames: Vec<Vec<[u16; 3]>> = differing.iter().map(|&block| runs(side, block)).collect();
-    let sums: Vec<Sums> = side.cells.iter().map(|cells| Sums::of(cells)).collect();
+    let sums: Vec<Sums> = side.cells.iter().map(|cells| Sums::from_cells(cells)).collect();
     json!({
         "name": side.name,
         "command": side.command,

@@ -37,7 +37,7 @@ pub fn moment(map: &MemoryMap, side: &Side, moment: usize, style: Style) -> Stri
             text.push('\n');
         }
     }
-    text + &legend(&Sums::of(cells), map, style)
+    text + &legend(&Sums::from_cells(cells), map, style)
 }
 
 /// The character for these cells.
@@ -48,8 +48,11 @@ fn character(cells: &[Cell], block_pages: u16, style: Style) -> String {
     }
     let used: u64 = there.iter().map(|cell| u64::from(cell.used)).sum();
     let room = there.len() as u64 * u64::from(block_pages);
-    let of_type = |number: usize| there.iter().filter(|cell| usize::from(cell.migratetype) == number).count();
-    let most = (0..TYPES.len()).max_by_key(|&number| (of_type(number), std::cmp::Reverse(number))).unwrap_or_default();
+    let mut counts = [0; TYPES.len()];
+    for cell in &there {
+        counts[usize::from(cell.migratetype)] += 1;
+    }
+    let most = (0..TYPES.len()).max_by_key(|&number| (counts[number], std::cmp::Reverse(number))).unwrap_or_default();
     if style.is_colored() {
         let density = (used * (DENSITY.len() as u64 - 1)).div_ceil(room) as usize;
         return style.colored(COLORS[most], &DENSITY[density.min(DENSITY.len() - 1)].to_string());
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn a_moment_is_a_character_a_block_and_what_it_comes_to() {
         let map = map();
-        let text = moment(&map, &map.sides[0], 0, Style::of_width(80));
+        let text = moment(&map, &map.sides[0], 0, Style::with_width(80));
         assert!(text.contains("\n.Mu \n"), "{text}");
         assert!(
             text.contains("Unmovable 1, Movable 2. Empty 1, mixed 1, owned by a CPU 0. In use 574 of 1,536"),

@@ -43,14 +43,18 @@ fn count(groups: &[Group]) -> usize {
 
 /// Those that are decided in any case or in all, and the others.
 fn split(groups: &[Group]) -> (Vec<Group>, Vec<Group>) {
-    let part = |decided: bool| {
-        let of = |group: &Group| {
-            let measures = group.measures.iter().filter(|measure| is_decided(measure) == decided).cloned().collect();
-            Group { name: group.name, measures }
-        };
-        groups.iter().map(of).filter(|group| !group.measures.is_empty()).collect()
-    };
-    (part(true), part(false))
+    (select(groups, true), select(groups, false))
+}
+
+/// Returns groups with those measures only that are decided, or that are not.
+fn select(groups: &[Group], decided: bool) -> Vec<Group> {
+    let mut selected = Vec::new();
+    for group in groups {
+        let measures = group.measures.iter().filter(|measure| is_decided(measure) == decided);
+        let group = Group { name: group.name, measures: measures.cloned().collect() };
+        selected.extend((!group.measures.is_empty()).then_some(group));
+    }
+    selected
 }
 
 fn is_decided(measure: &Measure) -> bool {
@@ -151,17 +155,22 @@ fn judged(verdict: Option<Verdict>) -> Markup {
 
 /// A change and its interval as a line with a mark on it; the middle is no change.
 fn bar(change: Option<f64>, interval: Option<(f64, f64)>, reach: f64) -> Markup {
-    let place = |change: f64| 50.0 + 50.0 * (change / reach).clamp(-1.0, 1.0);
     let at = change.filter(|change| change.is_finite());
     let (low, high) = interval.unwrap_or_else(|| (0.0_f64.min(at.unwrap_or(0.0)), 0.0_f64.max(at.unwrap_or(0.0))));
     html! {
         @if let Some(at) = at {
             span.bar aria-hidden="true" {
-                span.span style=(format!("left:{:.1}%;width:{:.1}%", place(low), place(high) - place(low))) {}
-                span.mark style=(format!("left:{:.1}%", place(at))) {}
+                @let (left, right) = (percent_along(low, reach), percent_along(high, reach));
+                span.span style=(format!("left:{left:.1}%;width:{:.1}%", right - left)) {}
+                span.mark style=(format!("left:{:.1}%", percent_along(at, reach))) {}
             }
         }
     }
+}
+
+/// Returns the place of a change on its bar, in percent.
+fn percent_along(change: f64, reach: f64) -> f64 {
+    50.0 + 50.0 * (change / reach).clamp(-1.0, 1.0)
 }
 
 /// A table of a report.
@@ -205,10 +214,6 @@ pub fn numbers(plot: &Plot) -> Markup {
             rows.entry(Along(at)).or_insert_with(|| vec![None; plot.lines.len()])[number] = Some(value);
         }
     }
-    let named = |at: f64| match &plot.scale {
-        Scale::Named(names) => names.get(at as usize).cloned().unwrap_or_default(),
-        Scale::Doubling | Scale::Even => at.to_string(),
-    };
     html! {
         div.scroll {
             table {
@@ -216,13 +221,20 @@ pub fn numbers(plot: &Plot) -> Markup {
                 tbody {
                     @for (Along(at), values) in &rows {
                         tr {
-                            td { (named(*at)) }
+                            td { (place_name(plot, *at)) }
                             @for value in values { td.number { @if let Some(value) = value { (decimal(*value)) } } }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+fn place_name(plot: &Plot, at: f64) -> String {
+    match &plot.scale {
+        Scale::Named(names) => names.get(at as usize).cloned().unwrap_or_default(),
+        Scale::Doubling | Scale::Even => at.to_string(),
     }
 }
 

@@ -22,8 +22,9 @@ const RIGHT: f64 = 14.0;
 const LETTER: f64 = 7.4;
 /// Room on both sides of points with marks.
 const MARK_ROOM: f64 = 12.0;
-/// Slope of labels that do not fit side by side, and height of a letter of theirs.
+/// Slope of labels that do not fit side by side, and width and height of a letter of theirs.
 const SLOPE: &str = "-32";
+const SLOPE_WIDTH: f64 = 0.85;
 const SLOPE_HEIGHT: f64 = 0.46;
 
 /// The axes of a plot, laid out.
@@ -66,8 +67,24 @@ impl Frame {
         let along = Ruler::along(plot).between(left + room, right - room);
         let widest = LETTER * widest(&along.ticks) + LETTER;
         let is_sloped = matches!(plot.scale, Scale::Named(_)) && widest > along.room_of_each(along.ticks.len());
+        if is_sloped {
+            return Frame::sloped(left, right, bottom, along, y);
+        }
         let x = if matches!(plot.scale, Scale::Named(_)) { along } else { along.with_room(widest) };
-        Frame { left, right, bottom, is_sloped, x, y: y.between(bottom, TOP) }
+        Frame { left, right, bottom, is_sloped: false, x, y: y.between(bottom, TOP) }
+    }
+
+    /// Leaves room at the left for sloped labels, which end below their bars.
+    fn sloped(left: f64, right: f64, bottom: f64, along: Ruler, y: Ruler) -> Frame {
+        let mut first = left;
+        for tick in &along.ticks {
+            let width = tick.label.chars().count() as f64 * LETTER * SLOPE_WIDTH;
+            let end = along.position(tick.value).unwrap_or(left);
+            first = first.max(left + width - end);
+        }
+        let first = first.min(f64::midpoint(left, right));
+        let x = along.between(first, right);
+        Frame { left: first, right, bottom, is_sloped: true, x, y: y.between(bottom, TOP) }
     }
 
     fn draw(&self, plot: &Plot, styles: &LineStyles<'_>) -> Markup {

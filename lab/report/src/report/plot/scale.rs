@@ -89,7 +89,8 @@ impl Ruler {
     /// An axis between two powers of ten; one that is a single decade has labels within.
     fn decades(low: i32, high: i32) -> Ruler {
         let stride = (high - low + DECADES_MAX - 1) / DECADES_MAX;
-        let mut values: Vec<f64> = (low..=high).step_by(stride as usize).map(|exponent| 10_f64.powi(exponent)).collect();
+        let mut values: Vec<f64> =
+            (low..=high).step_by(stride as usize).map(|exponent| 10_f64.powi(exponent)).collect();
         if high - low == 1 {
             values.splice(1..1, [2.0, 5.0].map(|factor| factor * 10_f64.powi(low)));
         }

@@ -114,7 +114,9 @@ fn label_position(area: &[Slice], x: &Ruler, y: &Ruler) -> Option<(f64, f64)> {
 /// Returns the points of a line that both axes have.
 fn dots(line: &PlotLine, x: &Ruler, y: &Ruler) -> Vec<Dot> {
     let points = line.points.iter();
-    points.filter_map(|&(place, value)| Some(Dot { place, value, x: x.position(place)?, y: y.position(value)? })).collect()
+    points
+        .filter_map(|&(place, value)| Some(Dot { place, value, x: x.position(place)?, y: y.position(value)? }))
+        .collect()
 }
 
 /// Formats what a point says: its line, place and value.

@@ -34,10 +34,7 @@ mod tests {
 
     #[test]
     fn an_area_begins_where_the_one_below_it_ends() {
-        let lines = vec![
-            PlotLine::new("a", vec![(0.0, 1.0), (1.0, 2.0)]),
-            PlotLine::new("b", vec![(1.0, 5.0)]),
-        ];
+        let lines = vec![PlotLine::new("a", vec![(0.0, 1.0), (1.0, 2.0)]), PlotLine::new("b", vec![(1.0, 5.0)])];
         let areas = stack(&Plot { lines, ..Plot::default() });
         let slice = |place, lower, upper| Slice { place, lower, upper };
         assert_eq!(areas[0], [slice(0.0, 0.0, 1.0), slice(1.0, 0.0, 2.0)]);

@@ -1,0 +1,103 @@
+//! Times of everybody in every run of a contest.
+
+use freehold_object_loops::Work;
+use freehold_stats::intervals::median;
+use serde::Serialize;
+
+use super::event::Cell;
+
+/// A contestant's time in one figure, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The contest.
+    pub contest: &'static str,
+    /// The contestant.
+    pub contestant: String,
+    /// The loop.
+    #[serde(rename = "loop")]
+    pub work: &'static str,
+    /// The figure.
+    pub figure: &'static str,
+    /// Bytes of an object.
+    pub bytes: usize,
+    /// Ticks an operation in the median run.
+    pub ticks: f64,
+}
+
+/// Times of everybody in every run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contest {
+    /// Who took part.
+    pub names: Vec<String>,
+    /// What was timed.
+    pub cells: Vec<Cell>,
+    /// Ticks an operation: by run, contestant and cell; nothing where one did not take part.
+    pub runs: Vec<Vec<Vec<Option<f64>>>>,
+    /// Seed of what chance decides.
+    pub(super) seed: u64,
+}
+
+impl Contest {
+    /// The place of a contestant.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
+    /// Cells of a figure of a loop, by size.
+    pub fn cells_of(&self, work: Work, figure: usize) -> impl Iterator<Item = usize> {
+        (0..self.cells.len()).filter(move |&at| self.cells[at].work == work && self.cells[at].figure == figure)
+    }
+
+    /// Everybody's time in every figure.
+    pub fn standings(&self, contest: &'static str) -> impl Iterator<Item = Standing> {
+        let players = 0..self.names.len();
+        let each = players.flat_map(|player| (0..self.cells.len()).map(move |cell| (player, cell)));
+        each.filter_map(move |(player, at)| {
+            let cell = self.cells[at];
+            Some(Standing {
+                contest,
+                contestant: self.names[player].clone(),
+                work: cell.work.name(),
+                figure: cell.name(),
+                bytes: cell.size.bytes(),
+                ticks: self.ticks(player, at)?,
+            })
+        })
+    }
+
+    /// Ticks an operation in the median run.
+    pub fn ticks(&self, player: usize, cell: usize) -> Option<f64> {
+        let mut ticks: Vec<f64> = self.runs.iter().map(|run| run[player][cell]).collect::<Option<_>>()?;
+        (!ticks.is_empty()).then(|| median(&mut ticks))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use freehold_object_loops::Size;
+
+    use super::super::event::{Event, figures};
+    use super::*;
+
+    pub const SIZES: [Size; 2] = [Size::new(8).unwrap(), Size::new(64).unwrap()];
+
+    /// A contest whose times are known: each contestant's by a rule over the run and the cell.
+    pub fn planted(
+        names: &[&str],
+        works: &[Work],
+        runs: usize,
+        rule: fn(usize, usize, Cell) -> Option<f64>,
+    ) -> Contest {
+        let mut events = Vec::new();
+        for &work in works {
+            events.extend(SIZES.map(|size| Event { work, size, objects: 10, rounds: 1 }));
+        }
+        let cells = figures(&events);
+        let mut times = Vec::new();
+        for run in 0..runs {
+            let players = 0..names.len();
+            times.push(players.map(|player| cells.iter().map(|&cell| rule(run, player, cell)).collect()).collect());
+        }
+        Contest { names: names.iter().map(|&name| name.to_owned()).collect(), cells, runs: times, seed: 1 }
+    }
+}

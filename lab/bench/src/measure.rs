@@ -1,0 +1,80 @@
+//! Planning a benchmark and running it: its comparisons one after the other, then its epilogue.
+
+use std::time::Instant;
+
+use fastrand::Rng;
+use freehold_report::number::unit;
+use freehold_report::progress::{Part, Progress};
+
+use super::bench::{Bench, Plan, Request};
+use super::comparison::Comparison;
+use super::decide::Looks;
+use super::error::Error;
+use super::recipe::Timing;
+use super::report::{BenchResult, ComparisonRow};
+use super::run;
+use super::session::{self, Rules, Time, WEIGHT, used_up};
+use super::settings::Settings;
+
+impl Bench {
+    /// Looks through the request and settles what will be compared. Takes no time: what is wrong with a request is
+    /// known before anything is measured.
+    ///
+    /// # Errors
+    /// When the benchmark cannot do that, or a program that it needs is not what it should be.
+    pub fn plan(&self, request: &Request) -> Result<Plan, Error> {
+        (self.make_plan)(request)
+    }
+
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// When a subject cannot be built or sampled.
+    pub fn measure(&self, request: &Request, plan: Plan) -> Result<BenchResult, Error> {
+        let Plan { comparisons, mut notes } = plan;
+        let compared = self.settle_all(&comparisons, &request.settings)?;
+        let epilogue = (self.epilogue)(request, &compared)?;
+        notes.extend(epilogue.notes);
+        let policies = std::iter::once(&request.a).chain(&request.rivals).map(|policy| policy.name.clone());
+        Ok(BenchResult {
+            bench: self.name,
+            asks: self.asks,
+            timing: Timing::new(self.method, &request.settings),
+            policies: policies.collect(),
+            comparisons: compared,
+            exact: epilogue.exact,
+            tables: epilogue.tables,
+            standings: epilogue.standings,
+            duels: epilogue.duels,
+            notes,
+        })
+    }
+
+    /// Settles comparisons one after the other, under one bar. Each weighs as much as the others, since none is known
+    /// to be decided early.
+    fn settle_all(&self, comparisons: &[Comparison], settings: &Settings) -> Result<Vec<ComparisonRow>, Error> {
+        let what = format!("{}, {} {}", self.name, comparisons.len(), unit(comparisons.len() as u64, "comparisons"));
+        let bar = Progress::weighing(what, comparisons.len() as u64 * WEIGHT);
+        let settled = comparisons.iter().map(|comparison| {
+            let part = bar.part(WEIGHT);
+            let compared = settle(comparison, settings, &part)?;
+            part.reach(1.0);
+            Ok(compared)
+        });
+        settled.collect()
+    }
+}
+
+/// Settles a comparison, and tells after each run which part of its most runs or its most time is used up.
+fn settle(comparison: &Comparison, settings: &Settings, part: &Part<'_>) -> Result<ComparisonRow, Error> {
+    let start = Instant::now();
+    let looks = Looks::plan(settings.runs_max);
+    let rules = Rules { margin: settings.margin, looks, seed: settings.seed };
+    let mut rng = Rng::with_seed(settings.seed);
+    let take_run = |run: usize| {
+        part.reach(used_up(run, settings.runs_max, start, settings.time.as_secs_f64()));
+        run::take_run(comparison.case, [&*comparison.a, &*comparison.b], settings.effort, &mut rng)
+    };
+    let time = || if start.elapsed() < settings.time { Time::Left } else { Time::Over };
+    Ok(ComparisonRow::new(comparison, session::settle(&rules, take_run, time)?))
+}
