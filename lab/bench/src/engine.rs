@@ -13,13 +13,13 @@ use super::subject::{Case, Sample, Subject, Then};
 use crate::error::Error;
 
 /// The engine as the malloc and the library run it: spin locks, and nobody listening.
-pub type Engine<'m> = PageAllocator<'m, Threads<NoProbe>>;
+pub(crate) type Engine<'m> = PageAllocator<'m, Threads<NoProbe>>;
 
 /// Frames of a gibibyte.
-pub const GIB: u32 = 1 << 18;
+pub(crate) const GIB: u32 = 1 << 18;
 
 /// A case with what it does to an engine.
-pub struct Workload {
+pub(crate) struct Workload {
     /// The case.
     pub case: Case,
     /// Frames of the machine.
@@ -32,12 +32,12 @@ pub struct Workload {
 
 impl Workload {
     /// This workload under policy A and under one B.
-    pub fn compare(&'static self, a: &NamedPolicy, b: &NamedPolicy) -> Comparison {
+    pub(crate) fn compare(&'static self, a: &NamedPolicy, b: &NamedPolicy) -> Comparison {
         Comparison { case: &self.case, a: Box::new(self.under(a)), b: Box::new(self.under(b)), bar: None }
     }
 
     /// This workload under a policy.
-    pub fn under(&'static self, policy: &NamedPolicy) -> EngineSubject {
+    pub(crate) fn under(&'static self, policy: &NamedPolicy) -> EngineSubject {
         EngineSubject { name: policy.name.clone(), policy: policy.clone(), workload: self }
     }
 }
@@ -50,7 +50,7 @@ impl Comparison {
 }
 
 /// A workload under a policy.
-pub struct EngineSubject {
+pub(crate) struct EngineSubject {
     /// What tables call it.
     pub name: String,
     policy: NamedPolicy,
@@ -59,7 +59,7 @@ pub struct EngineSubject {
 
 impl EngineSubject {
     /// The same under another name, where the policy is not the point.
-    pub fn named(self, name: &str) -> EngineSubject {
+    pub(crate) fn named(self, name: &str) -> EngineSubject {
         EngineSubject { name: name.to_owned(), ..self }
     }
 }
@@ -81,7 +81,7 @@ impl Subject for EngineSubject {
 ///
 /// # Errors
 /// When the machine cannot be built.
-pub fn with_engine<R>(policy: &NamedPolicy, pages: u32, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, Error> {
+pub(crate) fn with_engine<R>(policy: &NamedPolicy, pages: u32, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, Error> {
     with_cpus(policy, pages, 1, run)
 }
 
@@ -89,7 +89,7 @@ pub fn with_engine<R>(policy: &NamedPolicy, pages: u32, run: impl FnOnce(&Engine
 ///
 /// # Errors
 /// When the machine cannot be built.
-pub fn with_cpus<R>(
+pub(crate) fn with_cpus<R>(
     policy: &NamedPolicy,
     pages: u32,
     cpus: u16,

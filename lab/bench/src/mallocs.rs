@@ -16,7 +16,7 @@ use super::program::{Kind, Program};
 use crate::error::Error;
 
 /// The program.
-pub const MALLOCS: Kind = Kind {
+pub(crate) const MALLOCS: Kind = Kind {
     holds: "Mallocs",
     name: "freehold-mallocs",
     option: "--mallocs",
@@ -26,7 +26,7 @@ pub const MALLOCS: Kind = Kind {
 };
 
 /// The same program with mimalloc 2, which cannot be in one program with mimalloc 3.
-pub const MIMALLOC_2: Kind = Kind {
+pub(crate) const MIMALLOC_2: Kind = Kind {
     holds: "Mallocs with mimalloc 2",
     built: "dev/peer-mallocs/target/mimalloc-2/release/freehold-mallocs",
     how: "cargo build --release --manifest-path dev/peer-mallocs/Cargo.toml --features mimalloc-2 --target-dir \
@@ -36,7 +36,7 @@ pub const MIMALLOC_2: Kind = Kind {
 
 /// One malloc in a program.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Malloc {
+pub(crate) struct Malloc {
     /// Its name.
     pub malloc: String,
     /// Its version.
@@ -46,7 +46,7 @@ pub struct Malloc {
 
 /// Where loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpus {
+pub(crate) struct Cpus {
     /// All of them.
     pub cpu: u16,
     /// The second thread of those that have one.
@@ -54,7 +54,7 @@ pub struct Cpus {
 }
 
 /// A malloc of a program that takes part.
-pub struct Player {
+pub(crate) struct Player {
     malloc: Malloc,
     program: Program,
     cpus: Cpus,
@@ -62,14 +62,14 @@ pub struct Player {
 
 impl Malloc {
     /// This malloc of a program, on these CPUs.
-    pub fn player(&self, program: &Program, cpus: Cpus) -> Player {
+    pub(crate) fn player(&self, program: &Program, cpus: Cpus) -> Player {
         Player { malloc: self.clone(), program: program.clone(), cpus }
     }
 }
 
 impl Player {
     /// Its version.
-    pub fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.malloc.version
     }
 }

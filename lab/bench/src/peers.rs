@@ -16,7 +16,7 @@ use super::subject::{Sample, Subject, Then};
 use crate::error::Error;
 
 /// The program.
-pub const PEERS: Kind = Kind {
+pub(crate) const PEERS: Kind = Kind {
     holds: "Peers",
     name: "freehold-peers",
     option: "--peers",
@@ -27,7 +27,7 @@ pub const PEERS: Kind = Kind {
 
 /// One allocator in it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Its name.
     pub peer: String,
     /// The version of its package.
@@ -39,19 +39,19 @@ pub struct Peer {
 
 impl Peer {
     /// Whether it can do a case.
-    pub fn can(&self, case: &str) -> bool {
+    pub(crate) fn can(&self, case: &str) -> bool {
         self.cases.iter().any(|name| name == case)
     }
 
     /// This allocator of a program, doing one case on a CPU.
-    pub fn subject(&self, program: &Program, case: &str, cpu: u16) -> PeerSubject {
+    pub(crate) fn subject(&self, program: &Program, case: &str, cpu: u16) -> PeerSubject {
         let name = format!("{} {}", self.peer, self.version).trim_end().to_owned();
         PeerSubject { name, program: program.clone(), peer: self.peer.clone(), case: case.to_owned(), cpu }
     }
 }
 
 /// An allocator of the program, doing one case.
-pub struct PeerSubject {
+pub(crate) struct PeerSubject {
     name: String,
     program: Program,
     peer: String,

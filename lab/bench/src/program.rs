@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// A kind of program: what it is called, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// What is in it.
     pub holds: &'static str,
     /// Its name.
@@ -32,14 +32,14 @@ pub struct Kind {
 
 /// A program that is there.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     kind: Kind,
     path: PathBuf,
 }
 
 impl Kind {
     /// What to say when the program is not there.
-    pub fn how_to_build(self) -> Note {
+    pub(crate) fn how_to_build(self) -> Note {
         let title = format!("{} are not built; the next run has them if you run", self.holds);
         Note { title, lines: vec![self.how.to_owned()] }
     }
@@ -48,7 +48,7 @@ impl Kind {
     ///
     /// # Errors
     /// When it was named and is not there.
-    pub fn find(self, given: Option<&Path>) -> Result<Option<Program>, Error> {
+    pub(crate) fn find(self, given: Option<&Path>) -> Result<Option<Program>, Error> {
         let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os(self.variable).map(PathBuf::from));
         let is_named = named.is_some();
         let path = named.unwrap_or_else(|| PathBuf::from(self.built));
@@ -70,7 +70,7 @@ impl Program {
     ///
     /// # Errors
     /// When it cannot be run, or says something else.
-    pub fn list<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
+    pub(crate) fn list<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
         let output = Command::new(&self.path).arg("--list").stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| self.broken(&error.to_string()))?;
         serde_json::from_slice(&output.stdout).map_err(|error| self.broken(&format!("its list is not one: {error}")))
@@ -80,7 +80,7 @@ impl Program {
     ///
     /// # Errors
     /// When that fails.
-    pub fn serve(&self) -> Result<Server, Error> {
+    pub(crate) fn serve(&self) -> Result<Server, Error> {
         let started = Command::new(&self.path)
             .arg("--serve")
             .stdin(Stdio::piped())
@@ -94,7 +94,7 @@ impl Program {
     }
 
     /// Why it is of no use.
-    pub fn broken(&self, reason: &str) -> Error {
+    pub(crate) fn broken(&self, reason: &str) -> Error {
         Error::Input(format!(
             "{} cannot be measured: {reason}; build it again, or point {} elsewhere",
             self.path.display(),
@@ -104,7 +104,7 @@ impl Program {
 }
 
 /// The program while it serves. Dropping it closes its input, at which it ends.
-pub struct Server {
+pub(crate) struct Server {
     program: Program,
     child: Child,
     questions: Option<ChildStdin>,
@@ -116,7 +116,7 @@ impl Server {
     ///
     /// # Errors
     /// When it is no such answer, or there is none.
-    pub fn ask(&mut self, question: &str) -> Result<String, Error> {
+    pub(crate) fn ask(&mut self, question: &str) -> Result<String, Error> {
         let mut answer = String::new();
         let questions = self.questions.as_mut().expect("the input is open until the end");
         let asked = writeln!(questions, "{question}").and_then(|()| self.answers.read_line(&mut answer));
@@ -133,7 +133,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`ask`](Self::ask), and when there are not so many.
-    pub fn ask_numbers(&mut self, question: &str, count: usize) -> Result<Vec<u64>, Error> {
+    pub(crate) fn ask_numbers(&mut self, question: &str, count: usize) -> Result<Vec<u64>, Error> {
         let answer = self.ask(question)?;
         numbers(&answer, count).ok_or_else(|| self.program.broken(&format!("it answers `{question}` by `OK {answer}`")))
     }

@@ -22,7 +22,7 @@ const DRIFT_MIN: f64 = 0.005;
 
 /// What decides, apart from the runs.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// What counts as no difference.
     pub margin: Margin,
     /// When the result is looked at.
@@ -32,16 +32,16 @@ pub struct Rules {
 }
 
 /// What a comparison or a contest weighs in its bar.
-pub const WEIGHT: u64 = 1000;
+pub(crate) const WEIGHT: u64 = 1000;
 
 /// Which part of the most runs or of the most time is used up.
-pub fn used_up(runs: usize, runs_max: usize, start: Instant, seconds_max: f64) -> f64 {
+pub(crate) fn used_up(runs: usize, runs_max: usize, start: Instant, seconds_max: f64) -> f64 {
     (runs as f64 / runs_max as f64).max(start.elapsed().as_secs_f64() / seconds_max)
 }
 
 /// Whether there is time for more runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
+pub(crate) enum Time {
     /// There is.
     Left,
     /// There is none.
@@ -107,7 +107,7 @@ pub struct Disturbance {
 ///
 /// # Errors
 /// The first that `take_run` returns.
-pub fn settle<E>(
+pub(crate) fn settle<E>(
     rules: &Rules,
     mut take_run: impl FnMut(usize) -> Result<Run, E>,
     mut time: impl FnMut() -> Time,

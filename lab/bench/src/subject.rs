@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-pub use freehold_timing::clock::Sample;
+pub(crate) use freehold_timing::clock::Sample;
 
 /// Takes one sample of an open subject.
-pub type Sampler<'s> = dyn FnMut() -> Result<Sample, Error> + 's;
+pub(crate) type Sampler<'s> = dyn FnMut() -> Result<Sample, Error> + 's;
 
 /// What is done with the sampler while the subject is open.
-pub type Then<'t> = dyn FnMut(&mut Sampler<'_>) -> Result<(), Error> + 't;
+pub(crate) type Then<'t> = dyn FnMut(&mut Sampler<'_>) -> Result<(), Error> + 't;
 
 /// One side of a comparison.
 pub trait Subject {

@@ -9,37 +9,37 @@ use super::contest::Duel;
 use super::numbers::{format_ratio, format_time};
 
 /// Columns of these titles, so many of them of words and the rest of numbers.
-pub fn columns(words: usize, titles: impl IntoIterator<Item = impl ToString>) -> Vec<Column> {
+pub(crate) fn columns(words: usize, titles: impl IntoIterator<Item = impl ToString>) -> Vec<Column> {
     let titles = titles.into_iter().map(|title| title.to_string());
     let kind = |at| if at < words { Kind::Words } else { Kind::Numbers };
     titles.enumerate().map(|(at, title)| Column { name: title.into(), unit: "", kind: kind(at) }).collect()
 }
 
 /// Ticks, or nothing.
-pub fn ticks(ticks: Option<f64>) -> Value {
+pub(crate) fn ticks(ticks: Option<f64>) -> Value {
     ticks.map_or(Value::None, |ticks| Value::text(format_time(ticks)))
 }
 
 /// The ratio of a duel, with its interval and what that means.
-pub fn duel(duel: Option<&Duel>) -> Value {
+pub(crate) fn duel(duel: Option<&Duel>) -> Value {
     duel.map_or(Value::None, |duel| {
         Value::Judged(format!("{} {}", duel.ratio_text(), duel.verdict.word()), duel.verdict)
     })
 }
 
 /// The bare ratio of a duel, and what it means.
-pub fn bare_ratio(duel: &Duel) -> Value {
+pub(crate) fn bare_ratio(duel: &Duel) -> Value {
     Value::Judged(format!("{} {}", format_ratio(duel.estimate.ratio), duel.verdict.word()), duel.verdict)
 }
 
 /// What was promised of a duel and whether it holds, or nothing.
-pub fn bar(duel: Option<&Duel>) -> Value {
+pub(crate) fn bar(duel: Option<&Duel>) -> Value {
     let holding = duel.and_then(|duel| duel.bar_holds);
     Value::Judged(duel.map_or_else(String::new, Duel::bar_text), news(holding))
 }
 
 /// Whether it is good or bad news that a bar holds or not.
-pub fn news(holding: Option<Holding>) -> Verdict {
+pub(crate) fn news(holding: Option<Holding>) -> Verdict {
     match holding {
         Some(Holding::Met) => Verdict::Better,
         Some(Holding::Missed) => Verdict::Worse,
@@ -48,7 +48,7 @@ pub fn news(holding: Option<Holding>) -> Verdict {
 }
 
 /// How many duels ended how, in words: `better in 3, worse in 1`.
-pub fn tally<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
+pub(crate) fn tally<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
     let duels: Vec<&Duel> = duels.into_iter().collect();
     let found = [Verdict::Better, Verdict::Worse, Verdict::NoDifference, Verdict::Undecided].into_iter().filter_map(
         |verdict| {
@@ -60,7 +60,7 @@ pub fn tally<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
 }
 
 /// How many bars hold, in words: `met in 8, missed in 1`; nothing if nothing was promised.
-pub fn bars<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
+pub(crate) fn bars<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
     let holdings: Vec<Holding> = duels.into_iter().filter_map(|duel| duel.bar_holds).collect();
     let found = [Holding::Met, Holding::Missed, Holding::Open].into_iter().filter_map(|holding| {
         let number = holdings.iter().filter(|&&found| found == holding).count();

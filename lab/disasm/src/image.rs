@@ -20,14 +20,14 @@ const MAPS: &str = "/proc/self/maps";
 
 /// This program: its file, and where that is mapped.
 #[derive(Debug)]
-pub struct Image {
+pub(crate) struct Image {
     file: Vec<u8>,
     maps: String,
 }
 
 /// The code of one function.
 #[derive(Clone, Copy, Debug)]
-pub struct Code<'a> {
+pub(crate) struct Code<'a> {
     /// Where the linker placed it; disassemblers that read the file show the same addresses.
     pub address: u64,
     /// All its bytes.
@@ -39,7 +39,7 @@ impl Image {
     ///
     /// # Errors
     /// [`CodeError::Read`] where there is no `/proc`.
-    pub fn open_this_program() -> Result<Image, CodeError> {
+    pub(crate) fn open_this_program() -> Result<Image, CodeError> {
         let file = fs::read(FILE).map_err(|source| CodeError::Read { path: FILE, source })?;
         let maps = fs::read_to_string(MAPS).map_err(|source| CodeError::Read { path: MAPS, source })?;
         Ok(Image { file, maps })
@@ -49,7 +49,7 @@ impl Image {
     ///
     /// # Errors
     /// [`CodeError::Extent`] when the program's tables do not know it.
-    pub fn function(&self, name: &'static str, address: usize) -> Result<Code<'_>, CodeError> {
+    pub(crate) fn function(&self, name: &'static str, address: usize) -> Result<Code<'_>, CodeError> {
         let missing = |reason: &str| CodeError::Extent { name, reason: reason.to_owned() };
         let offset = self.maps.lines().find_map(|line| file_offset(line, address as u64));
         let offset = offset.ok_or_else(|| missing("its address is not mapped"))?;

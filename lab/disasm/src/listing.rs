@@ -14,7 +14,7 @@ use super::image::Code;
 
 /// A function's instructions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// What was counted.
     #[serde(flatten)]
     pub counts: Counts,
@@ -45,7 +45,7 @@ pub struct Counts {
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub(crate) struct Line {
     /// Bytes from the function's first.
     pub offset: u64,
     /// Its bytes in hexadecimal.
@@ -59,7 +59,7 @@ impl Listing {
     ///
     /// # Errors
     /// The offset of the first bytes that are no instruction.
-    pub fn decode(code: Code) -> Result<Listing, u64> {
+    pub(crate) fn decode(code: Code) -> Result<Listing, u64> {
         let mut formatter = GasFormatter::with_options(Some(Box::new(Labels::find(code))), None);
         let options = formatter.options_mut();
         options.set_space_after_operand_separator(true);

@@ -32,7 +32,7 @@ const NOBODY: u32 = u32::MAX;
 /// What decides which pages are freed.
 const SEED: u64 = 4;
 
-pub const BENCH: Bench = Bench {
+pub(crate) const BENCH: Bench = Bench {
     name: "compaction",
     asks: "What does compaction cost beside the copy?",
     question: "Compaction moves pages from the start of a zone to its end, until the start is free in whole pageblocks. \

@@ -32,7 +32,7 @@ use crate::subject::{Case, Sample};
 /// Loops of the author's test.
 const AUTHOR_LOOPS: u64 = 1_000_000;
 
-pub const BENCH: Bench = Bench {
+pub(crate) const BENCH: Bench = Bench {
     name: "flags",
     asks: "What does it cost to test two GFP flags instead of copying them by mask?",
     question: "Linux 6.12 turns a request's GFP flags into allocation flags by copying two bits by mask, which works \
@@ -64,7 +64,7 @@ Each request waits for the answer to the one before, so they show how long a con
 };
 
 /// The loop on a compound block, which is freed whole.
-pub const COMPOUND: Workload = Workload {
+pub(crate) const COMPOUND: Workload = Workload {
     case: Case {
         name: "order-3-compound",
         about: "the same with __GFP_COMP: the block is freed whole",

@@ -18,7 +18,7 @@ const PLANTED_PERCENT: u64 = 3;
 /// The largest margin, in percent, beyond which such a difference surely lies.
 const MARGIN_MAX: f64 = 2.0;
 
-pub const BENCH: Bench = Bench {
+pub(crate) const BENCH: Bench = Bench {
     name: "harness",
     asks: "Does the harness find a difference where there is one, and none where there is none?",
     question: "A harness that says \"no difference\" must be able to say \"worse\", and the other way round. So it is \

@@ -1,10 +1,10 @@
 //! The benchmarks, one file each: what is done, to what, and how the result is to be read.
 
-pub mod compaction;
-pub mod contig;
-pub mod flags;
-pub mod harness;
+pub(crate) mod compaction;
+pub(crate) mod contig;
+pub(crate) mod flags;
+pub(crate) mod harness;
 #[cfg(feature = "disasm")]
 mod machine_code;
-pub mod pages;
-pub mod slab;
+pub(crate) mod pages;
+pub(crate) mod slab;

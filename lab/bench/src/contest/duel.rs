@@ -52,12 +52,12 @@ pub struct DuelRecord {
 }
 
 /// Figures that are added up before they are compared: one, or those of a loop.
-pub type Sum = Vec<usize>;
+pub(crate) type Sum = Vec<usize>;
 
 impl Contest {
     /// Holds B against A in some figures. Each side says who it is in each of them. Nothing if somebody did not take
     /// part, or there are no figures.
-    pub fn duel(
+    pub(crate) fn duel(
         &self,
         a: impl Fn(&Sum) -> usize,
         b: impl Fn(&Sum) -> usize,
@@ -73,7 +73,7 @@ impl Contest {
     }
 
     /// Holds a contestant against another in one figure.
-    pub fn duel_in(&self, a: usize, b: usize, cell: usize, margin: Margin) -> Option<Duel> {
+    pub(crate) fn duel_in(&self, a: usize, b: usize, cell: usize, margin: Margin) -> Option<Duel> {
         self.duel(|_| a, |_| b, &[vec![cell]], margin)
     }
 

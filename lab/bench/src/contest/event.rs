@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// What everybody does: a loop over objects of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub(crate) struct Event {
     /// The loop.
     pub work: Work,
     /// Bytes of an object.
@@ -18,13 +18,13 @@ pub struct Event {
 }
 
 /// Does an event: a time for each figure of the loop.
-pub type Play<'p> = dyn FnMut(Event) -> Result<Vec<Ticks>, Error> + 'p;
+pub(super) type Play<'p> = dyn FnMut(Event) -> Result<Vec<Ticks>, Error> + 'p;
 
 /// What is done while a contestant is open.
-pub type Then<'t> = dyn FnMut(&mut Play<'_>) -> Result<(), Error> + 't;
+pub(crate) type Then<'t> = dyn FnMut(&mut Play<'_>) -> Result<(), Error> + 't;
 
 /// Somebody who takes part.
-pub trait Contestant {
+pub(crate) trait Contestant {
     /// Its name in tables.
     fn name(&self) -> &str;
 
@@ -40,7 +40,7 @@ pub trait Contestant {
 
 /// One figure of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// The loop.
     pub work: Work,
     /// Its place among [`Work::figures`].
@@ -51,7 +51,7 @@ pub struct Cell {
 
 impl Cell {
     /// The figure's name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.work.figures()[self.figure]
     }
 }

@@ -22,7 +22,7 @@ const COMPARISONS: f64 = 10.0;
 ///
 /// # Errors
 /// When a contestant cannot be built, or cannot do an event.
-pub fn hold(
+pub(crate) fn hold(
     name: &str,
     contestants: &[&dyn Contestant],
     events: &[Event],
@@ -43,7 +43,7 @@ pub fn hold(
 }
 
 /// Most runs and seconds of a contest, where a comparison has so many.
-pub fn limits(runs_max: usize, seconds_max: f64) -> (usize, f64) {
+pub(crate) fn limits(runs_max: usize, seconds_max: f64) -> (usize, f64) {
     (runs_max.min(RUNS_MAX), seconds_max * COMPARISONS)
 }
 

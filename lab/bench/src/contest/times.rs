@@ -26,7 +26,7 @@ pub struct Standing {
 
 /// Times of everybody in every run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contest {
+pub(crate) struct Contest {
     /// Who took part.
     pub names: Vec<String>,
     /// What was timed.
@@ -39,17 +39,17 @@ pub struct Contest {
 
 impl Contest {
     /// The place of a contestant.
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| known == name)
     }
 
     /// Cells of a figure of a loop, by size.
-    pub fn cells_of(&self, work: Work, figure: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn cells_of(&self, work: Work, figure: usize) -> impl Iterator<Item = usize> {
         (0..self.cells.len()).filter(move |&at| self.cells[at].work == work && self.cells[at].figure == figure)
     }
 
     /// Everybody's time in every figure.
-    pub fn standings(&self, contest: &'static str) -> impl Iterator<Item = Standing> {
+    pub(crate) fn standings(&self, contest: &'static str) -> impl Iterator<Item = Standing> {
         let players = 0..self.names.len();
         let each = players.flat_map(|player| (0..self.cells.len()).map(move |cell| (player, cell)));
         each.filter_map(move |(player, at)| {
@@ -66,7 +66,7 @@ impl Contest {
     }
 
     /// Ticks an operation in the median run.
-    pub fn ticks(&self, player: usize, cell: usize) -> Option<f64> {
+    pub(crate) fn ticks(&self, player: usize, cell: usize) -> Option<f64> {
         let mut ticks: Vec<f64> = self.runs.iter().map(|run| run[player][cell]).collect::<Option<_>>()?;
         (!ticks.is_empty()).then(|| median(&mut ticks))
     }

@@ -14,7 +14,7 @@ use crate::whole::CHOOSING;
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The malloc ended it, and said something, or raised the signal for that.
     Told,
     /// The kernel ended it, for an access that it stopped; nobody said why.
@@ -29,7 +29,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Runs a case under a malloc.
-    pub fn run(program: &Path, case: &str, malloc: &MallocSetup) -> Result<Outcome, Error> {
+    pub(super) fn run(program: &Path, case: &str, malloc: &MallocSetup) -> Result<Outcome, Error> {
         let mut command = Command::new(program);
         command.args(["load", "corruption", case]);
         CHOOSING.iter().for_each(|variable| {
@@ -62,7 +62,7 @@ impl Outcome {
     }
 
     /// Whether the program was ended for it.
-    pub fn is_noticed(self) -> bool {
+    pub(super) fn is_noticed(self) -> bool {
         matches!(self, Outcome::Told | Outcome::Crashed)
     }
 }

@@ -7,7 +7,7 @@ use crate::whole::{self, Malloc, Place};
 
 /// A malloc, and what is set for it.
 #[derive(Clone, Debug)]
-pub struct MallocSetup {
+pub(super) struct MallocSetup {
     /// Its name in tables.
     pub name: String,
     /// What is preloaded.
@@ -32,7 +32,7 @@ type Setting = (&'static str, &'static [(&'static str, &'static str)]);
 ///
 /// # Errors
 /// When one that was named is not there, or two have the same name.
-pub fn find_setups(library: &Path, named: &[Malloc]) -> Result<Vec<MallocSetup>, Error> {
+pub(super) fn find_setups(library: &Path, named: &[Malloc]) -> Result<Vec<MallocSetup>, Error> {
     let mut all: Vec<MallocSetup> = whole::find_mallocs(library, named)?.into_iter().map(MallocSetup::plain).collect();
     all.insert(1, MallocSetup::new(HARDENED, library.to_owned()));
     if let Some(library) = whole::find_packaged(LIBC_LIBRARY) {

@@ -234,7 +234,7 @@ impl BenchResult {
 }
 
 /// The verdicts of some comparisons in a sentence.
-pub fn summary(rows: &[&ComparisonRow], recipe: &Recipe) -> String {
+pub(super) fn summary(rows: &[&ComparisonRow], recipe: &Recipe) -> String {
     let no_difference = format!("no different beyond {} %", recipe.margin_percent);
     let words = [
         (Verdict::Better, "better"),

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// CPU time and memory of a process that made a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub(super) struct Cost {
     /// Nanoseconds that its threads ran.
     pub cpu_ns: u64,
     /// The most that was resident, in KiB.
@@ -43,7 +43,7 @@ pub struct Cost {
 pub(super) type Rounds = Vec<Vec<Vec<Option<Cost>>>>;
 
 /// How a load ended.
-pub enum Ending {
+pub(super) enum Ending {
     /// With what it took.
     Done(Cost),
     /// Not as it should have: a sentence without an end.
@@ -51,7 +51,7 @@ pub enum Ending {
 }
 
 /// Makes a load under a malloc.
-pub fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Error> {
+pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Result<Ending, Error> {
     let mut command = Command::new(&request.program);
     command.args(["load", "malloc"]).args(&load.arguments).args(["--percent", &request.percent.to_string()]);
     for variable in CHOOSING {

@@ -20,13 +20,13 @@ pub(super) struct Ratio {
 
 impl Ratio {
     /// `None` if there are no logarithms.
-    pub fn from_logs(logs: &[f64], seed: u64) -> Option<Ratio> {
+    pub(super) fn from_logs(logs: &[f64], seed: u64) -> Option<Ratio> {
         let estimate =
             (!logs.is_empty()).then(|| Estimate::from_log_ratios(logs, CONFIDENCE, &mut Rng::with_seed(seed)))?;
         Some(Ratio { ratio: estimate.ratio, low: estimate.low, high: estimate.high })
     }
 
-    pub fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         format!("{} ({} to {})", format_ratio(self.ratio), format_ratio(self.low), format_ratio(self.high))
     }
 }

@@ -47,7 +47,7 @@ const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 ///
 /// # Errors
 /// When one that was named is not there, or two have the same name.
-pub fn find_mallocs(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
+pub(crate) fn find_mallocs(library: &Path, named: &[Malloc]) -> Result<Vec<Malloc>, Error> {
     let ours = Malloc::from_library(OURS, library);
     let libc = Malloc { name: LIBC.to_owned(), place: Place::Libc, options: String::new() };
     let found = PACKAGED.into_iter().filter_map(|(name, file)| Some((name, find_packaged(file)?)));
@@ -80,12 +80,12 @@ impl Malloc {
 }
 
 /// A library that building `dev/peer-mallocs` made.
-pub fn find_built(file: &str) -> Option<PathBuf> {
+pub(crate) fn find_built(file: &str) -> Option<PathBuf> {
     Some(Path::new(BUILT_IN).join(file)).filter(|path| path.is_file())
 }
 
 /// A library of this name, or one whose name begins so and goes on with a dot.
-pub fn find_packaged(file: &str) -> Option<PathBuf> {
+pub(crate) fn find_packaged(file: &str) -> Option<PathBuf> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let kinds = entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
     let folders = kinds.chain(FOLDERS.map(PathBuf::from));

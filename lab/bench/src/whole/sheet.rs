@@ -127,7 +127,7 @@ fn short(number: f64) -> String {
 }
 
 impl Sheet {
-    pub fn shown(&self, mallocs: &[String]) -> Table {
+    pub(super) fn shown(&self, mallocs: &[String]) -> Table {
         let names = mallocs.iter().map(|name| Column::numbers(name.clone()));
         let columns = std::iter::once(Column::words("load")).chain(names).collect();
         let cell = |middle: &Option<Middle>| middle.map_or(Value::None, |middle| Value::Text(middle.text()));

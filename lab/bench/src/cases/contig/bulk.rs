@@ -22,7 +22,7 @@ use crate::subject::{Case, Sample};
 const ASKED_AT_ONCE: usize = 100;
 
 /// Cases of slices.
-pub static WORKLOADS: [Workload; 4] = [NEIGHBOURS, SCATTERED, SHUFFLED, AS_ALLOCATED];
+pub(super) static WORKLOADS: [Workload; 4] = [NEIGHBOURS, SCATTERED, SHUFFLED, AS_ALLOCATED];
 
 const NEIGHBOURS: Workload = Workload {
     case: Case {
@@ -69,7 +69,7 @@ const AS_ALLOCATED: Workload = Workload {
 const FLOOR: &str = "the floor: check and claim, a page of a slice";
 
 /// The least that a free of each must do.
-pub static FLOORS: [Floor; 4] = [
+pub(super) static FLOORS: [Floor; 4] = [
     floor(NEIGHBOURS, |engine, slices| drop_slices(engine, slices, Slice::neighbours)),
     floor(SCATTERED, |engine, slices| drop_slices(engine, slices, Slice::scattered)),
     floor(SHUFFLED, |engine, slices| drop_slices(engine, slices, Slice::shuffled)),

@@ -15,14 +15,14 @@ use crate::error::Error;
 use crate::subject::{Sample, Subject, Then};
 
 /// An area of an engine.
-pub type Area<'m> = CmaArea<'m, <Threads<NoProbe> as Platform>::Lock>;
+pub(super) type Area<'m> = CmaArea<'m, <Threads<NoProbe> as Platform>::Lock>;
 
 /// First frame of the area, and the one behind it.
 const AREA: (u32, u32) = (GIB / 2, GIB / 2 + 2 * LARGE_PAGES);
 
 /// What is timed of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimedPart {
+pub(super) enum TimedPart {
     /// All of it.
     Whole,
     /// The release, and not the allocation before it.
@@ -30,7 +30,7 @@ pub enum TimedPart {
 }
 
 /// The iteration under a policy.
-pub struct CmaSubject {
+pub(super) struct CmaSubject {
     name: String,
     policy: NamedPolicy,
     timed: TimedPart,
@@ -38,12 +38,12 @@ pub struct CmaSubject {
 
 impl CmaSubject {
     /// The whole iteration.
-    pub fn new(policy: &NamedPolicy) -> CmaSubject {
+    pub(super) fn new(policy: &NamedPolicy) -> CmaSubject {
         CmaSubject { name: policy.name.clone(), policy: policy.clone(), timed: TimedPart::Whole }
     }
 
     /// The whole or a part of it, by a name that says so.
-    pub fn part(policy: &NamedPolicy, timed: TimedPart) -> CmaSubject {
+    pub(super) fn part(policy: &NamedPolicy, timed: TimedPart) -> CmaSubject {
         let part = match timed {
             TimedPart::Whole => "the whole iteration",
             TimedPart::Release => "its release alone",
@@ -63,7 +63,7 @@ impl Subject for CmaSubject {
 }
 
 /// Times so many iterations, or a part of each.
-pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: TimedPart) -> Sample {
+pub(super) fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: TimedPart) -> Sample {
     let allocate = || engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough");
     let release = |start| engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
     let once = |_| match timed {
@@ -80,7 +80,10 @@ pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed:
 ///
 /// # Errors
 /// When the machine cannot be built.
-pub fn with_area<R>(policy: &NamedPolicy, run: impl for<'m> FnOnce(&Engine<'m>, &Area<'m>) -> R) -> Result<R, Error> {
+pub(super) fn with_area<R>(
+    policy: &NamedPolicy,
+    run: impl for<'m> FnOnce(&Engine<'m>, &Area<'m>) -> R,
+) -> Result<R, Error> {
     let refused = |error: &dyn std::fmt::Display| {
         Error::Input(format!("no machine can be built under `{}`: {error}", policy.name))
     };

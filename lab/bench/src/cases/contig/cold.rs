@@ -12,7 +12,7 @@ const CACHE_UNKNOWN: usize = 64 << 20;
 static OTHER_DATA: LazyLock<Vec<u8>> = LazyLock::new(|| vec![1; 2 * largest_cache()]);
 
 /// Reads enough to push everything else out of the caches.
-pub fn fill_caches() {
+pub(super) fn fill_caches() {
     let sum: u64 = OTHER_DATA.iter().step_by(LINE).map(|&byte| u64::from(byte)).sum();
     black_box(sum);
 }

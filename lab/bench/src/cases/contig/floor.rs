@@ -17,14 +17,14 @@ use super::ranges::{LARGE_PAGES, MadeOf};
 use crate::engine::Engine;
 
 /// Times the checks alone of frozen single pages: a load a page.
-pub fn check_pages(engine: &Engine<'_>, ranges: u64) -> Sample {
+pub(super) fn check_pages(engine: &Engine<'_>, ranges: u64) -> Sample {
     on_large(engine, ranges, MadeOf::FrozenPages, |range| fastest(engine, range, 0))
 }
 
 /// Times the checks of single pages with a store to each, which is enough where a lock holds others off. On words of
 /// its own, laid out as the engine's are, since those are the engine's alone to write. In groups, as the engine does
 /// it.
-pub fn check_and_store(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
+pub(super) fn check_and_store(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
     on_large(engine, ranges, made_of, |range| {
         let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
         time_check(|| store_all(black_box(&words)))
@@ -32,7 +32,7 @@ pub fn check_and_store(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sam
 }
 
 /// Times the checks of the heads of frozen blocks: a load a block.
-pub fn check_heads(engine: &Engine<'_>, ranges: u64) -> Sample {
+pub(super) fn check_heads(engine: &Engine<'_>, ranges: u64) -> Sample {
     on_large(engine, ranges, MadeOf::FrozenBlocks, |range| {
         time_check(|| {
             let mut blocks = black_box(range).start.blocks_up_to(range.end, Order::MAX);
@@ -53,14 +53,14 @@ fn on_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf, look: impl Fn(&Ra
 
 /// Metadata of a frame, as the engine lays it out.
 #[repr(align(16))]
-pub struct Words(AtomicU64);
+pub(super) struct Words(AtomicU64);
 
 impl Words {
     const HELD: u64 = 3;
     const CLAIMED: u64 = 4;
 
     /// Those of a page that is its owner's.
-    pub fn held() -> Words {
+    pub(super) fn held() -> Words {
         Words(AtomicU64::new(Words::HELD))
     }
 
@@ -74,7 +74,7 @@ impl Words {
 
     /// The least that keeps others off: a look, and an atomic step from what was seen.
     #[inline(always)]
-    pub fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         let seen = self.0.load(Relaxed);
         seen & 0xff == Words::HELD && self.0.compare_exchange(seen, Words::CLAIMED, AcqRel, Relaxed).is_ok()
     }
@@ -103,7 +103,7 @@ fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
 }
 
 /// Times a loop that says whether all it looked at was held.
-pub fn time_check(check: impl FnOnce() -> bool) -> Sample {
+pub(super) fn time_check(check: impl FnOnce() -> bool) -> Sample {
     let mut held = false;
     let sample = time(1, || held = check());
     assert!(held, "the range is ours");

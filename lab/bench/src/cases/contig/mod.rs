@@ -38,7 +38,7 @@ const AUTHOR_LOOPS: u64 = 100_000;
 /// Most nanoseconds that freeing a frozen range of a huge page may take.
 const HUGE_BAR: f64 = 1200.0;
 
-pub const BENCH: Bench = Bench {
+pub(crate) const BENCH: Bench = Bench {
     name: "contig",
     asks: "What is gained by freeing a range as a batch instead of page by page?",
     question: "When a range of neighbouring pages is given back (a CMA buffer, the pages of a vmalloc area), Linux \

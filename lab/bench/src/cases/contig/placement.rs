@@ -14,7 +14,7 @@ use crate::report::Exact;
 
 /// Where the free pages of a machine are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub(super) struct Placement {
     /// Huge pages that can be had at once: in the zones' free blocks, or whole on a CPU's list.
     pub huge: u64,
     /// Single pages on the lists of all CPUs.
@@ -34,7 +34,11 @@ impl Placement {
 ///
 /// # Errors
 /// When a machine cannot be built.
-pub fn compare_placement(a: &NamedPolicy, b: &NamedPolicy, workloads: &[&Workload]) -> Result<Vec<Exact>, Error> {
+pub(super) fn compare_placement(
+    a: &NamedPolicy,
+    b: &NamedPolicy,
+    workloads: &[&Workload],
+) -> Result<Vec<Exact>, Error> {
     let (of_a, of_b) = (measure_each_case(a, workloads)?, measure_each_case(b, workloads)?);
     let cases = workloads.iter().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
     let rows = cases.zip(of_a.into_iter().zip(of_b)).flat_map(|(case, (of_a, of_b))| {

@@ -10,13 +10,13 @@ use super::cold;
 use crate::engine::Engine;
 
 /// Pages of a large range: what the author's test frees at once.
-pub const LARGE_PAGES: u32 = 16_384;
+pub(super) const LARGE_PAGES: u32 = 16_384;
 /// Order of a huge page.
-pub const HUGE: Order = Order::new(9);
+pub(super) const HUGE: Order = Order::new(9);
 
 /// What a range is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MadeOf {
+pub(super) enum MadeOf {
     /// Single pages with a reference each.
     Pages,
     /// Single pages without references.
@@ -27,7 +27,7 @@ pub enum MadeOf {
 
 impl MadeOf {
     /// A range of so many pages, a multiple of the largest block.
-    pub fn allocate(self, engine: &Engine<'_>, pages: u32) -> Range<Pfn> {
+    pub(super) fn allocate(self, engine: &Engine<'_>, pages: u32) -> Range<Pfn> {
         let start = match self {
             MadeOf::Pages => engine.alloc_contig_pages(Gfp::KERNEL, pages),
             MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.alloc_contig_frozen_pages(Gfp::KERNEL, pages),
@@ -43,7 +43,7 @@ impl MadeOf {
     }
 
     /// Gives such a range back.
-    pub fn free(self, engine: &Engine<'_>, range: Range<Pfn>) {
+    pub(super) fn free(self, engine: &Engine<'_>, range: Range<Pfn>) {
         let freed = match self {
             MadeOf::Pages => engine.free_contig_range(range),
             MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.free_contig_frozen_range(range),
@@ -53,7 +53,7 @@ impl MadeOf {
 }
 
 /// Times frees of large ranges, one after the other.
-pub fn free_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
+pub(super) fn free_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
     let once = |_| {
         let range = made_of.allocate(engine, LARGE_PAGES);
         time(1, || made_of.free(engine, range))
@@ -62,7 +62,7 @@ pub fn free_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
 }
 
 /// The same when the caches know nothing of the range any more.
-pub fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
+pub(super) fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
     let once = |_| {
         let range = made_of.allocate(engine, LARGE_PAGES);
         cold::fill_caches();
@@ -72,7 +72,7 @@ pub fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sam
 }
 
 /// Times frees of huge pages that were split into frozen single pages.
-pub fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
+pub(super) fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
     let allocate = |_| {
         let block = engine.alloc_frozen_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
         engine.split_page(block, HUGE).expect("the block is ours");
@@ -83,7 +83,7 @@ pub fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
 }
 
 /// Times the author's loop: a huge page allocated, split, and freed as a range.
-pub fn author_loop(engine: &Engine<'_>, loops: u64) -> Sample {
+pub(super) fn author_loop(engine: &Engine<'_>, loops: u64) -> Sample {
     time(loops, || {
         for _ in 0..loops {
             let block = engine.alloc_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");

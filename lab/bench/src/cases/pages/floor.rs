@@ -12,7 +12,7 @@ use freehold::platform::{NoProbe, Platform};
 use super::work::Blocks;
 
 /// Free frames by CPU.
-pub struct Floor {
+pub(super) struct Floor {
     platform: Threads<NoProbe>,
     cpus: Vec<Array>,
 }
@@ -29,7 +29,7 @@ impl Ranked for Free {
 
 impl Floor {
     /// So many CPUs with so many frames each, all of them free.
-    pub fn new(cpus: u16, frames: u32) -> Floor {
+    pub(super) fn new(cpus: u16, frames: u32) -> Floor {
         let of_cpu = |cpu| (0..frames).rev().map(|frame| Pfn::new(u32::from(cpu) * frames + frame)).collect();
         let array = |cpu| Array(Locked::new(Free(of_cpu(cpu))));
         Floor { platform: Threads::default(), cpus: (0..cpus).map(array).collect() }

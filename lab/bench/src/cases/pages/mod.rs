@@ -27,7 +27,7 @@ use crate::report::Note;
 use crate::settings::Method;
 use crate::subject::Case;
 
-pub const BENCH: Bench = Bench {
+pub(crate) const BENCH: Bench = Bench {
     name: "pages",
     asks: "What does an allocation and free of each kind cost, under rival policies and in other allocators?",
     question: "An allocator is judged by its common paths first: a page from the per-CPU list, a block of a few pages, \

@@ -17,7 +17,7 @@ use crate::subject::{Case, Sample, Subject, Then};
 const FLOOR: &str = "the floor: for each CPU an array of frames behind a lock";
 
 /// A case, and what it does to blocks.
-pub struct Row {
+pub(super) struct Row {
     /// The case.
     pub case: Case,
     /// Flags of its requests.
@@ -30,7 +30,7 @@ pub struct Row {
 
 /// On how many threads it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threading {
+pub(super) enum Threading {
     /// One thread, on a machine with so many CPUs.
     One {
         /// CPUs of the machine.
@@ -55,7 +55,7 @@ enum Source {
 }
 
 /// A row on one or two threads, as one side of a comparison.
-pub struct PageLoop {
+pub(super) struct PageLoop {
     name: String,
     row: &'static Row,
     threading: Threading,
@@ -64,17 +64,17 @@ pub struct PageLoop {
 
 impl PageLoop {
     /// The row under a policy.
-    pub fn under(policy: &NamedPolicy, row: &'static Row, threading: Threading) -> PageLoop {
+    pub(super) fn under(policy: &NamedPolicy, row: &'static Row, threading: Threading) -> PageLoop {
         PageLoop { name: policy.name.clone(), row, threading, source: Source::Engine(policy.clone()) }
     }
 
     /// The row on the floor, on one thread.
-    pub fn on_floor(row: &'static Row) -> PageLoop {
+    pub(super) fn on_floor(row: &'static Row) -> PageLoop {
         PageLoop { name: FLOOR.to_owned(), row, threading: Threading::One { cpus: 1 }, source: Source::Floor }
     }
 
     /// The same with more words behind its name.
-    pub fn and(self, words: &str) -> PageLoop {
+    pub(super) fn and(self, words: &str) -> PageLoop {
         PageLoop { name: format!("{}, {words}", self.name), ..self }
     }
 
@@ -127,7 +127,7 @@ impl Threading {
 }
 
 /// Times frees on another CPU.
-pub fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Result<Sample, Error> {
+pub(super) fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Result<Sample, Error> {
     let mailbox = Mutex::new(Vec::new());
     let (get, put) = (
         |barrier: &SpinBarrier| get_for_another(blocks, operations, &mailbox, barrier),

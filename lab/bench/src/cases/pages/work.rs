@@ -15,7 +15,7 @@ use crate::engine::Engine;
 const ROUND: u64 = 512;
 
 /// Something that hands out blocks of one kind and takes them back.
-pub trait Blocks: Sync {
+pub(super) trait Blocks: Sync {
     /// A block.
     fn get(&self) -> Pfn;
     /// Takes it back.
@@ -23,7 +23,7 @@ pub trait Blocks: Sync {
 }
 
 /// Blocks of an engine.
-pub struct EngineBlocks<'e, 'm> {
+pub(super) struct EngineBlocks<'e, 'm> {
     engine: &'e Engine<'m>,
     gfp: Gfp,
     order: Order,
@@ -31,7 +31,7 @@ pub struct EngineBlocks<'e, 'm> {
 
 impl<'e, 'm> EngineBlocks<'e, 'm> {
     /// Blocks that this request gets, which the compiler does not know, so that nothing is worked out ahead.
-    pub fn new(engine: &'e Engine<'m>, gfp: Gfp, order: u8) -> EngineBlocks<'e, 'm> {
+    pub(super) fn new(engine: &'e Engine<'m>, gfp: Gfp, order: u8) -> EngineBlocks<'e, 'm> {
         EngineBlocks { engine, gfp: black_box(gfp), order: black_box(Order::new(order)) }
     }
 }
@@ -50,7 +50,7 @@ impl Blocks for EngineBlocks<'_, '_> {
 
 /// What one thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(super) enum Work {
     /// A block allocated and freed, again and again.
     Pair,
     /// Blocks allocated one after the other; freeing them is not timed.
@@ -65,7 +65,7 @@ pub enum Work {
 
 impl Work {
     /// Times so many operations. Threads that do the same at the same time meet before each timed part.
-    pub fn time(self, blocks: &impl Blocks, operations: u64, barrier: &SpinBarrier) -> Sample {
+    pub(super) fn time(self, blocks: &impl Blocks, operations: u64, barrier: &SpinBarrier) -> Sample {
         match self {
             Work::Pair => pairs(blocks, operations, barrier),
             Work::BulkGet => fill(blocks, operations, Turn::AsTaken, barrier).got,
@@ -116,7 +116,7 @@ fn fill(blocks: &impl Blocks, count: u64, turn: Turn, barrier: &SpinBarrier) -> 
 }
 
 /// What the first of two threads does for [`put_elsewhere`]: it allocates, and waits until the other one has freed.
-pub fn get_for_another(blocks: &impl Blocks, operations: u64, mailbox: &Mutex<Vec<Pfn>>, barrier: &SpinBarrier) {
+pub(super) fn get_for_another(blocks: &impl Blocks, operations: u64, mailbox: &Mutex<Vec<Pfn>>, barrier: &SpinBarrier) {
     for _ in 0..operations.div_ceil(ROUND) {
         mailbox.lock().expect("no thread panicked").extend((0..ROUND).map(|_| blocks.get()));
         barrier.wait();
@@ -125,7 +125,7 @@ pub fn get_for_another(blocks: &impl Blocks, operations: u64, mailbox: &Mutex<Ve
 }
 
 /// Times the frees of what another thread allocated, a few hundred blocks at a time.
-pub fn put_elsewhere(
+pub(super) fn put_elsewhere(
     blocks: &impl Blocks,
     operations: u64,
     mailbox: &Mutex<Vec<Pfn>>,

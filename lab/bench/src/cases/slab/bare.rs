@@ -26,7 +26,7 @@ const OBJECT_BYTES: u64 = 64;
 const CACHE: CacheId = CacheId::new(3);
 
 /// Pairs under a primitive.
-pub struct Bare {
+pub(super) struct Bare {
     name: &'static str,
     primitive: Primitive,
     cpus: Cpus,
@@ -34,7 +34,7 @@ pub struct Bare {
 
 impl Bare {
     /// Pairs under this primitive.
-    pub fn new(name: &'static str, primitive: Primitive, cpus: Cpus) -> Bare {
+    pub(super) fn new(name: &'static str, primitive: Primitive, cpus: Cpus) -> Bare {
         Bare { name, primitive, cpus }
     }
 

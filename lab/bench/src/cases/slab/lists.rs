@@ -29,7 +29,7 @@ fn promised(cell: Cell, settings: &Settings) -> Bar {
 }
 
 /// The author's table, and ours.
-pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
+pub(super) fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
     let sides = Sides { guarded: SlabRival::A, unguarded: Some(SlabRival::Unguarded), tagged: SlabRival::Tagged };
     let table = sides.table(contest, &request.settings, findings);
     findings.tables.push(Table {
@@ -133,7 +133,7 @@ impl Sides {
 }
 
 /// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
-pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+pub(super) fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let small = " Small objects, of less than 64 bytes, are tagged lists under both.";
     let listed = " Slabs of small objects, of less than 64 bytes, keep lists.";
     let rivals = [
@@ -153,7 +153,7 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 }
 
 /// What hardening costs.
-pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+pub(super) fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let columns = columns(contest, SlabRival::Tagged, SlabRival::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
     findings.tables.push(Table {
@@ -237,7 +237,7 @@ fn matrix(columns: &[BySize]) -> Table {
 }
 
 /// A figure's name, with its loop's.
-pub fn title(cell: Cell) -> String {
+pub(super) fn title(cell: Cell) -> String {
     match cell.work {
         Work::Pair => cell.name().to_owned(),
         work => format!("{}: {}", work.name(), cell.name()),
@@ -245,7 +245,7 @@ pub fn title(cell: Cell) -> String {
 }
 
 /// The first two columns of a row about a cell.
-pub fn place(cell: Cell) -> Vec<Value> {
+pub(super) fn place(cell: Cell) -> Vec<Value> {
     vec![Value::text(title(cell)), Value::text(cell.size)]
 }
 

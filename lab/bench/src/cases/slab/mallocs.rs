@@ -23,7 +23,7 @@ const WORST: Bar = Bar::RatioAtMost(1.3);
 const WORKS: [Work; 3] = [Work::Fill, Work::Pair, Work::Remote];
 
 /// The table of all mallocs, and what follows from it.
-pub fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+pub(super) fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let Some(ours) = contest.place(OURS) else { return };
     let peers: Vec<usize> = (0..contest.names.len()).filter(|&player| player != ours).collect();
     if peers.is_empty() {

@@ -39,7 +39,7 @@ use crate::report::{ComparisonRow, Note};
 use crate::settings::{Method, Settings};
 use crate::subject::{Case, Effort};
 
-pub const BENCH: Bench = Bench {
+pub(crate) const BENCH: Bench = Bench {
     name: "slab",
     asks: "What does an object cost, with one word or two, lists, arrays or bits, and in other people's mallocs?",
     question: "The per-CPU list of the slab allocator was two words in Linux 6.12: the list, and the slab that it is of. \

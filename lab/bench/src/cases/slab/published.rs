@@ -4,7 +4,7 @@ use freehold_object_loops::{Size, Work};
 
 /// Cycles before and after the change, of Christoph Lameter's table (V1, 2014-12-10), CONFIG_PREEMPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublishedFigures {
+pub(super) struct PublishedFigures {
     /// Bytes of an object.
     bytes: usize,
     /// Each of 10000 objects allocated.
@@ -16,7 +16,7 @@ pub struct PublishedFigures {
 }
 
 /// The table.
-pub const LAMETER: [PublishedFigures; 12] = [
+pub(super) const LAMETER: [PublishedFigures; 12] = [
     PublishedFigures { bytes: 8, alloc: [68, 41], free: [107, 81], pair: [114, 100] },
     PublishedFigures { bytes: 16, alloc: [69, 47], free: [108, 88], pair: [115, 108] },
     PublishedFigures { bytes: 32, alloc: [78, 48], free: [112, 93], pair: [117, 101] },
@@ -32,7 +32,7 @@ pub const LAMETER: [PublishedFigures; 12] = [
 ];
 
 /// Before and after, where the author measured it.
-pub fn lameter(work: Work, figure: usize, size: Size) -> Option<[u32; 2]> {
+pub(super) fn lameter(work: Work, figure: usize, size: Size) -> Option<[u32; 2]> {
     let row = LAMETER.iter().find(|row| row.bytes == size.bytes())?;
     match (work, figure) {
         (Work::Fill, 0) => Some(row.alloc),

@@ -26,7 +26,7 @@ const BYTES: usize = 2 << 30;
 
 /// What keeps others off a CPU's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Primitive {
+pub(super) enum Primitive {
     /// Restartable sequences.
     Rseq,
     /// Nothing: each thread stands for a CPU of its own. The least that sections could cost.
@@ -36,7 +36,7 @@ pub enum Primitive {
 }
 
 /// The slab under a policy, with a primitive.
-pub struct Rival {
+pub(super) struct Rival {
     name: String,
     policy: NamedPolicy,
     primitive: Primitive,
@@ -46,17 +46,17 @@ pub struct Rival {
 
 impl Rival {
     /// A policy's slab, which takes part in these loops.
-    pub fn new(name: &str, policy: NamedPolicy, cpus: Cpus, works: &'static [Work]) -> Rival {
+    pub(super) fn new(name: &str, policy: NamedPolicy, cpus: Cpus, works: &'static [Work]) -> Rival {
         Rival { name: name.to_owned(), policy, primitive: Primitive::Rseq, cpus, works }
     }
 
     /// The same with another primitive.
-    pub fn with(self, primitive: Primitive) -> Rival {
+    pub(super) fn with(self, primitive: Primitive) -> Rival {
         Rival { primitive, ..self }
     }
 
     /// Hands the slab, as something that allocates objects, to `run`.
-    pub fn with_objects<R>(&self, run: impl FnOnce(&dyn Objects) -> R) -> Result<R, Error> {
+    pub(super) fn with_objects<R>(&self, run: impl FnOnce(&dyn Objects) -> R) -> Result<R, Error> {
         let config = HeapConfig { bytes: BYTES, policy: self.policy.policy, ..HeapConfig::default() };
         let done = match self.primitive {
             Primitive::Rseq => Heap::with_rseq(&config).map(|heap| run(&*heap_objects(&heap))),

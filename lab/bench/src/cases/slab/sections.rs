@@ -18,11 +18,11 @@ const ABOVE_NOTHING: Bar = Bar::RatioAtMost(1.6);
 const BELOW_LOCK: Bar = Bar::RatioAtMost(0.25);
 
 /// The contestants of the contest of sections alone, in their order.
-pub const BARE: [(&str, Primitive); 3] =
+pub(super) const BARE: [(&str, Primitive); 3] =
     [("nothing", Primitive::ThreadLocal), ("rseq", Primitive::Rseq), ("a lock", Primitive::Locked)];
 
 /// Sections alone: the bars of one primitive against another.
-pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+pub(super) fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let mut rows = Vec::new();
     for (a, bar) in [(0, ABOVE_NOTHING), (2, BELOW_LOCK)] {
         let duel = contest.duel_in(a, 1, 0, settings.margin).map(|duel| duel.with_bar(bar));
@@ -48,7 +48,7 @@ pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 }
 
 /// Pairs of each size under each primitive.
-pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+pub(super) fn primitives(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let [nothing, rseq, locked] =
         [SlabRival::ThreadLocal, SlabRival::Tagged, SlabRival::Locked].map(|who| who as usize);
     let (mut rows, mut above, mut below) = (Vec::new(), Vec::new(), Vec::new());

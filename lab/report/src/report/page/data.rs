@@ -6,7 +6,7 @@ use super::super::map::{MemoryMap, packed};
 use super::super::plot::Plot;
 
 /// Plots as in the document's own JSON; maps packed, since they have millions of cells.
-pub fn json(plots: &[&Plot], maps: &[&MemoryMap]) -> String {
+pub(super) fn json(plots: &[&Plot], maps: &[&MemoryMap]) -> String {
     let maps: Vec<Value> = maps.iter().map(|map| packed::pack(map)).collect();
     inert(&json!({ "plots": plots, "maps": maps }).to_string())
 }

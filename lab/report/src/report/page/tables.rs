@@ -15,7 +15,7 @@ const REACH_MAX: f64 = 1.0;
 const FEW: usize = 12;
 
 /// Every measure of a report; of many, only those that are decided, and the others are folded.
-pub fn measures(report: &Report) -> Markup {
+pub(super) fn measures(report: &Report) -> Markup {
     let [a, b] = &report.sides;
     let (reach, count) = (reach(&report.groups), count(&report.groups));
     let (decided, others) = match split(&report.groups) {
@@ -174,7 +174,7 @@ fn percent_along(change: f64, reach: f64) -> f64 {
 }
 
 /// A table of a report.
-pub fn table(table: &Table) -> Markup {
+pub(super) fn table(table: &Table) -> Markup {
     html! {
         @if !table.title.is_empty() { h2 { (table.title) } }
         @if !table.about.is_empty() { p { (table.about) } }
@@ -207,7 +207,7 @@ fn cell(column: &Column, value: &Value) -> Markup {
 }
 
 /// The numbers of a plot: a row for each place along the bottom, a column a line.
-pub fn numbers(plot: &Plot) -> Markup {
+pub(super) fn numbers(plot: &Plot) -> Markup {
     let mut rows: BTreeMap<Along, Vec<Option<f64>>> = BTreeMap::new();
     for (number, line) in plot.lines.iter().enumerate() {
         for &(at, value) in &line.points {
