@@ -131,8 +131,8 @@ pub(crate) fn settle<E>(
 }
 
 fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Verdict, margin: Margin) -> Outcome {
-    let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.middle(number)).collect::<Vec<_>>();
-    let (mut a, mut b) = (of_runs(|pair| pair.a.each()), of_runs(|pair| pair.b.each()));
+    let mut a: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.a.each())).collect();
+    let mut b: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.b.each())).collect();
     let disturbance = Disturbance::from_runs(&runs, &a, log_ratios);
     let (b_ns_low, b_ns_high) = intervals::by_rank(&b, estimate.confidence);
     Outcome {
@@ -150,12 +150,7 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
 
 impl Disturbance {
     fn from_runs(runs: &[Run], a: &[f64], log_ratios: &[f64]) -> Disturbance {
-        let within = |half: &Vec<Pair>| {
-            let log_ratios: Vec<f64> = half.iter().map(|pair| pair.log_ratio()).collect();
-            let middle = median(&mut log_ratios.clone());
-            log_ratios.into_iter().map(move |log_ratio| log_ratio - middle)
-        };
-        let deviations: Vec<f64> = runs.iter().flat_map(|run| &run.halves).flat_map(within).collect();
+        let deviations: Vec<f64> = runs.iter().flat_map(|run| &run.halves).flat_map(|half| deviations(half)).collect();
         let log_a: Vec<f64> = a.iter().map(|each| each.ln()).collect();
         Disturbance {
             pairs: deviations.len(),
@@ -164,6 +159,13 @@ impl Disturbance {
             drift_of_ratio: drift(log_ratios),
         }
     }
+}
+
+/// Returns how far the log ratio of each pair is from the middle of its half of a run.
+fn deviations(half: &[Pair]) -> Vec<f64> {
+    let log_ratios: Vec<f64> = half.iter().map(|pair| pair.log_ratio()).collect();
+    let middle = median(&mut log_ratios.clone());
+    log_ratios.into_iter().map(|log_ratio| log_ratio - middle).collect()
 }
 
 /// The share by which values rose over time, given their logarithms; nothing if that is chance, or too little to

@@ -95,13 +95,16 @@ impl ComparisonRow {
         let Disturbance { drift_of_a, drift_of_ratio, .. } = self.outcome.disturbance;
         let difference = (self.outcome.estimate.ratio - 1.0).abs();
         let touching = drift_of_ratio.filter(|drift| drift.abs() > difference / 2.0);
-        let sentence = |what: &str, drift, remark: &str| {
-            let change = number::change(Some(drift));
-            format!("{what} of {} changed by {change} from the first run to the last; {remark}.", self.title())
-        };
-        let a = drift_of_a.map(|drift| sentence("A's time", drift, "pairing cancels that"));
-        let ratio = touching.map(|drift| sentence("The ratio", drift, "measure again before relying on it"));
-        a.into_iter().chain(ratio).collect()
+        let drifts = [
+            (drift_of_a, "A's time", "pairing cancels that"),
+            (touching, "The ratio", "measure again before relying on it"),
+        ];
+        let mut sentences = Vec::new();
+        for (drift, what, remark) in drifts.into_iter().filter(|(drift, ..)| drift.is_some()) {
+            let (title, change) = (self.title(), number::change(drift));
+            sentences.push(format!("{what} of {title} changed by {change} from the first run to the last; {remark}."));
+        }
+        sentences
     }
 
     /// The case and whose it is.
@@ -200,9 +203,9 @@ impl BenchResult {
     fn busy(&self) -> Option<String> {
         let mut busy: Vec<(f64, &ComparisonRow)> = self.comparisons.iter().filter_map(ComparisonRow::busy).collect();
         busy.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        let name =
-            |(share, compared): &(f64, &ComparisonRow)| format!("{} of {}", number::percent(*share), compared.title());
-        let worst: Vec<String> = busy.iter().take(WORST_NAMED).map(name).collect();
+        let worst = busy.iter().take(WORST_NAMED);
+        let worst = worst.map(|(share, compared)| format!("{} of {}", number::percent(*share), compared.title()));
+        let worst: Vec<String> = worst.collect();
         (!busy.is_empty()).then(|| {
             format!(
                 "More than {} of the pairs lie far out in {} of {} comparisons, whose intervals may be wider for it; \
@@ -220,11 +223,10 @@ impl BenchResult {
         if self.comparisons.is_empty() {
             return Vec::new();
         }
-        let count = |of: fn(&Disturbance) -> usize| {
-            let number: usize = self.comparisons.iter().map(|compared| of(&compared.outcome.disturbance)).sum();
-            number::count(number as u64)
-        };
-        let (pairs, outliers) = (count(|of| of.pairs), count(|of| of.outlier_pairs));
+        let disturbances = self.comparisons.iter().map(|compared| &compared.outcome.disturbance);
+        let pairs: usize = disturbances.clone().map(|disturbance| disturbance.pairs).sum();
+        let outliers: usize = disturbances.map(|disturbance| disturbance.outlier_pairs).sum();
+        let [pairs, outliers] = [pairs, outliers].map(|number| number::count(number as u64));
         let mut sentences =
             vec![format!("{outliers} of {pairs} pairs of samples lie far out; medians do not heed them.")];
         sentences.extend(self.busy());

@@ -63,10 +63,11 @@ fn report_sides(sides: [&str; 2], rows: &[&ComparisonRow], recipe: &Recipe) -> R
 
 /// What an operation takes in each case.
 fn times(sides: [&str; 2], rows: &[&ComparisonRow]) -> Plot {
-    let line = |name: &str, ns: fn(&ComparisonRow) -> f64| {
-        let points = rows.iter().enumerate().map(|(at, compared)| (at as f64, ns(compared)));
-        PlotLine::new(name, points.collect())
-    };
+    let [mut a, mut b] = sides.map(|name| PlotLine::new(name, Vec::new()));
+    for (at, compared) in rows.iter().enumerate() {
+        a.points.push((at as f64, compared.outcome.a_ns));
+        b.points.push((at as f64, compared.outcome.b_ns));
+    }
     Plot {
         title: "ns an operation takes".to_owned(),
         caption: "The lower, the faster. Bars of different cases are not to be compared: their operations differ."
@@ -76,7 +77,7 @@ fn times(sides: [&str; 2], rows: &[&ComparisonRow]) -> Plot {
         scale: Scale::Named(rows.iter().map(|compared| compared.case.to_owned()).collect()),
         axis: Axis::Logarithmic,
         shape: Shape::Bars,
-        lines: vec![line(sides[0], |of| of.outcome.a_ns), line(sides[1], |of| of.outcome.b_ns)],
+        lines: vec![a, b],
         ..Plot::default()
     }
 }

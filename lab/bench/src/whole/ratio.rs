@@ -43,26 +43,24 @@ pub(super) const PEAK: Figure = |cost| cost.peak_kib as f64;
 
 /// The logarithm of ours divided by another's, for each round in which both did all of these loads: the mean over them.
 pub(super) fn logs(rounds: &Rounds, loads: &[usize], other: usize, figure: Figure) -> Vec<f64> {
-    let of_round = |round: &Vec<Vec<Option<Cost>>>| {
-        let of_load = |&load: &usize| {
-            let [ours, theirs] = [0, other].map(|malloc| round[load][malloc].as_ref().map(figure));
-            Some((ours? / theirs?).ln())
-        };
-        let sum: Option<f64> = loads.iter().map(of_load).sum();
-        Some(sum? / loads.len() as f64)
-    };
-    rounds.iter().filter_map(of_round).collect()
+    mean_logs(rounds, loads, |costs| Some(figure(costs[0].as_ref()?) / figure(costs[other].as_ref()?)))
 }
 
 /// The same against the best other one of each load.
 pub(super) fn logs_of_best(rounds: &Rounds, loads: &[usize], figure: Figure) -> Vec<f64> {
-    let of_round = |round: &Vec<Vec<Option<Cost>>>| {
-        let of_load = |&load: &usize| {
-            let best = round[load][1..].iter().flatten().map(figure).fold(f64::INFINITY, f64::min);
-            Some((figure(round[load][0].as_ref()?) / best).ln())
-        };
-        let sum: Option<f64> = loads.iter().map(of_load).sum();
-        Some(sum? / loads.len() as f64)
-    };
-    rounds.iter().filter_map(of_round).collect()
+    mean_logs(rounds, loads, |costs| {
+        let best = costs[1..].iter().flatten().map(figure).fold(f64::INFINITY, f64::min);
+        Some(figure(costs[0].as_ref()?) / best)
+    })
+}
+
+/// Returns the mean logarithm of a ratio over loads, for each round in which all of these loads have one. The ratio is
+/// taken of the costs of one load under all mallocs.
+fn mean_logs(rounds: &Rounds, loads: &[usize], ratio: impl Fn(&[Option<Cost>]) -> Option<f64>) -> Vec<f64> {
+    let mut means = Vec::new();
+    for round in rounds {
+        let sum: Option<f64> = loads.iter().map(|&load| Some(ratio(&round[load])?.ln())).sum();
+        means.extend(sum.map(|sum| sum / loads.len() as f64));
+    }
+    means
 }

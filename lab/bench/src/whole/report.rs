@@ -17,7 +17,7 @@ use super::sheet::{Sheet, sheets};
 use crate::numbers::format_ratio;
 
 /// Bytes in use from which what is resident is divided by them.
-const LEAST_LIVE: u64 = 1 << 20;
+const LEAST_LIVE: f64 = (1 << 20) as f64;
 
 /// What was found.
 #[derive(Clone, Debug, Serialize)]
@@ -90,35 +90,36 @@ impl Costs<'_> {
 
     /// Ours divided by each other one's.
     fn against(&self, loads: &[usize], figure: Figure) -> Vec<Option<Ratio>> {
-        let of = |other| Ratio::from_logs(&logs(self.rounds, loads, other, figure), self.request.seed);
-        let is_asked = |other| other > 0 && !loads.is_empty();
-        (0..self.mallocs).map(|other| if is_asked(other) { of(other) } else { None }).collect()
+        let mut ratios = vec![None; self.mallocs];
+        if !loads.is_empty() {
+            for (other, ratio) in ratios.iter_mut().enumerate().skip(1) {
+                *ratio = Ratio::from_logs(&logs(self.rounds, loads, other, figure), self.request.seed);
+            }
+        }
+        ratios
     }
 
     /// The median over the rounds, by malloc.
     fn medians(&self, load: usize, figure: Figure) -> Vec<Option<f64>> {
-        let of = |malloc: usize| {
-            let mut values: Vec<f64> =
-                self.rounds.iter().filter_map(|round| round[load][malloc].as_ref().map(figure)).collect();
-            (!values.is_empty()).then(|| median(&mut values))
-        };
-        (0..self.mallocs).map(of).collect()
+        let mut medians = Vec::new();
+        for malloc in 0..self.mallocs {
+            let costs = self.rounds.iter().filter_map(|round| round[load][malloc].as_ref());
+            let mut values: Vec<f64> = costs.map(figure).collect();
+            medians.push((!values.is_empty()).then(|| median(&mut values)));
+        }
+        medians
     }
 
     fn summarize_load(&self, load: usize) -> LoadSummary {
-        let scaled = |figure: Figure, by: f64| {
-            self.medians(load, figure).into_iter().map(|value| Some(value? / by)).collect::<Vec<_>>()
-        };
         let live = self.medians(load, |cost| cost.live_bytes as f64);
-        let resident = scaled(|cost| cost.resident_kib as f64, 1.0 / 1024.0);
-        let over = |(resident, live): (Option<f64>, Option<f64>)| {
-            Some(resident? / live.filter(|&live| live >= LEAST_LIVE as f64)?)
-        };
+        let resident = self.medians(load, |cost| cost.resident_kib as f64 * 1024.0);
+        let overhead = resident.into_iter().zip(live);
+        let overhead = overhead.map(|(resident, live)| Some(resident? / live.filter(|&live| live >= LEAST_LIVE)?));
         LoadSummary {
             load: self.request.loads[load].name.clone(),
-            cpu_ms: scaled(CPU, 1e6),
-            peak_mib: scaled(PEAK, 1024.0),
-            overhead: resident.into_iter().zip(live).map(over).collect(),
+            cpu_ms: self.medians(load, |cost| CPU(cost) / 1e6),
+            peak_mib: self.medians(load, |cost| PEAK(cost) / 1024.0),
+            overhead: overhead.collect(),
             cpu: self.against(&[load], CPU),
             peak: self.against(&[load], PEAK),
         }
@@ -128,13 +129,14 @@ impl Costs<'_> {
     fn bands(&self) -> Vec<Band> {
         let (all, loads) = (self.loads_of(LoadTable::Pairs), &self.request.loads);
         let bands = all.chunk_by(|&one, &next| loads[one].group == loads[next].group);
-        let case = |&load: &usize| (loads[load].name.clone(), self.against(&[load], CPU_OF_STEP));
-        let band = |places: &[usize]| Band {
-            band: loads[places[0]].group,
-            cases: places.iter().map(case).collect(),
-            mean: self.against(places, CPU_OF_STEP),
-        };
-        bands.map(band).collect()
+        bands.map(|places| self.band(places)).collect()
+    }
+
+    /// Pairs of one band, of which these are the loads.
+    fn band(&self, places: &[usize]) -> Band {
+        let loads = &self.request.loads;
+        let cases = places.iter().map(|&load| (loads[load].name.clone(), self.against(&[load], CPU_OF_STEP)));
+        Band { band: loads[places[0]].group, cases: cases.collect(), mean: self.against(places, CPU_OF_STEP) }
     }
 }
 
@@ -143,7 +145,8 @@ impl WholeReport {
         let costs = Costs { request, rounds, mallocs: mallocs.len() };
         let all = costs.loads_of(LoadTable::Loads);
         let best = if all.is_empty() || mallocs.len() < 2 { Vec::new() } else { logs_of_best(rounds, &all, CPU) };
-        let missing = |(load, program): &(String, String)| format!("the load `{load}`: there is no `{program}` here");
+        let missing = request.left_out.iter();
+        let missing = missing.map(|(load, program)| format!("the load `{load}`: there is no `{program}` here"));
         WholeReport {
             program: Program::this(),
             machine: Machine::this(),
@@ -157,7 +160,7 @@ impl WholeReport {
             cpu_of_best: Ratio::from_logs(&best, request.seed),
             pairs: costs.bands(),
             sheets: sheets(request, rounds),
-            left_out: request.left_out.iter().map(missing).chain(failures).collect(),
+            left_out: missing.chain(failures).collect(),
         }
     }
 
@@ -170,12 +173,13 @@ impl WholeReport {
     ) -> Table {
         let others = self.mallocs[1..].iter().map(|name| Column::numbers(format!("to {name}")));
         let columns = std::iter::once(Column::words("load")).chain(others).collect();
-        let cells = |(name, ratios): (&str, &[Option<Ratio>])| {
-            let texts = ratios[1..].iter().map(|ratio| ratio.map_or(Value::None, |ratio| Value::Text(ratio.text())));
-            std::iter::once(Value::text(name)).chain(texts).collect::<Vec<_>>()
-        };
-        let rows = rows.chain(std::iter::once(("geometric mean", all)));
-        Table::new(title, columns, rows.map(cells).collect::<Vec<_>>())
+        let mut table = Table::new(title, columns, []);
+        for (name, ratios) in rows.chain([("geometric mean", all)]) {
+            let mut cells = vec![Value::text(name)];
+            cells.extend(ratios[1..].iter().map(|ratio| ratio.map_or(Value::None, |ratio| Value::Text(ratio.text()))));
+            table.rows.push(cells);
+        }
+        table
     }
 
     /// A table of medians.
@@ -211,13 +215,11 @@ impl WholeReport {
     }
 
     fn verdict(&self) -> Vec<String> {
-        let mean = |ratios: &[Option<Ratio>], what: &str| {
-            let libc = self.mallocs.iter().position(|name| name == roster::LIBC);
-            libc.and_then(|at| ratios[at]).map(|ratio| format!("{what} is {} times the C library's.", ratio.text()))
-        };
+        let best = self.cpu_of_best;
         let best =
-            |best: Ratio| format!("CPU time is {} times that of the best other malloc of each load.", best.text());
-        let loads = [mean(&self.cpu, "CPU time"), mean(&self.peak, "Peak resident memory"), self.cpu_of_best.map(best)];
+            best.map(|best| format!("CPU time is {} times that of the best other malloc of each load.", best.text()));
+        let loads =
+            [self.beside_libc(&self.cpu, "CPU time"), self.beside_libc(&self.peak, "Peak resident memory"), best];
         let pairs = self.pairs.iter().filter_map(|band| {
             let (name, ratio) = band.best(&self.mallocs)?;
             Some(format!(
@@ -227,6 +229,12 @@ impl WholeReport {
             ))
         });
         loads.into_iter().flatten().chain(pairs).collect()
+    }
+
+    /// Formats the ratio to the C library's malloc.
+    fn beside_libc(&self, ratios: &[Option<Ratio>], what: &str) -> Option<String> {
+        let libc = self.mallocs.iter().position(|name| name == roster::LIBC)?;
+        Some(format!("{what} is {} times the C library's.", ratios[libc]?.text()))
     }
 
     fn recipe(&self) -> Vec<(String, String)> {

@@ -88,22 +88,15 @@ struct Middle {
 
 /// Every table of which there are loads.
 pub(super) fn sheets(request: &Request, rounds: &Rounds) -> Vec<Sheet> {
-    let sheet = |kind: &Kind| {
-        let loads = request.loads.iter().enumerate().filter(|(_, load)| load.table == kind.table);
-        let rows = loads.map(|(at, load)| {
-            let mallocs = rounds.first().map_or(0, |round| round[at].len());
-            let of = (0..mallocs).map(|malloc| middle(rounds, at, malloc, kind.figure, request.seed)).collect();
-            Row { load: load.name.clone(), of }
-        });
-        Sheet { table: kind.table, title: kind.title, rows: rows.collect() }
-    };
-    KINDS.iter().map(sheet).filter(|sheet| !sheet.rows.is_empty()).collect()
+    let sheets = KINDS.iter().map(|kind| Sheet::new(kind, request, rounds));
+    sheets.filter(|sheet| !sheet.rows.is_empty()).collect()
 }
 
 fn middle(rounds: &Rounds, load: usize, malloc: usize, figure: Figure, seed: u64) -> Option<Middle> {
-    let of_round =
-        |round: &Vec<Vec<Option<Cost>>>| Some(figure(round[load][malloc].as_ref()?, round[load][LIBC].as_ref()?));
-    let mut values: Vec<f64> = rounds.iter().filter_map(of_round).collect();
+    let mut values = Vec::new();
+    for costs in rounds.iter().map(|round| &round[load]) {
+        values.extend(costs[malloc].as_ref().zip(costs[LIBC].as_ref()).map(|(cost, libc)| figure(cost, libc)));
+    }
     let (low, high) = (!values.is_empty()).then(|| median_interval(&values, CONFIDENCE, &mut Rng::with_seed(seed)))?;
     Some(Middle { median: median(&mut values), low, high })
 }
@@ -127,15 +120,26 @@ fn short(number: f64) -> String {
 }
 
 impl Sheet {
+    fn new(kind: &Kind, request: &Request, rounds: &Rounds) -> Sheet {
+        let mut rows = Vec::new();
+        for (at, load) in request.loads.iter().enumerate().filter(|(_, load)| load.table == kind.table) {
+            let mallocs = rounds.first().map_or(0, |round| round[at].len());
+            let of = (0..mallocs).map(|malloc| middle(rounds, at, malloc, kind.figure, request.seed)).collect();
+            rows.push(Row { load: load.name.clone(), of });
+        }
+        Sheet { table: kind.table, title: kind.title, rows }
+    }
+
     pub(super) fn shown(&self, mallocs: &[String]) -> Table {
         let names = mallocs.iter().map(|name| Column::numbers(name.clone()));
         let columns = std::iter::once(Column::words("load")).chain(names).collect();
-        let cell = |middle: &Option<Middle>| middle.map_or(Value::None, |middle| Value::Text(middle.text()));
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| std::iter::once(Value::text(&row.load)).chain(row.of.iter().map(cell)).collect::<Vec<_>>());
-        Table::new(self.title, columns, rows.collect::<Vec<_>>())
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            let mut cells = vec![Value::text(&row.load)];
+            cells.extend(row.of.iter().map(|middle| middle.map_or(Value::None, |middle| Value::Text(middle.text()))));
+            rows.push(cells);
+        }
+        Table::new(self.title, columns, rows)
     }
 }
 

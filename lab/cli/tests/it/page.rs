@@ -63,8 +63,8 @@ impl ShownAxis {
     /// Returns the coordinate of a value, by the first and the last label.
     fn position(&self, value: f64) -> f64 {
         let (first, last) = (self.labels[0], self.labels[self.labels.len() - 1]);
-        let share = |value: f64| ((self.transform)(value) - (self.transform)(first.0));
-        first.1 + share(value) / share(last.0) * (last.1 - first.1)
+        let [first_at, value_at, last_at] = [first.0, value, last.0].map(self.transform);
+        first.1 + (value_at - first_at) / (last_at - first_at) * (last.1 - first.1)
     }
 
     /// Returns a value that is two hundredths of the axis above another one.
@@ -231,6 +231,24 @@ fn what_a_page_shows_is_what_the_json_says() {
     let measure = &report["groups"][0]["measures"][0];
     assert!(shown.as_str().unwrap().contains(measure["name"].as_str().unwrap()), "{shown}");
     assert_eq!(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is fetched");
+}
+
+/// Bars with names below them, and lines over numbers of CPUs.
+#[test]
+fn bars_and_doubled_numbers_are_drawn_where_they_belong() {
+    let Some(program) = program() else { return };
+    let sandbox = Sandbox::new();
+    let file = sandbox.argument("page.html");
+    for command in [&["bench", "flags", "--quick", "--runs", "1"][..], &["sim", "purge", "--quick", "--cpus", "1,2,8"]]
+    {
+        let output = freehold(&[command, &["--html", &file]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let mut page = Page::open(&program, &file, 1200, 2000);
+        let (drawn, plots) = (page.evaluate(DRAWN), page.evaluate("freehold.data.plots"));
+        assert_eq!(find_difference(&drawn, &plots), None);
+        let wrong = plant_wrong_point(&plots, &drawn, 0);
+        assert!(find_difference(&drawn, &wrong).is_some(), "a wrong point is noticed in {command:?}");
+    }
 }
 
 #[test]

@@ -9,10 +9,10 @@ use super::style::{LineStyle, LineStyles, is_bright, step};
 
 /// A line with more points has no marks.
 const MARKS_MAX: usize = 24;
-/// An area is labelled where it is at least this thick.
-const LABEL_THICKNESS: f64 = 17.0;
-/// Room between a label and the ends of an area.
-const LABEL_MARGIN: f64 = 28.0;
+/// An area is labelled where it is at least this thick, all along the label.
+const LABEL_THICKNESS: f64 = 14.0;
+/// Half the width of a label.
+const LABEL_MARGIN: f64 = 26.0;
 /// Part of the room of a case that its bars fill.
 const BARS_SHARE: f64 = 0.74;
 
@@ -96,19 +96,33 @@ fn label_area(plot: &Plot, number: usize, area: &[Slice], x: &Ruler, y: &Ruler) 
     }
 }
 
-/// Returns the middle of an area where it is thickest, if a label fits there.
+/// Returns the middle of an area where a label has the most room; `None` if it fits nowhere.
 fn label_position(area: &[Slice], x: &Ruler, y: &Ruler) -> Option<(f64, f64)> {
     let end = x.position(area.last()?.place)?;
-    let mut best: Option<(f64, f64, f64)> = None;
+    let mut best = None;
+    let mut most = LABEL_THICKNESS;
     for slice in area {
-        let (at, lower, upper) = (x.position(slice.place)?, y.position(slice.lower)?, y.position(slice.upper)?);
+        let at = x.position(slice.place)?;
+        let (top, bottom) = room_around(area, at, x, y)?;
         let is_within = at >= x.start() + LABEL_MARGIN && at <= end - LABEL_MARGIN;
-        let is_thicker = best.is_none_or(|(_, _, thickness)| lower - upper > thickness);
-        if is_within && is_thicker && lower - upper >= LABEL_THICKNESS {
-            best = Some((at, f64::midpoint(lower, upper), lower - upper));
+        if is_within && bottom - top >= most {
+            most = bottom - top;
+            best = Some((at, f64::midpoint(top, bottom)));
         }
     }
-    best.map(|(at, middle, _)| (at, middle))
+    best
+}
+
+/// Returns the highest and the lowest coordinate that lie within an area all along a label in the middle of `at`.
+fn room_around(area: &[Slice], at: f64, x: &Ruler, y: &Ruler) -> Option<(f64, f64)> {
+    let (mut top, mut bottom) = (f64::NEG_INFINITY, f64::INFINITY);
+    for slice in area {
+        if (x.position(slice.place)? - at).abs() <= LABEL_MARGIN {
+            top = top.max(y.position(slice.upper)?);
+            bottom = bottom.min(y.position(slice.lower)?);
+        }
+    }
+    Some((top, bottom))
 }
 
 /// Returns the points of a line that both axes have.
