@@ -131,8 +131,8 @@ pub(crate) fn settle<E>(
 }
 
 fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Verdict, margin: Margin) -> Outcome {
-    let mut a: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.a.each())).collect();
-    let mut b: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.b.each())).collect();
+    let mut a: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.a.per_operation())).collect();
+    let mut b: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.b.per_operation())).collect();
     let disturbance = Disturbance::from_runs(&runs, &a, log_ratios);
     let (b_ns_low, b_ns_high) = intervals::by_rank(&b, estimate.confidence);
     Outcome {

@@ -305,7 +305,7 @@ mod tests {
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
             with_cpus(&freehold_policies::parse(policy).unwrap(), GIB, 2, |engine| {
                 page_loop::free_elsewhere(&work::EngineBlocks::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
-                engine.drain_all();
+                engine.drain_all_pages();
                 let census = engine.check().expect("nothing is lost or broken");
                 assert_eq!((census.free, census.allocated), (u64::from(GIB), 0), "{policy}");
             })
