@@ -90,9 +90,12 @@ pub fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
             "The kernel's counter of requests that began to reclaim; each of them waited.",
             &|moment| Some(moment.allocstall as f64),
         ),
-        lines("requests that compacted for themselves so far", "requests", "Each of them waited for a block.", &|moment| {
-            Some(moment.compact_stall as f64)
-        }),
+        lines(
+            "requests that compacted for themselves so far",
+            "requests",
+            "Each of them waited for a block.",
+            &|moment| Some(moment.compact_stall as f64),
+        ),
         lines("faults that got a huge page so far", "faults", "As the kernel counts them.", &|moment| {
             Some(moment.thp_fault_alloc as f64)
         }),

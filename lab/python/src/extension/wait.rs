@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use freehold_cli::Command;
-use freehold_report::observer::{Observer, Stage, Cancellation};
+use freehold_report::observer::{Cancellation, Observer, Stage};
 use freehold_report::parallel;
 use freehold_report::terminal::printable;
 use pyo3::prelude::*;
