@@ -170,12 +170,11 @@ pub fn slabinfo<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, '_, P, C>, ou
     let mut written = Ok(());
     slab.usage(|cache, usage| {
         let (name, layout, slabs) = (cache.name.as_str(), &cache.layout, usage.slabs);
-        let mut row = || {
-            write!(out, "{name:<17} {:6} {:6} {:6} ", usage.active, usage.objects, layout.size)?;
-            write!(out, "{:4} {:4} : tunables {:4} {:4} {:4}", layout.objects, layout.order.pages(), 0, 0, 0)?;
-            writeln!(out, " : slabdata {slabs:6} {slabs:6} {:6}", 0)
-        };
-        written = written.and_then(|()| row());
+        let pages = layout.order.pages();
+        written = written
+            .and_then(|()| write!(out, "{name:<17} {:6} {:6} {:6} ", usage.active, usage.objects, layout.size))
+            .and_then(|()| write!(out, "{:4} {pages:4} : tunables {:4} {:4} {:4}", layout.objects, 0, 0, 0))
+            .and_then(|()| writeln!(out, " : slabdata {slabs:6} {slabs:6} {:6}", 0));
     });
     written
 }

@@ -314,10 +314,13 @@ mod tests {
         expect(Event::Reserve { zone, order: ORDER }, Counts { reserves: 1, ..none });
         expect(Event::Unreserve { zone }, Counts { unreserves: 1, ..none });
         expect(Event::Withheld { pfn: PFN }, Counts { withheld: 1, ..none });
-        let served = |from| Event::HighAtomicServed { order: ORDER, from };
-        expect(served(ServedFrom::List), Counts { highatomic_from_list: 1, ..none });
-        expect(served(ServedFrom::Reserve), Counts { highatomic_from_reserve: 1, ..none });
-        expect(served(ServedFrom::Ordinary), Counts { highatomic_from_ordinary: 1, ..none });
+        for (from, counts) in [
+            (ServedFrom::List, Counts { highatomic_from_list: 1, ..none }),
+            (ServedFrom::Reserve, Counts { highatomic_from_reserve: 1, ..none }),
+            (ServedFrom::Ordinary, Counts { highatomic_from_ordinary: 1, ..none }),
+        ] {
+            expect(Event::HighAtomicServed { order: ORDER, from }, counts);
+        }
         expect(Event::BrokenPromise { promise: Promise::Reclaim }, Counts { broken_promises: 1, ..none });
         expect(Event::Failed { order: ORDER }, Counts { failures: 1, ..none });
     }
@@ -325,34 +328,46 @@ mod tests {
     #[test]
     fn reclaim_is_counted_by_who_asked_and_which_zones_it_was_for() {
         let none = Counts::default();
-        let stalls = |highest| counted(Event::DirectReclaim { highest });
-        assert_eq!(stalls(ZoneKind::Dma), Counts { allocstall_dma: 1, ..none });
-        assert_eq!(stalls(ZoneKind::Dma32), Counts { allocstall_dma32: 1, ..none });
-        assert_eq!(stalls(ZoneKind::Normal), Counts { allocstall_normal: 1, ..none });
-        assert_eq!(stalls(ZoneKind::Movable), Counts { allocstall_movable: 1, ..none });
-        let reclaim = |by| Event::Reclaim { by, pages: 3, scanned: 7 };
-        expect(reclaim(Reclaimer::Direct), Counts { pgsteal_direct: 3, pgscan_direct: 7, ..none });
-        expect(reclaim(Reclaimer::Kswapd), Counts { pgsteal_kswapd: 3, pgscan_kswapd: 7, ..none });
+        for (highest, counts) in [
+            (ZoneKind::Dma, Counts { allocstall_dma: 1, ..none }),
+            (ZoneKind::Dma32, Counts { allocstall_dma32: 1, ..none }),
+            (ZoneKind::Normal, Counts { allocstall_normal: 1, ..none }),
+            (ZoneKind::Movable, Counts { allocstall_movable: 1, ..none }),
+        ] {
+            assert_eq!(counted(Event::DirectReclaim { highest }), counts);
+        }
+        for (by, counts) in [
+            (Reclaimer::Direct, Counts { pgsteal_direct: 3, pgscan_direct: 7, ..none }),
+            (Reclaimer::Kswapd, Counts { pgsteal_kswapd: 3, pgscan_kswapd: 7, ..none }),
+        ] {
+            expect(Event::Reclaim { by, pages: 3, scanned: 7 }, counts);
+        }
         expect(Event::KswapdRun { node: NodeId(0) }, Counts { pageoutrun: 1, ..none });
     }
 
     #[test]
     fn compaction_is_counted_by_who_compacts_and_how_it_ended() {
         let none = Counts::default();
-        let moves = |answer| counted(Event::Migrate { order: ORDER, answer });
-        assert_eq!(moves(Migrated::Moved), Counts { migrations: 1, ..none });
-        assert_eq!(moves(Migrated::Refused), Counts { migrations_refused: 1, ..none });
+        for (answer, counts) in [
+            (Migrated::Moved, Counts { migrations: 1, ..none }),
+            (Migrated::Refused, Counts { migrations_refused: 1, ..none }),
+        ] {
+            assert_eq!(counted(Event::Migrate { order: ORDER, answer }), counts);
+        }
         expect(Event::KcompactdRun { node: NodeId(0) }, Counts { compact_daemon_wake: 1, ..none });
-        let stall = |result| counted(Event::CompactStall { result });
-        assert_eq!(stall(CompactResult::Succeeded), Counts { compact_stall: 1, compact_success: 1, ..none });
         let failed = Counts { compact_stall: 1, compact_fail: 1, ..none };
-        assert_eq!(stall(CompactResult::Failed), failed);
-        assert_eq!(stall(CompactResult::Deferred), Counts { compact_deferred: 1, ..failed });
-        let scan = |by| Event::CompactScan { zone: 0, by, migrate_scanned: 5, free_scanned: 6, isolated: 2 };
+        for (result, counts) in [
+            (CompactResult::Succeeded, Counts { compact_stall: 1, compact_success: 1, ..none }),
+            (CompactResult::Failed, failed),
+            (CompactResult::Deferred, Counts { compact_deferred: 1, ..failed }),
+        ] {
+            assert_eq!(counted(Event::CompactStall { result }), counts);
+        }
         let direct = Counts { compact_migrate_scanned: 5, compact_free_scanned: 6, compact_isolated: 2, ..none };
-        expect(scan(Compactor::Direct), direct);
         let daemon = Counts { compact_daemon_migrate_scanned: 5, compact_daemon_free_scanned: 6, ..direct };
-        expect(scan(Compactor::Kcompactd), daemon);
+        for (by, counts) in [(Compactor::Direct, direct), (Compactor::Kcompactd, daemon)] {
+            expect(Event::CompactScan { zone: 0, by, migrate_scanned: 5, free_scanned: 6, isolated: 2 }, counts);
+        }
     }
 
     #[test]

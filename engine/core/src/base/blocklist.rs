@@ -110,12 +110,11 @@ mod tests {
         with_map(|map| {
             let (list, blocks) = (BlockList::new(), [0, 512, 1024, 1536].map(Pfn::new));
             blocks.iter().for_each(|&block| list.push_tail(map, block));
-            let left = |list: &BlockList| list.iter(map).map(Pfn::raw).collect::<Vec<_>>();
-            assert_eq!(left(&list), [0, 512, 1024, 1536]);
+            assert_eq!(list.iter(map).map(Pfn::raw).collect::<Vec<_>>(), [0, 512, 1024, 1536]);
             for (gone, rest) in [(512, &[0, 1024, 1536][..]), (1536, &[0, 1024]), (0, &[1024]), (1024, &[])] {
                 list.remove(map, Pfn::new(gone));
                 assert!(!map.pageblock(Pfn::new(gone)).is_listed());
-                assert_eq!(left(&list), rest);
+                assert_eq!(list.iter(map).map(Pfn::raw).collect::<Vec<_>>(), rest);
             }
             assert_eq!(list.first(), None);
         });

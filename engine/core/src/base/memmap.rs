@@ -463,24 +463,34 @@ mod tests {
 
     #[test]
     fn a_machine_pays_for_the_frames_that_it_may_have() {
-        let bytes = |first, end| {
-            let cut = geometry(first, end);
-            cut.layout_of(0..cut.sections()).size()
-        };
-        let flat = |pages: usize| pages * 12 + pages / 512 * 32;
-        assert_eq!(bytes(0, 1 << 12), flat(1 << 12), "16 MiB");
-        assert_eq!(bytes(1 << 19, (1 << 19) + (1 << 15)), flat(1 << 15), "128 MiB at 2 GiB");
-        assert_eq!(bytes(1 << 31, (1 << 31) + (1 << 18)), bytes(0, 1 << 18), "1 GiB, wherever it is");
-        assert_eq!(bytes(5, 6), flat(1 << 10), "a frame: the largest block around it");
+        assert_eq!(metadata_size(0, 1 << 12), flat_size(1 << 12), "16 MiB");
+        assert_eq!(metadata_size(1 << 19, (1 << 19) + (1 << 15)), flat_size(1 << 15), "128 MiB at 2 GiB");
+        assert_eq!(metadata_size(1 << 31, (1 << 31) + (1 << 18)), metadata_size(0, 1 << 18), "1 GiB, wherever it is");
+        assert_eq!(metadata_size(5, 6), flat_size(1 << 10), "a frame: the largest block around it");
+    }
+
+    fn metadata_size(first: u32, end: u32) -> usize {
+        let cut = geometry(first, end);
+        cut.layout_of(0..cut.sections()).size()
+    }
+
+    fn flat_size(pages: usize) -> usize {
+        pages * 12 + pages / 512 * 32
     }
 
     #[test]
     fn a_range_lies_in_sections_of_the_table_only() {
         let cut = geometry(1 << 20, 1 << 21);
-        let of = |start: u32, end: u32| cut.sections_of(&(Pfn::new(start)..Pfn::new(end)));
-        assert_eq!(of(1 << 20, 1 << 21), 0..32);
-        assert_eq!(of((1 << 20) + 40_000, (1 << 20) + 40_001), 1..2);
-        assert_eq!((of(0, 5), of(0, u32::MAX), of(u32::MAX - 1, u32::MAX)), (0..0, 0..32, 32..32));
+        let cases = [
+            (1 << 20, 1 << 21, 0..32),
+            ((1 << 20) + 40_000, (1 << 20) + 40_001, 1..2),
+            (0, 5, 0..0),
+            (0, u32::MAX, 0..32),
+            (u32::MAX - 1, u32::MAX, 32..32),
+        ];
+        for (start, end, sections) in cases {
+            assert_eq!(cut.sections_of(&(Pfn::new(start)..Pfn::new(end))), sections, "{start} to {end}");
+        }
         let ragged = geometry(1000, 100_000);
         assert_eq!(ragged.frames_of(ragged.sections() - 1), 98_304..100_352);
     }

@@ -48,14 +48,20 @@ pub(crate) fn gather(
     mut visit: impl FnMut(Pfn, Order),
 ) {
     let mut run = Run::default();
-    let mut visit_run =
-        |run: Range<Pfn>| run.start.blocks_up_to(run.end, cap).for_each(|(pfn, order)| visit(pfn, order));
     for (pfn, order) in blocks {
         if let Some(gathered) = run.extend(pfn, order, map.frame(pfn)) {
-            visit_run(gathered);
+            visit_run(gathered, cap, &mut visit);
         }
     }
-    run.finish().into_iter().for_each(visit_run);
+    if let Some(last) = run.finish() {
+        visit_run(last, cap, &mut visit);
+    }
+}
+
+/// Visits a run as natural blocks of up to `cap`.
+#[inline]
+fn visit_run(run: Range<Pfn>, cap: Order, visit: &mut impl FnMut(Pfn, Order)) {
+    run.start.blocks_up_to(run.end, cap).for_each(|(pfn, order)| visit(pfn, order));
 }
 
 #[cfg(test)]

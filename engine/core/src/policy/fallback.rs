@@ -65,17 +65,17 @@ mod tests {
 
     #[test]
     fn movable_requests_claim_from_half_the_order_of_a_pageblock_on() {
-        let claimable = |order, wanted, grouping| is_claimable(Order::new(order), wanted, BLOCK, grouping);
         assert!(!claimable(3, Movable, Grouping::On) && claimable(4, Movable, Grouping::On));
         assert!(claimable(0, Unmovable, Grouping::On) && claimable(0, Reclaimable, Grouping::On));
         assert!(claimable(0, Movable, Grouping::Off), "types are not kept apart");
     }
 
+    fn claimable(order: u8, wanted: MigrateType, grouping: Grouping) -> bool {
+        is_claimable(Order::new(order), wanted, BLOCK, grouping)
+    }
+
     #[test]
     fn half_a_pageblock_that_is_free_or_alike_is_enough() {
-        let takes = |free, movable, wanted, block| {
-            takes_over(Contents { pages: 512, free, movable }, wanted, block, Grouping::On)
-        };
         assert!(takes(256, 0, Reclaimable, Unmovable) && !takes(255, 0, Reclaimable, Unmovable));
         assert!(takes(100, 156, Movable, Unmovable) && !takes(100, 155, Movable, Unmovable));
         // In a movable block, what cannot move is like the request.
@@ -84,5 +84,9 @@ mod tests {
         assert!(!takes(0, 0, Unmovable, Reclaimable), "in others it may be of either type");
         let none = Contents { pages: 512, free: 1, movable: 511 };
         assert!(takes_over(none, Unmovable, Movable, Grouping::Off));
+    }
+
+    fn takes(free: u32, movable: u32, wanted: MigrateType, block: MigrateType) -> bool {
+        takes_over(Contents { pages: 512, free, movable }, wanted, block, Grouping::On)
     }
 }

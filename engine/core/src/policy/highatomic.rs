@@ -130,11 +130,15 @@ mod tests {
     #[test]
     fn only_rushed_requests_above_order_0_use_the_reserve_at_first() {
         let order = Order::new(1);
-        let at_first = |gfp, order| at_first(HighAtomicPolicy::ReuseFirst, gfp, order);
-        assert_eq!(at_first(Gfp::ATOMIC, order), AllocFlags::HIGHATOMIC);
-        assert_eq!(at_first(Gfp::ATOMIC, Order::ZERO), AllocFlags::empty());
-        assert_eq!(at_first(Gfp::NOWAIT, order), AllocFlags::empty(), "not HIGH");
-        assert_eq!(at_first(Gfp::ATOMIC | Gfp::NOMEMALLOC, order), AllocFlags::empty());
-        assert_eq!(at_first(Gfp::KERNEL | Gfp::HIGH, order), AllocFlags::empty(), "it can wait");
+        let cases = [
+            (Gfp::ATOMIC, order, AllocFlags::HIGHATOMIC, "rushed"),
+            (Gfp::ATOMIC, Order::ZERO, AllocFlags::empty(), "a single page"),
+            (Gfp::NOWAIT, order, AllocFlags::empty(), "not HIGH"),
+            (Gfp::ATOMIC | Gfp::NOMEMALLOC, order, AllocFlags::empty(), "no reserves"),
+            (Gfp::KERNEL | Gfp::HIGH, order, AllocFlags::empty(), "it can wait"),
+        ];
+        for (gfp, order, flags, why) in cases {
+            assert_eq!(at_first(HighAtomicPolicy::ReuseFirst, gfp, order), flags, "{why}");
+        }
     }
 }

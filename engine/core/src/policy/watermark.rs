@@ -184,11 +184,10 @@ mod tests {
     fn what_others_may_have_is_not_above_the_mark() {
         let level = Level { free: 1000, free_highatomic: 100, free_cma: 10, lowmem_reserve: 1 };
         let none = AllocFlags::empty();
-        let usable = |flags, pages| level.free - level.unusable(flags, pages);
-        assert_eq!([usable(none, 1), usable(none, 8)], [890, 883]);
-        assert_eq!([usable(AllocFlags::CMA, 1), usable(AllocFlags::CMA, 2)], [900, 899]);
-        for flags in [AllocFlags::OOM, AllocFlags::NON_BLOCK, AllocFlags::MIN_RESERVE, AllocFlags::HIGHATOMIC] {
-            assert_eq!(usable(flags, 1), 990);
+        let ordinary = [(none, 1, 890), (none, 8, 883), (AllocFlags::CMA, 1, 900), (AllocFlags::CMA, 2, 899)];
+        let rushed = [AllocFlags::OOM, AllocFlags::NON_BLOCK, AllocFlags::MIN_RESERVE, AllocFlags::HIGHATOMIC];
+        for (flags, pages, usable) in ordinary.into_iter().chain(rushed.map(|flags| (flags, 1, 990))) {
+            assert_eq!(level.free - level.unusable(flags, pages), usable, "{pages} pages with {flags:?}");
         }
         assert!(level.is_above(888, none, 1) && !level.is_above(889, none, 1), "the lowmem reserve is kept too");
         assert!(level.is_above(881, none, 8) && !level.is_above(882, none, 8), "a block is gone but for its last page");

@@ -245,40 +245,47 @@ mod tests {
     fn scanners_move_towards_each_other_and_back_to_what_was_returned() {
         use CompactEffort::{Async, SyncFull, SyncLight};
         let state = CompactState::new();
-        let (span, block) = ((Pfn::new(512), Pfn::new(5120)), Order::new(9));
-        let at = |effort| {
-            let (source, target) = state.positions(effort, span, block);
-            (source.raw(), target.raw())
-        };
         state.return_target(Pfn::new(1024));
-        assert_eq!(at(Async), (512, 4608), "nothing was taken yet");
+        assert_eq!(positions(&state, Async), (512, 4608), "nothing was taken yet");
         [3072, 4096, 2560].into_iter().for_each(|pfn| state.note_target(Pfn::new(pfn)));
         state.return_target(Pfn::new(1024));
-        assert_eq!(at(Async), (512, 2560), "the lowest");
+        assert_eq!(positions(&state, Async), (512, 2560), "the lowest");
         [1024, 2048, 1536].into_iter().for_each(|pfn| state.note_source(Pfn::new(pfn), SyncFull));
-        assert_eq!((at(Async), at(SyncLight)), ((2048, 2560), (2048, 2560)), "the highest");
+        assert_eq!(
+            (positions(&state, Async), positions(&state, SyncLight)),
+            ((2048, 2560), (2048, 2560)),
+            "the highest"
+        );
         assert!(state.shares_source());
         state.note_source(Pfn::new(2560), Async);
         assert!(!state.shares_source());
         state.share_source();
-        assert!(state.shares_source() && at(SyncLight) == (2560, 2560));
+        assert!(state.shares_source() && positions(&state, SyncLight) == (2560, 2560));
         // The zone may have become smaller meanwhile.
         let smaller = (Pfn::new(3072), Pfn::new(4096));
-        assert_eq!(state.positions(Async, smaller, block), (Pfn::new(3072), Pfn::new(3584)));
+        assert_eq!(state.positions(Async, smaller, Order::new(9)), (Pfn::new(3072), Pfn::new(3584)));
+    }
+
+    /// Where an attempt begins in a zone of frames 512 to 5119.
+    fn positions(state: &CompactState, effort: CompactEffort) -> (u32, u32) {
+        let (source, target) = state.positions(effort, (Pfn::new(512), Pfn::new(5120)), Order::new(9));
+        (source.raw(), target.raw())
     }
 
     #[test]
     fn success_is_remembered_for_the_order_and_all_below() {
         let state = CompactState::new();
-        let is_free = |order| !state.is_deferred(Order::new(order));
         state.defer(Order::new(5));
         state.note_success(Order::new(4));
-        assert!(is_free(4) && !is_free(5), "an order below that which failed says nothing");
+        assert!(
+            !state.is_deferred(Order::new(4)) && state.is_deferred(Order::new(5)),
+            "an order below that which failed says nothing"
+        );
         state.note_success(Order::new(7));
-        assert!(is_free(7) && state.failed.load(Relaxed) == 8);
+        assert!(!state.is_deferred(Order::new(7)) && state.failed.load(Relaxed) == 8);
         state.defer(Order::new(9));
         assert_eq!(state.failed.load(Relaxed), 8, "the lowest order that failed");
-        assert!(!is_free(8) && is_free(7));
+        assert!(state.is_deferred(Order::new(8)) && !state.is_deferred(Order::new(7)));
         assert!(!state.clear_stale());
         state.note_stale();
         assert!(state.clear_stale() && !state.clear_stale());
