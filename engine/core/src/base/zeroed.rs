@@ -108,7 +108,7 @@ mod linux {
     }
 
     /// Asks for huge pages in as much of some memory as whole ones lie in.
-    pub fn advise_huge_pages<T>(memory: &[T]) {
+    pub(super) fn advise_huge_pages<T>(memory: &[T]) {
         let bytes = memory.as_ptr_range();
         let (start, end) = (bytes.start.addr().next_multiple_of(HUGE), bytes.end.addr() & !(HUGE - 1));
         if start < end {

@@ -73,8 +73,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(node, gfp, order, Holder::Slab)
     }
 
-    /// The same, if the node has such a block at hand: above the low watermark, in a pageblock of the right type.
-    /// Nothing is drained or woken for it, and not to have it is no failure.
+    /// Allocates a block for a slab if the node can spare one at once: above the low watermark, in a pageblock of the
+    /// right type. Drains and wakes nothing, and does not count as a failed request if there is none.
     pub(crate) fn try_alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
         let (migratetype, highest) = self.resolve_gfp(gfp)?;
         let request = Request { gfp: gfp | Gfp::THISNODE, order, migratetype, node, highest };
@@ -103,8 +103,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// The rest of the way: the first attempt in full, then the slow path. What either finds is claimed, so that nobody
-    /// takes it for a block that can be freed before it is the caller's.
+    /// Makes the first attempt in full, then takes the slow path. The block that either of them returns is claimed, so
+    /// no other call can free it before it is the caller's.
     #[inline(never)]
     fn alloc_from_zonelist(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
         let at_first = self.get_page_from_freelist(&request, self.fast_flags(&request));
@@ -120,9 +120,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(pfn)
     }
 
-    /// What most requests need and no more: the preferred zone has no worries, and this CPU's list has a block, which
-    /// becomes `word`. It decides nothing that the first attempt of [`get_page_from_freelist`](Self::get_page_from_freelist) would decide differently, and leaves no
-    /// trace if it finds nothing; it only skips what such a zone makes needless, which is half of the work.
+    /// Takes a block from this CPU's list if the preferred zone is well above its watermarks; the block becomes `word`.
+    /// Decides nothing that the first attempt of [`get_page_from_freelist`](Self::get_page_from_freelist) would decide
+    /// differently, and changes nothing if it finds nothing: it skips the checks that such a zone makes needless, half
+    /// of the work.
     #[inline]
     fn rmqueue_fast(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
@@ -136,8 +137,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Some(pfn)
     }
 
-    /// The type that the flags ask for and the highest zone that they allow; `None` if they contradict each other.
-    /// linux: mm/page_alloc.c:prepare_alloc_pages
+    /// Returns the type that the flags ask for and the highest zone that they allow; `None` if they contradict each
+    /// other. linux: mm/page_alloc.c:prepare_alloc_pages
     #[inline]
     pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
         let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
@@ -166,9 +167,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             .filter(move |zone| zone.kind() <= highest && zone.is_populated() && (!this_node || zone.node() == node))
     }
 
-    /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would
-    /// rather not mix types gets nothing here, and the slow path decides when it has waited long enough.
-    /// linux: mm/page_alloc.c:get_page_from_freelist
+    /// Takes a block from the first zone that can spare one. In defrag mode the flags are kept: a request that avoids
+    /// mixing types gets nothing here, and the slow path decides when it has waited long enough. linux:
+    /// mm/page_alloc.c:get_page_from_freelist
     pub(super) fn get_page_from_freelist(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
@@ -230,7 +231,6 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Takes a block of a zone from this CPU's list or from the free lists; wakes kswapd if the zone was boosted.
-
     /// linux: mm/page_alloc.c:rmqueue
     #[inline]
     fn rmqueue(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
@@ -252,8 +252,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         pfn
     }
 
-    /// One block straight from the free lists. Linux takes the lock to find that there is none; where CPUs own
-    /// pageblocks, a look without it is enough. linux: rmqueue_buddy
+    /// Takes a block from the free lists, under the zone lock. Linux takes the lock to find that there is none; where
+    /// CPUs own pageblocks, the lists are looked at without it first. linux: mm/page_alloc.c:rmqueue_buddy
     #[cold]
     #[inline(never)]
     fn rmqueue_buddy(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {

@@ -135,7 +135,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.zone_around(self.map.pageblock(pfn))
     }
 
-    /// The same by the frame's pageblock.
+    /// Returns the zone of a pageblock that is online.
     #[inline]
     pub(super) fn zone_around(&self, pageblock: &Pageblock) -> &'m Zone<P::Lock> {
         let zone = usize::from(pageblock.zone());
@@ -176,7 +176,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.pcp_at(cpu, self.own(zone))
     }
 
-    /// The same where both are known to be there.
+    /// Returns the lists of one CPU for one zone, both of which exist.
     #[inline]
     pub(crate) fn pcp_at(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
         expect_there(cpu, self.cpu_nodes.len());

@@ -272,7 +272,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.zone_of(part.start).add_managed(pages_in(part));
     }
 
-    /// The same with whole pageblocks, which become of a type in the same step: all of them under one hold of the lock.
+    /// Claims whole Reserved pageblocks and gives them a type in the same step, all under one hold of the lock.
     pub(super) fn claim_reserved_as(
         &self,
         frames: &ops::Range<Pfn>,

@@ -69,7 +69,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_pages_slowpath(pfn, order)
     }
 
-    /// What is not simply the last reference to a healthy block.
+    /// Drops a reference to a block that is shared, broken, or changed by another call meanwhile.
     #[cold]
     #[inline(never)]
     fn free_pages_slowpath(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
@@ -151,20 +151,21 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// What a block that was somebody else's to free is now.
+    /// Returns the error for a block that another call has freed.
     #[cold]
     pub(super) fn not_allocated_error(&self, pfn: Pfn) -> FreeError {
         FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() }
     }
 
-    /// Metadata of a frame that is online, of its pageblock, and its state.
+    /// Returns the metadata of a frame that is online and of its pageblock, and the frame's state.
     #[inline]
     fn metadata(&self, pfn: Pfn) -> Result<Metadata<'m>, FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         Ok((frame, block, frame.word()))
     }
 
-    /// The head of an allocated block of exactly this order, and no slab's; its pageblock, and its state.
+    /// Finds the head of an allocated block of exactly this order that is no slab's; returns its metadata, its
+    /// pageblock and its state.
     #[inline]
     pub(super) fn allocated_head(&self, pfn: Pfn, order: Order) -> Result<Metadata<'m>, FreeError> {
         let (frame, block, word) = self.metadata(pfn)?;
@@ -215,7 +216,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// A function of its own, so that what comes before it needs no frame. linux: mm/page_alloc.c:free_one_page
+    /// Frees a block under the zone lock. Not inlined, so that its callers need no stack frame. linux:
+    /// mm/page_alloc.c:free_one_page
     #[inline(never)]
     fn free_one_page(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
         self.lock_zone(zone).split_large_buddy(pfn, order);

@@ -181,7 +181,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Ok(())
     }
 
-    /// Order of the free block of this zone that begins here, if one does.
+    /// Returns the order of the free block of this zone that begins at a frame, if one does.
     pub(in crate::page) fn free_order_at(&self, pfn: Pfn) -> Option<Order> {
         let (frame, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
         let word = frame.word();

@@ -131,8 +131,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.rules().kswapd.nodes == BusyNodes::Spared && self.nodes() > 1
     }
 
-    /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none
-    /// may ever reclaim something here.
+    /// Lets a kswapd that has given up try again, after a drain has lifted a zone of its node above the high watermark:
+    /// requests may have gone to a further node, and then no request reclaims here.
     pub(super) fn clear_hopeless_after_drain(&self, node: NodeId) {
         let mut further = (node.0 + 1..self.nodes()).map(NodeId);
         if further.any(|other| self.populated_up_to(other, ZoneKind::Movable).next().is_some()) {
@@ -184,7 +184,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         if run.priority == 0 { Pass::Exhausted } else { Pass::Again }
     }
 
-    /// As many pages as would bring every zone to its high watermark, if none were free.
+    /// Returns what kswapd asks the platform for: as many pages as would bring every zone to its high watermark, if
+    /// none were free.
     fn kswapd_reclaim(&self, node: NodeId, run: &KswapdRun) -> Reclaim {
         let KswapdRun { errand: Errand { highest, .. }, order, priority, .. } = *run;
         let zones = self.managed_up_to(node, highest);

@@ -25,7 +25,7 @@ pub(super) struct Kswapd {
 }
 
 impl Kswapd {
-    /// Something was freed: another run may be worth it.
+    /// Lets kswapd run again although it has given up, since pages were freed. linux: pg_data_t.kswapd_failures
     pub(super) fn clear_hopeless(&self) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
@@ -48,6 +48,7 @@ impl Kswapd {
         self.errands.plant(word);
     }
 
+    /// Whether kswapd has given up, after too many runs in vain. linux: MAX_RECLAIM_RETRIES
     pub(super) fn is_hopeless(&self) -> bool {
         self.failures.load(Relaxed) >= FAILURES_MAX
     }

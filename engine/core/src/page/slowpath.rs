@@ -71,8 +71,8 @@ impl<'r> Attempt<'r> {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// A block, by whatever the flags allow; `None` when the request fails.
-    /// linux: mm/page_alloc.c:__alloc_pages_slowpath
+    /// Allocates a block by all means that the flags allow; returns `None` if the request fails. linux:
+    /// mm/page_alloc.c:__alloc_pages_slowpath
     #[cold]
     #[inline(never)]
     pub(super) fn alloc_pages_slowpath(&self, request: &Request) -> Option<Pfn> {
@@ -317,7 +317,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         Round::Again
     }
 
-    /// A request that must not fail goes on with half the reserve for as long as the platform has patience.
+    /// Retries for a request that must not fail, with half the reserve, as long as the platform has patience.
     fn retry_nofail(&self, attempt: &Attempt<'_>) -> Round {
         if !attempt.request.gfp.contains(Gfp::NOFAIL | Gfp::DIRECT_RECLAIM) {
             return Round::GaveUp;

@@ -25,8 +25,9 @@ pub(super) enum ScanStart {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// A pageblock near the scanner that is free in part, by the free lists of the larger orders. In vain, the scanner
-    /// goes back, once, to the lowest block that was chosen so. linux: mm/compaction.c:fast_find_migrateblock
+    /// Finds a pageblock near the scanner that is partly free, by the free lists of the larger orders. If there is
+    /// none, the scanner goes back, once, to the lowest block that was chosen so. linux:
+    /// mm/compaction.c:fast_find_migrateblock
     pub(super) fn fast_find_migrateblock(&mut self) -> ScanStart {
         // Whoever heeds no hints wants smaller blocks, or none.
         let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return ScanStart::AtScanner };

@@ -76,7 +76,6 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Compacts the zones of a request in turn, until one of them has its block.
-
     /// linux: mm/compaction.c:try_to_compact_pages
     fn try_to_compact_pages(
         &self,
@@ -140,7 +139,6 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Compacts a zone, unless it has the block already or compaction is not suitable.
-
     /// linux: mm/compaction.c:compact_zone
     fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
         if let Some(order) = aim.order {

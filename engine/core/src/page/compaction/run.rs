@@ -52,7 +52,7 @@ impl Aim {
         self.effort == CompactEffort::SyncFull || self.order.is_none()
     }
 
-    /// What is to be captured on its way to the free lists, if anything.
+    /// Returns the block to be captured on its way to the free lists, if any.
     fn capture_request(&self) -> Option<CaptureRequest> {
         let order = self.order.filter(|_| self.by == Compactor::Direct)?;
         Some(CaptureRequest { order, migratetype: self.migratetype })
@@ -151,7 +151,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         }
     }
 
-    /// Runs to the end; the block that was captured, if one was.
+    /// Runs to the end; returns the block that was captured, if one was.
     pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
         let outcome = self.scan_to_end();
         self.release_free_list();
@@ -246,7 +246,6 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 
     /// Whether both scanners are in the same pageblock, or have passed each other.
-
     /// linux: mm/compaction.c:compact_scanners_met
     fn scanners_met(&self) -> bool {
         self.block_of(self.target) <= self.block_of(self.source)

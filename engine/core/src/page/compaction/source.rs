@@ -70,8 +70,8 @@ impl Batch {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners
-    /// meet. linux: mm/compaction.c:isolate_migratepages
+    /// Takes the next batch from the first pageblock that is worth a scan. The batch is empty if that pageblock has
+    /// nothing to move, or if the scanners meet. linux: mm/compaction.c:isolate_migratepages
     pub(super) fn isolate_migratepages(&mut self) -> Batch {
         let (mut at, mut is_chosen) = match self.fast_find_migrateblock() {
             ScanStart::AtScanner => (self.source, false),
@@ -180,7 +180,7 @@ impl<P: Platform> Run<'_, '_, P> {
         Some(at..at.align_down(order).offset(order.pages()))
     }
 
-    /// How many frames a word speaks for, at most up to `end`, and what they are to the run.
+    /// Returns how many frames a word describes, at most up to `end`, and what they are to the run.
     fn classify(&self, word: Word, at: Pfn, end: Pfn) -> (u32, FrameUse) {
         let left = end.raw() - at.raw();
         if word.is_zone_free() {
@@ -198,7 +198,8 @@ impl<P: Platform> Run<'_, '_, P> {
         (pages.min(left), if is_source { FrameUse::Source } else { FrameUse::Fixed })
     }
 
-    /// The same where no block begins. What was moved out before a batch may have merged with free pages after it.
+    /// Classifies a frame at which no block begins. What was moved out before a batch may have merged with free pages
+    /// after it.
     fn classify_interior(&self, word: Word, at: Pfn, end: Pfn) -> (u32, FrameUse) {
         let around = if word.is_interior() { self.allocator.map.block_around(at) } else { None };
         match around.filter(|(_, word)| word.is_zone_free()) {

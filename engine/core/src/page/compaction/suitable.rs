@@ -75,7 +75,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         zone.inspect(|areas| shape_of(areas, wanted, |migratetype| !(apart && migratetype == MigrateType::HighAtomic)))
     }
 
-    /// How fragmented a node is with regard to pageblocks, in percent. linux: fragmentation_score_node
+    /// Returns how fragmented a node is with regard to pageblocks, in percent. linux:
+    /// mm/compaction.c:fragmentation_score_node
     pub(in crate::page) fn fragmentation_score_node(&self, node: NodeId) -> u32 {
         let present: u64 = self.populated_up_to(node, ZoneKind::Movable).map(Zone::present).sum();
         self.populated_up_to(node, ZoneKind::Movable)
@@ -83,7 +84,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             .sum()
     }
 
-    /// The same of one zone, by itself. linux: mm/compaction.c:fragmentation_score_zone
+    /// Returns how fragmented a zone is with regard to pageblocks, in percent. linux:
+    /// mm/compaction.c:fragmentation_score_zone
     pub(super) fn fragmentation_score_zone(&self, zone: &Zone<P::Lock>) -> u32 {
         let order = self.map.pageblock_order();
         zone.inspect(|areas| shape_of(areas, order, |_| true)).unusable_percent(order)

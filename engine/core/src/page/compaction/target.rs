@@ -31,7 +31,8 @@ pub(super) enum ScanEnd {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// A block to move to, when so many pages still wait to be moved. linux: mm/compaction.c:compaction_alloc
+    /// Takes a block to move to, while so many pages still wait to be moved; searches for more if none is left. linux:
+    /// mm/compaction.c:compaction_alloc
     pub(super) fn compaction_alloc(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {

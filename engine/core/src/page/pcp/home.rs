@@ -92,8 +92,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// What becomes of a block whose list is locked: it goes onto its owner's stack, if it has one; `false` if it must
-    /// go to the zone.
+    /// Frees a block whose list is locked: pushes it onto its owner's stack, if it has an owner; returns `false` if it
+    /// must go to the zone.
     #[cold]
     #[inline(never)]
     pub(super) fn free_past_locked_lists(

@@ -42,8 +42,8 @@ const RECALLS: u32 = 8;
 const KEPT: usize = 2;
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
-    /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or, if Linux has
-    /// lists for its order, after a refill.
+    /// Takes a block from this CPU's lists: a whole one, a part of a larger one, one from the stack, or, if Linux has
+    /// lists for its order, one that a refill brings.
     #[inline(never)]
     pub(super) fn rmqueue_pcplist_owned(&mut self, wanted: BlockRequest, word: Word) -> Option<Pfn> {
         if let Some(pfn) = self.pop_or_expand(wanted, word) {

@@ -14,7 +14,8 @@ use crate::policy::highatomic;
 use crate::policy::pcp;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// A block from a CPU's list as it is, given out as `word`; `None`, and no trace left, if there is none.
+    /// Takes a block from a CPU's list as `word`, without a refill; returns `None` and changes nothing if there is
+    /// none.
     #[inline]
     pub(in crate::page) fn pop_pcplist(
         &self,
@@ -32,8 +33,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Some(pfn)
     }
 
-    /// A block from the calling CPU's list; `None` if the order has no list, the list is locked, or the zone
-    /// has nothing to fill it with.
+    /// Takes a block from the calling CPU's list; returns `None` if the order has no list, the list is locked, or the
+    /// zone has nothing to refill it with. linux: mm/page_alloc.c:rmqueue_pcplist
     #[inline]
     pub(in crate::page) fn rmqueue_pcplist(&self, zone: &Zone<P::Lock>, wanted: BlockRequest) -> Option<Pfn> {
         let pageblock_order = self.map.pageblock_order();
@@ -53,8 +54,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         pcp.rmqueue_pcplist(index, wanted, Word::claimed_of(wanted.order))
     }
 
-    /// Up to `into.len()` single pages from the calling CPU's list, given out as `word`, under one hold of its lock;
-    /// says how many.
+    /// Takes up to `into.len()` single pages as `word` from the calling CPU's list under one hold of its lock; returns
+    /// how many.
     pub(in crate::page) fn rmqueue_pcplist_batch(
         &self,
         zone: &Zone<P::Lock>,
@@ -77,6 +78,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 impl<P: Platform> LockedPcp<'_, '_, P> {
+    /// Takes a block from a list, refilled if it is empty. linux: mm/page_alloc.c:__rmqueue_pcplist
     #[inline]
     fn rmqueue_pcplist(&mut self, index: u8, wanted: BlockRequest, word: Word) -> Option<Pfn> {
         let map = self.allocator.map;
@@ -114,7 +116,6 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     }
 
     /// Fills a list with up to `goal` blocks under one hold of the zone lock; returns how many came.
-
     /// linux: mm/page_alloc.c:rmqueue_bulk
     fn rmqueue_bulk(&mut self, index: u8, wanted: BlockRequest, goal: u32) -> u32 {
         let (allocator, cpu) = (self.allocator, self.cpu);

@@ -253,7 +253,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         around.is_some()
     }
 
-    /// The free block that a frame is in: its head and order. At most eleven steps.
+    /// Returns the free block that a frame is in: its head and order. At most eleven steps.
     pub(in crate::page) fn buddy_block_around(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
         self.map.block_around(pfn).filter(|(_, word)| word.is_zone_free()).map(|(head, word)| (head, word.order()))
     }

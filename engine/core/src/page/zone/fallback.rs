@@ -49,7 +49,7 @@ impl<L> Zone<L> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// One block, claimed, from wherever the rules allow. linux: mm/page_alloc.c:__rmqueue
+    /// Takes and claims a block from wherever the rules allow. linux: mm/page_alloc.c:__rmqueue
     pub(in crate::page) fn rmqueue(&mut self, wanted: BlockRequest, cursor: &mut Cursor) -> Option<Pfn> {
         let BlockRequest { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
@@ -110,7 +110,6 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Claims the pageblock of the first block of this order and type, if enough of it suits the request.
-
     /// linux: mm/page_alloc.c:try_to_claim_block
     fn try_to_claim_block(&mut self, found: Order, from: MigrateType, wanted: BlockRequest) -> Option<Pfn> {
         let candidate = self.areas.area(found).list(from).first()?;
@@ -149,8 +148,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         Some(pfn)
     }
 
-    /// The first type, in the order of attempts, that has a block of exactly this order.
-    /// linux: mm/page_alloc.c:find_suitable_fallback
+    /// Returns the first type, in the order of attempts, that has a block of exactly this order. linux:
+    /// mm/page_alloc.c:find_suitable_fallback
     fn find_suitable_fallback(&self, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
         let area = self.areas.area(order);
         fallback::order_of_attempts(migratetype).iter().copied().find(|&other| area.has(other))
@@ -170,8 +169,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// What the pageblock at `block` holds; `None` if it is not wholly in this zone. Walks the block: at most one step
-    /// a frame. linux: mm/page_alloc.c:prep_move_freepages_block
+    /// Counts the free and movable pages of the pageblock at `block`; returns `None` if it is not wholly in this zone.
+    /// Walks the block: at most one step a frame. linux: mm/page_alloc.c:prep_move_freepages_block
     fn pageblock_contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {

@@ -13,7 +13,7 @@ impl Fragments {
         Fragments([const { BlockList::new() }; MigrateType::PCP_COUNT])
     }
 
-    /// Those of one type.
+    /// Returns the list of pageblocks of one type.
     pub fn list(&self, migratetype: MigrateType) -> &BlockList {
         &self.0[migratetype.index()]
     }

@@ -130,7 +130,7 @@ impl FreeAreas {
         is_first
     }
 
-    /// The block that a run of compaction waits for, if one does.
+    /// Returns the block that a run of compaction waits for, if any.
     #[inline]
     pub(in crate::page) fn capture_request(&self) -> Option<CaptureRequest> {
         match self.capture {

@@ -45,7 +45,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         );
     }
 
-    /// The same for each pageblock of a block, or for the one that it is part of.
+    /// Ends the ownership of each pageblock of a block, or of the one that it is part of.
     pub(super) fn disown_each(&mut self, pfn: Pfn, order: Order) {
         let end = pfn.offset(order.max(self.pageblock_order()).pages());
         pfn.blocks_up_to(end, self.pageblock_order()).for_each(|(block, _)| self.disown(block));

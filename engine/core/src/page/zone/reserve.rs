@@ -11,8 +11,8 @@ use crate::policy::flags::AllocFlags;
 use crate::policy::highatomic;
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
-    /// that would fail without it. linux: mm/page_alloc.c:rmqueue_buddy
+    /// Takes a block, from the high-atomic reserve too if the request may use that: first a request that the reserve is
+    /// kept for, last one that would fail without it. linux: mm/page_alloc.c:rmqueue_buddy
     pub(in crate::page) fn rmqueue_buddy(&mut self, wanted: BlockRequest) -> Option<Pfn> {
         let BlockRequest { order, flags, .. } = wanted;
         let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
@@ -33,7 +33,6 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Moves the pageblock of an allocated block, or the pageblocks in it, to the high-atomic reserve.
-
     /// linux: mm/page_alloc.c:reserve_highatomic_pageblock
     pub(in crate::page) fn reserve_pageblock(&mut self, pfn: Pfn, order: Order) {
         let block_order = self.pageblock_order();

@@ -6,7 +6,8 @@ use super::Zone;
 use crate::base::MigrateType;
 
 impl<L> Zone<L> {
-    /// Pages of the reserve that were free ever since this was asked last. Under the zone lock.
+    /// Returns how many pages of the reserve were free all the time since the last call, and begins to count anew.
+    /// Under the zone lock.
     pub(in crate::page) fn reset_idle_highatomic(&self) -> u64 {
         self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
     }

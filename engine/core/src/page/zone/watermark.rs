@@ -29,8 +29,8 @@ impl<L: RawLock> Zone<L> {
             && (order == Order::ZERO || self.has_block(order, flags))
     }
 
-    /// The same, with a short cut for single pages, and a second chance at the unboosted mark for requests that may dip
-    /// into the reserve.
+    /// Checks a watermark with a short cut for single pages, and a second chance at the unboosted mark for requests
+    /// that may dip into the reserve. linux: mm/page_alloc.c:zone_watermark_fast
     #[inline]
     pub(in crate::page) fn watermark_fast(
         &self,
