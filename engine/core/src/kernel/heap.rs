@@ -122,7 +122,8 @@ fn bytes_of<H: Cpu>(slab: &SlabOf<H>, object: NonNull<u8>) -> Option<usize> {
 /// The largest alignment that an object has.
 const OBJECT_ALIGN_MAX: usize = 4096;
 
-// SAFETY: `kmalloc` gives memory of the size that is nobody else's, aligned as `alloc_object` sees to, until it is given back.
+// SAFETY: `kmalloc` gives memory of the size that is nobody else's, aligned as `alloc_object` sees to, until it is
+// given back.
 unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

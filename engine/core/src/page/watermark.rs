@@ -1,5 +1,5 @@
-//! Watermarks, lowmem reserves and limits of per-CPU lists, computed when a zone's size changes. The check before a zone
-//! is asked for a block is in `zone/watermark`.
+//! Watermarks, lowmem reserves and limits of per-CPU lists, computed when a zone's size changes. The check before a
+//! zone is asked for a block is in `zone/watermark`.
 //!
 //! linux: mm/page_alloc.c:setup_per_zone_wmarks, setup_per_zone_lowmem_reserve
 

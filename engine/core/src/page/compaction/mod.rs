@@ -11,7 +11,8 @@
 //! fast_*     ... both ask the free lists first
 //! ```
 //!
-//! Where the last attempt in a zone stopped, and whether another is due, is the zone's to remember (`zone/compact_state`).
+//! Where the last attempt in a zone stopped, and whether another is due, is the zone's to remember
+//! (`zone/compact_state`).
 //!
 //! A request compacts for itself, zone by zone, with growing effort (`slowpath`); kcompactd does so for kswapd and for
 //! itself (`kcompactd`). What moves a page is the platform's promise; which pages, where to, and when it is enough, is

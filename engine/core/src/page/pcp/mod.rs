@@ -10,9 +10,9 @@
 //! of one of their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a
 //! whole pageblock goes back as one. Then there are lists for the orders between as well.
 //!
-//! What protects what: everything in [`PcpLists`](super::PcpLists) stands under the list's own lock, of rank Pcp. A CPU only ever
-//! *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for it.
-//! The stack needs none.
+//! What protects what: everything in [`PcpLists`](super::PcpLists) stands under the list's own lock, of rank Pcp. A CPU
+//! only ever *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for
+//! it. The stack needs none.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
 
