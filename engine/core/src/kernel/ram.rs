@@ -140,7 +140,6 @@ mod tests {
     extern crate std;
 
     use core::slice::from_ref;
-    use std::vec;
     use std::vec::Vec;
 
     use super::*;
