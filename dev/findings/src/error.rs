@@ -21,7 +21,7 @@ pub enum Error {
 
     /// This process may not run on a CPU of its own.
     #[error(transparent)]
-    Refused(#[from] freehold_timing::affinity::Refused),
+    Refused(#[from] freehold_timing::affinity::PinError),
 
     /// A page could not be written.
     #[error(transparent)]

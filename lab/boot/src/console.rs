@@ -15,7 +15,7 @@ const PANIC: &str = "Kernel panic - not syncing: ";
 
 /// One line of the console, understood.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Message<'a> {
+pub(crate) enum Message<'a> {
     /// `freehold: SENTENCE`: for the person who waits.
     Progress(&'a str),
     /// `freehold-done: BYTES STATUS`: the recording is out; so the workload ended, if it did.
@@ -30,7 +30,7 @@ pub enum Message<'a> {
 
 impl Message<'_> {
     /// What one line of the console says.
-    pub fn parse(line: &str) -> Message<'_> {
+    pub(crate) fn parse(line: &str) -> Message<'_> {
         if let Some(sentence) = line.strip_prefix("freehold: ") {
             Message::Progress(sentence)
         } else if let Some(sentence) = line.strip_prefix("freehold-failed: ") {
@@ -48,7 +48,7 @@ impl Message<'_> {
 
 /// The console so far.
 #[derive(Debug, Default)]
-pub struct Console {
+pub(crate) struct Console {
     tail: VecDeque<String>,
     is_stale: bool,
     lacks_timer: bool,
@@ -56,7 +56,7 @@ pub struct Console {
 
 impl Console {
     /// Keeps a line among the last ones.
-    pub fn keep(&mut self, line: &str) {
+    pub(crate) fn keep(&mut self, line: &str) {
         self.is_stale |= is_kernels(line) && line.contains(STALE);
         self.lacks_timer |= is_kernels(line) && line.contains(TIMER);
         if self.tail.len() == TAIL {
@@ -66,7 +66,7 @@ impl Console {
     }
 
     /// Whether the kernel died of what executes it.
-    pub fn shows_slip(&self, accelerator: Accelerator) -> bool {
+    pub(crate) fn shows_slip(&self, accelerator: Accelerator) -> bool {
         match accelerator {
             Accelerator::Kvm => false,
             Accelerator::Emulation => self.lacks_timer,
@@ -75,7 +75,7 @@ impl Console {
     }
 
     /// The last lines.
-    pub fn tail(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn tail(&self) -> impl Iterator<Item = &str> {
         self.tail.iter().map(String::as_str)
     }
 }

@@ -24,7 +24,7 @@ const FLAVOUR: &str = "cloud-amd64";
 
 /// What a release's headers are called: their packages, and their folders in these.
 #[derive(Debug)]
-pub struct Headers {
+pub(crate) struct Headers {
     /// Those of all flavours: the kernel's makefiles, and most headers.
     pub common: String,
     /// Those of the flavour: its configuration, and what follows from that.
@@ -38,7 +38,7 @@ impl Headers {
     ///
     /// # Errors
     /// [`Error::Missing`] if the release is none of Debian's.
-    pub fn for_release(release: &str) -> Result<Headers, Error> {
+    pub(crate) fn for_release(release: &str) -> Result<Headers, Error> {
         let Some(series) = release.strip_suffix(FLAVOUR).and_then(|series| series.strip_suffix('-')) else {
             let sentence = format!("Linux {release} is none of Debian's kernels, so there are no headers of it");
             return Err(Error::Missing(sentence));
@@ -57,7 +57,7 @@ impl Headers {
 
 /// What Debian has, as its lists say.
 #[derive(Debug)]
-pub struct Debian {
+pub(crate) struct Debian {
     folder: PathBuf,
 }
 
@@ -66,7 +66,7 @@ impl Debian {
     ///
     /// # Errors
     /// When there is no apt here, or it has no mirror of Debian's, or does not reach it.
-    pub fn read(folder: &Path) -> Result<Debian, Error> {
+    pub(crate) fn read(folder: &Path) -> Result<Debian, Error> {
         host::find("apt-get", "apt")?;
         host::find("dpkg-deb", "dpkg")?;
         for part in ["lists/partial", "cache/archives/partial"] {
@@ -91,7 +91,7 @@ impl Debian {
     ///
     /// # Errors
     /// [`Error::Missing`] if there is none.
-    pub fn newest(&self, version: &Version) -> Result<String, Error> {
+    pub(crate) fn newest(&self, version: &Version) -> Result<String, Error> {
         let names = self.packages(&format!("{}.*{FLAVOUR}", version.pattern()))?;
         let releases =
             names.iter().filter_map(|name| PARTS.iter().find_map(|part| name.strip_prefix(part)?.strip_prefix('-')));
@@ -105,7 +105,7 @@ impl Debian {
     ///
     /// # Errors
     /// When apt fails.
-    pub fn images(&self, release: &str) -> Result<Vec<String>, Error> {
+    pub(crate) fn images(&self, release: &str) -> Result<Vec<String>, Error> {
         self.packages(&release.replace('.', r"\.").replace('+', r"\+"))
     }
 
@@ -113,7 +113,7 @@ impl Debian {
     ///
     /// # Errors
     /// [`Error::Missing`] if Debian has none (any more).
-    pub fn headers(&self, release: &str) -> Result<Vec<String>, Error> {
+    pub(crate) fn headers(&self, release: &str) -> Result<Vec<String>, Error> {
         let names = Headers::for_release(release)?.packages();
         let known = host::text(self.apt("apt-cache").args(["pkgnames", "linux-"]))?;
         if let Some(absent) = names.iter().find(|name| !known.lines().any(|line| line == *name)) {
@@ -128,7 +128,7 @@ impl Debian {
     ///
     /// # Errors
     /// When one cannot be downloaded or unpacked, and those of `prepare`.
-    pub fn unpack(
+    pub(crate) fn unpack(
         &self,
         names: &[String],
         to: &Path,

@@ -13,7 +13,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 ///
 /// # Errors
 /// [`Error::Input`] if there is none: said before minutes of emulation, not after.
-pub fn folder_of(out: &Path) -> Result<&Path, Error> {
+pub(crate) fn folder_of(out: &Path) -> Result<&Path, Error> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (folder.is_dir(), out.is_dir()) {
         (true, false) => Ok(folder),
@@ -26,7 +26,7 @@ pub fn folder_of(out: &Path) -> Result<&Path, Error> {
 ///
 /// # Errors
 /// [`Error::Guest`] when bytes are missing or it is no Parquet file; nothing stands at `out` then that was not there.
-pub fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Error> {
+pub(crate) fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Error> {
     let (length, first, last) = ends(file).map_err(on_file("read", out))?;
     if length != bytes {
         return Err(Error::Guest(format!("the guest sent {bytes} bytes and {length} arrived; run it again")));

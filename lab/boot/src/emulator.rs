@@ -18,7 +18,7 @@ use crate::tools::Tools;
 const GIVEN_UP: [&str; 3] = ["KVM internal error", "error: kvm run failed", "KVM: entry failed"];
 
 /// QEMU with a kernel and a console, killed when we are.
-pub fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append: &str) -> Command {
+pub(crate) fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append: &str) -> Command {
     let mut command = Command::new(&tools.setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(&tools.qemu);
     command.args(accelerator.options()).args(["-cpu", "max", "-no-reboot"]);
@@ -29,13 +29,13 @@ pub fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append:
 }
 
 /// Whether QEMU says by this line that the guest stands still from now on.
-pub fn has_given_up(line: &str) -> bool {
+pub(crate) fn has_given_up(line: &str) -> bool {
     GIVEN_UP.iter().any(|given_up| line.starts_with(given_up))
 }
 
 /// A line that came.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub(crate) enum Line {
     /// From the guest's console.
     Console(String),
     /// From QEMU itself.
@@ -44,7 +44,7 @@ pub enum Line {
 
 /// A running QEMU; dropping it kills it.
 #[derive(Debug)]
-pub struct Emulator {
+pub(crate) struct Emulator {
     child: Child,
     console: Option<ChildStdin>,
 }
@@ -54,7 +54,7 @@ impl Emulator {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(mut command: Command) -> Result<(Emulator, Receiver<Line>), Error> {
+    pub(crate) fn start(mut command: Command) -> Result<(Emulator, Receiver<Line>), Error> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().map_err(|error| Error::Missing(format!("QEMU could not be started: {error}")))?;
@@ -70,14 +70,14 @@ impl Emulator {
     }
 
     /// Types a line at the guest's console. A guest that is gone hears nothing.
-    pub fn type_line(&mut self, line: &str) {
+    pub(crate) fn type_line(&mut self, line: &str) {
         if let Some(console) = &mut self.console {
             let _ = writeln!(console, "{line}").and_then(|()| console.flush());
         }
     }
 
     /// Waits for the end of QEMU, and returns its status.
-    pub fn wait(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
         self.child.wait().ok()
     }
 }

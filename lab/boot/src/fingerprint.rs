@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 use crate::error::{Error, on_file};
 
 /// The fingerprint of these bytes.
-pub fn hash_bytes(bytes: &[u8]) -> String {
+pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
 
@@ -18,7 +18,7 @@ pub fn hash_bytes(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn hash_file(path: &Path) -> Result<String, Error> {
+pub(crate) fn hash_file(path: &Path) -> Result<String, Error> {
     fs::read(path).map(|bytes| hash_bytes(&bytes)).map_err(on_file("read", path))
 }
 
@@ -26,7 +26,7 @@ pub fn hash_file(path: &Path) -> Result<String, Error> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn hash_folder(path: &Path) -> Result<String, Error> {
+pub(crate) fn hash_folder(path: &Path) -> Result<String, Error> {
     let mut hasher = Hasher::new();
     add(path, &mut hasher).map_err(on_file("read", path))?;
     Ok(format!("{:08x}", hasher.finalize()))

@@ -9,14 +9,14 @@ use crate::error::Error;
 ///
 /// # Errors
 /// [`Error::Missing`], with the Debian package that has it.
-pub fn find(program: &str, package: &str) -> Result<PathBuf, Error> {
+pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, Error> {
     which::which(program).map_err(|_| {
         Error::Missing(format!("booting a kernel needs `{program}`: install the Debian package {package}"))
     })
 }
 
 /// Runs `command` and hands back what it printed on stdout; its stderr becomes part of the error.
-pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     let outcome = match command.stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => return Ok(output.stdout),
         Ok(output) => format!("failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
@@ -26,7 +26,7 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
 }
 
 /// What `command` printed, as [`output`], as text.
-pub fn text(command: &mut Command) -> Result<String, Error> {
+pub(crate) fn text(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output(command)?).into_owned())
 }
 

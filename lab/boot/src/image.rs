@@ -23,7 +23,7 @@ const RELEASE_MAX: u64 = 256;
 ///
 /// # Errors
 /// [`Error::Input`] if the file is no kernel image for x86.
-pub fn release(path: &Path) -> Result<String, Error> {
+pub(crate) fn release(path: &Path) -> Result<String, Error> {
     let file = File::open(path).map_err(on_file("read", path))?;
     header(&file).ok().flatten().ok_or_else(|| {
         let advice = "give a bzImage for x86-64, such as arch/x86/boot/bzImage of a build";

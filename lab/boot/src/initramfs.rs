@@ -42,7 +42,7 @@ const LOAD: &str = "#!/bin/busybox sh\nexec /bin/freehold load \"$@\"\n";
 ///
 /// # Errors
 /// [`Error::Missing`] when its workload needs a program that this machine does not have.
-pub fn pack(tools: &Tools, guest: &Guest, load: Option<&[u8]>, file: &File) -> Result<(), Error> {
+pub(crate) fn pack(tools: &Tools, guest: &Guest, load: Option<&[u8]>, file: &File) -> Result<(), Error> {
     let mut archive = Archive { file, names: BTreeSet::new() };
     for folder in FOLDERS {
         archive.folder(folder)?;

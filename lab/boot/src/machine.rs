@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(90);
 
 /// A guest that is to be booted once.
 #[derive(Debug)]
-pub struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     /// Emulator and what comes along.
     pub tools: &'a Tools,
     /// What runs.
@@ -44,7 +44,7 @@ pub struct Machine<'a> {
 
 /// How a run ended, unless it failed.
 #[derive(Debug)]
-pub enum RunOutcome {
+pub(crate) enum RunOutcome {
     /// The guest handed something out: so many bytes.
     Delivered(u64, RecordingEnd),
     /// The kernel died of the emulator: boot again.
@@ -56,7 +56,7 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// [`Error::Guest`], after `say` heard the end of the console; [`Error::Interrupted`].
-    pub fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<RunOutcome, Error> {
+    pub(crate) fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<RunOutcome, Error> {
         let (emulator, lines) = Emulator::start(self.command())?;
         let mut run = Run {
             machine: self,

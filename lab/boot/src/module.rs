@@ -21,7 +21,7 @@ use crate::host;
 use crate::kernel::Kernel;
 
 /// What the module is called, in the guest too.
-pub const NAME: &str = "freehold_load";
+pub(crate) const NAME: &str = "freehold_load";
 /// Its source, and the makefile that the kernel's own read.
 const SOURCES: [(&str, &str); 2] =
     [("freehold_load.c", include_str!("../module/freehold_load.c")), ("Makefile", include_str!("../module/Makefile"))];
@@ -43,7 +43,7 @@ static BUILDING: Mutex<()> = Mutex::new(());
 ///
 /// # Errors
 /// [`Error::Missing`] if Debian has no headers of this kernel, or this machine cannot build.
-pub fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
+pub(crate) fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
     let release = &kernel.release;
     let home = kernel.home().ok_or_else(|| {
         let advice = "name a kernel by its version instead";

@@ -21,7 +21,7 @@ impl Version {
 }
 
 /// The older of two releases is the smaller one.
-pub fn compare_releases(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare_releases(a: &str, b: &str) -> Ordering {
     numbers(a).cmp(numbers(b))
 }
 

@@ -163,7 +163,7 @@ pub enum Error {
 
     /// This process may not run on the CPU that was asked for.
     #[error(transparent)]
-    Refused(#[from] freehold_timing::affinity::Refused),
+    Refused(#[from] freehold_timing::affinity::PinError),
 
     /// The answer did not leave the program.
     #[error(transparent)]

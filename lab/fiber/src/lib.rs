@@ -15,13 +15,13 @@ use std::ptr::NonNull;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use stack::Staggered;
+use stack::StaggeredStack;
 
 /// What the running fiber needs to suspend itself.
 type Running = NonNull<Yielder<(), ()>>;
 
 thread_local! {
-    static STACKS: RefCell<Vec<Staggered>> = const { RefCell::new(Vec::new()) };
+    static STACKS: RefCell<Vec<StaggeredStack>> = const { RefCell::new(Vec::new()) };
     /// The fiber that runs on this thread; none while the code that drives them does.
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
     /// What the fiber that runs, or was suspended last, looks at first when it goes on.
@@ -42,7 +42,7 @@ struct First {
 
 /// A fiber whose code lives for `'f`.
 pub struct Fiber<'f> {
-    coroutine: Option<Coroutine<(), (), (), Staggered>>,
+    coroutine: Option<Coroutine<(), (), (), StaggeredStack>>,
     /// What it needs to suspend itself, once it has begun.
     running: Option<Running>,
     first: First,
@@ -57,7 +57,7 @@ impl<'f> Fiber<'f> {
     pub fn new(code: impl FnOnce() + 'f) -> std::io::Result<Fiber<'f>> {
         let stack = match STACKS.with_borrow_mut(Vec::pop) {
             Some(stack) => stack,
-            None => Staggered::new()?,
+            None => StaggeredStack::new()?,
         };
         // SAFETY: the fiber is dropped before `'f` ends, and with it the coroutine; if it is forgotten instead, the
         // coroutine is never resumed, so nobody ever looks at what it borrowed.

@@ -26,27 +26,27 @@ thread_local! {
 }
 
 /// A stack that begins somewhere in its first page.
-pub struct Staggered {
+pub(crate) struct StaggeredStack {
     stack: DefaultStack,
     base: StackPointer,
 }
 
-impl Staggered {
+impl StaggeredStack {
     /// Another stack.
     ///
     /// # Errors
     /// If the system has no memory for it.
-    pub fn new() -> io::Result<Staggered> {
+    pub(crate) fn new() -> io::Result<StaggeredStack> {
         let stack = DefaultStack::new(BYTES)?;
         let shift = SHIFT.replace((SHIFT.get() + STEP) % PAGE);
         let base = StackPointer::new(stack.base().get() - shift).expect("a stack is longer than a page");
-        Ok(Staggered { stack, base })
+        Ok(StaggeredStack { stack, base })
     }
 }
 
 // SAFETY: the stack is the system's, but for at most a page where it begins; lines are aligned more than stacks must
 // be.
-unsafe impl Stack for Staggered {
+unsafe impl Stack for StaggeredStack {
     #[inline]
     fn base(&self) -> StackPointer {
         self.base
@@ -60,7 +60,7 @@ unsafe impl Stack for Staggered {
 
 /// Fetches the lines from this address upwards, if the processor can be asked to; whatever the address.
 #[inline]
-pub fn prefetch(address: usize) {
+pub(crate) fn prefetch(address: usize) {
     for line in 0..FIRST_LINES {
         fetch(address.wrapping_add(line * LINE));
     }
@@ -68,7 +68,7 @@ pub fn prefetch(address: usize) {
 
 /// Fetches the line of an address, likewise.
 #[inline]
-pub fn fetch(address: usize) {
+pub(crate) fn fetch(address: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,8 +1,8 @@
 //! A recording's rows as Arrow, decoded: names of tasks, of GFP flags, of kinds and of migratetypes.
 //!
 //! Rows come batch by batch, and no more of them are in memory than one batch of some ten thousand and what the reader
-//! holds. Names are kept once, as dictionaries: kinds and migratetypes are known beforehand and tasks stand in the facts, so
-//! all batches share these; masks of GFP flags are named as they come up.
+//! holds. Names are kept once, as dictionaries: kinds and migratetypes are known beforehand and tasks stand in the
+//! facts, so all batches share these; masks of GFP flags are named as they come up.
 
 use std::sync::Arc;
 
@@ -24,23 +24,29 @@ const BATCH_ROWS: usize = 1 << 16;
 
 /// The columns.
 pub fn schema() -> SchemaRef {
-    let name = |key: DataType| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
-    let column = |name: &str, kind: DataType, is_optional: bool| Field::new(name, kind, is_optional);
-    let fields = vec![
+    Arc::new(Schema::new(vec![
         column("time", DataType::UInt64, false),
         column("cpu", DataType::UInt16, false),
         column("pid", DataType::UInt32, false),
-        column("task", name(DataType::UInt32), false),
-        column("kind", name(DataType::UInt8), false),
+        column("task", name_type(DataType::UInt32), false),
+        column("kind", name_type(DataType::UInt8), false),
         column("pfn", DataType::UInt64, true),
         column("order", DataType::UInt8, false),
-        column("gfp", name(DataType::UInt32), true),
-        column("migratetype", name(DataType::Int8), true),
+        column("gfp", name_type(DataType::UInt32), true),
+        column("migratetype", name_type(DataType::Int8), true),
         column("arg0", DataType::Int64, false),
         column("arg1", DataType::Int64, false),
         column("arg2", DataType::Int64, false),
-    ];
-    Arc::new(Schema::new(fields))
+    ]))
+}
+
+fn column(name: &str, kind: DataType, is_optional: bool) -> Field {
+    Field::new(name, kind, is_optional)
+}
+
+/// The type of a column of names that are kept once, with keys of this type.
+fn name_type(key: DataType) -> DataType {
+    DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8))
 }
 
 /// Reads the rows of one part of a recording.
@@ -56,15 +62,15 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of this part, from a reader that nobody else needs.
-    pub fn of(reader: Reader, section: Section) -> Rows {
+    /// Reads the rows of a part of a recording.
+    pub fn new(reader: Reader, section: Section) -> Rows {
         let facts: &Facts = reader.facts();
         Rows {
             section,
             schema: schema(),
             kinds: Arc::new(Kind::ALL.iter().map(|kind| Some(format!("{kind:?}"))).collect::<StringArray>()),
             migratetypes: Arc::new(StringArray::from_iter_values(TYPES)),
-            tasks: Tasks::of(facts),
+            tasks: Tasks::new(facts),
             masks: Masks::default(),
             batches: Box::new(reader.into_batches()),
             is_over: false,
@@ -84,39 +90,43 @@ impl Rows {
                 }
             }
         }
-        if rows.is_empty() { Ok(None) } else { self.decoded(&rows).map(Some) }
+        if rows.is_empty() { Ok(None) } else { self.decode(&rows).map(Some) }
     }
 
-    fn decoded(&mut self, rows: &[Row]) -> Result<RecordBatch, ArrowError> {
+    fn decode(&mut self, rows: &[Row]) -> Result<RecordBatch, ArrowError> {
         let tasks: UInt32Array = rows.iter().map(|row| Some(self.tasks.key(row.task))).collect();
         let kinds: UInt8Array = rows.iter().map(|row| Some(place(row.kind))).collect();
-        let migratetype = |row: &Row| {
-            (row.migratetype != NO_MIGRATETYPE && row.kind != Kind::CompactionEnd).then_some(row.migratetype)
-        };
-        let migratetypes: Int8Array = rows.iter().map(migratetype).collect();
+        let migratetypes: Int8Array = rows.iter().map(migratetype_key).collect();
         let masks: UInt32Array = rows.iter().map(|row| (row.gfp != 0).then(|| self.masks.key(row.gfp))).collect();
-        let arg =
-            |index: usize| Arc::new(rows.iter().map(|row| Some(row.args[index])).collect::<Int64Array>()) as ArrayRef;
         let columns: Vec<ArrayRef> = vec![
             Arc::new(rows.iter().map(|row| Some(row.time)).collect::<UInt64Array>()),
             Arc::new(rows.iter().map(|row| Some(row.cpu)).collect::<UInt16Array>()),
             Arc::new(rows.iter().map(|row| Some(self.tasks.pid(row.task))).collect::<UInt32Array>()),
-            named::<UInt32Type>(tasks, &self.tasks.names)?,
-            named::<UInt8Type>(kinds, &self.kinds)?,
+            name_column::<UInt32Type>(tasks, &self.tasks.names)?,
+            name_column::<UInt8Type>(kinds, &self.kinds)?,
             Arc::new(rows.iter().map(|row| (row.pfn != NO_PFN).then_some(row.pfn)).collect::<UInt64Array>()),
             Arc::new(rows.iter().map(|row| Some(row.order)).collect::<UInt8Array>()),
-            named::<UInt32Type>(masks, &self.masks.names())?,
-            named::<Int8Type>(migratetypes, &self.migratetypes)?,
-            arg(0),
-            arg(1),
-            arg(2),
+            name_column::<UInt32Type>(masks, &self.masks.names())?,
+            name_column::<Int8Type>(migratetypes, &self.migratetypes)?,
+            arg_column(rows, 0),
+            arg_column(rows, 1),
+            arg_column(rows, 2),
         ];
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
 }
 
-/// Numbers by the names that they stand for.
-fn named<K: arrow_array::types::ArrowDictionaryKeyType>(
+/// The key of a row's migratetype, for the rows that have one.
+fn migratetype_key(row: &Row) -> Option<i8> {
+    (row.migratetype != NO_MIGRATETYPE && row.kind != Kind::CompactionEnd).then_some(row.migratetype)
+}
+
+fn arg_column(rows: &[Row], index: usize) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(row.args[index])).collect::<Int64Array>())
+}
+
+/// Makes a column of names from their keys.
+fn name_column<K: arrow_array::types::ArrowDictionaryKeyType>(
     keys: PrimitiveArray<K>,
     names: &ArrayRef,
 ) -> Result<ArrayRef, ArrowError> {
@@ -137,15 +147,15 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn of(facts: &Facts) -> Tasks {
+    fn new(facts: &Facts) -> Tasks {
         let (mut places, mut names) = (FxHashMap::default(), Vec::new());
-        let keys = facts.tasks.iter().map(|task| {
-            *places.entry(task.name.as_str()).or_insert_with(|| {
+        let mut keys = Vec::with_capacity(facts.tasks.len());
+        for task in &facts.tasks {
+            keys.push(*places.entry(task.name.as_str()).or_insert_with(|| {
                 names.push(task.name.as_str());
                 names.len() as u32 - 1
-            })
-        });
-        let keys = keys.collect();
+            }));
+        }
         Tasks {
             pids: facts.tasks.iter().map(|task| task.pid).collect(),
             keys,
@@ -183,12 +193,11 @@ impl Masks {
 
     /// All names so far: the same array again, if there are no more of them.
     fn names(&mut self) -> ArrayRef {
-        let built = || {
+        Arc::clone(self.shared.get_or_insert_with(|| {
             let mut builder = StringBuilder::new();
             self.names.iter().for_each(|name| builder.append_value(name));
-            Arc::new(builder.finish()) as ArrayRef
-        };
-        Arc::clone(self.shared.get_or_insert_with(built))
+            Arc::new(builder.finish())
+        }))
     }
 }
 
@@ -238,7 +247,7 @@ mod tests {
         let events: Vec<Row> =
             expected.rows().map(Result::unwrap).filter(|row| row.kind.section() == Section::Events).collect();
         let mut at = 0;
-        for batch in Rows::of(whole, Section::Events) {
+        for batch in Rows::new(whole, Section::Events) {
             let batch = batch.unwrap();
             assert!(batch.num_rows() < BATCH_ROWS + (1 << 13));
             let pfns = batch.column_by_name("pfn").unwrap().as_primitive::<UInt64Type>();
@@ -254,11 +263,13 @@ mod tests {
         assert_eq!(at, events.len());
     }
 
+    fn row_count(section: Section) -> u64 {
+        Rows::new(reader(), section).map(|batch| batch.unwrap().num_rows()).sum::<usize>() as u64
+    }
+
     #[test]
     fn both_states_are_parts_of_their_own() {
-        let counted =
-            |section| Rows::of(reader(), section).map(|batch| batch.unwrap().num_rows()).sum::<usize>() as u64;
-        let sum: u64 = [Section::Start, Section::Events, Section::End].map(counted).iter().sum();
+        let sum: u64 = [Section::Start, Section::Events, Section::End].map(row_count).iter().sum();
         assert_eq!(sum, reader().row_count());
     }
 }

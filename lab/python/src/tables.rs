@@ -20,7 +20,7 @@ const UNIT: &str = "unit";
 ///
 /// # Errors
 /// When it has rows of another length than its columns, which no report has.
-pub fn of_table(table: &Table) -> Result<RecordBatch, ArrowError> {
+pub fn table_batch(table: &Table) -> Result<RecordBatch, ArrowError> {
     let mut names = Names::default();
     let columns = table.columns.iter().enumerate().map(|(index, column)| {
         let values: Vec<&Value> = table.rows.iter().map(|row| row.get(index).unwrap_or(&Value::None)).collect();
@@ -35,9 +35,9 @@ pub fn of_table(table: &Table) -> Result<RecordBatch, ArrowError> {
 /// Everything that was measured: a record for each measure in each case, and one for all cases together.
 ///
 /// # Errors
-/// As [`of_table`].
-pub fn of_measures(reports: &[Report]) -> Result<RecordBatch, ArrowError> {
-    let records: Vec<Record<'_>> = reports.iter().flat_map(records_of).collect();
+/// As [`table_batch`].
+pub fn measures_batch(reports: &[Report]) -> Result<RecordBatch, ArrowError> {
+    let records: Vec<Record<'_>> = reports.iter().flat_map(records).collect();
     let cases: ArrayRef = Arc::new(records.iter().map(Record::cases).collect::<Int64Array>());
     let columns = [
         ("policy_a", texts(&records, |record| Some(record.sides[0].clone()))),
@@ -111,7 +111,7 @@ impl<'r> Record<'r> {
     }
 }
 
-fn records_of(report: &Report) -> impl Iterator<Item = Record<'_>> {
+fn records(report: &Report) -> impl Iterator<Item = Record<'_>> {
     let measures = report.groups.iter().flat_map(|group| group.measures.iter().map(|measure| (group.name, measure)));
     measures.flat_map(move |(group, measure)| {
         let values = measure.rows.iter().map(Values::Case).chain(measure.pooled.map(Values::Pooled));
@@ -139,23 +139,29 @@ impl Names {
 
 /// The narrowest array that has all of these values.
 fn array(values: &[&Value]) -> ArrayRef {
-    let there = || values.iter().filter(|value| !matches!(value, Value::None));
-    let is_all = |is: fn(&Value) -> bool| there().next().is_some() && there().all(|value| is(value));
-    if is_all(|value| whole(value).is_some()) {
-        return Arc::new(values.iter().map(|value| whole(value)).collect::<Int64Array>());
+    let present: Vec<&Value> = values.iter().copied().filter(|value| !matches!(value, Value::None)).collect();
+    if present.is_empty() {
+        Arc::new(values.iter().map(|value| text(value)).collect::<StringArray>())
+    } else if present.iter().all(|value| whole(value).is_some()) {
+        Arc::new(values.iter().map(|value| whole(value)).collect::<Int64Array>())
+    } else if present.iter().all(|value| number(value).is_some()) {
+        Arc::new(values.iter().map(|value| number(value)).collect::<Float64Array>())
+    } else if present.iter().all(|value| truth(value).is_some()) {
+        Arc::new(values.iter().map(|value| truth(value)).collect::<BooleanArray>())
+    } else {
+        Arc::new(values.iter().map(|value| text(value)).collect::<StringArray>())
     }
-    if is_all(|value| number(value).is_some()) {
-        return Arc::new(values.iter().map(|value| number(value)).collect::<Float64Array>());
+}
+
+fn text(value: &Value) -> Option<String> {
+    (!matches!(value, Value::None)).then(|| value.bare())
+}
+
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Is(is) => Some(*is),
+        _ => None,
     }
-    if is_all(|value| matches!(value, Value::Is(_))) {
-        let is = |value: &&Value| match value {
-            Value::Is(is) => Some(*is),
-            _ => None,
-        };
-        return Arc::new(values.iter().map(is).collect::<BooleanArray>());
-    }
-    let text = |value: &&Value| (!matches!(value, Value::None)).then(|| value.bare());
-    Arc::new(values.iter().map(text).collect::<StringArray>())
 }
 
 fn whole(value: &Value) -> Option<i64> {
@@ -184,6 +190,14 @@ mod tests {
 
     use super::*;
 
+    fn row_of_every_type(name: &str, count: Option<u64>, share: Value) -> Vec<Value> {
+        vec![Value::text(name), Value::count(count), share, Value::Is(true), Value::None]
+    }
+
+    fn column<'b>(batch: &'b RecordBatch, name: &str) -> &'b ArrayRef {
+        batch.column_by_name(name).unwrap()
+    }
+
     #[test]
     fn columns_have_the_type_of_their_values() {
         let columns = vec![
@@ -194,14 +208,11 @@ mod tests {
             Column::words(""),
         ];
         let hostile = "<script>\u{1b}[2J\0";
-        let row = |name: &str, count: Option<u64>, share: Value| {
-            vec![Value::text(name), Value::count(count), share, Value::Is(true), Value::None]
-        };
         let rows = [
-            row(hostile, Some(u64::from(u32::MAX)), Value::Share(0.5)),
-            row("b", None, Value::Number(Quantity::Count(2))),
+            row_of_every_type(hostile, Some(u64::from(u32::MAX)), Value::Share(0.5)),
+            row_of_every_type("b", None, Value::Number(Quantity::Count(2))),
         ];
-        let batch = of_table(&Table::new("t", columns, rows)).unwrap();
+        let batch = table_batch(&Table::new("t", columns, rows)).unwrap();
         let schema = batch.schema();
         let types: Vec<&DataType> = schema.fields().iter().map(|field| field.data_type()).collect();
         assert_eq!(types, [&DataType::Utf8, &DataType::Int64, &DataType::Float64, &DataType::Boolean, &DataType::Utf8]);
@@ -228,12 +239,11 @@ mod tests {
             Measure { name: "m", unit: "pages", direction: Direction::Lower, rows: vec![row], pooled: Some(pooled) };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         let report = Report { sides: ["a".to_owned(), "b".to_owned()], groups, ..Report::default() };
-        let batch = of_measures(&[report]).unwrap();
+        let batch = measures_batch(&[report]).unwrap();
         assert_eq!(batch.num_rows(), 2);
-        let column = |name| batch.column_by_name(name).unwrap();
-        assert!(column("of").is_null(1) && column("a").is_null(1) && column("low").is_null(0));
-        assert_eq!(column("change").as_primitive::<Float64Type>().values(), &[-0.75, 0.1]);
-        assert_eq!(column("verdict").as_string::<i32>().value(1), "worse");
-        assert_eq!(of_measures(&[]).unwrap().num_rows(), 0);
+        assert!(column(&batch, "of").is_null(1) && column(&batch, "a").is_null(1) && column(&batch, "low").is_null(0));
+        assert_eq!(column(&batch, "change").as_primitive::<Float64Type>().values(), &[-0.75, 0.1]);
+        assert_eq!(column(&batch, "verdict").as_string::<i32>().value(1), "worse");
+        assert_eq!(measures_batch(&[]).unwrap().num_rows(), 0);
     }
 }

@@ -18,7 +18,7 @@
 //!   What was measured is a zone lock; locks of per-CPU lists, which protect less, are charged the same. `pcp=owned`
 //!   takes those of other CPUs and `pcp=owned-remote` does not, so this speaks against the former.
 //! - A CPU has nothing to do but its workload: no interrupts, no scheduler. Once a second, while it works, it lets
-//!   limits of per-CPU lists decay. What runs beside the CPUs is said in [`memory::tasks`](crate::memory::tasks).
+//!   limits of per-CPU lists decay. What runs beside the CPUs is said in [`background`](crate::background).
 //! - `reclaim_ps`, `scan_ps`, `compact_scan_ps` and `migrate_ps` are estimates, not measured: a walk along lists whose
 //!   entries are not in any cache, one along metadata in order of address, and a copy of 4 KiB between cold pages with
 //!   what it takes to change one entry on other CPUs too.

@@ -22,7 +22,7 @@ use super::world::World;
 const FREE_BATCH: usize = 31;
 
 /// Picoseconds in a nanosecond.
-pub const PS_PER_NS: u64 = 1000;
+pub(crate) const PS_PER_NS: u64 = 1000;
 /// How often per-CPU lists are looked after. linux: mm/vmstat.c:sysctl_stat_interval
 const TICK: u64 = 1_000_000_000 * PS_PER_NS;
 

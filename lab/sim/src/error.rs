@@ -25,7 +25,7 @@ pub enum Error {
 
     /// This process may not run on the CPU that was asked for.
     #[error(transparent)]
-    Refused(#[from] freehold_timing::affinity::Refused),
+    Refused(#[from] freehold_timing::affinity::PinError),
 
     /// The state of a fleet could not be written.
     #[error(transparent)]

@@ -1,7 +1,7 @@
 //! Numbers by chance, in integers only: the same on every machine.
 //!
-//! Sizes and lifetimes of processes spread over orders of magnitude. [`LogUniform`] draws them so: first which doubling of
-//! the least, each alike, then any number within it. Half of all processes are then smaller than the geometric mean,
+//! Sizes and lifetimes of processes spread over orders of magnitude. [`LogUniform`] draws them so: first which doubling
+//! of the least, each alike, then any number within it. Half of all processes are then smaller than the geometric mean,
 //! and most pages belong to the few large ones.
 
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl LogUniform {
 }
 
 /// Returns whether an event of this probability, in percent, occurs.
-pub fn occurs(rng: &mut fastrand::Rng, percent: u32) -> bool {
+pub(crate) fn occurs(rng: &mut fastrand::Rng, percent: u32) -> bool {
     rng.u32(0..100) < percent
 }
 

@@ -27,7 +27,7 @@ use super::outcome::{Outcome, Times};
 use super::playback::Play;
 use super::start::{self, SnapshotError, Start};
 use super::task::Task;
-use super::virtual_time::{self, Observer, Stopped, VirtualTime};
+use super::virtual_time::{self, Observer, StopReason, VirtualTime};
 use super::window::Window;
 use super::workload::Workload;
 use super::world::World;
@@ -78,7 +78,7 @@ pub enum RunError {
     Recording(String),
     /// Its CPUs did not come to an end.
     #[error(transparent)]
-    Stopped(#[from] Stopped),
+    Stopped(#[from] StopReason),
     /// The engine broke a promise.
     #[error("{0}; this is a fault of the program, please report it")]
     Broken(Violation),
@@ -154,7 +154,7 @@ fn run_on(
     allocator: &PageAllocator<'_, VirtualTime>,
     world: &World,
     meter: &Meter<'_>,
-) -> Result<Outcome, Stopped> {
+) -> Result<Outcome, StopReason> {
     let tally = RefCell::new(Tally::default());
     let nodes = setup.machine.nodes;
     let mut sampler = Sampler::new(allocator, setup.window, meter);

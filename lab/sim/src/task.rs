@@ -10,7 +10,7 @@ const PER_NODE: u16 = 2;
 
 /// A task beside the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Reclaims for a node.
     Kswapd(NodeId),
     /// Compacts a node.
@@ -21,12 +21,12 @@ pub enum Task {
 
 impl Task {
     /// How many there are on a machine with so many nodes.
-    pub const fn count(nodes: u8) -> u16 {
+    pub(crate) const fn count(nodes: u8) -> u16 {
         nodes as u16 * PER_NODE + 1
     }
 
     /// The task with this number, of a machine with so many nodes.
-    pub fn from_number(number: u16, nodes: u8) -> Task {
+    pub(crate) fn from_number(number: u16, nodes: u8) -> Task {
         let node = NodeId((number / PER_NODE) as u8);
         match number % PER_NODE {
             _ if node.0 >= nodes => Task::Khugepaged,
@@ -36,7 +36,7 @@ impl Task {
     }
 
     /// Its number.
-    pub fn number(self, nodes: u8) -> u16 {
+    pub(crate) fn number(self, nodes: u8) -> u16 {
         match self {
             Task::Kswapd(node) => u16::from(node.0) * PER_NODE,
             Task::Kcompactd(node) => u16::from(node.0) * PER_NODE + 1,
@@ -45,7 +45,7 @@ impl Task {
     }
 
     /// The node on which it runs.
-    pub fn node(self) -> NodeId {
+    pub(crate) fn node(self) -> NodeId {
         match self {
             Task::Kswapd(node) | Task::Kcompactd(node) => node,
             Task::Khugepaged => NodeId(0),

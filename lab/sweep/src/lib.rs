@@ -13,7 +13,8 @@
 //!
 //! A task's part has the same bytes whoever makes it, when and where. So it does not matter in which order tasks are
 //! done, how many do them at a time, who dies in the middle, or whether two do the same one. Whoever spreads tasks over
-//! machines needs three calls: [`Plan::tasks`] of a [`Subject`]'s identity, [`Worker::run`], and [`Report::from_parts`].
+//! machines needs three calls: [`Plan::tasks`] of a [`Subject`]'s identity, [`Worker::run`], and
+//! [`Report::from_parts`].
 
 mod digest;
 mod error;

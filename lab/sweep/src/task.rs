@@ -56,12 +56,12 @@ impl Task {
 
     /// Where its part lies in the dataset: a folder for each label.
     pub fn path(&self) -> String {
-        path_of(&self.labels)
+        partition_path(&self.labels)
     }
 }
 
 /// Where the part with these labels lies in the dataset.
-pub fn path_of(labels: &[(String, String)]) -> String {
+pub fn partition_path(labels: &[(String, String)]) -> String {
     let folders = labels.iter().map(|(key, value)| partition::folder(key, value));
     folders.chain([PART.to_owned()]).collect::<Vec<_>>().join("/")
 }

@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// This process may not run where it was to be measured: a sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub String);
+pub struct PinError(pub String);
 
 /// CPUs that the calling thread may use, in order. A thread that was pinned may use one.
 ///

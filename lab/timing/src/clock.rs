@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::affinity::{self, Refused};
+use crate::affinity::{self, PinError};
 use freehold_stats::intervals::median;
 
 /// One measurement: so much of the thread's CPU time for so many operations.
@@ -91,15 +91,15 @@ pub struct Place {
 ///
 /// # Errors
 /// When this process may not run there.
-pub fn pin(cpu: Option<u16>) -> Result<Place, Refused> {
+pub fn pin(cpu: Option<u16>) -> Result<Place, PinError> {
     let usable = affinity::usable()
-        .map_err(|error| Refused(format!("cannot pin the measurements to a CPU: {error}; try without a sandbox")))?;
+        .map_err(|error| PinError(format!("cannot pin the measurements to a CPU: {error}; try without a sandbox")))?;
     let wanted = cpu.or(usable.last().copied()).filter(|cpu| usable.contains(cpu)).ok_or_else(|| {
         let number = cpu.map_or_else(String::new, |cpu| format!(" {cpu}"));
-        Refused(format!("cannot pin to CPU{number}; this process may use {} (give one with --cpu)", list(&usable)))
+        PinError(format!("cannot pin to CPU{number}; this process may use {} (give one with --cpu)", list(&usable)))
     })?;
     affinity::pin(wanted).map_err(|error| {
-        Refused(format!("cannot pin the measurements to a CPU: {error}; choose another with --cpu"))
+        PinError(format!("cannot pin the measurements to a CPU: {error}; choose another with --cpu"))
     })?;
     Ok(Place { cpu: wanted, partner: usable.into_iter().rev().find(|&other| other != wanted) })
 }

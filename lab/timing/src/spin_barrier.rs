@@ -5,7 +5,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use crate::affinity::{self, Refused};
+use crate::affinity::{self, PinError};
 
 /// Looks at the others before the CPU is given to somebody else: they may need this very one.
 const PATIENCE: u32 = 20_000;
@@ -48,7 +48,7 @@ pub fn run_beside<R, S: Send>(
     partner: u16,
     here: impl FnOnce(&SpinBarrier) -> R,
     there: impl FnOnce(&SpinBarrier) -> S + Send,
-) -> Result<(R, S), Refused> {
+) -> Result<(R, S), PinError> {
     let barrier = SpinBarrier::new(2);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -59,7 +59,7 @@ pub fn run_beside<R, S: Send>(
         });
         let done = here(&barrier);
         let other_done = other.join().expect("the second thread does not panic").map_err(|error| {
-            Refused(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
+            PinError(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
         })?;
         Ok((done, other_done))
     })

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Makes `count` small files in `folder`, looks at each, and removes all but every eighth.
-pub fn churn(folder: &Path, count: usize) -> io::Result<()> {
+pub(crate) fn churn(folder: &Path, count: usize) -> io::Result<()> {
     let paths: Vec<PathBuf> = (0..count).map(|number| folder.join(format!("small.{number}"))).collect();
     for path in &paths {
         fs::write(path, [1_u8; 600])?;

@@ -17,7 +17,7 @@ const PIECE: usize = 2 << 20;
 const MIB: usize = 1 << 20;
 
 /// Maps `mib` in pieces and touches every page; unmaps every other piece; maps and touches as many again.
-pub fn hog(mib: usize, pages: Pages) -> io::Result<()> {
+pub(crate) fn hog(mib: usize, pages: Pages) -> io::Result<()> {
     let mut pieces = Vec::new();
     for _ in 0..mib * MIB / PIECE {
         pieces.push(map_touched(pages)?);
@@ -51,7 +51,7 @@ fn map_touched(pages: Pages) -> io::Result<MmapMut> {
 
 /// Fills a file in memory, frees all but the first `keep` pages of each group of `out_of`, then runs
 /// `command` while the rest stays.
-pub fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::Result<()> {
+pub(crate) fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::Result<()> {
     let mut file = File::from(rustix::fs::memfd_create("holes", MemfdFlags::CLOEXEC)?);
     let block = vec![1_u8; MIB];
     for _ in 0..mib {

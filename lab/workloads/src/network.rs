@@ -13,7 +13,7 @@ const CHUNK: usize = 64 << 10;
 const BURST: usize = 16;
 
 /// Sends `mib` over each of `streams` TCP connections at once.
-pub fn loopback(mib: usize, streams: usize) -> io::Result<()> {
+pub(crate) fn loopback(mib: usize, streams: usize) -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
     let senders: Vec<_> = (0..streams)
@@ -50,7 +50,7 @@ fn drain(mut stream: TcpStream) -> io::Result<()> {
 ///
 /// The accepting side of a connection is made in interrupt context, from slabs of order 3: these are the
 /// atomic requests above order 0 for which the kernel keeps its reserve.
-pub fn connections(count: usize) -> io::Result<()> {
+pub(crate) fn connections(count: usize) -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
     let mut open = Vec::with_capacity(2 * count);
@@ -66,7 +66,7 @@ pub fn connections(count: usize) -> io::Result<()> {
 /// Sends `mib` as datagrams of `bytes`, half over UDP and half over a Unix socket, in bursts.
 ///
 /// UDP may drop what the receiver's buffer does not hold, so its receiver never waits.
-pub fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
+pub(crate) fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
     let count = mib * MIB / bytes / 2;
     let (datagram, mut received) = (vec![1_u8; bytes], vec![0_u8; bytes]);
 

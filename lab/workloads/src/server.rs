@@ -23,7 +23,7 @@ const CHUNK: usize = 64 * MIB;
 
 /// How large a server is, and how much it does.
 #[derive(Clone, Copy, Debug)]
-pub struct Server {
+pub(crate) struct Server {
     /// Bytes that are asked for and given back untouched first.
     pub before: usize,
     /// Threads that take requests.
@@ -65,7 +65,7 @@ struct State {
 ///
 /// # Errors
 /// If a thread cannot be had.
-pub fn serve(server: Server) -> io::Result<()> {
+pub(crate) fn serve(server: Server) -> io::Result<()> {
     for _ in 0..server.before.div_ceil(CHUNK) {
         drop(black_box(Request::with_capacity(CHUNK)));
     }
@@ -153,7 +153,7 @@ impl Backlog {
 }
 
 /// Bytes of so many MiB.
-pub fn mib(count: usize) -> usize {
+pub(crate) fn mib(count: usize) -> usize {
     count * MIB
 }
 

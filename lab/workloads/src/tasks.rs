@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 const CHUNK: usize = 64 << 10;
 
 /// Writes `mib` into a pipe on CPU `from` and reads it on CPU `to`.
-pub fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
+pub(crate) fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
     let (read_end, write_end) = rustix::pipe::pipe()?;
     let (mut source, mut sink) = (File::from(read_end), File::from(write_end));
     let writer = thread::spawn(move || -> io::Result<()> {
@@ -32,7 +32,7 @@ pub fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
 }
 
 /// Fills pipes with `mib` in all, and runs `command` while they are full.
-pub fn pipes(mib: usize, command: &[String]) -> io::Result<()> {
+pub(crate) fn pipes(mib: usize, command: &[String]) -> io::Result<()> {
     let chunk = vec![1_u8; CHUNK];
     let mut full = Vec::new();
     for _ in 0..mib * MIB / CHUNK {
@@ -53,7 +53,7 @@ fn pin(cpu: usize) -> io::Result<()> {
 
 /// Starts `count` threads, lets all of them exist at once, and ends them; those that the kernel refuses
 /// are reported and left out.
-pub fn threads(count: usize) -> io::Result<()> {
+pub(crate) fn threads(count: usize) -> io::Result<()> {
     let mut started = Vec::new();
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().map_err(|_| io::Error::other("the gate is broken"))?;

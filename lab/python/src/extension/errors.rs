@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 /// The module that has the classes.
 const CLASSES: &str = "freehold._errors";
 
-/// A failure of a command.
-pub fn of(py: Python<'_>, error: &Error) -> PyErr {
+/// Makes an exception of a command's failure.
+pub fn from_command(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error.cause() {
         Cause::Interrupted => return PyKeyboardInterrupt::new_err(error.to_string()),
         Cause::Input => "InputError",
@@ -19,40 +19,40 @@ pub fn of(py: Python<'_>, error: &Error) -> PyErr {
         Cause::System => "SystemFailure",
         Cause::Outcome => "Error",
     };
-    raised(py, class, &error.to_string())
+    exception(py, class, &error.to_string())
 }
 
-/// A sweep that cannot be carried out.
-pub fn of_sweep(py: Python<'_>, error: freehold_sweep::Error) -> PyErr {
-    of(py, &Error::from(error))
+/// Makes an exception of a sweep's failure.
+pub fn from_sweep(py: Python<'_>, error: freehold_sweep::Error) -> PyErr {
+    from_command(py, &Error::from(error))
 }
 
-/// A file that is no recording.
-pub fn of_recording(py: Python<'_>, error: OpenError) -> PyErr {
-    of(py, &Error::from(error))
+/// Makes an exception for a file that is no recording.
+pub fn from_recording(py: Python<'_>, error: OpenError) -> PyErr {
+    from_command(py, &Error::from(error))
 }
 
 /// A call that is none.
 pub fn call(py: Python<'_>, sentence: &str) -> PyErr {
-    raised(py, "CallError", sentence)
+    exception(py, "CallError", sentence)
 }
 
 /// Something that cannot be worked with.
 pub fn input(py: Python<'_>, sentence: &str) -> PyErr {
-    raised(py, "InputError", sentence)
+    exception(py, "InputError", sentence)
 }
 
 /// The system has no more of something.
 pub fn system(py: Python<'_>, sentence: &str) -> PyErr {
-    raised(py, "SystemFailure", sentence)
+    exception(py, "SystemFailure", sentence)
 }
 
 /// A fault of the program.
 pub fn fault(py: Python<'_>) -> PyErr {
-    raised(py, "Error", "this is a fault of the program, which has said more on stderr; please report it")
+    exception(py, "Error", "this is a fault of the program, which has said more on stderr; please report it")
 }
 
-fn raised(py: Python<'_>, class: &str, sentence: &str) -> PyErr {
-    let raised = py.import(CLASSES).and_then(|classes| classes.getattr(class)?.call1((printable(sentence).as_ref(),)));
-    raised.map_or_else(|error| error, PyErr::from_value)
+fn exception(py: Python<'_>, class: &str, sentence: &str) -> PyErr {
+    let made = py.import(CLASSES).and_then(|classes| classes.getattr(class)?.call1((printable(sentence).as_ref(),)));
+    made.map_or_else(|error| error, PyErr::from_value)
 }

@@ -42,11 +42,14 @@ fn _freehold(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// A function that answers a command.
 fn callable(py: Python<'_>, function: Function) -> PyResult<Bound<'_, PyCFunction>> {
-    let (name, doc) = (for_ever(function.name)?, for_ever(&stubs::documented(&function))?);
+    let (name, doc) = (for_ever(function.name)?, for_ever(&stubs::signature_and_docstring(&function))?);
     let function = Arc::new(function);
-    let called =
-        move |places: &Bound<'_, PyTuple>, names: Option<&Bound<'_, PyDict>>| call::call(&function, places, names);
-    PyCFunction::new_closure(py, Some(name), Some(doc), called)
+    PyCFunction::new_closure(
+        py,
+        Some(name),
+        Some(doc),
+        move |places: &Bound<'_, PyTuple>, names: Option<&Bound<'_, PyDict>>| call::call(&function, places, names),
+    )
 }
 
 /// A text that lives as long as the module, which is as long as the process.

@@ -101,7 +101,7 @@ impl Rows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let reader = open(py, &self.file)?.reader;
-        capsule::stream(py, Box::new(rows::Rows::of(reader, self.section)))
+        capsule::stream(py, Box::new(rows::Rows::new(reader, self.section)))
     }
 
     fn __repr__(&self) -> String {
@@ -111,5 +111,5 @@ impl Rows {
 
 fn open(py: Python<'_>, path: &Path) -> PyResult<recording::Recording> {
     let opened = py.detach(|| recording::Recording::open_any(path));
-    opened.map_err(|error| errors::of_recording(py, error))
+    opened.map_err(|error| errors::from_recording(py, error))
 }

@@ -81,8 +81,8 @@ impl Report {
     fn __repr__(&self) -> String {
         let reports = self.answer.reports();
         let first = reports.first();
-        let said = first.and_then(|report| report.verdict.first().or(report.subject.first()));
-        format!("<freehold.Report {}: {}>", self.function, printable(said.map_or("", String::as_str)))
+        let sentence = first.and_then(|report| report.verdict.first().or(report.subject.first()));
+        format!("<freehold.Report {}: {}>", self.function, printable(sentence.map_or("", String::as_str)))
     }
 
     #[getter]
@@ -97,22 +97,22 @@ impl Report {
 
     #[getter]
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<Table>> {
-        let reports = self.answer.reports();
-        let table = |table: &freehold_report::report::Table| {
-            Ok(Table {
+        let mut tables = Vec::new();
+        for table in self.answer.reports().iter().flat_map(|report| &report.tables) {
+            tables.push(Table {
                 title: table.title.clone(),
                 about: table.about.clone(),
                 conclusions: table.conclusions.clone(),
-                rows: tables::of_table(table).map_err(|error| errors::input(py, &error.to_string()))?,
-            })
-        };
-        reports.iter().flat_map(|report| &report.tables).map(table).collect()
+                rows: tables::table_batch(table).map_err(|error| errors::input(py, &error.to_string()))?,
+            });
+        }
+        Ok(tables)
     }
 
     #[getter]
     fn measures(&self, py: Python<'_>) -> PyResult<Table> {
-        let rows = tables::of_measures(&self.answer.reports());
-        let rows = rows.map_err(|error| errors::input(py, &error.to_string()))?;
+        let batch = tables::measures_batch(&self.answer.reports());
+        let rows = batch.map_err(|error| errors::input(py, &error.to_string()))?;
         Ok(Table { title: "Measures".to_owned(), about: String::new(), conclusions: Vec::new(), rows })
     }
 }

@@ -17,7 +17,7 @@ use pyo3::types::{PyBytes, PyIterator};
 
 use super::errors;
 use super::report::Report;
-use super::wait::{self, Interrupts, Shown};
+use super::wait::{self, Interrupts, ProgressDisplay};
 
 /// The function that this is for.
 const SWEEP: &str = "sweep";
@@ -35,13 +35,13 @@ impl SweepPlan {
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<SweepPlan> {
         let opened = py.detach(|| Plan::open(&path));
-        opened.map(SweepPlan::of).map_err(|error| errors::of_sweep(py, error))
+        opened.map(SweepPlan::new).map_err(|error| errors::from_sweep(py, error))
     }
 
     /// The plan that another process wrote down.
     #[staticmethod]
     fn of_manifest(py: Python<'_>, manifest: &str) -> PyResult<SweepPlan> {
-        Plan::from_manifest(manifest).map(SweepPlan::of).map_err(|error| errors::of_sweep(py, error))
+        Plan::from_manifest(manifest).map(SweepPlan::new).map_err(|error| errors::from_sweep(py, error))
     }
 
     /// Version and commit of this program.
@@ -78,7 +78,7 @@ impl SweepPlan {
     /// Makes a folder of this machine the one for the plan's results.
     fn claim(&self, py: Python<'_>, into: PathBuf) -> PyResult<()> {
         let claimed = py.detach(|| Folder::create(&into, &self.0));
-        claimed.map(|_| ()).map_err(|error| errors::of_sweep(py, error))
+        claimed.map(|_| ()).map_err(|error| errors::from_sweep(py, error))
     }
 
     /// Does all tasks on this machine that are not done yet: failures, and recordings that are another one again.
@@ -91,14 +91,18 @@ impl SweepPlan {
         progress: bool,
     ) -> PyResult<(Failures, Vec<String>)> {
         let plan = Arc::clone(&self.0);
-        let work = move || {
-            let files = local::recordings(&plan, &recordings)?;
-            let folder = Folder::create(&into, &plan)?;
-            local::run(&plan, &files, &folder, jobs.unwrap_or_else(parallel::at_once))
-        };
-        let shown = if progress { Shown::Yes } else { Shown::No };
-        let summary = wait::for_work(py, work, &shown, Interrupts::Ends)?;
-        let summary = summary.map_err(|error| errors::of_sweep(py, error))?;
+        let display = ProgressDisplay::new(progress);
+        let swept = wait::for_work(
+            py,
+            move || {
+                let files = local::recordings(&plan, &recordings)?;
+                let folder = Folder::create(&into, &plan)?;
+                local::run(&plan, &files, &folder, jobs.unwrap_or_else(parallel::at_once))
+            },
+            &display,
+            Interrupts::Ends,
+        )?;
+        let summary = swept.map_err(|error| errors::from_sweep(py, error))?;
         let failures = summary.failures.into_iter().map(|failure| (failure.of, failure.why));
         Ok((failures.collect(), summary.repeated))
     }
@@ -114,17 +118,19 @@ impl SweepPlan {
         progress: bool,
     ) -> PyResult<Report> {
         let (plan, terms) = (Arc::clone(&self.0), terms(margin, all));
-        let work = {
-            let into = into.clone();
+        let name = into.display().to_string();
+        let display = ProgressDisplay::new(progress);
+        let reported = wait::for_work(
+            py,
             move || {
                 let folder = Folder::create(&into, &plan)?;
                 let parts = folder.parts()?.map(|part| part.map(|(path, bytes)| (path.display().to_string(), bytes)));
                 freehold_sweep::Report::from_parts(&plan, parts, terms)
-            }
-        };
-        let shown = if progress { Shown::Yes } else { Shown::No };
-        let reported = wait::for_work(py, work, &shown, Interrupts::Ends)?;
-        answer(py, reported, &into.display().to_string(), failures)
+            },
+            &display,
+            Interrupts::Ends,
+        )?;
+        answer(py, reported, &name, failures)
     }
 
     /// What parts say, which come as pairs of a name and bytes, in any order.
@@ -137,19 +143,29 @@ impl SweepPlan {
         margin: f64,
         all: bool,
     ) -> PyResult<Report> {
-        let (parts, mut raised) = (parts.clone().unbind(), None);
-        let mut next = |py: Python<'_>| {
-            let part = parts.bind(py).clone().next()?;
-            let part = part.and_then(|part| part.extract::<(String, Bound<'_, PyBytes>)>());
-            let part = part.map(|(name, bytes)| (name, Bytes::copy_from_slice(bytes.as_bytes())));
-            part.map_err(|error| raised = Some(error)).ok().map(Ok)
-        };
+        let (iterator, mut raised) = (parts.clone().unbind(), None);
         let reported = py.detach(|| {
-            let parts = std::iter::from_fn(|| Python::attach(&mut next));
+            let parts = std::iter::from_fn(|| Python::attach(|py| next_part(py, &iterator, &mut raised)));
             freehold_sweep::Report::from_parts(&self.0, parts, terms(margin, all))
         });
         raised.map_or(Ok(()), Err)?;
         answer(py, reported, into, failures)
+    }
+}
+
+/// Takes the next part from an iterator of Python's; an exception ends the parts and is left in `raised`.
+fn next_part(
+    py: Python<'_>,
+    iterator: &Py<PyIterator>,
+    raised: &mut Option<PyErr>,
+) -> Option<Result<(String, Bytes), Error>> {
+    let item = iterator.bind(py).clone().next()?;
+    match item.and_then(|part| Ok(part.extract::<(String, Bound<'_, PyBytes>)>()?)) {
+        Ok((name, bytes)) => Some(Ok((name, Bytes::copy_from_slice(bytes.as_bytes())))),
+        Err(error) => {
+            *raised = Some(error);
+            None
+        }
     }
 }
 
@@ -164,13 +180,13 @@ fn answer(
     into: &str,
     failures: Failures,
 ) -> PyResult<Report> {
-    let report = reported.map_err(|error| errors::of_sweep(py, error))?;
+    let report = reported.map_err(|error| errors::from_sweep(py, error))?;
     let asked = [SWEEP, "--report", into].map(str::to_owned).to_vec();
     Ok(Report::new(Box::new(report), SWEEP, asked).without(failures))
 }
 
 impl SweepPlan {
-    fn of(plan: Plan) -> SweepPlan {
+    fn new(plan: Plan) -> SweepPlan {
         SweepPlan(Arc::new(plan))
     }
 }
@@ -202,13 +218,13 @@ impl SweepWorker {
 
     /// Number of a task, and where its part lies in the dataset.
     fn task(&self, py: Python<'_>, place: usize) -> PyResult<(String, String)> {
-        let task = self.at(py, place)?;
+        let task = self.get_task(py, place)?;
         Ok((task.number.clone(), task.path()))
     }
 
     /// Whether these bytes are the task's part: `"whole"`, `"damaged"`, or `"strange"` if they are another task's.
     fn found(&self, py: Python<'_>, place: usize, bytes: &[u8]) -> PyResult<&'static str> {
-        let task = self.at(py, place)?;
+        let task = self.get_task(py, place)?;
         Ok(match part::check(Bytes::copy_from_slice(bytes), &self.plan, task, self.identity.as_ref()) {
             PartState::Whole => "whole",
             PartState::Damaged => "damaged",
@@ -218,7 +234,7 @@ impl SweepWorker {
 
     /// Does a task: the bytes of its part.
     fn run<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let task = self.at(py, place)?;
+        let task = self.get_task(py, place)?;
         match py.detach(|| self.worker.run(&self.plan, task)) {
             Ok(bytes) => Ok(PyBytes::new(py, &bytes)),
             Err(error) => Err(errors::input(py, &error.to_string())),
@@ -235,8 +251,9 @@ impl SweepWorker {
         Ok(SweepWorker { plan, identity, tasks, worker })
     }
 
-    fn at(&self, py: Python<'_>, place: usize) -> PyResult<&Task> {
-        let sentence = || format!("there is no task {place}; there are {}", self.tasks.len());
-        self.tasks.get(place).ok_or_else(|| errors::input(py, &sentence()))
+    fn get_task(&self, py: Python<'_>, place: usize) -> PyResult<&Task> {
+        self.tasks
+            .get(place)
+            .ok_or_else(|| errors::input(py, &format!("there is no task {place}; there are {}", self.tasks.len())))
     }
 }

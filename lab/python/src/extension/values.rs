@@ -8,17 +8,21 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use super::errors;
 use crate::keywords::{OF_EVERY_CALL as PROGRESS, Value};
 
-/// What is given by position.
-pub fn all(places: &Bound<'_, PyTuple>) -> PyResult<Vec<Value>> {
-    places.iter().map(|value| of(&value)).collect()
+/// Reads the values that are given by position.
+pub fn read_positional(places: &Bound<'_, PyTuple>) -> PyResult<Vec<Value>> {
+    places.iter().map(|value| read_value(&value)).collect()
 }
 
-/// What is given by name, but for what is no option of the command.
-pub fn named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
-    let named = names.into_iter().flat_map(|names| names.iter());
-    let named = named.map(|(name, value)| Ok((name.extract::<String>()?, value)));
-    let of_command = named.filter(|named| !matches!(named, Ok((name, _)) if name == PROGRESS));
-    of_command.map(|named| named.and_then(|(name, value)| Ok((name, of(&value)?)))).collect()
+/// Reads the values that are given by name, except the one that is no option of the command.
+pub fn read_named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
+    let mut keywords = Vec::new();
+    for (key, value) in names.into_iter().flat_map(|names| names.iter()) {
+        let name = key.extract::<String>()?;
+        if name != PROGRESS {
+            keywords.push((name, read_value(&value)?));
+        }
+    }
+    Ok(keywords)
 }
 
 /// Values that a call may hold in a list: more are a mistake, such as an iterator that never ends.
@@ -26,16 +30,16 @@ const VALUES_MAX: usize = 1 << 20;
 /// Values of a list between two looks at Ctrl-C.
 const STRIDE: usize = 1 << 12;
 
-/// One value, or the values of a list; a list in a list is none that any command takes.
-fn of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    if let Some(value) = one(value)? {
-        return Ok(value);
+/// Reads a value, or the values of a list; a list in a list is none that any command takes.
+fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Some(single) = read_single(value)? {
+        return Ok(single);
     }
     let Ok(values) = value.try_iter() else { return Ok(Value::Other(type_name(value))) };
     let mut list = Vec::new();
-    for value in values {
-        let value = value?;
-        list.push(one(&value)?.unwrap_or_else(|| Value::Other(type_name(&value))));
+    for item in values {
+        let member = item?;
+        list.push(read_single(&member)?.unwrap_or_else(|| Value::Other(type_name(&member))));
         if list.len() > VALUES_MAX {
             return Err(errors::call(value.py(), &format!("more than {VALUES_MAX} values are too many for a call")));
         }
@@ -46,10 +50,10 @@ fn of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     Ok(Value::List(list))
 }
 
-/// A value that is none of several.
-fn one(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
-    if let Some(number) = of_numpy(value)? {
-        return one(&number);
+/// Reads a value; returns `None` for what may be a list.
+fn read_single(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    if let Some(number) = unwrap_numpy(value)? {
+        return read_single(&number);
     }
     Ok(Some(if value.is_none() {
         Value::None
@@ -75,7 +79,7 @@ fn one(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
 }
 
 /// The number of Python's that a number of numpy's stands for: those say of themselves that they have no dimension.
-fn of_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn unwrap_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_number = value.hasattr("dtype")? && value.getattr("ndim").is_ok_and(|ndim| ndim.eq(0).unwrap_or(false));
     let number = if is_number { Some(value.call_method0("item")?) } else { None };
     // What stands for itself is none of these.

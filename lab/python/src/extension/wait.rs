@@ -31,8 +31,8 @@ pub enum Interrupts {
 }
 
 impl Interrupts {
-    /// Those of this command, asked for by these words.
-    pub fn of(command: &Command, asked: &[String]) -> Interrupts {
+    /// Decides what hears of an interrupt during this command, which these words ask for.
+    pub fn for_command(command: &Command, asked: &[String]) -> Interrupts {
         match command {
             Command::Record(_) => Interrupts::Heard,
             Command::Age(_) if asked.iter().any(|word| word == "--apply") => Interrupts::Heard,
@@ -41,25 +41,30 @@ impl Interrupts {
     }
 }
 
-/// Whether it is shown how far the work is.
-pub enum Shown {
-    /// It is.
-    Yes,
-    /// It is not.
-    No,
+/// Whether the progress of the work is displayed.
+pub enum ProgressDisplay {
+    /// It is displayed.
+    On,
+    /// It is not displayed.
+    Off,
 }
 
-impl Shown {
-    /// What a call of the function says of it.
+impl ProgressDisplay {
+    /// Displays progress if `is_on`.
+    pub fn new(is_on: bool) -> ProgressDisplay {
+        if is_on { ProgressDisplay::On } else { ProgressDisplay::Off }
+    }
+
+    /// Reads the keyword `progress` of a call.
     ///
     /// # Errors
     /// When it is neither true nor false.
-    pub fn of(function: &Function, names: Option<&Bound<'_, PyDict>>) -> PyResult<Shown> {
+    pub fn from_call(function: &Function, names: Option<&Bound<'_, PyDict>>) -> PyResult<ProgressDisplay> {
         let Some(value) = names.map(|names| names.get_item(PROGRESS)).transpose()?.flatten() else {
-            return Ok(Shown::Yes);
+            return Ok(ProgressDisplay::On);
         };
         match value.cast::<PyBool>() {
-            Ok(value) => Ok(if value.is_true() { Shown::Yes } else { Shown::No }),
+            Ok(is_on) => Ok(ProgressDisplay::new(is_on.is_true())),
             Err(_) => {
                 let sentence =
                     format!("{}(): {PROGRESS} must be a bool, not {}", function.name, value.get_type().name()?);
@@ -76,17 +81,14 @@ impl Shown {
 pub fn for_work<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
-    shown: &Shown,
+    display: &ProgressDisplay,
     interrupts: Interrupts,
 ) -> PyResult<T> {
     let observer = Arc::new(Observer::default());
-    let watched = {
-        let observer = Arc::clone(&observer);
-        move || observer.watch(work)
-    };
-    let begun = parallel::begin(watched);
+    let watcher = Arc::clone(&observer);
+    let begun = parallel::begin(move || watcher.watch(work));
     let mut receiver = begun.map_err(|error| errors::system(py, &format!("there is no thread for this ({error})")))?;
-    let mut screen = Screen::new(py, shown)?;
+    let mut screen = Screen::new(py, display)?;
     let mut raised = None;
     let worked = loop {
         let received;
@@ -122,19 +124,22 @@ fn wait<T>(receiver: Receiver<T>) -> (Receiver<T>, Result<T, RecvTimeoutError>) 
 struct Screen<'py>(Option<Bound<'py, PyAny>>);
 
 impl<'py> Screen<'py> {
-    fn new(py: Python<'py>, shown: &Shown) -> PyResult<Screen<'py>> {
-        match shown {
-            Shown::Yes => Ok(Screen(Some(py.import(SHOW.0)?.getattr(SHOW.1)?.call0()?))),
-            Shown::No => Ok(Screen(None)),
+    fn new(py: Python<'py>, display: &ProgressDisplay) -> PyResult<Screen<'py>> {
+        match display {
+            ProgressDisplay::On => Ok(Screen(Some(py.import(SHOW.0)?.getattr(SHOW.1)?.call0()?))),
+            ProgressDisplay::Off => Ok(Screen(None)),
         }
     }
 
     fn show(&mut self, stages: &[Stage]) -> PyResult<()> {
         let Some(screen) = &self.0 else { return Ok(()) };
-        // What it says may be the name of a file.
-        let told =
-            |stage: &Stage| (stage.number, printable(&stage.what).into_owned(), stage.done, stage.total, stage.unit);
-        screen.call_method1("show", (stages.iter().map(told).collect::<Vec<_>>(),))?;
+        let mut rows = Vec::with_capacity(stages.len());
+        for stage in stages {
+            // What it says may be the name of a file.
+            let what = printable(&stage.what).into_owned();
+            rows.push((stage.number, what, stage.done, stage.total, stage.unit));
+        }
+        screen.call_method1("show", (rows,))?;
         Ok(())
     }
 

@@ -60,10 +60,10 @@ impl Function {
     /// # Errors
     /// When a keyword is unknown, given twice or missing, or a value has another type than it takes.
     pub fn words(&self, by_place: Vec<Value>, by_name: Vec<(String, Value)>) -> Result<Vec<OsString>, CallError> {
-        let given = self.assigned(by_place, by_name)?;
+        let given = self.assign(by_place, by_name)?;
         let (mut places, mut options, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for (parameter, value) in &given {
-            let words = self.spelled(parameter, value)?;
+            let words = self.spell(parameter, value)?;
             match parameter.spelling {
                 Spelling::Place => places.extend(words),
                 Spelling::Last => last.extend(words),
@@ -84,15 +84,16 @@ impl Function {
         Ok(words.collect())
     }
 
-    /// Each parameter that is given something, with that.
-    fn assigned(
+    /// Assigns values to parameters; a parameter with the value `None` is left out.
+    fn assign(
         &self,
         by_place: Vec<Value>,
         by_name: Vec<(String, Value)>,
     ) -> Result<Vec<(&Parameter, Value)>, CallError> {
-        let mut given = self.placed(by_place)?;
+        let mut given = self.assign_positions(by_place)?;
         for (name, value) in by_name {
-            let parameter = self.parameters().find(|one| one.name == name).ok_or_else(|| self.unknown(&name))?;
+            let parameter =
+                self.parameters().find(|one| one.name == name).ok_or_else(|| self.unknown_keyword(&name))?;
             if given.iter().any(|(other, _)| other.name == name) {
                 return Err(CallError(format!("{}() is given {name} by position and by name", self.name)));
             }
@@ -102,9 +103,8 @@ impl Function {
         Ok(given)
     }
 
-    /// Parameters that have a place, with what stands there: the one that takes any number of values takes all that are
-    /// left.
-    fn placed(&self, by_place: Vec<Value>) -> Result<Vec<(&Parameter, Value)>, CallError> {
+    /// Assigns values to parameters by position; the parameter that takes any number of values takes all that remain.
+    fn assign_positions(&self, by_place: Vec<Value>) -> Result<Vec<(&Parameter, Value)>, CallError> {
         let count = by_place.len();
         let mut values = by_place.into_iter();
         let mut given = Vec::new();
@@ -115,7 +115,7 @@ impl Function {
                     let (function, name) = (self.name, &parameter.name);
                     return Err(CallError(format!("{function}(): {name} is a list with nothing in it")));
                 }
-                let all: Vec<Value> = places.into_iter().flat_map(flat).collect();
+                let all: Vec<Value> = places.into_iter().flat_map(list_values).collect();
                 given.extend((!all.is_empty()).then_some((parameter, Value::List(all))));
             } else if let Some(value) = values.next() {
                 given.push((parameter, value));
@@ -133,18 +133,18 @@ impl Function {
         }
     }
 
-    /// The words for a parameter with this value.
-    fn spelled(&self, parameter: &Parameter, value: &Value) -> Result<Vec<OsString>, CallError> {
+    /// Spells a parameter with this value as words of a command line.
+    fn spell(&self, parameter: &Parameter, value: &Value) -> Result<Vec<OsString>, CallError> {
         match value {
             Value::List(values) if parameter.is_many => {
-                values.iter().map(|value| self.word(parameter, value)).filter_map(Result::transpose).collect()
+                values.iter().map(|value| self.spell_single(parameter, value)).filter_map(Result::transpose).collect()
             }
-            value => Ok(self.word(parameter, value)?.into_iter().collect()),
+            value => Ok(self.spell_single(parameter, value)?.into_iter().collect()),
         }
     }
 
-    /// The word for a parameter with this one value; none for a switch that is off.
-    fn word(&self, parameter: &Parameter, value: &Value) -> Result<Option<OsString>, CallError> {
+    /// Spells a parameter with a single value as a word of a command line; returns `None` for a switch that is off.
+    fn spell_single(&self, parameter: &Parameter, value: &Value) -> Result<Option<OsString>, CallError> {
         let text = match (&parameter.kind, value) {
             (Kind::Switch | Kind::SwitchOrInt, Value::Bool(is_on)) => {
                 return Ok(is_on.then(|| parameter.switch()));
@@ -163,20 +163,20 @@ impl Function {
         Ok(Some(parameter.with_value(text)))
     }
 
-    /// What is said of a keyword that there is not.
-    fn unknown(&self, name: &str) -> CallError {
-        let near = |one: &Parameter| strsim::jaro(name, &one.name);
-        let nearest = self.parameters().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|one| near(one) > NEAR);
+    /// Refuses a keyword that the function does not have, and names the one that is meant.
+    fn unknown_keyword(&self, name: &str) -> CallError {
+        let similarities = self.parameters().map(|parameter| (strsim::jaro(name, &parameter.name), parameter));
+        let nearest = similarities.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > NEAR);
         let is_format = formats().iter().any(|format| format == name);
-        let name = name.escape_debug();
+        let escaped = name.escape_debug();
         CallError(match nearest {
             _ if is_format => {
-                format!("{}() has no keyword {name}; formats are the answer's: .json(), .html(), .tables", self.name)
+                format!("{}() has no keyword {escaped}; formats are the answer's: .json(), .html(), .tables", self.name)
             }
-            Some(nearest) => format!("{}() has no keyword {name}; did you mean {}?", self.name, nearest.name),
+            Some((_, nearest)) => format!("{}() has no keyword {escaped}; did you mean {}?", self.name, nearest.name),
             None => {
                 let names: Vec<&str> = self.parameters().map(|one| one.name.as_str()).chain([OF_EVERY_CALL]).collect();
-                format!("{}() has no keyword {name}; it has {}", self.name, names.join(", "))
+                format!("{}() has no keyword {escaped}; it has {}", self.name, names.join(", "))
             }
         })
     }
@@ -185,10 +185,14 @@ impl Function {
     pub fn sentence(&self, error: &clap::Error) -> String {
         let text = error.render().to_string();
         let paragraph = text.split("\n\n").next().unwrap_or_default();
-        let sentence = paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        let sentence = sentence.trim_start_matches("error: ").to_owned();
-        let calls = self.parameters().flat_map(|one| one.called.iter().map(move |called| (called, &one.name)));
-        format!("{}(): {}", self.name, calls.fold(sentence, |sentence, (called, name)| sentence.replace(called, name)))
+        let joined = paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let mut sentence = joined.trim_start_matches("error: ").to_owned();
+        for parameter in self.parameters() {
+            for called in &parameter.called {
+                sentence = sentence.replace(called, &parameter.name);
+            }
+        }
+        format!("{}(): {sentence}", self.name)
     }
 }
 
@@ -215,8 +219,8 @@ impl Parameter {
     }
 }
 
-/// One value, or those of a list: a call may hold its files in a list.
-fn flat(value: Value) -> Vec<Value> {
+/// Returns the values of a list, or the value itself: a call may hold its files in a list.
+fn list_values(value: Value) -> Vec<Value> {
     match value {
         Value::List(values) => values,
         value => vec![value],
@@ -236,8 +240,30 @@ mod tests {
 
     fn words(function: &'static str, by_place: &[Value], by_name: &[(&str, Value)]) -> Result<String, String> {
         let by_name = by_name.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let words = Function::of(function).words(by_place.to_vec(), by_name).map_err(|error| error.to_string())?;
+        let words =
+            Function::for_command(function).words(by_place.to_vec(), by_name).map_err(|error| error.to_string())?;
         Ok(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
+    }
+
+    fn int(number: i64) -> Value {
+        Value::Int(number.to_string())
+    }
+
+    fn record_with_stacks(stacks: Value) -> Result<String, String> {
+        words("record", &[text("make"), text("-j8")], &[("stacks", stacks), ("duration", Value::Float(1.5))])
+    }
+
+    fn refusal(function: &'static str, by_place: &[Value], by_name: &[(&str, Value)]) -> String {
+        words(function, by_place, by_name).unwrap_err()
+    }
+
+    /// The sentence for a call whose words clap refuses.
+    fn clap_refusal(name: &'static str, by_name: &[(&str, Value)]) -> String {
+        let keywords = by_name.iter().map(|(keyword, value)| ((*keyword).to_owned(), value.clone())).collect();
+        let function = Function::for_command(name);
+        let words = function.words(vec![], keywords).unwrap();
+        let error = Cli::try_parse_from([OsString::from("freehold")].into_iter().chain(words)).unwrap_err();
+        function.sentence(&error)
     }
 
     #[test]
@@ -253,12 +279,12 @@ mod tests {
             words("advise", &[both], &[("margin", Value::Int("3".to_owned()))]),
             Ok("advise x.parquet y --margin=3".to_owned())
         );
-        let stacks = |value| {
-            words("record", &[text("make"), text("-j8")], &[("stacks", value), ("duration", Value::Float(1.5))])
-        };
-        assert_eq!(stacks(Value::Bool(true)), Ok("record --stacks --duration=1.5 -- make -j8".to_owned()));
-        assert_eq!(stacks(Value::Int("64".to_owned())), Ok("record --stacks=64 --duration=1.5 -- make -j8".to_owned()));
-        assert_eq!(stacks(Value::None), Ok("record --duration=1.5 -- make -j8".to_owned()));
+        assert_eq!(record_with_stacks(Value::Bool(true)), Ok("record --stacks --duration=1.5 -- make -j8".to_owned()));
+        assert_eq!(
+            record_with_stacks(Value::Int("64".to_owned())),
+            Ok("record --stacks=64 --duration=1.5 -- make -j8".to_owned())
+        );
+        assert_eq!(record_with_stacks(Value::None), Ok("record --duration=1.5 -- make -j8".to_owned()));
         assert_eq!(
             words("inspect", &[text("-x")], &[("page", Value::Bool(true))]),
             Ok("inspect --html=- -- -x".to_owned())
@@ -268,75 +294,61 @@ mod tests {
 
     #[test]
     fn what_is_no_call_is_refused_in_a_sentence() {
-        let refused =
-            |function, by_place: &[Value], by_name: &[(&str, Value)]| words(function, by_place, by_name).unwrap_err();
-        let int = Value::Int("1".to_owned());
         assert_eq!(
-            refused("replay", &[], &[("polcy", text("x"))]),
+            refusal("replay", &[], &[("polcy", text("x"))]),
             "replay() has no keyword polcy; did you mean policy?"
         );
         assert_eq!(
-            refused("replay", &[], &[("zzz", int.clone())]),
+            refusal("replay", &[], &[("zzz", int(1))]),
             "replay() has no keyword zzz; it has recording, policy, cpus, reclaim, pace, setting, explain, page, progress"
         );
         assert_eq!(
-            refused("replay", &[], &[("json", text("x"))]),
+            refusal("replay", &[], &[("json", text("x"))]),
             "replay() has no keyword json; formats are the answer's: .json(), .html(), .tables"
         );
         assert_eq!(
-            refused("compare", &[Value::List(Vec::new())], &[]),
+            refusal("compare", &[Value::List(Vec::new())], &[]),
             "compare(): recordings is a list with nothing in it"
         );
-        assert_eq!(refused("replay", &[], &[]), "replay() needs recording");
+        assert_eq!(refusal("replay", &[], &[]), "replay() needs recording");
+        assert_eq!(refusal("replay", &[int(1)], &[]), "replay(): recording must be a str or an os.PathLike, not int");
         assert_eq!(
-            refused("replay", std::slice::from_ref(&int), &[]),
-            "replay(): recording must be a str or an os.PathLike, not int"
-        );
-        assert_eq!(
-            refused("replay", &[text("x")], &[("cpus", Value::Bool(true))]),
+            refusal("replay", &[text("x")], &[("cpus", Value::Bool(true))]),
             "replay(): cpus must be an int, not bool"
         );
         assert_eq!(
-            refused("compare", &[], &[("b", Value::List(vec![text("x"), int.clone()]))]),
+            refusal("compare", &[], &[("b", Value::List(vec![text("x"), int(1)]))]),
             "compare(): b must be a str, or several, not int"
         );
         assert_eq!(
-            refused("replay", &[text("x"), text("y")], &[]),
+            refusal("replay", &[text("x"), text("y")], &[]),
             "replay() takes 1 by position (recording), and is given 2; name the others"
         );
         assert_eq!(
-            refused("replay", &[text("x")], &[("recording", text("y"))]),
+            refusal("replay", &[text("x")], &[("recording", text("y"))]),
             "replay() is given recording by position and by name"
         );
-        let hostile = refused("replay", &[], &[("a\u{1b}[2J", int)]);
+        let hostile = refusal("replay", &[], &[("a\u{1b}[2J", int(1))]);
         assert!(!hostile.contains('\u{1b}'), "hostile names are escaped");
     }
 
     #[test]
     fn what_clap_refuses_is_said_with_the_names_of_keywords() {
-        let said = |function: &'static str, by_name: &[(&str, Value)]| {
-            let by_name = by_name.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-            let function = Function::of(function);
-            let words = function.words(vec![], by_name).unwrap();
-            let error = Cli::try_parse_from([OsString::from("freehold")].into_iter().chain(words)).unwrap_err();
-            function.sentence(&error)
-        };
-        let int = |number: i64| Value::Int(number.to_string());
         assert_eq!(
-            said("replay", &[("recording", text("x")), ("cpus", int(0))]),
+            clap_refusal("replay", &[("recording", text("x")), ("cpus", int(0))]),
             "replay(): invalid value '0' for 'cpus': give a number of CPUs from 1 to 512"
         );
         assert_eq!(
-            said("replay", &[("recording", text("x")), ("pace", text("fast"))]),
+            clap_refusal("replay", &[("recording", text("x")), ("pace", text("fast"))]),
             "replay(): invalid value 'fast' for 'pace' [possible values: work, recorded]"
         );
         assert_eq!(
-            said("sim", &[("plan", text("x")), ("age", int(3)), ("start", text("y"))]),
+            clap_refusal("sim", &[("plan", text("x")), ("age", int(3)), ("start", text("y"))]),
             "sim(): the argument 'age' cannot be used with 'start'"
         );
-        assert_eq!(said("sim", &[]), "sim(): the following required arguments were not provided: plan");
+        assert_eq!(clap_refusal("sim", &[]), "sim(): the following required arguments were not provided: plan");
         assert_eq!(
-            said("age", &[("check", Value::Bool(true))]),
+            clap_refusal("age", &[("check", Value::Bool(true))]),
             "age(): the following required arguments were not provided: apply"
         );
     }

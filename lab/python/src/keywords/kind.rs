@@ -34,8 +34,8 @@ const PATHS: [&str; 6] = ["FILE", "FOLDER", "RECORDING", "PLAN", "NAME|FILE", "C
 const TEXTS: [&str; 8] = ["NAME", "NAME=VALUE", "KEY=VALUE", "SIZE", "TIME", "SETS", "TRIGGERS", "KIND,..."];
 
 impl Kind {
-    /// That of an argument.
-    pub fn of(arg: &Arg) -> Kind {
+    /// Reads the kind of an argument.
+    pub fn from_arg(arg: &Arg) -> Kind {
         if !arg.get_action().takes_values() {
             return Kind::Switch;
         }

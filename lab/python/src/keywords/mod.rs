@@ -40,31 +40,27 @@ pub struct Function {
 }
 
 impl Function {
-    /// The function of this command.
+    /// Reads the function of a command off the command line's definition.
     ///
     /// # Panics
     /// If there is no such command.
-    pub fn of(name: &'static str) -> Function {
-        Function::among(&built(), name)
+    pub fn for_command(name: &'static str) -> Function {
+        Function::from_cli(&build_cli(), name)
     }
 
-    fn among(cli: &clap::Command, name: &'static str) -> Function {
+    fn from_cli(cli: &clap::Command, name: &'static str) -> Function {
         let command = cli.find_subcommand(name).expect("it is a command");
         let formats = formats();
-        let is_asked = |arg: &&clap::Arg| {
-            !arg.is_global_set()
-                && !is_help(arg)
-                && arg.get_long().is_none_or(|long| !formats.contains(&long.to_owned()))
-        };
-        let parameters = command.get_arguments().filter(is_asked).map(Parameter::of);
+        let arguments = command.get_arguments().filter(|arg| is_parameter(arg, &formats));
+        let parameters = arguments.map(Parameter::from_arg);
         let (positions, mut keywords): (Vec<_>, Vec<_>) = parameters.partition(|one| one.spelling.is_by_position());
         if WITH_MAP.contains(&name) {
             keywords.push(Parameter::page(PAGE));
         }
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let after_help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         // Examples are what a person types at a terminal.
-        let after = after.split("Examples:").next().unwrap_or_default().trim().to_owned();
+        let after = after_help.split("Examples:").next().unwrap_or_default().trim().to_owned();
         Function { name, about, positions, keywords, after }
     }
 
@@ -76,12 +72,12 @@ impl Function {
 
 /// Every function. Cost: some milliseconds, as for a command line.
 pub fn functions() -> Vec<Function> {
-    let cli = built();
-    FUNCTIONS.map(|name| Function::among(&cli, name)).to_vec()
+    let cli = build_cli();
+    FUNCTIONS.map(|name| Function::from_cli(&cli, name)).to_vec()
 }
 
-/// The definition of the command line, finished: only then is known how many values each option takes.
-fn built() -> clap::Command {
+/// Builds the definition of the command line; only a finished one knows how many values each option takes.
+fn build_cli() -> clap::Command {
     let mut cli = Cli::command();
     cli.build();
     cli
@@ -93,6 +89,12 @@ fn formats() -> Vec<String> {
     command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
 }
 
+/// Whether an argument of a command is a parameter of its function.
+fn is_parameter(arg: &clap::Arg, formats: &[String]) -> bool {
+    let is_format = arg.get_long().is_some_and(|long| formats.iter().any(|format| format == long));
+    !arg.is_global_set() && !is_help(arg) && !is_format
+}
+
 fn is_help(arg: &clap::Arg) -> bool {
     matches!(arg.get_id().as_str(), "help" | "version")
 }
@@ -101,14 +103,20 @@ fn is_help(arg: &clap::Arg) -> bool {
 mod tests {
     use super::*;
 
+    fn keyword_names(function: &Function) -> Vec<String> {
+        function.keywords.iter().map(|keyword| keyword.name.clone()).collect()
+    }
+
     #[test]
     fn functions_have_the_options_of_commands_and_no_formats() {
-        let names = |function: &Function| function.keywords.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
-        let replay = Function::of("replay");
-        assert_eq!(names(&replay), ["policy", "cpus", "reclaim", "pace", "setting", "explain", "page"]);
+        let replay = Function::for_command("replay");
+        assert_eq!(keyword_names(&replay), ["policy", "cpus", "reclaim", "pace", "setting", "explain", "page"]);
         assert_eq!(replay.positions.len(), 1);
         for function in functions() {
-            assert!(!function.about.is_empty() && !names(&function).iter().any(|name| name == "json"), "{function:?}");
+            assert!(
+                !function.about.is_empty() && !keyword_names(&function).iter().any(|name| name == "json"),
+                "{function:?}"
+            );
             assert!(function.parameters().all(|one| !one.help.is_empty()), "{function:?}");
         }
     }

@@ -49,7 +49,8 @@ impl Spelling {
 const RESERVED: [&str; 5] = ["for", "from", "in", "is", "with"];
 
 impl Parameter {
-    pub(super) fn of(arg: &Arg) -> Parameter {
+    /// Reads a parameter off an argument of a command.
+    pub(super) fn from_arg(arg: &Arg) -> Parameter {
         let spelling = match arg.get_long() {
             Some(long) => Spelling::Long(long.to_owned()),
             None if arg.is_last_set() => Spelling::Last,
@@ -58,7 +59,7 @@ impl Parameter {
         let defaults = arg.get_default_values();
         let is_counted = arg.get_num_args().is_some_and(|count| count.max_values() > 1);
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-        let kind = Kind::of(arg);
+        let kind = Kind::from_arg(arg);
         Parameter {
             name: name(arg.get_long().unwrap_or(arg.get_id().as_str())),
             is_many: kind != Kind::Switch && (is_counted || matches!(arg.get_action(), ArgAction::Append)),
@@ -130,24 +131,25 @@ mod tests {
     use super::*;
 
     fn parameter(function: &'static str, name: &str) -> Parameter {
-        Function::of(function).parameters().find(|one| one.name == name).cloned().expect("it takes that")
+        Function::for_command(function).parameters().find(|one| one.name == name).cloned().expect("it takes that")
+    }
+
+    fn declaration(function: &'static str, name: &str) -> String {
+        let parameter = parameter(function, name);
+        format!("{}: {} = {}", parameter.name, parameter.annotation(), parameter.default_in_python())
     }
 
     #[test]
     fn types_are_those_of_the_options() {
-        let of = |function, name| {
-            let one = parameter(function, name);
-            format!("{}: {} = {}", one.name, one.annotation(), one.default_in_python())
-        };
-        assert_eq!(of("replay", "policy"), "policy: str = \"linux-6.12\"");
-        assert_eq!(of("replay", "cpus"), "cpus: int = None");
-        assert_eq!(of("replay", "explain"), "explain: bool = False");
-        assert_eq!(of("replay", "reclaim"), "reclaim: Literal[\"model\", \"recorded\"] = \"model\"");
-        assert_eq!(of("compare", "setting_b"), "setting_b: str | Iterable[str] = ()");
-        assert_eq!(of("compare", "margin"), "margin: float = 2");
-        assert_eq!(of("record", "stacks"), "stacks: bool | int = None");
-        assert_eq!(of("age", "with_"), "with_: str | Iterable[str] = ()");
-        assert_eq!(of("sim", "cpus"), "cpus: int | Iterable[int] = ()");
+        assert_eq!(declaration("replay", "policy"), "policy: str = \"linux-6.12\"");
+        assert_eq!(declaration("replay", "cpus"), "cpus: int = None");
+        assert_eq!(declaration("replay", "explain"), "explain: bool = False");
+        assert_eq!(declaration("replay", "reclaim"), "reclaim: Literal[\"model\", \"recorded\"] = \"model\"");
+        assert_eq!(declaration("compare", "setting_b"), "setting_b: str | Iterable[str] = ()");
+        assert_eq!(declaration("compare", "margin"), "margin: float = 2");
+        assert_eq!(declaration("record", "stacks"), "stacks: bool | int = None");
+        assert_eq!(declaration("age", "with_"), "with_: str | Iterable[str] = ()");
+        assert_eq!(declaration("sim", "cpus"), "cpus: int | Iterable[int] = ()");
     }
 
     #[test]

@@ -28,28 +28,31 @@ pub fn text() -> String {
 }
 
 /// A function's signature in one line without types, and its docstring: what Python shows at run time.
-pub fn documented(function: &Function) -> String {
-    let parameters = signature(function, |parameter, default| match default {
+pub fn signature_and_docstring(function: &Function) -> String {
+    let mut parameters = signature(function, untyped);
+    parameters.push("progress=True".to_owned());
+    format!("{}({})\n--\n\n{}", function.name, parameters.join(", "), docstring(function))
+}
+
+/// Writes a parameter without its type.
+fn untyped(parameter: &Parameter, default: Option<String>) -> String {
+    match default {
         Some(default) => format!("{}={default}", parameter.name),
         None => parameter.name.clone(),
-    });
-    format!(
-        "{}({})\n--\n\n{}",
-        function.name,
-        [parameters, vec!["progress=True".to_owned()]].concat().join(", "),
-        docstring(function)
-    )
+    }
+}
+
+/// Writes a parameter with its type.
+fn typed(parameter: &Parameter, default: Option<String>) -> String {
+    let annotation = parameter.annotation();
+    match default {
+        Some(default) if default == "None" => format!("{}: {annotation} | None = None", parameter.name),
+        Some(default) => format!("{}: {annotation} = {default}", parameter.name),
+        None => format!("{}: {annotation}", parameter.name),
+    }
 }
 
 fn stub(function: &Function) -> String {
-    let typed = |parameter: &Parameter, default: Option<String>| {
-        let annotation = parameter.annotation();
-        match default {
-            Some(default) if default == "None" => format!("{}: {annotation} | None = None", parameter.name),
-            Some(default) => format!("{}: {annotation} = {default}", parameter.name),
-            None => format!("{}: {annotation}", parameter.name),
-        }
-    };
     let mut parameters = signature(function, typed);
     parameters.push("progress: bool = True".to_owned());
     let lines: String = parameters.iter().map(|parameter| format!("    {parameter},\n")).collect();
@@ -58,34 +61,38 @@ fn stub(function: &Function) -> String {
     format!("def {}(\n{lines}) -> Report:\n    \"\"\"{}    \"\"\"\n", function.name, doc.trim_start())
 }
 
+/// The default of a parameter, as Python writes it; `None` if the parameter must be given.
+fn default(parameter: &Parameter) -> Option<String> {
+    (!parameter.is_required).then(|| parameter.default_in_python())
+}
+
 /// The parameters in the order of a signature, the mark between those by position and those by name among them.
-fn signature(function: &Function, show: impl Fn(&Parameter, Option<String>) -> String) -> Vec<String> {
-    let default = |parameter: &Parameter| (!parameter.is_required).then(|| parameter.default_in_python());
+fn signature(function: &Function, write: fn(&Parameter, Option<String>) -> String) -> Vec<String> {
     let takes_any_number = function.positions.iter().any(|parameter| parameter.is_many);
     let placed = function.positions.iter().map(|parameter| match parameter.is_many {
-        true => format!("*{}", show(parameter, None)),
-        false => show(parameter, default(parameter)),
+        true => format!("*{}", write(parameter, None)),
+        false => write(parameter, default(parameter)),
     });
     let mark = (!takes_any_number).then(|| "*".to_owned());
-    placed.chain(mark).chain(function.keywords.iter().map(|parameter| show(parameter, default(parameter)))).collect()
+    placed.chain(mark).chain(function.keywords.iter().map(|parameter| write(parameter, default(parameter)))).collect()
 }
 
 /// What the function does, what each parameter does, and what else there is to say.
 fn docstring(function: &Function) -> String {
     let about = format!("{}.", in_python(function, &function.about));
     let parameters = function.parameters().map(|one| (one.name.as_str(), in_python(function, &one.help)));
-    let parameters = parameters.chain([("progress", PROGRESS.to_owned())]);
+    let all_parameters = parameters.chain([("progress", PROGRESS.to_owned())]);
     let listed: String =
-        parameters.map(|(name, help)| filled(&format!("{name}: {help}"), "    ", "        ")).collect();
+        all_parameters.map(|(name, help)| fill(&format!("{name}: {help}"), "    ", "        ")).collect();
     let after = match function.after.is_empty() {
         true => String::new(),
         false => format!("\n{}", paragraphs(&in_python(function, &function.after))),
     };
-    format!("{}\nArgs:\n{listed}{after}", filled(&about, "", ""))
+    format!("{}\nArgs:\n{listed}{after}", fill(&about, "", ""))
 }
 
 fn paragraphs(text: &str) -> String {
-    text.split("\n\n").map(|paragraph| filled(paragraph, "", "")).collect::<Vec<_>>().join("\n")
+    text.split("\n\n").map(|paragraph| fill(paragraph, "", "")).collect::<Vec<_>>().join("\n")
 }
 
 /// Options by the names of keywords.
@@ -97,8 +104,8 @@ fn in_python(function: &Function, text: &str) -> String {
     named.iter().fold(text.to_owned(), |text, (long, name)| text.replace(long, name)).replace('\\', "\\\\")
 }
 
-/// Words in lines of at most [`WIDTH`] columns, the first line behind `first` and the others behind `others`.
-fn filled(text: &str, first: &str, others: &str) -> String {
+/// Fills lines of at most [`WIDTH`] columns with words, the first line behind `first` and the others behind `others`.
+fn fill(text: &str, first: &str, others: &str) -> String {
     let (mut lines, mut line, mut is_empty) = (String::new(), first.to_owned(), true);
     for word in text.split_whitespace() {
         if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
@@ -127,21 +134,24 @@ mod tests {
         assert!(is_same, "`cargo run -p freehold-python --example stubs` writes them anew");
     }
 
+    fn first_line(name: &'static str) -> String {
+        signature_and_docstring(&Function::for_command(name)).lines().next().unwrap().to_owned()
+    }
+
     #[test]
     fn a_signature_is_one_of_pythons() {
-        let of = |name| documented(&Function::of(name)).lines().next().unwrap().to_owned();
         assert_eq!(
-            of("replay"),
+            first_line("replay"),
             "replay(recording, *, policy=\"linux-6.12\", cpus=None, reclaim=\"model\", pace=\"work\", setting=(), \
              explain=False, page=False, progress=True)"
         );
-        assert_eq!(of("advise"), "advise(*recordings, margin=2, all=False, progress=True)");
-        assert!(of("sim").starts_with("sim(plan=None, recording=None, *, list=False, cpus=(), "));
+        assert_eq!(first_line("advise"), "advise(*recordings, margin=2, all=False, progress=True)");
+        assert!(first_line("sim").starts_with("sim(plan=None, recording=None, *, list=False, cpus=(), "));
     }
 
     #[test]
     fn docstrings_name_keywords_and_not_options() {
-        let doc = docstring(&Function::of("compare"));
+        let doc = docstring(&Function::for_command("compare"));
         assert!(doc.contains("with setting_b policy A") && !doc.contains(" --"), "{doc}");
         assert!(doc.lines().all(|line| line.chars().count() <= WIDTH), "{doc}");
     }

@@ -31,7 +31,7 @@ const ALLOCATIONS: u32 = 1 << 14;
 
 /// Blocks allocated and freed.
 #[derive(Clone, Copy, Debug)]
-pub struct Scenario {
+pub(super) struct Scenario {
     policy: &'static str,
     order: u8,
     blocks: u32,
@@ -46,14 +46,15 @@ enum FreeOrder {
 }
 
 /// All from the per-CPU list, in an order that the processor cannot foresee, as in most workloads.
-pub const LISTED: Scenario = Scenario { policy: "linux-6.12", order: 0, blocks: 512, free_order: FreeOrder::Shuffled };
+pub(super) const LISTED: Scenario =
+    Scenario { policy: "linux-6.12", order: 0, blocks: 512, free_order: FreeOrder::Shuffled };
 
 /// Lists of a quarter of the blocks: most of these come from the zone, and go back.
 const FILL: Scenario =
     Scenario { policy: "linux-6.12,pcp.high_fraction=64", blocks: 4096, free_order: FreeOrder::AsTaken, ..LISTED };
 
 /// Each dear in other steps.
-pub const SCENARIOS: [Scenario; 13] = [
+pub(super) const SCENARIOS: [Scenario; 13] = [
     FILL,
     Scenario { free_order: FreeOrder::Shuffled, ..FILL },
     Scenario { policy: "linux-6.12,pcp.high_fraction=64,pcp.batch=7", ..FILL },
@@ -71,7 +72,7 @@ pub const SCENARIOS: [Scenario; 13] = [
 
 /// Time that a scenario measured, and steps of the engine in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Measurement {
+pub(super) struct Measurement {
     /// For its allocations.
     pub alloc: Sample,
     /// For its frees.
@@ -82,7 +83,7 @@ pub struct Measurement {
 
 impl Measurement {
     /// What is left to be explained when allocations and frees have these prices, in picoseconds.
-    pub fn bill(&self, alloc_ps: f64, free_ps: f64) -> Bill<STEPS> {
+    pub(super) fn bill(&self, alloc_ps: f64, free_ps: f64) -> Bill<STEPS> {
         let whole = (self.alloc + self.free).nanoseconds as f64 * PS_PER_NS as f64;
         let known = self.alloc.operations as f64 * alloc_ps + self.free.operations as f64 * free_ps;
         let Counts { zone_lock_acquisitions, zone_lock_links, pcp_split_blocks, pcp_merge_blocks, .. } = self.counts;
@@ -93,10 +94,10 @@ impl Measurement {
 }
 
 /// Kinds of steps of a bill: zone locks, links, blocks, splits, merges.
-pub const STEPS: usize = 5;
+pub(super) const STEPS: usize = 5;
 
 /// Picoseconds of an operation.
-pub fn ps_per_operation(sample: Sample) -> f64 {
+pub(super) fn ps_per_operation(sample: Sample) -> f64 {
     sample.per_operation() * PS_PER_NS as f64
 }
 
@@ -105,7 +106,7 @@ impl Scenario {
     ///
     /// # Errors
     /// When its machine cannot be built.
-    pub fn measure(&self) -> Result<Measurement, Error> {
+    pub(super) fn measure(&self) -> Result<Measurement, Error> {
         let policy = freehold_policies::parse(self.policy)?.policy;
         let measured = MACHINE.run_released(Threads::new(1, ALWAYS), 1, policy, |allocator| self.measure_on(allocator));
         measured.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))

@@ -35,7 +35,7 @@ const TIMES: u64 = 4000;
 
 /// What pages that change hands cost, each.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange {
+pub(super) struct Exchange {
     /// Allocating them.
     pub get: Sample,
     /// Freeing them on the other CPU.
@@ -55,7 +55,7 @@ enum Giver {
 ///
 /// # Errors
 /// When the machine cannot be built, or the second thread may not run there.
-pub fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
+pub(super) fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
     sum_on_two(partner, "linux-6.12", |cpu, mailbox, barrier| exchange(cpu, mailbox, barrier, Giver::Alternating))
 }
 
@@ -63,7 +63,7 @@ pub fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
 ///
 /// # Errors
 /// As [`exchange_by_list`].
-pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
+pub(super) fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
     sum_on_two(partner, "linux-6.12,pcp=owned-remote", |cpu, mailbox, barrier| {
         exchange(cpu, mailbox, barrier, Giver::First)
     })
@@ -74,7 +74,7 @@ pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
 ///
 /// # Errors
 /// As [`exchange_by_list`].
-pub fn zone_turns(partner: u16) -> Result<f64, Error> {
+pub(super) fn zone_turns(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
     let (ps_per_turn, _) =
         run_on_two(partner, "linux-6.12,pcp=off", |cpu, _, _| turns.take(cpu.number().into(), || alloc_and_free(cpu)))?;
@@ -85,7 +85,7 @@ pub fn zone_turns(partner: u16) -> Result<f64, Error> {
 ///
 /// # Errors
 /// When the machine cannot be built.
-pub fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
+pub(super) fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
     with_machine("linux-6.12,pcp=off", 1, |allocator, world| {
         allocator.platform().start(0);
         let mut cpu = Cpu::new(allocator, world, 0, 1);

@@ -9,7 +9,7 @@ const ROUNDS: u32 = 2000;
 
 /// Steps that were taken together, and what they cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bill<const N: usize> {
+pub(super) struct Bill<const N: usize> {
     /// How many of each kind.
     pub steps: [f64; N],
     /// What they cost together.
@@ -20,14 +20,14 @@ pub struct Bill<const N: usize> {
 
 impl<const N: usize> Bill<N> {
     /// How far these prices are from explaining it, as a share of the whole.
-    pub fn error(&self, prices: &[f64; N]) -> f64 {
+    pub(super) fn error(&self, prices: &[f64; N]) -> f64 {
         let explained: f64 = self.steps.iter().zip(prices).map(|(count, price)| count * price).sum();
         (explained - self.cost) / self.whole
     }
 }
 
 /// The prices that explain the bills best.
-pub fn prices<const N: usize>(bills: &[Bill<N>]) -> [f64; N] {
+pub(super) fn prices<const N: usize>(bills: &[Bill<N>]) -> [f64; N] {
     let mut prices = [0.0; N];
     for _ in 0..ROUNDS {
         (0..N).for_each(|kind| prices[kind] = best(bills, &prices, kind));

@@ -21,12 +21,12 @@ const SWAPS: u64 = 20_000;
 /// Two CPUs that take turns, by a line that goes to and fro.
 #[derive(Default)]
 #[repr(align(128))]
-pub struct Turns(AtomicU64);
+pub(super) struct Turns(AtomicU64);
 
 impl Turns {
     /// Does something at every second turn, the first or the other ones; returns the picoseconds of a turn, by the
     /// clock on the wall: the median of many bursts.
-    pub fn take(&self, first: u64, mut act: impl FnMut()) -> f64 {
+    pub(super) fn take(&self, first: u64, mut act: impl FnMut()) -> f64 {
         let mut per_turn = Vec::with_capacity(BURSTS as usize);
         for burst in 0..BURSTS {
             let start = Instant::now();
@@ -45,14 +45,14 @@ impl Turns {
 ///
 /// # Errors
 /// When the second thread may not run there.
-pub fn handover(partner: u16) -> Result<f64, Error> {
+pub(super) fn handover(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
     let (each, _) = run_beside(partner, |_| turns.take(0, || {}), |_| turns.take(1, || {}))?;
     Ok(each)
 }
 
 /// Picoseconds of an exchange in a line that nobody else wants.
-pub fn swap() -> f64 {
+pub(super) fn swap() -> f64 {
     let line = Turns::default();
     let sample = time(SWAPS, || {
         for _ in 0..SWAPS {

@@ -19,7 +19,7 @@ impl Fingerprint {
     /// With another part.
     pub fn with(self, part: impl AsRef<[u8]>) -> Fingerprint {
         let part = part.as_ref();
-        self.mixed(part).mixed(&part.len().to_le_bytes())
+        self.mix(part).mix(&part.len().to_le_bytes())
     }
 
     /// The number so far.
@@ -43,12 +43,12 @@ impl Fingerprint {
         loop {
             match file.read(&mut buffer)? {
                 0 => return Ok(sum),
-                read => sum = sum.mixed(&buffer[..read]),
+                read => sum = sum.mix(&buffer[..read]),
             }
         }
     }
 
-    fn mixed(self, bytes: &[u8]) -> Fingerprint {
+    fn mix(self, bytes: &[u8]) -> Fingerprint {
         Fingerprint(bytes.iter().fold(self.0, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)))
     }
 }
@@ -63,7 +63,7 @@ mod tests {
         for (text, sum) in
             [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
         {
-            assert_eq!(Fingerprint::new().mixed(text.as_bytes()).get(), sum, "{text}");
+            assert_eq!(Fingerprint::new().mix(text.as_bytes()).get(), sum, "{text}");
         }
     }
 

@@ -1,10 +1,10 @@
 //! What hosts say together: a number of the fleet with an interval, and how a policy B stands against policy A.
 //!
 //! Each host is simulated exactly; hosts stand for the others that might have been drawn. So an interval is one over
-//! hosts: that of the median ([`intervals::median_interval`]), or of the sum. Policies are set against each other host by
-//! host, because a host is the same under each: B minus A on each host, and of these differences the median or the sum.
-//! If its interval lies within the margin of nothing, there is *no difference*; if it does not hold zero and its middle
-//! is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
+//! hosts: that of the median ([`intervals::median_interval`]), or of the sum. Policies are set against each other host
+//! by host, because a host is the same under each: B minus A on each host, and of these differences the median or the
+//! sum. If its interval lies within the margin of nothing, there is *no difference*; if it does not hold zero and its
+//! middle is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
 
 use fastrand::Rng;
 use freehold_report::number::ABSENT;

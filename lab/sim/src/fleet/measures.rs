@@ -19,7 +19,8 @@ macro_rules! measures {
     ($($id:ident = $name:literal, $about:literal, $aggregate:ident $unit:ident, $direction:ident, $of:expr;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
-            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, aggregate: Aggregate::$aggregate, compute: $of,
+            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction,
+            aggregate: Aggregate::$aggregate, compute: $of,
         };)*
     };
 }

@@ -17,7 +17,7 @@ const DRAWN: [Measure; 6] = [
 ];
 
 /// A plot a measure, of those that any host has.
-pub fn plots(report: &FleetReport) -> Vec<Plot> {
+pub(super) fn plots(report: &FleetReport) -> Vec<Plot> {
     let plots = DRAWN.iter().map(|measure| plot(report, measure));
     plots.filter(|plot| plot.lines.iter().flat_map(|line| &line.points).any(|point| point.1 != 0.0)).collect()
 }

@@ -181,10 +181,10 @@ impl Journal {
 }
 
 fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
-    file.write_all(&line_of(line))
+    file.write_all(&json_line(line))
 }
 
-fn line_of(line: &impl Serialize) -> Vec<u8> {
+fn json_line(line: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec(line).expect("a line is plain data");
     text.push(b'\n');
     text
@@ -194,18 +194,18 @@ fn line_of(line: &impl Serialize) -> Vec<u8> {
 fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, String), HostResult>, Error> {
     let text = match io::read_to_string(&*file) {
         Ok(text) => text,
-        Err(error) => return Err(refused(path, &format!("cannot be read as the state of a fleet ({error})"))),
+        Err(error) => return Err(refusal(path, &format!("cannot be read as the state of a fleet ({error})"))),
     };
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let mut lines = text[..whole].lines();
     let first = lines.next();
     match first.map(serde_json::from_str::<Header>) {
         // Nothing yet, or a first line that was cut short.
-        None if line_of(header).starts_with(text.as_bytes()) => {}
-        None | Some(Err(_)) => return Err(refused(path, "is not the state of a fleet")),
+        None if json_line(header).starts_with(text.as_bytes()) => {}
+        None | Some(Err(_)) => return Err(refusal(path, "is not the state of a fleet")),
         Some(Ok(found)) => {
             if let Some(difference) = header.difference(&found) {
-                return Err(refused(path, &difference));
+                return Err(refusal(path, &difference));
             }
         }
     }
@@ -217,14 +217,14 @@ fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, S
     for (number, line) in lines.enumerate() {
         match serde_json::from_str::<Line>(line) {
             Ok(Line { host, policy, result }) => done.insert((host, policy), result),
-            Err(_) => return Err(refused(path, &format!("is damaged on line {}", number + 2))),
+            Err(_) => return Err(refusal(path, &format!("is damaged on line {}", number + 2))),
         };
     }
     Ok(done)
 }
 
 /// Returns the error for a file that is not the state of this fleet.
-fn refused(path: &Path, reason: &str) -> Error {
+fn refusal(path: &Path, reason: &str) -> Error {
     Error::Input(format!("{} {reason}; remove it, or name another file with --resume", path.display()))
 }
 
@@ -281,7 +281,7 @@ mod tests {
     fn a_first_line_that_was_cut_short_is_nothing_done() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
-        fs::write(&path, &line_of(&header("a"))[..10]).unwrap();
+        fs::write(&path, &json_line(&header("a"))[..10]).unwrap();
         open(&path, &header("a")).unwrap().keep(1, "linux-6.12", &result(5)).unwrap();
         assert!(open(&path, &header("a")).unwrap().get(1, "linux-6.12").is_some());
     }
@@ -312,7 +312,7 @@ mod tests {
     fn a_file_that_is_no_state_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
-        let damaged = [line_of(&header("a")), b"{}\n".to_vec()].concat();
+        let damaged = [json_line(&header("a")), b"{}\n".to_vec()].concat();
         for (text, why) in [
             (b"my notes\n".as_slice(), "is not the state of a fleet"),
             (b"my notes", "is not the state of a fleet"),

@@ -26,7 +26,7 @@ const REQUESTS_OF_HOST: &[Head] = &[
 ];
 
 /// All tables but those of hosts.
-pub fn tables(report: &FleetReport) -> Vec<Table> {
+pub(super) fn tables(report: &FleetReport) -> Vec<Table> {
     let mut tables = Vec::new();
     if report.policies() > 1 {
         tables.push(differences(report));
@@ -37,7 +37,7 @@ pub fn tables(report: &FleetReport) -> Vec<Table> {
 }
 
 /// A row a host and policy, by subject.
-pub fn hosts(report: &FleetReport) -> [Table; 2] {
+pub(super) fn hosts(report: &FleetReport) -> [Table; 2] {
     [("Hosts: memory", MEMORY_OF_HOST), ("Hosts: reclaim and requests", REQUESTS_OF_HOST)].map(|(title, heads)| {
         let mut columns = vec![Column::numbers("host"), Column::words("policy")];
         columns.extend(heads.iter().map(|(head, _)| Column::numbers(*head)));

@@ -11,7 +11,7 @@ use crate::measure::quantity;
 use crate::report::verdict::NEVER_FULL;
 
 /// Every measure of a policy, by subject.
-pub fn groups(report: &FleetReport, policy: usize) -> Vec<Group> {
+pub(super) fn groups(report: &FleetReport, policy: usize) -> Vec<Group> {
     let mut groups = Vec::new();
     for (name, measures) in measures::GROUPS {
         groups
@@ -50,7 +50,7 @@ fn relative_interval(comparison: &HostComparison, a: Option<f64>) -> Option<(f64
 }
 
 /// What B changes, by how much.
-pub fn changes(report: &FleetReport, policy: usize) -> String {
+pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
     let b = &report.fleet.plan.policies[policy].name;
     let compared: Vec<(&HostMeasure, HostComparison)> = measures::iter()
         .filter(|measure| measure.direction != Direction::Neutral)
@@ -84,7 +84,7 @@ fn change_text(report: &FleetReport, measure: &HostMeasure, policy: usize, compa
 }
 
 /// How far to believe it, and why: said once, of all policies.
-pub fn belief(report: &FleetReport) -> Vec<String> {
+pub(super) fn belief(report: &FleetReport) -> Vec<String> {
     let percent = (report.confidence * 1e5).round() / 1e3;
     let enough = match judge::hosts_min(report.confidence) {
         least if report.hosts.len() < least => {

@@ -15,9 +15,9 @@ use freehold::base::{Order, Pfn};
 use super::frames::{Place, RANGE_SHIFT, RANGES_MAX};
 
 /// Order of a huge page.
-pub const HUGE: Order = Order::new(RANGE_SHIFT as u8);
+pub(super) const HUGE: Order = Order::new(RANGE_SHIFT as u8);
 /// Pages of a range.
-pub const RANGE_PAGES: u32 = 1 << RANGE_SHIFT;
+pub(super) const RANGE_PAGES: u32 = 1 << RANGE_SHIFT;
 /// An entry without a page.
 const ABSENT: u32 = u32::MAX;
 
@@ -64,7 +64,7 @@ pub enum FaultOutcome {
 
 /// What lies in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub(super) enum Contents {
     /// Nothing yet, or nobody's range.
     Empty,
     /// A huge page.
@@ -88,7 +88,7 @@ type Entries = [u32; RANGE_PAGES as usize];
 
 /// All ranges.
 #[derive(Default)]
-pub struct Ranges {
+pub(super) struct Ranges {
     table: RefCell<Vec<Range>>,
     unused: RefCell<Vec<u32>>,
     #[expect(clippy::vec_box, reason = "they come from ranges and go to ranges: a box moves as a pointer")]
@@ -99,7 +99,7 @@ pub struct Ranges {
 
 /// What is to be known of a range that is to be mapped.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(super) struct Shape {
     /// Its task asked for huge pages.
     pub is_advised: bool,
     /// It may be one huge page.
@@ -108,22 +108,22 @@ pub struct Shape {
 
 impl Ranges {
     /// Pages that tasks have.
-    pub fn pages(&self) -> u64 {
+    pub(super) fn pages(&self) -> u64 {
         self.pages.get()
     }
 
     /// Huge pages among them.
-    pub fn huge(&self) -> u64 {
+    pub(super) fn huge(&self) -> u64 {
         self.huge.get()
     }
 
     /// How many ranges have names, used or not.
-    pub fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.table.borrow().len() as u32
     }
 
     /// A range that is empty; `None` if there are no more names.
-    pub fn map(&self, shape: Shape) -> Option<u32> {
+    pub(super) fn map(&self, shape: Shape) -> Option<u32> {
         let mut table = self.table.borrow_mut();
         let range =
             Range { contents: Contents::Empty, entries: None, is_advised: shape.is_advised, is_whole: shape.is_whole };
@@ -139,7 +139,7 @@ impl Ranges {
     }
 
     /// Pages that lie in a range.
-    pub fn pages_of(&self, range: u32) -> u64 {
+    pub(super) fn pages_of(&self, range: u32) -> u64 {
         match self.contents(range) {
             Contents::Empty => 0,
             Contents::Huge(_) => u64::from(RANGE_PAGES),
@@ -148,18 +148,18 @@ impl Ranges {
     }
 
     /// What lies in a range.
-    pub fn contents(&self, range: u32) -> Contents {
+    pub(super) fn contents(&self, range: u32) -> Contents {
         self.table.borrow()[range as usize].contents
     }
 
     /// Whether its task asked for huge pages, and whether it may be one.
-    pub fn shape(&self, range: u32) -> Shape {
+    pub(super) fn shape(&self, range: u32) -> Shape {
         let range = &self.table.borrow()[range as usize];
         Shape { is_advised: range.is_advised, is_whole: range.is_whole }
     }
 
     /// Whether there is a page at this place.
-    pub fn has(&self, place: Place) -> bool {
+    pub(super) fn has(&self, place: Place) -> bool {
         let range = &self.table.borrow()[place.range as usize];
         match (&range.entries, range.contents) {
             (_, Contents::Huge(_)) => true,
@@ -169,7 +169,7 @@ impl Ranges {
     }
 
     /// A small page comes to a place; `false` if another one came first.
-    pub fn fill(&self, place: Place, pfn: Pfn) -> bool {
+    pub(super) fn fill(&self, place: Place, pfn: Pfn) -> bool {
         if self.has(place) {
             return false;
         }
@@ -182,7 +182,7 @@ impl Ranges {
     }
 
     /// A huge page comes to an empty range; `false` if something else came first.
-    pub fn fill_huge(&self, range: u32, pfn: Pfn) -> bool {
+    pub(super) fn fill_huge(&self, range: u32, pfn: Pfn) -> bool {
         let range = &mut self.table.borrow_mut()[range as usize];
         let is_empty = range.contents == Contents::Empty;
         if is_empty {
@@ -193,7 +193,7 @@ impl Ranges {
     }
 
     /// Puts another page where this one is; `false` if it is not there.
-    pub fn replace(&self, place: Place, from: Pfn, to: Pfn) -> bool {
+    pub(super) fn replace(&self, place: Place, from: Pfn, to: Pfn) -> bool {
         let range = &mut self.table.borrow_mut()[place.range as usize];
         if range.contents == Contents::Huge(from) {
             range.contents = Contents::Huge(to);
@@ -210,14 +210,14 @@ impl Ranges {
     }
 
     /// Looks at the small pages of a range.
-    pub fn small_pages(&self, range: u32, mut look: impl FnMut(Pfn)) {
+    pub(super) fn small_pages(&self, range: u32, mut look: impl FnMut(Pfn)) {
         let table = self.table.borrow();
         let entries = table[range as usize].entries.iter().flat_map(|entries| entries.iter());
         entries.filter(|&&entry| entry != ABSENT).for_each(|&entry| look(Pfn::new(entry)));
     }
 
     /// Empties a range: all its pages are the caller's.
-    pub fn empty(&self, range: u32, mut gone: impl FnMut(Pfn, Order)) {
+    pub(super) fn empty(&self, range: u32, mut gone: impl FnMut(Pfn, Order)) {
         let (contents, entries) = {
             let range = &mut self.table.borrow_mut()[range as usize];
             (std::mem::replace(&mut range.contents, Contents::Empty), range.entries.take())
@@ -235,14 +235,14 @@ impl Ranges {
     }
 
     /// A range that was emptied is nobody's.
-    pub fn unmap(&self, range: u32) {
+    pub(super) fn unmap(&self, range: u32) {
         debug_assert_eq!(self.contents(range), Contents::Empty);
         self.table.borrow_mut()[range as usize].is_whole = false;
         self.unused.borrow_mut().push(range);
     }
 
     /// Empties all of them.
-    pub fn clear(&self, mut gone: impl FnMut(Pfn, Order)) {
+    pub(super) fn clear(&self, mut gone: impl FnMut(Pfn, Order)) {
         (0..self.len()).for_each(|range| self.empty(range, &mut gone));
     }
 

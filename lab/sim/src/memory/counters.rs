@@ -8,13 +8,13 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counters that only go up.
         #[derive(Default)]
-        pub struct Counters {
+        pub(super) struct Counters {
             $($(#[$doc])* pub $name: Counter,)*
         }
 
         impl Counters {
             /// Names and values.
-            pub fn rows(&self) -> impl Iterator<Item = Row> {
+            pub(super) fn rows(&self) -> impl Iterator<Item = Row> {
                 [$((stringify!($name), self.$name.get())),*].into_iter()
             }
         }
@@ -23,12 +23,12 @@ macro_rules! counters {
 
 /// A number that goes up.
 #[derive(Default)]
-pub struct Counter(Cell<u64>);
+pub(super) struct Counter(Cell<u64>);
 
 impl Counter {
     /// Raises it.
     #[inline]
-    pub fn add(&self, by: u64) {
+    pub(super) fn add(&self, by: u64) {
         self.0.set(self.0.get() + by);
     }
 

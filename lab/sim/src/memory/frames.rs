@@ -24,9 +24,9 @@ const DIRTY: u32 = 1 << 4;
 const ORDER_MASK: u32 = 0xf;
 const SLAB_SHIFT: u32 = 4;
 /// Pages of a range, as a power of two: those of a huge page.
-pub const RANGE_SHIFT: u32 = 9;
+pub(super) const RANGE_SHIFT: u32 = 9;
 /// Ranges that have names: 512 GiB of tasks' memory.
-pub const RANGES_MAX: u32 = 1 << (27 - RANGE_SHIFT);
+pub(super) const RANGES_MAX: u32 = 1 << (27 - RANGE_SHIFT);
 
 /// Kinds of owner beside the lists, whose kinds are their numbers from 1 up.
 const KIND_TASK: u32 = 4;
@@ -34,7 +34,7 @@ const KIND_SLAB: u32 = 5;
 
 /// A list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
+pub(super) enum List {
     /// Files' pages that were used at most once since they came here.
     InactiveFile,
     /// Files' pages that were used more often.
@@ -45,16 +45,16 @@ pub enum List {
 
 impl List {
     /// All of them.
-    pub const ALL: [List; 3] = [List::InactiveFile, List::ActiveFile, List::Writeback];
+    pub(super) const ALL: [List; 3] = [List::InactiveFile, List::ActiveFile, List::Writeback];
 }
 
 /// Who has a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner(u32);
+pub(super) struct Owner(u32);
 
 /// A page of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(super) struct Place {
     /// The range's number.
     pub range: u32,
     /// The page's, in it.
@@ -63,95 +63,95 @@ pub struct Place {
 
 impl Owner {
     /// Nobody that the model knows: free, or somebody's who holds it by its address.
-    pub const NOBODY: Owner = Owner(0);
+    pub(super) const NOBODY: Owner = Owner(0);
 
     /// The page cache.
-    pub fn file(list: List, order: Order) -> Owner {
+    pub(super) fn file(list: List, order: Order) -> Owner {
         Owner((list as u32 + 1) << KIND_SHIFT | u32::from(order.get()))
     }
 
     /// A task.
-    pub fn task(place: Place) -> Owner {
+    pub(super) fn task(place: Place) -> Owner {
         debug_assert!(place.range < RANGES_MAX && place.page < 1 << RANGE_SHIFT);
         Owner(KIND_TASK << KIND_SHIFT | place.range << RANGE_SHIFT | place.page)
     }
 
     /// A slab with so many objects, at most 2^23.
-    pub fn slab(order: Order, objects: u32) -> Owner {
+    pub(super) fn slab(order: Order, objects: u32) -> Owner {
         debug_assert!(objects < PINNED >> SLAB_SHIFT);
         Owner(KIND_SLAB << KIND_SHIFT | objects << SLAB_SHIFT | u32::from(order.get()))
     }
 
     /// The list that it is on.
-    pub fn list(self) -> Option<List> {
+    pub(super) fn list(self) -> Option<List> {
         List::ALL.get((self.0 >> KIND_SHIFT).wrapping_sub(1) as usize).copied()
     }
 
     /// The place of a task's page.
-    pub fn place(self) -> Option<Place> {
+    pub(super) fn place(self) -> Option<Place> {
         let body = self.0 & (PINNED - 1);
         (self.0 >> KIND_SHIFT == KIND_TASK)
             .then_some(Place { range: body >> RANGE_SHIFT, page: body & ((1 << RANGE_SHIFT) - 1) })
     }
 
     /// Objects left on a slab.
-    pub fn objects(self) -> Option<u32> {
+    pub(super) fn objects(self) -> Option<u32> {
         (self.0 >> KIND_SHIFT == KIND_SLAB).then_some((self.0 & (PINNED - 1)) >> SLAB_SHIFT)
     }
 
     /// Order of a block of a file or of a slab; ranges know that of tasks' blocks.
-    pub fn order(self) -> Option<Order> {
+    pub(super) fn order(self) -> Option<Order> {
         let is_known = self.list().is_some() || self.objects().is_some();
         is_known.then(|| Order::new((self.0 & ORDER_MASK) as u8))
     }
 
     /// The same on another list.
-    pub fn with_list(self, list: List) -> Owner {
+    pub(super) fn with_list(self, list: List) -> Owner {
         Owner(self.0 & !(7 << KIND_SHIFT) | (list as u32 + 1) << KIND_SHIFT)
     }
 
     /// Whether it was used since that was last asked.
-    pub fn is_referenced(self) -> bool {
+    pub(super) fn is_referenced(self) -> bool {
         self.0 & REFERENCED != 0
     }
 
     /// The same, used.
-    pub fn referenced(self) -> Owner {
+    pub(super) fn referenced(self) -> Owner {
         Owner(self.0 | REFERENCED)
     }
 
     /// The same, not used.
-    pub fn unreferenced(self) -> Owner {
+    pub(super) fn unreferenced(self) -> Owner {
         Owner(self.0 & !REFERENCED)
     }
 
     /// Whether a device uses it.
-    pub fn is_pinned(self) -> bool {
+    pub(super) fn is_pinned(self) -> bool {
         self.0 & PINNED != 0
     }
 
     /// The same, pinned.
-    pub fn pinned(self) -> Owner {
+    pub(super) fn pinned(self) -> Owner {
         Owner(self.0 | PINNED)
     }
 
     /// The same, not pinned.
-    pub fn unpinned(self) -> Owner {
+    pub(super) fn unpinned(self) -> Owner {
         Owner(self.0 & !PINNED)
     }
 
     /// Whether a page of a file has to be written before it can go.
-    pub fn is_dirty(self) -> bool {
+    pub(super) fn is_dirty(self) -> bool {
         self.list().is_some() && self.0 & DIRTY != 0
     }
 
     /// A page of a file, to be written.
-    pub fn dirty(self) -> Owner {
+    pub(super) fn dirty(self) -> Owner {
         Owner(self.0 | DIRTY)
     }
 
     /// A page of a file, written.
-    pub fn clean(self) -> Owner {
+    pub(super) fn clean(self) -> Owner {
         Owner(self.0 & !DIRTY)
     }
 }
@@ -172,63 +172,63 @@ impl Record {
 }
 
 /// Every frame's.
-pub struct Frames(Box<[Record]>);
+pub(super) struct Frames(Box<[Record]>);
 
 impl Frames {
     /// So many frames, nobody's.
-    pub fn new(pages: u32) -> Frames {
+    pub(super) fn new(pages: u32) -> Frames {
         Frames((0..pages).map(|_| Record::new()).collect())
     }
 
     /// Iterates over all frames.
-    pub fn iter(&self) -> impl Iterator<Item = Pfn> + use<> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Pfn> + use<> {
         (0..self.0.len() as u32).map(Pfn::new)
     }
 
     /// How many there are.
-    pub fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.0.len() as u32
     }
 
     /// Who has a frame.
     #[inline]
-    pub fn owner(&self, pfn: Pfn) -> Owner {
+    pub(super) fn owner(&self, pfn: Pfn) -> Owner {
         Owner(self.0[pfn.index()].owner.get())
     }
 
     /// Says who has it.
     #[inline]
-    pub fn set_owner(&self, pfn: Pfn, owner: Owner) {
+    pub(super) fn set_owner(&self, pfn: Pfn, owner: Owner) {
         self.0[pfn.index()].owner.set(owner.0);
     }
 
     /// Says that nobody has it.
     #[inline]
-    pub fn disown(&self, pfn: Pfn) {
+    pub(super) fn disown(&self, pfn: Pfn) {
         self.set_owner(pfn, Owner::NOBODY);
     }
 
     /// The next frame of its list.
     #[inline]
-    pub fn next(&self, pfn: Pfn) -> Option<Pfn> {
+    pub(super) fn next(&self, pfn: Pfn) -> Option<Pfn> {
         link(&self.0[pfn.index()].next)
     }
 
     /// The one before it.
     #[inline]
-    pub fn previous(&self, pfn: Pfn) -> Option<Pfn> {
+    pub(super) fn previous(&self, pfn: Pfn) -> Option<Pfn> {
         link(&self.0[pfn.index()].previous)
     }
 
     /// Says which is next.
     #[inline]
-    pub fn set_next(&self, pfn: Pfn, next: Option<Pfn>) {
+    pub(super) fn set_next(&self, pfn: Pfn, next: Option<Pfn>) {
         self.0[pfn.index()].next.set(next.map_or(END, Pfn::raw));
     }
 
     /// Says which was before.
     #[inline]
-    pub fn set_previous(&self, pfn: Pfn, previous: Option<Pfn>) {
+    pub(super) fn set_previous(&self, pfn: Pfn, previous: Option<Pfn>) {
         self.0[pfn.index()].previous.set(previous.map_or(END, Pfn::raw));
     }
 }

@@ -30,7 +30,7 @@ enum Look {
 }
 
 /// The task.
-pub struct Khugepaged<'a, 'm, X: Executor> {
+pub(crate) struct Khugepaged<'a, 'm, X: Executor> {
     allocator: &'a PageAllocator<'m, X>,
     model: &'a Model,
     /// The range that it looks at next.
@@ -39,13 +39,13 @@ pub struct Khugepaged<'a, 'm, X: Executor> {
 
 impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
     /// A task that begins at the first range.
-    pub fn new(allocator: &'a PageAllocator<'m, X>, model: &'a Model) -> Khugepaged<'a, 'm, X> {
+    pub(crate) fn new(allocator: &'a PageAllocator<'m, X>, model: &'a Model) -> Khugepaged<'a, 'm, X> {
         Khugepaged { allocator, model, cursor: 0 }
     }
 
     /// One round: as many pages as are to be scanned, or as there are. Sleeps by `sleep` where it has to wait for
     /// memory.
-    pub fn scan(&mut self, mut sleep: impl FnMut(u64)) {
+    pub(crate) fn scan(&mut self, mut sleep: impl FnMut(u64)) {
         let thp = self.model.thp();
         let ranges = (thp.pages_to_scan / RANGE_PAGES).min(self.model.ranges.len());
         let mut failures = 0;

@@ -17,7 +17,7 @@ const GIB_SHIFT: u32 = 18;
 
 /// A node's lists.
 #[derive(Default)]
-pub struct Lists([Ends; List::ALL.len()]);
+pub(super) struct Lists([Ends; List::ALL.len()]);
 
 /// The ends of one list.
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Ends {
 
 /// Where a block joins a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// As the newest.
     Head,
     /// As the oldest.
@@ -39,24 +39,24 @@ pub enum End {
 impl Lists {
     /// Pages of one list.
     #[inline]
-    pub fn pages_of(&self, list: List) -> u64 {
+    pub(super) fn pages_of(&self, list: List) -> u64 {
         self.ends(list).pages.get()
     }
 
     /// Pages of all.
-    pub fn pages(&self) -> u64 {
+    pub(super) fn pages(&self) -> u64 {
         List::ALL.iter().map(|&list| self.pages_of(list)).sum()
     }
 
     /// The oldest block of a list.
     #[inline]
-    pub fn oldest(&self, list: List) -> Option<Pfn> {
+    pub(super) fn oldest(&self, list: List) -> Option<Pfn> {
         self.ends(list).tail.get()
     }
 
     /// Whether so much of the page cache is active that some of it should come down: with more than so many GiB, more
     /// than the root of ten times as many to one.
-    pub fn inactive_is_low(&self) -> bool {
+    pub(super) fn inactive_is_low(&self) -> bool {
         let [inactive, active] = [List::InactiveFile, List::ActiveFile].map(|list| self.pages_of(list));
         let gib = (inactive + active) >> GIB_SHIFT;
         let ratio = if gib == 0 { 1 } else { (10 * gib).isqrt() };
@@ -65,7 +65,7 @@ impl Lists {
 
     /// Puts a block on the list that its owner names.
     #[inline]
-    pub fn add(&self, frames: &Frames, pfn: Pfn, owner: Owner, end: End) {
+    pub(super) fn add(&self, frames: &Frames, pfn: Pfn, owner: Owner, end: End) {
         let ends = self.ends(list_of(owner));
         frames.set_owner(pfn, owner);
         let (near, far) = match end {
@@ -86,7 +86,7 @@ impl Lists {
 
     /// Takes a block off its list, and leaves it to the caller.
     #[inline]
-    pub fn remove(&self, frames: &Frames, pfn: Pfn) -> Owner {
+    pub(super) fn remove(&self, frames: &Frames, pfn: Pfn) -> Owner {
         let owner = frames.owner(pfn);
         let ends = self.ends(list_of(owner));
         let (next, previous) = (frames.next(pfn), frames.previous(pfn));
@@ -97,7 +97,7 @@ impl Lists {
     }
 
     /// Puts another block of the same size where this one is.
-    pub fn replace(&self, frames: &Frames, from: Pfn, to: Pfn) {
+    pub(super) fn replace(&self, frames: &Frames, from: Pfn, to: Pfn) {
         let owner = frames.owner(from);
         let ends = self.ends(list_of(owner));
         let (next, previous) = (frames.next(from), frames.previous(from));

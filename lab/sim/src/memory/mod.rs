@@ -29,13 +29,13 @@ mod cache;
 mod counters;
 mod frames;
 mod inherited;
-pub mod khugepaged;
+pub(crate) mod khugepaged;
 mod lists;
 mod migrate;
 mod on_cpu;
 mod parameters;
 mod pins;
-pub mod shrink;
+pub(crate) mod shrink;
 mod slabs;
 #[cfg(test)]
 mod tests;
@@ -45,9 +45,9 @@ use std::collections::VecDeque;
 
 use freehold::base::{NodeId, Order, Pfn};
 
-pub use anonymous::{FaultOutcome, Mapping};
-pub use inherited::FileActivity;
-pub use parameters::{Advice, Defrag, Parameters, Thp};
+pub(crate) use anonymous::{FaultOutcome, Mapping};
+pub(crate) use inherited::FileActivity;
+pub(crate) use parameters::{Advice, Defrag, Parameters, Thp};
 
 use super::machine::Machine;
 use super::outcome::vmstat::Row;

@@ -15,23 +15,23 @@ use super::frames::Frames;
 
 /// All pins, from the first that ends to the last, each with the time of its end.
 #[derive(Default)]
-pub struct Pins(RefCell<VecDeque<(u64, Pfn)>>);
+pub(super) struct Pins(RefCell<VecDeque<(u64, Pfn)>>);
 
 impl Pins {
     /// How many there are, those of freed pages among them.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.0.borrow().len() as u64
     }
 
     /// Pins a page that somebody has.
-    pub fn pin(&self, frames: &Frames, pfn: Pfn, until: u64) {
+    pub(super) fn pin(&self, frames: &Frames, pfn: Pfn, until: u64) {
         frames.set_owner(pfn, frames.owner(pfn).pinned());
         self.0.borrow_mut().push_back((until, pfn));
     }
 
     /// Ends the pins that have lasted until now.
     #[inline]
-    pub fn expire(&self, frames: &Frames, now: u64) {
+    pub(super) fn expire(&self, frames: &Frames, now: u64) {
         let mut pins = self.0.borrow_mut();
         while let Some(&(until, pfn)) = pins.front()
             && until <= now

@@ -39,7 +39,12 @@ struct Look<'a, X: Executor> {
 
 /// Looks once, on the CPU that runs; says how many pages were freed, and how many looked at: those of the inactive
 /// list, and those of objects that went.
-pub fn shrink_node<X: Executor>(executor: &X, model: &Model, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+pub(crate) fn shrink_node<X: Executor>(
+    executor: &X,
+    model: &Model,
+    pages: &dyn FreePages,
+    wanted: &Reclaim,
+) -> Reclaimed {
     let node = model.node(wanted.node);
     let mut look = Look { executor, model, node, pages, freed: 0, scanned: 0 };
     look.begin();

@@ -21,7 +21,7 @@ const PRESSURE: u64 = 2;
 
 /// A node's blocks of such objects.
 #[derive(Default)]
-pub struct Slabs {
+pub(super) struct Slabs {
     /// In no order, so that one can be drawn.
     blocks: RefCell<Vec<Pfn>>,
     objects: Cell<u64>,
@@ -32,12 +32,12 @@ pub struct Slabs {
 
 impl Slabs {
     /// Pages of all blocks.
-    pub fn pages(&self) -> u64 {
+    pub(super) fn pages(&self) -> u64 {
         self.pages.get()
     }
 
     /// A block full of objects comes.
-    pub fn add(&self, frames: &Frames, pfn: Pfn, order: Order, objects: u32) {
+    pub(super) fn add(&self, frames: &Frames, pfn: Pfn, order: Order, objects: u32) {
         frames.set_owner(pfn, Owner::slab(order, objects));
         self.blocks.borrow_mut().push(pfn);
         self.objects.set(self.objects.get() + u64::from(objects));
@@ -45,7 +45,7 @@ impl Slabs {
     }
 
     /// How many objects are to be looked at when a node is shrunk at this priority.
-    pub fn due(&self, priority: u8) -> u64 {
+    pub(super) fn due(&self, priority: u8) -> u64 {
         let objects = self.objects.get();
         let wanted = self.deferred.get() + (objects >> priority) * PRESSURE;
         let due = wanted.min(2 * objects) / BATCH * BATCH;
@@ -54,7 +54,7 @@ impl Slabs {
     }
 
     /// One object by chance goes; if it was the last one of its block, so does the block, to the caller.
-    pub fn give_up_one(&self, frames: &Frames, rng: &mut fastrand::Rng) -> Option<(Pfn, Order)> {
+    pub(super) fn give_up_one(&self, frames: &Frames, rng: &mut fastrand::Rng) -> Option<(Pfn, Order)> {
         let mut blocks = self.blocks.borrow_mut();
         if blocks.is_empty() {
             return None;

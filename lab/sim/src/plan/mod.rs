@@ -1,11 +1,11 @@
 //! Plans: what is to be simulated, as data.
 //!
-//! A plan is a TOML file that says what happens ([`Workload`](crate::workload::Workload)), on what machine, on how many CPUs, under which
-//! policies, how long and how often. Some are [built in](builtin); any file will do. It is read in three steps:
-//! [`source`] knows where everything stands, the command line changes single values there, and [`read`] turns the
-//! tables into a [`Plan`] that can be run, or into one sentence with file, line and key ([`error`]). A plan that sweeps
-//! a parameter is read once for each of its values, so each value is checked as if it stood in its place; so are the
-//! ends of what the hosts of a fleet draw ([`draws`]).
+//! A plan is a TOML file that says what happens ([`Workload`](crate::workload::Workload)), on what machine, on how many
+//! CPUs, under which policies, how long and how often. Some are [built in](builtin); any file will do. It is read in
+//! three steps: [`source`] knows where everything stands, the command line changes single values there, and [`read`]
+//! turns the tables into a [`Plan`] that can be run, or into one sentence with file, line and key ([`error`]). A plan
+//! that sweeps a parameter is read once for each of its values, so each value is checked as if it stood in its place;
+//! so are the ends of what the hosts of a fleet draw ([`draws`]).
 
 pub mod builtin;
 mod bytes;

@@ -97,9 +97,9 @@ fn parse_policy(source: &Source<'_>, key: &str, name: &str) -> Result<NamedPolic
 }
 
 /// The swept key, and the plan with each of its values in place.
-type Swept<'t> = (Option<String>, Vec<(Option<String>, Source<'t>)>);
+type SweepSources<'t> = (Option<String>, Vec<(Option<String>, Source<'t>)>);
 
-fn read_sweep<'t>(source: &Source<'t>) -> Result<Swept<'t>, PlanError> {
+fn read_sweep<'t>(source: &Source<'t>) -> Result<SweepSources<'t>, PlanError> {
     let Some(table) = source.table().get("sweep") else { return Ok((None, vec![(None, source.clone())])) };
     let SweepKey { key, .. } = source.read("sweep", table.clone(), &[])?;
     let place = key.span();

@@ -12,7 +12,7 @@ mod play;
 mod script;
 
 pub(crate) use cast::{CpuSplit, keep_tasks, set_purgers};
-pub use error::PlaybackError;
-pub use play::Play;
+pub(crate) use error::PlaybackError;
+pub(crate) use play::Play;
 pub(crate) use play::PlaySettings;
 pub(crate) use script::{Action, Omissions, Script};

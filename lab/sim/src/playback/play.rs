@@ -47,7 +47,7 @@ pub(crate) struct PlaySettings {
 
 impl PlaySettings {
     /// Nanoseconds of the recording that are played.
-    pub fn piece_ns(&self) -> u64 {
+    pub(crate) fn piece_ns(&self) -> u64 {
         (u128::from(self.play_ns) * u128::from(self.pace_percent) / 100).min(u128::from(u64::MAX)) as u64
     }
 }

@@ -135,12 +135,12 @@ impl Script {
     }
 
     /// The name of the task of a runner.
-    pub fn name(&self, runner: u32) -> &String {
+    pub(crate) fn name(&self, runner: u32) -> &String {
         &self.names[self.task(runner)]
     }
 
     /// What the task of a runner has to do.
-    pub fn duty(&self, runner: u32) -> Duty {
+    pub(crate) fn duty(&self, runner: u32) -> Duty {
         self.duties.get(self.task(runner)).copied().unwrap_or_default()
     }
 
@@ -149,7 +149,7 @@ impl Script {
     }
 
     /// The steps from one moment to another.
-    pub fn between(&self, start: u64, end: u64) -> &[Step] {
+    pub(crate) fn between(&self, start: u64, end: u64) -> &[Step] {
         let first = self.steps.partition_point(|step| step.time < start);
         let behind = self.steps.partition_point(|step| step.time < end);
         &self.steps[first..behind.max(first)]

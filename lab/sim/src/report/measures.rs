@@ -32,7 +32,8 @@ macro_rules! measures {
     ($($id:ident = $name:literal, $about:literal, $unit:ident, $direction:ident, $of:expr;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
-            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, aggregate: Aggregate::Median, compute: $of,
+            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction,
+            aggregate: Aggregate::Median, compute: $of,
         };)*
     };
 }

@@ -16,7 +16,7 @@ const DRAWN: [(Measure, Axis); 6] = [
 ];
 
 /// The plots of one point of the plan.
-pub fn plots(report: &SimReport, point: usize) -> impl Iterator<Item = Plot> + '_ {
+pub(super) fn plots(report: &SimReport, point: usize) -> impl Iterator<Item = Plot> + '_ {
     DRAWN.iter().map(move |(measure, axis)| plot(report, point, measure, *axis))
 }
 

@@ -62,7 +62,7 @@ const PRESSURE_ABOUT: &str = "reserve: HighAtomic pageblocks at the end; huge pa
 const RECLAIM: &[Head] = &[("by kswapd", measures::KSWAPD_SCANNED), ("directly", measures::DIRECT_SCANNED)];
 
 /// All tables of a report.
-pub fn tables(report: &SimReport) -> Vec<Table> {
+pub(super) fn tables(report: &SimReport) -> Vec<Table> {
     let looks = number::count(LOOKS + 1);
     let free = format!(
         "free blocks: whole free pageblocks at the end, and at the worst of {looks} looks; unusable: share of free memory \

@@ -229,16 +229,20 @@ fn apart(report: &SimReport) -> String {
 mod tests {
     use super::*;
 
-    fn compared(label: &str, a: f64, b: f64, verdict: Verdict) -> Case {
+    fn case_with_verdict(label: &str, a: f64, b: f64, verdict: Verdict) -> Case {
         Case { label: label.to_owned(), a: Some(a), b: Some(b), change: Some(b / a - 1.0), verdict }
     }
 
     #[test]
     fn more_throughput_is_not_told_without_the_latency_that_it_costs() {
-        let throughput =
-            [compared("1 CPU", 10.0, 10.0, Verdict::NoDifference), compared("32 CPUs", 10.0, 11.4, Verdict::Better)];
-        let latency =
-            [compared("1 CPU", 12.0, 12.0, Verdict::NoDifference), compared("32 CPUs", 12.0, 150.0, Verdict::Worse)];
+        let throughput = [
+            case_with_verdict("1 CPU", 10.0, 10.0, Verdict::NoDifference),
+            case_with_verdict("32 CPUs", 10.0, 11.4, Verdict::Better),
+        ];
+        let latency = [
+            case_with_verdict("1 CPU", 12.0, 12.0, Verdict::NoDifference),
+            case_with_verdict("32 CPUs", 12.0, 150.0, Verdict::Worse),
+        ];
         let sentence = disagreement(&throughput, &latency).unwrap();
         assert_eq!(
             sentence,
@@ -250,7 +254,8 @@ mod tests {
 
     #[test]
     fn what_all_cases_say_is_said_once() {
-        let cases = [compared("1", 10.0, 11.0, Verdict::Better), compared("2", 10.0, 20.0, Verdict::Better)];
+        let cases =
+            [case_with_verdict("1", 10.0, 11.0, Verdict::Better), case_with_verdict("2", 10.0, 20.0, Verdict::Better)];
         assert_eq!(describe_cases(&cases), "better in all 2 cases (+10.0 % to +100.0 %)");
         assert_eq!(describe_cases(&cases[..1]), "better (+10.0 %)");
     }

@@ -4,8 +4,8 @@
 //! how much of everything there is than on where. In pageblocks that are the kernel's own, what it does not use is
 //! free, and nobody's memory has to be moved out of there. Where these lie matters too, if less: compaction moves what
 //! lies low to where memory is free high up. So a machine that is drawn like another has the figures of each kind from
-//! there, in each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::from_figures`] says
-//! what is taken for granted.
+//! there, in each part of memory. Of an age only the figures of all pageblocks are known, and [`Layout::from_figures`]
+//! says what is taken for granted.
 
 use std::collections::BTreeMap;
 

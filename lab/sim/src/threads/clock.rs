@@ -9,7 +9,7 @@ use freehold_timing::clock;
 use crate::cpu::PS_PER_NS;
 
 /// How often the clock should be read, in picoseconds.
-pub const READ_EVERY: u64 = 20_000_000;
+pub(super) const READ_EVERY: u64 = 20_000_000;
 /// Most steps between two readings.
 const STEPS_MAX: u64 = 4096;
 /// Rounds of a short and of a long turn of the loop, whose times are compared.
@@ -24,10 +24,10 @@ std::thread_local! {
 }
 
 /// The loop, measured.
-pub static SPIN: LazyLock<Spin> = LazyLock::new(Spin::measure);
+pub(super) static SPIN: LazyLock<Spin> = LazyLock::new(Spin::measure);
 
 /// The CPU that a thread stands for, and its clock.
-pub struct Here {
+pub(super) struct Here {
     /// The CPU's number.
     pub cpu: Cell<u16>,
     /// The last reading of the clock, in picoseconds since the run began.
@@ -47,7 +47,7 @@ impl Here {
     }
 
     /// The thread stands for this CPU, whose clock starts now.
-    pub fn start(&self, cpu: u16) {
+    pub(super) fn start(&self, cpu: u16) {
         self.cpu.set(cpu);
         self.began.set(clock::now());
         self.now.set(0);
@@ -56,13 +56,13 @@ impl Here {
 
     /// Takes a step; says whether the clock is to be read.
     #[inline]
-    pub fn step(&self) -> bool {
+    pub(super) fn step(&self) -> bool {
         self.steps_left.set(self.steps_left.get().saturating_sub(1));
         self.steps_left.get() == 0
     }
 
     /// Reads the clock, and decides when to read it next.
-    pub fn read(&self) -> u64 {
+    pub(super) fn read(&self) -> u64 {
         let now = (clock::now() - self.began.get()) * PS_PER_NS;
         let elapsed = (now - self.now.get()).max(1);
         let taken = self.steps.get() - self.steps_left.get();
@@ -81,7 +81,7 @@ impl Here {
 
 /// A loop that takes a given time.
 #[derive(Clone, Copy, Debug)]
-pub struct Spin {
+pub(super) struct Spin {
     /// What a turn takes apart from its rounds, in picoseconds.
     turn: u64,
     /// What 1024 rounds take.
@@ -96,7 +96,7 @@ impl Spin {
     }
 
     /// Takes so many picoseconds, or a little more where they are very few.
-    pub fn spin(&self, picoseconds: u64) {
+    pub(super) fn spin(&self, picoseconds: u64) {
         if picoseconds > self.turn {
             spin((picoseconds - self.turn) * 1024 / self.rounds);
         }

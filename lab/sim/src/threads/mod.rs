@@ -9,7 +9,7 @@
 //! there before.
 
 mod clock;
-pub mod run;
+pub(crate) mod run;
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ const LOOKS: u32 = 64;
 const READINGS: u32 = 64;
 /// A counter that one thread raises and others may read.
 #[derive(Debug, Default)]
-pub struct OwnCounter(AtomicU64);
+pub(crate) struct OwnCounter(AtomicU64);
 
 impl Counter for OwnCounter {
     #[inline]
@@ -69,14 +69,14 @@ struct PerCpu {
 }
 
 impl PerCpu {
-    fn measured(&self) -> MutexGuard<'_, [Option<Moment>; 2]> {
+    fn lock_moments(&self) -> MutexGuard<'_, [Option<Moment>; 2]> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Listens to each CPU by itself.
 #[derive(Debug)]
-pub struct Listeners(Box<[PerCpu]>);
+pub(crate) struct Listeners(Box<[PerCpu]>);
 
 impl Probe for Listeners {
     #[inline]
@@ -87,7 +87,7 @@ impl Probe for Listeners {
 
 /// What one CPU's measured time was like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuMeasurement {
+pub(crate) struct CpuMeasurement {
     /// What the engine did on it.
     pub counts: Counts,
     /// How long it was by the CPU's own clock, in picoseconds.
@@ -98,31 +98,31 @@ pub struct CpuMeasurement {
 
 /// CPUs that are threads.
 #[derive(Debug)]
-pub struct Threads {
+pub(crate) struct Threads {
     window: Window,
     cpus: Listeners,
 }
 
 impl Threads {
     /// So many CPUs, measured in this window of their own clocks.
-    pub fn new(cpus: u16, window: Window) -> Threads {
+    pub(crate) fn new(cpus: u16, window: Window) -> Threads {
         LazyLock::force(&SPIN);
         Threads { window, cpus: Listeners((0..cpus).map(|_| PerCpu::default()).collect()) }
     }
 
     /// Makes the calling thread stand for this CPU, whose clock starts now.
-    pub fn start(&self, cpu: u16) {
+    pub(crate) fn start(&self, cpu: u16) {
         HERE.with(|here| here.start(cpu));
     }
 
     /// What the engine did on a CPU so far.
-    pub fn counts(&self, cpu: u16) -> Counts {
+    pub(crate) fn counts(&self, cpu: u16) -> Counts {
         self.cpus.0[usize::from(cpu)].counters.counts()
     }
 
     /// What a CPU's measured time was like; nothing if it ended before that.
-    pub fn measured(&self, cpu: u16) -> Option<CpuMeasurement> {
-        let [Some(begin), Some(end)] = *self.cpus.0[usize::from(cpu)].measured() else { return None };
+    pub(crate) fn measurement(&self, cpu: u16) -> Option<CpuMeasurement> {
+        let [Some(begin), Some(end)] = *self.cpus.0[usize::from(cpu)].lock_moments() else { return None };
         let span = end.own - begin.own;
         let wall = end.wall.duration_since(begin.wall).as_nanos() as f64 * PS_PER_NS as f64;
         Some(CpuMeasurement { counts: end.counts.since(&begin.counts), span, stretch: wall / span as f64 })
@@ -146,7 +146,7 @@ impl Threads {
             if before < edge && edge <= now || edge == 0 && before == 0 {
                 let own = &self.cpus.0[usize::from(here.cpu.get())];
                 let moment = Moment { counts: own.counters.counts(), own: now, wall: Instant::now() };
-                own.measured()[at].get_or_insert(moment);
+                own.lock_moments()[at].get_or_insert(moment);
             }
         }
         now

@@ -18,7 +18,7 @@ use crate::world::World;
 
 /// What a run on threads brought.
 #[derive(Clone, Debug)]
-pub struct ThreadRun {
+pub(crate) struct ThreadRun {
     /// As in virtual time; but the time is not told apart, and memory was looked at in the end only.
     pub outcome: Outcome,
     /// The most that any CPU's time was stretched, because something else ran there: 1 if nothing did.
@@ -29,7 +29,7 @@ pub struct ThreadRun {
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn run(setup: &Setup<'_>) -> Result<ThreadRun, RunError> {
+pub(crate) fn run(setup: &Setup<'_>) -> Result<ThreadRun, RunError> {
     run_and(setup, |_| ())
 }
 
@@ -89,10 +89,10 @@ fn places(cpus: u16) -> Option<Vec<u16>> {
 fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: &[Tally]) -> ThreadRun {
     let mut tally = Tally::default();
     tallies.iter().for_each(|of_cpu| tally.add(of_cpu));
-    let measured: Vec<_> = (0..setup.cpus).filter_map(|cpu| allocator.platform().measured(cpu)).collect();
-    let counts = measured.iter().fold(Counts::default(), |sum, of_cpu| sum.plus(&of_cpu.counts));
+    let measurements: Vec<_> = (0..setup.cpus).filter_map(|cpu| allocator.platform().measurement(cpu)).collect();
+    let counts = measurements.iter().fold(Counts::default(), |sum, of_cpu| sum.plus(&of_cpu.counts));
     // Every CPU ends a little late by its own clock; the mean is what they had.
-    let span = measured.iter().map(|of_cpu| of_cpu.span).sum::<u64>() / u64::from(setup.cpus);
+    let span = measurements.iter().map(|of_cpu| of_cpu.span).sum::<u64>() / u64::from(setup.cpus);
     let end = Fragmentation::measure(allocator);
     let outcome = Outcome {
         cpus: setup.cpus,
@@ -105,7 +105,7 @@ fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: 
         vmstat: Vmstat::default(),
         looks: Vec::new(),
     };
-    ThreadRun { outcome, stretch: measured.iter().map(|of_cpu| of_cpu.stretch).fold(1.0, f64::max) }
+    ThreadRun { outcome, stretch: measurements.iter().map(|of_cpu| of_cpu.stretch).fold(1.0, f64::max) }
 }
 
 #[cfg(test)]

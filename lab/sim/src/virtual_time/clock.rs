@@ -24,7 +24,7 @@ use crate::window::Window;
 use crate::{CPUS_MAX, NODES_MAX};
 
 /// No CPU: the observer.
-pub const NOBODY: u16 = u16::MAX;
+pub(super) const NOBODY: u16 = u16::MAX;
 
 const _: () = assert!(SLOTS >= CPUS_MAX as usize + Task::count(NODES_MAX) as usize);
 
@@ -34,7 +34,7 @@ thread_local! {
 
 /// Calls `action` with the clock of this thread.
 #[inline(always)]
-pub fn with_clock<R>(action: impl FnOnce(&Clock) -> R) -> R {
+pub(super) fn with_clock<R>(action: impl FnOnce(&Clock) -> R) -> R {
     CLOCK.with(action)
 }
 
@@ -213,7 +213,7 @@ impl Clock {
     pub fn count(&self, picoseconds: u64, purpose: Purpose) {
         let purpose = if self.is_task() { Purpose::Background } else { purpose };
         let spent = &self.spent[purpose as usize];
-        spent.set(spent.get() + self.measured(picoseconds));
+        spent.set(spent.get() + self.part_in_window(picoseconds));
     }
 
     /// Counts a section under a zone lock that ends now, as far as it lies in the window.
@@ -222,12 +222,12 @@ impl Clock {
         if self.is_task() {
             return self.count(picoseconds, Purpose::Background);
         }
-        self.zone_hold.set(self.zone_hold.get() + self.measured(picoseconds));
+        self.zone_hold.set(self.zone_hold.get() + self.part_in_window(picoseconds));
     }
 
     /// The part of the time until now that lies in the window.
     #[inline]
-    fn measured(&self, picoseconds: u64) -> u64 {
+    fn part_in_window(&self, picoseconds: u64) -> u64 {
         let now = self.now.get();
         now.min(self.end.get()).saturating_sub((now - picoseconds).max(self.begin.get()))
     }

@@ -22,8 +22,8 @@ mod platform;
 mod scheduler;
 mod turns;
 
-pub use platform::VirtualTime;
-pub use scheduler::{Observer, Stopped, run};
+pub(crate) use platform::VirtualTime;
+pub(crate) use scheduler::{Observer, StopReason, run};
 
 #[cfg(test)]
 mod tests;

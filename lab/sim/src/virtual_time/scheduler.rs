@@ -10,7 +10,7 @@ use super::clock::{self, Clock};
 use freehold_fiber::Fiber;
 
 /// Looks at the machine while no CPU runs.
-pub trait Observer {
+pub(crate) trait Observer {
     /// When it wants to look next; `u64::MAX` if it has seen enough.
     fn next(&self) -> u64;
     /// It is that time.
@@ -21,7 +21,7 @@ pub trait Observer {
 
 /// Why a run stopped before its CPUs had ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stopped {
+pub enum StopReason {
     /// Code of a CPU panicked.
     #[error("simulated CPU {cpu} stopped at {at_ns} ns: {message}; this is a fault of the program, please report it")]
     Panic {
@@ -46,8 +46,8 @@ pub enum Stopped {
 /// Runs `code` for every CPU and task, by its number, until all have ended.
 ///
 /// # Errors
-/// See [`Stopped`]. Code that was under way is unwound.
-pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Result<(), Stopped> {
+/// See [`StopReason`]. Code that was under way is unwound.
+pub(crate) fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Result<(), StopReason> {
     let code = &code;
     let mut fibers: Vec<Option<Fiber<'_>>> =
         (0..count).map(|number| fiber(move || code(number)).map(Some)).collect::<Result<_, _>>()?;
@@ -59,12 +59,12 @@ pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Resu
 }
 
 /// Resumes who is next, until all have ended. A panic of their code comes out here, with the clock as it then stood.
-fn take_turns(clock: &Clock, fibers: &mut [Option<Fiber<'_>>], observer: &mut impl Observer) -> Result<(), Stopped> {
+fn take_turns(clock: &Clock, fibers: &mut [Option<Fiber<'_>>], observer: &mut impl Observer) -> Result<(), StopReason> {
     let mut left = fibers.len();
     let mut look = observer.next();
     clock.look_at(look);
     while left > 0 {
-        let next = clock.take_next().ok_or(Stopped::Deadlock { waiting: left })?;
+        let next = clock.take_next().ok_or(StopReason::Deadlock { waiting: left })?;
         while look <= next.time() {
             observer.observe();
             look = observer.next();
@@ -86,18 +86,18 @@ fn take_turns(clock: &Clock, fibers: &mut [Option<Fiber<'_>>], observer: &mut im
     Ok(())
 }
 
-fn fiber<'f>(code: impl FnOnce() + 'f) -> Result<Fiber<'f>, Stopped> {
-    Fiber::new(code).map_err(|error| Stopped::Stack(error.to_string()))
+fn fiber<'f>(code: impl FnOnce() + 'f) -> Result<Fiber<'f>, StopReason> {
+    Fiber::new(code).map_err(|error| StopReason::Stack(error.to_string()))
 }
 
 /// What a panic of a CPU's code amounts to; one of the observer's is none of ours.
-fn stopped_by(clock: &Clock, panic: Box<dyn Any + Send>) -> Stopped {
+fn stopped_by(clock: &Clock, panic: Box<dyn Any + Send>) -> StopReason {
     if clock.is_observed() {
         resume_unwind(panic);
     }
     let (cpu, at_ns) = (clock.cpu(), clock.now() / 1000);
     clock.stop();
-    Stopped::Panic { cpu, at_ns, message: message(&*panic) }
+    StopReason::Panic { cpu, at_ns, message: message(&*panic) }
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

@@ -7,7 +7,7 @@ use freehold::base::lock::{Locked, Rank, Ranked};
 use freehold::platform::Platform;
 
 use super::lock::VirtualLock;
-use super::{Observer, Stopped, VirtualTime};
+use super::{Observer, StopReason, VirtualTime};
 use crate::CPUS_MAX;
 use crate::costs::Costs;
 use crate::executor::Executor;
@@ -53,10 +53,10 @@ impl Observer for Eye {
 }
 
 fn platform(cpus: u16, nodes: u8, transfer: [u64; 2]) -> VirtualTime {
-    measured(cpus, nodes, transfer, Window { begin: 0, end: END })
+    virtual_time_in(cpus, nodes, transfer, Window { begin: 0, end: END })
 }
 
-fn measured(cpus: u16, nodes: u8, transfer: [u64; 2], window: Window) -> VirtualTime {
+fn virtual_time_in(cpus: u16, nodes: u8, transfer: [u64; 2], window: Window) -> VirtualTime {
     let free = "alloc free zone_lock link block split merge push take absorb line line_remote parcel reclaim scan compact_scan migrate";
     let mut table = "name = \"scene\"\n".to_owned();
     free.split(' ').for_each(|step| table += &format!("{step}_ps = 0\n"));
@@ -68,13 +68,13 @@ fn measured(cpus: u16, nodes: u8, transfer: [u64; 2], window: Window) -> Virtual
     VirtualTime::new(&machine, cpus, &costs, window, model)
 }
 
-fn play_on(platform: &VirtualTime, cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, Stopped> {
+fn play_on(platform: &VirtualTime, cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, StopReason> {
     super::run(cpus, |cpu| code(cpu, platform), &mut Eye::default())?;
     Ok(platform.times())
 }
 
 /// A scene in which only work takes time.
-fn play(cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, Stopped> {
+fn play(cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, StopReason> {
     play_on(&platform(cpus, 1, [0; 2]), cpus, code)
 }
 
@@ -113,7 +113,7 @@ fn who_comes_while_the_holder_is_parked_is_served_in_order_too() {
 #[test]
 fn what_reaches_over_an_edge_of_the_window_counts_with_its_part_inside() {
     let zone = ZoneLock::new(Zone);
-    let times = play_on(&measured(2, 1, [0; 2], Window { begin: 100, end: 1000 }), 2, |cpu, time| {
+    let times = play_on(&virtual_time_in(2, 1, [0; 2], Window { begin: 100, end: 1000 }), 2, |cpu, time| {
         time.work(50 + u64::from(cpu) * 20);
         let guard = zone.lock();
         time.work(80);
@@ -188,7 +188,7 @@ fn a_wrong_order_of_locks_is_an_error_that_says_where() {
         }
         time.wait();
     });
-    let Err(Stopped::Panic { cpu: 1, at_ns: 5, message }) = stopped else { panic!("{stopped:?}") };
+    let Err(StopReason::Panic { cpu: 1, at_ns: 5, message }) = stopped else { panic!("{stopped:?}") };
     assert!(message.contains("rank Pcp was awaited while"), "{message}");
     // What was under way was unwound, and the thread is ready for another run.
     assert_eq!(play(1, |_, time| time.work(1)).unwrap().work, 1);
@@ -198,7 +198,7 @@ fn a_wrong_order_of_locks_is_an_error_that_says_where() {
 fn a_lock_that_is_never_given_back_is_an_error() {
     let zone = ZoneLock::new(Zone);
     let stopped = play(3, |_, _| std::mem::forget(zone.lock()));
-    assert_eq!(stopped, Err(Stopped::Deadlock { waiting: 2 }));
+    assert_eq!(stopped, Err(StopReason::Deadlock { waiting: 2 }));
 }
 
 #[test]

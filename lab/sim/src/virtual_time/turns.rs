@@ -11,9 +11,9 @@ use std::cell::Cell;
 /// Bits of a key that hold the CPU's number.
 const CPU_BITS: u32 = 10;
 /// Keys that there can be: CPUs and tasks.
-pub const SLOTS: usize = 1 << CPU_BITS;
+pub(super) const SLOTS: usize = 1 << CPU_BITS;
 /// Latest time of which there are keys.
-pub const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
+pub(super) const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
 
 /// A CPU's time and number, in order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,26 +48,26 @@ impl Key {
 const PLACES: usize = 2 * SLOTS;
 
 /// The keys. Below place n lie 2n and 2n + 1, whose keys are larger; where there is none is [`Key::NEVER`].
-pub struct Turns {
+pub(super) struct Turns {
     keys: [Cell<Key>; PLACES],
     len: Cell<usize>,
 }
 
 impl Turns {
     /// Nobody's turn.
-    pub const fn new() -> Turns {
+    pub(super) const fn new() -> Turns {
         Turns { keys: [const { Cell::new(Key::NEVER) }; PLACES], len: Cell::new(0) }
     }
 
     /// Forgets all keys.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.keys.iter().for_each(|key| key.set(Key::NEVER));
         self.len.set(0);
     }
 
     /// The smallest key.
     #[inline]
-    pub fn first(&self) -> Key {
+    pub(super) fn first(&self) -> Key {
         self.keys[1].get()
     }
 
@@ -75,7 +75,7 @@ impl Turns {
     ///
     /// # Panics
     /// If all CPUs that there can be have one.
-    pub fn enter(&self, key: Key) {
+    pub(super) fn enter(&self, key: Key) {
         let place = self.len.get() + 1;
         assert!(place < SLOTS, "a CPU has one key");
         self.len.set(place);
@@ -83,7 +83,7 @@ impl Turns {
     }
 
     /// Takes the smallest key; [`Key::NEVER`] if there is none.
-    pub fn take(&self) -> Key {
+    pub(super) fn take(&self) -> Key {
         let first = self.first();
         let last = self.len.get();
         if last > 0 {
@@ -98,7 +98,7 @@ impl Turns {
 
     /// Adds this key and takes the smallest, which may be this one.
     #[inline]
-    pub fn exchange(&self, key: Key) -> Key {
+    pub(super) fn exchange(&self, key: Key) -> Key {
         let first = self.first();
         if key < first {
             return key;
@@ -108,7 +108,7 @@ impl Turns {
     }
 
     /// Puts another key in place of the one that its CPU has, or adds it. A step a CPU.
-    pub fn change(&self, key: Key) {
+    pub(super) fn change(&self, key: Key) {
         let taken = &self.keys[1..=self.len.get()];
         match taken.iter().position(|other| other.get().cpu() == key.cpu()) {
             None => self.enter(key),

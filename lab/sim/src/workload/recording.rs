@@ -5,10 +5,10 @@
 //! CPUs, by the seed as well; purgers to few of them, if the plan says who that is. Each step is due at its recorded
 //! time, or earlier by `pace_percent`; a CPU that is late does not wait.
 //!
-//! What does not fit is smoothed over or left out, and counted ([`playback`](crate::playback) says how). Two things to know before
-//! believing the numbers: the load is the recorded one, whatever the allocator does (a slower one is late, and does not
-//! get less to do); and memory that nobody touched while the recording ran is not there at all, so the machine is to be
-//! as large as the copies need, and not as large as the recorded machines were together.
+//! What does not fit is smoothed over or left out, and counted ([`playback`](crate::playback) says how). Two things to
+//! know before believing the numbers: the load is the recorded one, whatever the allocator does (a slower one is late,
+//! and does not get less to do); and memory that nobody touched while the recording ran is not there at all, so the
+//! machine is to be as large as the copies need, and not as large as the recorded machines were together.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

@@ -18,7 +18,7 @@ pub use write::write;
 
 use crate::plan::{Plan, this_program};
 use crate::subject::Identity;
-use crate::task::{Task, path_of};
+use crate::task::{Task, partition_path};
 
 /// Key of the header in the file's metadata.
 const KEY: &str = "freehold.sweep";
@@ -103,7 +103,7 @@ impl Header {
 
     /// Where the part lies in the dataset.
     pub fn path(&self) -> String {
-        path_of(&self.labels)
+        partition_path(&self.labels)
     }
 
     /// The value of a label.

@@ -14,7 +14,7 @@ use super::{Header, KEY, Row, seal};
 /// # Errors
 /// Why it is no part, as words that follow its name.
 pub fn header(bytes: Bytes) -> Result<Header, String> {
-    guarded(|| open(bytes).map(|(_, header)| header))
+    catch_panics(|| open(bytes).map(|(_, header)| header))
 }
 
 /// What a part is, and its rows in the order in which they were written.
@@ -22,33 +22,33 @@ pub fn header(bytes: Bytes) -> Result<Header, String> {
 /// # Errors
 /// Why it is no part, as words that follow its name.
 pub fn read(bytes: Bytes) -> Result<(Header, Vec<Row>), String> {
-    guarded(|| {
+    catch_panics(|| {
         let (file, header) = open(bytes)?;
-        let records = file.get_row_iter(None).map_err(damaged)?;
+        let records = file.get_row_iter(None).map_err(damage_message)?;
         let rows: ParquetResult<Vec<Row>> = records.map(|record| row(&record?)).collect();
-        Ok((header, rows.map_err(damaged)?))
+        Ok((header, rows.map_err(damage_message)?))
     })
 }
 
 /// The Parquet crate may panic on a file that is damaged.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn catch_panics<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("is damaged".to_owned()))
 }
 
-fn damaged(error: ParquetError) -> String {
+fn damage_message(error: ParquetError) -> String {
     format!("is damaged ({error})")
 }
 
 fn open(bytes: Bytes) -> Result<(SerializedFileReader<Bytes>, Header), String> {
-    let file = SerializedFileReader::new(bytes.clone()).map_err(damaged)?;
-    let header = header_of(&file)?;
+    let file = SerializedFileReader::new(bytes.clone()).map_err(damage_message)?;
+    let header = read_header(&file)?;
     match seal::holds(&bytes) {
         true => Ok((file, header)),
         false => Err("is damaged (its bytes are not those that were written)".to_owned()),
     }
 }
 
-fn header_of(file: &SerializedFileReader<Bytes>) -> Result<Header, String> {
+fn read_header(file: &SerializedFileReader<Bytes>) -> Result<Header, String> {
     let metadata = file.metadata().file_metadata().key_value_metadata();
     let pair = metadata.into_iter().flatten().find(|pair| pair.key == KEY);
     let text = pair.and_then(|pair| pair.value.as_deref()).ok_or("is no part of a sweep")?;

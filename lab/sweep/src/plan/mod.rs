@@ -2,8 +2,8 @@
 //!
 //! A plan is a TOML file that says what is done (replays of recordings, runs of a simulation, hosts of a fleet), under
 //! which policies, and along which axes. [`read`] turns its tables into what can be asked for, or into one sentence
-//! with file, line and key. A plan of the simulation that it names is taken in when it is opened, so that what is handed
-//! on ([`Plan::manifest`]) says everything: who has it, and the recordings, has all that decides a result.
+//! with file, line and key. A plan of the simulation that it names is taken in when it is opened, so that what is
+//! handed on ([`Plan::manifest`]) says everything: who has it, and the recordings, has all that decides a result.
 
 mod axes;
 mod model;

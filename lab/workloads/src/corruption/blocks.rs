@@ -19,7 +19,7 @@ type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
 
 /// C's functions. No compiler knows which they are, so none leaves out what makes no sense.
 #[derive(Clone, Copy)]
-pub struct C {
+pub(super) struct C {
     malloc: Malloc,
     free: Free,
     realloc: Realloc,
@@ -29,7 +29,7 @@ pub struct C {
 }
 
 impl C {
-    pub fn new() -> C {
+    pub(super) fn new() -> C {
         C {
             malloc: black_box(libc::malloc),
             free: black_box(libc::free),
@@ -40,47 +40,47 @@ impl C {
         }
     }
 
-    pub fn malloc(self, bytes: usize) -> *mut u8 {
+    pub(super) fn malloc(self, bytes: usize) -> *mut u8 {
         // SAFETY: `malloc` has no precondition: it accepts any number of bytes.
         unsafe { (self.malloc)(bytes) }.cast()
     }
 
-    pub fn calloc(self, count: usize, bytes: usize) -> *mut u8 {
+    pub(super) fn calloc(self, count: usize, bytes: usize) -> *mut u8 {
         // SAFETY: `calloc` has no precondition: it accepts any two numbers.
         unsafe { (self.calloc)(count, bytes) }.cast()
     }
 
-    pub fn aligned_alloc(self, align: usize, bytes: usize) -> *mut u8 {
+    pub(super) fn aligned_alloc(self, align: usize, bytes: usize) -> *mut u8 {
         // SAFETY: `aligned_alloc` has no precondition in memory: it returns null for an alignment that is none.
         unsafe { (self.aligned_alloc)(align, bytes) }.cast()
     }
 
     /// Right or wrong.
-    pub fn free(self, block: *mut u8) {
+    pub(super) fn free(self, block: *mut u8) {
         // SAFETY: none; what comes of it is what this process is there for.
         unsafe { (self.free)(block.cast()) };
     }
 
     /// Right or wrong.
-    pub fn realloc(self, block: *mut u8, bytes: usize) -> *mut u8 {
+    pub(super) fn realloc(self, block: *mut u8, bytes: usize) -> *mut u8 {
         // SAFETY: none; what comes of it is what this process is there for.
         unsafe { (self.realloc)(block.cast(), bytes) }.cast()
     }
 
     /// Right or wrong.
-    pub fn usable(self, block: *mut u8) -> usize {
+    pub(super) fn usable(self, block: *mut u8) -> usize {
         // SAFETY: none; what comes of it is what this process is there for.
         unsafe { (self.usable)(block.cast()) }
     }
 
     /// The function of this name that the process has.
-    pub fn other(self, name: &std::ffi::CStr) -> *mut c_void {
+    pub(super) fn other(self, name: &std::ffi::CStr) -> *mut c_void {
         // SAFETY: a name that ends in zero is looked up.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
     }
 
     /// C++'s `operator delete` with a size, or the one that the name says; nothing where the process has none.
-    pub fn free_sized(self, name: &std::ffi::CStr, block: *mut u8, bytes: usize) {
+    pub(super) fn free_sized(self, name: &std::ffi::CStr, block: *mut u8, bytes: usize) {
         let found = self.other(name);
         if !found.is_null() {
             // SAFETY: functions of these names have these arguments; the size is wrong on purpose.
@@ -93,36 +93,36 @@ impl C {
 }
 
 /// Has the kernel end this process after so many seconds.
-pub fn end_after(seconds: u32) {
+pub(super) fn end_after(seconds: u32) {
     // SAFETY: sets a timer, whose signal nobody handles.
     unsafe { libc::alarm(seconds) };
 }
 
 /// Writes a byte, wherever that is.
-pub fn poke(block: *mut u8, at: isize, byte: u8) {
+pub(super) fn poke(block: *mut u8, at: isize, byte: u8) {
     // SAFETY: none; what comes of it is what this process is there for.
     unsafe { write_volatile(block.offset(at), byte) };
 }
 
 /// Writes a few bytes from there on.
-pub fn poke_all(block: *mut u8, from: isize, count: isize) {
+pub(super) fn poke_all(block: *mut u8, from: isize, count: isize) {
     (from..from + count).for_each(|at| poke(block, at, 0x41));
 }
 
 /// Reads an address, wherever that is, and a byte where it leads to.
-pub fn follow(block: *mut u8) -> u8 {
+pub(super) fn follow(block: *mut u8) -> u8 {
     // SAFETY: none; what comes of it is what this process is there for.
     unsafe { block.cast::<*mut u8>().read_volatile().read_volatile() }
 }
 
 /// Reads a byte, wherever that is.
-pub fn peek(block: *mut u8, at: isize) -> u8 {
+pub(super) fn peek(block: *mut u8, at: isize) -> u8 {
     // SAFETY: none; what comes of it is what this process is there for.
     unsafe { block.offset(at).read_volatile() }
 }
 
 /// The program around a misuse.
-pub struct Life {
+pub(super) struct Life {
     c: C,
     bytes: usize,
     neighbours: Vec<*mut u8>,
@@ -130,8 +130,8 @@ pub struct Life {
 
 impl Life {
     /// Has blocks of a size, and gave others back.
-    pub fn new(c: C, bytes: usize) -> Life {
-        let mut blocks: Vec<_> = (0..2 * NEIGHBOURS).map(|number| numbered(c, bytes, number)).collect();
+    pub(super) fn new(c: C, bytes: usize) -> Life {
+        let mut blocks: Vec<_> = (0..2 * NEIGHBOURS).map(|number| allocate_numbered(c, bytes, number)).collect();
         let neighbours = blocks.drain(..).enumerate().filter_map(|(at, block)| {
             let stays = at % 2 == 0;
             if !stays {
@@ -144,9 +144,9 @@ impl Life {
     }
 
     /// Lives on: whether each block is its own to the end.
-    pub fn goes_on(&mut self) -> bool {
+    pub(super) fn goes_on(&mut self) -> bool {
         let count = (AFTERWARDS_BYTES / self.bytes.max(1)).min(AFTERWARDS);
-        let blocks: Vec<_> = (0..count).map(|number| numbered(self.c, self.bytes, 1000 + number)).collect();
+        let blocks: Vec<_> = (0..count).map(|number| allocate_numbered(self.c, self.bytes, 1000 + number)).collect();
         let mut is_well = blocks.iter().enumerate().all(|(at, &block)| is_number(block, self.bytes, 1000 + at));
         is_well &= self.neighbours.iter().enumerate().all(|(at, &block)| is_number(block, self.bytes, 2 * at));
         blocks.into_iter().chain(self.neighbours.drain(..)).for_each(|block| self.c.free(block));
@@ -155,7 +155,7 @@ impl Life {
 }
 
 /// A block with its number, as often as it has room for it.
-fn numbered(c: C, bytes: usize, number: usize) -> *mut u8 {
+fn allocate_numbered(c: C, bytes: usize, number: usize) -> *mut u8 {
     let block = c.malloc(bytes);
     if block.is_null() {
         return null_mut();

@@ -7,7 +7,7 @@ use super::blocks::{C, follow, peek, poke, poke_all};
 use super::outcome::end_corrupted;
 
 /// A way of misuse, and the sizes of blocks that it is tried on.
-pub struct Kind {
+pub(super) struct Kind {
     pub name: &'static str,
     pub sizes: &'static [usize],
     pub misuse: fn(C, usize),
@@ -23,7 +23,7 @@ const FEW: &[usize] = &[100, 40_000];
 const ONE: &[usize] = &[100];
 
 /// All of them.
-pub const KINDS: &[Kind] = &[
+pub(super) const KINDS: &[Kind] = &[
     // Given back twice.
     Kind { name: "double-free", sizes: ALL, misuse: double_free },
     Kind { name: "double-free-later", sizes: ALL, misuse: |c, bytes| double_free_later(c, bytes, 10) },

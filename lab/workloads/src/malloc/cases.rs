@@ -69,10 +69,10 @@ const BANDS: [Band; 2] = [
 
 /// All of them, in the order of reports.
 pub fn cases() -> Vec<Case> {
-    Workload::value_variants().iter().flat_map(|&workload| cases_of(workload)).collect()
+    Workload::value_variants().iter().flat_map(|&workload| workload_cases(workload)).collect()
 }
 
-fn cases_of(workload: Workload) -> Vec<Case> {
+fn workload_cases(workload: Workload) -> Vec<Case> {
     match workload {
         Workload::Pairs => BANDS.iter().flat_map(pair_cases).collect(),
         _ => Case::plain(workload).into_iter().collect(),

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time and memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cost {
+pub(super) struct Cost {
     /// Nanoseconds that were run.
     pub cpu_ns: u64,
     /// The most that was resident, in KiB.
@@ -29,21 +29,21 @@ pub struct Cost {
 
 /// What there was when a load began.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub(super) struct Start {
     cpu_ns: u64,
     resident: u64,
 }
 
 impl Start {
     /// Now.
-    pub fn now() -> io::Result<Start> {
+    pub(super) fn now() -> io::Result<Start> {
         Ok(Start { resident: resident_kib()?, cpu_ns: cpu_ns() })
     }
 }
 
 impl Cost {
     /// Of the whole process up to now, with so many bytes in use.
-    pub fn so_far(live: usize) -> io::Result<Cost> {
+    pub(super) fn so_far(live: usize) -> io::Result<Cost> {
         let cpu_ns = cpu_ns();
         let faults = minor_faults(&fs::read_to_string("/proc/self/stat")?)?;
         let status = Status::read("self")?;
@@ -52,14 +52,14 @@ impl Cost {
     }
 
     /// Since the load began, which did so many steps.
-    pub fn since(start: Start, live: usize, steps: usize) -> io::Result<Cost> {
+    pub(super) fn since(start: Start, live: usize, steps: usize) -> io::Result<Cost> {
         let whole = Cost::so_far(live)?;
         Ok(Cost { cpu_ns: whole.cpu_ns - start.cpu_ns, start: start.resident, steps, ..whole })
     }
 }
 
 /// KiB that are resident now.
-pub fn resident_kib() -> io::Result<u64> {
+pub(super) fn resident_kib() -> io::Result<u64> {
     Status::read("self")?.kib("VmRSS")
 }
 

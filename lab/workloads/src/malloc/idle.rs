@@ -11,7 +11,7 @@ use super::work::block;
 
 /// How much, and for how long.
 #[derive(Debug, Args)]
-pub struct IdleArgs {
+pub(crate) struct IdleArgs {
     /// Bytes of an object.
     #[arg(long)]
     size: usize,

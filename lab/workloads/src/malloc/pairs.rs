@@ -19,7 +19,7 @@ const DRAWN: usize = 1 << 12;
 
 /// What is replaced by what.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Shape {
+pub(super) struct Shape {
     /// Of `pairs`: bytes of the smallest block
     #[arg(long, value_name = "BYTES", default_value_t = 8192)]
     least: usize,

@@ -18,7 +18,7 @@ pub(super) fn block(bytes: usize) -> Block {
 }
 
 /// The same, with a byte in each page written: what it takes, it takes.
-fn touched(bytes: usize) -> Block {
+fn allocate_touched(bytes: usize) -> Block {
     let mut block = block(bytes);
     block.iter_mut().step_by(4096).for_each(|byte| _ = byte.write(3));
     black_box(block)
@@ -55,13 +55,14 @@ pub(super) fn random(steps: usize) -> Live {
 /// Replaces random blocks of a few, sizes evenly between two on a scale of doublings.
 pub(super) fn blocks(steps: usize, sizes: RangeInclusive<usize>, count: usize) -> Live {
     let mut chance = Rng::with_seed(2);
-    let mut live: Vec<Block> = (0..count).map(|_| touched(even_doublings(&mut chance, sizes.clone()))).collect();
+    let mut live: Vec<Block> =
+        (0..count).map(|_| allocate_touched(even_doublings(&mut chance, sizes.clone()))).collect();
     let mut place = Rng::with_seed(3);
     for step in 0..steps {
         let at = place.usize(..count);
         // As an allocator's time is asked for, not the kernel's, few of them are written to.
         let size = even_doublings(&mut chance, sizes.clone());
-        live[at] = if step % 8 == 0 { touched(size) } else { block(size) };
+        live[at] = if step % 8 == 0 { allocate_touched(size) } else { block(size) };
     }
     Live::new(live)
 }

@@ -75,7 +75,7 @@ impl Atomic {
 }
 
 /// What a CPU has of it.
-pub struct Bursts {
+pub(super) struct Bursts {
     runs: Runs,
     /// What is in use, and until when.
     held: Vec<(u64, Block)>,
@@ -83,12 +83,12 @@ pub struct Bursts {
 
 impl Bursts {
     /// Nothing yet.
-    pub fn new(parameters: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
+    pub(super) fn new(parameters: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
         Bursts { runs: Runs::new(&parameters.burst, rng), held: Vec::new() }
     }
 
     /// Gives back what is no longer used; asks for more, if a burst has come together.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Atomic, pages: u64) {
+    pub(super) fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Atomic, pages: u64) {
         let now = cpu.now();
         while let Some(done) = self.held.iter().position(|&(until, _)| until <= now) {
             cpu.free(self.held.swap_remove(done).1);
@@ -100,7 +100,7 @@ impl Bursts {
     }
 
     /// Gives everything back.
-    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
+    pub(super) fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.held.into_iter().for_each(|(_, block)| cpu.free(block));
     }
 

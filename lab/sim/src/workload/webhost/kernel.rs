@@ -45,7 +45,7 @@ impl Default for Kernel {
 }
 
 /// What a CPU asked for.
-pub struct Objects {
+pub(super) struct Objects {
     /// Pages that may be held.
     room: u64,
     /// Pages that are.
@@ -57,12 +57,12 @@ pub struct Objects {
 
 impl Objects {
     /// Nothing yet, and room for so many pages that cannot move.
-    pub fn new(room: u64) -> Objects {
+    pub(super) fn new(room: u64) -> Objects {
         Objects { room, pages: 0, held: Vec::new(), unmovable: Meter::default(), reclaimable: Meter::default() }
     }
 
     /// Objects come, and others go.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Kernel, pages: u64) {
+    pub(super) fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Kernel, pages: u64) {
         for _ in 0..self.unmovable.due(pages, parameters.unmovable_per_10000_pages.into(), 10_000) {
             let order = parameters.draw_order(cpu.rng());
             if let Some(block) = cpu.alloc(UNMOVABLE, order) {
@@ -80,7 +80,7 @@ impl Objects {
     }
 
     /// Gives everything back.
-    pub fn end<X: Executor>(mut self, cpu: &mut Cpu<'_, '_, X>) {
+    pub(super) fn end<X: Executor>(mut self, cpu: &mut Cpu<'_, '_, X>) {
         cpu.free_all(&mut self.held);
     }
 

@@ -9,7 +9,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// Steps that come as often as a turnover asks for, by chance a little sooner or later, so that CPUs do not march in
 /// step.
-pub struct Pace {
+pub(super) struct Pace {
     /// Picoseconds between two steps on average.
     interval: u64,
     /// When the next one is due.
@@ -19,14 +19,14 @@ pub struct Pace {
 impl Pace {
     /// Steps of so many pages for a CPU whose share of memory is turned over in so many seconds. The first is due at
     /// any time within the first interval.
-    pub fn new<X: Executor>(cpu: &mut Cpu<'_, '_, X>, turnover_s: u64, step_pages: u64, share: u64) -> Pace {
+    pub(super) fn new<X: Executor>(cpu: &mut Cpu<'_, '_, X>, turnover_s: u64, step_pages: u64, share: u64) -> Pace {
         let interval = (turnover_s * NS_PER_S * step_pages / share).max(1) * PS_PER_NS;
         let due = cpu.now() + cpu.rng().u64(..interval);
         Pace { interval, due }
     }
 
     /// Waits until the next step is due; not at all if it is late.
-    pub fn wait<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
+    pub(super) fn wait<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         let early = self.due.saturating_sub(cpu.now());
         cpu.work(early / PS_PER_NS);
         self.due += cpu.rng().u64(self.interval / 2..=self.interval / 2 + self.interval);
@@ -35,13 +35,13 @@ impl Pace {
 
 /// Says how many are due for so many pages, and keeps what is left over.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Meter {
+pub(super) struct Meter {
     rest: u64,
 }
 
 impl Meter {
     /// How many are due after so many more pages, at `rate` in `per` pages.
-    pub fn due(&mut self, pages: u64, rate: u64, per: u64) -> u64 {
+    pub(super) fn due(&mut self, pages: u64, rate: u64, per: u64) -> u64 {
         self.rest += pages * rate;
         let due = self.rest / per;
         self.rest %= per;
@@ -50,7 +50,7 @@ impl Meter {
 }
 
 /// What comes in runs: so many in so many pages on average, but together.
-pub struct Runs {
+pub(super) struct Runs {
     meter: Meter,
     /// What waits for others to come with.
     waiting: u64,
@@ -60,18 +60,18 @@ pub struct Runs {
 
 impl Runs {
     /// Runs of these sizes. Some wait already, by chance, so that CPUs do not begin alike.
-    pub fn new(sizes: &LogUniform, rng: &mut fastrand::Rng) -> Runs {
+    pub(super) fn new(sizes: &LogUniform, rng: &mut fastrand::Rng) -> Runs {
         let next = u64::from(sizes.draw(rng));
         Runs { meter: Meter::default(), waiting: rng.u64(..next), next }
     }
 
     /// Lets so many pages pass, in `per` of which there are `rate`.
-    pub fn pass(&mut self, pages: u64, rate: u64, per: u64) {
+    pub(super) fn pass(&mut self, pages: u64, rate: u64, per: u64) {
         self.waiting += self.meter.due(pages, rate, per);
     }
 
     /// The size of the next run, if it has come together.
-    pub fn next(&mut self, sizes: &LogUniform, rng: &mut fastrand::Rng) -> Option<u64> {
+    pub(super) fn next(&mut self, sizes: &LogUniform, rng: &mut fastrand::Rng) -> Option<u64> {
         self.waiting = self.waiting.checked_sub(self.next)?;
         Some(std::mem::replace(&mut self.next, sizes.draw(rng).into()))
     }

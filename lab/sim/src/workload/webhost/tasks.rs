@@ -12,7 +12,7 @@ use crate::executor::Executor;
 use crate::memory::{FaultOutcome, Mapping};
 
 /// Pages of a range.
-pub const RANGE: u64 = 512;
+pub(super) const RANGE: u64 = 512;
 /// Faults that are timed together, so that a run does not stop after each.
 const FAULTS: u64 = 16;
 
@@ -26,7 +26,7 @@ struct Task {
 }
 
 /// The tasks of a CPU.
-pub struct Tasks {
+pub(super) struct Tasks {
     /// Pages that they may hold.
     room: u64,
     /// Pages that they do.
@@ -41,7 +41,7 @@ pub struct Tasks {
 
 impl Tasks {
     /// No task yet, and room for so many pages.
-    pub fn new(parameters: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
+    pub(super) fn new(parameters: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
         Tasks {
             room,
             held: 0,
@@ -53,7 +53,7 @@ impl Tasks {
     }
 
     /// Takes over tasks that run already, as far as there is room.
-    pub fn inherit<X: Executor>(&mut self, cpu: &Cpu<'_, '_, X>) {
+    pub(super) fn inherit<X: Executor>(&mut self, cpu: &Cpu<'_, '_, X>) {
         while self.held < self.room
             && let Some((mapping, held)) = cpu.inherit()
         {
@@ -63,7 +63,7 @@ impl Tasks {
     }
 
     /// Tasks touch their share of so many pages that are turned over.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost, pages: u64) {
+    pub(super) fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, parameters: &Webhost, pages: u64) {
         self.runs.pass(pages, parameters.anon_turnover_percent.into(), 100);
         while let Some(run) = self.runs.next(&parameters.touch_pages, cpu.rng()) {
             self.touch_run(cpu, parameters, run);
@@ -72,7 +72,7 @@ impl Tasks {
     }
 
     /// All end.
-    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
+    pub(super) fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.grown.into_iter().chain(self.growing).for_each(|task| cpu.unmap(task.mapping));
     }
 
