@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use freehold_replay::report::fidelity::FidelityRow;
-use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
+use freehold_replay::{Conditions, PreparedReplay, ReclaimMode, Setting};
 use freehold_report::number::change;
-use freehold_stats::groups::{self, Group, Judged, Scale};
+use freehold_stats::samples::{self, Comparison, Sample, Scale};
 use freehold_stats::verdict::Direction;
 use freehold_trace::recording::Recording;
 
@@ -16,7 +16,7 @@ use crate::failures::Failures;
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     /// A row's name, what the kernel did, and what the engine did, run by run.
-    pub rows: Vec<(String, Group, Group)>,
+    pub rows: Vec<(String, Sample, Sample)>,
     /// Requests that failed.
     pub failures: Failures,
 }
@@ -25,12 +25,12 @@ impl Runs {
     /// What so many recordings gave. A row that some of them lack has no spread to speak of.
     fn of((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
         let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
-        let rows = whole.map(|(name, kernel, engine)| (name, Group::of(kernel), Group::of(engine))).collect();
+        let rows = whole.map(|(name, kernel, engine)| (name, Sample::new(kernel), Sample::new(engine))).collect();
         Runs { rows, failures }
     }
 
     /// The row called `name`.
-    pub fn row(&self, name: &str) -> Option<(&Group, &Group)> {
+    pub fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
         self.rows.iter().find(|(row, ..)| row == name).map(|(_, kernel, engine)| (kernel, engine))
     }
 }
@@ -39,13 +39,13 @@ impl Runs {
 pub const MARGIN: f64 = 0.02;
 
 /// How the second group stands against the first, in this row, which is one of `family`.
-pub fn judge(row: &str, a: &Group, b: &Group, family: usize) -> Judged {
+pub fn judge(row: &str, a: &Sample, b: &Sample, family: usize) -> Comparison {
     let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
-    groups::judge(a.clone(), b.clone(), scale, Direction::Neutral, family, MARGIN)
+    samples::compare(a.clone(), b.clone(), scale, Direction::Neutral, family, MARGIN)
 }
 
 /// A change, and its interval where there is one.
-pub fn with_interval(judged: &Judged) -> String {
+pub fn with_interval(judged: &Comparison) -> String {
     let interval = judged.interval.map(|(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
     change(judged.change) + &interval.unwrap_or_default()
 }
@@ -73,7 +73,7 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
     let mut all: [(Rows, Failures); WAYS] = std::array::from_fn(|_| Default::default());
     for file in files {
         let recording = Recording::open(file.as_ref())?;
-        let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
+        let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
         for ((rows, failures), Way { policy, settings }) in all.iter_mut().zip(ways) {
             let policy = freehold_policies::parse(policy.unwrap_or(recording.release.rules()))?;
             let conditions = Conditions { settings, ..Conditions::default() };

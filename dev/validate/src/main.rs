@@ -25,7 +25,7 @@ use freehold_report::origin;
 use freehold_report::output;
 use freehold_report::parallel::run_all;
 use freehold_report::progress::Progress;
-use freehold_stats::groups::RUNS_MIN;
+use freehold_stats::samples::RUNS_MIN;
 use judge::AS_RECORDED;
 use lab::{Lab, Load};
 use prediction::{Predicted, Prediction};

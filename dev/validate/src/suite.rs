@@ -2,8 +2,8 @@
 
 use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, percent, quantity};
-use freehold_stats::groups::Group;
 use freehold_stats::intervals::median;
+use freehold_stats::samples::Sample;
 use freehold_stats::verdict::relative_change;
 
 use crate::cell::{Cell, Half};
@@ -42,7 +42,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    fn row(&self, name: &str) -> Option<(&Group, &Group)> {
+    fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
         self.runs.as_ref().ok()?.row(name)
     }
 }
@@ -128,7 +128,7 @@ pub fn cells(judged: &[Judged], half: Half) -> String {
 }
 
 /// What the kernel did, and the engine's error beside the kernel's spread.
-fn both(kernel: &Group, engine: &Group) -> String {
+fn both(kernel: &Sample, engine: &Sample) -> String {
     let error = change(relative_change(kernel.mean, engine.mean));
     let spread = kernel.spread().map_or_else(String::new, |spread| format!(" ({})", percent(spread)));
     format!("{}: {error}{spread}", quantity(Some(Quantity::from_mean(kernel.mean))))

@@ -134,7 +134,7 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
     let mut a: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.a.per_operation())).collect();
     let mut b: Vec<f64> = runs.iter().map(|run| run.middle(|pair| pair.b.per_operation())).collect();
     let disturbance = Disturbance::from_runs(&runs, &a, log_ratios);
-    let (b_ns_low, b_ns_high) = intervals::by_rank(&b, estimate.confidence);
+    let (b_ns_low, b_ns_high) = intervals::rank_interval(&b, estimate.confidence);
     Outcome {
         a_ns: median(&mut a),
         b_ns: median(&mut b),
@@ -171,6 +171,6 @@ fn deviations(half: &[Pair]) -> Vec<f64> {
 /// The share by which values rose over time, given their logarithms; nothing if that is chance, or too little to
 /// matter.
 fn drift(logs: &[f64]) -> Option<f64> {
-    let share = intervals::rise(logs).exp_m1();
-    (intervals::trend(logs).abs() > TREND_MIN && share.abs() > DRIFT_MIN).then_some(share)
+    let share = intervals::theil_sen_change(logs).exp_m1();
+    (intervals::mann_kendall(logs).abs() > TREND_MIN && share.abs() > DRIFT_MIN).then_some(share)
 }

@@ -6,7 +6,7 @@ use freehold_trace::{Facts, Kind, Row, gfp_names};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::lifetimes::{ORDERS, order_index};
+use super::lifetimes::{ORDERS, order_index, share};
 
 /// Tasks and masks that get a row of their own; the rest are summed up.
 const TOP: usize = 12;
@@ -93,7 +93,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn all(&self) -> u64 {
+    fn total(&self) -> u64 {
         self.granted + self.failed + self.frees
     }
 }
@@ -125,8 +125,8 @@ impl Census {
     pub fn observe(&mut self, row: &Row) {
         self.kinds[row.kind as usize] += 1;
         match row.kind {
-            Kind::Alloc => self.allocated(row),
-            Kind::Free => self.freed(row),
+            Kind::Alloc => self.count_alloc(row),
+            Kind::Free => self.count_free(row),
             Kind::ZoneLocked => self.count_migratetype(row, 1),
             Kind::PcpuDrain => self.count_migratetype(row, 2),
             _ => {}
@@ -135,26 +135,27 @@ impl Census {
 
     /// Events by kind, `seconds` being the length of the recording.
     pub fn kinds(&self, seconds: f64) -> Vec<KindRow> {
-        let row = |kind: Kind| {
+        let rows = Kind::ALL.into_iter().map(|kind| {
             let events = self.kinds[kind as usize];
             let is_event = (kind as u8) < Kind::StartFree as u8;
             let per_second = (is_event && seconds > 0.0).then(|| events as f64 / seconds);
             KindRow { kind: snake_case(&format!("{kind:?}")), events, per_second }
-        };
-        Kind::ALL.into_iter().map(row).filter(|row| row.events > 0).collect()
+        });
+        rows.filter(|row| row.events > 0).collect()
     }
 
     /// Orders that occurred.
     pub fn orders(&self) -> Vec<OrderRow> {
-        let total = self.orders.iter().map(Requests::all).sum();
-        let row = |(order, requests): (usize, &Requests)| OrderRow {
+        let total = self.orders.iter().map(Requests::total).sum();
+        let occurring = self.orders.iter().enumerate().filter(|(_, requests)| requests.total() > 0);
+        let rows = occurring.map(|(order, requests)| OrderRow {
             order: order as u8,
             allocations: requests.granted,
             failed: requests.failed,
             frees: requests.frees,
-            share: share(requests.all(), total),
-        };
-        self.orders.iter().enumerate().filter(|(_, requests)| requests.all() > 0).map(row).collect()
+            share: share(requests.total(), total),
+        });
+        rows.collect()
     }
 
     /// GFP classes, the most frequent first.
@@ -169,21 +170,21 @@ impl Census {
 
     /// Migratetypes that occurred.
     pub fn migratetypes(&self) -> Vec<MigratetypeRow> {
-        let row = |(index, counts): (usize, &[u64; 3])| MigratetypeRow {
-            migratetype: TYPES[index],
+        let occurring = TYPES.iter().zip(&self.migratetypes).filter(|(_, counts)| **counts != [0; 3]);
+        let rows = occurring.map(|(migratetype, counts)| MigratetypeRow {
+            migratetype,
             requests: counts[0],
             blocks_from_zone: counts[1],
             blocks_to_zone: counts[2],
-        };
-        let occurred = |(_, counts): &(usize, &[u64; 3])| counts.iter().any(|&count| count > 0);
-        self.migratetypes.iter().enumerate().filter(occurred).map(row).collect()
+        });
+        rows.collect()
     }
 
     /// The busiest tasks by name, and the rest in one row.
     pub fn tasks(&self, facts: &Facts) -> Vec<TaskRow> {
-        let total = self.tasks.iter().map(Requests::all).sum();
+        let total = self.tasks.iter().map(Requests::total).sum();
         let mut names: FxHashMap<&str, (u64, Requests)> = FxHashMap::default();
-        for (index, requests) in self.tasks.iter().enumerate().filter(|(_, requests)| requests.all() > 0) {
+        for (index, requests) in self.tasks.iter().enumerate().filter(|(_, requests)| requests.total() > 0) {
             let name = facts.tasks.get(index).map_or("unknown", |task| task.name.as_str());
             let (tasks, sum) = names.entry(name).or_default();
             *tasks += 1;
@@ -197,7 +198,7 @@ impl Census {
                 tasks,
                 allocations: sum.granted,
                 frees: sum.frees,
-                share: share(sum.all(), total),
+                share: share(sum.total(), total),
             })
             .collect();
         rows.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
@@ -212,7 +213,7 @@ impl Census {
     }
 
     #[inline]
-    fn allocated(&mut self, row: &Row) {
+    fn count_alloc(&mut self, row: &Row) {
         let failed = u64::from(row.pfn == NO_PFN);
         for requests in [&mut self.orders[order_index(row.order)], self.masks.entry(row.gfp).or_default()] {
             requests.granted += 1 - failed;
@@ -225,7 +226,7 @@ impl Census {
     }
 
     #[inline]
-    fn freed(&mut self, row: &Row) {
+    fn count_free(&mut self, row: &Row) {
         self.orders[order_index(row.order)].frees += 1;
         self.task(row.task).frees += 1;
     }
@@ -247,7 +248,7 @@ impl Census {
     }
 
     fn gfp_rows(&self, name: impl Fn(u32) -> String) -> Vec<GfpRow> {
-        let total = self.masks.values().map(Requests::all).sum();
+        let total = self.masks.values().map(Requests::total).sum();
         let mut sums: FxHashMap<String, Requests> = FxHashMap::default();
         for (&mask, requests) in &self.masks {
             let sum = sums.entry(name(mask)).or_default();
@@ -260,7 +261,7 @@ impl Census {
                 name,
                 allocations: sum.granted,
                 failed: sum.failed,
-                share: share(sum.all(), total),
+                share: share(sum.total(), total),
             })
             .collect();
         rows.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
@@ -282,11 +283,6 @@ fn fold_tail(mut rows: Vec<TaskRow>) -> Vec<TaskRow> {
         share: tail.iter().map(|row| row.share).sum(),
     });
     rows
-}
-
-/// `part / whole`, zero for an empty whole.
-pub fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// `ZoneLocked` as `zone_locked`.

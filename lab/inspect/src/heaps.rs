@@ -1,7 +1,7 @@
 //! Heaps of processes whose malloc is Freehold: what became of the pages that the kernel gave them.
 
 use freehold_trace::Facts;
-use freehold_trace::facts::{HeapFacts, HeapMoment};
+use freehold_trace::facts::HeapMoment;
 use serde::Serialize;
 
 use super::census::Census;
@@ -38,22 +38,22 @@ pub struct HeapRow {
 
 /// A row for each heap that was seen, the largest first.
 pub fn rows(facts: &Facts, census: &Census) -> Vec<HeapRow> {
-    let row = |heap: &HeapFacts| {
+    let rows = facts.heaps.iter().filter_map(|heap| {
         let &HeapMoment { time, resident, objects, idle, runs, free, given_back } =
             heap.moments.iter().max_by_key(|moment| moment.resident)?;
         let (requests, pages) = census.of_tasks(facts, &heap.threads);
         let (name, pid, looks) = (heap.name.clone(), heap.pid, heap.moments.len());
         let seconds = machine::seconds(time);
         Some(HeapRow { name, pid, pages, requests, seconds, resident, objects, runs, idle, free, given_back, looks })
-    };
-    let mut rows: Vec<_> = facts.heaps.iter().filter_map(row).collect();
+    });
+    let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.resident));
     rows
 }
 
 #[cfg(test)]
 mod tests {
-    use freehold_trace::facts::Task;
+    use freehold_trace::facts::{HeapFacts, Task};
     use freehold_trace::{Kind, Row};
 
     use super::*;

@@ -206,7 +206,7 @@ impl Inspector {
             heaps: heaps::rows(facts, &self.census),
             stacks: stacks::rows(facts),
             tasks: self.census.tasks(facts),
-            course: course::of(facts),
+            course: course::moments(facts),
             map,
         }
     }
@@ -272,7 +272,6 @@ mod tests {
     #[test]
     fn nonsense_is_counted() {
         let mut numbers = Numbers(2);
-        let edge = |numbers: &mut Numbers| [0, 1, 7, i64::MAX, i64::MIN, -1][numbers.below(6) as usize];
         let rows: Vec<_> = (0..100_000)
             .map(|time| Row {
                 time,
@@ -283,11 +282,11 @@ mod tests {
                 order: [numbers.below(6), numbers.below(64)][numbers.below(2) as usize] as u8,
                 gfp: numbers.below(1 << 32) as u32,
                 migratetype: numbers.below(256) as u8 as i8,
-                args: [edge(&mut numbers), edge(&mut numbers), edge(&mut numbers)],
+                args: [(); 3].map(|()| [0, 1, 7, i64::MAX, i64::MIN, -1][numbers.below(6) as usize]),
             })
             .collect();
-        let count = |kind| rows.iter().filter(|row| row.kind == kind).count() as u64;
-        let (frees, drains) = (count(Kind::Free), count(Kind::PcpuDrain));
+        let [frees, drains] =
+            [Kind::Free, Kind::PcpuDrain].map(|kind| rows.iter().filter(|row| row.kind == kind).count() as u64);
         let found = inspected(rows);
         assert_eq!(found.pairing.frees, frees);
         assert_eq!(found.zone_lock.by_purpose[1].blocks, drains);

@@ -15,6 +15,11 @@ pub fn order_index(order: u8) -> usize {
     usize::from(order).min(ORDERS - 1)
 }
 
+/// Returns `part / whole`; zero for an empty whole.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
 /// Lifetimes of blocks of one order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LifetimeRow {
@@ -76,7 +81,7 @@ impl Lifetimes {
             p90_ns: histogram.value_at_quantile(0.9),
             p99_ns: histogram.value_at_quantile(0.99),
             live_at_end,
-            live_share: live_at_end as f64 / allocated as f64,
+            live_share: share(live_at_end, allocated),
         })
     }
 }
@@ -94,10 +99,10 @@ mod tests {
         lifetimes.survived(3);
         let rows = lifetimes.rows();
         assert_eq!(rows.len(), 1);
-        let near = |found: u64, exact: f64| (found as f64 / exact - 1.0).abs() < 0.01;
-        assert!(near(rows[0].median_ns, 500_000.0), "{rows:?}");
-        assert!(near(rows[0].p90_ns, 900_000.0), "{rows:?}");
-        assert!(near(rows[0].p99_ns, 990_000.0), "{rows:?}");
+        let LifetimeRow { median_ns, p90_ns, p99_ns, .. } = rows[0];
+        for (found, exact) in [(median_ns, 500_000.0), (p90_ns, 900_000.0), (p99_ns, 990_000.0)] {
+            assert!((found as f64 / exact - 1.0).abs() < 0.01, "{rows:?}");
+        }
         assert_eq!((rows[0].order, rows[0].freed, rows[0].live_at_end), (3, 1000, 1));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use freehold_trace::Facts;
-use freehold_trace::facts::{Sample, ZoneFacts};
+use freehold_trace::facts::Sample;
 use serde::Serialize;
 
 /// The order of a huge page on the machines that Freehold is tried on; fragmentation is told at this order.
@@ -124,8 +124,8 @@ pub fn machine(facts: &Facts) -> MachineReport {
 
 /// Zones that hold memory.
 pub fn zones(facts: &Facts) -> Vec<ZoneRow> {
-    let row = |zone: &ZoneFacts| {
-        let same = |other: &&ZoneFacts| other.node == zone.node && other.name == zone.name;
+    let rows = facts.zones_start.iter().filter(|zone| zone.managed > 0).map(|zone| {
+        let end = facts.zones_end.iter().find(|end| end.node == zone.node && end.name == zone.name);
         ZoneRow {
             node: zone.node,
             name: zone.name.clone(),
@@ -136,18 +136,17 @@ pub fn zones(facts: &Facts) -> Vec<ZoneRow> {
             high: zone.high,
             boost: zone.boost,
             free_start: zone.free,
-            free_end: facts.zones_end.iter().find(same).map(|end| end.free),
+            free_end: end.map(|end| end.free),
             pcp_batch: zone.pcp.first().map(|pcp| pcp.batch),
             pcp_pages_start: zone.pcp.iter().map(|pcp| u64::from(pcp.count)).sum(),
         }
-    };
-    facts.zones_start.iter().filter(|zone| zone.managed > 0).map(row).collect()
+    });
+    rows.collect()
 }
 
 /// Zones as ranges of frames `[start, end)`.
 pub fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
-    let range = |zone: &ZoneFacts| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned));
-    facts.zones_start.iter().map(range).collect()
+    facts.zones_start.iter().map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned))).collect()
 }
 
 /// Counters that stand among the settings of transparent huge pages.
@@ -155,11 +154,10 @@ const COUNTERS: [&str; 2] = ["khugepaged.full_scans", "khugepaged.pages_collapse
 
 /// The machine's settings. A choice among words, such as `always [madvise] never`, is reduced to the word chosen.
 pub fn settings(facts: &Facts) -> BTreeMap<String, String> {
-    let is_setting = |name: &str| !COUNTERS.iter().any(|counter| name.ends_with(counter));
     facts
         .settings
         .iter()
-        .filter(|(name, _)| is_setting(name))
+        .filter(|(name, _)| !COUNTERS.iter().any(|counter| name.ends_with(counter)))
         .map(|(name, value)| (name.clone(), chosen(value).to_owned()))
         .collect()
 }
@@ -175,8 +173,8 @@ pub fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
     };
-    let index = |sample: &&Sample| unusable_free_index(&free_blocks(sample)).unwrap_or(0.0);
-    let worst = facts.samples.iter().max_by(|a, b| index(a).total_cmp(&index(b))).unwrap_or(last);
+    let indices = facts.samples.iter().map(|sample| (sample, unusable_free_index(&free_blocks(sample)).unwrap_or(0.0)));
+    let worst = indices.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(last, |(sample, _)| sample);
     let moments = [("start", first), ("worst", worst), ("end", last)];
     // A snapshot has one.
     let count = if facts.is_snapshot() { 1 } else { moments.len() };
@@ -212,12 +210,13 @@ pub fn stalls(facts: &Facts) -> Vec<StallRow> {
         return Vec::new();
     }
     let ns = last.time.saturating_sub(first.time);
-    let row = |(name, (start, end)): (&String, (&u64, &u64))| {
+    let totals = first.pressure.iter().zip(&last.pressure);
+    let rows = facts.pressure_names.iter().zip(totals).map(|(name, (start, end))| {
         let us = end.saturating_sub(*start);
         let share = if ns == 0 { 0.0 } else { us as f64 * 1e3 / ns as f64 };
         StallRow { name: name.clone(), us, share }
-    };
-    facts.pressure_names.iter().zip(first.pressure.iter().zip(&last.pressure)).map(row).collect()
+    });
+    rows.collect()
 }
 
 /// Nanoseconds as seconds.
@@ -239,14 +238,14 @@ fn fragmentation_row(moment: &'static str, sample: &Sample) -> FragmentationRow 
 /// Free blocks by order, all zones together.
 pub fn free_blocks(sample: &Sample) -> Vec<u64> {
     let orders = sample.buddyinfo.iter().map(Vec::len).max().unwrap_or(0);
-    let sum = |order: usize| sample.buddyinfo.iter().filter_map(|zone| zone.get(order)).sum();
-    (0..orders).map(sum).collect()
+    (0..orders).map(|order| sample.buddyinfo.iter().filter_map(|zone| zone.get(order)).sum()).collect()
 }
 
 /// Pages in free blocks of `order` and above.
 pub fn pages(free_blocks: &[u64], order: usize) -> u64 {
-    let size = |(order, &blocks): (usize, &u64)| blocks.saturating_mul(1u64 << order.min(63));
-    free_blocks.iter().enumerate().skip(order).map(size).fold(0, u64::saturating_add)
+    let sizes = free_blocks.iter().enumerate().skip(order);
+    let pages = sizes.map(|(block_order, &blocks)| blocks.saturating_mul(1u64 << block_order.min(63)));
+    pages.fold(0, u64::saturating_add)
 }
 
 /// linux: mm/vmstat.c:unusable_free_index, as a share

@@ -10,7 +10,6 @@ use freehold_report::origin;
 use freehold_report::report::map::frames::Run;
 use freehold_report::report::map::{ABSENT, Cell, FrameState, Frames, MemoryMap, Side, Stretch, block_of};
 use freehold_trace::event::{Section, class};
-use freehold_trace::facts::ZoneFacts;
 use freehold_trace::recording::name_of;
 use freehold_trace::{Facts, Kind, Row};
 
@@ -49,21 +48,20 @@ impl Mapping {
     /// An empty map of the recorded zones.
     pub fn new(facts: &Facts, look: Look) -> Mapping {
         let block_pages = 1 << facts.pageblock_order.min(ORDER_MAX);
-        let several = facts.zones_start.iter().any(|zone| zone.node > 0);
-        let stretch = |zone: &ZoneFacts| {
+        let has_nodes = facts.zones_start.iter().any(|zone| zone.node > 0);
+        let zones = facts.zones_start.iter().filter(|zone| zone.managed > 0);
+        let stretches = zones.map(|zone| {
             let first = zone.start_pfn / block_pages * block_pages;
             let end = zone.start_pfn.saturating_add(zone.spanned);
             let blocks = u32::try_from((end - first).div_ceil(block_pages)).unwrap_or(u32::MAX);
-            let zone = if several { format!("{} of node {}", zone.name, zone.node) } else { zone.name.clone() };
-            Stretch { zone, first, blocks }
-        };
-        let zones = facts.zones_start.iter().filter(|zone| zone.managed > 0);
-        let stretches: Vec<Stretch> = zones.map(stretch).collect();
+            let name = if has_nodes { format!("{} of node {}", zone.name, zone.node) } else { zone.name.clone() };
+            Stretch { zone: name, first, blocks }
+        });
+        let stretches: Vec<Stretch> = stretches.collect();
         let count = stretches.iter().map(|stretch| stretch.blocks as usize).sum();
-        let absent = || vec![Cell { migratetype: ABSENT, ..Cell::default() }; count];
+        let cells = [(); 2].map(|()| vec![Cell { migratetype: ABSENT, ..Cell::default() }; count]);
         let wanted = if matches!(look, Look::Block(_)) { block_pages as usize } else { 0 };
-        let frames = || vec![(FrameState::Absent, 0); wanted];
-        let (cells, frames) = ([absent(), absent()], [frames(), frames()]);
+        let frames = [(); 2].map(|()| vec![(FrameState::Absent, 0); wanted]);
         Mapping { look, block_pages, stretches, cells, has_end: false, frames }
     }
 
@@ -78,7 +76,7 @@ impl Mapping {
         if row.kind == Kind::StartPageblock {
             return self.type_blocks(row);
         }
-        let Some((state, pages)) = known(row) else { return };
+        let Some((state, pages)) = page_state(row) else { return };
         self.add(end, row.pfn, pages, state, row.order);
     }
 
@@ -152,17 +150,17 @@ fn count(cell: &mut Cell, state: FrameState, pages: u16) {
     }
 }
 
-/// What a row of state says of how many frames.
-fn known(row: &Row) -> Option<(FrameState, u64)> {
+/// Returns the state in a row of the start or end state, and the number of its frames.
+fn page_state(row: &Row) -> Option<(FrameState, u64)> {
     let size = 1_u64 << row.order.min(63);
     let run = u64::try_from(row.args[0]).unwrap_or(0);
     Some(match row.kind {
         Kind::StartFree | Kind::EndFree => (FrameState::Free, size),
         Kind::StartAllocated | Kind::EndAllocated => {
             let state = match row.args[1] {
-                of if of & class::OFFLINE != 0 => FrameState::Absent,
-                of if of & class::RESERVED != 0 => FrameState::Reserved,
-                of if of & class::LRU != 0 => FrameState::Movable,
+                flags if flags & class::OFFLINE != 0 => FrameState::Absent,
+                flags if flags & class::RESERVED != 0 => FrameState::Reserved,
+                flags if flags & class::LRU != 0 => FrameState::Movable,
                 _ => FrameState::Fixed,
             };
             (state, run.saturating_mul(size))
@@ -178,6 +176,8 @@ fn known(row: &Row) -> Option<(FrameState, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use freehold_trace::facts::ZoneFacts;
+
     use super::*;
 
     fn map(look: Look, rows: &[Row]) -> MemoryMap {

@@ -66,12 +66,13 @@ impl Memory {
             Section::End => 1,
         };
         let Some((state, pages)) = pages_of(row) else { return };
-        let add = |count: &mut u64| *count = count.saturating_add(pages);
-        add(&mut self.pages[state][end]);
+        add(&mut self.pages[state][end], pages);
         if state == ALLOCATED {
-            let is = |&&(_, with, without): &&(&str, i64, i64)| row.args[1] & (with | without) == with;
-            let uses = USES.iter().zip(&mut self.uses).filter(|(of, _)| is(of));
-            uses.for_each(|(_, counts)| add(&mut counts[end]));
+            for ((_, with, without), counts) in USES.iter().zip(&mut self.uses) {
+                if row.args[1] & (with | without) == *with {
+                    add(&mut counts[end], pages);
+                }
+            }
         }
     }
 
@@ -87,8 +88,13 @@ impl Memory {
 }
 
 fn rows<'m>(counts: impl Iterator<Item = (&'static str, &'m [u64; 2])>) -> Vec<MemoryRow> {
-    let row = |(state, &[start, end]): (&'static str, &[u64; 2])| MemoryRow { state, start, end };
-    counts.map(row).filter(|row| (row.start, row.end) != (0, 0)).collect()
+    let occurring = counts.filter(|(_, pages)| **pages != [0, 0]);
+    occurring.map(|(state, &[start, end])| MemoryRow { state, start, end }).collect()
+}
+
+/// Adds to a count that a forged file must not overflow.
+fn add(count: &mut u64, pages: u64) {
+    *count = count.saturating_add(pages);
 }
 
 /// The number of the row's state, and its pages.
@@ -99,8 +105,8 @@ fn pages_of(row: &Row) -> Option<(usize, u64)> {
         Kind::StartFree | Kind::EndFree => (0, size),
         Kind::StartAllocated | Kind::EndAllocated => {
             let state = match row.args[1] {
-                of if of & class::OFFLINE != 0 => 4,
-                of if of & class::RESERVED != 0 => 6,
+                flags if flags & class::OFFLINE != 0 => 4,
+                flags if flags & class::RESERVED != 0 => 6,
                 _ => ALLOCATED,
             };
             (state, run.saturating_mul(size))

@@ -11,7 +11,7 @@ use freehold_trace::Row;
 use serde::Serialize;
 
 use super::frames::{Frame, Frames, State};
-use super::lifetimes::{LifetimeRow, Lifetimes, ORDERS, order_index};
+use super::lifetimes::{LifetimeRow, Lifetimes, ORDERS, order_index, share};
 use super::oddity::{Oddity, OddityRow};
 use super::start::{Holder, StartState};
 
@@ -135,9 +135,6 @@ impl Pairing {
         for (order, queue) in self.migrated.iter().enumerate() {
             queue.iter().flatten().for_each(|_| self.lifetimes.survived(order as u8));
         }
-        let share = |part: u64, whole: u64| {
-            if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-        };
         let unmatched = Oddity::ALL.map(|oddity| OddityRow {
             name: oddity.name(),
             why: oddity.why(),

@@ -95,9 +95,8 @@ impl Pressure {
 
     /// Takes a row; kinds of other chapters are ignored.
     pub fn observe(&mut self, row: &Row) {
-        let pages = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
         match row.kind {
-            Kind::ExtFrag => self.fell_back(row),
+            Kind::ExtFrag => self.count_fallback(row),
             Kind::KswapdWake => self.reclaim.kswapd_wakes += 1,
             Kind::KswapdSleep => self.reclaim.kswapd_sleeps += 1,
             Kind::DirectReclaimBegin => {
@@ -105,27 +104,27 @@ impl Pressure {
                 self.reclaiming.insert(row.task, row.time);
             }
             Kind::DirectReclaimEnd => {
-                add(&mut self.reclaim.direct_reclaimed_pages, pages(0));
+                add(&mut self.reclaim.direct_reclaimed_pages, pages(row, 0));
                 add(&mut self.reclaim.direct_reclaim_ns, elapsed(&mut self.reclaiming, row));
             }
             Kind::LruShrinkInactive => {
-                add(&mut self.reclaim.inactive_scanned_pages, pages(0));
-                add(&mut self.reclaim.inactive_reclaimed_pages, pages(1));
+                add(&mut self.reclaim.inactive_scanned_pages, pages(row, 0));
+                add(&mut self.reclaim.inactive_reclaimed_pages, pages(row, 1));
             }
-            Kind::LruShrinkActive => add(&mut self.reclaim.deactivated_pages, pages(1)),
+            Kind::LruShrinkActive => add(&mut self.reclaim.deactivated_pages, pages(row, 1)),
             _ => self.observe_compaction(row),
         }
     }
 
     /// Fallbacks, the most frequent first.
     pub fn fallbacks(&self) -> Vec<FallbackRow> {
-        let row = |(&(wanted, gave), &(claims, steals)): (&(i64, i64), &(u64, u64))| FallbackRow {
+        let rows = self.fallbacks.iter().map(|(&(wanted, gave), &(claims, steals))| FallbackRow {
             wanted: migratetype_name(wanted),
             gave: migratetype_name(gave),
             claims,
             steals,
-        };
-        let mut rows: Vec<_> = self.fallbacks.iter().map(row).collect();
+        });
+        let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.claims + row.steals), row.wanted, row.gave));
         rows
     }
@@ -145,7 +144,7 @@ impl Pressure {
         }
     }
 
-    fn fell_back(&mut self, row: &Row) {
+    fn count_fallback(&mut self, row: &Row) {
         let (claims, steals) = self.fallbacks.entry((row.migratetype.into(), row.args[1])).or_default();
         if row.args[2] == 0 {
             *steals += 1;
@@ -155,7 +154,6 @@ impl Pressure {
     }
 
     fn observe_compaction(&mut self, row: &Row) {
-        let pages = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
         match row.kind {
             Kind::CompactionBegin => {
                 self.compaction.runs += 1;
@@ -167,13 +165,18 @@ impl Pressure {
                 self.results[result] += 1;
             }
             Kind::CompactionMigrate => {
-                add(&mut self.compaction.migrated_pages, pages(0));
-                add(&mut self.compaction.failed_pages, pages(1));
+                add(&mut self.compaction.migrated_pages, pages(row, 0));
+                add(&mut self.compaction.failed_pages, pages(row, 1));
             }
             Kind::CollapseHugePage => self.compaction.collapses += 1,
             _ => {}
         }
     }
+}
+
+/// Returns an argument of an event that counts pages.
+fn pages(row: &Row, index: usize) -> u64 {
+    u64::try_from(row.args[index]).unwrap_or(0)
 }
 
 /// Adds to a sum that a forged file must not overflow.

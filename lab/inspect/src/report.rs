@@ -10,7 +10,6 @@ use freehold_report::number::{ABSENT, count, decimal, duration, percent};
 use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
-use super::machine::{FragmentationRow, StallRow, ZoneRow};
 use super::memory::MemoryRow;
 use super::{Inspection, course};
 
@@ -113,9 +112,10 @@ impl Inspection {
 
     /// What was guessed, and what the recorder wants to be known.
     fn caveats(&self) -> Vec<Caveats> {
-        let told = [("Guesses", &self.machine.guesses), ("Notes of the recorder", &self.machine.notes)];
-        let told = told.into_iter().filter(|(title, sentences)| *title != "Guesses" || !sentences.is_empty());
-        told.map(|(title, sentences)| Caveats { title: title.into(), sentences: sentences.clone() }).collect()
+        let guesses = Caveats { title: "Guesses".into(), sentences: self.machine.guesses.clone() };
+        let notes = Caveats { title: "Notes of the recorder".into(), sentences: self.machine.notes.clone() };
+        let has_guesses = !guesses.sentences.is_empty();
+        has_guesses.then_some(guesses).into_iter().chain([notes]).collect()
     }
 
     /// Whether nothing happens in it.
@@ -127,8 +127,9 @@ impl Inspection {
     fn in_short(&self) -> Vec<String> {
         if self.is_snapshot() {
             let start = self.fragmentation.first().and_then(|moment| moment.unusable_free_index_order9);
-            let torn = |part| format!("Of the free memory {} lies in blocks too small for a huge page.", percent(part));
-            return start.map(torn).into_iter().collect();
+            let sentence = start
+                .map(|part| format!("Of the free memory {} lies in blocks too small for a huge page.", percent(part)));
+            return sentence.into_iter().collect();
         }
         let (reclaim, pairing) = (&self.reclaim, &self.pairing);
         let lost = match self.machine.lost {
@@ -147,37 +148,37 @@ impl Inspection {
                 count(failed)
             )
         };
-        let unusable = |moment: &FragmentationRow| moment.unusable_free_index_order9.map(percent);
-        let ends = [self.fragmentation.first(), self.fragmentation.last()].map(|moment| moment.and_then(unusable));
-        let torn = match ends {
+        let ends = [self.fragmentation.first(), self.fragmentation.last()]
+            .map(|moment| moment.and_then(|moment| moment.unusable_free_index_order9).map(percent));
+        let fragmentation = match ends {
             [Some(start), Some(end)] => vec![format!(
                 "Of the free memory {start} lay in blocks too small for a huge page at the start, {end} at the end."
             )],
             _ => Vec::new(),
         };
         let (allocations, frees) = (count(pairing.allocations), count(pairing.frees));
-        [vec![format!("{allocations} allocations and {frees} frees; {lost}."), pressure], torn].concat()
+        [vec![format!("{allocations} allocations and {frees} frees; {lost}."), pressure], fragmentation].concat()
     }
 
     fn zones_table(&self) -> Table {
         let numbers = ["managed", "min", "low", "high", "boost", "free at start", "at end", "batch", "on CPU lists"];
         let columns = [vec![Column::numbers("node")], Column::several(&["zone"], &numbers)].concat();
-        let row = |zone: &ZoneRow| {
+        let rows = self.zones.iter().map(|zone| {
             let marks = [zone.managed, zone.min, zone.low, zone.high, zone.boost, zone.free_start];
             let lists = [zone.free_end, zone.pcp_batch.map(u64::from), Some(zone.pcp_pages_start)];
             let name = [Value::text(zone.node), Value::text(&zone.name)];
             name.into_iter().chain(marks.map(Value::count)).chain(lists.map(Value::count)).collect()
-        };
-        Table::new("Zones (pages)", columns, self.zones.iter().map(row))
+        });
+        Table::new("Zones (pages)", columns, rows)
     }
 
     fn memory_table(&self, title: &str, of: &'static str, rows: &[MemoryRow]) -> Table {
         let moments: &[&str] = if self.is_snapshot() { &["pages"] } else { &["at start", "at end"] };
-        let row = |row: &MemoryRow| {
+        let cells = rows.iter().map(|row| {
             let pages = [row.start, row.end].map(Value::count).into_iter().take(moments.len());
             [Value::text(row.state)].into_iter().chain(pages).collect()
-        };
-        Table::new(title, Column::several(&[of], moments), rows.iter().map(row))
+        });
+        Table::new(title, Column::several(&[of], moments), cells)
     }
 
     fn settings_table(&self) -> Table {
@@ -223,8 +224,8 @@ impl Inspection {
 
     fn lifetimes_table(&self) -> Table {
         let rows = self.lifetimes.iter().map(|entry| {
-            let age = |ns| if entry.freed == 0 { Value::None } else { Value::duration(ns) };
-            let ages = [entry.median_ns, entry.p90_ns, entry.p99_ns].map(age);
+            let ages = [entry.median_ns, entry.p90_ns, entry.p99_ns]
+                .map(|ns| if entry.freed == 0 { Value::None } else { Value::duration(ns) });
             let counts = [u64::from(entry.order), entry.freed].map(Value::count);
             let alive = [Value::count(entry.live_at_end), Value::Share(entry.live_share)];
             [counts.to_vec(), ages.to_vec(), alive.to_vec()].concat()
@@ -328,15 +329,15 @@ impl Inspection {
     }
 
     fn stalls_table(&self) -> Table {
-        let row = |stall: &StallRow| {
+        let rows = self.stalls.iter().map(|stall| {
             vec![
                 Value::text(&stall.name),
                 Value::Text(duration(stall.us.saturating_mul(1000))),
                 Value::Share(stall.share),
             ]
-        };
+        });
         let columns = Column::several(&["waited for"], &["time", "share of the run"]);
-        Table::new("Pressure: some task waited, or all that could run", columns, self.stalls.iter().map(row))
+        Table::new("Pressure: some task waited, or all that could run", columns, rows)
     }
 
     fn vmstat_table(&self) -> Table {

@@ -153,8 +153,7 @@ impl Sections {
     }
 
     fn zone_of(&self, pfn: u64) -> usize {
-        let within = |&(start, end): &(u64, u64)| start <= pfn && pfn < end;
-        self.zones.iter().position(within).unwrap_or(usize::MAX)
+        self.zones.iter().position(|&(start, end)| start <= pfn && pfn < end).unwrap_or(usize::MAX)
     }
 }
 

@@ -23,29 +23,30 @@ pub struct StackRow {
 
 /// A row for each stack, the most pages first.
 pub fn rows(facts: &Facts) -> Vec<StackRow> {
-    let mut rows: HashMap<Vec<&str>, StackRow> = HashMap::new();
-    let mut most: HashMap<Vec<&str>, HashMap<&str, u64>> = HashMap::new();
-    let mut all = 0;
+    let mut sums: HashMap<Vec<&str>, StackRow> = HashMap::new();
+    let mut pages_by_task: HashMap<Vec<&str>, HashMap<&str, u64>> = HashMap::new();
+    let mut total = 0;
     for stack in facts.sampled_stacks() {
-        let row = rows.entry(stack.frames.clone()).or_default();
+        let row = sums.entry(stack.frames.clone()).or_default();
         row.pages += stack.pages;
         row.samples += stack.samples;
-        all += stack.pages;
-        *most.entry(stack.frames).or_default().entry(stack.task).or_default() += stack.pages;
+        total += stack.pages;
+        *pages_by_task.entry(stack.frames).or_default().entry(stack.task).or_default() += stack.pages;
     }
-    let task = |frames: &[&str]| {
-        let most = most[frames].iter().max_by_key(|(name, pages)| (**pages, Reverse(**name)));
-        most.map_or(String::new(), |(name, _)| (*name).to_owned())
-    };
-    let row = |(frames, row): (Vec<&str>, StackRow)| StackRow {
-        share: row.pages as f64 / all as f64,
-        task: task(&frames),
+    let shares = sums.into_iter().map(|(frames, row)| StackRow {
+        share: row.pages as f64 / total as f64,
+        task: busiest_task(&pages_by_task[&frames]),
         frames: frames.into_iter().map(str::to_owned).collect(),
         ..row
-    };
-    let mut rows: Vec<StackRow> = rows.into_iter().map(row).collect();
+    });
+    let mut rows: Vec<StackRow> = shares.collect();
     rows.sort_by(|a, b| (b.pages, &a.frames).cmp(&(a.pages, &b.frames)));
     rows
+}
+
+fn busiest_task(pages_by_task: &HashMap<&str, u64>) -> String {
+    let most = pages_by_task.iter().max_by_key(|(name, pages)| (**pages, Reverse(**name)));
+    most.map_or(String::new(), |(name, _)| (*name).to_owned())
 }
 
 #[cfg(test)]
@@ -56,14 +57,14 @@ mod tests {
 
     #[test]
     fn tasks_and_orders_of_a_stack_are_one_row() {
-        let stack = |frames: &[u32], task, order, samples| StackCount { frames: frames.to_vec(), task, order, samples };
         let stacks = StackFacts {
             period: 64,
             symbols: vec!["fault".to_owned(), "read".to_owned()],
-            stacks: vec![stack(&[0], 1, 0, 1), stack(&[0], 2, 0, 2), stack(&[1], 1, 9, 1)],
+            stacks: [(0, 1, 0, 1), (0, 2, 0, 2), (1, 1, 9, 1)]
+                .map(|(frame, task, order, samples)| StackCount { frames: vec![frame], task, order, samples })
+                .to_vec(),
         };
-        let task = |name: &str| Task { pid: 1, name: name.to_owned() };
-        let tasks = vec![Task::default(), task("sh"), task("cc1")];
+        let tasks = ["", "sh", "cc1"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let rows = rows(&Facts { tasks, stacks: Some(stacks), ..Facts::default() });
         let told: Vec<_> =
             rows.iter().map(|row| (row.frames[0].as_str(), row.pages, row.samples, row.task.as_str())).collect();

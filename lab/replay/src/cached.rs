@@ -11,14 +11,14 @@ use freehold_trace::facts::{Facts, ZoneFacts};
 
 use super::machine;
 use super::settings::Situation;
-use super::survey::{Cached, Survey};
+use super::survey::{CachedBlock, Survey};
 
 /// The blocks, in the order of their use.
-pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<Cached> {
+pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
     let mut cached = survey.cached.clone();
     for (zone, _) in machine::zones(facts) {
         let mut lacking = lacking_after(zone, &mut cached);
-        let mut pool = Pool::of(zone, survey, facts.pageblock_order);
+        let mut pool = Pool::for_zone(zone, survey, facts.pageblock_order);
         for (cpu, pages) in (0..).zip(&mut lacking) {
             pool.fill(cpu, pages, survey, &mut cached);
         }
@@ -27,7 +27,7 @@ pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<Cached> {
 }
 
 /// Takes out what lists whose limit is lower than it was recorded have no room for: the blocks that would be used last.
-pub fn surplus(situation: &Situation<'_>, cached: &mut Vec<Cached>) -> Vec<Cached> {
+pub fn surplus(situation: &Situation<'_>, cached: &mut Vec<CachedBlock>) -> Vec<CachedBlock> {
     let mut surplus = Vec::new();
     for (recorded, zone) in situation.recorded.zones_start.iter().zip(&situation.facts.zones_start) {
         for (before, list) in recorded.pcp.iter().zip(&zone.pcp).filter(|(before, list)| list.high < before.high) {
@@ -43,7 +43,7 @@ pub fn surplus(situation: &Situation<'_>, cached: &mut Vec<Cached>) -> Vec<Cache
 }
 
 /// Pages that each CPU's list still lacks when all blocks that the events name are on it.
-fn lacking_after(zone: &ZoneFacts, cached: &mut [Cached]) -> Vec<i64> {
+fn lacking_after(zone: &ZoneFacts, cached: &mut [CachedBlock]) -> Vec<i64> {
     let mut lacking: Vec<i64> = zone.pcp.iter().map(|list| i64::from(list.count)).collect();
     let (mut drained, taken): (Vec<_>, Vec<_>) =
         cached.iter_mut().filter(|block| is_in(zone, block.pfn)).partition(|block| block.drained);
@@ -59,7 +59,7 @@ fn lacking_after(zone: &ZoneFacts, cached: &mut [Cached]) -> Vec<i64> {
     lacking
 }
 
-fn take(lacking: &mut [i64], block: &Cached) {
+fn take(lacking: &mut [i64], block: &CachedBlock) {
     if let Some(pages) = lacking.get_mut(usize::from(block.cpu)) {
         *pages -= 1 << block.order;
     }
@@ -76,7 +76,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn of(zone: &ZoneFacts, survey: &Survey, pageblock_order: u8) -> Pool {
+    fn for_zone(zone: &ZoneFacts, survey: &Survey, pageblock_order: u8) -> Pool {
         let orders = [pageblock_order, 3, 2, 1, 0].map(|order| (order, Vec::new()));
         let mut pool = Pool { orders: orders.into() };
         let mut frames = survey.untouched.iter().copied().filter(|&pfn| is_in(zone, pfn)).peekable();
@@ -93,15 +93,18 @@ impl Pool {
     /// Cuts a run of frames into the largest blocks that lists hold.
     fn cut(&mut self, mut start: u32, end: u32) {
         while start < end {
-            let fits = |order: u8| start.is_multiple_of(1 << order) && end - start >= 1 << order;
-            let (order, blocks) = self.orders.iter_mut().find(|(order, _)| fits(*order)).expect("order 0 always fits");
+            let largest = self
+                .orders
+                .iter_mut()
+                .find(|(order, _)| start.is_multiple_of(1 << *order) && end - start >= 1 << *order);
+            let (order, blocks) = largest.expect("order 0 always fits");
             blocks.push(start);
             start += 1 << *order;
         }
     }
 
     /// Puts blocks on the lists of a CPU that were not refilled, until they hold what they should.
-    fn fill(&mut self, cpu: u16, lacking: &mut i64, survey: &Survey, cached: &mut Vec<Cached>) {
+    fn fill(&mut self, cpu: u16, lacking: &mut i64, survey: &Survey, cached: &mut Vec<CachedBlock>) {
         for (order, blocks) in &mut self.orders {
             let types = [MOVABLE, UNMOVABLE, RECLAIMABLE];
             let idle = types.into_iter().find(|&migratetype| !survey.refilled.contains(&(cpu, *order, migratetype)));
@@ -109,7 +112,7 @@ impl Pool {
             while *lacking >= 1 << *order {
                 let Some(pfn) = blocks.pop() else { break };
                 *lacking -= 1 << *order;
-                cached.push(Cached { pfn, order: *order, cpu, migratetype, drained: false });
+                cached.push(CachedBlock { pfn, order: *order, cpu, migratetype, drained: false });
             }
         }
     }

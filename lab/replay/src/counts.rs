@@ -23,8 +23,8 @@ pub fn vmstat_delta(facts: &Facts, name: &str) -> Option<u64> {
 /// The same, until this sample.
 pub fn vmstat_until(facts: &Facts, sample: &Sample, name: &str) -> Option<u64> {
     let at = facts.vmstat_names.iter().position(|known| known == name)?;
-    let value = |sample: &Sample| sample.vmstat.get(at).copied();
-    Some(value(sample)?.saturating_sub(value(facts.samples.first()?)?))
+    let first = facts.samples.first()?.vmstat.get(at)?;
+    Some(sample.vmstat.get(at)?.saturating_sub(*first))
 }
 
 /// Whether the recorded machine was short of memory: only then does it matter much when exactly that is.

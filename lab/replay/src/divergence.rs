@@ -4,7 +4,7 @@
 
 use freehold::base::Order;
 use freehold::stats::Counts;
-use freehold_trace::facts::Facts;
+use freehold_trace::facts::{Facts, Sample};
 
 use super::counts::{STALLS, free_blocks, pages_from, stalls, vmstat_until};
 use super::{Engine, HUGE};
@@ -35,27 +35,33 @@ impl<'f> Line<'f> {
     pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts) {
         let now = &self.facts.samples[self.next];
         self.next += 1;
-        let since =
-            |names: &[&str]| -> u64 { names.iter().filter_map(|name| vmstat_until(self.facts, now, name)).sum() };
-        let recorded = |order: Order| -> u64 {
-            now.buddyinfo.iter().map(|blocks| blocks.get(order.index()).copied().unwrap_or(0)).sum()
-        };
-        let free = |from: Order| pages_from(from, recorded);
-        let here = |from: Order| pages_from(from, |order| free_blocks(engine, order));
-        let huge = Order::new(HUGE);
+        let [free_pages, huge] = [Order::ZERO, Order::new(HUGE)].map(|from| {
+            let recorded = pages_from(from, |order| recorded_free(now, order));
+            Pair::new(recorded, pages_from(from, |order| free_blocks(engine, order)))
+        });
         self.moments.push(Divergence {
             time: now.time,
-            free_pages: Pair::new(free(Order::ZERO), here(Order::ZERO)),
-            free_pageblocks: Pair::new(free(huge) >> HUGE, here(huge) >> HUGE),
-            stalls: Pair::new(since(&STALLS), stalls(counts)),
-            scanned_by_kswapd: Pair::new(since(&["pgscan_kswapd"]), counts.pgscan_kswapd),
-            scanned_by_requests: Pair::new(since(&["pgscan_direct"]), counts.pgscan_direct),
-            compact_stalls: Pair::new(since(&["compact_stall"]), counts.compact_stall),
+            free_pages,
+            free_pageblocks: Pair::new(huge.recorded >> HUGE, huge.replayed >> HUGE),
+            stalls: Pair::new(self.vmstat_sum(now, &STALLS), stalls(counts)),
+            scanned_by_kswapd: Pair::new(self.vmstat_sum(now, &["pgscan_kswapd"]), counts.pgscan_kswapd),
+            scanned_by_requests: Pair::new(self.vmstat_sum(now, &["pgscan_direct"]), counts.pgscan_direct),
+            compact_stalls: Pair::new(self.vmstat_sum(now, &["compact_stall"]), counts.compact_stall),
         });
+    }
+
+    /// Returns by how much these counters of `/proc/vmstat` went up until a sample.
+    fn vmstat_sum(&self, sample: &Sample, names: &[&str]) -> u64 {
+        names.iter().filter_map(|name| vmstat_until(self.facts, sample, name)).sum()
     }
 
     /// All moments so far; they are forgotten here.
     pub fn take_all(&mut self) -> Vec<Divergence> {
         std::mem::take(&mut self.moments)
     }
+}
+
+/// Returns how many free blocks of `order` a sample shows, over all zones.
+fn recorded_free(sample: &Sample, order: Order) -> u64 {
+    sample.buddyinfo.iter().map(|blocks| blocks.get(order.index()).copied().unwrap_or(0)).sum()
 }

@@ -11,7 +11,7 @@
 use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};
 
-use super::touched::Touched;
+use super::touched::TouchedPageblocks;
 
 /// What a tenant stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ pub struct Identity {
     /// tenant stands for the frame. Empty if nobody asks.
     tenants: Zeroed<u32>,
     /// Where in the engine's memory anything happened.
-    touched: Touched,
+    touched: TouchedPageblocks,
     /// Where a page was moved from or to.
-    moved: Touched,
+    moved: TouchedPageblocks,
 }
 
 /// Whether the engine's frames must find their tenants.
@@ -79,9 +79,9 @@ const UNKNOWN_CPU: u16 = u16::MAX;
 impl Slot {
     const WRITTEN: u64 = 1 << 63;
     const SPLIT: u64 = 1 << 50;
-    const EMPTY: Slot = Slot::of(NONE, 0);
+    const EMPTY: Slot = Slot::new(NONE, 0);
 
-    const fn of(pfn: u32, cpu: u16) -> Slot {
+    const fn new(pfn: u32, cpu: u16) -> Slot {
         Slot(Slot::WRITTEN | (cpu as u64) << 32 | pfn as u64)
     }
 
@@ -119,18 +119,18 @@ impl Identity {
             start: Zeroed::sparse(end.div_ceil(64)),
             above: Vec::new(),
             tenants: Zeroed::sparse(kept),
-            touched: Touched::new(end),
-            moved: Touched::new(end),
+            touched: TouchedPageblocks::new(end),
+            moved: TouchedPageblocks::new(end),
         }
     }
 
     /// Where in the engine's memory anything happened.
-    pub fn touched(&mut self) -> &mut Touched {
+    pub fn touched(&mut self) -> &mut TouchedPageblocks {
         &mut self.touched
     }
 
     /// Where a page was moved from or to: the engine gives the old place back some time later.
-    pub fn moved(&mut self) -> &mut Touched {
+    pub fn moved(&mut self) -> &mut TouchedPageblocks {
         &mut self.moved
     }
 
@@ -146,7 +146,7 @@ impl Identity {
         match self.slots.get(tenant) {
             Some(0) => {
                 let was_allocated = self.start[tenant / 64] >> (tenant % 64) & 1 == 1;
-                Some(if was_allocated { Slot::of(tenant as u32, UNKNOWN_CPU) } else { Slot::EMPTY })
+                Some(if was_allocated { Slot::new(tenant as u32, UNKNOWN_CPU) } else { Slot::EMPTY })
             }
             Some(&slot) => Some(Slot(slot)),
             None => self.above.get(tenant - self.slots.len()).copied(),
@@ -183,7 +183,7 @@ impl Identity {
         self.touched.touch(pfn.raw(), pages as u32);
         let Some(slots) = self.slots.get_mut(recorded..recorded + pages) else { return };
         let cpu = cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0);
-        slots.iter_mut().zip(pfn.raw()..).for_each(|(slot, raw)| *slot = Slot::of(raw, cpu).0);
+        slots.iter_mut().zip(pfn.raw()..).for_each(|(slot, raw)| *slot = Slot::new(raw, cpu).0);
         if let Some(tenants) = self.tenants.get_mut(pfn.index()..pfn.index() + pages) {
             tenants.fill((recorded as u32).wrapping_sub(pfn.raw()));
         }
@@ -232,7 +232,7 @@ impl Identity {
 
     /// Says that the engine reclaimed the pages of tenants that the recording still counts as allocated.
     pub fn mark_reclaimed(&mut self, tenant: Tenant, pages: usize) {
-        self.fill(tenant, pages, Slot::of(RECLAIMED, 0));
+        self.fill(tenant, pages, Slot::new(RECLAIMED, 0));
     }
 
     /// Whether the engine reclaimed the page of this tenant.
@@ -257,7 +257,7 @@ impl Identity {
     /// Says that one tenant, whatever its number, stands for a frame of the engine.
     pub fn set_one(&mut self, tenant: Tenant, pfn: Pfn, cpu: CpuId) {
         self.touched.touch(pfn.raw(), 1);
-        self.set_slot(tenant, Slot::of(pfn.raw(), cpu.0));
+        self.set_slot(tenant, Slot::new(pfn.raw(), cpu.0));
         self.set_tenant(pfn.raw(), tenant);
     }
 

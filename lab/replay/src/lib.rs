@@ -132,7 +132,7 @@ struct Options {
 }
 
 /// What a recording's events do not say, found once for all replays of it. The file is not needed any more.
-pub struct Prepared {
+pub struct PreparedReplay {
     facts: Arc<Facts>,
     reclaim: ReclaimMode,
     survey: Survey,
@@ -142,17 +142,17 @@ pub struct Prepared {
     end_rows: u64,
 }
 
-impl Prepared {
+impl PreparedReplay {
     /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is
     /// 14 to 18 bytes an event ([`Columns`]), and some for each block of the start state; while it reads, a byte a
     /// frame of the recorded machine, and four more for each that events name.
     ///
     /// # Errors
     /// If it cannot be read, or is of a machine that the engine cannot hold.
-    pub fn new(reader: &Reader, reclaim: ReclaimMode) -> Result<Prepared, Error> {
+    pub fn new(reader: &Reader, reclaim: ReclaimMode) -> Result<PreparedReplay, Error> {
         machine::check(reader.facts())?;
         let (mut events, mut end_rows) = (Columns::default(), 0);
-        let survey = Survey::of(reader, reclaim, |batch| {
+        let survey = Survey::read(reader, reclaim, |batch| {
             observer::go_on();
             let of_events = batch.section(Section::Events);
             end_rows += (batch.len() - of_events.end) as u64;
@@ -161,7 +161,7 @@ impl Prepared {
                 false => events.push(&batch.cut(of_events)),
             }
         })?;
-        Ok(Prepared { facts: reader.shared_facts(), reclaim, survey, events, end_rows })
+        Ok(PreparedReplay { facts: reader.shared_facts(), reclaim, survey, events, end_rows })
     }
 
     /// Replays the recording under `policy`, which is called `name`, and under these conditions; `advance` hears how
@@ -180,7 +180,7 @@ impl Prepared {
         let situation = Situation::new(&self.facts, settings);
         let facts = &situation.facts;
         let options = Options { cpus, reclaim: self.reclaim, pacing, watch };
-        let shape = machine::Shape::of(facts, policy, options);
+        let shape = machine::Shape::new(facts, policy, options);
         let outcome = shape.build(self.stage(&shape), |engine| {
             start::restore(engine, &situation, &self.survey);
             advance(self.survey.start_rows);
@@ -198,7 +198,7 @@ impl Prepared {
     }
 }
 
-impl Prepared {
+impl PreparedReplay {
     fn stage(&self, shape: &machine::Shape) -> Stage {
         let back = match self.reclaim {
             ReclaimMode::Model => WayBack::Kept,
@@ -206,7 +206,7 @@ impl Prepared {
         };
         let identity = Identity::new(self.survey.end, back);
         let memory = Memory::new(identity, &self.survey.reclaimed, shape.ranges());
-        Stage::new(self.reclaim, Lists::of(&self.facts), memory, Costs::of(&self.survey.pace))
+        Stage::new(self.reclaim, Lists::from_facts(&self.facts), memory, Costs::from_pace(&self.survey.pace))
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Lists {
 
 impl Lists {
     /// What the recording says; in doubt, active and inactive lists.
-    pub fn of(facts: &Facts) -> Lists {
+    pub fn from_facts(facts: &Facts) -> Lists {
         let mask = facts.settings.get(ENABLED).map(|text| text.trim().trim_start_matches("0x"));
         match mask.and_then(|mask| u32::from_str_radix(mask, 16).ok()) {
             Some(mask) if mask & 1 == 1 => Lists::Generations,
@@ -34,7 +34,7 @@ mod tests {
         let of = |value: Option<&str>| {
             let mut facts = Facts::default();
             facts.settings.extend(value.map(|value| (ENABLED.to_owned(), value.to_owned())));
-            Lists::of(&facts)
+            Lists::from_facts(&facts)
         };
         assert_eq!([Some("0x0007"), Some("0x0001\n")].map(of), [Lists::Generations; 2]);
         assert_eq!([None, Some("0x0000"), Some("yes")].map(of), [Lists::Inactive; 3]);

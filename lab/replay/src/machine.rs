@@ -31,23 +31,32 @@ pub struct Shape {
     policy: Policy,
 }
 
-/// Refuses what the engine cannot hold, in words.
+/// Refuses a recording of a machine that the engine cannot hold.
 pub fn check(facts: &Facts) -> Result<(), Error> {
-    let fail = |what: String| Err(Error::Machine(format!("this recording cannot be replayed: {what}")));
-    if zones(facts).next().is_none() {
-        return fail("none of its zones with memory is DMA, DMA32, Normal or Movable".to_owned());
-    }
-    if Order::from_u8(facts.pageblock_order).is_none() {
-        return fail(format!("its pageblocks are of order {}, above 10", facts.pageblock_order));
-    }
-    if let Some((zone, _)) = zones(facts).find(|(zone, _)| zone.node > NODE_MAX) {
-        return fail(format!("zone {} is on node {}, above {NODE_MAX}", zone.name, zone.node));
-    }
-    let end = |zone: &ZoneFacts| zone.start_pfn.checked_add(zone.spanned).and_then(Pfn::from_u64);
-    match zones(facts).find(|(zone, _)| end(zone).is_none()) {
-        Some((zone, _)) => fail(format!("zone {} reaches beyond 16 TiB of 4 KiB pages", zone.name)),
+    match obstacle(facts) {
+        Some(obstacle) => Err(Error::Machine(format!("this recording cannot be replayed: {obstacle}"))),
         None => Ok(()),
     }
+}
+
+/// Returns the reason for which the engine cannot hold this machine, if there is one.
+fn obstacle(facts: &Facts) -> Option<String> {
+    if zones(facts).next().is_none() {
+        return Some("none of its zones with memory is DMA, DMA32, Normal or Movable".to_owned());
+    }
+    if Order::from_u8(facts.pageblock_order).is_none() {
+        return Some(format!("its pageblocks are of order {}, above 10", facts.pageblock_order));
+    }
+    if let Some((zone, _)) = zones(facts).find(|(zone, _)| zone.node > NODE_MAX) {
+        return Some(format!("zone {} is on node {}, above {NODE_MAX}", zone.name, zone.node));
+    }
+    let (zone, _) = zones(facts).find(|(zone, _)| end_pfn(zone).is_none())?;
+    Some(format!("zone {} reaches beyond 16 TiB of 4 KiB pages", zone.name))
+}
+
+/// Returns the first frame after a zone; `None` if the engine has no number for that frame.
+fn end_pfn(zone: &ZoneFacts) -> Option<Pfn> {
+    zone.start_pfn.checked_add(zone.spanned).and_then(Pfn::from_u64)
 }
 
 /// The recorded zones that the engine builds too: those with memory, of a kind it knows.
@@ -61,7 +70,7 @@ pub fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
 
 impl Shape {
     /// The shape of a recorded machine under a policy, which heeds how that machine was set.
-    pub fn of(facts: &Facts, policy: Policy, options: Options) -> Shape {
+    pub fn new(facts: &Facts, policy: Policy, options: Options) -> Shape {
         let nodes = zones(facts).map(|(zone, _)| zone.node + 1).max().unwrap_or(1) as u8;
         let cpus = options.cpus.map_or(facts.cpus, u16::from);
         let bytes = facts.settings.get(CACHE_SLICE_SETTING).and_then(|text| text.parse::<u32>().ok());
@@ -125,6 +134,7 @@ fn watermarks(policy: &Policy, recorded: &ZoneFacts) -> Watermarks {
 }
 
 fn range(zone: &ZoneFacts, kind: ZoneKind) -> Range {
-    let pfn = |raw: u64| Pfn::from_u64(raw).expect("checked before anything is built");
-    Range { start: pfn(zone.start_pfn), end: pfn(zone.start_pfn + zone.spanned), node: NodeId(zone.node as u8), kind }
+    let [start, end] = [zone.start_pfn, zone.start_pfn + zone.spanned]
+        .map(|pfn| Pfn::from_u64(pfn).expect("checked before anything is built"));
+    Range { start, end, node: NodeId(zone.node as u8), kind }
 }

@@ -50,7 +50,7 @@ pub struct Memory {
 
 /// What one look for pages found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ReclaimBatch {
     /// Blocks to be freed.
     pub blocks: Vec<(Pfn, Order)>,
     /// Their pages.
@@ -167,7 +167,7 @@ impl Memory {
 
     /// Looks for pages: the coldest first, until the goal is met or enough were looked at. What it finds is no tenant's
     /// any more.
-    pub fn reclaim(&mut self, wanted: &Reclaim) -> Found {
+    pub fn reclaim(&mut self, wanted: &Reclaim) -> ReclaimBatch {
         self.reclaim_some(wanted, self.pages_to_scan(wanted))
     }
 
@@ -178,8 +178,8 @@ impl Memory {
     }
 
     /// The same, of at most so many pages.
-    pub fn reclaim_some(&mut self, wanted: &Reclaim, enough: u64) -> Found {
-        let mut found = Found::default();
+    pub fn reclaim_some(&mut self, wanted: &Reclaim, enough: u64) -> ReclaimBatch {
+        let mut found = ReclaimBatch::default();
         let (mut cold, mut cached) = (Vec::new(), Vec::new());
         while found.pages < wanted.goal && found.scanned < enough {
             if let Some(Reverse(number)) = self.coldest.pop() {
@@ -201,7 +201,7 @@ impl Memory {
 
     /// Takes a cold block; `false` if it lies where it is of no use. Such a block does not count as looked at.
     /// linux: mm/vmscan.c:isolate_lru_folios
-    fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut Found) -> bool {
+    fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let Cold { home, order, in_vain } = self.cold[number as usize];
         let Some(tenant) = home.map(|tenant| tenant as usize) else { return true };
         if self.identity.hold(tenant) != Hold::Cold {
@@ -215,7 +215,7 @@ impl Memory {
         taken
     }
 
-    fn take_cached(&mut self, tenant: u32, wanted: &Reclaim, found: &mut Found) -> bool {
+    fn take_cached(&mut self, tenant: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let tenant = tenant as usize;
         if self.identity.hold(tenant) != Hold::Cached {
             return true;
@@ -226,7 +226,7 @@ impl Memory {
         taken
     }
 
-    fn take(&mut self, tenant: Tenant, order: Order, wanted: &Reclaim, found: &mut Found) -> bool {
+    fn take(&mut self, tenant: Tenant, order: Order, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let Some(entry) = self.identity.get(tenant) else { return true };
         let zone = self.zone_of(tenant).map(|zone| zone.range);
         if !zone.is_some_and(|zone| zone.node == wanted.node && zone.kind <= wanted.highest) {

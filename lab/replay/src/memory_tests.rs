@@ -19,7 +19,7 @@ fn memory() -> Memory {
     for (at, pfn) in [(100, 5), (101, 3), (102, 20)] {
         order.push(&Row { pfn, task: 1, ..Row::new(Kind::Free) }, at, 0);
         if pfn == 5 {
-            order.scanned(&Row { task: 1, args: [10, 0, 0], ..Row::new(Kind::LruShrinkInactive) }, Lists::Inactive);
+            order.note_scan(&Row { task: 1, args: [10, 0, 0], ..Row::new(Kind::LruShrinkInactive) }, Lists::Inactive);
         }
     }
     order.finish();
@@ -38,7 +38,7 @@ fn all(goal: u64) -> Reclaim {
     wanted(goal, ZoneKind::Normal, 0)
 }
 
-fn frames(found: &Found) -> Vec<u32> {
+fn frames(found: &ReclaimBatch) -> Vec<u32> {
     found.blocks.iter().map(|(pfn, _)| pfn.raw()).collect()
 }
 

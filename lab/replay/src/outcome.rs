@@ -50,10 +50,9 @@ fn metrics(
     stalls: Option<&Stalls>,
     reclaim: ReclaimMode,
 ) -> Metrics {
-    let pages = |from: Order| pages_from(from, |order| free_blocks(engine, order));
-    let (free, suitable) = (pages(Order::ZERO), pages(Order::new(HUGE)));
     let block = engine.map().pageblock_order();
-    let whole = pages(block) >> block.get();
+    let [free, suitable, whole] =
+        [Order::ZERO, Order::new(HUGE), block].map(|from| pages_from(from, |order| free_blocks(engine, order)));
     let metrics = Metrics::new()
         .with_count(Metric::ZoneLockAcquisitions, counts.zone_lock_acquisitions)
         .with_ratio(Metric::PagesPerZoneLock, counts.zone_lock_pages, counts.zone_lock_acquisitions)
@@ -61,7 +60,7 @@ fn metrics(
         .with_count(Metric::PcpDrains, counts.pcp_drains)
         .with_count(Metric::FailedAllocations, tally.failed)
         .with_ratio(Metric::UnusableFreeIndexOrder9, free - suitable, free)
-        .with_count(Metric::FreePageblocks, whole)
+        .with_count(Metric::FreePageblocks, whole >> block.get())
         .with_count(Metric::HighatomicPageblocks, pageblocks(engine, MigrateType::HighAtomic))
         .with_count(Metric::FallbackClaims, counts.fallback_claims)
         .with_count(Metric::FallbackSteals, counts.fallback_steals)

@@ -15,7 +15,7 @@ use freehold::policy::compaction::gap;
 
 use super::lists::Lists;
 use super::memory::Memory;
-use super::survey::{Moving, Pace};
+use super::survey::{CompactionCosts, Pace};
 use super::{Probe, ReclaimMode};
 
 /// What work takes, in nanoseconds: facts of the recorded machine.
@@ -26,14 +26,14 @@ pub struct Costs {
     /// A page that a request looks at.
     pub direct_page: u64,
     /// What compaction by requests takes.
-    pub compacting: Moving,
+    pub compacting: CompactionCosts,
     /// What kcompactd takes.
-    pub kcompactd: Moving,
+    pub kcompactd: CompactionCosts,
 }
 
 impl Costs {
     /// What the recorded machine took.
-    pub fn of(pace: &Pace) -> Costs {
+    pub fn from_pace(pace: &Pace) -> Costs {
         Costs {
             kswapd_page: pace.kswapd,
             direct_page: pace.direct,
@@ -79,7 +79,7 @@ impl Meter {
         self.compactor.set(compactor);
     }
 
-    fn compacting(&self) -> Moving {
+    fn compacting(&self) -> CompactionCosts {
         match self.compactor.get() {
             Compactor::Direct => self.costs.compacting,
             Compactor::Kcompactd => self.costs.kcompactd,

@@ -29,7 +29,7 @@ const PASS_MIN: u64 = 10_000;
 
 /// A request, as it is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct Request {
     pub gfp: Gfp,
     pub order: Order,
     pub cpu: CpuId,
@@ -38,7 +38,7 @@ pub struct Asked {
 /// What a fiber works on.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Request(Asked),
+    Request(Request),
     Kswapd(NodeId),
     Kcompactd(NodeId),
     /// kcompactd looks whether there is something to do unasked.
@@ -68,12 +68,12 @@ struct Worker<'e> {
 #[derive(Default)]
 struct Desk {
     job: Cell<Option<Job>>,
-    ended: Cell<Option<Ended>>,
+    result: Cell<Option<JobResult>>,
 }
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug)]
-enum Ended {
+enum JobResult {
     Request(Answer),
     Background,
 }
@@ -118,17 +118,17 @@ impl<'e, 'm> Schedule<'e, 'm> {
     }
 
     /// Asks for a block; what may have to wait does so on a fiber.
-    pub fn ask(&mut self, now: u64, asked: Asked) -> Outcome {
+    pub fn ask(&mut self, now: u64, request: Request) -> Outcome {
         let stage = self.engine.platform();
-        stage.run_on(asked.cpu);
+        stage.run_on(request.cpu);
         self.clock = now;
-        if self.pacing == Pacing::Recorded || !asked.gfp.contains(Gfp::DIRECT_RECLAIM) {
-            return Outcome::Now(self.engine.alloc_pages(asked.gfp, asked.order));
+        if self.pacing == Pacing::Recorded || !request.gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return Outcome::Now(self.engine.alloc_pages(request.gfp, request.order));
         }
-        let ticket = self.hire(Job::Request(asked));
+        let ticket = self.hire(Job::Request(request));
         match self.go_on(now, ticket) {
-            Some(Ended::Request(answer)) => Outcome::Now(answer),
-            Some(Ended::Background) => unreachable!("a request has an answer"),
+            Some(JobResult::Request(answer)) => Outcome::Now(answer),
+            Some(JobResult::Background) => unreachable!("a request has an answer"),
             None => Outcome::Later(ticket),
         }
     }
@@ -151,7 +151,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         self.sleeping
             .retain(|&Reverse((.., ticket))| matches!(self.workers[ticket].desk.job.get(), Some(Job::Request(_))));
         while let Some(Reverse((due, _, ticket))) = self.sleeping.pop() {
-            if let Some(Ended::Request(answer)) = self.go_on(due, ticket) {
+            if let Some(JobResult::Request(answer)) = self.go_on(due, ticket) {
                 return Some((ticket, answer, due));
             }
         }
@@ -172,7 +172,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
                 continue;
             }
             let Reverse((due, _, ticket)) = self.sleeping.pop().expect("it was just looked at");
-            if let Some(Ended::Request(answer)) = self.go_on(due, ticket) {
+            if let Some(JobResult::Request(answer)) = self.go_on(due, ticket) {
                 return Some((ticket, answer, due));
             }
         }
@@ -223,20 +223,20 @@ impl<'e, 'm> Schedule<'e, 'm> {
     }
 
     /// Lets a worker go on; how its job ended, if it did.
-    fn go_on(&mut self, now: u64, ticket: Ticket) -> Option<Ended> {
+    fn go_on(&mut self, now: u64, ticket: Ticket) -> Option<JobResult> {
         self.clock = now;
         let worker = &mut self.workers[ticket];
         let job = worker.desk.job.get().expect("a worker that goes on has a job");
         let has_ended = worker.fiber.resume();
         debug_assert!(!has_ended, "a worker waits for the next job");
-        if let Some(ended) = worker.desk.ended.take() {
+        if let Some(result) = worker.desk.result.take() {
             self.idle.push(ticket);
             match job {
                 Job::Request(_) => {}
                 Job::Kswapd(node) => self.kswapd[usize::from(node.0)] = false,
                 Job::Kcompactd(node) | Job::Look(node) => self.kcompactd[usize::from(node.0)] = false,
             }
-            return Some(ended);
+            return Some(result);
         }
         let ns = self.engine.platform().meter().take_sleep();
         self.sleep(now + ns, job, ticket);
@@ -266,9 +266,9 @@ impl<'e> Worker<'e> {
         let own = desk.clone();
         let code = move || {
             while let Some(job) = own.job.get() {
-                let ended = job.run(engine);
+                let result = job.run(engine);
                 engine.platform().pay();
-                own.ended.set(Some(ended));
+                own.result.set(Some(result));
                 freehold_fiber::suspend();
             }
         };
@@ -277,13 +277,13 @@ impl<'e> Worker<'e> {
 }
 
 impl Job {
-    fn run(self, engine: &Engine<'_>) -> Ended {
+    fn run(self, engine: &Engine<'_>) -> JobResult {
         let stage = engine.platform();
         stage.meter().works_as(self.compactor());
         match self {
-            Job::Request(Asked { gfp, order, cpu }) => {
+            Job::Request(Request { gfp, order, cpu }) => {
                 stage.run_on(cpu);
-                return Ended::Request(engine.alloc_pages(gfp, order));
+                return JobResult::Request(engine.alloc_pages(gfp, order));
             }
             Job::Kswapd(node) => {
                 run_on_node(engine, node);
@@ -300,7 +300,7 @@ impl Job {
                 compact(engine, node);
             }
         }
-        Ended::Background
+        JobResult::Background
     }
 
     /// On whose behalf it compacts, if it does; kswapd never does.

@@ -10,7 +10,7 @@ use freehold_trace::facts::Facts;
 
 use super::cached;
 use super::settings::Situation;
-use super::survey::{Cached, Owned, Survey};
+use super::survey::{AllocatedBlocks, CachedBlock, Survey};
 use super::{Engine, machine};
 
 /// Restores the recorded start state, as it would have been under the replay's settings. All frames are Reserved
@@ -19,9 +19,9 @@ pub fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Surv
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }
-    survey.owned.iter().for_each(|owned| take_in_all(engine, owned));
+    survey.allocated.iter().for_each(|owned| take_in_all(engine, owned));
     engine.restore().pass_over_huge_pages();
-    survey.loose.iter().for_each(|loose| release(engine, loose.pfn, loose.order));
+    survey.free.iter().for_each(|loose| release(engine, loose.pfn, loose.order));
     let mut cached = cached::blocks(situation.recorded, survey);
     let surplus = cached::surplus(situation, &mut cached);
     surplus.iter().for_each(|block| release(engine, block.pfn, block.order));
@@ -52,7 +52,7 @@ fn release(engine: &Engine<'_>, pfn: u32, order: u8) {
 }
 
 /// Takes blocks in as allocated; single pages, together.
-fn take_in_all(engine: &Engine<'_>, owned: &Owned) {
+fn take_in_all(engine: &Engine<'_>, owned: &AllocatedBlocks) {
     let (mobility, gfp) = match owned.movable {
         true => (Mobility::Movable, Gfp::HIGHUSER_MOVABLE),
         false => (Mobility::Fixed, Gfp::KERNEL),
@@ -90,7 +90,7 @@ fn pieces(pfn: u32, order: u8) -> impl Iterator<Item = (Pfn, Order)> {
     start.blocks_up_to(start.offset(1 << order), Order::MAX)
 }
 
-fn fill_lists(engine: &mut Engine<'_>, cached: &[Cached]) {
+fn fill_lists(engine: &mut Engine<'_>, cached: &[CachedBlock]) {
     for block in cached.iter().rev() {
         let cpu = CpuId(block.cpu % engine.cpus());
         let migratetype = match migratetype(block.migratetype) {

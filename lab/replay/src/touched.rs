@@ -8,12 +8,12 @@ const SHIFT: u32 = 9;
 
 /// The bits.
 #[derive(Debug)]
-pub struct Touched(Zeroed<u64>);
+pub struct TouchedPageblocks(Zeroed<u64>);
 
-impl Touched {
+impl TouchedPageblocks {
     /// Of frames below `end`, none touched.
-    pub fn new(end: usize) -> Touched {
-        Touched(Zeroed::sparse((end >> SHIFT) / 64 + 1))
+    pub fn new(end: usize) -> TouchedPageblocks {
+        TouchedPageblocks(Zeroed::sparse((end >> SHIFT) / 64 + 1))
     }
 
     /// Says that something happened to `pages` frames from this one on.
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn what_happens_to_a_block_marks_every_pageblock_that_it_reaches() {
-        let mut touched = Touched::new(1 << 20);
+        let mut touched = TouchedPageblocks::new(1 << 20);
         touched.touch(1023, 2);
         assert_eq!([511, 512, 1024, 1536].map(|pfn| touched.is_touched(pfn, 1)), [false, true, true, false]);
         touched.touch(u32::MAX - 1, 1);

@@ -15,12 +15,12 @@ pub fn median(values: &mut [f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The value below which the share `at` of the values lies, interpolated between neighbours. Reorders the values.
+/// Returns the value below which `share` of the values are, interpolated between neighbours. Reorders the values.
 ///
 /// # Panics
 /// If there are none.
-pub fn quantile(values: &mut [f64], at: f64) -> f64 {
-    let place = at * (values.len() - 1) as f64;
+pub fn quantile(values: &mut [f64], share: f64) -> f64 {
+    let place = share * (values.len() - 1) as f64;
     let (_, &mut low, above) = values.select_nth_unstable_by(place as usize, f64::total_cmp);
     let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
     low + (high - low) * place.fract()
@@ -28,30 +28,31 @@ pub fn quantile(values: &mut [f64], at: f64) -> f64 {
 
 /// An interval that holds the true median with at least this confidence: the wider of two at each end. The percentile
 /// bootstrap alone is too narrow when values are few (6 to 7 % misses where 5 % were promised, at 10 values); the
-/// interval of [`by_rank`] keeps its promise for any distribution, but moves in steps of whole values.
+/// interval of [`rank_interval`] keeps its promise for any distribution, but moves in steps of whole values.
 pub fn median_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
-    let (by_rank, by_draw) = (by_rank(values, confidence), by_bootstrap(values, median, confidence, rng));
-    (by_rank.0.min(by_draw.0), by_rank.1.max(by_draw.1))
+    let (rank_low, rank_high) = rank_interval(values, confidence);
+    let (draw_low, draw_high) = bootstrap_interval(values, median, confidence, rng);
+    (rank_low.min(draw_low), rank_high.max(draw_high))
 }
 
 /// An interval of the sum of as many values as these, by the percentile bootstrap. Where few values make up most of the
 /// sum, it is too narrow: a draw that is not among the values cannot be drawn again.
 pub fn sum_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
-    by_bootstrap(values, |draw| draw.iter().sum(), confidence, rng)
+    bootstrap_interval(values, |draw| draw.iter().sum(), confidence, rng)
 }
 
 /// The exact interval of the median: the true one lies below the k-th smallest value only if fewer than k values fell
 /// below it, which has the chance of so few heads among as many tosses. Where even all values together do not span it,
-/// they must do; so few are not judged ([`has_rank`]).
-pub fn by_rank(values: &[f64], confidence: f64) -> (f64, f64) {
+/// they must do; so few are not judged ([`has_rank_interval`]).
+pub fn rank_interval(values: &[f64], confidence: f64) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = values_outside(sorted.len(), (1.0 - confidence) / 2.0).max(1);
     (sorted[rank - 1], sorted[sorted.len() - rank])
 }
 
-/// Whether so many values are enough for [`by_rank`] to keep its promise.
-pub fn has_rank(values: usize, confidence: f64) -> bool {
+/// Whether `values` are enough for [`rank_interval`] to keep its promise.
+pub fn has_rank_interval(values: usize, confidence: f64) -> bool {
     values_outside(values, (1.0 - confidence) / 2.0) > 0
 }
 
@@ -71,20 +72,25 @@ fn values_outside(tosses: usize, tail: f64) -> usize {
 
 /// Ends of the percentile bootstrap interval of a statistic: what it is of many draws with replacement, without the
 /// `1 - confidence` most extreme of them.
-fn by_bootstrap(values: &[f64], statistic: impl Fn(&mut [f64]) -> f64, confidence: f64, rng: &mut Rng) -> (f64, f64) {
+fn bootstrap_interval(
+    values: &[f64],
+    statistic: impl Fn(&mut [f64]) -> f64,
+    confidence: f64,
+    rng: &mut Rng,
+) -> (f64, f64) {
     let mut draw = vec![0.0; values.len()];
-    let mut resampled = || {
+    let resamples = (0..RESAMPLES).map(|_| {
         draw.fill_with(|| values[rng.usize(..values.len())]);
         statistic(&mut draw)
-    };
-    let mut results: Vec<f64> = (0..RESAMPLES).map(|_| resampled()).collect();
+    });
+    let mut results: Vec<f64> = resamples.collect();
     let tail = (1.0 - confidence) / 2.0;
     (quantile(&mut results, tail), quantile(&mut results, 1.0 - tail))
 }
 
-/// Whether values rise or fall over time: the Mann-Kendall statistic in standard deviations. Beyond 3 in size, chance
+/// Returns the Mann-Kendall statistic of a trend over time, in standard deviations. Beyond 3 in size, chance
 /// is a poor explanation. Cost: quadratic.
-pub fn trend(values: &[f64]) -> f64 {
+pub fn mann_kendall(values: &[f64]) -> f64 {
     let signs =
         later_pairs(values).map(|(_, earlier, later)| (later - earlier).partial_cmp(&0.0).map_or(0, |o| o as i64));
     let score = signs.sum::<i64>() as f64;
@@ -93,8 +99,8 @@ pub fn trend(values: &[f64]) -> f64 {
     if deviation > 0.0 { score / deviation } else { 0.0 }
 }
 
-/// How much values change from the first to the last: the Theil-Sen slope times the distance. Cost: quadratic.
-pub fn rise(values: &[f64]) -> f64 {
+/// Returns the change from the first value to the last by the Theil-Sen slope. Cost: quadratic.
+pub fn theil_sen_change(values: &[f64]) -> f64 {
     let mut slopes: Vec<f64> =
         later_pairs(values).map(|(distance, earlier, later)| (later - earlier) / distance as f64).collect();
     if slopes.is_empty() { 0.0 } else { median(&mut slopes) * (values.len() - 1) as f64 }
@@ -138,8 +144,8 @@ mod tests {
     #[test]
     fn the_bootstrap_interval_is_that_of_theory() {
         let values: Vec<f64> = (1..=11).map(f64::from).collect();
-        assert_eq!(by_bootstrap(&values, median, 0.95, &mut Rng::with_seed(1)), (3.0, 9.0));
-        assert_eq!(by_bootstrap(&values, median, 0.998, &mut Rng::with_seed(1)), (2.0, 10.0));
+        assert_eq!(bootstrap_interval(&values, median, 0.95, &mut Rng::with_seed(1)), (3.0, 9.0));
+        assert_eq!(bootstrap_interval(&values, median, 0.998, &mut Rng::with_seed(1)), (2.0, 10.0));
     }
 
     /// Of sixty-four values that are 0 or 1, half of each, a sum has the deviation 4: nineteen in twenty lie within 8.
@@ -154,7 +160,10 @@ mod tests {
     #[test]
     fn few_values_have_no_interval_by_rank() {
         let confidence = 1.0 - 0.05 / 11.0;
-        assert_eq!([0, 1, 8, 9, 20].map(|values| has_rank(values, confidence)), [false, false, false, true, true]);
+        assert_eq!(
+            [0, 1, 8, 9, 20].map(|values| has_rank_interval(values, confidence)),
+            [false, false, false, true, true]
+        );
     }
 
     #[test]
@@ -163,8 +172,8 @@ mod tests {
             assert_eq!(values_outside(count, 0.025), outside, "of {count}");
         }
         let values = [5.0, 1.0, 4.0, 2.0, 3.0, 6.0];
-        assert_eq!(by_rank(&values, 0.95), (1.0, 6.0));
-        assert_eq!(by_rank(&values[..5], 0.95), (1.0, 5.0));
+        assert_eq!(rank_interval(&values, 0.95), (1.0, 6.0));
+        assert_eq!(rank_interval(&values[..5], 0.95), (1.0, 5.0));
     }
 
     /// Many seeded samples of which the median is known to be 0, with normal noise and with long tails.
@@ -172,7 +181,7 @@ mod tests {
     fn the_interval_misses_no_more_often_than_it_says() {
         for draw in [normal, long_tailed] {
             for count in [10, 20, 40] {
-                let missed = misses(draw, count, 10_000, |values, _| by_rank(values, 0.95));
+                let missed = misses(draw, count, 10_000, |values, _| rank_interval(values, 0.95));
                 assert!(missed <= 0.05, "{missed} at {count}");
             }
         }
@@ -181,7 +190,7 @@ mod tests {
     /// Why the bootstrap does not stand alone, and that the wider of the two is what stands.
     #[test]
     fn the_bootstrap_of_few_values_misses_more_often_than_it_says() {
-        let alone = misses(long_tailed, 10, 1000, |values, rng| by_bootstrap(values, median, 0.95, rng));
+        let alone = misses(long_tailed, 10, 1000, |values, rng| bootstrap_interval(values, median, 0.95, rng));
         let both = misses(long_tailed, 10, 1000, |values, rng| median_interval(values, 0.95, rng));
         assert!(alone > 0.05 && both <= 0.05, "{alone}, {both}");
     }
@@ -216,19 +225,19 @@ mod tests {
     #[test]
     fn a_trend_is_told_from_none() {
         let rising: Vec<f64> = (1..=10).map(f64::from).collect();
-        assert!((trend(&rising) - 45.0 / 125_f64.sqrt()).abs() < 1e-12);
-        assert_eq!(rise(&rising), 9.0);
+        assert!((mann_kendall(&rising) - 45.0 / 125_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(theil_sen_change(&rising), 9.0);
         let falling: Vec<f64> = rising.iter().rev().copied().collect();
-        assert!((trend(&falling) + trend(&rising)).abs() < 1e-12);
-        assert_eq!(trend(&[1.0, 3.0, 3.0, 1.0]), 0.0);
-        assert_eq!((trend(&[1.0]), rise(&[1.0])), (0.0, 0.0));
+        assert!((mann_kendall(&falling) + mann_kendall(&rising)).abs() < 1e-12);
+        assert_eq!(mann_kendall(&[1.0, 3.0, 3.0, 1.0]), 0.0);
+        assert_eq!((mann_kendall(&[1.0]), theil_sen_change(&[1.0])), (0.0, 0.0));
     }
 
     #[test]
     fn a_rise_resists_an_outlier() {
         let mut values: Vec<f64> = (0..21).map(|at| 0.1 * f64::from(at)).collect();
         values[20] = 1000.0;
-        assert!((rise(&values) - 2.0).abs() < 1e-9);
+        assert!((theil_sen_change(&values) - 2.0).abs() < 1e-9);
     }
 
     #[test]

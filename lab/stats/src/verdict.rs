@@ -1,4 +1,4 @@
-//! The words of every verdict, and which way of a measure is better.
+//! Verdicts, their names, and the direction in which a measure is better.
 //!
 //! One set of words serves numbers of every kind. Replays repeat exactly, so there a margin decides what is a
 //! difference, and cases are pooled by the report. Simulations repeat too, seed by seed. Timings do not:
@@ -19,7 +19,7 @@ pub enum Direction {
     Neutral,
 }
 
-/// How B stands against A.
+/// Verdict on the change from A to B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// B differs in the good direction.
@@ -46,8 +46,8 @@ impl Verdict {
         }
     }
 
-    /// What exact numbers say, of which the lower is the better.
-    pub fn of_exact<T: PartialOrd>(a: T, b: T) -> Verdict {
+    /// Compares two exact numbers, of which the lower is the better.
+    pub fn compare_exact<T: PartialOrd>(a: T, b: T) -> Verdict {
         match a.partial_cmp(&b) {
             Some(Ordering::Less) => Verdict::Worse,
             Some(Ordering::Greater) => Verdict::Better,
@@ -63,8 +63,8 @@ impl Serialize for Verdict {
     }
 }
 
-/// What a relative change means: nothing within the margin, or the better or worse of two directions.
-pub fn verdict_of(change: f64, direction: Direction, margin: f64) -> Verdict {
+/// Returns the verdict on a relative change. Changes within the margin are none.
+pub fn judge_change(change: f64, direction: Direction, margin: f64) -> Verdict {
     match direction {
         _ if change.abs() <= margin => Verdict::NoDifference,
         Direction::Neutral => Verdict::Neither,

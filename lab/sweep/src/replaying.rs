@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use freehold_policies::NamedPolicy;
-use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode, Watch, advice};
+use freehold_replay::{Conditions, Pacing, PreparedReplay, ReclaimMode, Watch, advice};
 use freehold_trace::Facts;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::{Recording, RecordingFacts};
@@ -16,7 +16,7 @@ use crate::subject::Identity;
 
 /// One recording, ready to be replayed.
 pub struct Replayer {
-    prepared: Prepared,
+    prepared: PreparedReplay,
     machine: Arc<Facts>,
     release: Release,
     facts: RecordingFacts,
@@ -25,7 +25,7 @@ pub struct Replayer {
 impl Replayer {
     /// Reads the recording, whose file is not needed any more then.
     pub fn new(identity: &Identity, recording: Recording) -> Result<Replayer, TaskError> {
-        let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
+        let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
         let facts = RecordingFacts { file: format!("{}.parquet", identity.name), ..recording.facts(None) };
         Ok(Replayer { prepared, machine: recording.reader.shared_facts(), release: recording.release, facts })
     }

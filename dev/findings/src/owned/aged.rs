@@ -12,7 +12,7 @@ use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 use freehold_stats::intervals;
-use freehold_stats::verdict::{Direction, Verdict, verdict_of};
+use freehold_stats::verdict::{Direction, Verdict, judge_change};
 
 use super::studies::Reports;
 use crate::markup::{difference_text, list, table};
@@ -133,8 +133,8 @@ impl<'r> Pooled<'r> {
         let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
         let machines: Vec<f64> = cells.iter().filter_map(|cells| middle(differences(cells))).collect();
         let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
-        let interval =
-            intervals::has_rank(machines.len(), confidence).then(|| intervals::by_rank(&machines, confidence));
+        let interval = intervals::has_rank_interval(machines.len(), confidence)
+            .then(|| intervals::rank_interval(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
         let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
         Pooled { measure: *measure, cells, median, interval, verdict }
@@ -163,7 +163,7 @@ fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdi
     let is_one_side = (low > 0.0 || high < 0.0) && median.abs() > margin;
     match (is_none, is_one_side) {
         (true, _) => Verdict::NoDifference,
-        (false, true) => verdict_of(median, measure.direction, margin),
+        (false, true) => judge_change(median, measure.direction, margin),
         (false, false) => Verdict::Undecided,
     }
 }

@@ -10,7 +10,7 @@ mod sheaves;
 
 use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, quantity};
-use freehold_stats::groups::{Group, is_of_something};
+use freehold_stats::samples::{Sample, any_nonzero};
 
 use crate::cell::Cell;
 use crate::error::Error;
@@ -157,11 +157,11 @@ impl Change {
 struct Line {
     row: &'static str,
     name: &'static str,
-    kernels: [Group; 2],
+    kernels: [Sample; 2],
     /// The first kernel's recordings, under its rules and with the change alone.
-    engine: [Group; 2],
+    engine: [Sample; 2],
     /// The second kernel's recordings, under its rules.
-    engine_after: Group,
+    engine_after: Sample,
 }
 
 impl Line {
@@ -173,11 +173,11 @@ impl Line {
         let line = Line {
             row,
             name,
-            kernels: [kernel, kernel_after].map(Group::clone),
-            engine: [engine, engine_changed].map(Group::clone),
+            kernels: [kernel, kernel_after].map(Sample::clone),
+            engine: [engine, engine_changed].map(Sample::clone),
             engine_after: engine_after.clone(),
         };
-        let is_of_any = |[a, b]: &[Group; 2]| is_of_something(a, b);
+        let is_of_any = |[a, b]: &[Sample; 2]| any_nonzero(a, b);
         (is_of_any(&line.kernels) || is_of_any(&line.engine)).then_some(line)
     }
 
@@ -210,7 +210,7 @@ fn recipe([before, after]: [&str; 2], workload: &str) -> String {
 }
 
 /// A mean, and the standard deviation of its runs.
-fn with_spread(group: &Group) -> String {
+fn with_spread(group: &Sample) -> String {
     let number = |value| quantity(Some(Quantity::from_mean(value)));
     format!("{} ± {}", number(group.mean), number(group.deviation))
 }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn line(kernels: [f64; 2], engine: [f64; 2]) -> Line {
-        let group = |value: f64| Group::of(vec![value, value + 1.0, value - 1.0]);
+        let group = |value: f64| Sample::new(vec![value, value + 1.0, value - 1.0]);
         Line {
             row: "blocks_taken",
             name: "a row",

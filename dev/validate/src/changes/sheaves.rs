@@ -5,7 +5,7 @@ use std::path::Path;
 use freehold::policy::slab::{SlabSizing, sheaf_capacity};
 use freehold_report::markdown;
 use freehold_report::number::count;
-use freehold_stats::groups::Group;
+use freehold_stats::samples::Sample;
 use freehold_trace::facts::CacheFacts;
 use freehold_trace::recording::Recording;
 
@@ -65,7 +65,7 @@ const TOTALS: [(&str, Total); 3] = [
 
 fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
     let group = |runs: &[Vec<CacheFacts>], total: Total| {
-        Group::of(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
+        Sample::new(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
     };
     let rows = TOTALS.iter().map(|(name, total)| {
         let judged = judge(name, &group(before, *total), &group(after, *total), TOTALS.len());

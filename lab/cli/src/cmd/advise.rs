@@ -10,7 +10,7 @@ use freehold_policies::NamedPolicy;
 use freehold_replay::advice::report::{AdviceReport, Extent, Subject};
 use freehold_replay::advice::{self, Candidate};
 use freehold_replay::report::outcome::ReplayOutcome;
-use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
+use freehold_replay::{Conditions, PreparedReplay, ReclaimMode, Setting};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::parallel;
 use freehold_report::progress::Progress;
@@ -69,14 +69,14 @@ pub fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     }
     let subjects: Vec<Subject> = subjects.into_iter().flatten().collect();
     let extent = if args.all { Extent::Everything } else { Extent::Settings };
-    Ok(Box::new(AdviceReport::of(&subjects, &candidates, machine, margin, extent).leaving_out(left_out)))
+    Ok(Box::new(AdviceReport::new(&subjects, &candidates, machine, margin, extent).leaving_out(left_out)))
 }
 
 /// Replays one recording as it was set, and under every candidate; nothing, where already the first is too far off.
 fn subject(recording: &Recording, candidates: &[Candidate]) -> Result<Option<Subject>, Error> {
     let facts = recording.facts(None);
     let policy = freehold_policies::parse(recording.release.rules())?;
-    let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
+    let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
     let nudges = advice::nudges(recording.reader.facts(), &[]);
     let rows = recording.reader.row_count() * (1 + nudges.len() + candidates.len()) as u64;
     let progress = Progress::new(format!("{} under {} settings", facts.file, candidates.len()), rows);

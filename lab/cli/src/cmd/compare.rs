@@ -14,7 +14,7 @@ use freehold_policies::NamedPolicy;
 use freehold_recordings::{BUNDLED, Bundled};
 use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
 use freehold_replay::report::outcome::ReplayOutcome;
-use freehold_replay::{Conditions, Prepared, Setting, Watch, advice};
+use freehold_replay::{Conditions, PreparedReplay, Setting, Watch, advice};
 use freehold_report::formats::{VerdictFormats, Views};
 use freehold_report::parallel;
 use freehold_report::progress::Progress;
@@ -140,7 +140,7 @@ pub fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
     for set in freehold_policies::SETS {
         report.explain(set.name, set.why);
     }
-    Ok(Box::new(report.concluded()))
+    Ok(Box::new(report.conclude()))
 }
 
 /// The recordings that were named, or the bundled ones.
@@ -193,7 +193,7 @@ struct Side<'s> {
 /// Replays one recording under every policy.
 fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) -> Result<Outcomes, Error> {
     let cpus = args.spread.cpus;
-    let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
+    let prepared = PreparedReplay::new(&recording.reader, args.reclaim.reclaim)?;
     let rules = freehold_policies::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let rivals = policies.rivals_of(a_policy, recording.release)?;

@@ -11,7 +11,7 @@ use freehold_inspect::{diff, inspect};
 use freehold_report::formats::Formats;
 use freehold_report::progress::Progress;
 use freehold_report::terminal::Style;
-use freehold_stats::groups::RUNS_MIN;
+use freehold_stats::samples::RUNS_MIN;
 
 use super::guest::{GuestArgs, kernel, tools};
 use super::margin;

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use freehold_replay::report::seen::{Seen, Watching};
-use freehold_replay::{Conditions, Prepared, Watch};
+use freehold_replay::report::view::{CourseView, PolicyCourse};
+use freehold_replay::{Conditions, PreparedReplay, Watch};
 use freehold_report::formats::{Document, Formats};
 use freehold_report::origin;
 use freehold_report::progress::Progress;
@@ -64,7 +64,7 @@ pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     let recording = Recording::open(&args.recording)?;
     let rules = args.policy.as_deref().unwrap_or(recording.release.rules());
     let policy = freehold_policies::parse(rules)?;
-    let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
+    let prepared = PreparedReplay::new(&recording.reader, args.reclaim.reclaim)?;
     let watch = Watch::Moment { time: args.at.unwrap_or(u64::MAX), block: args.block };
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
     let settings = parse_settings(&args.settings)?;
@@ -73,8 +73,8 @@ pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     drop(progress);
     let file = recording.facts(args.spread.cpus).file;
     outcome.course.set_command(|| command(&file, &policy.name, args.reclaim, &conditions));
-    let sides = [Watching { name: &policy.name, course: &outcome.course }];
-    let map = Seen { of: &file, sides: &sides }.map().expect("memory was watched");
+    let sides = [PolicyCourse { name: &policy.name, course: &outcome.course }];
+    let map = CourseView { recording: &file, sides: &sides }.map().expect("memory was watched");
     Ok(args.formats.emit(&Printed::new(map, args.block)?, style)?)
 }
 

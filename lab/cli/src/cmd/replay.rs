@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use freehold_replay::report::single::ReplayReport;
-use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode, Watch};
+use freehold_replay::{Conditions, Pacing, PreparedReplay, ReclaimMode, Watch};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::progress::Progress;
 use freehold_report::terminal::Style;
@@ -73,7 +73,7 @@ pub fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     let settings = parse_settings(&args.settings)?;
     let policy = freehold_policies::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
-    let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
+    let prepared = PreparedReplay::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
     let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };
     let conditions = Conditions { cpus: args.spread.cpus, settings: &settings, pacing: args.reclaim.pacing, watch };

@@ -19,7 +19,7 @@ use crate::course::Moment;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// The recordings, in the order given.
-    pub recordings: [Recorded; 2],
+    pub recordings: [RecordingSummary; 2],
     /// Settings and facts that differ.
     pub settings: Vec<SettingRow>,
     /// What was counted.
@@ -32,7 +32,7 @@ pub struct Difference {
 
 /// One recording in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Recorded {
+pub struct RecordingSummary {
     /// The file.
     pub file: String,
     /// `uname -r`.
@@ -106,7 +106,7 @@ pub struct MeasureRow {
 /// Sets two inspections side by side.
 pub fn differ(first: &Inspection, second: &Inspection) -> Difference {
     Difference {
-        recordings: [recorded(first), recorded(second)],
+        recordings: [summarize(first), summarize(second)],
         settings: setting_rows(&first.settings, &second.settings),
         counters: counter_rows(first, second),
         measures: measure_rows(first, second),
@@ -114,8 +114,8 @@ pub fn differ(first: &Inspection, second: &Inspection) -> Difference {
     }
 }
 
-fn recorded(inspection: &Inspection) -> Recorded {
-    Recorded {
+fn summarize(inspection: &Inspection) -> RecordingSummary {
+    RecordingSummary {
         file: inspection.file.clone(),
         kernel_release: inspection.machine.kernel_release.clone(),
         cpus: inspection.machine.cpus,
@@ -171,9 +171,8 @@ fn counter_rows(first: &Inspection, second: &Inspection) -> Vec<CounterRow> {
     keys.dedup();
     let mut rows = Vec::new();
     for key in keys {
-        let total = |counts: &Counts| counts.get(key).copied().unwrap_or(0);
-        let a = counter(first, total(&counts_first));
-        let b = counter(second, total(&counts_second));
+        let a = counter(first, counts_first.get(key).copied().unwrap_or(0));
+        let b = counter(second, counts_second.get(key).copied().unwrap_or(0));
         if a.total == 0 && b.total == 0 {
             continue;
         }
@@ -205,32 +204,33 @@ fn change(first: Option<f64>, second: Option<f64>) -> Option<f64> {
 /// Every counter of one recording.
 pub(crate) fn counts(inspection: &Inspection) -> Counts {
     let mut counts = Counts::new();
-    let mut add = |chapter: usize, rank: usize, name: String, count: u64| {
-        counts.insert((chapter, rank, name), i64::try_from(count).unwrap_or(i64::MAX));
-    };
     for kind in inspection.kinds.iter().filter(|kind| kind.per_second.is_some()) {
-        add(0, 0, kind.kind.clone(), kind.events);
+        add(&mut counts, (0, 0, kind.kind.clone()), kind.events);
     }
     for order in &inspection.orders {
         let rank = usize::from(order.order);
-        add(1, rank, format!("allocations of order {}", order.order), order.allocations);
-        add(2, rank, format!("failed requests of order {}", order.order), order.failed);
+        add(&mut counts, (1, rank, format!("allocations of order {}", order.order)), order.allocations);
+        add(&mut counts, (2, rank, format!("failed requests of order {}", order.order)), order.failed);
     }
     for entry in &inspection.zone_lock.by_purpose {
-        add(3, 0, format!("holds for {}", entry.purpose), entry.sections);
+        add(&mut counts, (3, 0, format!("holds for {}", entry.purpose)), entry.sections);
     }
     for entry in &inspection.fallbacks {
-        add(4, 0, format!("claims of {} for {}", entry.gave, entry.wanted), entry.claims);
-        add(4, 1, format!("steals from {} for {}", entry.gave, entry.wanted), entry.steals);
+        add(&mut counts, (4, 0, format!("claims of {} for {}", entry.gave, entry.wanted)), entry.claims);
+        add(&mut counts, (4, 1, format!("steals from {} for {}", entry.gave, entry.wanted)), entry.steals);
     }
-    add_reclaim(inspection, &mut add);
+    add_reclaim(inspection, &mut counts);
     for entry in &inspection.vmstat {
         counts.insert((VMSTAT, 0, entry.name.clone()), entry.delta);
     }
     counts
 }
 
-fn add_reclaim(inspection: &Inspection, add: &mut impl FnMut(usize, usize, String, u64)) {
+fn add(counts: &mut Counts, key: Key, count: u64) {
+    counts.insert(key, i64::try_from(count).unwrap_or(i64::MAX));
+}
+
+fn add_reclaim(inspection: &Inspection, counts: &mut Counts) {
     let (reclaim, compaction) = (&inspection.reclaim, &inspection.compaction);
     for (rank, (name, count)) in [
         ("kswapd woken", reclaim.kswapd_wakes),
@@ -243,13 +243,13 @@ fn add_reclaim(inspection: &Inspection, add: &mut impl FnMut(usize, usize, Strin
     .into_iter()
     .enumerate()
     {
-        add(5, rank, name.to_owned(), count);
+        add(counts, (5, rank, name.to_owned()), count);
     }
-    add(6, 0, "compactions of a zone".to_owned(), compaction.runs);
-    add(6, 1, "pages moved".to_owned(), compaction.migrated_pages);
-    add(6, 2, "pages not moved".to_owned(), compaction.failed_pages);
+    add(counts, (6, 0, "compactions of a zone".to_owned()), compaction.runs);
+    add(counts, (6, 1, "pages moved".to_owned()), compaction.migrated_pages);
+    add(counts, (6, 2, "pages not moved".to_owned()), compaction.failed_pages);
     for (result, runs) in &compaction.results {
-        add(6, 3, format!("compactions ended with {result}"), *runs);
+        add(counts, (6, 3, format!("compactions ended with {result}")), *runs);
     }
 }
 
@@ -258,16 +258,18 @@ fn measure_rows(first: &Inspection, second: &Inspection) -> Vec<MeasureRow> {
     let mut names: Vec<_> = a.iter().chain(&b).map(|(name, unit, _)| (name, *unit)).collect();
     let mut seen = std::collections::HashSet::new();
     names.retain(|(name, _)| seen.insert(*name));
-    let value = |measures: &[Measure], name: &str| {
-        measures.iter().find(|measure| measure.0 == name).and_then(|measure| measure.2)
-    };
     names
         .into_iter()
         .map(|(name, unit)| {
-            let (first, second) = (value(&a, name), value(&b, name));
+            let (first, second) = (measure_value(&a, name), measure_value(&b, name));
             MeasureRow { name: name.clone(), unit, first, second, change: change(first, second) }
         })
         .collect()
+}
+
+/// Returns the value of the measure called `name`.
+fn measure_value(measures: &[Measure], name: &str) -> Option<f64> {
+    measures.iter().find(|measure| measure.0 == name).and_then(|measure| measure.2)
 }
 
 /// Name, unit, value.

@@ -9,7 +9,7 @@ use freehold_trace::recording::name_of;
 
 use crate::course;
 
-use super::{Counter, CounterRow, Difference, MeasureRow, Recorded};
+use super::{CounterRow, Difference, MeasureRow, RecordingSummary};
 
 /// Counters of `/proc/vmstat` in the table; the JSON has all.
 const VMSTAT_ROWS: usize = 24;
@@ -64,8 +64,9 @@ impl Difference {
 
     fn settings_table(&self) -> Table {
         let rows = self.settings.iter().map(|row| {
-            let value = |value: &Option<String>| value.as_ref().map_or(Value::None, Value::text);
-            vec![Value::text(&row.name), value(&row.first), value(&row.second)]
+            let [first, second] =
+                [&row.first, &row.second].map(|value| value.as_ref().map_or(Value::None, Value::text));
+            vec![Value::text(&row.name), first, second]
         });
         Table::new("Settings that differ", Column::several(&["setting", "1", "2"], &[]), rows)
     }
@@ -120,8 +121,8 @@ impl Difference {
 
 /// How many there were for 1000 allocations, where there were more.
 fn per_1000(row: &CounterRow) -> f64 {
-    let counted = |counter: &Counter| counter.per_1000_allocations.unwrap_or(0.0).abs();
-    counted(&row.first).max(counted(&row.second))
+    let [first, second] = [&row.first, &row.second].map(|counter| counter.per_1000_allocations.unwrap_or(0.0).abs());
+    first.max(second)
 }
 
 /// How far a relative change is from none: halves weigh as much as doubles.
@@ -129,7 +130,7 @@ fn weight(change: f64) -> f64 {
     (1.0 + change).max(f64::MIN_POSITIVE).ln().abs()
 }
 
-fn recording_row((label, recorded): (&str, &Recorded)) -> Vec<Value> {
+fn recording_row((label, recorded): (&str, &RecordingSummary)) -> Vec<Value> {
     vec![
         Value::text(label),
         Value::text(&recorded.file),

@@ -3,7 +3,7 @@
 //! No measure is a time: runs of an emulated kernel have none that a machine would have. For the same reason holds of
 //! the zone lock, which are told apart by time, are left out, and the blocks that they moved stand for them.
 
-use freehold_stats::groups::Scale;
+use freehold_stats::samples::Scale;
 use freehold_stats::verdict::Direction::{self, Higher, Lower, Neutral};
 
 use crate::Inspection;

@@ -2,7 +2,7 @@
 //!
 //! What [`crate::diff`] sets side by side has no verdict, since two machines never do the same work. Runs of one
 //! workload do, so their counts are compared as they are, and the kernel's own spread from run to run says what a
-//! difference is ([`freehold_stats::groups`]). A short list of [`measures`] decides; all counters stand beside it,
+//! difference is ([`freehold_stats::samples`]). A short list of [`measures`] decides; all counters stand beside it,
 //! judged as a family of their own.
 
 mod measures;
@@ -10,7 +10,7 @@ mod report;
 
 use std::collections::BTreeSet;
 
-use freehold_stats::groups::{Group, Judged, Scale, is_of_something, judge};
+use freehold_stats::samples::{Comparison, Sample, Scale, any_nonzero, compare};
 use freehold_stats::verdict::Direction;
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::Inspection;
 use crate::diff::{Counts, Key, chapter, counts, is_of_vmstat};
 use measures::{MEASURES, Measure, has_counter, is_level};
 
-/// Both groups.
+/// Two groups of runs, compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Runs {
     /// What they are.
@@ -58,24 +58,28 @@ pub struct Row {
     pub name: String,
     /// What the runs gave, and what that means.
     #[serde(flatten)]
-    pub judged: Judged,
+    pub comparison: Comparison,
+}
+
+impl Side {
+    fn new(name: String, runs: &[Inspection]) -> Side {
+        Side {
+            name,
+            recordings: runs.iter().map(|run| run.file.clone()).collect(),
+            lost: runs.iter().map(|run| run.machine.lost).sum(),
+        }
+    }
 }
 
 impl Runs {
     /// Holds the runs of B against those of A. Relative changes up to `margin` are none.
     pub fn compare(names: [String; 2], groups: [&[Inspection]; 2], margin: f64) -> Runs {
-        let [a, b] = groups;
-        let side = |name, runs: &[Inspection]| Side {
-            name,
-            recordings: runs.iter().map(|run| run.file.clone()).collect(),
-            lost: runs.iter().map(|run| run.machine.lost).sum(),
-        };
-        let [name_a, name_b] = names;
+        let ([a, b], [name_a, name_b]) = (groups, names);
         Runs {
-            sides: [side(name_a, a), side(name_b, b)],
+            sides: [Side::new(name_a, a), Side::new(name_b, b)],
             margin,
-            measures: measured(a, b, margin),
-            counters: counted(a, b, margin),
+            measures: compare_measures(a, b, margin),
+            counters: compare_counters(a, b, margin),
             of_one_side: of_one_side(a, b),
             is_whole: false,
             caveats: Vec::new(),
@@ -83,51 +87,58 @@ impl Runs {
     }
 }
 
-fn measured(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
-    let groups: Vec<_> = MEASURES
+fn compare_measures(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
+    let samples: Vec<(&Measure, Sample, Sample)> = MEASURES
         .iter()
         .filter_map(|measure| {
-            let group = |runs: &[Inspection]| runs.iter().map(|run| measure.value(run)).collect::<Option<Vec<_>>>();
-            let (a, b) = (Group::of(group(a)?), Group::of(group(b)?));
-            is_of_something(&a, &b).then_some((measure, a, b))
+            let (a, b) = (measure_sample(measure, a)?, measure_sample(measure, b)?);
+            any_nonzero(&a, &b).then_some((measure, a, b))
         })
         .collect();
-    let family = groups.len();
-    let row = |(measure, a, b): (&Measure, Group, Group)| Row {
+    let family = samples.len();
+    let rows = samples.into_iter().map(|(measure, a, b)| Row {
         cause: measure.cause,
         name: measure.name.to_owned(),
-        judged: judge(a, b, measure.scale, measure.direction, family, margin),
-    };
-    groups.into_iter().map(row).collect()
+        comparison: compare(a, b, measure.scale, measure.direction, family, margin),
+    });
+    rows.collect()
+}
+
+/// Returns the values of a measure in all runs; `None` if a run lacks the measure.
+fn measure_sample(measure: &Measure, runs: &[Inspection]) -> Option<Sample> {
+    let values: Option<Vec<f64>> = runs.iter().map(|run| measure.value(run)).collect();
+    values.map(Sample::new)
 }
 
 /// Counters that the kernels of all runs have. One that a side lacks is no zero.
-fn counted(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
-    let is_in_all = |key: &Key| !is_of_vmstat(key) || a.iter().chain(b).all(|run| has_counter(run, &key.2));
+fn compare_counters(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
     let [counts_a, counts_b] = [a, b].map(|runs| runs.iter().map(counts).collect::<Vec<_>>());
-    let keys: BTreeSet<_> = counts_a.iter().chain(&counts_b).flat_map(Counts::keys).collect();
-    let group = |runs: &[Counts], key: &Key| {
-        Group::of(runs.iter().map(|run| run.get(key).copied().unwrap_or(0) as f64).collect())
-    };
-    let keys: Vec<_> = keys.into_iter().filter(|key| is_in_all(key)).collect();
+    let mut keys: BTreeSet<&Key> = counts_a.iter().chain(&counts_b).flat_map(Counts::keys).collect();
+    keys.retain(|key| !is_of_vmstat(key) || a.iter().chain(b).all(|run| has_counter(run, &key.2)));
     let family = keys.len();
-    let row = |key: &&Key| {
-        let is_level = is_of_vmstat(key) && is_level(&key.2);
-        let scale = if is_level { Scale::Numbers } else { Scale::Counts };
-        let (a, b) = (group(&counts_a, key), group(&counts_b, key));
-        let judged = judge(a, b, scale, Direction::Neutral, family, margin);
-        Row { cause: chapter(key), name: key.2.clone(), judged }
-    };
-    keys.iter().map(row).collect()
+    let rows = keys.into_iter().map(|key| {
+        let scale = if is_of_vmstat(key) && is_level(&key.2) { Scale::Numbers } else { Scale::Counts };
+        let (a, b) = (counter_sample(&counts_a, key), counter_sample(&counts_b, key));
+        let comparison = compare(a, b, scale, Direction::Neutral, family, margin);
+        Row { cause: chapter(key), name: key.2.clone(), comparison }
+    });
+    rows.collect()
+}
+
+/// Returns the values of a counter in all runs.
+fn counter_sample(runs: &[Counts], key: &Key) -> Sample {
+    Sample::new(runs.iter().map(|run| run.get(key).copied().unwrap_or(0) as f64).collect())
 }
 
 /// Counters of `/proc/vmstat` that only one side's kernels have.
 fn of_one_side(a: &[Inspection], b: &[Inspection]) -> [Vec<String>; 2] {
-    let only = |these: &[Inspection], those: &[Inspection]| {
-        let (Some(this), Some(that)) = (these.first(), those.first()) else { return Vec::new() };
-        this.vmstat_names.iter().filter(|name| !has_counter(that, name)).cloned().collect()
-    };
-    [only(a, b), only(b, a)]
+    [counters_missing(a, b), counters_missing(b, a)]
+}
+
+/// Returns the counters that the kernels of `these` have and those of `others` lack.
+fn counters_missing(these: &[Inspection], others: &[Inspection]) -> Vec<String> {
+    let (Some(this), Some(other)) = (these.first(), others.first()) else { return Vec::new() };
+    this.vmstat_names.iter().filter(|name| !has_counter(other, name)).cloned().collect()
 }
 
 #[cfg(test)]
@@ -150,19 +161,19 @@ mod tests {
         inspector.finish("run".to_owned(), &facts)
     }
 
-    fn compared(a: &[(u64, u64)], b: &[(u64, u64)]) -> Runs {
+    fn compare_runs(a: &[(u64, u64)], b: &[(u64, u64)]) -> Runs {
         let [a, b] =
             [a, b].map(|runs| runs.iter().map(|&(drains, failures)| run(drains, failures)).collect::<Vec<_>>());
         Runs::compare(["one", "two"].map(str::to_owned), [&a, &b], 0.02)
     }
 
     fn verdict(runs: &Runs, name: &str) -> Option<Verdict> {
-        runs.measures.iter().find(|row| row.name == name).and_then(|row| row.judged.verdict)
+        runs.measures.iter().find(|row| row.name == name).and_then(|row| row.comparison.verdict)
     }
 
     #[test]
     fn what_repeats_and_differs_is_told() {
-        let told = compared(&[(1000, 3), (1010, 4), (990, 2)], &[(2000, 3), (2020, 2), (1980, 4)]);
+        let told = compare_runs(&[(1000, 3), (1010, 4), (990, 2)], &[(2000, 3), (2020, 2), (1980, 4)]);
         assert_eq!(verdict(&told, "blocks drained to the zone"), Some(Verdict::Worse));
         assert_eq!(verdict(&told, "requests that failed"), Some(Verdict::Undecided));
         assert_eq!(verdict(&told, "direct reclaims"), None, "nothing was measured");
@@ -174,18 +185,17 @@ mod tests {
     #[test]
     fn runs_of_one_kernel_do_not_differ() {
         let same = [(1000, 3), (1010, 4), (990, 2)];
-        let told = compared(&same, &same);
+        let told = compare_runs(&same, &same);
         assert!(!told.differ());
         assert!(told.text(Style::PLAIN).contains("No difference is shown"));
     }
 
     #[test]
     fn a_counter_that_one_kernel_lacks_is_no_zero() {
-        let with = |names: &[&str]| {
-            let run = run(10, 0);
-            Inspection { vmstat_names: names.iter().map(|name| (*name).to_owned()).collect(), ..run }
-        };
-        let (a, b) = (vec![with(&["pgfault", "old"]); 3], vec![with(&["pgfault", "thp_fault_alloc"]); 3]);
+        let [a, b] = [["pgfault", "old"], ["pgfault", "thp_fault_alloc"]].map(|names| {
+            let vmstat_names = names.map(str::to_owned).to_vec();
+            vec![Inspection { vmstat_names, ..run(10, 0) }; 3]
+        });
         let told = Runs::compare(["one", "two"].map(str::to_owned), [&a, &b], 0.02);
         assert_eq!(told.of_one_side, [vec!["old".to_owned()], vec!["thp_fault_alloc".to_owned()]]);
         assert_eq!(verdict(&told, "thp_fault_alloc"), None);
@@ -193,7 +203,7 @@ mod tests {
 
     #[test]
     fn two_runs_are_too_few() {
-        let told = compared(&[(1000, 0), (1010, 0)], &[(2000, 0), (2020, 0)]);
+        let told = compare_runs(&[(1000, 0), (1010, 0)], &[(2000, 0), (2020, 0)]);
         assert!(told.text(Style::PLAIN).contains("too few"), "{}", told.text(Style::PLAIN));
     }
 }

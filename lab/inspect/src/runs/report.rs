@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use freehold_report::formats::Document;
 use freehold_report::number::{Quantity, change, percent, unit};
 use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
-use freehold_stats::groups::{Group, Judged, RUNS_MIN};
+use freehold_stats::samples::{Comparison, RUNS_MIN, Sample};
 use freehold_stats::verdict::Verdict;
 
 use super::{Row, Runs, Side};
@@ -15,8 +15,8 @@ const NAMED: usize = 6;
 
 impl Document for Runs {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let differing = |rows: &[Row]| rows.iter().filter(|row| row.differs()).cloned().collect::<Vec<_>>();
-        let counters = if self.is_whole { self.counters.clone() } else { differing(&self.counters) };
+        let shown = self.counters.iter().filter(|row| self.is_whole || row.differs());
+        let counters: Vec<Row> = shown.cloned().collect();
         let mut tables = vec![table("Measures", &self.measures)];
         if !counters.is_empty() {
             let title = if self.is_whole { "All counters" } else { "Counters that differ" };
@@ -38,11 +38,11 @@ impl Document for Runs {
 impl Row {
     /// Whether B is said to differ from A.
     pub fn differs(&self) -> bool {
-        self.judged.differs()
+        self.comparison.differs()
     }
 
-    fn named(&self) -> String {
-        format!("{} {}", self.name, shown_change(&self.judged))
+    fn describe(&self) -> String {
+        format!("{} {}", self.name, shown_change(&self.comparison))
     }
 }
 
@@ -60,17 +60,17 @@ impl Runs {
                 runs[0], runs[1]
             )];
         }
-        let count = |wanted: Verdict| self.measures.iter().filter(|row| row.judged.verdict == Some(wanted)).count();
-        let (same, undecided) = (count(Verdict::NoDifference), count(Verdict::Undecided));
+        let [same, undecided] = [Verdict::NoDifference, Verdict::Undecided]
+            .map(|verdict| self.measures.iter().filter(|row| row.comparison.verdict == Some(verdict)).count());
         let mut differing: Vec<&Row> = self.measures.iter().filter(|row| row.differs()).collect();
         differing.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        let names = differing.iter().take(NAMED).map(|row| row.named()).collect::<Vec<_>>().join("; ");
-        let of = self.measures.len();
+        let names = differing.iter().take(NAMED).map(|row| row.describe()).collect::<Vec<_>>().join("; ");
+        let total = self.measures.len();
         let first = match differing.len() {
-            0 => format!("No difference is shown in any of {of} measures."),
-            1 => format!("B differs in 1 of {of} measures: {names}."),
-            many if many > NAMED => format!("B differs in {many} of {of} measures, most in: {names}."),
-            many => format!("B differs in {many} of {of} measures: {names}."),
+            0 => format!("No difference is shown in any of {total} measures."),
+            1 => format!("B differs in 1 of {total} measures: {names}."),
+            many if many > NAMED => format!("B differs in {many} of {total} measures, most in: {names}."),
+            many => format!("B differs in {many} of {total} measures: {names}."),
         };
         let margin = percent(self.margin);
         let rest = match undecided {
@@ -102,7 +102,7 @@ impl Runs {
 
 /// What is named first: the largest change, and before all what has none to be told.
 fn weight(row: &Row) -> f64 {
-    row.judged.change.map_or(f64::INFINITY, |change| (1.0 + change).max(1e-9).ln().abs())
+    row.comparison.change.map_or(f64::INFINITY, |change| (1.0 + change).max(1e-9).ln().abs())
 }
 
 fn subject(letter: &str, side: &Side) -> String {
@@ -114,10 +114,10 @@ fn table(title: &str, rows: &[Row]) -> Table {
     let columns = Column::several(&["", "measure"], &["A", "spread", "B", "spread of B", "change", "interval"]);
     let columns = columns.into_iter().chain([Column::words("verdict")]).collect();
     let mut last = "";
-    let rows = rows.iter().map(|row| {
+    let cells = rows.iter().map(|row| {
         let cause = if row.cause == last { "" } else { row.cause };
         last = row.cause;
-        let Judged { a, b, interval, verdict, .. } = &row.judged;
+        let Comparison { a, b, interval, verdict, .. } = &row.comparison;
         vec![
             Value::text(cause),
             Value::text(&row.name),
@@ -125,23 +125,23 @@ fn table(title: &str, rows: &[Row]) -> Table {
             spread(a),
             Value::Number(Quantity::from_mean(b.mean)),
             spread(b),
-            Value::text(shown_change(&row.judged)),
+            Value::text(shown_change(&row.comparison)),
             interval.map_or(Value::None, |(low, high)| {
                 Value::text(format!("{} to {}", change(Some(low)), change(Some(high))))
             }),
             Value::verdict(*verdict),
         ]
     });
-    Table::new(title, columns, rows.collect::<Vec<_>>())
+    Table::new(title, columns, cells.collect::<Vec<_>>())
 }
 
-fn shown_change(judged: &Judged) -> String {
-    match judged.change {
+fn shown_change(comparison: &Comparison) -> String {
+    match comparison.change {
         Some(relative) => change(Some(relative)),
         None => "from 0".to_owned(),
     }
 }
 
-fn spread(group: &Group) -> Value {
-    group.spread().map_or(Value::None, Value::Share)
+fn spread(sample: &Sample) -> Value {
+    sample.spread().map_or(Value::None, Value::Share)
 }

@@ -68,8 +68,8 @@ pub struct Candidate {
     pub why: &'static str,
 }
 
-/// What is tried on this machine, setting by setting, values near the recorded one first.
-pub fn of(facts: &Facts) -> Vec<Candidate> {
+/// Lists the values to try on this machine, setting by setting, values near the recorded one first.
+pub fn list(facts: &Facts) -> Vec<Candidate> {
     TABLE.iter().filter_map(|row| candidate(facts, row)).collect()
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn tried(recorded: &[(&str, &str)]) -> Vec<String> {
-        of(&machine(recorded)).iter().map(|candidate| candidate.setting.to_string()).collect()
+        list(&machine(recorded)).iter().map(|candidate| candidate.setting.to_string()).collect()
     }
 
     #[test]

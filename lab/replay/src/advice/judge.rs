@@ -12,7 +12,7 @@
 use freehold_report::number::Quantity;
 use freehold_report::report::pool::CONFIDENCE;
 use freehold_report::report::{Measure, Row};
-use freehold_stats::verdict::{Verdict, relative_change, verdict_of};
+use freehold_stats::verdict::{Verdict, judge_change, relative_change};
 use freehold_trace::facts::Facts;
 use serde::{Serialize, Serializer};
 
@@ -63,7 +63,7 @@ pub struct Effect {
 
 /// Memory that a value sets apart, by the kernel's own rules; below zero where it sets less apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Memory {
+pub struct ReservedMemory {
     /// Bytes more up to the high watermarks: kswapd keeps them free.
     pub kept_free_bytes: i64,
     /// Bytes more that per-CPU lists may hold.
@@ -77,7 +77,7 @@ pub enum Finding {
     /// It makes this concern better.
     Gain {
         /// Which.
-        #[serde(serialize_with = "name_of")]
+        #[serde(serialize_with = "serialize_concern")]
         concern: usize,
         /// How much, as a share of what there was; infinite from nothing.
         #[serde(skip)]
@@ -86,7 +86,7 @@ pub enum Finding {
     /// What it makes better costs this concern, which comes first.
     Costs {
         /// Which.
-        #[serde(serialize_with = "name_of")]
+        #[serde(serialize_with = "serialize_concern")]
         concern: usize,
     },
     /// It saves work, for more memory than that is worth.
@@ -97,13 +97,13 @@ pub enum Finding {
     Nothing,
 }
 
-fn name_of<S: Serializer>(concern: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_concern<S: Serializer>(concern: &usize, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(CONCERNS[*concern].metric.name())
 }
 
-/// A candidate with its verdict.
+/// Verdict on a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judged {
+pub struct CandidateVerdict {
     /// What comes of it.
     pub finding: Finding,
     /// Concerns, in their order.
@@ -112,13 +112,13 @@ pub struct Judged {
     #[serde(rename = "free_pageblocks")]
     pub price: Effect,
     /// The memory that it sets apart.
-    pub memory: Memory,
+    pub memory: ReservedMemory,
 }
 
 /// One recording, as it was set and under a candidate.
 pub struct Trial<'t> {
-    /// The recording.
-    pub of: &'t str,
+    /// Name of the recording.
+    pub recording: &'t str,
     /// As it was recorded.
     pub now: &'t ReplayOutcome,
     /// Under the candidate.
@@ -132,26 +132,30 @@ pub struct Trial<'t> {
 impl Trial<'_> {
     /// The largest change of a measure that a nudge makes; infinite from nothing.
     fn spread(&self, metric: Metric) -> f64 {
-        let value = |outcome: &ReplayOutcome| outcome.metrics.get(metric).map_or(0.0, Quantity::value);
-        let change = |nudged| relative_change(value(self.now), value(nudged)).map_or(f64::INFINITY, f64::abs);
-        self.nudged.iter().map(change).fold(0.0, f64::max)
+        let now = value(self.now, metric);
+        let changes = self.nudged.iter().map(|nudged| relative_change(now, value(nudged, metric)));
+        changes.map(|change| change.map_or(f64::INFINITY, f64::abs)).fold(0.0, f64::max)
     }
 }
 
-impl Judged {
+/// Returns the value of a metric; zero where it was not measured.
+fn value(outcome: &ReplayOutcome, metric: Metric) -> f64 {
+    outcome.metrics.get(metric).map_or(0.0, Quantity::value)
+}
+
+impl CandidateVerdict {
     /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
-    pub fn of(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> Judged {
+    pub fn new(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> CandidateVerdict {
         let rows: Vec<MetricRows> = trials
             .iter()
-            .map(|Trial { of, now, then, .. }| rows::judge(of, now, then, &now.fidelity, margin))
+            .map(|Trial { recording, now, then, .. }| rows::judge(recording, now, then, &now.fidelity, margin))
             .collect();
         let sieve = Sieve { margin, trials };
-        let effect =
-            |concern: &Concern| Effect::of(concern, &measure(concern.metric, &rows, margin, CONFIDENCE), sieve);
-        let effects: Vec<Effect> = CONCERNS.iter().map(effect).collect();
-        let memory = Memory::of(candidate, machine);
+        let effects: Vec<Effect> = CONCERNS.iter().map(|concern| Effect::assess(concern, &rows, sieve)).collect();
+        let price = Effect::assess(&PRICE, &rows, sieve);
+        let memory = ReservedMemory::compare(candidate, machine);
         let finding = finding(&effects, memory.share_of(machine));
-        Judged { finding, effects, price: effect(&PRICE), memory }
+        CandidateVerdict { finding, effects, price, memory }
     }
 
     /// What gets better.
@@ -172,7 +176,7 @@ impl Judged {
 
 /// Which of several values of a setting, the milder first, is the best advice: the mildest that gains nearly as much
 /// as the one that gains most.
-pub fn best(values: &[&Judged]) -> Option<usize> {
+pub fn best(values: &[&CandidateVerdict]) -> Option<usize> {
     let gains: Vec<Option<(usize, f64)>> = values.iter().map(|value| value.gain()).collect();
     let first = gains.iter().flatten().map(|(concern, _)| *concern).min()?;
     let size = |gain: &Option<(usize, f64)>| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size);
@@ -192,16 +196,16 @@ impl Sieve<'_> {
     /// Whether what is said of all recordings is too small, or stands on no more than half of them.
     fn holds_back(self, concern: &Concern, effect: &Effect) -> bool {
         let size = effect.change.map_or(f64::INFINITY, f64::abs);
-        let is_told_by_few = 2 * effect.recordings <= self.trials.len();
-        is_told_by_few || size <= self.spread_of_mean(concern) || self.is_by_chance(concern, effect.now, effect.then)
+        let is_judged_by_few = 2 * effect.recordings <= self.trials.len();
+        is_judged_by_few || size <= self.spread_of_mean(concern) || self.is_by_chance(concern, effect.now, effect.then)
     }
 
-    /// Whether a recording says this verdict, and more than by chance; whether it is reproduced or not.
-    fn says(self, concern: &Concern, measure: &Measure, row: &Row, wanted: Verdict) -> bool {
+    /// Whether a recording supports this verdict by more than chance, whether it is reproduced or not.
+    fn supports(self, concern: &Concern, measure: &Measure, row: &Row, wanted: Verdict) -> bool {
         let [now, then] = ends(row);
         let change = row.change.unwrap_or(f64::INFINITY);
-        let trial = self.trials.iter().find(|trial| trial.of == row.case);
-        verdict_of(change, measure.direction, self.margin) == wanted
+        let trial = self.trials.iter().find(|trial| trial.recording == row.case);
+        judge_change(change, measure.direction, self.margin) == wanted
             && trial.is_none_or(|trial| change.abs() > trial.spread(concern.metric) || change.is_infinite())
             && !self.is_by_chance(concern, now, then)
     }
@@ -224,21 +228,21 @@ impl Sieve<'_> {
 }
 
 impl Effect {
-    fn of(concern: &Concern, measure: &Measure, sieve: Sieve<'_>) -> Effect {
-        let told: Vec<&Row> = measure.rows.iter().filter(|row| row.verdict.is_some() && row.is_nonzero()).collect();
-        let sum = |end: usize| told.iter().fold(0.0, |sum, row| sum + ends(row)[end]);
-        let says = |row: &Row, wanted: Verdict| sieve.says(concern, measure, row, wanted);
+    fn assess(concern: &Concern, rows: &[MetricRows], sieve: Sieve<'_>) -> Effect {
+        let measure = measure(concern.metric, rows, sieve.margin, CONFIDENCE);
+        let judged: Vec<&Row> = measure.rows.iter().filter(|row| row.verdict.is_some() && row.is_nonzero()).collect();
+        let [now, then] = [0, 1].map(|end| judged.iter().fold(0.0, |sum, row| sum + ends(row)[end]));
         let mut effect = Effect {
             name: measure.name,
             words: concern.words,
-            now: sum(0),
-            then: sum(1),
+            now,
+            then,
             change: measure.change(),
             interval: measure.pooled.filter(|pooled| pooled.cases > 1).and_then(|pooled| pooled.interval),
-            recordings: told.len(),
+            recordings: judged.len(),
             verdict: measure.verdict(),
-            is_better_somewhere: told.iter().any(|row| says(row, Verdict::Better)),
-            is_worse_somewhere: measure.rows.iter().any(|row| says(row, Verdict::Worse)),
+            is_better_somewhere: judged.iter().any(|row| sieve.supports(concern, &measure, row, Verdict::Better)),
+            is_worse_somewhere: measure.rows.iter().any(|row| sieve.supports(concern, &measure, row, Verdict::Worse)),
         };
         if matches!(effect.verdict, Some(Verdict::Better | Verdict::Worse)) && sieve.holds_back(concern, &effect) {
             effect.verdict = Some(Verdict::Undecided);
@@ -265,12 +269,12 @@ fn finding(effects: &[Effect], memory: f64) -> Finding {
     }
 }
 
-impl Memory {
-    fn of(candidate: &Candidate, machine: &Facts) -> Memory {
+impl ReservedMemory {
+    fn compare(candidate: &Candidate, machine: &Facts) -> ReservedMemory {
         let then = Situation::new(machine, std::slice::from_ref(&candidate.setting)).facts;
-        let grown =
-            |pages: fn(&Facts) -> u64| (pages(&then) as i64 - pages(machine) as i64) * i64::from(machine.page_size);
-        Memory { kept_free_bytes: grown(kept_free), on_lists_bytes: grown(on_lists) }
+        let [kept_free_bytes, on_lists_bytes] = [kept_free as fn(&Facts) -> u64, on_lists]
+            .map(|pages| (pages(&then) as i64 - pages(machine) as i64) * i64::from(machine.page_size));
+        ReservedMemory { kept_free_bytes, on_lists_bytes }
     }
 
     /// What is set apart, as a share of the machine's memory.

@@ -55,7 +55,7 @@ fn machine() -> Facts {
 
 /// Candidates of that machine: it keeps twice, four times, half as much free.
 fn candidate(number: usize) -> Candidate {
-    super::super::candidates::of(&machine()).swap_remove(number)
+    super::super::candidates::list(&machine()).swap_remove(number)
 }
 
 /// A recording as it was set, and under a candidate.
@@ -70,14 +70,14 @@ fn both(counts: &[(Metric, u64, u64)]) -> Both {
     Both { now: outcome(&side(|row| row.1), 1.0), then: outcome(&side(|row| row.2), 1.0), nudged: Vec::new() }
 }
 
-fn judged(recordings: &[Both], of: usize) -> Judged {
+fn judged(recordings: &[Both], of: usize) -> CandidateVerdict {
     let names = ["one", "two", "three"];
     let trials: Vec<Trial<'_>> = recordings
         .iter()
         .zip(names)
-        .map(|(Both { now, then, nudged }, of)| Trial { of, now, then, nudged, requests: 10_000 })
+        .map(|(Both { now, then, nudged }, recording)| Trial { recording, now, then, nudged, requests: 10_000 })
         .collect();
-    Judged::of(&candidate(of), &trials, &machine(), 0.02)
+    CandidateVerdict::new(&candidate(of), &trials, &machine(), 0.02)
 }
 
 fn found(counts: &[(Metric, u64, u64)]) -> Finding {

@@ -15,6 +15,6 @@ mod sentences;
 mod setting;
 mod track;
 
-pub use candidates::{Candidate, nudges, of as candidates, requests, with_nudges};
+pub use candidates::{Candidate, list as candidates, nudges, requests, with_nudges};
 pub use refusal::{check, is_reproduced, not_reproduced};
 pub use track::{Predictions, TrackRecord};

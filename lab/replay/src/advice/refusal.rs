@@ -41,7 +41,7 @@ fn present(facts: &Facts) -> u64 {
 pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {
     recordings.iter().try_for_each(|(file, facts)| check_one(file, facts).map_err(Error::Advice))?;
     let Some(((first, facts), others)) = recordings.split_first() else { return Ok(()) };
-    if candidates::of(facts).is_empty() {
+    if candidates::list(facts).is_empty() {
         let sentence =
             format!("{first} does not say how its machine is set, so there is nothing to change; record again");
         return Err(Error::Advice(sentence));

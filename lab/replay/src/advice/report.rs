@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::candidates::Candidate;
 use super::concerns::CONCERNS;
-use super::judge::{Judged, Trial};
+use super::judge::{CandidateVerdict, Trial};
 use super::sentences;
-use super::setting::{SettingAdvice, Tried};
+use super::setting::{SettingAdvice, TriedValue};
 use super::track::{Predictions, TrackRecord};
 use crate::report::outcome::ReplayOutcome;
 use crate::report::rows::{self, MetricRows};
@@ -39,7 +39,7 @@ pub struct Subject {
 impl Subject {
     fn trial(&self, candidate: usize) -> Trial<'_> {
         let Subject { facts, requests, now, nudged, tried } = self;
-        Trial { of: &facts.file, now, then: &tried[candidate], nudged, requests: *requests }
+        Trial { recording: &facts.file, now, then: &tried[candidate], nudged, requests: *requests }
     }
 }
 
@@ -76,26 +76,25 @@ pub struct AdviceReport {
 
 impl AdviceReport {
     /// The advice that these recordings of one machine give.
-    pub fn of(
+    pub fn new(
         subjects: &[Subject],
         candidates: &[Candidate],
         machine: &Facts,
         margin: f64,
         extent: Extent,
     ) -> AdviceReport {
-        let track = TrackRecord::of_suite();
-        let judged: Vec<Judged> = (0..candidates.len())
+        let track = TrackRecord::load();
+        let verdicts: Vec<CandidateVerdict> = (0..candidates.len())
             .map(|at| {
                 let trials: Vec<Trial<'_>> = subjects.iter().map(|subject| subject.trial(at)).collect();
-                Judged::of(&candidates[at], &trials, machine, margin)
+                CandidateVerdict::new(&candidates[at], &trials, machine, margin)
             })
             .collect();
-        let tried = |name: &str| -> Vec<Tried> {
-            let of_setting = candidates.iter().zip(&judged).filter(|(candidate, _)| candidate.setting.name() == name);
-            of_setting.map(|(candidate, judged)| Tried::of(candidate, judged)).collect()
-        };
         let mut settings: Vec<SettingAdvice> = settings::names()
-            .map(|name| SettingAdvice::of(name, settings::recorded(machine, name), tried(name), track.of(name)))
+            .map(|name| {
+                let values = tried_values(name, candidates, &verdicts);
+                SettingAdvice::new(name, settings::recorded(machine, name), values, track.setting(name))
+            })
             .collect();
         // Stable: what gains nothing stays in the order of the table.
         settings.sort_by(|one, other| one.rank().partial_cmp(&other.rank()).expect("sizes of changes are numbers"));
@@ -126,7 +125,7 @@ impl AdviceReport {
     }
 
     /// Settings that are worth changing.
-    fn proposed(&self) -> impl Iterator<Item = (&SettingAdvice, &Tried)> {
+    fn proposed(&self) -> impl Iterator<Item = (&SettingAdvice, &TriedValue)> {
         self.settings.iter().filter_map(|setting| Some((setting, &setting.candidates[setting.best?])))
     }
 
@@ -170,7 +169,7 @@ impl AdviceReport {
         let changes: Vec<String> = self
             .proposed()
             .map(|(setting, best)| {
-                let first = best.judged.gains().next();
+                let first = best.verdict.gains().next();
                 let gain = first.map_or_else(String::new, |gain| sentences::effect(gain, self.recordings.len()));
                 format!("{} to {} ({gain})", setting.name, best.value)
             })
@@ -192,48 +191,53 @@ impl AdviceReport {
     fn table(&self) -> Table {
         let columns =
             ["setting", "now", "proposed", "effect", "price", "predictions that came true"].map(Column::words);
-        let row = |setting: &SettingAdvice| {
-            let best = setting.best.map(|best| &setting.candidates[best].judged);
-            let (count, none) = (self.recordings.len(), || Value::None);
+        let rows = self.settings.iter().map(|setting| {
+            let best = setting.best.map(|best| &setting.candidates[best].verdict);
+            let count = self.recordings.len();
             vec![
                 Value::text(setting.name),
-                setting.now.as_ref().map_or_else(none, Value::text),
+                setting.now.as_ref().map_or(Value::None, Value::text),
                 setting.proposed.as_ref().map_or_else(|| Value::Faint("leave it".to_owned()), Value::text),
                 match best {
                     Some(best) => Value::Judged(sentences::gains(best, count), Verdict::Better),
                     None => Value::Faint(setting.reason.clone().unwrap_or_default()),
                 },
-                best.map_or_else(none, |best| Value::text(sentences::price(best, count))),
+                best.map_or(Value::None, |best| Value::text(sentences::price(best, count))),
                 Value::Text(setting.track_record.map_or_else(|| "never tried".to_owned(), Predictions::in_short)),
             ]
-        };
-        Table::new("Settings", columns.to_vec(), self.settings.iter().map(row))
+        });
+        Table::new("Settings", columns.to_vec(), rows)
     }
 
     /// Lines to paste, one a row, so that none of them wraps where the terminal is narrow.
     fn recipe(&self) -> Table {
-        let lines = |step: &'static str, of: fn(&SettingAdvice) -> Option<&String>| {
-            let lines = self.proposed().filter_map(move |(setting, _)| of(setting));
-            lines.map(move |line| vec![Value::text(step), Value::text(line)])
-        };
-        let rows = lines("apply", |setting| setting.apply.as_ref());
-        let rows = rows.chain(lines("undo", |setting| setting.undo.as_ref()));
+        let apply = self.proposed().filter_map(|(setting, _)| Some(("apply", setting.apply.as_ref()?)));
+        let undo = self.proposed().filter_map(|(setting, _)| Some(("undo", setting.undo.as_ref()?)));
+        let rows = apply.chain(undo).map(|(step, line)| vec![Value::text(step), Value::text(line)]);
         Table::new("Recipe", ["to", "as root"].map(Column::words).to_vec(), rows)
     }
 
     fn everything(&self) -> Table {
         let count = self.recordings.len();
         let columns = ["setting", "value", "for", "better", "price"].map(Column::words).to_vec();
-        let row = |setting: &SettingAdvice, tried: &Tried| {
-            let gains = sentences::gains(&tried.judged, count);
-            let gains = if gains.is_empty() { sentences::reason(&[tried.judged.finding]) } else { gains };
-            let price = sentences::price(&tried.judged, count);
-            [setting.name, &tried.value, tried.why, &gains, &price].map(Value::text).to_vec()
-        };
-        let rows =
-            self.settings.iter().flat_map(|setting| setting.candidates.iter().map(move |tried| row(setting, tried)));
+        let values =
+            self.settings.iter().flat_map(|setting| setting.candidates.iter().map(move |tried| (setting.name, tried)));
+        let rows = values.map(|(setting, tried)| {
+            let effect = match sentences::gains(&tried.verdict, count) {
+                none if none.is_empty() => sentences::reason(&[tried.verdict.finding]),
+                gains => gains,
+            };
+            let price = sentences::price(&tried.verdict, count);
+            [setting, &tried.value, tried.why, &effect, &price].map(Value::text).to_vec()
+        });
         Table::new("Every value that was tried", columns, rows)
     }
+}
+
+/// The values of one setting that were tried, with their verdicts.
+fn tried_values(name: &str, candidates: &[Candidate], verdicts: &[CandidateVerdict]) -> Vec<TriedValue> {
+    let of_setting = candidates.iter().zip(verdicts).filter(|(candidate, _)| candidate.setting.name() == name);
+    of_setting.map(|(candidate, verdict)| TriedValue::new(candidate, verdict)).collect()
 }
 
 /// Whether memory was short.
@@ -263,21 +267,23 @@ fn not_judged(subjects: &[Subject]) -> Vec<String> {
 
 /// What the replays as recorded and under what is proposed take for granted, but for what is always said.
 fn assumptions(subjects: &[Subject], candidates: &[Candidate], settings: &[SettingAdvice]) -> Vec<String> {
-    let is_proposed = |candidate: &Candidate| {
-        let of_setting = settings.iter().find(|setting| setting.name == candidate.setting.name());
-        of_setting.is_some_and(|setting| setting.proposed.as_deref() == Some(candidate.setting.value()))
-    };
     let mut sentences: Vec<String> = Vec::new();
     for Subject { now, tried, .. } in subjects {
-        let proposed = candidates.iter().zip(tried).filter(|(candidate, _)| is_proposed(candidate));
+        let proposed = candidates.iter().zip(tried).filter(|(candidate, _)| is_proposed(candidate, settings));
         for outcome in proposed.map(|(_, outcome)| outcome).chain([now]) {
-            let is_new = |sentence: &&String| !sentences.contains(sentence) && !sentence.starts_with("Under ");
-            let new = outcome.assumptions.iter().filter(is_new);
-            let new: Vec<String> = new.cloned().collect();
-            sentences.extend(new);
+            for sentence in &outcome.assumptions {
+                if !sentences.contains(sentence) && !sentence.starts_with("Under ") {
+                    sentences.push(sentence.clone());
+                }
+            }
         }
     }
     sentences
+}
+
+fn is_proposed(candidate: &Candidate, settings: &[SettingAdvice]) -> bool {
+    let setting = settings.iter().find(|setting| setting.name == candidate.setting.name());
+    setting.is_some_and(|setting| setting.proposed.as_deref() == Some(candidate.setting.value()))
 }
 
 impl Document for AdviceReport {

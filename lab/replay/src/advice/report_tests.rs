@@ -53,7 +53,7 @@ fn advice(stay: &[(&str, u64)], recordings: usize) -> AdviceReport {
         tried: candidates.iter().map(stalls).collect(),
     };
     let subjects: Vec<Subject> = (0..recordings).map(subject).collect();
-    AdviceReport::of(&subjects, &candidates, &machine(), 0.02, Extent::Settings)
+    AdviceReport::new(&subjects, &candidates, &machine(), 0.02, Extent::Settings)
 }
 
 /// A text as if lines had no end.

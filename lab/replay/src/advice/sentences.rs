@@ -5,7 +5,7 @@ use freehold_report::report::pool::CASES_MIN;
 use freehold_report::report::{Measure, Row};
 
 use super::concerns::{CONCERNS, OF_PRESSURE};
-use super::judge::{Effect, Finding, Judged, Memory};
+use super::judge::{CandidateVerdict, Effect, Finding, ReservedMemory};
 use crate::report::metrics::Metric;
 use crate::settings::DEFRAG;
 
@@ -18,23 +18,23 @@ pub fn effect(effect: &Effect, recordings: usize) -> String {
 }
 
 /// What a value gains.
-pub fn gains(judged: &Judged, recordings: usize) -> String {
+pub fn gains(judged: &CandidateVerdict, recordings: usize) -> String {
     judged.gains().map(|gain| effect(gain, recordings)).collect::<Vec<_>>().join("; ")
 }
 
 /// What a value costs.
-pub fn price(judged: &Judged, recordings: usize) -> String {
+pub fn price(judged: &CandidateVerdict, recordings: usize) -> String {
     let losses = judged.losses().map(|loss| effect(loss, recordings));
     let all: Vec<String> = losses.chain(memory(judged.memory)).collect();
     if all.is_empty() { "none seen".to_owned() } else { all.join("; ") }
 }
 
 /// Memory that is set apart, from a mebibyte on.
-fn memory(memory: Memory) -> Vec<String> {
-    let mebibytes = |bytes: i64| bytes >> 20;
-    let parts = [(memory.kept_free_bytes, "kept free"), (memory.on_lists_bytes, "on per-CPU lists at most")];
-    let told = parts.into_iter().filter(|(bytes, _)| mebibytes(*bytes) > 0);
-    told.map(|(bytes, what)| format!("{} MiB more {what}", count(mebibytes(bytes).unsigned_abs()))).collect()
+fn memory(memory: ReservedMemory) -> Vec<String> {
+    let parts =
+        [(memory.kept_free_bytes >> 20, "kept free"), (memory.on_lists_bytes >> 20, "on per-CPU lists at most")];
+    let shown = parts.into_iter().filter(|(mebibytes, _)| *mebibytes > 0);
+    shown.map(|(mebibytes, what)| format!("{} MiB more {what}", count(mebibytes.unsigned_abs()))).collect()
 }
 
 /// Why a setting is left as it is, given what came of its values.
@@ -96,7 +96,7 @@ pub const ALWAYS: [&str; 2] = [
 ];
 
 /// Said where memory was never short.
-pub const NO_PRESSURE: &str = "Memory was never short in what was recorded: no request failed, reclaimed or \
+pub const NO_PRESSURE: &str = "ReservedMemory was never short in what was recorded: no request failed, reclaimed or \
                                compacted. So this is advice about the zone lock, per-CPU lists and huge pages alone.";
 
 /// Whether a metric is about memory being short.
@@ -107,7 +107,7 @@ pub fn is_of_pressure(metric: Metric) -> bool {
 /// A concern that has no verdict on some recordings, with how far the replay is off there; nothing where it has one
 /// on all.
 pub fn not_judged(words: &str, measure: &Measure) -> Option<String> {
-    let far: Vec<String> = measure.rows.iter().filter(|row| row.verdict.is_none()).map(error).collect();
+    let far: Vec<String> = measure.rows.iter().filter(|row| row.verdict.is_none()).map(format_error).collect();
     let on = if far.len() < measure.rows.len() {
         format!(", on {} of {}", far.len(), measure.rows.len())
     } else {
@@ -117,6 +117,6 @@ pub fn not_judged(words: &str, measure: &Measure) -> Option<String> {
 }
 
 /// How far the replay is off on a recording.
-fn error(row: &Row) -> String {
+fn format_error(row: &Row) -> String {
     row.replay_error.map_or_else(|| "not recorded, or none was".to_owned(), |error| change(Some(error)))
 }

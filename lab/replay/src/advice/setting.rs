@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::candidates::Candidate;
 use super::concerns::CONCERNS;
-use super::judge::{self, Finding, Judged};
+use super::judge::{self, CandidateVerdict, Finding};
 use super::sentences;
 use super::track::Predictions;
 
@@ -26,7 +26,7 @@ pub struct SettingAdvice {
     /// How to set it back.
     pub undo: Option<String>,
     /// What was tried.
-    pub candidates: Vec<Tried>,
+    pub candidates: Vec<TriedValue>,
     /// Which of these is proposed.
     #[serde(skip)]
     pub best: Option<usize>,
@@ -34,26 +34,26 @@ pub struct SettingAdvice {
 
 /// A value that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tried {
+pub struct TriedValue {
     /// The value.
     pub value: String,
     /// Why one would want it.
     pub why: &'static str,
     /// Its verdict.
     #[serde(flatten)]
-    pub judged: Judged,
+    pub verdict: CandidateVerdict,
 }
 
 impl SettingAdvice {
     /// The advice, given what came of each value.
-    pub fn of(
+    pub fn new(
         name: &'static str,
         now: Option<String>,
-        candidates: Vec<Tried>,
+        candidates: Vec<TriedValue>,
         track_record: Option<Predictions>,
     ) -> SettingAdvice {
-        let best = judge::best(&candidates.iter().map(|tried| &tried.judged).collect::<Vec<_>>());
-        let findings: Vec<Finding> = candidates.iter().map(|tried| tried.judged.finding).collect();
+        let best = judge::best(&candidates.iter().map(|tried| &tried.verdict).collect::<Vec<_>>());
+        let findings: Vec<Finding> = candidates.iter().map(|tried| tried.verdict.finding).collect();
         let reason = match now {
             None => "not recorded".to_owned(),
             Some(_) => sentences::reason(&findings),
@@ -74,14 +74,14 @@ impl SettingAdvice {
 
     /// What it gains, the more the lower.
     pub fn rank(&self) -> (usize, f64) {
-        let gain = self.best.and_then(|best| self.candidates[best].judged.gain());
+        let gain = self.best.and_then(|best| self.candidates[best].verdict.gain());
         gain.map_or((CONCERNS.len(), 0.0), |(concern, size)| (concern, -size))
     }
 }
 
-impl Tried {
+impl TriedValue {
     /// A candidate and its verdict.
-    pub fn of(candidate: &Candidate, judged: &Judged) -> Tried {
-        Tried { value: candidate.setting.value().to_owned(), why: candidate.why, judged: judged.clone() }
+    pub fn new(candidate: &Candidate, verdict: &CandidateVerdict) -> TriedValue {
+        TriedValue { value: candidate.setting.value().to_owned(), why: candidate.why, verdict: verdict.clone() }
     }
 }

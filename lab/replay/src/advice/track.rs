@@ -38,12 +38,12 @@ pub struct TrackRecord {
 
 impl TrackRecord {
     /// That of the suite in docs/fidelity.md.
-    pub fn of_suite() -> TrackRecord {
+    pub fn load() -> TrackRecord {
         serde_json::from_str(FILE).expect("a test holds the file to its shape")
     }
 
     /// What predictions about a setting came to; nothing if there was none.
-    pub fn of(&self, setting: &str) -> Option<Predictions> {
+    pub fn setting(&self, setting: &str) -> Option<Predictions> {
         self.settings.get(setting).copied()
     }
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_file_has_its_shape() {
-        let record = TrackRecord::of_suite();
+        let record = TrackRecord::load();
         assert_eq!(record.to_json(), FILE, "as the oracle writes it");
         assert!(!record.settings.is_empty());
         for (name, predictions) in &record.settings {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_page_says_the_same() {
         let page = include_str!("../../../../docs/fidelity.md");
-        let record = TrackRecord::of_suite();
+        let record = TrackRecord::load();
         let mut settings = Predictions::default();
         record.settings.values().for_each(|predictions| settings.add(*predictions));
         for (name, of) in [("another kernel", record.kernels), ("another setting", settings)] {

@@ -6,7 +6,7 @@ use freehold_report::report::map::frames::Run;
 use freehold_report::report::map::{ABSENT, Cell, FrameState, Frames, Side, Stretch};
 
 use super::super::Engine;
-use crate::report::course::Watched;
+use crate::report::course::WatchedMemory;
 
 /// For how many moments a block is counted again after a page of it was moved: compaction gives the old place back later.
 const COUNTED_AGAIN: u8 = 8;
@@ -31,12 +31,12 @@ struct Changes {
     /// Whether anything did since the first moment.
     any: bool,
     /// For how many moments it is counted again.
-    counted: u8,
+    count_cell: u8,
 }
 
 impl Cells {
     /// Every pageblock that is in a zone; nothing is counted yet.
-    pub fn of(engine: &Engine<'_>) -> Cells {
+    pub fn count(engine: &Engine<'_>) -> Cells {
         let map = engine.map();
         let (mut blocks, mut stretches) = (Vec::new(), Vec::<(u8, Stretch)>::new());
         for pfn in map.pageblocks() {
@@ -72,14 +72,14 @@ impl Cells {
         let (is_first, pages) = (self.taken.is_empty(), self.order.pages());
         for ((&pfn, cell), changes) in self.blocks.iter().zip(&mut self.now).zip(&mut self.changes) {
             if memory.identity.moved().is_touched(pfn.raw(), pages) {
-                changes.counted = COUNTED_AGAIN;
+                changes.count_cell = COUNTED_AGAIN;
             } else if memory.identity.touched().is_touched(pfn.raw(), pages) {
-                changes.counted = changes.counted.max(1);
+                changes.count_cell = changes.count_cell.max(1);
             }
-            changes.any |= changes.counted > 0 && !is_first;
-            if is_first || changes.counted > 0 {
-                *cell = counted(engine, pfn, self.order);
-                changes.counted = changes.counted.saturating_sub(1);
+            changes.any |= changes.count_cell > 0 && !is_first;
+            if is_first || changes.count_cell > 0 {
+                *cell = count_cell(engine, pfn, self.order);
+                changes.count_cell = changes.count_cell.saturating_sub(1);
             }
             let (migratetype, owner) = standing(engine.map().pageblock(pfn));
             (cell.migratetype, cell.owner) = (migratetype, owner);
@@ -103,16 +103,16 @@ impl Cells {
 
     /// The first frame of a block of which a change was missed.
     fn missed(&self, engine: &Engine<'_>) -> Option<Pfn> {
-        let is_missed = |(&pfn, cell): (&Pfn, &Cell)| {
-            let now = counted(engine, pfn, self.order);
+        let missed = self.blocks.iter().zip(&self.now).find(|&(&pfn, cell)| {
+            let now = count_cell(engine, pfn, self.order);
             (now.used, now.movable) != (cell.used, cell.movable)
-        };
-        self.blocks.iter().zip(&self.now).find(|&of| is_missed(of)).map(|(&pfn, _)| pfn)
+        });
+        missed.map(|(&pfn, _)| pfn)
     }
 
     /// All of it.
-    pub fn into_watched(self) -> Watched {
-        Watched {
+    pub fn into_watched_memory(self) -> WatchedMemory {
+        WatchedMemory {
             block_pages: self.order.pages() as u16,
             stretches: self.stretches,
             side: Side { cells: self.taken, frames: self.frames, ..Side::default() },
@@ -137,7 +137,7 @@ fn standing(pageblock: &Pageblock) -> (u8, u16) {
 }
 
 /// Counts the frames of a block.
-fn counted(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
+fn count_cell(engine: &Engine<'_>, first: Pfn, order: Order) -> Cell {
     let mut cell = Cell::default();
     walk(engine, first, order, |run| match run.state {
         FrameState::Movable => {
@@ -156,7 +156,7 @@ fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)
     let mut at = 0;
     // What begins before this pageblock, and reaches into it.
     if let Some((head, word)) = map.block_around(first).filter(|(head, _)| *head < first) {
-        let (state, of) = known(word.state());
+        let (state, of) = frame_state(word.state());
         at = (head.raw() + of.pages() - first.raw()).min(order.pages());
         each(Run { state, order: of.get(), pages: at as u16 });
     }
@@ -164,11 +164,11 @@ fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)
     let frames: &[Frame] = slices.next().expect("a pageblock has frames, and lies in one section");
     // Neighbours are mostly alike: what a word means is found once.
     let mut last = frames[0].word();
-    let mut meaning = known(last.state());
+    let mut meaning = frame_state(last.state());
     while at < order.pages() {
         let word = frames[at as usize].word();
         if word != last {
-            (last, meaning) = (word, known(word.state()));
+            (last, meaning) = (word, frame_state(word.state()));
         }
         let (state, of) = meaning;
         let pages = of.pages().min(order.pages() - at);
@@ -178,7 +178,7 @@ fn walk(engine: &Engine<'_>, first: Pfn, order: Order, mut each: impl FnMut(Run)
 }
 
 /// What a frame's state is to a map, and the order of the block that it begins.
-fn known(state: State) -> (FrameState, Order) {
+fn frame_state(state: State) -> (FrameState, Order) {
     match state {
         State::ZoneFree { order, .. } => (FrameState::Free, order),
         // What a call has in hand, such as the free pages that compaction moves others to, is nobody's yet.

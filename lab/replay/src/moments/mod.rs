@@ -14,7 +14,7 @@ use freehold_trace::Facts;
 
 use super::counts::{free_blocks, stalls};
 use super::{Engine, Watch};
-use crate::report::course::{Moment, Watched};
+use crate::report::course::{Moment, WatchedMemory};
 use cells::Cells;
 
 /// A moment of a map costs as much as some thousand rows, so a recording has one for so many, but no fewer than these.
@@ -36,17 +36,13 @@ impl Moments {
     /// Before the first event of a recording.
     pub fn new(engine: &Engine<'_>, watch: Watch, facts: &Facts) -> Moments {
         let duration = facts.duration;
-        let evenly = || {
-            let last = (facts.rows.values().sum::<u64>() / ROWS).clamp(MOMENTS_MIN, MOMENTS_MAX as u64) - 1;
-            (0..=last).map(|number| (u128::from(duration) * u128::from(number) / u128::from(last)) as u64).collect()
-        };
         let (times, block) = match watch {
             Watch::Nothing => (Vec::new(), None),
-            Watch::Sums | Watch::Map => (evenly(), None),
+            Watch::Sums | Watch::Map => (evenly_spaced(facts), None),
             Watch::Moment { time, block } => (vec![time.min(duration)], block),
         };
         let is_mapped = matches!(watch, Watch::Map | Watch::Moment { .. });
-        Moments { times, next: 0, taken: Vec::new(), cells: is_mapped.then(|| Cells::of(engine)), block }
+        Moments { times, next: 0, taken: Vec::new(), cells: is_mapped.then(|| Cells::count(engine)), block }
     }
 
     /// When the next moment is; never, after the last.
@@ -79,7 +75,13 @@ impl Moments {
     }
 
     /// All that was taken; it is forgotten here.
-    pub fn finish(&mut self) -> (Vec<Moment>, Option<Watched>) {
-        (std::mem::take(&mut self.taken), self.cells.take().map(Cells::into_watched))
+    pub fn finish(&mut self) -> (Vec<Moment>, Option<WatchedMemory>) {
+        (std::mem::take(&mut self.taken), self.cells.take().map(Cells::into_watched_memory))
     }
+}
+
+/// Returns evenly spaced moments of a recording, the more the longer it is.
+fn evenly_spaced(facts: &Facts) -> Vec<u64> {
+    let last = (facts.rows.values().sum::<u64>() / ROWS).clamp(MOMENTS_MIN, MOMENTS_MAX as u64) - 1;
+    (0..=last).map(|number| (u128::from(facts.duration) * u128::from(number) / u128::from(last)) as u64).collect()
 }

@@ -12,17 +12,17 @@ const KEPT: usize = 50;
 
 /// The first decisions that differ.
 #[derive(Debug)]
-pub struct Explained {
+pub struct DecisionLog {
     /// Nanoseconds that recorded requests stalled, by the rows of their events.
     recorded: FxHashMap<u64, u64>,
     first: Vec<(u32, Decision)>,
 }
 
-impl Explained {
+impl DecisionLog {
     /// None yet.
-    pub fn new(stalls: &[Stall]) -> Explained {
+    pub fn new(stalls: &[Stall]) -> DecisionLog {
         let recorded = stalls.iter().map(|stall| (stall.end, stall.ns())).collect();
-        Explained { recorded, first: Vec::new() }
+        DecisionLog { recorded, first: Vec::new() }
     }
 
     /// What became of a request in the engine.
@@ -50,11 +50,10 @@ impl Explained {
 
     /// All of them, with the tasks' names.
     pub fn finish(&self, facts: &Facts) -> Vec<Decision> {
-        let named = |&(task, ref decision): &(u32, Decision)| Decision {
-            task: facts.task_name(task).to_owned(),
-            ..decision.clone()
-        };
-        self.first.iter().map(named).collect()
+        let decisions = self.first.iter();
+        decisions
+            .map(|(task, decision)| Decision { task: facts.task_name(*task).to_owned(), ..decision.clone() })
+            .collect()
     }
 }
 
@@ -68,7 +67,7 @@ mod tests {
     #[test]
     fn only_what_differs_is_kept_and_only_the_first() {
         let stall = Stall { row: 3, end: 7, time: (10, 30), task: 1, gfp: 0, order: 9, failed: false };
-        let mut explained = Explained::new(&[stall]);
+        let mut decision_log = DecisionLog::new(&[stall]);
         let claim = |row, recorded| Claim {
             task: 1,
             gfp: Gfp::KERNEL,
@@ -80,13 +79,13 @@ mod tests {
             work: Work::Own,
             is_queued: false,
         };
-        explained.note(&claim(7, Some(512)), Fate::Stalled { ns: 5 });
-        explained.note(&claim(8, Some(512)), Fate::Served);
-        explained.note(&claim(9, None), Fate::Refused);
-        assert!(explained.finish(&Facts::default()).is_empty());
-        explained.note(&claim(7, Some(512)), Fate::Served);
-        (0..KEPT).for_each(|_| explained.note(&claim(9, None), Fate::Served));
-        let found = explained.finish(&Facts::default());
+        decision_log.note(&claim(7, Some(512)), Fate::Stalled { ns: 5 });
+        decision_log.note(&claim(8, Some(512)), Fate::Served);
+        decision_log.note(&claim(9, None), Fate::Refused);
+        assert!(decision_log.finish(&Facts::default()).is_empty());
+        decision_log.note(&claim(7, Some(512)), Fate::Served);
+        (0..KEPT).for_each(|_| decision_log.note(&claim(9, None), Fate::Served));
+        let found = decision_log.finish(&Facts::default());
         assert_eq!(
             (found.len(), found[0].recorded, found[1].recorded),
             (KEPT, Fate::Stalled { ns: 20 }, Fate::Refused)

@@ -62,16 +62,18 @@ impl Failures {
             let sum = by_name.entry((facts.task_name(task), order.get())).or_default();
             (0..2).for_each(|side| sum[side] += counts[side]);
         }
-        let row = |((task, order), [recorded, replayed]): ((&str, u8), [u64; 2])| FailureCount {
-            task: task.to_owned(),
-            order,
-            recorded,
-            replayed,
-        };
-        let mut rows: Vec<_> = by_name.into_iter().map(row).collect();
+        let mut rows: Vec<FailureCount> = by_name
+            .into_iter()
+            .map(|((task, order), [recorded, replayed])| FailureCount {
+                task: task.to_owned(),
+                order,
+                recorded,
+                replayed,
+            })
+            .collect();
         rows.sort_by(|one, other| {
-            let size = |row: &FailureCount| row.recorded.max(row.replayed);
-            size(other).cmp(&size(one)).then_with(|| (&one.task, one.order).cmp(&(&other.task, other.order)))
+            let [size, other_size] = [one, other].map(|row| row.recorded.max(row.replayed));
+            other_size.cmp(&size).then_with(|| (&one.task, one.order).cmp(&(&other.task, other.order)))
         });
         rows
     }

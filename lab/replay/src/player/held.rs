@@ -19,23 +19,23 @@ use super::{Consequences, Player};
 /// For each task, the huge page that it fills.
 #[derive(Debug, Default)]
 pub struct HeldPages {
-    by_task: FxHashMap<u32, Held>,
+    by_task: FxHashMap<u32, FilledHugePage>,
     /// For each task, a smaller block that it asked for in vain in the recording, until it asks again.
-    kept: FxHashMap<u32, Kept>,
+    kept: FxHashMap<u32, KeptBlock>,
     /// Blocks that stand for fewer recorded frames than they have, by the first of these.
     whole: FxHashMap<Tenant, Order>,
 }
 
 /// A block that is for a task's next request.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct KeptBlock {
     pfn: Pfn,
     order: Order,
     migratetype: Option<MigrateType>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct FilledHugePage {
     pfn: Pfn,
     /// Its pages that stand for recorded ones.
     used: u32,
@@ -47,10 +47,10 @@ pub fn is_huge(gfp: Gfp, order: Order) -> bool {
 }
 
 impl Player<'_, '_> {
-    fn held(&mut self) -> Option<&mut HeldPages> {
+    fn held_pages(&mut self) -> Option<&mut HeldPages> {
         match &mut self.consequences {
-            Consequences::Decided(decided) => Some(&mut decided.held),
-            Consequences::Played(_) => None,
+            Consequences::Model(model) => Some(&mut model.held),
+            Consequences::Recorded(_) => None,
         }
     }
 
@@ -60,11 +60,11 @@ impl Player<'_, '_> {
         if order != Order::ZERO || !gfp.contains(Gfp::MOVABLE | Gfp::ZERO) {
             return false;
         }
-        let Some(held) = self.held().and_then(|held| held.by_task.get_mut(&task)) else { return false };
+        let Some(held) = self.held_pages().and_then(|held| held.by_task.get_mut(&task)) else { return false };
         let pfn = held.pfn.offset(held.used);
         held.used += 1;
         if held.used == Order::new(HUGE).pages() {
-            self.held().map(|held| held.by_task.remove(&task));
+            self.held_pages().map(|held| held.by_task.remove(&task));
         }
         self.memory().identity.set(recorded, pfn, 1, Some(cpu));
         true
@@ -72,10 +72,10 @@ impl Player<'_, '_> {
 
     /// Whether a task repeats a request for a huge page that was served. If not, it is done with the last one.
     pub(super) fn repeats_huge(&mut self, task: u32) -> bool {
-        let Some(held) = self.held() else { return false };
+        let Some(held) = self.held_pages() else { return false };
         match held.by_task.get(&task) {
-            Some(Held { used: 0, .. }) => true,
-            Some(&Held { pfn, used }) => {
+            Some(FilledHugePage { used: 0, .. }) => true,
+            Some(&FilledHugePage { pfn, used }) => {
                 held.by_task.remove(&task);
                 self.give_back_rest(pfn, used);
                 false
@@ -87,13 +87,15 @@ impl Player<'_, '_> {
     /// Whether a recorded failure is going to be one that is not repeated, before its event.
     pub(super) fn will_repeat(&mut self, task: u32, gfp: Gfp, order: Order) -> bool {
         is_huge(gfp, order)
-            && self.held().is_some_and(|held| matches!(held.by_task.get(&task), Some(Held { used: 0, .. })))
+            && self
+                .held_pages()
+                .is_some_and(|held| matches!(held.by_task.get(&task), Some(FilledHugePage { used: 0, .. })))
     }
 
     /// A request that failed in the recording brought a huge page. `false` if nobody is to hold it.
     pub(super) fn hold_huge(&mut self, task: u32, pfn: Pfn) -> bool {
-        let Some(held) = self.held() else { return false };
-        held.by_task.insert(task, Held { pfn, used: 0 });
+        let Some(held) = self.held_pages() else { return false };
+        held.by_task.insert(task, FilledHugePage { pfn, used: 0 });
         self.memory().identity.touched().touch(pfn.raw(), Order::new(HUGE).pages());
         true
     }
@@ -101,9 +103,9 @@ impl Player<'_, '_> {
     /// A request that failed in the recording brought a block: its task is about to ask for less instead, and will not.
     /// `false` if nobody is to keep it.
     pub(super) fn keep(&mut self, task: u32, gfp: Gfp, pfn: Pfn, order: Order) -> bool {
-        let Some(held) = self.held().filter(|_| order > Order::ZERO) else { return false };
-        let before = held.kept.insert(task, Kept { pfn, order, migratetype: gfp.migratetype() });
-        if let Some(Kept { pfn, order, .. }) = before {
+        let Some(held) = self.held_pages().filter(|_| order > Order::ZERO) else { return false };
+        let before = held.kept.insert(task, KeptBlock { pfn, order, migratetype: gfp.migratetype() });
+        if let Some(KeptBlock { pfn, order, .. }) = before {
             self.give_back(pfn, order);
         }
         self.memory().identity.touched().touch(pfn.raw(), order.pages());
@@ -113,7 +115,7 @@ impl Player<'_, '_> {
     /// Whether a task has what it claims already, since a request that failed in the recording was served: this is the
     /// same request again, or a smaller one in its place.
     pub(super) fn has_kept(&mut self, claim: Claim) -> bool {
-        let Some(held) = self.held().filter(|held| !held.kept.is_empty()) else { return false };
+        let Some(held) = self.held_pages().filter(|held| !held.kept.is_empty()) else { return false };
         let Some(kept) = held.kept.get(&claim.task).copied() else { return false };
         let is_alike = claim.gfp.migratetype() == kept.migratetype;
         if claim.recorded.is_none() && is_alike && claim.order <= kept.order {
@@ -136,7 +138,7 @@ impl Player<'_, '_> {
 
     /// Order of the block that stands for a tenant, where that is larger than what was recorded; it does so no longer.
     pub(super) fn take_whole(&mut self, tenant: Tenant) -> Option<Order> {
-        self.held().filter(|held| !held.whole.is_empty())?.whole.remove(&tenant)
+        self.held_pages().filter(|held| !held.whole.is_empty())?.whole.remove(&tenant)
     }
 
     fn give_back_rest(&mut self, pfn: Pfn, used: u32) {

@@ -5,14 +5,14 @@
 //! counted, and freed at once if it succeeds; a recorded success that fails is made up of single pages. Whatever does
 //! not fit is counted by its reason.
 //!
-//! What the recorded kernel did because memory was short is either played like all else ([`played`]), or left out and
-//! decided anew ([`decided`]).
+//! What the recorded kernel did because memory was short is either played like all else ([`recorded`]), or left out and
+//! decided anew ([`model`]).
 
-mod decided;
 mod explain;
 mod failures;
 mod held;
-mod played;
+mod model;
+mod recorded;
 mod serve;
 mod tally;
 mod together;
@@ -22,8 +22,7 @@ use std::cell::RefMut;
 use std::hint::black_box;
 use std::ops::Range;
 
-use decided::{Cache, Decided};
-use explain::Explained;
+use explain::DecisionLog;
 use failures::Failures;
 use freehold::base::{CpuId, Frame, Gfp, Order, Pfn, State};
 use freehold::page::Mobility;
@@ -31,7 +30,8 @@ use freehold::stats::Counts;
 use freehold_trace::event::NO_PFN;
 use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Columns, Kind, Row};
-use played::Played;
+use model::{Cache, ModelReclaim};
+use recorded::RecordedReclaim;
 
 use super::divergence::Line;
 use super::identity::{Entry, Tenant};
@@ -71,7 +71,7 @@ pub struct Player<'e, 'm> {
     next_tick: u64,
     line: Line<'e>,
     moments: Moments,
-    explained: Explained,
+    decision_log: DecisionLog,
     failures: Failures,
     /// When nothing was left for the first time, and for which task.
     out_of_memory: Option<(u64, u32)>,
@@ -82,8 +82,8 @@ pub struct Player<'e, 'm> {
 
 /// What becomes of the recorded kernel's reclaim and compaction.
 enum Consequences<'e, 'm> {
-    Played(Played<'e, 'm>),
-    Decided(Box<Decided<'e, 'm>>),
+    Recorded(RecordedReclaim<'e, 'm>),
+    Model(Box<ModelReclaim<'e, 'm>>),
 }
 
 impl<'e, 'm> Player<'e, 'm> {
@@ -108,19 +108,19 @@ impl<'e, 'm> Player<'e, 'm> {
             now: 0,
             line: Line::new(situation.recorded),
             moments: Moments::new(engine, options.watch, facts),
-            explained: Explained::new(&survey.stalls),
+            decision_log: DecisionLog::new(&survey.stalls),
             failures: Failures::default(),
             out_of_memory: None,
             at_start: engine.platform().probe_counts(),
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             consequences: match options.reclaim {
-                ReclaimMode::Recorded => Consequences::Played(Played::new(engine, facts)),
+                ReclaimMode::Recorded => Consequences::Recorded(RecordedReclaim::new(engine, facts)),
                 ReclaimMode::Model => {
-                    Consequences::Decided(Box::new(Decided::new(engine, facts, survey, options.pacing)))
+                    Consequences::Model(Box::new(ModelReclaim::new(engine, facts, survey, options.pacing)))
                 }
             },
         };
-        let heads = survey.owned.iter().flat_map(|owned| owned.heads().map(|pfn| (pfn, owned.order)));
+        let heads = survey.allocated.iter().flat_map(|owned| owned.heads().map(|pfn| (pfn, owned.order)));
         let mut memory = player.memory();
         for (pfn, order) in heads.chain(survey.untouched.iter().map(|&pfn| (pfn, 0))) {
             if matches!(engine.state(Pfn::new(pfn)), Some(State::Allocated { .. })) {
@@ -192,7 +192,7 @@ impl<'e, 'm> Player<'e, 'm> {
             watched,
             divergence: self.line.take_all(),
             stalls: self.stalls(),
-            decisions: self.explained.finish(facts),
+            decisions: self.decision_log.finish(facts),
             failures: self.failures.finish(facts),
             failures_over_time: self.failures.over_time(),
             out_of_memory: self.out_of_memory.map(|(time, task)| OutOfMemory {
@@ -207,8 +207,8 @@ impl<'e, 'm> Player<'e, 'm> {
     pub fn tally(&self) -> Tally {
         let mut tally = self.tally;
         match &self.consequences {
-            Consequences::Played(played) => tally.drains_asked_for = played.drains(),
-            Consequences::Decided(decided) => tally.lost_moves = decided.lost_moves(),
+            Consequences::Recorded(recorded) => tally.drains_asked_for = recorded.drains(),
+            Consequences::Model(model) => tally.lost_moves = model.lost_moves(),
         }
         tally.taken_early = self.memory().taken_early();
         tally
@@ -238,7 +238,7 @@ impl<'e, 'm> Player<'e, 'm> {
         match row.kind {
             Kind::DirectReclaimBegin | Kind::CompactionBegin => self.begin(row),
             Kind::Alloc => self.allocate(row),
-            Kind::Free => match self.together.of(self.row, row) {
+            Kind::Free => match self.together.classify(self.row, row) {
                 Belongs::ToNone => self.free(row),
                 Belongs::First(pages) => self.free_together(row, pages),
                 Belongs::Further => {}
@@ -247,8 +247,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
         let cpu = self.cpu_of(row);
         match &mut self.consequences {
-            Consequences::Played(played) => played.play(row, cpu),
-            Consequences::Decided(decided) => decided.observe(row),
+            Consequences::Recorded(recorded) => recorded.play(row, cpu),
+            Consequences::Model(model) => model.observe(row),
         }
         self.tick(row.time);
         self.row += 1;
@@ -267,13 +267,13 @@ impl<'e, 'm> Player<'e, 'm> {
     fn allocate(&mut self, row: &Row) {
         let cpu = self.cpu_of(row);
         self.engine.platform().run_on(cpu);
-        let Some((gfp, order)) = self.asked(row.gfp, row.order) else {
+        let Some((gfp, order)) = self.adjust_request(row.gfp, row.order) else {
             self.tally.impossible += 1;
             return;
         };
         let work = match &self.consequences {
-            Consequences::Decided(decided) => decided.work_of(row.task),
-            Consequences::Played(_) => Work::Own,
+            Consequences::Model(model) => model.work_of(row.task),
+            Consequences::Recorded(_) => Work::Own,
         };
         let (task, number, time) = (row.task, self.row, row.time);
         let mut claim = Claim { task, gfp, order, cpu, row: number, time, recorded: None, work, is_queued: false };
@@ -290,11 +290,11 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     /// What a recorded request asks for on this machine; none if its flags or its order are impossible.
-    fn asked(&self, gfp: u32, order: u8) -> Option<(Gfp, Order)> {
+    fn adjust_request(&self, gfp: u32, order: u8) -> Option<(Gfp, Order)> {
         let (gfp, order) = (Gfp::from_bits_retain(gfp), Order::from_u8(order)?);
         gfp.migratetype()?;
         gfp.highest_zone()?;
-        Some((self.huge.asked(gfp, order), order))
+        Some((self.huge.adjust(gfp, order), order))
     }
 
     /// A recorded request begins to work for its page.

@@ -10,9 +10,9 @@ use freehold::platform::{Context, Task};
 use super::super::identity::Tenant;
 use super::super::schedule::Answer;
 use super::super::{HUGE, ProbeCounts};
-use super::decided::Cache;
 use super::held::is_huge;
-use super::waiting::{Answered, Claim};
+use super::model::Cache;
+use super::waiting::{Claim, Reply};
 use super::{Consequences, Player};
 use crate::report::course::Fate;
 
@@ -55,10 +55,10 @@ impl Player<'_, '_> {
     }
 
     /// Gives a request its answer.
-    pub(super) fn serve(&mut self, claim: Claim, Answered { answer, stalled }: Answered) {
+    pub(super) fn serve(&mut self, claim: Claim, Reply { answer, stalled }: Reply) {
         let Claim { gfp, order, cpu, row, .. } = claim;
         let served = stalled.map_or(Fate::Served, |ns| Fate::Stalled { ns });
-        self.explained.note(&claim, if answer.is_ok() { served } else { Fate::Refused });
+        self.decision_log.note(&claim, if answer.is_ok() { served } else { Fate::Refused });
         let Some(recorded) = claim.recorded else {
             self.failures.note(&claim, answer.is_ok());
             return self.conclude(claim, answer);
@@ -99,8 +99,8 @@ impl Player<'_, '_> {
     /// is decided anew, this is for small blocks alone, which the kernel does not refuse either. What still fails,
     /// fails for want of a block.
     fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Answer {
-        let decided = matches!(self.consequences, Consequences::Decided(_));
-        if !gfp.contains(Gfp::DIRECT_RECLAIM) || (decided && order > Order::COSTLY) {
+        let is_decided_anew = matches!(self.consequences, Consequences::Model(_));
+        if !gfp.contains(Gfp::DIRECT_RECLAIM) || (is_decided_anew && order > Order::COSTLY) {
             return Err(AllocError::OutOfMemory);
         }
         let served = self.ask_as(MEMALLOC, gfp - Gfp::NOMEMALLOC, order);

@@ -40,7 +40,7 @@ impl<'s> Neighbours<'s> {
     }
 
     /// What the free of this row belongs to.
-    pub fn of(&mut self, number: u64, row: &Row) -> Belongs {
+    pub fn classify(&mut self, number: u64, row: &Row) -> Belongs {
         let Some(played) = self.played.get_mut(usize::from(row.cpu)) else { return Belongs::ToNone };
         if let Some(first) = self.all.next_if(|together| together.row == number) {
             *played = row.pfn + 1..row.pfn + u64::from(first.pages);
@@ -118,11 +118,11 @@ mod tests {
         let all = [together(5, 10, 3, 0), together(6, 50, 2, 1)];
         let mut neighbours = Neighbours::new(&all, 2);
         let rows = [(4, free(0, 9)), (5, free(0, 10)), (6, free(1, 50)), (7, free(0, 11)), (8, free(1, 51))];
-        let found = rows.map(|(number, row)| neighbours.of(number, &row));
+        let found = rows.map(|(number, row)| neighbours.classify(number, &row));
         let expected = [Belongs::ToNone, Belongs::First(3), Belongs::First(2), Belongs::Further, Belongs::Further];
         assert_eq!(found, expected);
-        assert_eq!(neighbours.of(9, &free(1, 12)), Belongs::ToNone, "another CPU's");
-        assert_eq!(neighbours.of(10, &free(0, 12)), Belongs::Further);
-        assert_eq!(neighbours.of(11, &free(0, 13)), Belongs::ToNone);
+        assert_eq!(neighbours.classify(9, &free(1, 12)), Belongs::ToNone, "another CPU's");
+        assert_eq!(neighbours.classify(10, &free(0, 12)), Belongs::Further);
+        assert_eq!(neighbours.classify(11, &free(0, 13)), Belongs::ToNone);
     }
 }

@@ -8,21 +8,21 @@ use freehold_trace::recording::RecordingFacts;
 
 use super::fidelity::FidelityRow;
 
-/// Recordings that are told one by one; of more it is told what they have in common.
+/// Recordings that are listed one by one; more of them are summed up.
 pub const LISTED_MAX: usize = 12;
 
 /// What was recorded; `short` is what a recording is called.
 pub fn recordings(all: &[RecordingFacts], short: impl Fn(&RecordingFacts) -> String) -> String {
     if all.len() > LISTED_MAX {
-        return together(all);
+        return sum_up(all);
     }
-    let one = |facts: &RecordingFacts| {
-        format!("{}: Linux {}, {}", short(facts), version_in(&facts.kernel_release), extent(facts))
-    };
-    all.iter().map(one).collect::<Vec<_>>().join("; ")
+    let lines = all
+        .iter()
+        .map(|facts| format!("{}: Linux {}, {}", short(facts), version_in(&facts.kernel_release), extent(facts)));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
-fn together(all: &[RecordingFacts]) -> String {
+fn sum_up(all: &[RecordingFacts]) -> String {
     let mut kernels: Vec<&str> = all.iter().map(|facts| version_in(&facts.kernel_release)).collect();
     kernels.sort_unstable();
     kernels.dedup();
@@ -50,44 +50,45 @@ pub fn checks<'r>(
     rows: impl Iterator<Item = (&'r str, &'r FidelityRow)>,
     short: impl Fn(&RecordingFacts) -> String,
 ) -> String {
-    let mut of_file: HashMap<&str, Vec<&FidelityRow>> = HashMap::new();
+    let mut rows_by_file: HashMap<&str, Vec<&FidelityRow>> = HashMap::new();
     for (file, row) in rows.filter(|(_, row)| row.within.is_some()) {
-        of_file.entry(file).or_default().push(row);
+        rows_by_file.entry(file).or_default().push(row);
     }
-    let of = |facts: &RecordingFacts| Checks::of(of_file.get(facts.file.as_str()).map_or(&[], Vec::as_slice));
-    let each: Vec<Checks<'_>> = all.iter().map(of).collect();
+    let checks: Vec<Checks<'_>> =
+        all.iter().map(|facts| Checks::new(rows_by_file.get(facts.file.as_str()).map_or(&[], Vec::as_slice))).collect();
     if all.len() <= LISTED_MAX {
-        let told = all.iter().zip(&each).map(|(facts, checks)| format!("{} {}", short(facts), checks.told()));
-        return told.collect::<Vec<_>>().join("; ");
+        let summaries = all.iter().zip(&checks).map(|(facts, checks)| format!("{} {}", short(facts), checks.summary()));
+        return summaries.collect::<Vec<_>>().join("; ");
     }
-    let whole = each.iter().filter(|checks| checks.within == checks.all).count();
-    let within: usize = each.iter().map(|checks| checks.within).sum();
-    let checks: usize = each.iter().map(|checks| checks.all).sum();
-    format!("{within} of {checks}, and all of them on {whole} of {} recordings", all.len())
+    let whole = checks.iter().filter(|checks| checks.within == checks.total).count();
+    let within: usize = checks.iter().map(|checks| checks.within).sum();
+    let total: usize = checks.iter().map(|checks| checks.total).sum();
+    format!("{within} of {total}, and all of them on {whole} of {} recordings", all.len())
 }
 
 /// The checks of one recording that have bounds.
 struct Checks<'r> {
     within: usize,
-    all: usize,
+    total: usize,
     worst: Option<&'r FidelityRow>,
 }
 
 impl<'r> Checks<'r> {
-    fn of(rows: &[&'r FidelityRow]) -> Checks<'r> {
+    fn new(rows: &[&'r FidelityRow]) -> Checks<'r> {
         let off: Vec<&'r FidelityRow> = rows.iter().copied().filter(|row| row.within == Some(false)).collect();
         let worst = off.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b)));
-        Checks { within: rows.len() - off.len(), all: rows.len(), worst }
+        Checks { within: rows.len() - off.len(), total: rows.len(), worst }
     }
 
-    fn told(&self) -> String {
-        let worst = self.worst.map(|row| format!(", worst {} {}", row.measure.name().replace('_', " "), error_of(row)));
-        format!("{} of {}{}", self.within, self.all, worst.unwrap_or_default())
+    fn summary(&self) -> String {
+        let worst =
+            self.worst.map(|row| format!(", worst {} {}", row.measure.name().replace('_', " "), format_error(row)));
+        format!("{} of {}{}", self.within, self.total, worst.unwrap_or_default())
     }
 }
 
 /// How far a row is off, in words.
-fn error_of(row: &FidelityRow) -> String {
+fn format_error(row: &FidelityRow) -> String {
     row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
 }
 
@@ -112,15 +113,18 @@ mod tests {
         }
     }
 
+    fn file(facts: &RecordingFacts) -> String {
+        facts.file.clone()
+    }
+
     #[test]
     fn few_are_told_one_by_one_and_many_together() {
-        let name = |facts: &RecordingFacts| facts.file.clone();
         let all: Vec<RecordingFacts> = (0..20).map(facts).collect();
-        assert_eq!(recordings(&all[..1], name), "0.parquet: Linux 6.12.1, 2 CPUs, 1.5 s");
-        assert_eq!(recordings(&all, name), "20 recordings: Linux 6.12.1, 2 to 3 CPUs, 30.0 s in all");
+        assert_eq!(recordings(&all[..1], file), "0.parquet: Linux 6.12.1, 2 CPUs, 1.5 s");
+        assert_eq!(recordings(&all, file), "20 recordings: Linux 6.12.1, 2 to 3 CPUs, 30.0 s in all");
         let rows = [1.0, 2.0].map(|replayed| FidelityRow::new(FidelityMeasure::FreePages, 1.0, replayed, Some(0.1)));
-        let told = |all: &[RecordingFacts]| checks(all, rows.iter().map(|row| ("0.parquet", row)), name);
-        assert_eq!(told(&all[..1]), "0.parquet 1 of 2, worst free pages +100.0 %");
-        assert_eq!(told(&all), "1 of 2, and all of them on 19 of 20 recordings");
+        let [one, many] = [&all[..1], &all].map(|all| checks(all, rows.iter().map(|row| ("0.parquet", row)), file));
+        assert_eq!(one, "0.parquet 1 of 2, worst free pages +100.0 %");
+        assert_eq!(many, "1 of 2, and all of them on 19 of 20 recordings");
     }
 }

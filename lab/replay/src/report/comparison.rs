@@ -20,9 +20,9 @@ use super::course::OutOfMemory;
 use super::fidelity::FidelityRow;
 use super::outcome::ReplayOutcome;
 use super::rows::{self, MetricRows};
-use super::seen::{Seen, Watching};
 use super::tables;
 use super::verdict;
+use super::view::{CourseView, PolicyCourse};
 
 /// What stands between a policy and the settings under which it was replayed, in the name of B.
 pub const WITH: &str = " with ";
@@ -98,9 +98,9 @@ pub struct ComparisonReport {
     /// The recorded kernels on whose rules B was replayed.
     #[serde(skip)]
     kernels: Vec<Release>,
-    /// What there is to see of each comparison, in their order.
+    /// Plots and map of each comparison, in their order.
     #[serde(skip)]
-    seen: Vec<(Vec<Plot>, Option<MemoryMap>)>,
+    drawings: Vec<(Vec<Plot>, Option<MemoryMap>)>,
     /// Recordings whose machine runs out of memory under a policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     out_of_memory: Vec<OutOfMemoryEntry>,
@@ -135,13 +135,13 @@ impl ComparisonReport {
             assumptions: Vec::new(),
             reading: Vec::new(),
             kernels: Vec::new(),
-            seen: Vec::new(),
+            drawings: Vec::new(),
             out_of_memory: Vec::new(),
             detail,
         }
     }
 
-    /// The same where this is one of several comparisons, each of which has to be so sure: [`pool::confidence_of`].
+    /// Sets the confidence that each of several comparisons needs: [`pool::confidence_of`].
     #[must_use]
     pub fn at_confidence(self, confidence: f64) -> ComparisonReport {
         ComparisonReport { confidence, ..self }
@@ -152,7 +152,7 @@ impl ComparisonReport {
         let Replays { a, rivals, baseline, rules } = replays;
         self.kernels.extend(rules);
         for b in *rivals {
-            self.seen.push(seen(&facts.file, a, b));
+            self.drawings.push(draw(&facts.file, a, b));
             self.comparisons.push(Comparison {
                 recording: facts.file.clone(),
                 a: a.policy.clone(),
@@ -169,13 +169,14 @@ impl ComparisonReport {
             self.add_caveats(&facts.file, outcome);
         }
         // Where a replay runs out under the recorded kernel's own rules, that is its error.
-        let errs = baseline.replays().any(|replay| replay.course.out_of_memory.is_some());
-        let told = rivals.iter().filter(|_| !errs);
-        self.out_of_memory.extend(told.filter_map(|b| {
-            let (recording, policy) = (facts.file.clone(), b.policy.clone());
-            let short = b.replays().find_map(|replay| replay.course.out_of_memory.clone())?;
-            Some(OutOfMemoryEntry { recording, policy, short })
-        }));
+        let is_replay_error = baseline.replays().any(|replay| replay.course.out_of_memory.is_some());
+        if !is_replay_error {
+            self.out_of_memory.extend(rivals.iter().filter_map(|b| {
+                let (recording, policy) = (facts.file.clone(), b.policy.clone());
+                let short = b.replays().find_map(|replay| replay.course.out_of_memory.clone())?;
+                Some(OutOfMemoryEntry { recording, policy, short })
+            }));
+        }
         self.recordings.push(facts);
     }
 
@@ -205,17 +206,18 @@ impl ComparisonReport {
         self.reading.push((policy.to_owned(), why.to_owned()));
     }
 
-    /// Says what all recordings say together, when all are there.
+    /// Judges every B over all recordings, after the last one was added.
     #[must_use]
-    pub fn concluded(mut self) -> ComparisonReport {
+    pub fn conclude(mut self) -> ComparisonReport {
         let rivals: Vec<String> = distinct(self.comparisons.iter().map(|comparison| comparison.b.as_str()));
         self.verdicts = rivals.iter().map(|b| self.verdict_on(b)).collect();
         self
     }
 
     fn verdict_on(&self, b: &str) -> report::Report {
-        let pairs = self.comparisons.iter().zip(&self.seen);
-        let (comparisons, seen): (Vec<&Comparison>, Vec<_>) = pairs.filter(|(comparison, _)| comparison.b == b).unzip();
+        let pairs = self.comparisons.iter().zip(&self.drawings);
+        let (comparisons, drawings): (Vec<&Comparison>, Vec<_>) =
+            pairs.filter(|(comparison, _)| comparison.b == b).unzip();
         let rows: Vec<MetricRows> = comparisons
             .iter()
             .map(|comparison| comparison.metrics.with_case(&self.short(&comparison.recording)))
@@ -240,8 +242,8 @@ impl ComparisonReport {
             groups,
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() }],
-            plots: seen.iter().flat_map(|(plots, _)| plots).cloned().collect(),
-            maps: seen.iter().filter_map(|(_, map)| map.clone()).collect(),
+            plots: drawings.iter().flat_map(|(plots, _)| plots).cloned().collect(),
+            maps: drawings.iter().filter_map(|(_, map)| map.clone()).collect(),
             detail: self.detail,
             reading: self.reading.iter().filter(|(name, _)| name == policy_of(b)).map(|(_, why)| why.clone()).collect(),
             ..report::Report::default()
@@ -258,10 +260,10 @@ impl ComparisonReport {
     /// How near the replays under the recorded kernel's rules come to what was recorded: a line.
     fn fidelity_in_short(&self) -> String {
         let rows = self.fidelity.iter().map(|entry| (entry.recording.as_str(), &entry.row));
-        let told = brief::checks(&self.recordings, rows, |facts| self.short(&facts.file));
+        let checks = brief::checks(&self.recordings, rows, |facts| self.short(&facts.file));
         let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
         policies.truncate(2);
-        format!("{} against the recording, checks within bounds: {told}.", policies.join(" and "))
+        format!("{} against the recording, checks within bounds: {checks}.", policies.join(" and "))
     }
 
     /// Which recordings stand on guesses.
@@ -278,13 +280,20 @@ impl ComparisonReport {
         })
     }
 
+    /// Whether `policy` is another B than `b`.
+    fn is_other_rival(&self, policy: &str, b: &str) -> bool {
+        policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy)
+    }
+
     fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {
         let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         let policy = rows.first().map_or("", |entry| entry.policy.as_str());
         let title = format!("How near {policy} comes to the recorded kernel, {}", self.short(&facts.file));
         let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row));
-        let is_rival = |policy: &str| policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy);
-        let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file && !is_rival(&entry.policy));
+        let entries = self
+            .unreplayed
+            .iter()
+            .filter(|entry| entry.recording == facts.file && !self.is_other_rival(&entry.policy, b));
         let title = format!("Events not replayed exactly, {}", self.short(&facts.file));
         let columns = vec![Column::words("what"), Column::words("under"), Column::numbers("events")];
         let unreplayed = Table::new(title, columns, entries.map(unreplayed_row));
@@ -292,11 +301,11 @@ impl ComparisonReport {
     }
 }
 
-/// What there is to see of a recording under A and a B.
-fn seen(file: &str, a: &ReplayOutcome, b: &ReplayOutcome) -> (Vec<Plot>, Option<MemoryMap>) {
-    let sides = [a, b].map(|of| Watching { name: &of.policy, course: &of.course });
-    let seen = Seen { of: &name_of(file), sides: &sides };
-    (seen.plots(), seen.map())
+/// Draws the plots and the map of a recording under A and one B.
+fn draw(file: &str, a: &ReplayOutcome, b: &ReplayOutcome) -> (Vec<Plot>, Option<MemoryMap>) {
+    let sides = [a, b].map(|outcome| PolicyCourse { name: &outcome.policy, course: &outcome.course });
+    let view = CourseView { recording: &name_of(file), sides: &sides };
+    (view.plots(), view.map())
 }
 
 /// The policy of a B, without the settings in its name.
@@ -367,7 +376,7 @@ mod tests {
         let a = outcome("linux-6.12", 200);
         let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, detail);
         report.add(facts, &Replays { a: &a, rivals: &[outcome("freehold", 100)], baseline: &a, rules: None });
-        report.concluded()
+        report.conclude()
     }
 
     #[test]
@@ -404,21 +413,23 @@ mod tests {
 
     #[test]
     fn a_policy_under_which_memory_runs_out_is_told_unless_the_replay_errs() {
-        let short = || Some(OutOfMemory { time: 1_500_000_000, task: "cc1".to_owned(), pages: 7 });
-        let with = |policy, out_of_memory| ReplayOutcome {
-            course: Course { out_of_memory, ..Course::default() },
-            ..outcome(policy, 100)
-        };
-        for (recorded, nudged, told) in [(None, None, true), (short(), None, false), (None, short(), false)] {
-            let nudged = vec![with("linux-6.12", nudged)];
-            let (a, b) = (ReplayOutcome { nudged, ..with("linux-6.12", recorded) }, with("freehold", short()));
+        let short = Some(OutOfMemory { time: 1_500_000_000, task: "cc1".to_owned(), pages: 7 });
+        for (recorded, nudged, is_reported) in [(&None, &None, true), (&short, &None, false), (&None, &short, false)] {
+            let nudged = vec![outcome_short_of_memory("linux-6.12", nudged)];
+            let a = ReplayOutcome { nudged, ..outcome_short_of_memory("linux-6.12", recorded) };
+            let b = outcome_short_of_memory("freehold", &short);
             let facts = report(Detail::All).recordings[0].clone();
             let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, Detail::Differences);
             report.add(facts, &Replays { a: &a, rivals: &[b], baseline: &a, rules: None });
-            let text = report.concluded().text(Style::PLAIN).replace('\n', " ");
+            let text = report.conclude().text(Style::PLAIN).replace('\n', " ");
             let sentence = "runs out of memory: after 1.500 s nothing is left for `cc1`";
-            assert_eq!(text.contains(sentence), told, "{text}");
+            assert_eq!(text.contains(sentence), is_reported, "{text}");
         }
+    }
+
+    fn outcome_short_of_memory(policy: &str, out_of_memory: &Option<OutOfMemory>) -> ReplayOutcome {
+        let course = Course { out_of_memory: out_of_memory.clone(), ..Course::default() };
+        ReplayOutcome { course, ..outcome(policy, 100) }
     }
 
     #[test]
@@ -429,7 +440,7 @@ mod tests {
         }
         let under = report.whole_name("freehold with vm.min_free_kbytes=1");
         assert_eq!(under, "freehold,on=linux-6.18 or freehold with vm.min_free_kbytes=1");
-        let text = report.concluded().text(Style::PLAIN);
+        let text = report.conclude().text(Style::PLAIN);
         let b = "freehold,on=linux-6.18 or freehold";
         assert!(text.starts_with(&format!("A: linux-6.12; B: {b}\n")), "{text}");
     }

@@ -12,7 +12,7 @@ pub struct Course {
     pub moments: Vec<Moment>,
     /// Its memory at each of these, if somebody wanted a map.
     #[serde(skip)]
-    pub watched: Option<Watched>,
+    pub watched: Option<WatchedMemory>,
     /// The engine and the recorded kernel at the moments of the recorded samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub divergence: Vec<Divergence>,
@@ -58,7 +58,7 @@ pub struct Moment {
 
 /// A map of the engine's memory at each moment, under one policy.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Watched {
+pub struct WatchedMemory {
     /// Frames of a pageblock.
     pub block_pages: u16,
     /// Where pageblocks lie.
@@ -186,20 +186,24 @@ pub struct StallTimes {
 }
 
 impl StallTimes {
-    /// Those of all requests, in any order.
-    pub fn of(mut stalls: Vec<u64>) -> StallTimes {
+    /// Summarizes the stalls of all requests, in any order.
+    pub fn from_stalls(mut stalls: Vec<u64>) -> StallTimes {
         stalls.sort_unstable();
-        let at = |percent: usize| stalls.get((stalls.len() * percent / 100).min(stalls.len().saturating_sub(1)));
-        let at = |percent| at(percent).copied().unwrap_or(0);
         StallTimes {
             requests: stalls.len() as u64,
             total: stalls.iter().sum(),
-            median: at(50),
-            p90: at(90),
-            p99: at(99),
-            max: at(100),
+            median: percentile(&stalls, 50),
+            p90: percentile(&stalls, 90),
+            p99: percentile(&stalls, 99),
+            max: percentile(&stalls, 100),
         }
     }
+}
+
+/// Returns a percentile of sorted values; zero if there are none.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or(0)
 }
 
 /// A count of the recorded kernel, and the engine's.

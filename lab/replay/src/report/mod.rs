@@ -12,7 +12,7 @@ pub mod fidelity;
 pub mod metrics;
 pub mod outcome;
 pub mod rows;
-pub mod seen;
 pub mod single;
 pub mod tables;
 pub(crate) mod verdict;
+pub mod view;

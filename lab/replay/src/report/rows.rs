@@ -9,7 +9,7 @@
 
 use freehold_report::number::Quantity;
 use freehold_report::report::Row;
-use freehold_stats::verdict::{Verdict, relative_change, verdict_of};
+use freehold_stats::verdict::{Verdict, judge_change, relative_change};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::fidelity::{FidelityRow, relative_error};
@@ -113,7 +113,7 @@ fn judge_values(metric: Metric, a: &ReplayValues, b: &ReplayValues, margin: f64)
     let (Some(median_a), Some(median_b)) = (a.median(), b.median()) else { return (None, Verdict::Neither) };
     let change = relative_change(median_a.value(), median_b.value());
     // Some where there was none is more than any margin.
-    let verdict = verdict_of(change.unwrap_or(f64::INFINITY), metric.direction(), margin);
+    let verdict = judge_change(change.unwrap_or(f64::INFINITY), metric.direction(), margin);
     let is_open = verdict != Verdict::NoDifference && a.overlaps(b);
     (change, if is_open { Verdict::Undecided } else { verdict })
 }

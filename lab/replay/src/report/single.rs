@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::comparison::title;
 use super::course::{StallTimes, Stalls};
 use super::outcome::ReplayOutcome;
-use super::seen::{Seen, Watching};
 use super::tables;
+use super::view::{CourseView, PolicyCourse};
 
 /// The whole document. Its JSON is that of [`ReplayOutcome`] with the recording in front.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,11 +35,11 @@ impl ReplayReport {
     fn metrics(&self) -> Table {
         let columns = vec![Column::words("metric"), Column::words("unit"), Column::numbers("value")];
         let metrics = &self.outcome.metrics;
-        let row = |metric| {
+        let rows = metrics.reported().map(|metric| {
             let value = metrics.get(metric).map_or(Value::None, Value::Number);
             vec![Value::text(metric.name()), Value::Faint(metric.unit().to_owned()), value]
-        };
-        Table::new("", columns, metrics.reported().map(row))
+        });
+        Table::new("", columns, rows)
     }
 
     fn unreplayed(&self) -> Table {
@@ -64,43 +64,42 @@ impl Document for ReplayReport {
                 short.sentence(&outcome.policy)
             )
         });
-        let side = [Watching { name: &outcome.policy, course: &outcome.course }];
-        let of = name_of(&self.recording.file);
-        let seen = Seen { of: &of, sides: &side };
+        let side = [PolicyCourse { name: &outcome.policy, course: &outcome.course }];
+        let recording = name_of(&self.recording.file);
+        let view = CourseView { recording: &recording, sides: &side };
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
             subject: vec![title(&self.recording), self.under()],
             tables,
-            plots: seen.plots(),
-            maps: seen.map().into_iter().collect(),
+            plots: view.plots(),
+            maps: view.map().into_iter().collect(),
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
             verdict: short.into_iter().collect(),
-            reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(waiting)).collect(),
+            reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(describe_stalls)).collect(),
             ..Report::default()
         }])
     }
 }
 
-/// How long requests stalled, and what that makes of the work; nothing where none did.
-fn waiting(stalls: &Stalls) -> Option<String> {
+/// Describes how long requests stalled, and how much later the work is done; `None` if no request stalled.
+fn describe_stalls(stalls: &Stalls) -> Option<String> {
     let Stalls { recorded, replayed, later_at_least, later_at_most } = stalls;
-    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
-    let times = |of: &StallTimes| {
-        format!(
-            "{} requests stalled for {} (half {}, p99 {}, at most {})",
-            of.requests,
-            ms(of.total),
-            ms(of.median),
-            ms(of.p99),
-            ms(of.max)
-        )
-    };
-    let all = format!("{} {}", ms(later_at_most.unsigned_abs()), if *later_at_most < 0 { "sooner" } else { "later" });
+    let direction = if *later_at_most < 0 { "sooner" } else { "later" };
+    let all = format!("{} {direction}", format_ms(later_at_most.unsigned_abs()));
     (replayed.requests + recorded.requests > 0).then(|| {
         format!(
             "{}; recorded, {}. The work is done {} later if tasks do not wait for each other, and {all} if every stall delays all: \
              the recording does not tell which.",
-            times(replayed), times(recorded), ms(*later_at_least)
+            describe_times(replayed), describe_times(recorded), format_ms(*later_at_least)
         )
     })
+}
+
+fn describe_times(times: &StallTimes) -> String {
+    let [total, median, p99, max] = [times.total, times.median, times.p99, times.max].map(format_ms);
+    format!("{} requests stalled for {total} (half {median}, p99 {p99}, at most {max})", times.requests)
+}
+
+fn format_ms(ns: u64) -> String {
+    format!("{:.1} ms", ns as f64 / 1e6)
 }

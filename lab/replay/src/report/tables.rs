@@ -42,7 +42,6 @@ pub fn divergence(moments: &[Divergence]) -> Table {
 }
 
 fn moment_row(moment: &Divergence) -> Vec<Value> {
-    let pair = |Pair { recorded, replayed }: Pair| Value::text(format!("{recorded} > {replayed}"));
     let pairs = [
         moment.free_pages,
         moment.free_pageblocks,
@@ -52,7 +51,11 @@ fn moment_row(moment: &Divergence) -> Vec<Value> {
         moment.compact_stalls,
     ];
     let seconds = Value::Number(Quantity::Ratio(moment.time as f64 / 1e9));
-    std::iter::once(seconds).chain(pairs.map(pair)).collect()
+    std::iter::once(seconds).chain(pairs.map(pair_cell)).collect()
+}
+
+fn pair_cell(Pair { recorded, replayed }: Pair) -> Value {
+    Value::text(format!("{recorded} > {replayed}"))
 }
 
 /// Rows that a table of failures shows at most.
@@ -62,11 +65,11 @@ const FAILURES_MAX: usize = 10;
 pub fn failures(failures: &[FailureCount]) -> Table {
     let columns =
         [vec![Column::words("task")], ["order", "recorded", "replayed"].map(Column::numbers).to_vec()].concat();
-    let row = |failed: &FailureCount| {
+    let rows = failures.iter().take(FAILURES_MAX).map(|failed| {
         let numbers = [u64::from(failed.order), failed.recorded, failed.replayed].map(Value::count);
         [vec![Value::text(&failed.task)], numbers.to_vec()].concat()
-    };
-    Table::new("Failed requests, repeats left out", columns, failures.iter().take(FAILURES_MAX).map(row))
+    });
+    Table::new("Failed requests, repeats left out", columns, rows)
 }
 
 /// The table of the first decisions that differ.

@@ -63,13 +63,13 @@ pub struct HugeRequests {
 impl HugeRequests {
     /// What changes in them from one machine to the other. Nothing, where either does not say how it is set.
     pub fn between(recorded: &Facts, facts: &Facts) -> HugeRequests {
-        let change = Option::zip(Defrag::of(recorded), Defrag::of(facts));
+        let change = Option::zip(Defrag::from_facts(recorded), Defrag::from_facts(facts));
         HugeRequests { change: change.filter(|(before, after)| before != after) }
     }
 
     /// The flags of a recorded request, as it is made here.
     #[inline]
-    pub fn asked(&self, gfp: Gfp, order: Order) -> Gfp {
+    pub fn adjust(&self, gfp: Gfp, order: Order) -> Gfp {
         match self.change {
             Some((before, after)) if is_fault(gfp, order) => after.flags(gfp, before.area(gfp)),
             _ => gfp,
@@ -84,7 +84,7 @@ fn is_fault(gfp: Gfp, order: Order) -> bool {
 }
 
 impl Defrag {
-    fn of(facts: &Facts) -> Option<Defrag> {
+    fn from_facts(facts: &Facts) -> Option<Defrag> {
         let chosen = chosen(facts)?;
         WORDS.iter().position(|word| *word == chosen).map(|at| ALL[at])
     }
@@ -122,35 +122,35 @@ mod tests {
     const LIGHT: u32 = 0x1c_20ca;
     const FIRST: u32 = 0x20_0000 | 0x1_0000;
 
-    fn asked(recorded: &str, now: &str, bits: u32) -> u32 {
+    fn adjusted(recorded: &str, now: &str, bits: u32) -> u32 {
         let of = |text: &str| {
             let mut facts = Facts::default();
             facts.settings.insert(DEFRAG.to_owned(), text.to_owned());
             facts
         };
-        HugeRequests::between(&of(recorded), &of(now)).asked(Gfp::from_bits_retain(bits), HUGE).bits()
+        HugeRequests::between(&of(recorded), &of(now)).adjust(Gfp::from_bits_retain(bits), HUGE).bits()
     }
 
     #[test]
     fn an_area_keeps_what_its_flags_tell_of_it() {
         let shown = "always defer defer+madvise [madvise] never";
-        assert_eq!(asked(shown, "always", LIGHT | FIRST), LIGHT | FIRST | 0x400, "not madvised: it waits now");
-        assert_eq!(asked(shown, "always", LIGHT), LIGHT | 0x1_0400, "and does not retry");
-        assert_eq!(asked(shown, "always", LIGHT | 0x400), LIGHT | 0x400, "madvised: as before");
-        assert_eq!(asked(shown, "never", LIGHT | 0x400), LIGHT);
-        assert_eq!(asked(shown, "never", LIGHT | FIRST | 0x400), LIGHT | FIRST);
-        assert_eq!(asked(shown, "defer", LIGHT | 0x400), LIGHT | 0x800);
-        assert_eq!(asked("always", "defer+madvise", LIGHT | 0x400), LIGHT | 0x400);
-        assert_eq!(asked("always", "defer+madvise", LIGHT | 0x1_0400), LIGHT | 0x800);
-        assert_eq!(asked("defer", "madvise", LIGHT | 0x800), LIGHT);
+        assert_eq!(adjusted(shown, "always", LIGHT | FIRST), LIGHT | FIRST | 0x400, "not madvised: it waits now");
+        assert_eq!(adjusted(shown, "always", LIGHT), LIGHT | 0x1_0400, "and does not retry");
+        assert_eq!(adjusted(shown, "always", LIGHT | 0x400), LIGHT | 0x400, "madvised: as before");
+        assert_eq!(adjusted(shown, "never", LIGHT | 0x400), LIGHT);
+        assert_eq!(adjusted(shown, "never", LIGHT | FIRST | 0x400), LIGHT | FIRST);
+        assert_eq!(adjusted(shown, "defer", LIGHT | 0x400), LIGHT | 0x800);
+        assert_eq!(adjusted("always", "defer+madvise", LIGHT | 0x400), LIGHT | 0x400);
+        assert_eq!(adjusted("always", "defer+madvise", LIGHT | 0x1_0400), LIGHT | 0x800);
+        assert_eq!(adjusted("defer", "madvise", LIGHT | 0x800), LIGHT);
     }
 
     #[test]
     fn others_are_left_alone() {
         let khugepaged = LIGHT | 0x20_0400;
-        assert_eq!(asked("madvise", "never", khugepaged), khugepaged);
-        assert_eq!(asked("madvise", "never", 0x10_0cca), 0x10_0cca, "no huge page");
-        assert_eq!(asked("madvise", "madvise", LIGHT | 0x400), LIGHT | 0x400);
-        assert_eq!(asked("?", "never", LIGHT | 0x400), LIGHT | 0x400, "nobody knows how it was set");
+        assert_eq!(adjusted("madvise", "never", khugepaged), khugepaged);
+        assert_eq!(adjusted("madvise", "never", 0x10_0cca), 0x10_0cca, "no huge page");
+        assert_eq!(adjusted("madvise", "madvise", LIGHT | 0x400), LIGHT | 0x400);
+        assert_eq!(adjusted("?", "never", LIGHT | 0x400), LIGHT | 0x400, "nobody knows how it was set");
     }
 }

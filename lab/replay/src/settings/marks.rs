@@ -14,12 +14,12 @@ use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, high_fraction, number};
 /// Gives the zones of `facts`, whose settings are no longer those of `recorded`, what the kernel would give them. What
 /// depends on no changed setting stays as it was; boosts stay too.
 pub fn set_up(recorded: &Facts, facts: &mut Facts) {
-    let is_changed = |name: &str| number(recorded, name) != number(facts, name);
-    let (marks, lists) = (is_changed(MIN_FREE) || is_changed(SCALE_FACTOR), is_changed(HIGH_FRACTION));
-    if marks {
+    let [min_free, scale, lists] =
+        [MIN_FREE, SCALE_FACTOR, HIGH_FRACTION].map(|name| number(recorded, name) != number(facts, name));
+    if min_free || scale {
         set_marks(facts);
     }
-    if marks || lists {
+    if min_free || scale || lists {
         set_lists(recorded, facts);
     }
 }
@@ -39,22 +39,25 @@ fn set_marks(facts: &mut Facts) {
 /// Pages that are kept free: as the machine is set, or as its zones do if the recording does not say.
 fn min_pages(facts: &Facts) -> u64 {
     let kib = u64::from(facts.page_size.max(1024)) / 1024;
-    let kept = || low(facts).map(|zone| zone.min).sum();
-    number(facts, MIN_FREE).map_or_else(kept, |set| u64::from(set) / kib)
+    match number(facts, MIN_FREE) {
+        Some(set) => u64::from(set) / kib,
+        None => low(facts).map(|zone| zone.min).sum(),
+    }
 }
 
 /// The zones among which these pages are divided.
 fn low(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
-    let is_low = |zone: &&ZoneFacts| ZoneKind::from_name(&zone.name).is_some_and(|kind| kind != ZoneKind::Movable);
-    facts.zones_start.iter().filter(is_low)
+    facts
+        .zones_start
+        .iter()
+        .filter(|zone| ZoneKind::from_name(&zone.name).is_some_and(|kind| kind != ZoneKind::Movable))
 }
 
 /// A list that was at its lowest limit is there again; another one stays where it was, within the new limits.
 /// linux: mm/page_alloc.c:pageset_update
 fn set_lists(recorded: &Facts, facts: &mut Facts) {
-    let of_zones =
-        |facts: &Facts| -> Vec<Limits> { facts.zones_start.iter().map(|zone| limits(facts, zone)).collect() };
-    let (before, after) = (of_zones(recorded), of_zones(facts));
+    let before: Vec<Limits> = recorded.zones_start.iter().map(|zone| limits(recorded, zone)).collect();
+    let after: Vec<Limits> = facts.zones_start.iter().map(|zone| limits(facts, zone)).collect();
     for (zone, (before, after)) in facts.zones_start.iter_mut().zip(before.into_iter().zip(after)) {
         zone.pcp.iter_mut().for_each(|list| move_limit(list, before, after));
     }

@@ -36,21 +36,21 @@ pub const DEFRAG: &str = "transparent_hugepage.defrag";
 const INT_MAX: u32 = i32::MAX as u32;
 
 /// A setting that a replay can change.
-struct Known {
+struct KnownSetting {
     name: &'static str,
     /// Values that the kernel takes; none where they are words.
     numbers: Option<(u32, u32)>,
 }
 
 /// Those. linux: mm/page_alloc.c:page_alloc_sysctl_table, mm/compaction.c:vm_compaction, mm/huge_memory.c:defrag_store
-const KNOWN: [Known; 7] = [
-    Known { name: MIN_FREE, numbers: Some((0, INT_MAX)) },
-    Known { name: SCALE_FACTOR, numbers: Some((1, 3000)) },
-    Known { name: HIGH_FRACTION, numbers: Some((0, INT_MAX)) },
-    Known { name: BOOST_FACTOR, numbers: Some((0, INT_MAX)) },
-    Known { name: PROACTIVENESS, numbers: Some((0, 100)) },
-    Known { name: EXTFRAG_THRESHOLD, numbers: Some((0, 1000)) },
-    Known { name: DEFRAG, numbers: None },
+const KNOWN: [KnownSetting; 7] = [
+    KnownSetting { name: MIN_FREE, numbers: Some((0, INT_MAX)) },
+    KnownSetting { name: SCALE_FACTOR, numbers: Some((1, 3000)) },
+    KnownSetting { name: HIGH_FRACTION, numbers: Some((0, INT_MAX)) },
+    KnownSetting { name: BOOST_FACTOR, numbers: Some((0, INT_MAX)) },
+    KnownSetting { name: PROACTIVENESS, numbers: Some((0, 100)) },
+    KnownSetting { name: EXTFRAG_THRESHOLD, numbers: Some((0, 1000)) },
+    KnownSetting { name: DEFRAG, numbers: None },
 ];
 
 /// A setting with a value that the kernel would take.
@@ -82,9 +82,10 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Setting, String> {
-        let advice = || format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536");
-        let (name, value) = text.split_once('=').ok_or_else(advice)?;
-        let (name, value) = (name.trim(), value.trim());
+        let (name, value) = text
+            .split_once('=')
+            .map(|(name, value)| (name.trim(), value.trim()))
+            .ok_or_else(|| format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536"))?;
         let known = KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
             format!("a replay cannot change `{name}`; it can change {}", names().collect::<Vec<_>>().join(", "))
         })?;
@@ -92,22 +93,23 @@ impl FromStr for Setting {
     }
 }
 
-impl Known {
+impl KnownSetting {
     /// A value in the one way in which it is written.
     fn value(&self, text: &str) -> Result<String, String> {
-        let Known { name, numbers } = self;
+        let KnownSetting { name, numbers } = self;
         let Some((min, max)) = *numbers else {
             let words = huge::WORDS.join(", ");
-            let is_word = huge::WORDS.contains(&text);
-            let refusal = || format!("`{name}` cannot be `{text}`; it is one of {words}");
-            return is_word.then(|| text.to_owned()).ok_or_else(refusal);
+            return match huge::WORDS.contains(&text) {
+                true => Ok(text.to_owned()),
+                false => Err(format!("`{name}` cannot be `{text}`; it is one of {words}")),
+            };
         };
         // linux: mm/page_alloc.c:percpu_pagelist_high_fraction_sysctl_handler
-        let is_taken = |number: &u32| *name != HIGH_FRACTION || !(1..8).contains(number);
-        let number = text.parse().ok().filter(|number| (min..=max).contains(number)).filter(is_taken);
-        let but = if *name == HIGH_FRACTION { ", but not from 1 to 7" } else { "" };
-        let refusal = || format!("`{name}` cannot be `{text}`; give a whole number from {min} to {max}{but}");
-        number.as_ref().map(u32::to_string).ok_or_else(refusal)
+        let (least, but) = if *name == HIGH_FRACTION { (8, ", but not from 1 to 7") } else { (0, "") };
+        match text.parse::<u32>() {
+            Ok(number) if (min..=max).contains(&number) && (number == 0 || number >= least) => Ok(number.to_string()),
+            _ => Err(format!("`{name}` cannot be `{text}`; give a whole number from {min} to {max}{but}")),
+        }
     }
 }
 
@@ -145,8 +147,9 @@ pub fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
     numbers.pcp_high_fraction = numbers.pcp_high_fraction.or_else(|| high_fraction(facts));
     numbers.watermark_boost_factor = numbers.watermark_boost_factor.or_else(|| number(facts, BOOST_FACTOR));
     numbers.compaction_proactiveness = numbers.compaction_proactiveness.or_else(|| number(facts, PROACTIVENESS));
-    let threshold = || number(facts, EXTFRAG_THRESHOLD);
-    numbers.compaction_extfrag_threshold = numbers.compaction_extfrag_threshold.or_else(threshold);
+    if numbers.compaction_extfrag_threshold.is_none() {
+        numbers.compaction_extfrag_threshold = number(facts, EXTFRAG_THRESHOLD);
+    }
     policy
 }
 
@@ -227,15 +230,15 @@ mod tests {
     #[test]
     fn a_policy_goes_before_what_the_machine_is_set_to() {
         let mut facts = Facts::default();
-        let of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        facts.settings.extend([of(HIGH_FRACTION, "1000"), of(PROACTIVENESS, "0"), of(EXTFRAG_THRESHOLD, "?")]);
+        let settings = [(HIGH_FRACTION, "1000"), (PROACTIVENESS, "0"), (EXTFRAG_THRESHOLD, "?")];
+        facts.settings.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let numbers = heeded(Policy::LINUX_6_12, &facts).numbers;
         assert_eq!((numbers.pcp_high_fraction, numbers.compaction_proactiveness), (Some(1000), Some(0)));
         assert_eq!(numbers.compaction_extfrag_threshold, None);
         let mut own = Policy::LINUX_6_12;
         own.numbers.pcp_high_fraction = Some(8);
         assert_eq!(heeded(own, &facts).numbers.pcp_high_fraction, Some(8));
-        facts.settings.extend([of(HIGH_FRACTION, "0")]);
+        facts.settings.insert(HIGH_FRACTION.to_owned(), "0".to_owned());
         assert_eq!(heeded(Policy::LINUX_6_12, &facts).numbers.pcp_high_fraction, None, "the kernel's own rule");
     }
 }

@@ -21,15 +21,20 @@ impl Age {
     pub const ALL: [Age; 3] = [Age::Unused, Age::Used, Age::Active];
 
     /// The age of a page of this class; `None` if it is no page cache that can be reclaimed.
-    pub fn of(class: i64) -> Option<Age> {
-        let is = |bits: i64| class & bits != 0;
-        let is_cached = is(class::LRU) && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
+    pub fn from_class(class: i64) -> Option<Age> {
+        let is_cached =
+            has(class, class::LRU) && has(class, class::FILE) && !has(class, class::ANON | class::UNEVICTABLE);
         is_cached.then(|| match class {
-            _ if is(class::ACTIVE) => Age::Active,
-            _ if is(class::REFERENCED | class::DIRTY | class::WRITEBACK | class::MAPPED) => Age::Used,
+            _ if has(class, class::ACTIVE) => Age::Active,
+            _ if has(class, class::REFERENCED | class::DIRTY | class::WRITEBACK | class::MAPPED) => Age::Used,
             _ => Age::Unused,
         })
     }
+}
+
+/// Whether a page has any of these flags.
+fn has(class: i64, flags: i64) -> bool {
+    class & flags != 0
 }
 
 #[cfg(test)]
@@ -39,9 +44,9 @@ mod tests {
     #[test]
     fn only_page_cache_has_an_age() {
         let cache = class::LRU | class::FILE;
-        let ages = [cache, cache | class::DIRTY, cache | class::ACTIVE | class::DIRTY].map(Age::of);
+        let ages = [cache, cache | class::DIRTY, cache | class::ACTIVE | class::DIRTY].map(Age::from_class);
         assert_eq!(ages, Age::ALL.map(Some));
         let others = [class::FILE, class::LRU | class::ANON, cache | class::UNEVICTABLE];
-        assert_eq!(others.map(Age::of), [None; 3]);
+        assert_eq!(others.map(Age::from_class), [None; 3]);
     }
 }

@@ -56,7 +56,7 @@ impl Frames {
 
     /// What a frame is.
     #[inline]
-    pub fn of(&self, frame: usize) -> Frame {
+    pub fn state(&self, frame: usize) -> Frame {
         Frame::ALL[usize::from(self.states[frame])]
     }
 
@@ -118,8 +118,8 @@ impl Frames {
 
     /// Frames without flags or events, in order.
     pub fn untouched(&self) -> Vec<u32> {
-        let unknown = |&(_, &state): &(u32, &u8)| state == Frame::Unknown as u8;
-        (0..).zip(self.states.iter()).filter(unknown).map(|(pfn, _)| pfn).collect()
+        let states = (0..).zip(self.states.iter());
+        states.filter(|&(_, &state)| state == Frame::Unknown as u8).map(|(pfn, _)| pfn).collect()
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         let found = [0, 8, 11, 12, 16, 32, 34, 39, 99].map(|frame| frames.last(frame));
         assert_eq!(found, [0, 2, 2, 0, 0, 1, 9, 1, 0]);
         assert_eq!(
-            [0, 11, 17, 34].map(|frame| frames.of(frame)),
+            [0, 11, 17, 34].map(|frame| frames.state(frame)),
             [Frame::Outside, Frame::Live, Frame::Unknown, Frame::Cached]
         );
         assert_eq!(frames.untouched(), [16, 17]);

@@ -15,7 +15,7 @@ use std::thread;
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
 use freehold_trace::event::{NO_PFN, class, migratetype};
-use freehold_trace::facts::{Facts, Task};
+use freehold_trace::facts::Facts;
 use freehold_trace::kernel::Release;
 use freehold_trace::{Batch, Kind, Reader, Row};
 use rustc_hash::FxHashSet;
@@ -32,7 +32,7 @@ mod windows;
 pub use age::Age;
 use frames::{Frame, Frames};
 use pace::Stopwatch;
-pub use pace::{Moving, Pace};
+pub use pace::{CompactionCosts, Pace};
 pub use reclaimed::ReclaimOrder;
 use silent::{Moment, Need, RangeNeed, take_range};
 pub use silent::{Place, Silent};
@@ -59,7 +59,7 @@ const BATCHES_AHEAD: usize = 16;
 
 /// A block that was on a CPU's list when the recording started.
 #[derive(Clone, Copy, Debug)]
-pub struct Cached {
+pub struct CachedBlock {
     pub pfn: u32,
     pub order: u8,
     pub cpu: u16,
@@ -71,7 +71,7 @@ pub struct Cached {
 
 /// Blocks of one order that were allocated when the recording started, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Owned {
+pub struct AllocatedBlocks {
     pub pfn: u32,
     pub blocks: u32,
     pub order: u8,
@@ -80,7 +80,7 @@ pub struct Owned {
     pub age: Option<Age>,
 }
 
-impl Owned {
+impl AllocatedBlocks {
     /// The first frame of each block.
     pub fn heads(self) -> impl Iterator<Item = u32> {
         (0..self.blocks).map(move |block| self.pfn + (block << self.order))
@@ -89,14 +89,14 @@ impl Owned {
 
 /// A block that was free when the recording started.
 #[derive(Clone, Copy, Debug)]
-pub struct Loose {
+pub struct FreeBlock {
     pub pfn: u32,
     pub order: u8,
 }
 
 /// A pageblock's type.
 #[derive(Clone, Copy, Debug)]
-pub struct Typed {
+pub struct PageblockRun {
     pub pfn: u32,
     pub blocks: u32,
     pub migratetype: i8,
@@ -107,11 +107,11 @@ pub struct Typed {
 pub struct Survey {
     /// Frames below this number can be named.
     pub end: usize,
-    pub pageblocks: Vec<Typed>,
-    pub loose: Vec<Loose>,
-    pub owned: Vec<Owned>,
+    pub pageblocks: Vec<PageblockRun>,
+    pub free: Vec<FreeBlock>,
+    pub allocated: Vec<AllocatedBlocks>,
     /// In the order in which they are used: the first is at the head of its list.
-    pub cached: Vec<Cached>,
+    pub cached: Vec<CachedBlock>,
     /// When a kernel worker first drained a list: the moment of a tick.
     pub tick: Option<u64>,
     /// Lists that were empty at some time: CPU, order, type.
@@ -174,15 +174,15 @@ struct Pass {
 
 impl Survey {
     /// Reads the recording once, for replays in this mode, and hands on what it reads.
-    pub fn of(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
+    pub fn read(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
         let zones = machine::zones(reader.facts());
         let end = zones.map(|(zone, _)| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
         let mut pass = Pass {
             survey: Survey { end, ..Survey::default() },
             mode,
             windows: Windows::new(reader.facts()),
-            stopwatch: Stopwatch::new(Lists::of(reader.facts())),
-            lists: Lists::of(reader.facts()),
+            stopwatch: Stopwatch::new(Lists::from_facts(reader.facts())),
+            lists: Lists::from_facts(reader.facts()),
             stalls: Stalls::default(),
             frames: Frames::new(end),
             needs: Vec::new(),
@@ -213,12 +213,11 @@ impl Survey {
 }
 
 fn workers(facts: &Facts) -> FxHashSet<u32> {
-    let is_worker = |&(_, task): &(u32, &Task)| task.name.starts_with("kworker");
-    (0..).zip(&facts.tasks).filter(is_worker).map(|(index, _)| index).collect()
+    (0..).zip(&facts.tasks).filter(|(_, task)| task.name.starts_with("kworker")).map(|(index, _)| index).collect()
 }
 
-fn cached(start: usize, row: &Row) -> Cached {
-    Cached {
+fn cached(start: usize, row: &Row) -> CachedBlock {
+    CachedBlock {
         pfn: start as u32,
         order: row.order,
         cpu: row.cpu,
@@ -240,7 +239,7 @@ impl Pass {
     fn visit(&mut self, row: &Row) {
         let is_free = row.kind == Kind::Free;
         // What reclaim and compaction free in a row is theirs, and no range.
-        let ended = if is_free && self.windows.of(row.task) != Work::Own {
+        let ended = if is_free && self.windows.work(row.task) != Work::Own {
             self.neighbours.freed_for_memory(row)
         } else {
             let silent = if is_free { self.silent_since(row) } else { None };
@@ -257,7 +256,7 @@ impl Pass {
     /// The last event on the frame that this row frees, if nothing says that it was allocated since.
     fn silent_since(&self, row: &Row) -> Option<u64> {
         let (start, _) = self.block(row)?;
-        matches!(self.frames.of(start), Frame::Free | Frame::Cached).then(|| u64::from(self.frames.last(start)))
+        matches!(self.frames.state(start), Frame::Free | Frame::Cached).then(|| u64::from(self.frames.last(start)))
     }
 
     /// Large blocks of a range are not on any list, if the kernel freed them as such.
@@ -268,7 +267,7 @@ impl Pass {
             for (pfn, order) in together.blocks() {
                 let (start, end) = (pfn.index(), pfn.index() + order.pages() as usize);
                 // Another CPU may have been given some meanwhile.
-                if (start..end).all(|frame| self.frames.of(frame) == Frame::Cached) {
+                if (start..end).all(|frame| self.frames.state(frame) == Frame::Cached) {
                     self.frames.mark(start..end, self.where_free(order.get()));
                 }
             }
@@ -323,7 +322,7 @@ impl Pass {
         self.windows.observe(row);
         self.stopwatch.observe(row, &self.windows);
         if row.kind == Kind::LruShrinkInactive {
-            self.survey.reclaimed.scanned(row, self.lists);
+            self.survey.reclaimed.note_scan(row, self.lists);
         }
     }
 
@@ -376,22 +375,22 @@ impl Pass {
     fn allocated(&mut self, row: &Row) {
         self.survey.huge_served += u64::from(row.order == HUGE);
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames.of(start) == Frame::Unknown {
+        if self.frames.state(start) == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
         }
         self.settle(start, pages, Frame::Live);
     }
 
     fn freed(&mut self, row: &Row) {
-        let work = self.windows.of(row.task);
+        let work = self.windows.work(row.task);
         if work == Work::Reclaiming {
             let born = self.frames.last(row.pfn as usize);
             self.survey.reclaimed.push(row, self.row, u64::from(born));
         }
         let Some((start, pages)) = self.block(row) else { return };
-        match self.frames.of(start) {
+        match self.frames.state(start) {
             Frame::Unknown => {
-                self.survey.owned.push(Owned {
+                self.survey.allocated.push(AllocatedBlocks {
                     pfn: start as u32,
                     blocks: 1,
                     order: row.order,
@@ -409,27 +408,27 @@ impl Pass {
 
     fn left_free_list(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames.of(start) == Frame::Unknown {
-            self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
+        if self.frames.state(start) == Frame::Unknown {
+            self.survey.free.push(FreeBlock { pfn: start as u32, order: row.order });
         }
-        if self.frames.of(start) != Frame::Live {
+        if self.frames.state(start) != Frame::Live {
             self.settle(start, pages, self.where_free(row.order));
         }
     }
 
     fn drained(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames.of(start) == Frame::Unknown {
+        if self.frames.state(start) == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
         }
-        if self.frames.of(start) != Frame::Live {
+        if self.frames.state(start) != Frame::Live {
             self.settle(start, pages, Frame::Free);
         }
     }
 
     /// Notes an allocation without event, between the frame's last event and this row.
     fn silent(&mut self, start: usize, order: u8, cpu: u16) {
-        let place = match self.frames.of(start) {
+        let place = match self.frames.state(start) {
             Frame::Cached => Place::PercpuList,
             _ => Place::FreeList,
         };
@@ -442,12 +441,12 @@ impl Pass {
         let Some((start, _)) = self.block(row) else { return };
         let left = (self.frames.len() - start).div_ceil(self.pageblock_order.pages() as usize);
         let blocks = (row.args[1].max(1) as usize).min(left) as u32;
-        self.survey.pageblocks.push(Typed { pfn: start as u32, blocks, migratetype: row.migratetype });
+        self.survey.pageblocks.push(PageblockRun { pfn: start as u32, blocks, migratetype: row.migratetype });
     }
 
     fn starts_free(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
+        self.survey.free.push(FreeBlock { pfn: start as u32, order: row.order });
         self.starts(start, pages, Frame::Free);
     }
 
@@ -459,7 +458,13 @@ impl Pass {
         }
         if blocks > 0 {
             let (pfn, blocks) = (row.pfn as u32, blocks as u32);
-            self.survey.owned.push(Owned { pfn, blocks, order: row.order, movable, age: Age::of(class) });
+            self.survey.allocated.push(AllocatedBlocks {
+                pfn,
+                blocks,
+                order: row.order,
+                movable,
+                age: Age::from_class(class),
+            });
             self.starts(pfn as usize, (blocks as usize) << row.order, Frame::Live);
         }
     }
@@ -475,7 +480,7 @@ impl Pass {
     /// What is allocated at the end and was free at its last event was allocated silently.
     fn ends_allocated(&mut self, row: &Row) {
         for (start, pages) in self.pieces(row) {
-            if matches!(self.frames.of(start), Frame::Free | Frame::Cached) {
+            if matches!(self.frames.state(start), Frame::Free | Frame::Cached) {
                 self.silent(start, row.order, 0);
                 self.survey.appeared += pages as u64;
                 self.settle(start, pages, Frame::Live);

@@ -37,9 +37,9 @@ pub struct Pace {
     /// Nanoseconds a page that a request looks at which reclaims.
     pub direct: u64,
     /// What compaction by requests takes.
-    pub compacting: Moving,
+    pub compacting: CompactionCosts,
     /// What kcompactd takes.
-    pub kcompactd: Moving,
+    pub kcompactd: CompactionCosts,
     /// Nanoseconds from the wake of kswapd until it works.
     pub wake_latency: u64,
     /// When each node's kswapd waited: from, until. In order of time.
@@ -51,8 +51,8 @@ impl Default for Pace {
         Pace {
             kswapd: KSWAPD_DEFAULT,
             direct: KSWAPD_DEFAULT,
-            compacting: Compacting::default().speed(0),
-            kcompactd: Compacting::default().speed(0),
+            compacting: CompactionRuns::default().speed(0),
+            kcompactd: CompactionRuns::default().speed(0),
             wake_latency: WAKE_LATENCY_DEFAULT,
             waits: Vec::new(),
         }
@@ -73,7 +73,7 @@ pub struct Stopwatch {
     compactors: Vec<(u32, u64)>,
     reclaiming: Vec<(u32, u64)>,
     /// What compaction took: that of requests, and kcompactd's.
-    compacting: [Compacting; 2],
+    compacting: [CompactionRuns; 2],
     direct_ns: u64,
     direct_pages: u64,
     /// When somebody first asked for a kswapd that has not begun since.
@@ -128,9 +128,11 @@ impl Stopwatch {
 
     /// What was measured, at the end of the recording.
     pub fn pace(mut self, facts: &Facts) -> Pace {
-        let scanned = |names: [&str; 2]| names.iter().filter_map(|name| vmstat_delta(facts, name)).sum::<u64>();
-        let daemon = scanned(["compact_daemon_migrate_scanned", "compact_daemon_free_scanned"]);
-        let all = scanned(["compact_migrate_scanned", "compact_free_scanned"]);
+        let [daemon, all]: [u64; 2] = [
+            ["compact_daemon_migrate_scanned", "compact_daemon_free_scanned"],
+            ["compact_migrate_scanned", "compact_free_scanned"],
+        ]
+        .map(|names| names.iter().filter_map(|name| vmstat_delta(facts, name)).sum());
         let [direct, kcompactd] = &self.compacting;
         self.latencies.sort_unstable();
         Pace {
@@ -146,7 +148,7 @@ impl Stopwatch {
 
 /// What a kind of compaction took, run by run: nanoseconds, and pages moved.
 #[derive(Clone, Debug, Default)]
-struct Compacting {
+struct CompactionRuns {
     runs: Vec<(u64, u64)>,
     /// Pages moved by the run under way.
     moved: u64,
@@ -154,26 +156,26 @@ struct Compacting {
 
 /// What a frame that is looked at takes, and a page that is moved, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moving {
+pub struct CompactionCosts {
     pub scanned_frame: u64,
     pub moved_page: u64,
 }
 
-impl Compacting {
+impl CompactionRuns {
     /// A run has ended.
     fn end(&mut self, ns: u64) {
         self.runs.push((ns, std::mem::take(&mut self.moved)));
     }
 
     /// Runs that moved much for their time tell what moving takes; what is left of all their time, scans took.
-    fn speed(&self, scanned: u64) -> Moving {
+    fn speed(&self, scanned: u64) -> CompactionCosts {
         let mut pace: Vec<u64> =
             self.runs.iter().filter(|&&(_, moved)| moved >= MOVED_MIN).map(|&(ns, moved)| ns / moved).collect();
         pace.sort_unstable();
         let moved_page = pace.get(pace.len() / 4).copied().unwrap_or(MOVED_PAGE_DEFAULT);
         let (ns, moved) = self.runs.iter().fold((0, 0), |(all, pages), &(ns, moved)| (all + ns, pages + moved));
         let left = u64::saturating_sub(ns, moved * moved_page);
-        Moving { scanned_frame: per_page(left, scanned).unwrap_or(SCANNED_FRAME_DEFAULT), moved_page }
+        CompactionCosts { scanned_frame: per_page(left, scanned).unwrap_or(SCANNED_FRAME_DEFAULT), moved_page }
     }
 }
 

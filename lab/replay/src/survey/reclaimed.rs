@@ -11,7 +11,7 @@ use super::super::lists::Lists;
 
 /// One block that was reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reclaimed {
+pub struct ReclaimedBlock {
     pub pfn: u32,
     pub order: u8,
     /// Pages looked at in vain before it was found; those of a whole batch are charged to its first block.
@@ -25,7 +25,7 @@ pub struct Reclaimed {
 /// All of them, in order of time; a block's place in it is its number.
 #[derive(Clone, Debug, Default)]
 pub struct ReclaimOrder {
-    blocks: Vec<Reclaimed>,
+    blocks: Vec<ReclaimedBlock>,
     /// Their numbers by frame, then time.
     by_frame: Vec<u32>,
     /// For each task, its batch since it last reported how many pages it had looked at: the first block, and all pages.
@@ -40,12 +40,12 @@ impl ReclaimOrder {
         let (_, pages) = self.open.entry(row.task).or_insert((self.blocks.len(), 0));
         *pages += 1_u32.checked_shl(u32::from(row.order)).unwrap_or(0);
         let pfn = u32::try_from(row.pfn).unwrap_or(u32::MAX);
-        self.blocks.push(Reclaimed { pfn, order: row.order, in_vain: 0, born, row: at });
+        self.blocks.push(ReclaimedBlock { pfn, order: row.order, in_vain: 0, born, row: at });
     }
 
     /// A task says how many pages it looked at. Where pages are kept by generation, most of them were not looked at for
     /// what they are, and the kernel does not count them as scanned.
-    pub fn scanned(&mut self, row: &Row, lists: Lists) {
+    pub fn note_scan(&mut self, row: &Row, lists: Lists) {
         let batch = self.open.remove(&row.task);
         let looked_at = match lists {
             Lists::Inactive => u32::try_from(row.args[0]).unwrap_or(0),
@@ -61,24 +61,26 @@ impl ReclaimOrder {
     pub fn finish(&mut self) {
         self.open = FxHashMap::default();
         self.by_frame = (0..self.blocks.len() as u32).collect();
-        let key = |&number: &u32| {
+        self.by_frame.sort_unstable_by_key(|&number| {
             let block = &self.blocks[number as usize];
             (block.pfn, block.row)
-        };
-        self.by_frame.sort_unstable_by_key(key);
+        });
     }
 
     /// All blocks, by number.
-    pub fn blocks(&self) -> &[Reclaimed] {
+    pub fn blocks(&self) -> &[ReclaimedBlock] {
         &self.blocks
     }
 
     /// The number of the block that begins its life at a frame with this row, if reclaim will end it. A binary search.
     pub fn living_at(&self, pfn: u32, row: u64) -> Option<u32> {
-        let block = |number: u32| &self.blocks[number as usize];
-        let next = self.by_frame.partition_point(|&number| (block(number).pfn, block(number).row) <= (pfn, row));
+        let next = self.by_frame.partition_point(|&number| {
+            let block = &self.blocks[number as usize];
+            (block.pfn, block.row) <= (pfn, row)
+        });
         let number = *self.by_frame.get(next)?;
-        (block(number).pfn == pfn && block(number).born <= row).then_some(number)
+        let block = &self.blocks[number as usize];
+        (block.pfn == pfn && block.born <= row).then_some(number)
     }
 }
 
@@ -112,12 +114,12 @@ mod tests {
     #[test]
     fn pages_looked_at_in_vain_are_charged_to_the_next_block() {
         let mut order = ReclaimOrder::default();
-        order.scanned(&looked_at(32, 1), Lists::Inactive);
+        order.note_scan(&looked_at(32, 1), Lists::Inactive);
         order.push(&free(1, 1), 1, 0);
         order.push(&free(2, 2), 2, 0);
         order.push(&free(3, 1), 3, 0);
-        order.scanned(&looked_at(10, 1), Lists::Inactive);
-        order.scanned(&looked_at(5, 2), Lists::Inactive);
+        order.note_scan(&looked_at(10, 1), Lists::Inactive);
+        order.note_scan(&looked_at(5, 2), Lists::Inactive);
         let in_vain: Vec<_> = order.blocks().iter().map(|block| block.in_vain).collect();
         assert_eq!(in_vain, [32 + 10 - 2, 5 - 1, 0]);
     }

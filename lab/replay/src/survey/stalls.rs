@@ -49,7 +49,7 @@ impl Stalls {
             Kind::DirectReclaimBegin | Kind::CompactionBegin if windows.daemon(row.task).is_none() => {
                 self.open.entry(row.task).or_insert((at, row.time));
             }
-            Kind::Alloc if !self.open.is_empty() && windows.of(row.task) == Work::Own => {
+            Kind::Alloc if !self.open.is_empty() && windows.work(row.task) == Work::Own => {
                 if let Some((begin, since)) = self.open.remove(&row.task) {
                     self.all.push(Stall {
                         row: begin,

@@ -62,7 +62,7 @@ impl Together {
 
 /// Frees that may yet go on.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenRun {
     first: Together,
     task: u32,
     /// Whether every frame is part of a block that was allocated as one.
@@ -75,12 +75,12 @@ struct Open {
     listed: u64,
 }
 
-impl Open {
-    fn goes_on_with(&self, page: &Open) -> bool {
+impl OpenRun {
+    fn goes_on_with(&self, page: &OpenRun) -> bool {
         self.task == page.task && self.first.frames().end == page.first.pfn as usize
     }
 
-    fn take(&mut self, page: Open) {
+    fn take(&mut self, page: OpenRun) {
         self.first.pages += 1;
         self.is_of_blocks &= page.is_of_blocks;
         self.has_singles |= page.has_singles;
@@ -110,17 +110,17 @@ impl Bits {
 
     fn set(&mut self, frames: Range<usize>) {
         self.was_set = true;
-        self.each(frames, |word, bit| *word |= bit);
+        self.change_bits(frames, |word, bit| *word |= bit);
     }
 
     fn clear(&mut self, frames: Range<usize>) {
         if self.was_set {
-            self.each(frames, |word, bit| *word &= !bit);
+            self.change_bits(frames, |word, bit| *word &= !bit);
         }
     }
 
     /// Changes the word of each of these frames at its bit; those beyond the end have none.
-    fn each(&mut self, frames: Range<usize>, mut change: impl FnMut(&mut u64, u64)) {
+    fn change_bits(&mut self, frames: Range<usize>, mut change: impl FnMut(&mut u64, u64)) {
         let end = frames.end.min(64 * self.words.len());
         (frames.start.min(end)..end).for_each(|frame| change(&mut self.words[frame / 64], 1 << (frame % 64)));
     }
@@ -140,7 +140,7 @@ fn frames(row: &Row) -> Option<Range<usize>> {
 #[derive(Debug)]
 pub struct Neighbours {
     /// By CPU.
-    open: Vec<Option<Open>>,
+    open: Vec<Option<OpenRun>>,
     /// Pages in a pageblock.
     pageblock: u32,
     /// Row of the last migration that was for no range.
@@ -162,16 +162,15 @@ pub struct Neighbours {
 impl Neighbours {
     /// Frames below `end`, of which nothing is known yet.
     pub fn new(cpus: u16, end: usize, pageblock_order: Order) -> Neighbours {
-        let bits = || Bits::new(end);
         Neighbours {
             open: vec![None; usize::from(cpus)],
             pageblock: pageblock_order.pages(),
             migrated: 0,
-            of_blocks: bits(),
-            singles: bits(),
-            refilled: bits(),
+            of_blocks: Bits::new(end),
+            singles: Bits::new(end),
+            refilled: Bits::new(end),
             end,
-            waiting: bits(),
+            waiting: Bits::new(end),
             listed: 0,
         }
     }
@@ -263,7 +262,7 @@ impl Neighbours {
         let frame = usize::try_from(row.pfn).ok().filter(|&frame| frame < self.end);
         let Some(frame) = frame else { return self.end(row.cpu) };
         let origin = if self.refilled.is_set(frame) { Origin::Bulk } else { Origin::Range };
-        let page = Open {
+        let page = OpenRun {
             first: Together { row: number, pfn: frame as u32, pages: 1, cpu: row.cpu, origin },
             task: row.task,
             is_of_blocks: self.of_blocks.is_set(frame),
@@ -321,11 +320,11 @@ mod tests {
         row(Kind::Free, cpu, pfn, 0, Gfp::empty())
     }
 
-    fn found(rows: impl IntoIterator<Item = Row>) -> Vec<(u64, u32, u32)> {
-        found_if(rows, None)
+    fn find_ranges(rows: impl IntoIterator<Item = Row>) -> Vec<(u64, u32, u32)> {
+        find_ranges_if(rows, None)
     }
 
-    fn found_if(rows: impl IntoIterator<Item = Row>, silent: Option<u64>) -> Vec<(u64, u32, u32)> {
+    fn find_ranges_if(rows: impl IntoIterator<Item = Row>, silent: Option<u64>) -> Vec<(u64, u32, u32)> {
         let mut neighbours = Neighbours::new(2, 4096, Order::new(9));
         neighbours.start_with_users(1024..2048);
         let mut all: Vec<Together> =
@@ -336,35 +335,39 @@ mod tests {
 
     #[test]
     fn a_long_run_of_nobodys_pages_is_a_range() {
-        assert_eq!(found((0..64).map(|at| free(0, 10 + at))), [(0, 10, 64)]);
-        assert_eq!(found((0..31).map(|at| free(0, 10 + at))), [], "no longer than a batch of folios");
-        assert_eq!(found((0..64).map(|at| free(0, 1020 + at))), [], "page cache");
-        assert_eq!(found((0..64).map(|at| free(0, 500 - at))), [], "from the last to the first");
-        assert_eq!(found((0..64).map(|at| free(0, u64::from(u32::MAX) - 8 + at))), [], "frames that nobody knows");
+        assert_eq!(find_ranges((0..64).map(|at| free(0, 10 + at))), [(0, 10, 64)]);
+        assert_eq!(find_ranges((0..31).map(|at| free(0, 10 + at))), [], "no longer than a batch of folios");
+        assert_eq!(find_ranges((0..64).map(|at| free(0, 1020 + at))), [], "page cache");
+        assert_eq!(find_ranges((0..64).map(|at| free(0, 500 - at))), [], "from the last to the first");
+        assert_eq!(
+            find_ranges((0..64).map(|at| free(0, u64::from(u32::MAX) - 8 + at))),
+            [],
+            "frames that nobody knows"
+        );
     }
 
     #[test]
     fn two_cpus_do_not_mix_and_drains_do_not_end_it() {
         let pair = |at: u64| [free(0, 10 + at), free(1, 500 + at), row(Kind::PcpuDrain, 0, 9, 0, Gfp::empty())];
-        assert_eq!(found((0..40).flat_map(pair)), [(0, 10, 40), (1, 500, 40)]);
+        assert_eq!(find_ranges((0..40).flat_map(pair)), [(0, 10, 40), (1, 500, 40)]);
     }
 
     #[test]
     fn parts_of_a_block_belong_together_however_few() {
         let frees = [free(0, 8), free(0, 9), free(0, 10), free(0, 11)];
         let whole = row(Kind::Alloc, 0, 8, 2, Gfp::KERNEL);
-        assert_eq!(found([whole].into_iter().chain(frees)), [(1, 8, 4)]);
+        assert_eq!(find_ranges([whole].into_iter().chain(frees)), [(1, 8, 4)]);
         let compound = row(Kind::Alloc, 0, 8, 2, Gfp::KERNEL | Gfp::COMP);
-        assert_eq!(found([compound].into_iter().chain(frees)), []);
+        assert_eq!(find_ranges([compound].into_iter().chain(frees)), []);
         let other = row(Kind::Alloc, 0, 9, 0, Gfp::KERNEL);
-        assert_eq!(found([whole, other].into_iter().chain(frees)), [], "one page was allocated by itself since");
+        assert_eq!(find_ranges([whole, other].into_iter().chain(frees)), [], "one page was allocated by itself since");
     }
 
     #[test]
     fn what_is_allocated_in_between_ends_it() {
         let between = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
         let rows = (0..40).map(|at| free(0, 10 + at)).chain([between]).chain((40..60).map(|at| free(0, 10 + at)));
-        assert_eq!(found(rows), [(0, 10, 40)]);
+        assert_eq!(find_ranges(rows), [(0, 10, 40)]);
     }
 
     #[test]
@@ -390,19 +393,23 @@ mod tests {
         let users = (0..64).map(|at| row(Kind::Alloc, 0, 10 + at, 0, Gfp::KERNEL));
         let frees = || (0..64).map(|at| free(0, 10 + at));
         let other = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
-        assert_eq!(found(users.clone().chain(frees())), [], "each was allocated by itself");
-        assert_eq!(found(users.chain(frees()).chain([other]).chain(frees())), [(129, 10, 64)], "a range since");
+        assert_eq!(find_ranges(users.clone().chain(frees())), [], "each was allocated by itself");
+        assert_eq!(find_ranges(users.chain(frees()).chain([other]).chain(frees())), [(129, 10, 64)], "a range since");
     }
 
     #[test]
     fn targets_of_migrations_are_no_range_unless_there_are_very_many() {
         let moved = |reason| Row { args: [64, 0, reason], ..row(Kind::MigratePages, 0, 0, 0, Gfp::empty()) };
         let frees = |pages| (0..pages).map(|at| free(0, 2048 + at));
-        assert_eq!(found_if([moved(0)].into_iter().chain(frees(64)), Some(0)), [(1, 2048, 64)], "silent since then");
+        assert_eq!(
+            find_ranges_if([moved(0)].into_iter().chain(frees(64)), Some(0)),
+            [(1, 2048, 64)],
+            "silent since then"
+        );
         let rows = |reason, pages| [free(1, 9), moved(reason)].into_iter().chain(frees(pages));
-        assert_eq!(found_if(rows(0, 64), Some(0)), []);
-        assert_eq!(found_if(rows(0, 513), Some(0)), [(2, 2048, 513)]);
-        assert_eq!(found_if(rows(FOR_A_RANGE, 64), Some(0)), [(2, 2048, 64)]);
+        assert_eq!(find_ranges_if(rows(0, 64), Some(0)), []);
+        assert_eq!(find_ranges_if(rows(0, 513), Some(0)), [(2, 2048, 513)]);
+        assert_eq!(find_ranges_if(rows(FOR_A_RANGE, 64), Some(0)), [(2, 2048, 64)]);
     }
 
     #[test]

@@ -28,6 +28,16 @@ pub enum Daemon {
     Kcompactd,
 }
 
+impl Daemon {
+    fn from_name(task: &str) -> Option<Daemon> {
+        match task {
+            _ if task.starts_with("kswapd") => Some(Daemon::Kswapd),
+            _ if task.starts_with("kcompactd") => Some(Daemon::Kcompactd),
+            _ => None,
+        }
+    }
+}
+
 /// Watches all tasks. A byte or two for each.
 #[derive(Clone, Debug)]
 pub struct Windows {
@@ -38,13 +48,8 @@ pub struct Windows {
 impl Windows {
     /// Every task at its own work; kswapd's own work is to reclaim.
     pub fn new(facts: &Facts) -> Windows {
-        let daemon = |name: &str| match name {
-            _ if name.starts_with("kswapd") => Some(Daemon::Kswapd),
-            _ if name.starts_with("kcompactd") => Some(Daemon::Kcompactd),
-            _ => None,
-        };
-        let daemons: Vec<_> = facts.tasks.iter().map(|task| daemon(&task.name)).collect();
-        let work = daemons.iter().map(|&daemon| usual(daemon)).collect();
+        let daemons: Vec<_> = facts.tasks.iter().map(|task| Daemon::from_name(&task.name)).collect();
+        let work = daemons.iter().map(|&daemon| usual_work(daemon)).collect();
         Windows { daemons, work }
     }
 
@@ -55,7 +60,7 @@ impl Windows {
         let now = match row.kind {
             Kind::DirectReclaimBegin => Work::Reclaiming,
             Kind::CompactionBegin => Work::Compacting,
-            Kind::DirectReclaimEnd | Kind::CompactionEnd => usual(self.daemon(row.task)),
+            Kind::DirectReclaimEnd | Kind::CompactionEnd => usual_work(self.daemon(row.task)),
             _ => return,
         };
         if let Some(work) = self.work.get_mut(task) {
@@ -65,7 +70,7 @@ impl Windows {
 
     /// What a task is at.
     #[inline]
-    pub fn of(&self, task: u32) -> Work {
+    pub fn work(&self, task: u32) -> Work {
         self.work.get(task as usize).copied().unwrap_or_default()
     }
 
@@ -75,7 +80,7 @@ impl Windows {
     }
 }
 
-fn usual(daemon: Option<Daemon>) -> Work {
+fn usual_work(daemon: Option<Daemon>) -> Work {
     if daemon == Some(Daemon::Kswapd) { Work::Reclaiming } else { Work::Own }
 }
 
@@ -90,13 +95,13 @@ mod tests {
         let tasks = ["", "cc1", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
         let event = |kind, task| Row { task, ..Row::new(kind) };
-        assert_eq!((windows.of(1), windows.of(2)), (Work::Own, Work::Reclaiming));
+        assert_eq!((windows.work(1), windows.work(2)), (Work::Own, Work::Reclaiming));
         windows.observe(&event(Kind::DirectReclaimBegin, 1));
         windows.observe(&event(Kind::CompactionBegin, 2));
-        assert_eq!((windows.of(1), windows.of(2)), (Work::Reclaiming, Work::Compacting));
+        assert_eq!((windows.work(1), windows.work(2)), (Work::Reclaiming, Work::Compacting));
         windows.observe(&event(Kind::DirectReclaimEnd, 1));
         windows.observe(&event(Kind::CompactionEnd, 2));
-        assert_eq!((windows.of(1), windows.of(2)), (Work::Own, Work::Reclaiming));
-        assert_eq!(windows.of(7), Work::Own, "a task that the recording does not name");
+        assert_eq!((windows.work(1), windows.work(2)), (Work::Own, Work::Reclaiming));
+        assert_eq!(windows.work(7), Work::Own, "a task that the recording does not name");
     }
 }

@@ -94,7 +94,7 @@ pub struct Comparison {
 
 impl Comparison {
     fn new(threads: &[f64], simulated: f64, negligible: f64) -> Comparison {
-        let (low, high) = intervals::by_rank(threads, CONFIDENCE);
+        let (low, high) = intervals::rank_interval(threads, CONFIDENCE);
         let [agrees_low, agrees_high] = [low, high]
             .map(|value| (simulated - value).abs() <= TOLERANCE * value || value.max(simulated) < negligible);
         let agreement = match (agrees_low, agrees_high) {

@@ -38,7 +38,7 @@ pub struct Estimate {
 /// The fewest hosts that span an interval: all of six lie on one side of the median by a chance of 3 %, all of five by
 /// 6 %.
 pub fn hosts_min(confidence: f64) -> usize {
-    (1..).find(|&hosts| intervals::has_rank(hosts, confidence)).expect("enough hosts are as sure as one likes")
+    (1..).find(|&hosts| intervals::has_rank_interval(hosts, confidence)).expect("enough hosts are as sure as one likes")
 }
 
 /// Comparison of policy B with policy A on the same hosts, in one measure.
@@ -60,7 +60,7 @@ impl Estimate {
             Aggregate::Median => intervals::median(&mut values.to_vec()),
             Aggregate::Sum => values.iter().sum(),
         };
-        let interval = intervals::has_rank(values.len(), confidence).then(|| match aggregate {
+        let interval = intervals::has_rank_interval(values.len(), confidence).then(|| match aggregate {
             Aggregate::Median => intervals::median_interval(values, confidence, rng),
             Aggregate::Sum => intervals::sum_interval(values, confidence, rng),
         });

@@ -145,7 +145,7 @@ impl<'p> ReplayResults<'p> {
         for set in freehold_policies::SETS {
             report.explain(set.name, set.why);
         }
-        let reports = report.concluded().reports().into_owned();
+        let reports = report.conclude().reports().into_owned();
         reports.into_iter().map(|report| shorten(report, question, answers.len())).collect()
     }
 }

@@ -10,7 +10,7 @@ use freehold_sim::measure::quantity;
 use freehold_sim::report::judge::{self, Comparison};
 use freehold_sim::report::measures::{self, Measure, Spread};
 use freehold_sim::workload::WorkPace;
-use freehold_stats::intervals::has_rank;
+use freehold_stats::intervals::has_rank_interval;
 use freehold_stats::verdict::{Direction, Verdict};
 
 use super::terms::{Terms, Verdicts};
@@ -71,7 +71,7 @@ impl<'p> RunResults<'p> {
         let RunResults { simulations, runs, .. } = self;
         let policies = simulations.points.first().map_or(0, |point| point.plan.policies.len());
         let comparisons = simulations.points.len() * policies.saturating_sub(1);
-        let is_enough = has_rank(simulations.seeds as usize, confidence_of(comparisons));
+        let is_enough = has_rank_interval(simulations.seeds as usize, confidence_of(comparisons));
         let runs = AllRuns { simulations, runs, is_enough };
         let reports = (1..policies).filter_map(|policy| runs.report(policy, comparisons, terms)).collect();
         Verdicts { comparisons, incomplete: runs.incomplete(), reports }
@@ -179,7 +179,7 @@ impl AllRuns<'_> {
 
     fn belief(&self, comparisons: usize) -> String {
         let seeds = self.simulations.seeds;
-        let least = (1..).find(|&seeds| has_rank(seeds, confidence_of(comparisons))).unwrap_or(usize::MAX);
+        let least = (1..).find(|&seeds| has_rank_interval(seeds, confidence_of(comparisons))).unwrap_or(usize::MAX);
         match self.is_enough {
             true => format!("A verdict holds under each of {seeds} seeds."),
             false => format!(

@@ -55,13 +55,13 @@ pub(super) fn compare_placement(
                 &format!("huge pages to be had at once, of {},", GIB / HUGE.pages()),
                 of_a.huge,
                 of_b.huge,
-                Verdict::of_exact(of_b.huge, of_a.huge),
+                Verdict::compare_exact(of_b.huge, of_a.huge),
             ),
             exact(
                 "single pages on the lists of all CPUs",
                 of_a.listed,
                 of_b.listed,
-                Verdict::of_exact(of_a.listed, of_b.listed),
+                Verdict::compare_exact(of_a.listed, of_b.listed),
             ),
         ]
     });

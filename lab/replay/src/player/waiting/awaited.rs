@@ -8,22 +8,21 @@ use freehold_trace::Row;
 
 use super::super::super::identity::Tenant;
 use super::super::{Consequences, Player};
-use super::{Claim, Detached, Next, Release, Waiting};
+use super::{Claim, DetachedFrames, Next, Release};
 
 impl Player<'_, '_> {
     /// Whether frames of a request were freed while it waited.
     pub fn is_gone(&mut self, claim: &Claim) -> bool {
-        let is_in =
-            |waiting: &mut Waiting| waiting.freed.contains_key(&claim.row) || waiting.detached.contains_key(&claim.row);
-        self.waiting().is_some_and(is_in)
+        self.waiting()
+            .is_some_and(|waiting| waiting.freed.contains_key(&claim.row) || waiting.detached.contains_key(&claim.row))
     }
 
     /// Whether a block is freed by a late task, which does so when its turn comes. From now on its recorded frames may
     /// stand for something else.
     pub fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
         let (first, pages) = (row.pfn as usize, order.pages() as usize);
-        let Consequences::Decided(decided) = &mut self.consequences else { return false };
-        let waiting = &mut decided.waiting;
+        let Consequences::Model(model) = &mut self.consequences else { return false };
+        let waiting = &mut model.waiting;
         if !waiting.late.contains_key(&row.task) {
             return false;
         }
@@ -34,7 +33,7 @@ impl Player<'_, '_> {
         let tenant = if awaited.len() == pages && is_own {
             (first..first + pages).for_each(|frame| _ = waiting.awaited.remove(&frame));
             let tenant = memory.identity.reserve(pages);
-            waiting.detached.entry(awaited[0].0).or_default().push(Detached { first, pages, tenant });
+            waiting.detached.entry(awaited[0].0).or_default().push(DetachedFrames { first, pages, tenant });
             tenant
         } else if awaited.is_empty() && (first..first + pages).all(|frame| memory.identity.get(frame).is_some()) {
             memory.move_out(first, pages)
@@ -97,10 +96,12 @@ impl Player<'_, '_> {
     /// Who stands for each page of a request by now; nobody for those that were freed while it waited.
     pub fn tenants_of(&mut self, claim: &Claim, freed: &[usize]) -> Vec<Option<Tenant>> {
         let detached = self.waiting().and_then(|waiting| waiting.detached.remove(&claim.row)).unwrap_or_default();
-        let tenant = |frame: usize| {
-            let other = detached.iter().find(|other| (other.first..other.first + other.pages).contains(&frame));
-            other.map_or(frame, |other| other.tenant + frame - other.first)
-        };
-        claim.frames().map(|frame| (!freed.contains(&frame)).then(|| tenant(frame))).collect()
+        claim.frames().map(|frame| (!freed.contains(&frame)).then(|| tenant_of(frame, &detached))).collect()
     }
+}
+
+/// Returns the tenant that stands for a recorded frame.
+fn tenant_of(frame: usize, detached: &[DetachedFrames]) -> Tenant {
+    let frames = detached.iter().find(|frames| (frames.first..frames.first + frames.pages).contains(&frame));
+    frames.map_or(frame, |frames| frames.tenant + frame - frames.first)
 }

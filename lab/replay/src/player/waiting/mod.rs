@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use freehold::base::{CpuId, Gfp, Order};
 
 use super::super::identity::Tenant;
-use super::super::schedule::{Answer, Asked, Ticket};
+use super::super::schedule::{Answer, Request, Ticket};
 use super::super::survey::Work;
 use super::{Consequences, Player};
 
@@ -42,8 +42,8 @@ impl Claim {
         first..first + if self.recorded.is_some() { self.order.pages() as usize } else { 0 }
     }
 
-    fn asked(&self) -> Asked {
-        Asked { gfp: self.gfp, order: self.order, cpu: self.cpu }
+    fn request(&self) -> Request {
+        Request { gfp: self.gfp, order: self.order, cpu: self.cpu }
     }
 }
 
@@ -72,14 +72,14 @@ enum Owner {
 
 /// An answer, and how long its request stalled, if it did.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered {
+pub struct Reply {
     pub answer: Answer,
     pub stalled: Option<u64>,
 }
 
-impl Answered {
-    fn at_once(answer: Answer) -> Answered {
-        Answered { answer, stalled: None }
+impl Reply {
+    fn immediate(answer: Answer) -> Reply {
+        Reply { answer, stalled: None }
     }
 }
 
@@ -111,7 +111,7 @@ struct Release {
 
 /// Frames of a request that waits, which its own task frees later: from then on others stand for them.
 #[derive(Clone, Copy, Debug)]
-struct Detached {
+struct DetachedFrames {
     first: usize,
     pages: usize,
     tenant: Tenant,
@@ -119,10 +119,10 @@ struct Detached {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct WaitQueue {
     under_way: FxHashMap<Ticket, UnderWay>,
     /// Answers to requests whose events are yet to come, by the events' rows.
-    answered: FxHashMap<u64, Answered>,
+    answered: FxHashMap<u64, Reply>,
     /// Requests that were asked before their events, by the events' rows.
     begun: FxHashMap<u64, Ticket>,
     /// When requests of late tasks began to stall in the recording, by their events' rows.
@@ -131,7 +131,7 @@ pub struct Waiting {
     awaited: FxHashMap<usize, (u64, u32)>,
     /// Of these requests, the frames that were freed meanwhile.
     freed: FxHashMap<u64, Vec<usize>>,
-    detached: FxHashMap<u64, Vec<Detached>>,
+    detached: FxHashMap<u64, Vec<DetachedFrames>>,
     late: FxHashMap<u32, Late>,
     /// When late tasks go on.
     turns: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -142,7 +142,7 @@ pub struct Waiting {
     pub lateness: FxHashMap<u32, u64>,
 }
 
-impl Waiting {
+impl WaitQueue {
     fn begin(&mut self, ticket: Ticket, since: u64, end: u64, order: Order) {
         self.under_way.insert(ticket, UnderWay { since, end, order, fate: Owner::ToCome });
     }
@@ -185,10 +185,10 @@ impl Waiting {
 }
 
 impl Player<'_, '_> {
-    fn waiting(&mut self) -> Option<&mut Waiting> {
+    fn waiting(&mut self) -> Option<&mut WaitQueue> {
         match &mut self.consequences {
-            Consequences::Decided(decided) => Some(&mut decided.waiting),
-            Consequences::Played(_) => None,
+            Consequences::Model(model) => Some(&mut model.waiting),
+            Consequences::Recorded(_) => None,
         }
     }
 }

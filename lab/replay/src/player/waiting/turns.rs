@@ -10,17 +10,17 @@ use std::cmp::Reverse;
 use freehold::base::{CpuId, Gfp, Order};
 
 use super::super::super::Pacing;
-use super::super::super::schedule::{Answer, Asked, Outcome, Ticket};
+use super::super::super::schedule::{Answer, Outcome, Request, Ticket};
 use super::super::super::survey::{Stall, Work};
 use super::super::serve::MEMALLOC;
 use super::super::{Consequences, Player};
-use super::{Answered, Claim, Next, Owner, Release, UnderWay};
+use super::{Claim, Next, Owner, Release, Reply, UnderWay};
 use crate::report::course::{StallTimes, Stalls};
 
 impl Player<'_, '_> {
     /// A recorded request begins to stall here: the engine is asked now, unless its task is late.
     pub fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
-        let Some((gfp, order)) = self.asked(stall.gfp, stall.order) else { return };
+        let Some((gfp, order)) = self.adjust_request(stall.gfp, stall.order) else { return };
         let Some(waiting) = self.waiting() else { return };
         if waiting.late.contains_key(&stall.task) {
             waiting.began.insert(stall.end, time);
@@ -29,14 +29,14 @@ impl Player<'_, '_> {
         if stall.failed && self.will_repeat(stall.task, gfp, order) {
             return;
         }
-        let Consequences::Decided(decided) = &mut self.consequences else { return };
-        match decided.schedule.ask(time, Asked { gfp, order, cpu }) {
+        let Consequences::Model(model) = &mut self.consequences else { return };
+        match model.schedule.ask(time, Request { gfp, order, cpu }) {
             Outcome::Now(answer) => {
-                decided.waiting.answered.insert(stall.end, Answered::at_once(answer));
+                model.waiting.answered.insert(stall.end, Reply::immediate(answer));
             }
             Outcome::Later(ticket) => {
-                decided.waiting.begin(ticket, time, stall.end, order);
-                decided.waiting.begun.insert(stall.end, ticket);
+                model.waiting.begin(ticket, time, stall.end, order);
+                model.waiting.begun.insert(stall.end, ticket);
             }
         }
     }
@@ -60,32 +60,32 @@ impl Player<'_, '_> {
     }
 
     /// The answer to a request; none if it is under way, and will be served when it comes.
-    pub fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Answered> {
+    pub fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Reply> {
         let Claim { task, gfp, order, row, work, .. } = claim;
-        let decided = match &mut self.consequences {
+        let model = match &mut self.consequences {
             // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O
             // alone.
-            Consequences::Played(_) => return Some(Answered::at_once(self.engine.alloc_pages(gfp - Gfp::IO, order))),
+            Consequences::Recorded(_) => return Some(Reply::immediate(self.engine.alloc_pages(gfp - Gfp::IO, order))),
             // It does not begin to reclaim or compact for this request as well, and may use all reserves.
-            Consequences::Decided(_) if work != Work::Own => {
-                return Some(Answered::at_once(self.ask_as(MEMALLOC, gfp, order)));
+            Consequences::Model(_) if work != Work::Own => {
+                return Some(Reply::immediate(self.ask_as(MEMALLOC, gfp, order)));
             }
-            Consequences::Decided(decided) => decided,
+            Consequences::Model(model) => model,
         };
-        if let Some(answered) = decided.waiting.answered.remove(&row) {
+        if let Some(answered) = model.waiting.answered.remove(&row) {
             return Some(answered);
         }
-        let ticket = match decided.waiting.begun.remove(&row) {
+        let ticket = match model.waiting.begun.remove(&row) {
             Some(ticket) => ticket,
-            None => match decided.schedule.ask(time, claim.asked()) {
-                Outcome::Now(answer) => return Some(Answered::at_once(answer)),
+            None => match model.schedule.ask(time, claim.request()) {
+                Outcome::Now(answer) => return Some(Reply::immediate(answer)),
                 Outcome::Later(ticket) => {
-                    decided.waiting.begin(ticket, time, row, order);
+                    model.waiting.begin(ticket, time, row, order);
                     ticket
                 }
             },
         };
-        let waiting = &mut decided.waiting;
+        let waiting = &mut model.waiting;
         waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Claim(claim);
         if !claim.is_queued {
             waiting.wait_for(&claim);
@@ -100,17 +100,17 @@ impl Player<'_, '_> {
         if let Some(ticket) = waiting.begun.remove(&row) {
             waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Nobody;
         }
-        if let Some(Answered { answer: Ok(pfn), .. }) = waiting.answered.remove(&row) {
+        if let Some(Reply { answer: Ok(pfn), .. }) = waiting.answered.remove(&row) {
             self.give_back(pfn, order);
         }
     }
 
     /// Lets everybody work until `time`, and serves those who have their answer by then.
     pub fn work_until(&mut self, time: u64) {
-        while let Consequences::Decided(decided) = &mut self.consequences {
-            let turn = decided.waiting.turns.peek().map_or(u64::MAX, |&Reverse((due, ..))| due);
-            if let Some((ticket, answer, at)) = decided.schedule.next_until(time.min(turn)) {
-                self.answered(ticket, answer, at);
+        while let Consequences::Model(model) = &mut self.consequences {
+            let turn = model.waiting.turns.peek().map_or(u64::MAX, |&Reverse((due, ..))| due);
+            if let Some((ticket, answer, at)) = model.schedule.next_until(time.min(turn)) {
+                self.deliver(ticket, answer, at);
             } else if turn <= time {
                 self.go_on(turn);
             } else {
@@ -145,10 +145,10 @@ impl Player<'_, '_> {
 
     /// After the last event, serves everybody who is under way, and what late tasks still ask for.
     pub fn work_to_end(&mut self) {
-        while let Consequences::Decided(decided) = &mut self.consequences {
-            if let Some((ticket, answer, at)) = decided.schedule.next_at_last() {
-                self.answered(ticket, answer, at);
-            } else if let Some(&Reverse((turn, ..))) = decided.waiting.turns.peek() {
+        while let Consequences::Model(model) = &mut self.consequences {
+            if let Some((ticket, answer, at)) = model.schedule.next_at_last() {
+                self.deliver(ticket, answer, at);
+            } else if let Some(&Reverse((turn, ..))) = model.waiting.turns.peek() {
                 self.go_on(turn);
             } else {
                 return;
@@ -156,8 +156,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A request has its answer, at this time.
-    fn answered(&mut self, ticket: Ticket, answer: Answer, at: u64) {
+    /// Hands a request its answer.
+    fn deliver(&mut self, ticket: Ticket, answer: Answer, at: u64) {
         let Some(waiting) = self.waiting() else { return };
         let UnderWay { since, end, order, fate } = waiting.under_way.remove(&ticket).expect("it was asked");
         let ns = at.saturating_sub(since);
@@ -165,7 +165,7 @@ impl Player<'_, '_> {
         if let Ok(pfn) = answer {
             self.memory().identity.touched().touch(pfn.raw(), order.pages());
         }
-        let answered = Answered { answer, stalled: Some(ns) };
+        let answered = Reply { answer, stalled: Some(ns) };
         let claim = match (fate, answer) {
             (Owner::Claim(claim), _) => claim,
             (Owner::ToCome, _) => {
@@ -188,11 +188,11 @@ impl Player<'_, '_> {
 
     /// How long requests stalled; none where they take no time.
     pub fn stalls(&self) -> Option<Stalls> {
-        let Consequences::Decided(decided) = &self.consequences else { return None };
+        let Consequences::Model(model) = &self.consequences else { return None };
         let recorded = self.survey.stalls.iter().map(Stall::ns).collect();
-        let recorded = StallTimes::of(recorded);
-        let replayed = StallTimes::of(decided.waiting.stalled.clone());
-        let later_at_least = decided.waiting.lateness.values().copied().max().unwrap_or(0);
+        let recorded = StallTimes::from_stalls(recorded);
+        let replayed = StallTimes::from_stalls(model.waiting.stalled.clone());
+        let later_at_least = model.waiting.lateness.values().copied().max().unwrap_or(0);
         let later_at_most = replayed.total as i64 - recorded.total as i64;
         let takes_time = self.options.pacing == Pacing::Work;
         takes_time.then_some(Stalls { recorded, replayed, later_at_least, later_at_most })

@@ -13,7 +13,7 @@ use super::super::Engine;
 
 /// What is known of the recorded tasks and CPUs.
 #[derive(Debug)]
-pub struct Played<'e, 'm> {
+pub struct RecordedReclaim<'e, 'm> {
     engine: &'e Engine<'m>,
     /// Boost of each zone when kswapd woke.
     boosts: Vec<u64>,
@@ -27,10 +27,10 @@ pub struct Played<'e, 'm> {
     drains: u64,
 }
 
-impl<'e, 'm> Played<'e, 'm> {
+impl<'e, 'm> RecordedReclaim<'e, 'm> {
     /// Nobody compacts, kswapd sleeps.
-    pub fn new(engine: &'e Engine<'m>, facts: &Facts) -> Played<'e, 'm> {
-        Played {
+    pub fn new(engine: &'e Engine<'m>, facts: &Facts) -> RecordedReclaim<'e, 'm> {
+        RecordedReclaim {
             engine,
             boosts: vec![0; engine.zones().len()],
             compactors: Vec::new(),

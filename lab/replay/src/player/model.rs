@@ -21,24 +21,24 @@ use super::super::identity::{Hold, Tenant};
 use super::super::schedule::Schedule;
 use super::super::survey::{Age, Place, Silent, Survey, Windows, Work};
 use super::held::HeldPages;
-use super::waiting::Waiting;
+use super::waiting::WaitQueue;
 use super::{Consequences, Engine, Player};
 
 /// What is known of the recorded tasks, and of what they moved.
-pub struct Decided<'e, 'm> {
+pub struct ModelReclaim<'e, 'm> {
     windows: Windows,
     pub(super) schedule: Schedule<'e, 'm>,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitQueue,
     /// Blocks that the recorded kernel has reclaimed so far.
     reclaimed: u32,
     /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for
     /// contents that the engine has reclaimed.
-    moving: [VecDeque<Option<Moving>>; Order::COUNT],
+    moving: [VecDeque<Option<MovingBlock>>; Order::COUNT],
     pub(super) held: HeldPages,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Moving {
+struct MovingBlock {
     tenant: Tenant,
     cache: Cache,
 }
@@ -60,13 +60,13 @@ impl Cache {
     }
 }
 
-impl<'e, 'm> Decided<'e, 'm> {
+impl<'e, 'm> ModelReclaim<'e, 'm> {
     /// Nothing was reclaimed or moved yet.
-    pub fn new(engine: &'e Engine<'m>, facts: &Facts, survey: &'e Survey, pacing: Pacing) -> Decided<'e, 'm> {
-        Decided {
+    pub fn new(engine: &'e Engine<'m>, facts: &Facts, survey: &'e Survey, pacing: Pacing) -> ModelReclaim<'e, 'm> {
+        ModelReclaim {
             windows: Windows::new(facts),
             schedule: Schedule::new(engine, &survey.pace, pacing),
-            waiting: Waiting::default(),
+            waiting: WaitQueue::default(),
             reclaimed: 0,
             moving: Default::default(),
             held: HeldPages::default(),
@@ -80,7 +80,7 @@ impl<'e, 'm> Decided<'e, 'm> {
 
     /// What a task is at.
     pub fn work_of(&self, task: u32) -> Work {
-        self.windows.of(task)
+        self.windows.work(task)
     }
 
     /// Blocks that the recorded kernel moved, the recording does not say where to.
@@ -95,7 +95,7 @@ impl Player<'_, '_> {
         let since = self.survey.start_rows.saturating_sub(1);
         for age in [None].into_iter().chain(Age::ALL.map(Some)) {
             let cache = if age.is_some() { Cache::Yes } else { Cache::No };
-            for owned in self.survey.owned.iter().filter(|owned| owned.movable && owned.age == age) {
+            for owned in self.survey.allocated.iter().filter(|owned| owned.movable && owned.age == age) {
                 if let Some(order) = Order::from_u8(owned.order) {
                     owned.heads().for_each(|pfn| self.settle(pfn as usize, order, since, cache));
                 }
@@ -106,7 +106,7 @@ impl Player<'_, '_> {
     /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel
     /// did, or if it is page cache.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
-        if matches!(self.consequences, Consequences::Played(_)) {
+        if matches!(self.consequences, Consequences::Recorded(_)) {
             return;
         }
         // Whether it can move is asked last: only that needs a look at the engine.
@@ -128,11 +128,11 @@ impl Player<'_, '_> {
 
     /// Whether a free is none, since reclaim or compaction did it, or the engine did it before.
     pub(super) fn is_consequence(&mut self, row: &Row, order: Order) -> bool {
-        let Consequences::Decided(decided) = &mut self.consequences else { return false };
-        match decided.work_of(row.task) {
+        let Consequences::Model(model) = &mut self.consequences else { return false };
+        match model.work_of(row.task) {
             Work::Reclaiming => {
-                decided.reclaimed += 1;
-                let number = decided.reclaimed - 1;
+                model.reclaimed += 1;
+                let number = model.reclaimed - 1;
                 self.was_reclaimed(number, row.pfn as usize, order)
             }
             Work::Compacting => self.was_moved(row.pfn as usize, order),
@@ -188,10 +188,10 @@ impl Player<'_, '_> {
             }
             let mut memory = self.memory();
             let cache = if memory.identity.hold(recorded) == Hold::Cached { Cache::Yes } else { Cache::No };
-            Some(Moving { tenant: memory.move_out(recorded, order.pages() as usize), cache })
+            Some(MovingBlock { tenant: memory.move_out(recorded, order.pages() as usize), cache })
         };
-        if let Consequences::Decided(decided) = &mut self.consequences {
-            decided.moving[order.index()].push_back(moving);
+        if let Consequences::Model(model) = &mut self.consequences {
+            model.moving[order.index()].push_back(moving);
         }
         true
     }
@@ -204,15 +204,15 @@ impl Player<'_, '_> {
 
     /// Whether the recorded frames of a silent allocation are the target of a move, which then has taken place.
     pub(super) fn moves_in(&mut self, silent: Silent, order: Order) -> bool {
-        let Consequences::Decided(decided) = &mut self.consequences else { return false };
+        let Consequences::Model(model) = &mut self.consequences else { return false };
         if silent.place != Place::FreeList {
             return false;
         }
-        let Some(moving) = decided.moving[order.index()].pop_front() else { return false };
+        let Some(moving) = model.moving[order.index()].pop_front() else { return false };
         let (recorded, pages) = (silent.pfn as usize, order.pages() as usize);
         match moving {
             None => self.memory().identity.mark_reclaimed(recorded, pages),
-            Some(Moving { tenant, cache }) => {
+            Some(MovingBlock { tenant, cache }) => {
                 self.memory().identity.move_in(tenant, recorded, pages);
                 self.settle(recorded, order, silent.before.saturating_sub(1), cache);
             }

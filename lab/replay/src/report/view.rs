@@ -1,4 +1,4 @@
-//! What there is to see of replays: their course as plots, and memory as a map.
+//! Views of replays: their course as plots, and memory as a map.
 //!
 //! Lines of the recorded kernel come from its samples, where a recording has them; those of policies from evenly spaced
 //! moments. A plot in which nothing ever happens is left out.
@@ -12,22 +12,22 @@ use super::course::{Course, Divergence, Moment, StallTimes};
 const RECORDED: &str = "recorded kernel";
 
 /// One recording under some policies.
-pub struct Seen<'s> {
-    /// The recording, in short.
-    pub of: &'s str,
-    /// Under each policy: its name, and what became of it.
-    pub sides: &'s [Watching<'s>],
+pub struct CourseView<'s> {
+    /// Short name of the recording.
+    pub recording: &'s str,
+    /// The replay under each policy.
+    pub sides: &'s [PolicyCourse<'s>],
 }
 
-/// One replay.
-pub struct Watching<'s> {
-    /// The policy.
+/// The course of a replay under one policy.
+pub struct PolicyCourse<'s> {
+    /// Name of the policy.
     pub name: &'s str,
-    /// What became of it.
+    /// Course of the replay.
     pub course: &'s Course,
 }
 
-impl Seen<'_> {
+impl CourseView<'_> {
     /// The plots in which anything happens.
     pub fn plots(&self) -> Vec<Plot> {
         let mut plots: Vec<Plot> = self.sides.iter().map(|side| self.free_by_order(side)).collect();
@@ -84,33 +84,36 @@ impl Seen<'_> {
     pub fn map(&self) -> Option<MemoryMap> {
         let first = self.sides.first()?;
         let frame = first.course.watched.as_ref()?;
-        let side = |side: &Watching<'_>| {
+        let sides = self.sides.iter().map(|side| {
             let watched = side.course.watched.as_ref()?;
             Some(Side { name: side.name.to_owned(), ..watched.side.clone() })
-        };
+        });
         Some(MemoryMap {
-            of: self.of.to_owned(),
+            of: self.recording.to_owned(),
             note: String::new(),
             block_pages: frame.block_pages,
             stretches: frame.stretches.clone(),
             moments: first.course.moments.iter().map(|moment| moment.time).collect(),
-            sides: self.sides.iter().map(side).collect::<Option<_>>()?,
+            sides: sides.collect::<Option<_>>()?,
         })
     }
 
-    fn free_by_order(&self, side: &Watching<'_>) -> Plot {
+    fn free_by_order(&self, side: &PolicyCourse<'_>) -> Plot {
         let orders = side.course.moments.first().map_or(0, |moment| moment.free_blocks.len());
-        let of_order = |order: usize| {
-            let point = |moment: &Moment| (seconds(moment.time), (moment.free_blocks[order] << order) as f64);
-            PlotLine::new(format!("order {order}"), side.course.moments.iter().map(point).collect())
-        };
+        let lines = (0..orders).map(|order| {
+            let points = side.course.moments.iter().map(|moment| {
+                let pages = moment.free_blocks[order] << order;
+                (seconds(moment.time), pages as f64)
+            });
+            PlotLine::new(format!("order {order}"), points.collect())
+        });
         Plot {
             caption:
                 "All free pages of the zones, by the order of the block that they lie in: the brighter, the larger."
                     .to_owned(),
             unit: "pages".into(),
             shape: Shape::Stacked,
-            lines: (0..orders).map(of_order).collect(),
+            lines: lines.collect(),
             ..self.in_time(format!("free pages by order, {}", side.name))
         }
     }
@@ -127,32 +130,27 @@ impl Seen<'_> {
             let moments = side.course.divergence.iter();
             PlotLine::new(RECORDED, moments.map(|moment| (seconds(moment.time), recorded(moment) as f64)).collect())
         });
-        let of = |side: &Watching<'_>| {
+        let replays = self.sides.iter().map(|side| {
             let moments = side.course.moments.iter();
             PlotLine::new(side.name, moments.map(|moment| (seconds(moment.time), value(moment) as f64)).collect())
-        };
+        });
         Plot {
             unit: unit.into(),
             caption: caption.to_owned(),
-            lines: kernel.into_iter().chain(self.sides.iter().map(of)).collect(),
+            lines: kernel.into_iter().chain(replays).collect(),
             ..self.in_time(title.to_owned())
         }
     }
 
     fn in_time(&self, title: String) -> Plot {
-        Plot { title, of: self.of.to_owned(), along: "seconds".into(), scale: Scale::Even, ..Plot::default() }
+        Plot { title, of: self.recording.to_owned(), along: "seconds".into(), scale: Scale::Even, ..Plot::default() }
     }
 
     /// How long requests stalled: a bar for each quantile.
     fn stalls(&self) -> Plot {
         let known: Vec<_> =
             self.sides.iter().filter_map(|side| Some((side.name, side.course.stalls.as_ref()?))).collect();
-        let line = |name: &str, times: &StallTimes| {
-            let quantiles = [times.median, times.p90, times.p99, times.max];
-            let points = (0..).zip(quantiles).map(|(at, ns): (u32, u64)| (f64::from(at), ns as f64 / 1e6));
-            PlotLine::new(name, points.collect())
-        };
-        let recorded = known.first().map(|(_, stalls)| line(RECORDED, &stalls.recorded));
+        let recorded = known.first().map(|(_, stalls)| quantiles(RECORDED, &stalls.recorded));
         Plot {
             title: "how long requests stalled, in ms".to_owned(),
             caption:
@@ -166,11 +164,18 @@ impl Seen<'_> {
             shape: Shape::Bars,
             lines: recorded
                 .into_iter()
-                .chain(known.iter().map(|(name, stalls)| line(name, &stalls.replayed)))
+                .chain(known.iter().map(|(name, stalls)| quantiles(name, &stalls.replayed)))
                 .collect(),
             ..self.in_time(String::new())
         }
     }
+}
+
+/// The quantiles of stall times as a line of a plot.
+fn quantiles(name: &str, times: &StallTimes) -> PlotLine {
+    let quantiles = [times.median, times.p90, times.p99, times.max];
+    let points = (0..).zip(quantiles).map(|(index, ns): (u32, u64)| (f64::from(index), ns as f64 / 1e6));
+    PlotLine::new(name, points.collect())
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -189,14 +194,15 @@ mod tests {
     use super::*;
 
     fn course(pgscan: u64) -> Course {
-        let moment = |time| Moment { time, free_blocks: vec![1; 11], pgscan, ..Moment::default() };
+        let moments =
+            [0, 1_500_000_000].map(|time| Moment { time, free_blocks: vec![1; 11], pgscan, ..Moment::default() });
         let recorded = Divergence { time: 5, free_pageblocks: Pair::new(7, 3), ..Divergence::default() };
-        Course { moments: vec![moment(0), moment(1_500_000_000)], divergence: vec![recorded], ..Course::default() }
+        Course { moments: moments.to_vec(), divergence: vec![recorded], ..Course::default() }
     }
 
     fn plots(course: &Course) -> Vec<Plot> {
-        let side = Watching { name: "linux-6.12", course };
-        Seen { of: "build", sides: &[side] }.plots()
+        let side = PolicyCourse { name: "linux-6.12", course };
+        CourseView { recording: "build", sides: &[side] }.plots()
     }
 
     #[test]
@@ -208,12 +214,15 @@ mod tests {
         assert_eq!((blocks[0].name.as_str(), blocks[0].points[0].1, blocks[1].points[0].1), (RECORDED, 7.0, 3.0));
     }
 
+    fn titles(course: &Course) -> Vec<String> {
+        plots(course).into_iter().map(|plot| plot.title).collect()
+    }
+
     #[test]
     fn where_nothing_happens_there_is_no_plot() {
-        let titles = |course: &Course| plots(course).into_iter().map(|plot| plot.title).collect::<Vec<_>>();
         assert!(!titles(&course(0)).iter().any(|title| title.contains("reclaim")));
         assert!(titles(&course(9)).iter().any(|title| title.contains("reclaim looked at")));
-        let stalls = Stalls { recorded: StallTimes::of(vec![1_000_000]), ..Stalls::default() };
+        let stalls = Stalls { recorded: StallTimes::from_stalls(vec![1_000_000]), ..Stalls::default() };
         let with = Course { stalls: Some(stalls), ..course(0) };
         assert!(titles(&with).iter().any(|title| title.contains("stalled")));
     }
