@@ -204,8 +204,8 @@ mod tests {
         );
         let mut long = facts();
         long.samples = (0..1001).map(|time| Sample { time, ..long.samples[0].clone() }).collect();
-        let moments = moments(&long);
-        assert!(moments.len() <= POINTS_MAX);
-        assert_eq!(moments.last().map(|moment| moment.seconds), Some(seconds(1000)));
+        let thinned = super::moments(&long);
+        assert!(thinned.len() <= POINTS_MAX);
+        assert_eq!(thinned.last().map(|moment| moment.seconds), Some(seconds(1000)));
     }
 }

@@ -14,7 +14,7 @@ use super::settings::Situation;
 use super::survey::{CachedBlock, Survey};
 
 /// The blocks, in the order of their use.
-pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
+pub(crate) fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
     let mut cached = survey.cached.clone();
     for (zone, _) in machine::zones(facts) {
         let mut lacking = lacking_after(zone, &mut cached);
@@ -27,7 +27,7 @@ pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<CachedBlock> {
 }
 
 /// Takes out what lists whose limit is lower than it was recorded have no room for: the blocks that would be used last.
-pub fn surplus(situation: &Situation<'_>, cached: &mut Vec<CachedBlock>) -> Vec<CachedBlock> {
+pub(crate) fn surplus(situation: &Situation<'_>, cached: &mut Vec<CachedBlock>) -> Vec<CachedBlock> {
     let mut surplus = Vec::new();
     for (recorded, zone) in situation.recorded.zones_start.iter().zip(&situation.facts.zones_start) {
         for (before, list) in recorded.pcp.iter().zip(&zone.pcp).filter(|(before, list)| list.high < before.high) {

@@ -12,7 +12,7 @@ use crate::report::course::{Divergence, Pair};
 
 /// Keeps the line while a replay runs.
 #[derive(Debug)]
-pub struct Line<'f> {
+pub(crate) struct Line<'f> {
     facts: &'f Facts,
     /// Number of the next sample.
     next: usize,
@@ -21,18 +21,18 @@ pub struct Line<'f> {
 
 impl<'f> Line<'f> {
     /// Before the first event. The first sample is where both begin.
-    pub fn new(facts: &'f Facts) -> Line<'f> {
+    pub(crate) fn new(facts: &'f Facts) -> Line<'f> {
         Line { facts, next: 1, moments: Vec::new() }
     }
 
     /// When the next sample was taken; never, after the last.
     #[inline]
-    pub fn next_time(&self) -> u64 {
+    pub(crate) fn next_time(&self) -> u64 {
         self.facts.samples.get(self.next).map_or(u64::MAX, |sample| sample.time)
     }
 
     /// The engine is where the machine was when the next sample was taken.
-    pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts) {
+    pub(crate) fn take(&mut self, engine: &Engine<'_>, counts: &Counts) {
         let now = &self.facts.samples[self.next];
         self.next += 1;
         let [free_pages, huge] = [Order::ZERO, Order::new(HUGE)].map(|from| {
@@ -56,7 +56,7 @@ impl<'f> Line<'f> {
     }
 
     /// All moments so far; they are forgotten here.
-    pub fn take_all(&mut self) -> Vec<Divergence> {
+    pub(crate) fn take_all(&mut self) -> Vec<Divergence> {
         std::mem::take(&mut self.moments)
     }
 }

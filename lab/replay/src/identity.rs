@@ -15,16 +15,16 @@ use super::touched::TouchedPageblocks;
 
 /// What a tenant stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The engine's frame.
-    pub pfn: Pfn,
+    pub(crate) pfn: Pfn,
     /// The CPU on which it was allocated; `None` if that was before the recording.
-    pub cpu: Option<CpuId>,
+    pub(crate) cpu: Option<CpuId>,
 }
 
 /// What is to be known of a tenant's page besides where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hold {
+pub(crate) enum Hold {
     /// Reclaim cannot take it.
     #[default]
     Used,
@@ -35,7 +35,7 @@ pub enum Hold {
 }
 
 /// Number of a tenant: a recorded frame, or one above all of them.
-pub type Tenant = usize;
+pub(crate) type Tenant = usize;
 
 /// What a tenant stands for, in eight bytes: the engine's frame, the CPU, the hold, and a mark that somebody wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ struct Slot(u64);
 /// The map. Eight bytes a recorded frame that events name, four more for the map back, and a bit for every frame: what
 /// was allocated at the start stands for itself until an event says otherwise, and takes no more than that bit.
 #[derive(Debug)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Zero while nobody wrote a slot.
     slots: Zeroed<u64>,
     /// Frames that were allocated at the start, a bit each.
@@ -62,7 +62,7 @@ pub struct Identity {
 
 /// Whether the engine's frames must find their tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WayBack {
+pub(crate) enum WayBack {
     /// They need not.
     None,
     /// They must.
@@ -112,7 +112,7 @@ impl Slot {
 
 impl Identity {
     /// A map for recorded frames below `end`, none of them allocated.
-    pub fn new(end: usize, back: WayBack) -> Identity {
+    pub(crate) fn new(end: usize, back: WayBack) -> Identity {
         let kept = if back == WayBack::Kept { end } else { 0 };
         Identity {
             slots: Zeroed::sparse(end),
@@ -125,18 +125,18 @@ impl Identity {
     }
 
     /// Where in the engine's memory anything happened.
-    pub fn touched(&mut self) -> &mut TouchedPageblocks {
+    pub(crate) fn touched(&mut self) -> &mut TouchedPageblocks {
         &mut self.touched
     }
 
     /// Where a page was moved from or to: the engine gives the old place back some time later.
-    pub fn moved(&mut self) -> &mut TouchedPageblocks {
+    pub(crate) fn moved(&mut self) -> &mut TouchedPageblocks {
         &mut self.moved
     }
 
     /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be
     /// said before anything else is of them.
-    pub fn start_with(&mut self, first: usize, pages: usize) {
+    pub(crate) fn start_with(&mut self, first: usize, pages: usize) {
         let end = (first + pages).min(self.slots.len());
         (first..end).for_each(|frame| self.start[frame / 64] |= 1 << (frame % 64));
     }
@@ -171,7 +171,7 @@ impl Identity {
 
     /// What a tenant stands for, if it is allocated.
     #[inline]
-    pub fn get(&self, tenant: Tenant) -> Option<Entry> {
+    pub(crate) fn get(&self, tenant: Tenant) -> Option<Entry> {
         let slot = self.slot(tenant)?;
         let cpu = slot.cpu();
         (slot.pfn() < RECLAIMED)
@@ -179,7 +179,7 @@ impl Identity {
     }
 
     /// Says that `pages` recorded frames from `recorded` on stand for those of the engine from `pfn` on.
-    pub fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
+    pub(crate) fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
         self.touched.touch(pfn.raw(), pages as u32);
         let Some(slots) = self.slots.get_mut(recorded..recorded + pages) else { return };
         let cpu = cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0);
@@ -190,7 +190,7 @@ impl Identity {
     }
 
     /// Says that `pages` recorded frames from `recorded` on are free.
-    pub fn clear(&mut self, recorded: usize, pages: usize) {
+    pub(crate) fn clear(&mut self, recorded: usize, pages: usize) {
         self.fill(recorded, pages, Slot::EMPTY);
     }
 
@@ -203,66 +203,66 @@ impl Identity {
     }
 
     /// Whether a recorded frame can be mapped at all.
-    pub fn covers(&self, recorded: usize, pages: usize) -> bool {
+    pub(crate) fn covers(&self, recorded: usize, pages: usize) -> bool {
         recorded.checked_add(pages).is_some_and(|end| end <= self.slots.len())
     }
 
     /// How a tenant's page may be treated.
     #[inline]
-    pub fn hold(&self, tenant: Tenant) -> Hold {
+    pub(crate) fn hold(&self, tenant: Tenant) -> Hold {
         self.slot(tenant).map_or(Hold::Used, Slot::hold)
     }
 
     /// Says how a tenant's page may be treated.
-    pub fn set_hold(&mut self, tenant: Tenant, hold: Hold) {
+    pub(crate) fn set_hold(&mut self, tenant: Tenant, hold: Hold) {
         let slot = self.slot(tenant).expect("a tenant has a number that was given out");
         self.set_slot(tenant, slot.with_hold(hold));
     }
 
     /// Says that the block which begins with this tenant is single pages now.
-    pub fn mark_split(&mut self, tenant: Tenant) {
+    pub(crate) fn mark_split(&mut self, tenant: Tenant) {
         let Slot(bits) = self.slot(tenant).expect("a tenant has a number that was given out");
         self.set_slot(tenant, Slot(bits | Slot::SPLIT));
     }
 
     /// Whether the block that begins with this tenant is single pages.
-    pub fn is_split(&self, tenant: Tenant) -> bool {
+    pub(crate) fn is_split(&self, tenant: Tenant) -> bool {
         self.slot(tenant).is_some_and(|Slot(bits)| bits & Slot::SPLIT != 0)
     }
 
     /// Says that the engine reclaimed the pages of tenants that the recording still counts as allocated.
-    pub fn mark_reclaimed(&mut self, tenant: Tenant, pages: usize) {
+    pub(crate) fn mark_reclaimed(&mut self, tenant: Tenant, pages: usize) {
         self.fill(tenant, pages, Slot::new(RECLAIMED, 0));
     }
 
     /// Whether the engine reclaimed the page of this tenant.
-    pub fn is_reclaimed(&self, tenant: Tenant) -> bool {
+    pub(crate) fn is_reclaimed(&self, tenant: Tenant) -> bool {
         self.slot(tenant).is_some_and(|slot| slot.pfn() == RECLAIMED)
     }
 
     /// Moves tenants above all frames: their contents live on, their recorded frames are free.
-    pub fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
+    pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
         let tenant = self.reserve(pages);
         self.move_in(recorded, tenant, pages);
         tenant
     }
 
     /// Numbers for tenants that are no recorded frames, and stand for nothing yet.
-    pub fn reserve(&mut self, pages: usize) -> Tenant {
+    pub(crate) fn reserve(&mut self, pages: usize) -> Tenant {
         let tenant = self.slots.len() + self.above.len();
         self.above.resize(self.above.len() + pages, Slot::EMPTY);
         tenant
     }
 
     /// Says that one tenant, whatever its number, stands for a frame of the engine.
-    pub fn set_one(&mut self, tenant: Tenant, pfn: Pfn, cpu: CpuId) {
+    pub(crate) fn set_one(&mut self, tenant: Tenant, pfn: Pfn, cpu: CpuId) {
         self.touched.touch(pfn.raw(), 1);
         self.set_slot(tenant, Slot::new(pfn.raw(), cpu.0));
         self.set_tenant(pfn.raw(), tenant);
     }
 
     /// Moves tenants to other numbers.
-    pub fn move_in(&mut self, from: Tenant, to: Tenant, pages: usize) {
+    pub(crate) fn move_in(&mut self, from: Tenant, to: Tenant, pages: usize) {
         for page in 0..pages {
             let slot = self.slot(from + page).expect("a tenant has a number that was given out");
             self.set_slot(from + page, Slot::EMPTY);
@@ -272,14 +272,14 @@ impl Identity {
     }
 
     /// The tenant of a frame of the engine.
-    pub fn tenant_of(&self, pfn: Pfn) -> Option<Tenant> {
+    pub(crate) fn tenant_of(&self, pfn: Pfn) -> Option<Tenant> {
         let tenant = self.tenants.get(pfn.index())?.wrapping_add(pfn.raw()) as usize;
         (self.slot(tenant)?.pfn() == pfn.raw()).then_some(tenant)
     }
 
     /// Says that the engine moved a block: all its tenants stand for the new frames. `false`, and nothing happened, if
     /// one of the frames has no tenant.
-    pub fn move_block(&mut self, from: Pfn, to: Pfn, pages: u32) -> bool {
+    pub(crate) fn move_block(&mut self, from: Pfn, to: Pfn, pages: u32) -> bool {
         let all = (0..pages).all(|page| self.tenant_of(from.offset(page)).is_some());
         if all {
             self.moved.touch(from.raw(), pages);

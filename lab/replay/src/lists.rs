@@ -7,7 +7,7 @@ const ENABLED: &str = "lru_gen.enabled";
 
 /// How the recorded kernel kept pages that can be reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lists {
+pub(crate) enum Lists {
     /// On active and inactive lists.
     Inactive,
     /// By generation: the multi-generational LRU.
@@ -16,7 +16,7 @@ pub enum Lists {
 
 impl Lists {
     /// What the recording says; in doubt, active and inactive lists.
-    pub fn from_facts(facts: &Facts) -> Lists {
+    pub(crate) fn from_facts(facts: &Facts) -> Lists {
         let mask = facts.settings.get(ENABLED).map(|text| text.trim().trim_start_matches("0x"));
         match mask.and_then(|mask| u32::from_str_radix(mask, 16).ok()) {
             Some(mask) if mask & 1 == 1 => Lists::Generations,

@@ -21,7 +21,7 @@ const CACHE_SLICE_SETTING: &str = "cpu.cache_slice";
 const NODE_MAX: u16 = 62;
 
 /// What the allocator is built from.
-pub struct Shape {
+pub(crate) struct Shape {
     cpu_nodes: Vec<NodeId>,
     nodes: u8,
     ranges: Vec<Range>,
@@ -32,7 +32,7 @@ pub struct Shape {
 }
 
 /// Refuses a recording of a machine that the engine cannot hold.
-pub fn check(facts: &Facts) -> Result<(), Error> {
+pub(crate) fn check(facts: &Facts) -> Result<(), Error> {
     match obstacle(facts) {
         Some(obstacle) => Err(Error::Machine(format!("this recording cannot be replayed: {obstacle}"))),
         None => Ok(()),
@@ -60,7 +60,7 @@ fn end_pfn(zone: &ZoneFacts) -> Option<Pfn> {
 }
 
 /// The recorded zones that the engine builds too: those with memory, of a kind it knows.
-pub fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
+pub(crate) fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
     facts
         .zones_start
         .iter()
@@ -70,7 +70,7 @@ pub fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
 
 impl Shape {
     /// The shape of a recorded machine under a policy, which heeds how that machine was set.
-    pub fn new(facts: &Facts, policy: Policy, options: Options) -> Shape {
+    pub(crate) fn new(facts: &Facts, policy: Policy, options: Options) -> Shape {
         let nodes = zones(facts).map(|(zone, _)| zone.node + 1).max().unwrap_or(1) as u8;
         let cpus = options.cpus.map_or(facts.cpus, u16::from);
         let bytes = facts.settings.get(CACHE_SLICE_SETTING).and_then(|text| text.parse::<u32>().ok());
@@ -86,12 +86,12 @@ impl Shape {
     }
 
     /// Its ranges of memory, a zone each.
-    pub fn ranges(&self) -> &[Range] {
+    pub(crate) fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 
     /// Builds the machine on a platform, all frames still Reserved, and hands it to `run`.
-    pub fn build<R>(&self, stage: Stage, run: impl FnOnce(&mut Engine<'_>) -> R) -> Result<R, MachineError> {
+    pub(crate) fn build<R>(&self, stage: Stage, run: impl FnOnce(&mut Engine<'_>) -> R) -> Result<R, MachineError> {
         let end = self.ranges.iter().map(|range| range.end).max().unwrap_or(Pfn::new(0));
         let config = Config {
             cpu_nodes: &self.cpu_nodes,
@@ -110,7 +110,7 @@ impl Shape {
 
 /// Gives every zone the recorded watermarks, boost and lowmem reserve. The limits of per-CPU lists follow from
 /// the watermarks by Linux's rule, or by the policy's numbers.
-pub fn restore_watermarks(engine: &mut Engine<'_>, facts: &Facts) {
+pub(crate) fn restore_watermarks(engine: &mut Engine<'_>, facts: &Facts) {
     for (recorded, kind) in zones(facts) {
         let zone = engine.zone(NodeId(recorded.node as u8), kind);
         engine.set_watermarks(zone, watermarks(engine.policy(), recorded));

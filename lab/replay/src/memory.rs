@@ -36,8 +36,8 @@ struct Zone {
 
 /// Everything that is allocated, by tenant.
 #[derive(Debug)]
-pub struct Memory {
-    pub identity: Identity,
+pub(crate) struct Memory {
+    pub(crate) identity: Identity,
     cold: Vec<Cold>,
     /// Numbers of cold blocks that can be taken, and perhaps of some that are gone; the coldest first.
     coldest: BinaryHeap<Reverse<u32>>,
@@ -50,18 +50,18 @@ pub struct Memory {
 
 /// What one look for pages found.
 #[derive(Debug, Default)]
-pub struct ReclaimBatch {
+pub(crate) struct ReclaimBatch {
     /// Blocks to be freed.
-    pub blocks: Vec<(Pfn, Order)>,
+    pub(crate) blocks: Vec<(Pfn, Order)>,
     /// Their pages.
-    pub pages: u64,
+    pub(crate) pages: u64,
     /// Pages looked at.
-    pub scanned: u64,
+    pub(crate) scanned: u64,
 }
 
 impl Memory {
     /// Nothing is allocated yet.
-    pub fn new(identity: Identity, order: &ReclaimOrder, ranges: &[Range]) -> Memory {
+    pub(crate) fn new(identity: Identity, order: &ReclaimOrder, ranges: &[Range]) -> Memory {
         let cold = order.blocks().iter();
         Memory {
             identity,
@@ -74,7 +74,7 @@ impl Memory {
     }
 
     /// Reclaim may take this tenant's block, which the recorded kernel reclaimed under this number.
-    pub fn make_cold(&mut self, number: u32, tenant: Tenant) {
+    pub(crate) fn make_cold(&mut self, number: u32, tenant: Tenant) {
         let block = &mut self.cold[number as usize];
         block.home = Some(tenant as u32);
         let pages = 1 << block.order;
@@ -83,7 +83,7 @@ impl Memory {
     }
 
     /// Reclaim may take this tenant's page when nothing colder is left.
-    pub fn make_cached(&mut self, tenant: Tenant) {
+    pub(crate) fn make_cached(&mut self, tenant: Tenant) {
         self.cached.push_back(tenant as u32);
         self.make_reclaimable(tenant, Hold::Cached, 1);
     }
@@ -96,25 +96,25 @@ impl Memory {
     }
 
     /// Who has the block of this number, if reclaim could still take it.
-    pub fn home(&self, number: u32) -> Option<Tenant> {
+    pub(crate) fn home(&self, number: u32) -> Option<Tenant> {
         self.cold.get(number as usize)?.home.map(|tenant| tenant as usize)
     }
 
     /// The recording uses the frames of this block for something else from now on; what is in it stays, as cold as it
     /// was.
-    pub fn let_stay(&mut self, number: u32, recorded: usize, pages: usize) {
+    pub(crate) fn let_stay(&mut self, number: u32, recorded: usize, pages: usize) {
         self.cold[number as usize].home = Some(self.identity.move_out(recorded, pages) as u32);
     }
 
     /// Moves tenants above all frames, and out of reach of reclaim.
-    pub fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
+    pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
         self.release(recorded, pages as u64);
         self.identity.set_hold(recorded, Hold::Used);
         self.identity.move_out(recorded, pages)
     }
 
     /// The tenants that stand for these recorded frames are gone.
-    pub fn clear(&mut self, recorded: usize, pages: usize) {
+    pub(crate) fn clear(&mut self, recorded: usize, pages: usize) {
         self.release(recorded, pages as u64);
         self.identity.clear(recorded, pages);
     }
@@ -133,18 +133,18 @@ impl Memory {
     }
 
     /// Pages of a zone that reclaim may take.
-    pub fn reclaimable(&self, node: NodeId, kind: ZoneKind) -> u64 {
+    pub(crate) fn reclaimable(&self, node: NodeId, kind: ZoneKind) -> u64 {
         let zones = self.zones.iter().filter(|zone| zone.range.node == node && zone.range.kind == kind);
         zones.map(|zone| zone.reclaimable).sum()
     }
 
     /// Pages that reclaim took although the recorded kernel kept them for as long as the workload did.
-    pub fn taken_early(&self) -> u64 {
+    pub(crate) fn taken_early(&self) -> u64 {
         self.taken_early
     }
 
     /// Moves whoever is in a block; `false` if nobody is.
-    pub fn migrate(&mut self, migration: &Migration) -> bool {
+    pub(crate) fn migrate(&mut self, migration: &Migration) -> bool {
         let Migration { from, to, order, .. } = *migration;
         let Some(tenant) = self.identity.tenant_of(from) else { return false };
         self.release(tenant, u64::from(order.pages()));
@@ -157,7 +157,7 @@ impl Memory {
     }
 
     /// Whether the block that begins at a frame may become single pages; if so, it is from now on.
-    pub fn split(&mut self, pfn: Pfn, order: Order) -> bool {
+    pub(crate) fn split(&mut self, pfn: Pfn, order: Order) -> bool {
         let all = (0..order.pages()).all(|page| self.identity.tenant_of(pfn.offset(page)).is_some());
         if let Some(tenant) = self.identity.tenant_of(pfn).filter(|_| all) {
             self.identity.mark_split(tenant);
@@ -167,18 +167,18 @@ impl Memory {
 
     /// Looks for pages: the coldest first, until the goal is met or enough were looked at. What it finds is no tenant's
     /// any more.
-    pub fn reclaim(&mut self, wanted: &Reclaim) -> ReclaimBatch {
+    pub(crate) fn reclaim(&mut self, wanted: &Reclaim) -> ReclaimBatch {
         self.reclaim_some(wanted, self.pages_to_scan(wanted))
     }
 
     /// Pages that a look at this priority is about.
-    pub fn pages_to_scan(&self, wanted: &Reclaim) -> u64 {
+    pub(crate) fn pages_to_scan(&self, wanted: &Reclaim) -> u64 {
         let kinds = ZoneKind::ALL.into_iter().filter(|&kind| kind <= wanted.highest);
         kinds.map(|kind| self.reclaimable(wanted.node, kind)).sum::<u64>() >> wanted.priority
     }
 
     /// The same, of at most so many pages.
-    pub fn reclaim_some(&mut self, wanted: &Reclaim, enough: u64) -> ReclaimBatch {
+    pub(crate) fn reclaim_some(&mut self, wanted: &Reclaim, enough: u64) -> ReclaimBatch {
         let mut found = ReclaimBatch::default();
         let (mut cold, mut cached) = (Vec::new(), Vec::new());
         while found.pages < wanted.goal && found.scanned < enough {

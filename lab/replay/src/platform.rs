@@ -20,20 +20,20 @@ use super::{Probe, ReclaimMode};
 
 /// What work takes, in nanoseconds: facts of the recorded machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
+pub(crate) struct Costs {
     /// A page that kswapd looks at.
-    pub kswapd_page: u64,
+    pub(crate) kswapd_page: u64,
     /// A page that a request looks at.
-    pub direct_page: u64,
+    pub(crate) direct_page: u64,
     /// What compaction by requests takes.
-    pub compacting: CompactionCosts,
+    pub(crate) compacting: CompactionCosts,
     /// What kcompactd takes.
-    pub kcompactd: CompactionCosts,
+    pub(crate) kcompactd: CompactionCosts,
 }
 
 impl Costs {
     /// What the recorded machine took.
-    pub fn from_pace(pace: &Pace) -> Costs {
+    pub(crate) fn from_pace(pace: &Pace) -> Costs {
         Costs {
             kswapd_page: pace.kswapd,
             direct_page: pace.direct,
@@ -52,7 +52,7 @@ impl Costs {
 
 /// What the work of the fiber that runs has come to, since it last paid.
 #[derive(Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     costs: Costs,
     debt: Cell<u64>,
     /// Frames that compaction had looked at by then, of all zones and tasks.
@@ -70,12 +70,12 @@ impl Meter {
     }
 
     /// For how long the fiber that just stopped sleeps.
-    pub fn take_sleep(&self) -> u64 {
+    pub(crate) fn take_sleep(&self) -> u64 {
         self.sleeps.take()
     }
 
     /// Says who works now.
-    pub fn works_as(&self, compactor: Compactor) {
+    pub(crate) fn works_as(&self, compactor: Compactor) {
         self.compactor.set(compactor);
     }
 
@@ -99,7 +99,7 @@ impl Meter {
 
 /// The platform of a replay.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     solo: Solo<Probe>,
     mode: ReclaimMode,
     lists: Lists,
@@ -112,7 +112,7 @@ pub struct Stage {
 
 impl Stage {
     /// A platform that begins on CPU 0, and on which work costs this.
-    pub fn new(mode: ReclaimMode, lists: Lists, memory: Memory, costs: Costs) -> Stage {
+    pub(crate) fn new(mode: ReclaimMode, lists: Lists, memory: Memory, costs: Costs) -> Stage {
         Stage {
             solo: Solo::new(Probe::default()),
             mode,
@@ -125,43 +125,43 @@ impl Stage {
     }
 
     /// What comes next runs on this CPU.
-    pub fn run_on(&self, cpu: CpuId) {
+    pub(crate) fn run_on(&self, cpu: CpuId) {
         self.solo.run_on(cpu);
     }
 
     /// What comes next is asked by a task like this.
-    pub fn run_as(&self, task: Task) {
+    pub(crate) fn run_as(&self, task: Task) {
         self.solo.run_as(task);
     }
 
     /// What is allocated. Not to be held while the engine is asked for anything.
-    pub fn memory(&self) -> RefMut<'_, Memory> {
+    pub(crate) fn memory(&self) -> RefMut<'_, Memory> {
         self.memory.borrow_mut()
     }
 
     /// Nodes whose kswapd was woken, a bit each.
-    pub fn kswapds(&self) -> &Cell<u64> {
+    pub(crate) fn kswapds(&self) -> &Cell<u64> {
         &self.kswapd
     }
 
     /// Nodes whose kcompactd was woken, a bit each.
-    pub fn kcompactds(&self) -> &Cell<u64> {
+    pub(crate) fn kcompactds(&self) -> &Cell<u64> {
         &self.kcompactd
     }
 
     /// What work costs, and how much of it is not paid for.
-    pub fn meter(&self) -> &Meter {
+    pub(crate) fn meter(&self) -> &Meter {
         &self.meter
     }
 
     /// The fiber that runs has worked for so long.
-    pub fn owe(&self, ns: u64) {
+    pub(crate) fn owe(&self, ns: u64) {
         self.meter.owe(ns);
     }
 
     /// Lets the time pass that the fiber which runs has worked for: it goes on when that is over. Whoever runs on no
     /// fiber takes no time.
-    pub fn pay(&self) {
+    pub(crate) fn pay(&self) {
         let probe = self.solo.probe();
         let ns = self.meter.settle(probe.compact_migrate_scanned.get() + probe.compact_free_scanned.get());
         if ns > 0 && freehold_fiber::is_running() {

@@ -29,10 +29,10 @@ const PASS_MIN: u64 = 10_000;
 
 /// A request, as it is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
-    pub gfp: Gfp,
-    pub order: Order,
-    pub cpu: CpuId,
+pub(crate) struct Request {
+    pub(crate) gfp: Gfp,
+    pub(crate) order: Order,
+    pub(crate) cpu: CpuId,
 }
 
 /// What a fiber works on.
@@ -46,13 +46,13 @@ enum Job {
 }
 
 /// Number of a request that takes time.
-pub type Ticket = usize;
+pub(crate) type Ticket = usize;
 /// The engine's answer.
-pub type Answer = Result<Pfn, AllocError>;
+pub(crate) type Answer = Result<Pfn, AllocError>;
 
 /// What became of a request.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It has its answer.
     Now(Answer),
     /// It is under way.
@@ -79,7 +79,7 @@ enum JobResult {
 }
 
 /// All fibers.
-pub struct Schedule<'e, 'm> {
+pub(crate) struct Schedule<'e, 'm> {
     engine: &'e Engine<'m>,
     pacing: Pacing,
     workers: Vec<Worker<'e>>,
@@ -99,7 +99,7 @@ pub struct Schedule<'e, 'm> {
 
 impl<'e, 'm> Schedule<'e, 'm> {
     /// Nobody works.
-    pub fn new(engine: &'e Engine<'m>, pace: &Pace, pacing: Pacing) -> Schedule<'e, 'm> {
+    pub(crate) fn new(engine: &'e Engine<'m>, pace: &Pace, pacing: Pacing) -> Schedule<'e, 'm> {
         let nodes = usize::from(engine.nodes());
         Schedule {
             engine,
@@ -118,7 +118,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
     }
 
     /// Asks for a block; what may have to wait does so on a fiber.
-    pub fn ask(&mut self, now: u64, request: Request) -> Outcome {
+    pub(crate) fn ask(&mut self, now: u64, request: Request) -> Outcome {
         let stage = self.engine.platform();
         stage.run_on(request.cpu);
         self.clock = now;
@@ -136,7 +136,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
     /// Lets everybody go on until `time`; the first request that gets its answer by then, and when. To be called until
     /// nobody does.
     #[inline]
-    pub fn next_until(&mut self, time: u64) -> Option<(Ticket, Answer, u64)> {
+    pub(crate) fn next_until(&mut self, time: u64) -> Option<(Ticket, Answer, u64)> {
         let stage = self.engine.platform();
         let is_quiet = self.sleeping.peek().is_none_or(|&Reverse((due, ..))| due > time);
         if is_quiet && self.next_look > time && stage.kswapds().get() | stage.kcompactds().get() == 0 {
@@ -147,7 +147,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
 
     /// After the last event: the first request that is still under way gets its answer, however long that takes; and
     /// when. Background tasks stay where they are.
-    pub fn next_at_last(&mut self) -> Option<(Ticket, Answer, u64)> {
+    pub(crate) fn next_at_last(&mut self) -> Option<(Ticket, Answer, u64)> {
         self.sleeping
             .retain(|&Reverse((.., ticket))| matches!(self.workers[ticket].desk.job.get(), Some(Job::Request(_))));
         while let Some(Reverse((due, _, ticket))) = self.sleeping.pop() {

@@ -15,7 +15,7 @@ use super::{Engine, machine};
 
 /// Restores the recorded start state, as it would have been under the replay's settings. All frames are Reserved
 /// before.
-pub fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Survey) {
+pub(crate) fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }

@@ -8,17 +8,17 @@ const SHIFT: u32 = 9;
 
 /// The bits.
 #[derive(Debug)]
-pub struct TouchedPageblocks(Zeroed<u64>);
+pub(crate) struct TouchedPageblocks(Zeroed<u64>);
 
 impl TouchedPageblocks {
     /// Of frames below `end`, none touched.
-    pub fn new(end: usize) -> TouchedPageblocks {
+    pub(crate) fn new(end: usize) -> TouchedPageblocks {
         TouchedPageblocks(Zeroed::sparse((end >> SHIFT) / 64 + 1))
     }
 
     /// Says that something happened to `pages` frames from this one on.
     #[inline]
-    pub fn touch(&mut self, pfn: u32, pages: u32) {
+    pub(crate) fn touch(&mut self, pfn: u32, pages: u32) {
         let last = pfn + pages.saturating_sub(1);
         for bit in pfn >> SHIFT..=last >> SHIFT {
             if let Some(word) = self.0.get_mut(bit as usize / 64) {
@@ -28,14 +28,14 @@ impl TouchedPageblocks {
     }
 
     /// Whether anything happened to `pages` frames from this one on.
-    pub fn is_touched(&self, pfn: u32, pages: u32) -> bool {
+    pub(crate) fn is_touched(&self, pfn: u32, pages: u32) -> bool {
         let last = pfn + pages.saturating_sub(1);
         (pfn >> SHIFT..=last >> SHIFT)
             .any(|bit| self.0.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1))
     }
 
     /// Nothing happened since.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.0.iter_mut().filter(|word| **word != 0).for_each(|word| *word = 0);
     }
 }

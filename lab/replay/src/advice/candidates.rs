@@ -110,7 +110,7 @@ pub fn requests(facts: &Facts) -> u64 {
 }
 
 /// Memory that the machine's allocator has.
-pub fn managed_bytes(facts: &Facts) -> u64 {
+pub(crate) fn managed_bytes(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.managed).sum::<u64>() * u64::from(facts.page_size)
 }
 

@@ -7,18 +7,18 @@ use crate::report::metrics::Metric;
 
 /// A measure that advice looks at.
 #[derive(Clone, Copy, Debug)]
-pub struct Concern {
+pub(crate) struct Concern {
     /// The measure.
-    pub metric: Metric,
+    pub(crate) metric: Metric,
     /// What people call it.
-    pub words: &'static str,
+    pub(crate) words: &'static str,
     /// What it counts.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 /// What a concern counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Requests: each of them matters, but a few come and go by chance.
     Requests,
     /// Work behind requests: where little of it is done for each of them, less would not be noticed, and it is not
@@ -33,7 +33,7 @@ const fn concern(metric: Metric, words: &'static str, kind: Kind) -> Concern {
 }
 
 /// What a setting is changed for, the most important first.
-pub const CONCERNS: [Concern; 6] = [
+pub(crate) const CONCERNS: [Concern; 6] = [
     concern(Metric::FailedAllocations, "failed requests", Kind::Requests),
     concern(Metric::AllocStalls, "direct reclaims", Kind::Requests),
     concern(Metric::CompactStalls, "direct compactions", Kind::Requests),
@@ -43,8 +43,8 @@ pub const CONCERNS: [Concern; 6] = [
 ];
 
 /// Those of them that are about memory being short: there is nothing to see where it never was.
-pub const OF_PRESSURE: [Metric; 4] =
+pub(crate) const OF_PRESSURE: [Metric; 4] =
     [Metric::FailedAllocations, Metric::AllocStalls, Metric::CompactStalls, Metric::PagesScanned];
 
 /// What is only a price.
-pub const PRICE: Concern = concern(Metric::FreePageblocks, "free pageblocks", Kind::State);
+pub(crate) const PRICE: Concern = concern(Metric::FreePageblocks, "free pageblocks", Kind::State);

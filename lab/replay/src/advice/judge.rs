@@ -35,45 +35,45 @@ const ENOUGH: f64 = 0.75;
 
 /// A concern under the recorded setting and under another value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Effect {
+pub(crate) struct Effect {
     /// The measure's fixed name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What people call it.
     #[serde(skip)]
-    pub words: &'static str,
+    pub(crate) words: &'static str,
     /// As it is set: the sum over the recordings that reproduce it.
-    pub now: f64,
+    pub(crate) now: f64,
     /// Under the other value.
-    pub then: f64,
+    pub(crate) then: f64,
     /// The relative change over all recordings; `None` from nothing.
-    pub change: Option<f64>,
+    pub(crate) change: Option<f64>,
     /// Its interval; `None` with one recording.
-    pub interval: Option<(f64, f64)>,
+    pub(crate) interval: Option<(f64, f64)>,
     /// Recordings that it stands on.
-    pub recordings: usize,
+    pub(crate) recordings: usize,
     /// What that means; `None` where the replay does not reproduce it.
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
     /// Whether some recording says better.
     #[serde(skip)]
-    pub is_better_somewhere: bool,
+    pub(crate) is_better_somewhere: bool,
     /// Whether some recording says worse.
     #[serde(skip)]
-    pub is_worse_somewhere: bool,
+    pub(crate) is_worse_somewhere: bool,
 }
 
 /// Memory that a value sets apart, by the kernel's own rules; below zero where it sets less apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ReservedMemory {
+pub(crate) struct ReservedMemory {
     /// Bytes more up to the high watermarks: kswapd keeps them free.
-    pub kept_free_bytes: i64,
+    pub(crate) kept_free_bytes: i64,
     /// Bytes more that per-CPU lists may hold.
-    pub on_lists_bytes: i64,
+    pub(crate) on_lists_bytes: i64,
 }
 
 /// What comes of a candidate. Concerns go by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub(crate) enum Finding {
     /// It makes this concern better.
     Gain {
         /// Which.
@@ -103,30 +103,30 @@ fn serialize_concern<S: Serializer>(concern: &usize, serializer: S) -> Result<S:
 
 /// Verdict on a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CandidateVerdict {
+pub(crate) struct CandidateVerdict {
     /// What comes of it.
-    pub finding: Finding,
+    pub(crate) finding: Finding,
     /// Concerns, in their order.
-    pub effects: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
     /// What else it costs: free pageblocks.
     #[serde(rename = "free_pageblocks")]
-    pub price: Effect,
+    pub(crate) price: Effect,
     /// The memory that it sets apart.
-    pub memory: ReservedMemory,
+    pub(crate) memory: ReservedMemory,
 }
 
 /// One recording, as it was set and under a candidate.
-pub struct Trial<'t> {
+pub(crate) struct Trial<'t> {
     /// Name of the recording.
-    pub recording: &'t str,
+    pub(crate) recording: &'t str,
     /// As it was recorded.
-    pub now: &'t ReplayOutcome,
+    pub(crate) now: &'t ReplayOutcome,
     /// Under the candidate.
-    pub then: &'t ReplayOutcome,
+    pub(crate) then: &'t ReplayOutcome,
     /// As it was recorded, but for a nudge of its watermarks.
-    pub nudged: &'t [ReplayOutcome],
+    pub(crate) nudged: &'t [ReplayOutcome],
     /// Requests that were recorded.
-    pub requests: u64,
+    pub(crate) requests: u64,
 }
 
 impl Trial<'_> {
@@ -145,7 +145,7 @@ fn value(outcome: &ReplayOutcome, metric: Metric) -> f64 {
 
 impl CandidateVerdict {
     /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
-    pub fn new(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> CandidateVerdict {
+    pub(crate) fn new(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> CandidateVerdict {
         let rows: Vec<MetricRows> = trials
             .iter()
             .map(|Trial { recording, now, then, .. }| rows::judge(recording, now, then, &now.fidelity, margin))
@@ -159,24 +159,24 @@ impl CandidateVerdict {
     }
 
     /// What gets better.
-    pub fn gains(&self) -> impl Iterator<Item = &Effect> {
+    pub(crate) fn gains(&self) -> impl Iterator<Item = &Effect> {
         self.effects.iter().filter(|effect| effect.verdict == Some(Verdict::Better))
     }
 
     /// What gets worse.
-    pub fn losses(&self) -> impl Iterator<Item = &Effect> {
+    pub(crate) fn losses(&self) -> impl Iterator<Item = &Effect> {
         self.effects.iter().chain([&self.price]).filter(|effect| effect.verdict == Some(Verdict::Worse))
     }
 
     /// What it gains, for ranking: which concern, and by how much; nothing where it is no gain.
-    pub fn gain(&self) -> Option<(usize, f64)> {
+    pub(crate) fn gain(&self) -> Option<(usize, f64)> {
         if let Finding::Gain { concern, size } = self.finding { Some((concern, size)) } else { None }
     }
 }
 
 /// Which of several values of a setting, the milder first, is the best advice: the mildest that gains nearly as much
 /// as the one that gains most.
-pub fn best(values: &[&CandidateVerdict]) -> Option<usize> {
+pub(crate) fn best(values: &[&CandidateVerdict]) -> Option<usize> {
     let gains: Vec<Option<(usize, f64)>> = values.iter().map(|value| value.gain()).collect();
     let first = gains.iter().flatten().map(|(concern, _)| *concern).min()?;
     let size = |gain: &Option<(usize, f64)>| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size);

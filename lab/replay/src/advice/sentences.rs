@@ -10,7 +10,7 @@ use crate::report::metrics::Metric;
 use crate::settings::DEFRAG;
 
 /// An effect: what changes, by how much, and its interval. Where not all recordings tell it, so many do.
-pub fn effect(effect: &Effect, recordings: usize) -> String {
+pub(crate) fn effect(effect: &Effect, recordings: usize) -> String {
     let size = effect.change.map_or_else(|| "from none".to_owned(), |size| change(Some(size)));
     let ends = effect.interval.map(|(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
     let on = (effect.recordings < recordings).then(|| format!(" on {} of {recordings}", effect.recordings));
@@ -18,12 +18,12 @@ pub fn effect(effect: &Effect, recordings: usize) -> String {
 }
 
 /// What a value gains.
-pub fn gains(judged: &CandidateVerdict, recordings: usize) -> String {
+pub(crate) fn gains(judged: &CandidateVerdict, recordings: usize) -> String {
     judged.gains().map(|gain| effect(gain, recordings)).collect::<Vec<_>>().join("; ")
 }
 
 /// What a value costs.
-pub fn price(judged: &CandidateVerdict, recordings: usize) -> String {
+pub(crate) fn price(judged: &CandidateVerdict, recordings: usize) -> String {
     let losses = judged.losses().map(|loss| effect(loss, recordings));
     let all: Vec<String> = losses.chain(memory(judged.memory)).collect();
     if all.is_empty() { "none seen".to_owned() } else { all.join("; ") }
@@ -38,7 +38,7 @@ fn memory(memory: ReservedMemory) -> Vec<String> {
 }
 
 /// Why a setting is left as it is, given what came of its values.
-pub fn reason(findings: &[Finding]) -> String {
+pub(crate) fn reason(findings: &[Finding]) -> String {
     let costs = findings.iter().find_map(|finding| match finding {
         Finding::Costs { concern } => Some(CONCERNS[*concern].words),
         _ => None,
@@ -52,7 +52,7 @@ pub fn reason(findings: &[Finding]) -> String {
 }
 
 /// How to set it.
-pub fn command(setting: &str, value: &str) -> String {
+pub(crate) fn command(setting: &str, value: &str) -> String {
     match setting {
         DEFRAG => format!("echo {value} > /sys/kernel/mm/transparent_hugepage/defrag"),
         _ => format!("sysctl -w {setting}={value}"),
@@ -60,7 +60,7 @@ pub fn command(setting: &str, value: &str) -> String {
 }
 
 /// How intervals are to be read.
-pub fn about_intervals(recordings: usize) -> String {
+pub(crate) fn about_intervals(recordings: usize) -> String {
     match recordings {
         1 => "One recording gives no interval: a replay repeats exactly, and says nothing of other runs. Record the \
               same work several times and give all files: with six or more an interval has a confidence of 95 %."
@@ -73,7 +73,7 @@ pub fn about_intervals(recordings: usize) -> String {
 }
 
 /// How values are ranked.
-pub fn about_ranking() -> String {
+pub(crate) fn about_ranking() -> String {
     let words: Vec<&str> = CONCERNS.iter().map(|concern| concern.words).collect();
     let [first, others @ ..] = words.as_slice() else { return String::new() };
     format!(
@@ -85,28 +85,28 @@ pub fn about_ranking() -> String {
 }
 
 /// What keeps chance out of it.
-pub const ABOUT_CHANCE: &str = "Where memory is short, a few pages decide what follows. So each recording is \
+pub(crate) const ABOUT_CHANCE: &str = "Where memory is short, a few pages decide what follows. So each recording is \
                                 replayed with vm.min_free_kbytes a hundredth up and down, too, and a change that is \
                                 no larger than what this makes is none.";
 
 /// Always true of advice.
-pub const ALWAYS: [&str; 2] = [
+pub(crate) const ALWAYS: [&str; 2] = [
     "Each value was tried alone, on the work as it was recorded; nothing is said of several together.",
     "What is written so lasts until the next boot.",
 ];
 
 /// Said where memory was never short.
-pub const NO_PRESSURE: &str = "ReservedMemory was never short in what was recorded: no request failed, reclaimed or \
+pub(crate) const NO_PRESSURE: &str = "ReservedMemory was never short in what was recorded: no request failed, reclaimed or \
                                compacted. So this is advice about the zone lock, per-CPU lists and huge pages alone.";
 
 /// Whether a metric is about memory being short.
-pub fn is_of_pressure(metric: Metric) -> bool {
+pub(crate) fn is_of_pressure(metric: Metric) -> bool {
     OF_PRESSURE.contains(&metric)
 }
 
 /// A concern that has no verdict on some recordings, with how far the replay is off there; nothing where it has one
 /// on all.
-pub fn not_judged(words: &str, measure: &Measure) -> Option<String> {
+pub(crate) fn not_judged(words: &str, measure: &Measure) -> Option<String> {
     let far: Vec<String> = measure.rows.iter().filter(|row| row.verdict.is_none()).map(format_error).collect();
     let on = if far.len() < measure.rows.len() {
         format!(", on {} of {}", far.len(), measure.rows.len())

@@ -10,43 +10,43 @@ use super::track::Predictions;
 
 /// Advice on one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SettingAdvice {
+pub(crate) struct SettingAdvice {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// As it is set; nothing if the recording does not say.
-    pub now: Option<String>,
+    pub(crate) now: Option<String>,
     /// What to set it to; nothing where it is to be left.
-    pub proposed: Option<String>,
+    pub(crate) proposed: Option<String>,
     /// Why it is to be left.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// How often predictions about it came true in the suite; nothing if there was none.
-    pub track_record: Option<Predictions>,
+    pub(crate) track_record: Option<Predictions>,
     /// How to set it so.
-    pub apply: Option<String>,
+    pub(crate) apply: Option<String>,
     /// How to set it back.
-    pub undo: Option<String>,
+    pub(crate) undo: Option<String>,
     /// What was tried.
-    pub candidates: Vec<TriedValue>,
+    pub(crate) candidates: Vec<TriedValue>,
     /// Which of these is proposed.
     #[serde(skip)]
-    pub best: Option<usize>,
+    pub(crate) best: Option<usize>,
 }
 
 /// A value that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TriedValue {
+pub(crate) struct TriedValue {
     /// The value.
-    pub value: String,
+    pub(crate) value: String,
     /// Why one would want it.
-    pub why: &'static str,
+    pub(crate) why: &'static str,
     /// Its verdict.
     #[serde(flatten)]
-    pub verdict: CandidateVerdict,
+    pub(crate) verdict: CandidateVerdict,
 }
 
 impl SettingAdvice {
     /// The advice, given what came of each value.
-    pub fn new(
+    pub(crate) fn new(
         name: &'static str,
         now: Option<String>,
         candidates: Vec<TriedValue>,
@@ -73,7 +73,7 @@ impl SettingAdvice {
     }
 
     /// What it gains, the more the lower.
-    pub fn rank(&self) -> (usize, f64) {
+    pub(crate) fn rank(&self) -> (usize, f64) {
         let gain = self.best.and_then(|best| self.candidates[best].verdict.gain());
         gain.map_or((CONCERNS.len(), 0.0), |(concern, size)| (concern, -size))
     }
@@ -81,7 +81,7 @@ impl SettingAdvice {
 
 impl TriedValue {
     /// A candidate and its verdict.
-    pub fn new(candidate: &Candidate, verdict: &CandidateVerdict) -> TriedValue {
+    pub(crate) fn new(candidate: &Candidate, verdict: &CandidateVerdict) -> TriedValue {
         TriedValue { value: candidate.setting.value().to_owned(), why: candidate.why, verdict: verdict.clone() }
     }
 }

@@ -13,7 +13,7 @@ const COUNTED_AGAIN: u8 = 8;
 
 /// The pageblocks of a machine, and what they held at each moment so far.
 #[derive(Debug)]
-pub struct Cells {
+pub(crate) struct Cells {
     /// First frames, in order.
     blocks: Vec<Pfn>,
     stretches: Vec<Stretch>,
@@ -36,7 +36,7 @@ struct Changes {
 
 impl Cells {
     /// Every pageblock that is in a zone; nothing is counted yet.
-    pub fn count(engine: &Engine<'_>) -> Cells {
+    pub(crate) fn count(engine: &Engine<'_>) -> Cells {
         let map = engine.map();
         let (mut blocks, mut stretches) = (Vec::new(), Vec::<(u8, Stretch)>::new());
         for pfn in map.pageblocks() {
@@ -67,7 +67,7 @@ impl Cells {
     }
 
     /// Counts what was touched since the last moment; at the first, everything.
-    pub fn take(&mut self, engine: &Engine<'_>) {
+    pub(crate) fn take(&mut self, engine: &Engine<'_>) {
         let mut memory = engine.platform().memory();
         let (is_first, pages) = (self.taken.is_empty(), self.order.pages());
         for ((&pfn, cell), changes) in self.blocks.iter().zip(&mut self.now).zip(&mut self.changes) {
@@ -91,7 +91,7 @@ impl Cells {
 
     /// The frames of every block that changed, or of one. It is the end: what was counted on the way
     /// must be what a count of all comes to.
-    pub fn take_frames(&mut self, engine: &Engine<'_>, only: Option<usize>) {
+    pub(crate) fn take_frames(&mut self, engine: &Engine<'_>, only: Option<usize>) {
         debug_assert_eq!(self.missed(engine), None, "map: the first frame of a block that changed unnoticed");
         for (number, &pfn) in self.blocks.iter().enumerate() {
             let is_wanted = only.map_or(self.changes[number].any, |only| only == number);
@@ -111,7 +111,7 @@ impl Cells {
     }
 
     /// All of it.
-    pub fn into_watched_memory(self) -> WatchedMemory {
+    pub(crate) fn into_watched_memory(self) -> WatchedMemory {
         WatchedMemory {
             block_pages: self.order.pages() as u16,
             stretches: self.stretches,

@@ -23,7 +23,7 @@ const MOMENTS_MIN: u64 = 24;
 
 /// Keeps what is wanted while a replay runs.
 #[derive(Debug)]
-pub struct Moments {
+pub(crate) struct Moments {
     times: Vec<u64>,
     next: usize,
     taken: Vec<Moment>,
@@ -34,7 +34,7 @@ pub struct Moments {
 
 impl Moments {
     /// Before the first event of a recording.
-    pub fn new(engine: &Engine<'_>, watch: Watch, facts: &Facts) -> Moments {
+    pub(crate) fn new(engine: &Engine<'_>, watch: Watch, facts: &Facts) -> Moments {
         let duration = facts.duration;
         let (times, block) = match watch {
             Watch::Nothing => (Vec::new(), None),
@@ -47,12 +47,12 @@ impl Moments {
 
     /// When the next moment is; never, after the last.
     #[inline]
-    pub fn next_time(&self) -> u64 {
+    pub(crate) fn next_time(&self) -> u64 {
         self.times.get(self.next).copied().unwrap_or(u64::MAX)
     }
 
     /// That moment is now; by now so many requests have failed, and so many got a huge page.
-    pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts, failed: u64, huge_served: u64) {
+    pub(crate) fn take(&mut self, engine: &Engine<'_>, counts: &Counts, failed: u64, huge_served: u64) {
         let time = self.next_time();
         self.next += 1;
         self.taken.push(Moment {
@@ -75,7 +75,7 @@ impl Moments {
     }
 
     /// All that was taken; it is forgotten here.
-    pub fn finish(&mut self) -> (Vec<Moment>, Option<WatchedMemory>) {
+    pub(crate) fn finish(&mut self) -> (Vec<Moment>, Option<WatchedMemory>) {
         (std::mem::take(&mut self.taken), self.cells.take().map(Cells::into_watched_memory))
     }
 }

@@ -12,7 +12,7 @@ const KEPT: usize = 50;
 
 /// The first decisions that differ.
 #[derive(Debug)]
-pub struct DecisionLog {
+pub(crate) struct DecisionLog {
     /// Nanoseconds that recorded requests stalled, by the rows of their events.
     recorded: FxHashMap<u64, u64>,
     first: Vec<(u32, Decision)>,
@@ -20,13 +20,13 @@ pub struct DecisionLog {
 
 impl DecisionLog {
     /// None yet.
-    pub fn new(stalls: &[Stall]) -> DecisionLog {
+    pub(crate) fn new(stalls: &[Stall]) -> DecisionLog {
         let recorded = stalls.iter().map(|stall| (stall.end, stall.ns())).collect();
         DecisionLog { recorded, first: Vec::new() }
     }
 
     /// What became of a request in the engine.
-    pub fn note(&mut self, claim: &Claim, replayed: Fate) {
+    pub(crate) fn note(&mut self, claim: &Claim, replayed: Fate) {
         if self.first.len() == KEPT {
             return;
         }
@@ -49,7 +49,7 @@ impl DecisionLog {
     }
 
     /// All of them, with the tasks' names.
-    pub fn finish(&self, facts: &Facts) -> Vec<Decision> {
+    pub(crate) fn finish(&self, facts: &Facts) -> Vec<Decision> {
         let decisions = self.first.iter();
         decisions
             .map(|(task, decision)| Decision { task: facts.task_name(*task).to_owned(), ..decision.clone() })

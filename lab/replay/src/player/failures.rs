@@ -18,7 +18,7 @@ const TENTH: u64 = 100_000_000;
 
 /// What was refused so far.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub(crate) struct Failures {
     /// By task and order: requests that the recorded kernel refused, and that the engine did.
     refused: FxHashMap<(u32, Order), [u64; 2]>,
     /// The same by tenths of a second.
@@ -30,7 +30,7 @@ pub struct Failures {
 impl Failures {
     /// A request has its answers: the recorded kernel's, and the engine's.
     #[inline]
-    pub fn note(&mut self, claim: &Claim, replayed: bool) {
+    pub(crate) fn note(&mut self, claim: &Claim, replayed: bool) {
         let refused = [claim.recorded.is_none(), !replayed];
         if refused == [false; 2] {
             if !self.last.is_empty() {
@@ -50,13 +50,13 @@ impl Failures {
     }
 
     /// All of them by tenths of a second.
-    pub fn over_time(&self) -> Vec<FailuresInTenth> {
+    pub(crate) fn over_time(&self) -> Vec<FailuresInTenth> {
         let some = self.tenths.iter().filter(|(_, counts)| **counts != [0, 0]);
         some.map(|(&tenth, &[recorded, replayed])| FailuresInTenth { tenth, recorded, replayed }).collect()
     }
 
     /// All of them by the tasks' names, the most first.
-    pub fn finish(&self, facts: &Facts) -> Vec<FailureCount> {
+    pub(crate) fn finish(&self, facts: &Facts) -> Vec<FailureCount> {
         let mut by_name: FxHashMap<(&str, u8), [u64; 2]> = FxHashMap::default();
         for (&(task, order), counts) in &self.refused {
             let sum = by_name.entry((facts.task_name(task), order.get())).or_default();

@@ -18,7 +18,7 @@ use super::{Consequences, Player};
 
 /// For each task, the huge page that it fills.
 #[derive(Debug, Default)]
-pub struct HeldPages {
+pub(crate) struct HeldPages {
     by_task: FxHashMap<u32, FilledHugePage>,
     /// For each task, a smaller block that it asked for in vain in the recording, until it asks again.
     kept: FxHashMap<u32, KeptBlock>,
@@ -42,7 +42,7 @@ struct FilledHugePage {
 }
 
 /// Whether a request is for a huge page of a task.
-pub fn is_huge(gfp: Gfp, order: Order) -> bool {
+pub(crate) fn is_huge(gfp: Gfp, order: Order) -> bool {
     order.get() == HUGE && gfp.contains(Gfp::MOVABLE)
 }
 

@@ -41,7 +41,7 @@ use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Stall, Survey, Work};
 use super::{Engine, Options, Pacing, ProbeCounts, ReclaimMode};
 use crate::report::course::{Course, OutOfMemory};
-pub use tally::Tally;
+pub(crate) use tally::Tally;
 use together::{Belongs, Neighbours};
 use waiting::Claim;
 
@@ -56,7 +56,7 @@ const QUIET_MAX: u64 = 1000 * TICK;
 const AHEAD: usize = 16;
 
 /// The pass while it runs.
-pub struct Player<'e, 'm> {
+pub(crate) struct Player<'e, 'm> {
     engine: &'e Engine<'m>,
     survey: &'e Survey,
     silent: std::iter::Peekable<std::slice::Iter<'e, Silent>>,
@@ -88,7 +88,7 @@ enum Consequences<'e, 'm> {
 
 impl<'e, 'm> Player<'e, 'm> {
     /// A player at the start of the recording; everything allocated stands for itself.
-    pub fn new(
+    pub(crate) fn new(
         engine: &'e Engine<'m>,
         situation: &Situation<'e>,
         survey: &'e Survey,
@@ -133,7 +133,7 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     /// Plays all events, and then what only the end state shows.
-    pub fn play(&mut self, events: &Columns, mut advance: impl FnMut(u64)) {
+    pub(crate) fn play(&mut self, events: &Columns, mut advance: impl FnMut(u64)) {
         events.walk(|batch| {
             let mut rows = batch.rows();
             for start in (0..batch.len()).step_by(AHEAD) {
@@ -185,7 +185,7 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     /// When, and who.
-    pub fn course(&mut self, facts: &Facts) -> Course {
+    pub(crate) fn course(&mut self, facts: &Facts) -> Course {
         let (moments, watched) = self.moments.finish();
         Course {
             moments,
@@ -204,7 +204,7 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     /// What was found.
-    pub fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.tally;
         match &self.consequences {
             Consequences::Recorded(recorded) => tally.drains_asked_for = recorded.drains(),

@@ -25,7 +25,7 @@ use super::waiting::WaitQueue;
 use super::{Consequences, Engine, Player};
 
 /// What is known of the recorded tasks, and of what they moved.
-pub struct ModelReclaim<'e, 'm> {
+pub(crate) struct ModelReclaim<'e, 'm> {
     windows: Windows,
     pub(super) schedule: Schedule<'e, 'm>,
     pub(super) waiting: WaitQueue,
@@ -45,7 +45,7 @@ struct MovingBlock {
 
 /// Whether a page is page cache, which can be reclaimed without a place in swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cache {
+pub(crate) enum Cache {
     /// It is.
     Yes,
     /// It is not, or nobody knows.
@@ -54,7 +54,7 @@ pub enum Cache {
 
 impl Cache {
     /// A request for a movable page that is read ahead, or about to be written.
-    pub fn of_request(gfp: Gfp) -> Cache {
+    pub(crate) fn of_request(gfp: Gfp) -> Cache {
         let cache = gfp.contains(Gfp::MOVABLE) && gfp.intersects(Gfp::WRITE | Gfp::NORETRY) && !gfp.contains(Gfp::ZERO);
         if cache { Cache::Yes } else { Cache::No }
     }
@@ -62,7 +62,12 @@ impl Cache {
 
 impl<'e, 'm> ModelReclaim<'e, 'm> {
     /// Nothing was reclaimed or moved yet.
-    pub fn new(engine: &'e Engine<'m>, facts: &Facts, survey: &'e Survey, pacing: Pacing) -> ModelReclaim<'e, 'm> {
+    pub(crate) fn new(
+        engine: &'e Engine<'m>,
+        facts: &Facts,
+        survey: &'e Survey,
+        pacing: Pacing,
+    ) -> ModelReclaim<'e, 'm> {
         ModelReclaim {
             windows: Windows::new(facts),
             schedule: Schedule::new(engine, &survey.pace, pacing),
@@ -74,17 +79,17 @@ impl<'e, 'm> ModelReclaim<'e, 'm> {
     }
 
     /// Takes note of an event.
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         self.windows.observe(row);
     }
 
     /// What a task is at.
-    pub fn work_of(&self, task: u32) -> Work {
+    pub(crate) fn work_of(&self, task: u32) -> Work {
         self.windows.work(task)
     }
 
     /// Blocks that the recorded kernel moved, the recording does not say where to.
-    pub fn lost_moves(&self) -> u64 {
+    pub(crate) fn lost_moves(&self) -> u64 {
         self.moving.iter().flatten().flatten().count() as u64
     }
 }

@@ -13,7 +13,7 @@ use super::super::Engine;
 
 /// What is known of the recorded tasks and CPUs.
 #[derive(Debug)]
-pub struct RecordedReclaim<'e, 'm> {
+pub(crate) struct RecordedReclaim<'e, 'm> {
     engine: &'e Engine<'m>,
     /// Boost of each zone when kswapd woke.
     boosts: Vec<u64>,
@@ -29,7 +29,7 @@ pub struct RecordedReclaim<'e, 'm> {
 
 impl<'e, 'm> RecordedReclaim<'e, 'm> {
     /// Nobody compacts, kswapd sleeps.
-    pub fn new(engine: &'e Engine<'m>, facts: &Facts) -> RecordedReclaim<'e, 'm> {
+    pub(crate) fn new(engine: &'e Engine<'m>, facts: &Facts) -> RecordedReclaim<'e, 'm> {
         RecordedReclaim {
             engine,
             boosts: vec![0; engine.zones().len()],
@@ -41,12 +41,12 @@ impl<'e, 'm> RecordedReclaim<'e, 'm> {
     }
 
     /// Drains that were asked for.
-    pub fn drains(&self) -> u64 {
+    pub(crate) fn drains(&self) -> u64 {
         self.drains
     }
 
     /// Plays an event, if it is one of these; `cpu` is where events of its task are played.
-    pub fn play(&mut self, row: &Row, cpu: CpuId) {
+    pub(crate) fn play(&mut self, row: &Row, cpu: CpuId) {
         match row.kind {
             Kind::PcpuDrain => self.drain(row, cpu),
             Kind::CompactionBegin => self.compactors.push(row.task),

@@ -17,7 +17,7 @@ use super::{Consequences, Player};
 use crate::report::course::Fate;
 
 /// A task that reclaims.
-pub const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
+pub(crate) const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
 
 impl Player<'_, '_> {
     /// Asks for what a task claims, unless the task has it already.

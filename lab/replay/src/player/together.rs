@@ -16,7 +16,7 @@ use super::Player;
 
 /// Whether a free belongs to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belongs {
+pub(crate) enum Belongs {
     /// It stands alone.
     ToNone,
     /// It is the first of so many pages.
@@ -27,7 +27,7 @@ pub enum Belongs {
 
 /// The pages that were freed together, as the rows come to them.
 #[derive(Debug)]
-pub struct Neighbours<'s> {
+pub(crate) struct Neighbours<'s> {
     all: Peekable<Iter<'s, Together>>,
     /// By CPU, frames that were played and whose rows are yet to come.
     played: Vec<Range<u64>>,
@@ -35,12 +35,12 @@ pub struct Neighbours<'s> {
 
 impl<'s> Neighbours<'s> {
     /// Before the first row.
-    pub fn new(all: &'s [Together], cpus: u16) -> Neighbours<'s> {
+    pub(crate) fn new(all: &'s [Together], cpus: u16) -> Neighbours<'s> {
         Neighbours { all: all.iter().peekable(), played: vec![0..0; usize::from(cpus)] }
     }
 
     /// What the free of this row belongs to.
-    pub fn classify(&mut self, number: u64, row: &Row) -> Belongs {
+    pub(crate) fn classify(&mut self, number: u64, row: &Row) -> Belongs {
         let Some(played) = self.played.get_mut(usize::from(row.cpu)) else { return Belongs::ToNone };
         if let Some(first) = self.all.next_if(|together| together.row == number) {
             *played = row.pfn + 1..row.pfn + u64::from(first.pages);

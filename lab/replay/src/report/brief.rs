@@ -12,7 +12,7 @@ use super::fidelity::FidelityRow;
 pub const LISTED_MAX: usize = 12;
 
 /// What was recorded; `short` is what a recording is called.
-pub fn recordings(all: &[RecordingFacts], short: impl Fn(&RecordingFacts) -> String) -> String {
+pub(crate) fn recordings(all: &[RecordingFacts], short: impl Fn(&RecordingFacts) -> String) -> String {
     if all.len() > LISTED_MAX {
         return sum_up(all);
     }
@@ -38,14 +38,14 @@ fn sum_up(all: &[RecordingFacts]) -> String {
 }
 
 /// How many CPUs were recorded, and how long.
-pub fn extent(facts: &RecordingFacts) -> String {
+pub(crate) fn extent(facts: &RecordingFacts) -> String {
     let spread =
         if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
     format!("{} CPUs{spread}, {:.1} s", facts.cpus, facts.duration_seconds)
 }
 
 /// How many checks are within their bounds, by these rows of each recording's file.
-pub fn checks<'r>(
+pub(crate) fn checks<'r>(
     all: &[RecordingFacts],
     rows: impl Iterator<Item = (&'r str, &'r FidelityRow)>,
     short: impl Fn(&RecordingFacts) -> String,

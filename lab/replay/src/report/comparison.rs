@@ -335,7 +335,7 @@ impl Document for ComparisonReport {
 }
 
 /// A recording in one line.
-pub fn title(facts: &RecordingFacts) -> String {
+pub(crate) fn title(facts: &RecordingFacts) -> String {
     let rows = number::count(facts.rows);
     format!("{}: Linux {}, {}, {rows} rows", facts.file, facts.kernel_release, extent(facts))
 }

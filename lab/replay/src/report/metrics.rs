@@ -313,3 +313,15 @@ impl Serialize for Metrics {
         map.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_checked_by_measures_that_are_listed() {
+        for measure in Metric::ALL.iter().flat_map(|metric| metric.fidelity_sums().iter().copied().flatten()) {
+            assert!(FidelityMeasure::all().any(|listed| listed == *measure), "{measure:?} is not listed");
+        }
+    }
+}

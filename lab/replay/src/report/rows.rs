@@ -75,7 +75,13 @@ impl Serialize for FlatRow<'_> {
 }
 
 /// Compares every metric that A reports with that of B, over all replays of each, on the recording called `case`.
-pub fn judge(case: &str, a: &ReplayOutcome, b: &ReplayOutcome, fidelity: &[FidelityRow], margin: f64) -> MetricRows {
+pub(crate) fn judge(
+    case: &str,
+    a: &ReplayOutcome,
+    b: &ReplayOutcome,
+    fidelity: &[FidelityRow],
+    margin: f64,
+) -> MetricRows {
     let rows = a.metrics.reported().map(|metric| (metric, judge_metric(case, metric, [a, b], fidelity, margin)));
     MetricRows(rows.collect())
 }

@@ -7,7 +7,7 @@ use super::course::{Decision, Divergence, FailureCount, Fate, Pair};
 use super::fidelity::FidelityRow;
 
 /// The table of the engine against the recorded kernel.
-pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
+pub(crate) fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
     let numbers = ["recorded", "replayed", "error", "bound"].map(Column::numbers);
     let columns = [vec![Column::words("fidelity")], numbers.to_vec(), vec![Column::words("within")]].concat();
     Table::new(title, columns, rows.map(row))
@@ -33,7 +33,7 @@ fn bare(number: f64) -> Quantity {
 const MOMENTS_MAX: usize = 12;
 
 /// The table of the engine and the recorded kernel over time.
-pub fn divergence(moments: &[Divergence]) -> Table {
+pub(crate) fn divergence(moments: &[Divergence]) -> Table {
     let names = ["free pages", "free pageblocks", "stalls", "kswapd scanned", "requests scanned", "compact stalls"];
     let columns = [vec![Column::numbers("seconds")], names.map(Column::words).to_vec()].concat();
     let step = moments.len().div_ceil(MOMENTS_MAX).max(1);
@@ -62,7 +62,7 @@ fn pair_cell(Pair { recorded, replayed }: Pair) -> Value {
 const FAILURES_MAX: usize = 10;
 
 /// The table of the requests that failed, the most frequent tasks and orders.
-pub fn failures(failures: &[FailureCount]) -> Table {
+pub(crate) fn failures(failures: &[FailureCount]) -> Table {
     let columns =
         [vec![Column::words("task")], ["order", "recorded", "replayed"].map(Column::numbers).to_vec()].concat();
     let rows = failures.iter().take(FAILURES_MAX).map(|failed| {
@@ -73,7 +73,7 @@ pub fn failures(failures: &[FailureCount]) -> Table {
 }
 
 /// The table of the first decisions that differ.
-pub fn decisions(decisions: &[Decision]) -> Table {
+pub(crate) fn decisions(decisions: &[Decision]) -> Table {
     let numbers = ["seconds", "order"].map(Column::numbers).to_vec();
     let columns = [numbers, ["task", "recorded kernel", "engine"].map(Column::words).to_vec()].concat();
     Table::new("The first decisions that differ", columns, decisions.iter().map(decision_row))

@@ -12,10 +12,10 @@ use freehold_trace::facts::Facts;
 use super::DEFRAG;
 
 /// What the setting can be, in the order of [`Defrag`].
-pub const WORDS: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
+pub(crate) const WORDS: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
 
 /// What is inferred where the setting changes.
-pub const ASSUMPTION: &str = "Whether a request for a huge page came from a madvised area is not recorded: it did if it could wait for \
+pub(crate) const ASSUMPTION: &str = "Whether a request for a huge page came from a madvised area is not recorded: it did if it could wait for \
     memory where the recorded setting grants that to madvised areas alone; where the recorded setting treats all areas alike, none was \
     madvised. Requests that the other setting would have added are not there: a fault that now may wait asks once.";
 
@@ -47,7 +47,7 @@ enum Area {
 }
 
 /// The word that is chosen: as the kernel shows it, `always defer [madvise] never`, or as it was set, `madvise`.
-pub fn chosen(facts: &Facts) -> Option<&'static str> {
+pub(crate) fn chosen(facts: &Facts) -> Option<&'static str> {
     let text = facts.settings.get(DEFRAG)?;
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word);
     WORDS.into_iter().find(|word| *word == chosen)
@@ -55,21 +55,21 @@ pub fn chosen(facts: &Facts) -> Option<&'static str> {
 
 /// How requests for huge pages are made: as recorded, or under another setting.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HugeRequests {
+pub(crate) struct HugeRequests {
     /// The recorded setting, and the other one.
     change: Option<(Defrag, Defrag)>,
 }
 
 impl HugeRequests {
     /// What changes in them from one machine to the other. Nothing, where either does not say how it is set.
-    pub fn between(recorded: &Facts, facts: &Facts) -> HugeRequests {
+    pub(crate) fn between(recorded: &Facts, facts: &Facts) -> HugeRequests {
         let change = Option::zip(Defrag::from_facts(recorded), Defrag::from_facts(facts));
         HugeRequests { change: change.filter(|(before, after)| before != after) }
     }
 
     /// The flags of a recorded request, as it is made here.
     #[inline]
-    pub fn adjust(&self, gfp: Gfp, order: Order) -> Gfp {
+    pub(crate) fn adjust(&self, gfp: Gfp, order: Order) -> Gfp {
         match self.change {
             Some((before, after)) if is_fault(gfp, order) => after.flags(gfp, before.area(gfp)),
             _ => gfp,

@@ -13,7 +13,7 @@ use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, high_fraction, number};
 
 /// Gives the zones of `facts`, whose settings are no longer those of `recorded`, what the kernel would give them. What
 /// depends on no changed setting stays as it was; boosts stay too.
-pub fn set_up(recorded: &Facts, facts: &mut Facts) {
+pub(crate) fn set_up(recorded: &Facts, facts: &mut Facts) {
     let [min_free, scale, lists] =
         [MIN_FREE, SCALE_FACTOR, HIGH_FRACTION].map(|name| number(recorded, name) != number(facts, name));
     if min_free || scale {

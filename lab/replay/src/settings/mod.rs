@@ -15,22 +15,22 @@ use std::str::FromStr;
 use freehold::Policy;
 use freehold_trace::facts::Facts;
 
-pub use huge::HugeRequests;
+pub(crate) use huge::HugeRequests;
 
 /// `vm.min_free_kbytes`, KiB.
-pub const MIN_FREE: &str = "vm.min_free_kbytes";
+pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
 /// `vm.watermark_scale_factor`, 1/10000 of a zone.
-pub const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
+pub(crate) const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
 /// `vm.percpu_pagelist_high_fraction`, 0 for the kernel's own rule.
-pub const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
+pub(crate) const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
 /// `vm.watermark_boost_factor`, 1/10000 of the high watermark.
-pub const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
+pub(crate) const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
 /// `vm.compaction_proactiveness`, 0 to 100.
-pub const PROACTIVENESS: &str = "vm.compaction_proactiveness";
+pub(crate) const PROACTIVENESS: &str = "vm.compaction_proactiveness";
 /// `vm.extfrag_threshold`, a fragmentation index.
-pub const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
+pub(crate) const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
 /// `transparent_hugepage.defrag`, a word.
-pub const DEFRAG: &str = "transparent_hugepage.defrag";
+pub(crate) const DEFRAG: &str = "transparent_hugepage.defrag";
 
 /// Largest number that a setting of the kernel's can have.
 const INT_MAX: u32 = i32::MAX as u32;
@@ -115,17 +115,17 @@ impl KnownSetting {
 
 /// The recorded machine under the settings of a replay.
 #[derive(Debug)]
-pub struct Situation<'f> {
+pub(crate) struct Situation<'f> {
     /// What was recorded.
-    pub recorded: &'f Facts,
+    pub(crate) recorded: &'f Facts,
     /// The same, as the kernel would have it under the settings.
-    pub facts: Cow<'f, Facts>,
+    pub(crate) facts: Cow<'f, Facts>,
 }
 
 impl<'f> Situation<'f> {
     /// The recorded machine under these settings; as it was recorded, where there are none. Where a setting is given
     /// twice, the last one counts.
-    pub fn new(recorded: &'f Facts, settings: &[Setting]) -> Situation<'f> {
+    pub(crate) fn new(recorded: &'f Facts, settings: &[Setting]) -> Situation<'f> {
         let mut facts = Cow::Borrowed(recorded);
         if !settings.is_empty() {
             let facts = facts.to_mut();
@@ -136,13 +136,13 @@ impl<'f> Situation<'f> {
     }
 
     /// How huge pages are asked for here.
-    pub fn huge_requests(&self) -> HugeRequests {
+    pub(crate) fn huge_requests(&self) -> HugeRequests {
         HugeRequests::between(self.recorded, &self.facts)
     }
 }
 
 /// The policy with what the machine is set to, where the policy leaves it to Linux.
-pub fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
+pub(crate) fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
     let numbers = &mut policy.numbers;
     numbers.pcp_high_fraction = numbers.pcp_high_fraction.or_else(|| high_fraction(facts));
     numbers.watermark_boost_factor = numbers.watermark_boost_factor.or_else(|| number(facts, BOOST_FACTOR));
@@ -154,7 +154,7 @@ pub fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
 }
 
 /// What is taken for granted under these settings, in sentences.
-pub fn assumptions(settings: &[Setting]) -> Vec<String> {
+pub(crate) fn assumptions(settings: &[Setting]) -> Vec<String> {
     if settings.is_empty() {
         return Vec::new();
     }
@@ -171,12 +171,12 @@ pub fn assumptions(settings: &[Setting]) -> Vec<String> {
 }
 
 /// Names of the settings that a replay can change.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| known.name)
 }
 
 /// What the machine is set to, as one would write it; nothing where the recording does not say it.
-pub fn recorded(facts: &Facts, name: &str) -> Option<String> {
+pub(crate) fn recorded(facts: &Facts, name: &str) -> Option<String> {
     if name == DEFRAG { huge::chosen(facts).map(str::to_owned) } else { number(facts, name).map(|set| set.to_string()) }
 }
 

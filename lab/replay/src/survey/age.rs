@@ -7,7 +7,7 @@ use freehold_trace::event::class;
 
 /// The youngest comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Age {
+pub(crate) enum Age {
     /// Inactive, and nothing speaks for it: the first look takes it.
     Unused,
     /// Inactive, and used, mapped, dirty or being written: a later look takes it.
@@ -18,10 +18,10 @@ pub enum Age {
 
 impl Age {
     /// The oldest first.
-    pub const ALL: [Age; 3] = [Age::Unused, Age::Used, Age::Active];
+    pub(crate) const ALL: [Age; 3] = [Age::Unused, Age::Used, Age::Active];
 
     /// The age of a page of this class; `None` if it is no page cache that can be reclaimed.
-    pub fn from_class(class: i64) -> Option<Age> {
+    pub(crate) fn from_class(class: i64) -> Option<Age> {
         let is_cached =
             has(class, class::LRU) && has(class, class::FILE) && !has(class, class::ANON | class::UNEVICTABLE);
         is_cached.then(|| match class {

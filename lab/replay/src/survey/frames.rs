@@ -13,7 +13,7 @@ use freehold::base::zeroed::Zeroed;
 /// What one frame was when last heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Frame {
+pub(crate) enum Frame {
     /// Not RAM, or never the allocator's.
     Outside,
     /// On a free list.
@@ -32,7 +32,7 @@ impl Frame {
 
 /// The frames. A byte each, and four more for those near which events name some.
 #[derive(Debug)]
-pub struct Frames {
+pub(crate) struct Frames {
     states: Zeroed<u8>,
     /// Row of the last event on each frame, 0 if there was none: no event is in row 0, but perhaps one that does not
     /// need to be told from it.
@@ -45,36 +45,36 @@ pub struct Frames {
 
 impl Frames {
     /// Frames below `end`, all of them outside.
-    pub fn new(end: usize) -> Frames {
+    pub(crate) fn new(end: usize) -> Frames {
         Frames { states: Zeroed::dense(end), last: Zeroed::dense(end), start: Vec::new(), sorted: OnceCell::new() }
     }
 
     /// Frames below this number are known.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.states.len()
     }
 
     /// What a frame is.
     #[inline]
-    pub fn state(&self, frame: usize) -> Frame {
+    pub(crate) fn state(&self, frame: usize) -> Frame {
         Frame::ALL[usize::from(self.states[frame])]
     }
 
     /// Reads what is known of these frames, so that the waits for memory are one wait. Changes nothing.
     #[inline]
-    pub fn look_ahead(&self, pfns: &[u64]) {
+    pub(crate) fn look_ahead(&self, pfns: &[u64]) {
         for frame in pfns.iter().filter_map(|&pfn| usize::try_from(pfn).ok()) {
             black_box((self.states.get(frame).copied(), self.last.get(frame).copied()));
         }
     }
 
     /// Says what frames are, and nothing about a row.
-    pub fn mark(&mut self, frames: Range<usize>, state: Frame) {
+    pub(crate) fn mark(&mut self, frames: Range<usize>, state: Frame) {
         self.states[frames].fill(state as u8);
     }
 
     /// Says what frames are by a row of the start state. Not to be called any more when [`last`](Self::last) was.
-    pub fn start(&mut self, frames: Range<usize>, state: Frame, row: u32) {
+    pub(crate) fn start(&mut self, frames: Range<usize>, state: Frame, row: u32) {
         match self.start.last_mut() {
             Some((known, same)) if *same == row && known.end == frames.start as u32 => known.end = frames.end as u32,
             _ => self.start.push((frames.start as u32..frames.end as u32, row)),
@@ -84,7 +84,7 @@ impl Frames {
 
     /// Says what frames are by an event.
     #[inline]
-    pub fn settle(&mut self, frames: Range<usize>, state: Frame, row: u32) {
+    pub(crate) fn settle(&mut self, frames: Range<usize>, state: Frame, row: u32) {
         // Most blocks are single pages, for which a fill is a call.
         if frames.len() == 1 {
             (self.last[frames.start], self.states[frames.start]) = (row, state as u8);
@@ -95,7 +95,7 @@ impl Frames {
     }
 
     /// The last row that named a frame; 0 if none did.
-    pub fn last(&self, frame: usize) -> u32 {
+    pub(crate) fn last(&self, frame: usize) -> u32 {
         match self.last.get(frame).copied().unwrap_or(0) {
             0 => self.started(frame as u32),
             row => row,
@@ -117,7 +117,7 @@ impl Frames {
     }
 
     /// Frames without flags or events, in order.
-    pub fn untouched(&self) -> Vec<u32> {
+    pub(crate) fn untouched(&self) -> Vec<u32> {
         let states = (0..).zip(self.states.iter());
         states.filter(|&(_, &state)| state == Frame::Unknown as u8).map(|(pfn, _)| pfn).collect()
     }

@@ -21,6 +21,7 @@ use freehold_trace::{Batch, Kind, Reader, Row};
 use rustc_hash::FxHashSet;
 
 mod age;
+mod blocks;
 mod frames;
 mod pace;
 mod reclaimed;
@@ -29,20 +30,21 @@ mod stalls;
 mod together;
 mod windows;
 
-pub use age::Age;
+pub(crate) use age::Age;
+pub(crate) use blocks::{AllocatedBlocks, CachedBlock, FreeBlock, PageblockRun};
 use frames::{Frame, Frames};
 use pace::Stopwatch;
-pub use pace::{CompactionCosts, Pace};
-pub use reclaimed::ReclaimOrder;
+pub(crate) use pace::{CompactionCosts, Pace};
+pub(crate) use reclaimed::ReclaimOrder;
 use silent::{Moment, Need, RangeNeed, take_range};
-pub use silent::{Place, Silent};
-pub use stalls::Stall;
+pub(crate) use silent::{Place, Silent};
+pub(crate) use stalls::Stall;
 use stalls::Stalls;
 #[cfg(test)]
-pub use together::Origin;
-pub use together::Together;
+pub(crate) use together::Origin;
+pub(crate) use together::Together;
 use together::{FOR_A_RANGE, Neighbours};
-pub use windows::{Windows, Work};
+pub(crate) use windows::{Windows, Work};
 
 use super::lists::Lists;
 use super::{HUGE, ReclaimMode, machine};
@@ -57,95 +59,50 @@ const AHEAD: usize = 16;
 /// Batches that are decoded before they are looked at, on a thread of their own: decoding takes as long as looking.
 const BATCHES_AHEAD: usize = 16;
 
-/// A block that was on a CPU's list when the recording started.
-#[derive(Clone, Copy, Debug)]
-pub struct CachedBlock {
-    pub pfn: u32,
-    pub order: u8,
-    pub cpu: u16,
-    /// The list's type: that of the request that was served from it, or of the pageblock when it was drained.
-    pub migratetype: i8,
-    /// Whether `cpu` is only the CPU that drained the block: perhaps another's list.
-    pub drained: bool,
-}
-
-/// Blocks of one order that were allocated when the recording started, one after the other.
-#[derive(Clone, Copy, Debug)]
-pub struct AllocatedBlocks {
-    pub pfn: u32,
-    pub blocks: u32,
-    pub order: u8,
-    pub movable: bool,
-    /// How old it is, if it is page cache that can be reclaimed.
-    pub age: Option<Age>,
-}
-
-impl AllocatedBlocks {
-    /// The first frame of each block.
-    pub fn heads(self) -> impl Iterator<Item = u32> {
-        (0..self.blocks).map(move |block| self.pfn + (block << self.order))
-    }
-}
-
-/// A block that was free when the recording started.
-#[derive(Clone, Copy, Debug)]
-pub struct FreeBlock {
-    pub pfn: u32,
-    pub order: u8,
-}
-
-/// A pageblock's type.
-#[derive(Clone, Copy, Debug)]
-pub struct PageblockRun {
-    pub pfn: u32,
-    pub blocks: u32,
-    pub migratetype: i8,
-}
-
 /// What the first pass found.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub(crate) struct Survey {
     /// Frames below this number can be named.
-    pub end: usize,
-    pub pageblocks: Vec<PageblockRun>,
-    pub free: Vec<FreeBlock>,
-    pub allocated: Vec<AllocatedBlocks>,
+    pub(crate) end: usize,
+    pub(crate) pageblocks: Vec<PageblockRun>,
+    pub(crate) free: Vec<FreeBlock>,
+    pub(crate) allocated: Vec<AllocatedBlocks>,
     /// In the order in which they are used: the first is at the head of its list.
-    pub cached: Vec<CachedBlock>,
+    pub(crate) cached: Vec<CachedBlock>,
     /// When a kernel worker first drained a list: the moment of a tick.
-    pub tick: Option<u64>,
+    pub(crate) tick: Option<u64>,
     /// Lists that were empty at some time: CPU, order, type.
-    pub refilled: FxHashSet<(u16, u8, i8)>,
+    pub(crate) refilled: FxHashSet<(u16, u8, i8)>,
     /// Frames without flags or events.
-    pub untouched: Vec<u32>,
+    pub(crate) untouched: Vec<u32>,
     /// In order of time.
-    pub silent: Vec<Silent>,
+    pub(crate) silent: Vec<Silent>,
     /// Single pages that were freed together, in order of time.
-    pub together: Vec<Together>,
+    pub(crate) together: Vec<Together>,
     /// Of these, pages that are known to have been on a per-CPU list then.
-    pub together_listed: u64,
+    pub(crate) together_listed: u64,
     /// Blocks free by order, pageblocks and pages at the end, from the end state; empty if there is none.
-    pub end_free: Vec<u64>,
+    pub(crate) end_free: Vec<u64>,
     /// Recorded events by kind that the engine should show too.
-    pub zone_locked: u64,
+    pub(crate) zone_locked: u64,
     /// Blocks that left the lists of the reserve.
-    pub from_reserve: u64,
-    pub pcpu_drain: u64,
-    pub failures: u64,
-    pub claims: u64,
-    pub steals: u64,
+    pub(crate) from_reserve: u64,
+    pub(crate) pcpu_drain: u64,
+    pub(crate) failures: u64,
+    pub(crate) claims: u64,
+    pub(crate) steals: u64,
     /// Frames allocated at the end of which no event ever spoke.
-    pub appeared: u64,
+    pub(crate) appeared: u64,
     /// Requests for a huge page that were served.
-    pub huge_served: u64,
+    pub(crate) huge_served: u64,
     /// Rows before the first event.
-    pub start_rows: u64,
+    pub(crate) start_rows: u64,
     /// Blocks that reclaim freed.
-    pub reclaimed: ReclaimOrder,
+    pub(crate) reclaimed: ReclaimOrder,
     /// How fast kswapd and kcompactd were.
-    pub pace: Pace,
+    pub(crate) pace: Pace,
     /// Requests that reclaimed or compacted, in the order in which they began to.
-    pub stalls: Vec<Stall>,
+    pub(crate) stalls: Vec<Stall>,
 }
 
 /// The pass while it runs.
@@ -174,7 +131,7 @@ struct Pass {
 
 impl Survey {
     /// Reads the recording once, for replays in this mode, and hands on what it reads.
-    pub fn read(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
+    pub(crate) fn read(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
         let zones = machine::zones(reader.facts());
         let end = zones.map(|(zone, _)| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
         let mut pass = Pass {
@@ -214,16 +171,6 @@ impl Survey {
 
 fn workers(facts: &Facts) -> FxHashSet<u32> {
     (0..).zip(&facts.tasks).filter(|(_, task)| task.name.starts_with("kworker")).map(|(index, _)| index).collect()
-}
-
-fn cached(start: usize, row: &Row) -> CachedBlock {
-    CachedBlock {
-        pfn: start as u32,
-        order: row.order,
-        cpu: row.cpu,
-        migratetype: row.migratetype,
-        drained: row.kind == Kind::PcpuDrain,
-    }
 }
 
 impl Pass {
@@ -376,7 +323,7 @@ impl Pass {
         self.survey.huge_served += u64::from(row.order == HUGE);
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames.state(start) == Frame::Unknown {
-            self.survey.cached.push(cached(start, row));
+            self.survey.cached.push(CachedBlock::from_row(start, row));
         }
         self.settle(start, pages, Frame::Live);
     }
@@ -419,7 +366,7 @@ impl Pass {
     fn drained(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames.state(start) == Frame::Unknown {
-            self.survey.cached.push(cached(start, row));
+            self.survey.cached.push(CachedBlock::from_row(start, row));
         }
         if self.frames.state(start) != Frame::Live {
             self.settle(start, pages, Frame::Free);

@@ -31,19 +31,19 @@ const WAIT_MIN: u64 = 10_000_000;
 
 /// How fast they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// Nanoseconds a page that kswapd looks at.
-    pub kswapd: u64,
+    pub(crate) kswapd: u64,
     /// Nanoseconds a page that a request looks at which reclaims.
-    pub direct: u64,
+    pub(crate) direct: u64,
     /// What compaction by requests takes.
-    pub compacting: CompactionCosts,
+    pub(crate) compacting: CompactionCosts,
     /// What kcompactd takes.
-    pub kcompactd: CompactionCosts,
+    pub(crate) kcompactd: CompactionCosts,
     /// Nanoseconds from the wake of kswapd until it works.
-    pub wake_latency: u64,
+    pub(crate) wake_latency: u64,
     /// When each node's kswapd waited: from, until. In order of time.
-    pub waits: Vec<Vec<(u64, u64)>>,
+    pub(crate) waits: Vec<Vec<(u64, u64)>>,
 }
 
 impl Default for Pace {
@@ -61,7 +61,7 @@ impl Default for Pace {
 
 /// Measures it.
 #[derive(Clone, Debug, Default)]
-pub struct Stopwatch {
+pub(crate) struct Stopwatch {
     /// Which of a report's numbers is what was looked at: all of it, or what was reclaimed.
     counted: usize,
     /// For each kswapd, when it last reported or began.
@@ -83,12 +83,12 @@ pub struct Stopwatch {
 
 impl Stopwatch {
     /// Nothing was measured yet, of a kernel that keeps its pages so.
-    pub fn new(lists: Lists) -> Stopwatch {
+    pub(crate) fn new(lists: Lists) -> Stopwatch {
         Stopwatch { counted: usize::from(lists == Lists::Generations), ..Stopwatch::default() }
     }
 
     /// Takes note of an event.
-    pub fn observe(&mut self, row: &Row, windows: &Windows) {
+    pub(crate) fn observe(&mut self, row: &Row, windows: &Windows) {
         match (row.kind, windows.daemon(row.task)) {
             (Kind::KswapdWake, Some(Daemon::Kswapd)) => {
                 _ = lap(&mut self.reported, row);
@@ -127,7 +127,7 @@ impl Stopwatch {
     }
 
     /// What was measured, at the end of the recording.
-    pub fn pace(mut self, facts: &Facts) -> Pace {
+    pub(crate) fn pace(mut self, facts: &Facts) -> Pace {
         let [daemon, all]: [u64; 2] = [
             ["compact_daemon_migrate_scanned", "compact_daemon_free_scanned"],
             ["compact_migrate_scanned", "compact_free_scanned"],
@@ -156,9 +156,9 @@ struct CompactionRuns {
 
 /// What a frame that is looked at takes, and a page that is moved, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompactionCosts {
-    pub scanned_frame: u64,
-    pub moved_page: u64,
+pub(crate) struct CompactionCosts {
+    pub(crate) scanned_frame: u64,
+    pub(crate) moved_page: u64,
 }
 
 impl CompactionRuns {

@@ -11,20 +11,20 @@ use super::super::lists::Lists;
 
 /// One block that was reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReclaimedBlock {
-    pub pfn: u32,
-    pub order: u8,
+pub(crate) struct ReclaimedBlock {
+    pub(crate) pfn: u32,
+    pub(crate) order: u8,
     /// Pages looked at in vain before it was found; those of a whole batch are charged to its first block.
-    pub in_vain: u32,
+    pub(crate) in_vain: u32,
     /// Row of the frame's last event before this life ended.
-    pub born: u64,
+    pub(crate) born: u64,
     /// Row of its free.
-    pub row: u64,
+    pub(crate) row: u64,
 }
 
 /// All of them, in order of time; a block's place in it is its number.
 #[derive(Clone, Debug, Default)]
-pub struct ReclaimOrder {
+pub(crate) struct ReclaimOrder {
     blocks: Vec<ReclaimedBlock>,
     /// Their numbers by frame, then time.
     by_frame: Vec<u32>,
@@ -36,7 +36,7 @@ pub struct ReclaimOrder {
 
 impl ReclaimOrder {
     /// Takes note of a free by reclaim, of a block whose last event was at row `born`.
-    pub fn push(&mut self, row: &Row, at: u64, born: u64) {
+    pub(crate) fn push(&mut self, row: &Row, at: u64, born: u64) {
         let (_, pages) = self.open.entry(row.task).or_insert((self.blocks.len(), 0));
         *pages += 1_u32.checked_shl(u32::from(row.order)).unwrap_or(0);
         let pfn = u32::try_from(row.pfn).unwrap_or(u32::MAX);
@@ -45,7 +45,7 @@ impl ReclaimOrder {
 
     /// A task says how many pages it looked at. Where pages are kept by generation, most of them were not looked at for
     /// what they are, and the kernel does not count them as scanned.
-    pub fn note_scan(&mut self, row: &Row, lists: Lists) {
+    pub(crate) fn note_scan(&mut self, row: &Row, lists: Lists) {
         let batch = self.open.remove(&row.task);
         let looked_at = match lists {
             Lists::Inactive => u32::try_from(row.args[0]).unwrap_or(0),
@@ -58,7 +58,7 @@ impl ReclaimOrder {
     }
 
     /// Everything was seen: makes [`living_at`](Self::living_at) possible.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.open = FxHashMap::default();
         self.by_frame = (0..self.blocks.len() as u32).collect();
         self.by_frame.sort_unstable_by_key(|&number| {
@@ -68,12 +68,12 @@ impl ReclaimOrder {
     }
 
     /// All blocks, by number.
-    pub fn blocks(&self) -> &[ReclaimedBlock] {
+    pub(crate) fn blocks(&self) -> &[ReclaimedBlock] {
         &self.blocks
     }
 
     /// The number of the block that begins its life at a frame with this row, if reclaim will end it. A binary search.
-    pub fn living_at(&self, pfn: u32, row: u64) -> Option<u32> {
+    pub(crate) fn living_at(&self, pfn: u32, row: u64) -> Option<u32> {
         let next = self.by_frame.partition_point(|&number| {
             let block = &self.blocks[number as usize];
             (block.pfn, block.row) <= (pfn, row)

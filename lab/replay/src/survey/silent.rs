@@ -17,7 +17,7 @@ use super::together::{Origin, Together};
 
 /// Where a free frame lay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub(crate) enum Place {
     /// On a zone's free list: a migration took it.
     FreeList,
     /// On a per-CPU list: an allocation in bulk took it.
@@ -28,42 +28,42 @@ pub enum Place {
 
 /// An allocation that must have happened between two rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Need {
+pub(crate) struct Need {
     /// Row of the frame's last event.
-    pub after: u64,
+    pub(crate) after: u64,
     /// Row that shows the allocation: a free, or the end.
-    pub before: u64,
-    pub pfn: u32,
-    pub order: u8,
+    pub(crate) before: u64,
+    pub(crate) pfn: u32,
+    pub(crate) order: u8,
     /// CPU of the row that shows it.
-    pub cpu: u16,
-    pub place: Place,
+    pub(crate) cpu: u16,
+    pub(crate) place: Place,
 }
 
 /// A moment at which the kernel took pages without an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    pub row: u64,
-    pub cpu: u16,
+pub(crate) struct Moment {
+    pub(crate) row: u64,
+    pub(crate) cpu: u16,
     /// Pages that it took, at most.
-    pub pages: u64,
-    pub place: Place,
+    pub(crate) pages: u64,
+    pub(crate) place: Place,
 }
 
 /// An allocation that the kernel did not report, and where to play it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Silent {
+pub(crate) struct Silent {
     /// Before the row with this number.
-    pub before: u64,
-    pub pfn: u32,
-    pub order: u8,
-    pub cpu: u16,
-    pub place: Place,
+    pub(crate) before: u64,
+    pub(crate) pfn: u32,
+    pub(crate) order: u8,
+    pub(crate) cpu: u16,
+    pub(crate) place: Place,
 }
 
 /// Pages that must have been allocated as a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RangeNeed {
+pub(crate) struct RangeNeed {
     /// Row of the last event on any of its frames.
     after: u64,
     /// Row of the first of its frees.
@@ -74,7 +74,7 @@ pub struct RangeNeed {
 /// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one, and the
 /// pages were a range; `needs` are in order of `before`. What is left of them cannot wait for its own row: all go back
 /// at the first one's.
-pub fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
+pub(crate) fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
     let first = needs.partition_point(|need| need.before < freed.row);
     let is_of_range =
         |need: &Need| need.order == 0 && need.cpu == freed.cpu && freed.frames().contains(&(need.pfn as usize));
@@ -90,7 +90,7 @@ pub fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
 }
 
 /// Gives each range a moment, of the rows at which something was moved for a range.
-pub fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterator<Item = Silent> {
+pub(crate) fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterator<Item = Silent> {
     needs.iter().flat_map(|range| {
         let moved = moments.get(moments.partition_point(|&row| row <= range.after)).copied();
         let before = moved.map_or(range.freed, |moved| moved.min(range.freed));
@@ -99,7 +99,7 @@ pub fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterator<Item 
 }
 
 /// Gives each need a moment; in order of time.
-pub fn place(mut needs: Vec<Need>, moments: &[Moment]) -> Vec<Silent> {
+pub(crate) fn place(mut needs: Vec<Need>, moments: &[Moment]) -> Vec<Silent> {
     needs.sort_unstable();
     let mut placed: Vec<Silent> = [Place::FreeList, Place::PercpuList]
         .into_iter()

@@ -12,30 +12,30 @@ use super::windows::{Windows, Work};
 
 /// One request that stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stall {
+pub(crate) struct Stall {
     /// Row at which it began to work.
-    pub row: u64,
+    pub(crate) row: u64,
     /// Row of its allocation's event.
-    pub end: u64,
+    pub(crate) end: u64,
     /// When it began, and when it had its answer, in nanoseconds.
-    pub time: (u64, u64),
-    pub task: u32,
-    pub gfp: u32,
-    pub order: u8,
+    pub(crate) time: (u64, u64),
+    pub(crate) task: u32,
+    pub(crate) gfp: u32,
+    pub(crate) order: u8,
     /// Whether the recorded kernel refused it.
-    pub failed: bool,
+    pub(crate) failed: bool,
 }
 
 impl Stall {
     /// How long it took, in nanoseconds.
-    pub fn ns(&self) -> u64 {
+    pub(crate) fn ns(&self) -> u64 {
         self.time.1.saturating_sub(self.time.0)
     }
 }
 
 /// Finds them.
 #[derive(Clone, Debug, Default)]
-pub struct Stalls {
+pub(crate) struct Stalls {
     /// Tasks that work for a request, since which row and time.
     open: FxHashMap<u32, (u64, u64)>,
     all: Vec<Stall>,
@@ -44,7 +44,7 @@ pub struct Stalls {
 impl Stalls {
     /// Takes note of an event, before `windows` has.
     #[inline]
-    pub fn observe(&mut self, at: u64, row: &Row, windows: &Windows) {
+    pub(crate) fn observe(&mut self, at: u64, row: &Row, windows: &Windows) {
         match row.kind {
             Kind::DirectReclaimBegin | Kind::CompactionBegin if windows.daemon(row.task).is_none() => {
                 self.open.entry(row.task).or_insert((at, row.time));
@@ -67,7 +67,7 @@ impl Stalls {
     }
 
     /// All of them, in the order in which they began.
-    pub fn finish(mut self) -> Vec<Stall> {
+    pub(crate) fn finish(mut self) -> Vec<Stall> {
         self.all.sort_by_key(|stall| stall.row);
         self.all
     }

@@ -19,29 +19,29 @@ use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Row};
 
 /// `args[2]` of migrations that empty a range. linux: include/linux/migrate_mode.h:MR_CONTIG_RANGE
-pub const FOR_A_RANGE: i64 = 6;
+pub(crate) const FOR_A_RANGE: i64 = 6;
 
 /// Folios that the kernel frees in one go. linux: include/linux/pagevec.h:PAGEVEC_SIZE
 const FOLIOS_IN_A_BATCH: u32 = 31;
 
 /// Pages that were freed together, by the row of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Together {
+pub(crate) struct Together {
     /// Row of the first free.
-    pub row: u64,
+    pub(crate) row: u64,
     /// First frame.
-    pub pfn: u32,
+    pub(crate) pfn: u32,
     /// How many pages follow each other.
-    pub pages: u32,
+    pub(crate) pages: u32,
     /// The CPU that freed them.
-    pub cpu: u16,
+    pub(crate) cpu: u16,
     /// What they were allocated as, if no event says it.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// Where pages lay that were allocated without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// On the free lists: a range.
     Range,
     /// Some on per-CPU lists, which had been refilled with them: an allocation in bulk.
@@ -50,12 +50,12 @@ pub enum Origin {
 
 impl Together {
     /// Its frames.
-    pub fn frames(self) -> Range<usize> {
+    pub(crate) fn frames(self) -> Range<usize> {
         self.pfn as usize..(self.pfn + self.pages) as usize
     }
 
     /// The largest blocks that fit: first frame and order of each. linux: mm/page_alloc.c:free_prepared_contig_range
-    pub fn blocks(self) -> impl Iterator<Item = (Pfn, Order)> {
+    pub(crate) fn blocks(self) -> impl Iterator<Item = (Pfn, Order)> {
         Pfn::new(self.pfn).blocks_up_to(Pfn::new(self.pfn + self.pages), Order::MAX)
     }
 }
@@ -138,7 +138,7 @@ fn frames(row: &Row) -> Option<Range<usize>> {
 
 /// Looks for them.
 #[derive(Debug)]
-pub struct Neighbours {
+pub(crate) struct Neighbours {
     /// By CPU.
     open: Vec<Option<OpenRun>>,
     /// Pages in a pageblock.
@@ -161,7 +161,7 @@ pub struct Neighbours {
 
 impl Neighbours {
     /// Frames below `end`, of which nothing is known yet.
-    pub fn new(cpus: u16, end: usize, pageblock_order: Order) -> Neighbours {
+    pub(crate) fn new(cpus: u16, end: usize, pageblock_order: Order) -> Neighbours {
         Neighbours {
             open: vec![None; usize::from(cpus)],
             pageblock: pageblock_order.pages(),
@@ -176,14 +176,14 @@ impl Neighbours {
     }
 
     /// Frames were a user's, or page cache, when the recording started.
-    pub fn start_with_users(&mut self, frames: Range<usize>) {
+    pub(crate) fn start_with_users(&mut self, frames: Range<usize>) {
         self.singles.set(frames);
     }
 
     /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last
     /// event on the frame that the row frees, if nothing says that it was allocated since.
     #[inline]
-    pub fn observe(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
+    pub(crate) fn observe(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
         match row.kind {
             Kind::Free => {
                 let ended = if row.order == 0 { self.freed(number, row, silent) } else { self.end(row.cpu) };
@@ -245,7 +245,7 @@ impl Neighbours {
     }
 
     /// Reclaim or compaction frees a block: that is no part of a range.
-    pub fn freed_for_memory(&mut self, row: &Row) -> Option<Together> {
+    pub(crate) fn freed_for_memory(&mut self, row: &Row) -> Option<Together> {
         self.forget(row);
         self.end(row.cpu)
     }
@@ -284,7 +284,7 @@ impl Neighbours {
     }
 
     /// Whatever comes next on this CPU, it does not belong to what was freed before.
-    pub fn end(&mut self, cpu: u16) -> Option<Together> {
+    pub(crate) fn end(&mut self, cpu: u16) -> Option<Together> {
         let open = self.open.get_mut(usize::from(cpu))?.take()?;
         let enough = if open.has_targets { self.pageblock } else { FOLIOS_IN_A_BATCH };
         let is_long = open.first.pages > enough && !open.has_singles;
@@ -297,13 +297,13 @@ impl Neighbours {
     }
 
     /// Those that the recording's end finds going on.
-    pub fn end_all(&mut self) -> Vec<Together> {
+    pub(crate) fn end_all(&mut self) -> Vec<Together> {
         let cpus = self.open.len() as u16;
         (0..cpus).filter_map(|cpu| self.end(cpu)).collect()
     }
 
     /// Pages that were freed together, and drained from a per-CPU list later, or handed out again from one.
-    pub fn listed(&self) -> u64 {
+    pub(crate) fn listed(&self) -> u64 {
         self.listed
     }
 }

@@ -9,7 +9,7 @@ use freehold_trace::{Kind, Row};
 
 /// What a task is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Its own work.
     #[default]
     Own,
@@ -21,7 +21,7 @@ pub enum Work {
 
 /// Background tasks of the kernel that the engine has too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Daemon {
+pub(crate) enum Daemon {
     /// Reclaims.
     Kswapd,
     /// Compacts.
@@ -40,14 +40,14 @@ impl Daemon {
 
 /// Watches all tasks. A byte or two for each.
 #[derive(Clone, Debug)]
-pub struct Windows {
+pub(crate) struct Windows {
     daemons: Vec<Option<Daemon>>,
     work: Vec<Work>,
 }
 
 impl Windows {
     /// Every task at its own work; kswapd's own work is to reclaim.
-    pub fn new(facts: &Facts) -> Windows {
+    pub(crate) fn new(facts: &Facts) -> Windows {
         let daemons: Vec<_> = facts.tasks.iter().map(|task| Daemon::from_name(&task.name)).collect();
         let work = daemons.iter().map(|&daemon| usual_work(daemon)).collect();
         Windows { daemons, work }
@@ -55,7 +55,7 @@ impl Windows {
 
     /// Takes note of a row.
     #[inline]
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         let task = row.task as usize;
         let now = match row.kind {
             Kind::DirectReclaimBegin => Work::Reclaiming,
@@ -70,12 +70,12 @@ impl Windows {
 
     /// What a task is at.
     #[inline]
-    pub fn work(&self, task: u32) -> Work {
+    pub(crate) fn work(&self, task: u32) -> Work {
         self.work.get(task as usize).copied().unwrap_or_default()
     }
 
     /// Which background task it is, if any.
-    pub fn daemon(&self, task: u32) -> Option<Daemon> {
+    pub(crate) fn daemon(&self, task: u32) -> Option<Daemon> {
         self.daemons.get(task as usize).copied().flatten()
     }
 }

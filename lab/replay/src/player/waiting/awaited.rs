@@ -12,14 +12,14 @@ use super::{Claim, DetachedFrames, Next, Release};
 
 impl Player<'_, '_> {
     /// Whether frames of a request were freed while it waited.
-    pub fn is_gone(&mut self, claim: &Claim) -> bool {
+    pub(crate) fn is_gone(&mut self, claim: &Claim) -> bool {
         self.waiting()
             .is_some_and(|waiting| waiting.freed.contains_key(&claim.row) || waiting.detached.contains_key(&claim.row))
     }
 
     /// Whether a block is freed by a late task, which does so when its turn comes. From now on its recorded frames may
     /// stand for something else.
-    pub fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
+    pub(crate) fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
         let (first, pages) = (row.pfn as usize, order.pages() as usize);
         let Consequences::Model(model) = &mut self.consequences else { return false };
         let waiting = &mut model.waiting;
@@ -50,12 +50,12 @@ impl Player<'_, '_> {
     }
 
     /// Frames of a request that were freed while it waited; none of them is awaited any longer.
-    pub fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
+    pub(crate) fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
         self.waiting().map(|waiting| waiting.take_freed(claim)).unwrap_or_default()
     }
 
     /// Frees a block of which some frames are for requests that wait. `false`, and nothing happened, if none is.
-    pub fn frees_before_its_time(&mut self, recorded: usize, pages: usize) -> bool {
+    pub(crate) fn frees_before_its_time(&mut self, recorded: usize, pages: usize) -> bool {
         if self.waiting().is_none_or(|waiting| waiting.awaited.is_empty()) {
             return false;
         }
@@ -69,7 +69,7 @@ impl Player<'_, '_> {
 
     /// Whether a recorded frame is for a request that waits. If so, it is free from now on as soon as the request has
     /// it.
-    pub fn frees_awaited(&mut self, recorded: usize) -> bool {
+    pub(crate) fn frees_awaited(&mut self, recorded: usize) -> bool {
         let Some(waiting) = self.waiting().filter(|waiting| !waiting.awaited.is_empty()) else { return false };
         let Some((row, _)) = waiting.awaited.remove(&recorded) else { return false };
         waiting.freed.entry(row).or_default().push(recorded);
@@ -77,7 +77,7 @@ impl Player<'_, '_> {
     }
 
     /// The block of a request stands for its recorded frames, but for those that were freed while it waited.
-    pub fn serve_partly(&mut self, claim: Claim, pfn: Pfn, freed: &[usize]) {
+    pub(crate) fn serve_partly(&mut self, claim: Claim, pfn: Pfn, freed: &[usize]) {
         self.engine.platform().run_on(claim.cpu);
         if freed.len() == claim.frames().len() {
             return self.give_back(pfn, claim.order);
@@ -94,7 +94,7 @@ impl Player<'_, '_> {
     }
 
     /// Who stands for each page of a request by now; nobody for those that were freed while it waited.
-    pub fn tenants_of(&mut self, claim: &Claim, freed: &[usize]) -> Vec<Option<Tenant>> {
+    pub(crate) fn tenants_of(&mut self, claim: &Claim, freed: &[usize]) -> Vec<Option<Tenant>> {
         let detached = self.waiting().and_then(|waiting| waiting.detached.remove(&claim.row)).unwrap_or_default();
         claim.frames().map(|frame| (!freed.contains(&frame)).then(|| tenant_of(frame, &detached))).collect()
     }

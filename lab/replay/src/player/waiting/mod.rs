@@ -19,21 +19,21 @@ use super::{Consequences, Player};
 
 /// Who asked for what, and which recorded frames it is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
-    pub task: u32,
-    pub gfp: Gfp,
-    pub order: Order,
-    pub cpu: CpuId,
+pub(crate) struct Claim {
+    pub(crate) task: u32,
+    pub(crate) gfp: Gfp,
+    pub(crate) order: Order,
+    pub(crate) cpu: CpuId,
     /// Row of the recorded event.
-    pub row: u64,
+    pub(crate) row: u64,
     /// Its time.
-    pub time: u64,
+    pub(crate) time: u64,
     /// First recorded frame; none where the recorded kernel refused it.
-    pub recorded: Option<usize>,
+    pub(crate) recorded: Option<usize>,
     /// What the task was at.
-    pub work: Work,
+    pub(crate) work: Work,
     /// Whether it waited for its turn, and its frames are awaited since.
-    pub is_queued: bool,
+    pub(crate) is_queued: bool,
 }
 
 impl Claim {
@@ -72,9 +72,9 @@ enum Owner {
 
 /// An answer, and how long its request stalled, if it did.
 #[derive(Clone, Copy, Debug)]
-pub struct Reply {
-    pub answer: Answer,
-    pub stalled: Option<u64>,
+pub(crate) struct Reply {
+    pub(crate) answer: Answer,
+    pub(crate) stalled: Option<u64>,
 }
 
 impl Reply {
@@ -119,7 +119,7 @@ struct DetachedFrames {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub struct WaitQueue {
+pub(crate) struct WaitQueue {
     under_way: FxHashMap<Ticket, UnderWay>,
     /// Answers to requests whose events are yet to come, by the events' rows.
     answered: FxHashMap<u64, Reply>,
@@ -137,9 +137,9 @@ pub struct WaitQueue {
     turns: BinaryHeap<Reverse<(u64, u64, u32)>>,
     numbers: u64,
     /// Nanoseconds that each request took which stalled.
-    pub stalled: Vec<u64>,
+    pub(crate) stalled: Vec<u64>,
     /// Nanoseconds by which tasks were late at last, by task.
-    pub lateness: FxHashMap<u32, u64>,
+    pub(crate) lateness: FxHashMap<u32, u64>,
 }
 
 impl WaitQueue {

@@ -19,7 +19,7 @@ use crate::report::course::{StallTimes, Stalls};
 
 impl Player<'_, '_> {
     /// A recorded request begins to stall here: the engine is asked now, unless its task is late.
-    pub fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
+    pub(crate) fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
         let Some((gfp, order)) = self.adjust_request(stall.gfp, stall.order) else { return };
         let Some(waiting) = self.waiting() else { return };
         if waiting.late.contains_key(&stall.task) {
@@ -42,7 +42,7 @@ impl Player<'_, '_> {
     }
 
     /// A task asks: at once, or after what it waits for.
-    pub fn take_turn(&mut self, mut claim: Claim) {
+    pub(crate) fn take_turn(&mut self, mut claim: Claim) {
         let paces = self.options.pacing == Pacing::Work;
         if let Some(waiting) = self.waiting().filter(|_| paces)
             && let Some(late) = waiting.late.get_mut(&claim.task)
@@ -60,7 +60,7 @@ impl Player<'_, '_> {
     }
 
     /// The answer to a request; none if it is under way, and will be served when it comes.
-    pub fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Reply> {
+    pub(crate) fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Reply> {
         let Claim { task, gfp, order, row, work, .. } = claim;
         let model = match &mut self.consequences {
             // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O
@@ -95,7 +95,7 @@ impl Player<'_, '_> {
     }
 
     /// The task of an event has what it asks for, or nobody can have it: what was asked before the event goes back.
-    pub fn abandon(&mut self, row: u64, order: Order) {
+    pub(crate) fn abandon(&mut self, row: u64, order: Order) {
         let Some(waiting) = self.waiting() else { return };
         if let Some(ticket) = waiting.begun.remove(&row) {
             waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Nobody;
@@ -106,7 +106,7 @@ impl Player<'_, '_> {
     }
 
     /// Lets everybody work until `time`, and serves those who have their answer by then.
-    pub fn work_until(&mut self, time: u64) {
+    pub(crate) fn work_until(&mut self, time: u64) {
         while let Consequences::Model(model) = &mut self.consequences {
             let turn = model.waiting.turns.peek().map_or(u64::MAX, |&Reverse((due, ..))| due);
             if let Some((ticket, answer, at)) = model.schedule.next_until(time.min(turn)) {
@@ -144,7 +144,7 @@ impl Player<'_, '_> {
     }
 
     /// After the last event, serves everybody who is under way, and what late tasks still ask for.
-    pub fn work_to_end(&mut self) {
+    pub(crate) fn work_to_end(&mut self) {
         while let Consequences::Model(model) = &mut self.consequences {
             if let Some((ticket, answer, at)) = model.schedule.next_at_last() {
                 self.deliver(ticket, answer, at);
@@ -187,7 +187,7 @@ impl Player<'_, '_> {
     }
 
     /// How long requests stalled; none where they take no time.
-    pub fn stalls(&self) -> Option<Stalls> {
+    pub(crate) fn stalls(&self) -> Option<Stalls> {
         let Consequences::Model(model) = &self.consequences else { return None };
         let recorded = self.survey.stalls.iter().map(Stall::ns).collect();
         let recorded = StallTimes::from_stalls(recorded);
