@@ -94,7 +94,7 @@ fn subject(recording: &Recording, candidates: &[Candidate]) -> Result<Option<Sub
 
 /// Replays a recording under one policy and these settings.
 fn replay(
-    prepared: &Prepared,
+    prepared: &PreparedReplay,
     policy: &NamedPolicy,
     settings: &[Setting],
     progress: &Progress,
