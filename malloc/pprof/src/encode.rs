@@ -4,31 +4,23 @@
 //! that goes into 1. A return address is that of what comes after a call, and one less is within the call.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::time::SystemTime;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use prost::Message;
 
 use crate::names::{Binary, Call};
 use crate::proto;
+use crate::strings::{StringTable, compress};
 use crate::text::{Mapping, Profile, Sample};
 
 /// A profile as pprof reads it, compressed, with the names that this machine's files have.
 pub fn to_pprof(profile: &Profile, taken: SystemTime) -> Vec<u8> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    // Memory takes all that is written to it.
-    let _written = gzip.write_all(&encode(profile, taken).encode_to_vec());
-    gzip.finish().unwrap_or_default()
+    compress(&encode(profile, taken))
 }
 
 fn encode(profile: &Profile, taken: SystemTime) -> proto::Profile {
     let mut builder = Builder::new(&profile.mappings);
     let samples = profile.samples.iter().map(|sample| builder.sample(sample, profile.mean)).collect();
-    let mut value_type = |name, unit| proto::ValueType { r#type: builder.text(name), unit: builder.text(unit) };
-    let types = vec![value_type("inuse_objects", "count"), value_type("inuse_space", "bytes")];
-    let period_type = value_type("space", "bytes");
+    let types = vec![builder.value_type("inuse_objects", "count"), builder.value_type("inuse_space", "bytes")];
+    let period_type = builder.value_type("space", "bytes");
     let since = taken.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     proto::Profile {
         default_sample_type: types[1].r#type,
@@ -57,8 +49,7 @@ struct Builder<'p> {
     by_address: HashMap<u64, u64>,
     functions: Vec<proto::Function>,
     by_name: HashMap<(String, String), u64>,
-    texts: Vec<String>,
-    by_text: HashMap<String, i64>,
+    strings: StringTable,
 }
 
 impl<'p> Builder<'p> {
@@ -71,20 +62,18 @@ impl<'p> Builder<'p> {
             by_address: HashMap::new(),
             functions: Vec::new(),
             by_name: HashMap::new(),
-            texts: Vec::new(),
-            by_text: HashMap::new(),
+            strings: StringTable::new(),
         };
-        builder.text("");
         for (mapping, id) in mappings.iter().zip(1..) {
-            let build_id = builder.binaries.entry(&mapping.file).or_insert_with(|| Binary::read(&mapping.file));
-            let build_id = build_id.build_id.clone();
+            let binary = builder.binaries.entry(&mapping.file).or_insert_with(|| Binary::read(&mapping.file));
+            let build_id = binary.build_id.clone();
             let encoded = proto::Mapping {
                 id,
                 memory_start: mapping.range.start,
                 memory_limit: mapping.range.end,
                 file_offset: mapping.offset,
-                filename: builder.text(&mapping.file),
-                build_id: builder.text(&build_id),
+                filename: builder.strings.intern(&mapping.file),
+                build_id: builder.strings.intern(&build_id),
                 ..proto::Mapping::default()
             };
             builder.encoded.push(encoded);
@@ -129,7 +118,8 @@ impl<'p> Builder<'p> {
         let known = self.by_name.get(&key).copied();
         let function_id = known.unwrap_or_else(|| {
             let id = self.functions.len() as u64 + 1;
-            let [name, system_name, filename] = [&call.name, &call.system_name, &call.file].map(|text| self.text(text));
+            let texts = [&call.name, &call.system_name, &call.file];
+            let [name, system_name, filename] = texts.map(|text| self.strings.intern(text));
             self.functions.push(proto::Function { id, name, system_name, filename });
             self.by_name.insert(key, id);
             id
@@ -137,14 +127,8 @@ impl<'p> Builder<'p> {
         proto::Line { function_id, line: call.line }
     }
 
-    fn text(&mut self, text: &str) -> i64 {
-        if let Some(&place) = self.by_text.get(text) {
-            return place;
-        }
-        let place = self.texts.len() as i64;
-        self.texts.push(text.to_owned());
-        self.by_text.insert(text.to_owned(), place);
-        place
+    fn value_type(&mut self, name: &str, unit: &str) -> proto::ValueType {
+        proto::ValueType { r#type: self.strings.intern(name), unit: self.strings.intern(unit) }
     }
 
     fn finish(self) -> proto::Profile {
@@ -152,7 +136,7 @@ impl<'p> Builder<'p> {
             mapping: self.encoded,
             location: self.locations,
             function: self.functions,
-            string_table: self.texts,
+            string_table: self.strings.into_strings(),
             ..proto::Profile::default()
         }
     }
@@ -174,6 +158,10 @@ mod tests {
         text + &fs::read_to_string("/proc/self/maps").unwrap()
     }
 
+    fn text(profile: &proto::Profile, index: i64) -> &str {
+        &profile.string_table[usize::try_from(index).unwrap()]
+    }
+
     #[test]
     fn samples_stand_for_what_they_were_drawn_from_and_have_names() {
         let profile = encode(&Profile::parse(&own_profile()).unwrap(), SystemTime::UNIX_EPOCH);
@@ -182,17 +170,19 @@ mod tests {
         assert_eq!(profile.sample[1].value, [1, 9474]);
         assert_eq!(profile.sample[0].location_id, [1, 2]);
         assert_eq!((profile.sample[1].location_id.len(), profile.location.len()), (1, 2));
-        let text = |place: i64| &*profile.string_table[usize::try_from(place).unwrap()];
         let function = &profile.function[profile.location[0].line.last().unwrap().function_id as usize - 1];
-        assert!(text(function.name).ends_with("own_profile"), "{}", text(function.name));
+        assert!(text(&profile, function.name).ends_with("own_profile"), "{}", text(&profile, function.name));
         let mapping = &profile.mapping[profile.location[0].mapping_id as usize - 1];
-        assert!(mapping.has_functions && text(mapping.filename).contains("freehold_pprof"));
-        assert_eq!((profile.location[1].mapping_id, text(profile.default_sample_type)), (0, "inuse_space"));
+        assert!(mapping.has_functions && text(&profile, mapping.filename).contains("freehold_pprof"));
+        assert_eq!((profile.location[1].mapping_id, text(&profile, profile.default_sample_type)), (0, "inuse_space"));
     }
 
     #[test]
     fn what_is_written_is_compressed_and_read_again() {
         use std::io::Read;
+
+        use prost::Message;
+
         let profile = Profile::parse(&own_profile()).unwrap();
         let mut bytes = Vec::new();
         let written = to_pprof(&profile, SystemTime::UNIX_EPOCH);

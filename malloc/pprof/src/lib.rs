@@ -6,12 +6,14 @@
 //! proto    pprof's format
 //! encode   from one to the other: samples stand for what they were drawn from
 //! named    profiles of stacks that have names and no addresses
+//! strings  the table of strings, and the compression, of both
 //! ```
 
 mod encode;
 mod named;
 mod names;
 mod proto;
+mod strings;
 mod text;
 
 pub use encode::to_pprof;

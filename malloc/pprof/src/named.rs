@@ -1,20 +1,15 @@
 //! Profiles of stacks whose calls have names and no addresses: what a laboratory counts by names of its own.
 
 use std::collections::HashMap;
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use prost::Message;
 
 use crate::proto;
+use crate::strings::{StringTable, compress};
 
 /// Stacks, and numbers for each.
 #[derive(Debug, Default)]
 pub struct NamedStacks {
     types: Vec<(i64, i64)>,
-    texts: Vec<String>,
-    by_text: HashMap<String, i64>,
+    strings: StringTable,
     /// Functions and their locations, of which each has one: the place of its name.
     functions: Vec<i64>,
     by_name: HashMap<i64, u64>,
@@ -26,14 +21,16 @@ impl NamedStacks {
     /// No stack yet. Each type is what a number counts, and in what: `("alloc_space", "bytes")`.
     pub fn new(types: &[(&str, &str)]) -> NamedStacks {
         let mut stacks = NamedStacks::default();
-        stacks.text("");
-        stacks.types = types.iter().map(|(name, unit)| (stacks.text(name), stacks.text(unit))).collect();
+        for (name, unit) in types {
+            let value_type = (stacks.strings.intern(name), stacks.strings.intern(unit));
+            stacks.types.push(value_type);
+        }
         stacks
     }
 
     /// The number of a stack, by the names of its calls, the latest first. A hash of the stack.
-    pub fn stack<'n>(&mut self, calls: impl IntoIterator<Item = &'n str>) -> usize {
-        let calls: Vec<u64> = calls.into_iter().map(|name| self.function(name)).collect();
+    pub fn stack<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> usize {
+        let calls: Vec<u64> = names.into_iter().map(|name| self.function(name)).collect();
         if let Some(&place) = self.by_stack.get(&calls) {
             return place;
         }
@@ -54,17 +51,14 @@ impl NamedStacks {
 
     /// A number of a stack, if there is such a stack.
     pub fn value(&self, calls: &[&str], of_type: usize) -> Option<i64> {
-        let place = |name: &&str| self.by_text.get(*name).and_then(|text| self.by_name.get(text)).copied();
-        let stack = calls.iter().map(place).collect::<Option<Vec<u64>>>()?;
+        let functions = calls.iter().map(|name| self.by_name.get(&self.strings.get(name)?).copied());
+        let stack = functions.collect::<Option<Vec<u64>>>()?;
         self.by_stack.get(&stack).and_then(|&place| self.stacks[place].1.get(of_type)).copied()
     }
 
     /// The profile as pprof reads it, compressed. `nanoseconds` is how long it took to gather.
     pub fn to_pprof(&self, nanoseconds: u64) -> Vec<u8> {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-        // Memory takes all that is written to it.
-        let _written = gzip.write_all(&self.encode(nanoseconds).encode_to_vec());
-        gzip.finish().unwrap_or_default()
+        compress(&self.encode(nanoseconds))
     }
 
     fn encode(&self, nanoseconds: u64) -> proto::Profile {
@@ -88,29 +82,19 @@ impl NamedStacks {
             function: functions
                 .map(|(id, &name)| proto::Function { id, name, system_name: name, filename: 0 })
                 .collect(),
-            string_table: self.texts.clone(),
+            string_table: self.strings.strings().to_vec(),
             duration_nanos: i64::try_from(nanoseconds).unwrap_or(i64::MAX),
             ..proto::Profile::default()
         }
     }
 
-    fn function(&mut self, name: &str) -> u64 {
-        let name = self.text(name);
+    fn function(&mut self, text: &str) -> u64 {
+        let name = self.strings.intern(text);
         let NamedStacks { functions, by_name, .. } = self;
         *by_name.entry(name).or_insert_with(|| {
             functions.push(name);
             functions.len() as u64
         })
-    }
-
-    fn text(&mut self, text: &str) -> i64 {
-        if let Some(&place) = self.by_text.get(text) {
-            return place;
-        }
-        let place = self.texts.len() as i64;
-        self.texts.push(text.to_owned());
-        self.by_text.insert(text.to_owned(), place);
-        place
     }
 }
 
@@ -132,11 +116,8 @@ mod tests {
         assert_eq!((profile.location.len(), profile.function.len(), profile.duration_nanos), (4, 4, 77));
         let values: Vec<_> = profile.sample.iter().map(|sample| sample.value.clone()).collect();
         assert_eq!(values, [vec![3, 0], vec![0, i64::MAX]]);
-        let name = |id: u64| {
-            let function = &profile.function[id as usize - 1];
-            profile.string_table[function.name as usize].as_str()
-        };
-        let calls: Vec<&str> = profile.sample[1].location_id.iter().map(|&id| name(id)).collect();
+        let functions = profile.sample[1].location_id.iter().map(|&id| &profile.function[id as usize - 1]);
+        let calls: Vec<&str> = functions.map(|function| &*profile.string_table[function.name as usize]).collect();
         assert_eq!(calls, ["order 3", "GFP_KERNEL", "cc1"]);
     }
 }

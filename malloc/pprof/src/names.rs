@@ -28,7 +28,7 @@ pub(crate) struct Call {
 
 impl Binary {
     /// What is known of a file; nothing if it is gone.
-    pub fn read(file: &str) -> Binary {
+    pub(crate) fn read(file: &str) -> Binary {
         let path = Path::new(file);
         let bytes = fs::read(path).unwrap_or_default();
         let object = object::File::parse(&*bytes).ok();
@@ -48,7 +48,7 @@ impl Binary {
     }
 
     /// The calls at a place of the file, the innermost first; none where nothing is known.
-    pub fn calls(&self, offset: u64) -> Vec<Call> {
+    pub(crate) fn calls(&self, offset: u64) -> Vec<Call> {
         let Some(loader) = &self.loader else { return Vec::new() };
         let inside = self.segments.iter().find(|(start, length, _)| offset.wrapping_sub(*start) < *length);
         let Some(address) = inside.map(|(start, _, linked)| offset - start + linked) else { return Vec::new() };

@@ -64,8 +64,9 @@ impl Profile {
     pub fn parse(text: &str) -> Result<Profile, TextError> {
         let mut lines = text.lines().enumerate();
         let (_, header) = lines.next().ok_or(TextError::Header)?;
-        let (_, mean) = header.strip_prefix(HEADER).and_then(|rest| rest.split_once(KIND)).ok_or(TextError::Header)?;
-        let mean = mean.trim().parse().ok().filter(|&mean| mean > 0).ok_or(TextError::Header)?;
+        let (_, digits) =
+            header.strip_prefix(HEADER).and_then(|rest| rest.split_once(KIND)).ok_or(TextError::Header)?;
+        let mean = digits.trim().parse().ok().filter(|&mean| mean > 0).ok_or(TextError::Header)?;
         let mut samples = Vec::new();
         for (index, line) in lines.by_ref().take_while(|(_, line)| *line != MAPPINGS) {
             if !line.is_empty() {
@@ -80,11 +81,10 @@ impl Profile {
 fn sample(line: &str) -> Option<Sample> {
     let (numbers, stack) = line.split_once('@')?;
     let (count, bytes) = numbers.split_once('[')?.0.split_once(':')?;
-    let address = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
     Some(Sample {
         count: count.trim().parse().ok().filter(|&count| count > 0)?,
         bytes: bytes.trim().parse().ok()?,
-        stack: stack.split_whitespace().map(address).collect::<Option<_>>()?,
+        stack: stack.split_whitespace().map(|word| hexadecimal(word.strip_prefix("0x")?)).collect::<Option<_>>()?,
     })
 }
 
@@ -97,11 +97,14 @@ fn mapping(line: &str) -> Option<Mapping> {
         word
     });
     let (start, end) = range.split_once('-')?;
-    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
     let name = rest.trim_end_matches(" (deleted)");
     let is_code = permissions.contains('x') && (name.starts_with('/') || name == "[vdso]");
     let range = hexadecimal(start)?..hexadecimal(end)?;
     is_code.then_some(Mapping { range, offset: hexadecimal(offset)?, file: name.to_owned() })
+}
+
+fn hexadecimal(word: &str) -> Option<u64> {
+    u64::from_str_radix(word, 16).ok()
 }
 
 #[cfg(test)]
@@ -117,12 +120,12 @@ mod tests {
                     7f0000000000-7f0000002000 r-xp 00000000 00:00 0                          [vdso]\n\
                     7f0000003000-7f0000004000 rwxp 00000000 00:00 0\n";
         let profile = Profile::parse(text).unwrap();
-        let sample = |count, bytes, stack: &[u64]| Sample { count, bytes, stack: stack.to_vec() };
-        assert_eq!(profile.samples, [sample(1, 100, &[0x40_1136, 0x7f00_0000_1200]), sample(2, 200, &[])]);
+        let first = Sample { count: 1, bytes: 100, stack: vec![0x40_1136, 0x7f00_0000_1200] };
+        assert_eq!(profile.samples, [first, Sample { count: 2, bytes: 200, stack: Vec::new() }]);
         assert_eq!(profile.mean, 4096);
-        let mapping = |range, offset, file: &str| Mapping { range, offset, file: file.to_owned() };
-        let vdso = mapping(0x7f00_0000_0000..0x7f00_0000_2000, 0, "[vdso]");
-        assert_eq!(profile.mappings, [mapping(0x40_1000..0x40_2000, 0x1000, "/opt/a b"), vdso]);
+        let code = Mapping { range: 0x40_1000..0x40_2000, offset: 0x1000, file: "/opt/a b".to_owned() };
+        let vdso = Mapping { range: 0x7f00_0000_0000..0x7f00_0000_2000, offset: 0, file: "[vdso]".to_owned() };
+        assert_eq!(profile.mappings, [code, vdso]);
     }
 
     #[test]
