@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
 
-use freehold::slab::cpu::Pushed;
+use freehold::slab::cpu::PushOutcome;
 use freehold::slab::fast_path::{Frontend, Sheaves};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::Process;
@@ -35,7 +35,10 @@ pub fn start() {
     BUILT.call_once(|| {
         let heap = Heap::with_rseq(&HeapConfig::default());
         let heap = heap.unwrap_or_else(|error| panic!("ours cannot be measured: {error}"));
-        assert!(heap.slab().frontend::<DefaultFastPath>().is_some(), "the default policy has another fast path; name it here");
+        assert!(
+            heap.slab().frontend::<DefaultFastPath>().is_some(),
+            "the default policy has another fast path; name it here"
+        );
         // SAFETY: nobody reads it yet, and this runs once.
         unsafe { (*HEAP.0.get()).write(heap) };
     });
@@ -76,7 +79,7 @@ extern "C" fn malloc_slow(size: usize) -> *mut c_void {
 /// As for C's `free`.
 pub unsafe extern "C" fn free(object: *mut c_void) {
     // SAFETY: the caller gives up what `malloc` gave.
-    if unsafe { frontend().free_fast(object.cast()) } == Pushed::Refused {
+    if unsafe { frontend().free_fast(object.cast()) } == PushOutcome::Refused {
         free_slow(object);
     }
 }

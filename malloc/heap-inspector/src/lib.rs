@@ -15,7 +15,7 @@ mod slabs;
 pub mod target;
 pub mod watch;
 
-pub use map::{HeapMap, Shown};
+pub use map::{HeapMap, MapLimits};
 pub use slabs::{Caches, CachesError};
 pub use target::{HeapError, Target};
-pub use watch::{Seen, Watcher};
+pub use watch::{HeapSample, Watcher};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use freehold::slab::Cache;
 use freehold_malloc::runs::PAGE;
 use serde::Serialize;
 
@@ -37,7 +36,7 @@ pub struct HeapMap {
 
 /// How much of it is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct MapLimits {
     /// Blocks that are listed one by one.
     pub blocks: usize,
 }
@@ -67,7 +66,7 @@ pub struct Amount {
 
 impl Amount {
     /// So many pages, of which some are in memory.
-    pub(crate) fn of_pages(pages: u64, in_memory: u64) -> Amount {
+    pub(crate) fn from_pages(pages: u64, in_memory: u64) -> Amount {
         Amount { bytes: pages * PAGE_BYTES, in_memory: in_memory * PAGE_BYTES }
     }
 
@@ -184,7 +183,7 @@ impl HeapMap {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn of(target: &mut Target, caches: &Caches, shown: Shown) -> Result<HeapMap, HeapError> {
+    pub fn read(target: &mut Target, caches: &Caches, shown: MapLimits) -> Result<HeapMap, HeapError> {
         let outline = target.outline(caches.fingerprint())?;
         let pages = Pages::read(target, &outline)?;
         let cached = sheaves::count_cached(target, &outline, &pages, caches)?;
@@ -221,7 +220,7 @@ impl MemoryRow {
         self.objects.min(self.slabs.in_memory) + self.runs.in_memory
     }
 
-    /// What nobody uses, is not free, and is in memory: in slabs, and at hand.
+    /// Memory that is neither used nor free: in slabs, and cached.
     pub fn idle(&self) -> u64 {
         self.slabs.in_memory.saturating_sub(self.objects) + self.cached_runs.in_memory
     }
@@ -245,12 +244,14 @@ impl Block {
 }
 
 fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
-    let row = |cache: &Cache| SizeRow {
-        name: cache.name.as_str().to_owned(),
-        size: cache.object_size(),
-        ..SizeRow::default()
-    };
-    let add = |row: &mut SizeRow, cache: &Cache, _: &Block, part: &Part| {
+    let mut rows: BTreeMap<u8, SizeRow> = BTreeMap::new();
+    for part in blocks.iter().flat_map(|block| &block.parts) {
+        let Some(cache) = caches.get(part.cache) else { continue };
+        let row = rows.entry(part.cache).or_insert_with(|| SizeRow {
+            name: cache.name.as_str().to_owned(),
+            size: cache.object_size(),
+            ..SizeRow::default()
+        });
         let slabs = u64::from(part.slabs);
         row.objects += u64::from(part.objects);
         row.cached += u64::from(part.cached);
@@ -258,40 +259,26 @@ fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
         row.slabs += slabs;
         row.bytes += slabs * u64::from(cache.layout.order.pages()) * PAGE_BYTES;
         row.blocks += 1;
-    };
-    by_cache(blocks.iter(), caches, row, add)
-}
-
-/// A row for each cache that has slabs in some of these blocks, to which each part that it has of one is added.
-fn by_cache<'b, R>(
-    blocks: impl Iterator<Item = &'b Block>,
-    caches: &Caches,
-    row: impl Fn(&Cache) -> R,
-    add: impl Fn(&mut R, &Cache, &Block, &Part),
-) -> Vec<R> {
-    let mut rows: BTreeMap<u8, R> = BTreeMap::new();
-    for (block, part) in blocks.flat_map(|block| block.parts.iter().map(move |part| (block, part))) {
-        if let Some(cache) = caches.get(part.cache) {
-            add(rows.entry(part.cache).or_insert_with(|| row(cache)), cache, block, part);
-        }
     }
     rows.into_values().collect()
 }
 
 fn memory(blocks: &[Block], sizes: &[SizeRow], runs: &Runs) -> MemoryRow {
-    let sum = |of: fn(&Block) -> u32| blocks.iter().map(|block| u64::from(of(block))).sum::<u64>();
-    let bytes = |of: fn(&SizeRow) -> u64| sizes.iter().map(|row| of(row) * u64::from(row.size)).sum();
-    let slabs = sum(|block| block.slab_pages);
-    let free = sum(|block| block.pages).saturating_sub(slabs);
+    let slabs = sum_pages(blocks, |block| block.slab_pages);
+    let free = sum_pages(blocks, |block| block.pages).saturating_sub(slabs);
     MemoryRow {
-        objects: bytes(|row| row.objects),
-        cached: bytes(|row| row.cached),
-        slabs: Amount::of_pages(slabs, sum(|block| block.slab_pages_in_memory)),
-        free_pages: Amount::of_pages(free, sum(|block| block.free_pages_in_memory)),
+        objects: sizes.iter().map(|row| row.objects * u64::from(row.size)).sum(),
+        cached: sizes.iter().map(|row| row.cached * u64::from(row.size)).sum(),
+        slabs: Amount::from_pages(slabs, sum_pages(blocks, |block| block.slab_pages_in_memory)),
+        free_pages: Amount::from_pages(free, sum_pages(blocks, |block| block.free_pages_in_memory)),
         runs: runs.used,
         cached_runs: runs.claimed,
         free_runs: runs.free,
     }
+}
+
+fn sum_pages(blocks: &[Block], pages: fn(&Block) -> u32) -> u64 {
+    blocks.iter().map(|block| u64::from(pages(block))).sum()
 }
 
 /// Rows for none, an eighth or less, a half or less, less than all, and all.
@@ -307,16 +294,21 @@ fn fullness(blocks: &[Block]) -> Vec<FullnessRow> {
 }
 
 fn pins(blocks: &[Block], caches: &Caches) -> Vec<PinRow> {
-    let row = |cache: &Cache| PinRow { name: cache.name.as_str().to_owned(), ..PinRow::default() };
-    let add = |row: &mut PinRow, _: &Cache, block: &Block, part: &Part| {
+    let mut by_cache: BTreeMap<u8, PinRow> = BTreeMap::new();
+    let sparse = blocks.iter().filter(|block| block.is_sparse());
+    for (block, part) in sparse.flat_map(|block| block.parts.iter().map(move |part| (block, part))) {
+        let Some(cache) = caches.get(part.cache) else { continue };
+        let row = by_cache
+            .entry(part.cache)
+            .or_insert_with(|| PinRow { name: cache.name.as_str().to_owned(), ..PinRow::default() });
         row.blocks += 1;
         row.alone += u64::from(block.parts.len() == 1);
         row.unused += u64::from(part.objects == 0);
         row.slabs += u64::from(part.slabs);
         row.objects += u64::from(part.objects);
         row.cached += u64::from(part.cached);
-    };
-    let mut rows = by_cache(blocks.iter().filter(|block| block.is_sparse()), caches, row, add);
+    }
+    let mut rows: Vec<_> = by_cache.into_values().collect();
     rows.sort_by_key(|row| std::cmp::Reverse((row.blocks, row.alone)));
     rows
 }
@@ -324,18 +316,22 @@ fn pins(blocks: &[Block], caches: &Caches) -> Vec<PinRow> {
 fn emptiest(blocks: &[Block], caches: &Caches, most: usize) -> Vec<BlockRow> {
     let mut used: Vec<_> = blocks.iter().filter(|block| block.slab_pages > 0).collect();
     used.sort_by_key(|block| (block.slab_pages, block.address));
-    let pin = |part: &Part| BlockPin {
+    used.into_iter().take(most).map(|block| block_row(block, caches)).collect()
+}
+
+fn block_row(block: &Block, caches: &Caches) -> BlockRow {
+    let mut pins: Vec<_> = block.parts.iter().map(|part| block_pin(part, caches)).collect();
+    pins.sort_by_key(|pin| pin.objects);
+    BlockRow { address: block.address, slab_pages: block.slab_pages, free_pages: block.free_pages_in_memory, pins }
+}
+
+fn block_pin(part: &Part, caches: &Caches) -> BlockPin {
+    BlockPin {
         name: caches.get(part.cache).map_or_else(String::new, |cache| cache.name.as_str().to_owned()),
         slabs: part.slabs,
         objects: part.objects,
         cached: part.cached,
-    };
-    let row = |block: &Block| {
-        let mut pins: Vec<_> = block.parts.iter().map(pin).collect();
-        pins.sort_by_key(|pin| pin.objects);
-        BlockRow { address: block.address, slab_pages: block.slab_pages, free_pages: block.free_pages_in_memory, pins }
-    };
-    used.into_iter().take(most).map(row).collect()
+    }
 }
 
 #[cfg(test)]
@@ -344,8 +340,9 @@ mod tests {
 
     #[test]
     fn blocks_are_told_apart_by_how_many_pages_are_slabs() {
-        let block = |slab_pages, free_pages_in_memory| Block { slab_pages, free_pages_in_memory, ..Block::default() };
-        let rows = fullness(&[block(0, 0), block(0, 1), block(1, 2), block(64, 0), block(65, 5), block(512, 0)]);
+        let blocks = [(0, 0), (0, 1), (1, 2), (64, 0), (65, 5), (512, 0)]
+            .map(|(slab_pages, free_pages_in_memory)| Block { slab_pages, free_pages_in_memory, ..Block::default() });
+        let rows = fullness(&blocks);
         let shown: Vec<_> = rows.iter().map(|row| (row.most_pages, row.blocks, row.free_pages)).collect();
         assert_eq!(shown, [(0, 1, 1), (64, 2, 2), (256, 1, 5), (511, 0, 0), (512, 1, 0)]);
     }
@@ -353,16 +350,15 @@ mod tests {
     /// However much was never written to: of an object that was not, nobody knows whether it is one in use.
     #[test]
     fn what_is_in_memory_is_used_idle_or_free() {
-        let amount = |bytes, in_memory| Amount { bytes, in_memory };
         for (objects, slabs) in [(10, 100), (70, 40), (0, 0)] {
             let row = MemoryRow {
                 objects,
                 cached: 5,
-                slabs: amount(100, slabs),
-                free_pages: amount(50, 20),
-                runs: amount(1000, 3),
-                cached_runs: amount(8, 0),
-                free_runs: amount(16, 16),
+                slabs: Amount { bytes: 100, in_memory: slabs },
+                free_pages: Amount { bytes: 50, in_memory: 20 },
+                runs: Amount { bytes: 1000, in_memory: 3 },
+                cached_runs: Amount { bytes: 8, in_memory: 0 },
+                free_runs: Amount { bytes: 16, in_memory: 16 },
             };
             assert_eq!(row.in_memory(), slabs + 20 + 3 + 16);
             assert_eq!(row.used() + row.idle() + row.free(), row.in_memory());

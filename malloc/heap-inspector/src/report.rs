@@ -6,7 +6,7 @@ use freehold_report::formats::Document;
 use freehold_report::number::{count, percent};
 use freehold_report::report::{Caveats, Column, Report, Table, Value};
 
-use crate::map::{Amount, BlockPin, BlockRow, HeapMap};
+use crate::map::{BlockPin, HeapMap};
 use crate::slabs::BLOCK;
 
 /// Bytes of a KiB.
@@ -87,24 +87,20 @@ impl HeapMap {
     fn memory_table(&self) -> Table {
         let memory = &self.memory;
         let cached_runs = if self.process.is_hardened { "runs held after they were freed" } else { "runs at hand" };
-        let amount = |what: &'static str, of: Amount| (what, of.bytes, Some(of.in_memory));
-        let rows = [
-            ("objects in use", memory.objects, None),
-            ("objects at hand", memory.cached, None),
-            amount("slabs, in which they lie", memory.slabs),
-            amount("pages of no slab", memory.free_pages),
-            amount("runs of pages in use", memory.runs),
-            amount(cached_runs, memory.cached_runs),
-            amount("free runs", memory.free_runs),
+        let objects = [("objects in use", memory.objects), ("objects at hand", memory.cached)];
+        let pages = [
+            ("slabs, in which they lie", memory.slabs),
+            ("pages of no slab", memory.free_pages),
+            ("runs of pages in use", memory.runs),
+            (cached_runs, memory.cached_runs),
+            ("free runs", memory.free_runs),
         ];
-        let kib = |bytes: u64| bytes.div_ceil(KIB);
-        let row = |(what, bytes, in_memory): (&str, u64, Option<u64>)| {
-            vec![Value::text(what), Value::count(kib(bytes)), Value::count(in_memory.map(kib))]
-        };
+        let object_rows = objects.map(|(what, bytes)| memory_row(what, bytes, None));
+        let page_rows = pages.map(|(what, amount)| memory_row(what, amount.bytes, Some(amount.in_memory)));
         let columns =
             vec![Column::words("what"), Column::counting("size", "KiB"), Column::counting("in memory", "KiB")];
         let about = "What is not in memory was never written to, was given back, or is swapped out.";
-        Table { about: about.to_owned(), ..Table::new("Memory", columns, rows.map(row)) }
+        Table { about: about.to_owned(), ..Table::new("Memory", columns, object_rows.into_iter().chain(page_rows)) }
     }
 
     fn sizes_table(&self) -> Table {
@@ -123,11 +119,11 @@ impl HeapMap {
     }
 
     fn runs_table(&self) -> Table {
-        let row = |row: &crate::runs::RunRow| {
-            vec![Value::Text(size(row.most_bytes)), Value::count(row.runs), Value::count(row.bytes / KIB)]
-        };
-        let columns = Column::several(&[], &["up to", "runs", "KiB"]);
-        Table::new("Runs of pages in use", columns, self.runs.iter().map(row))
+        let rows = self
+            .runs
+            .iter()
+            .map(|row| vec![Value::Text(size(row.most_bytes)), Value::count(row.runs), Value::count(row.bytes / KIB)]);
+        Table::new("Runs of pages in use", Column::several(&[], &["up to", "runs", "KiB"]), rows)
     }
 
     fn fullness_table(&self) -> Table {
@@ -154,7 +150,7 @@ impl HeapMap {
     }
 
     fn blocks_table(&self) -> Table {
-        let row = |row: &BlockRow| {
+        let rows = self.blocks.iter().map(|row| {
             let mut pins: Vec<_> = row.pins.iter().take(PINS).map(in_words).collect();
             pins.extend((row.pins.len() > PINS).then(|| format!("{} sizes more", row.pins.len() - PINS)));
             vec![
@@ -163,11 +159,15 @@ impl HeapMap {
                 Value::count(u64::from(row.free_pages) * PAGE_KIB),
                 Value::Text(pins.join("; ")),
             ]
-        };
-        let columns = Column::several(&["block"], &["pages that are slabs", "KiB of no slab in memory"]);
-        let columns = [columns, vec![Column::words("what lies in it")]].concat();
-        Table::new("The emptiest blocks that are not free", columns, self.blocks.iter().map(row))
+        });
+        let mut columns = Column::several(&["block"], &["pages that are slabs", "KiB of no slab in memory"]);
+        columns.push(Column::words("what lies in it"));
+        Table::new("The emptiest blocks that are not free", columns, rows)
     }
+}
+
+fn memory_row(what: &str, bytes: u64, in_memory: Option<u64>) -> Vec<Value> {
+    vec![Value::text(what), Value::count(bytes.div_ceil(KIB)), Value::count(in_memory.map(|bytes| bytes.div_ceil(KIB)))]
 }
 
 fn in_words(pin: &BlockPin) -> String {

@@ -1,7 +1,7 @@
 //! The runs of pages: what is larger than objects are.
 
 use freehold_malloc::process::outline::Outline;
-use freehold_malloc::runs::{EDGE, Kind, PAGE, of_words};
+use freehold_malloc::runs::{EDGE, Kind, PAGE, decode_edge};
 use serde::Serialize;
 
 use crate::map::Amount;
@@ -23,7 +23,7 @@ pub struct RunRow {
 
 /// The runs of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Runs {
+pub(crate) struct Runs {
     /// In use, by size.
     pub rows: Vec<RunRow>,
     /// In use.
@@ -62,11 +62,11 @@ impl Runs {
 ///
 /// # Errors
 /// If the process's memory cannot be read.
-pub fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
+pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
     // The word after it is none of ours.
     let end = target.pages(target.word(outline.run_pages)? & u64::from(u32::MAX))?;
     let mut runs = Runs::default();
-    let mut run = Open { kind: Kind::Inside, rest: 0, amount: Amount::default() };
+    let mut run = PartialRun { kind: Kind::Inside, rest: 0, amount: Amount::default() };
     for first in (0..end).step_by(CHUNK as usize) {
         let pages = CHUNK.min(end - first);
         let in_memory = target.in_memory(target.place(outline.runs, first.into(), PAGE)?, pages)?;
@@ -76,14 +76,14 @@ pub fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
         }
         for (edge, is_in_memory) in edges.chunks_exact(EDGE).zip(in_memory) {
             let (words, _) = edge.as_chunks();
-            let (kind, length) = of_words([words[0], words[1]].map(u32::from_ne_bytes));
+            let (kind, length) = decode_edge([words[0], words[1]].map(u32::from_ne_bytes));
             // A run that is cut or joined while one looks is what its pages say.
             if run.rest == 0 && kind != Kind::Inside {
-                run = Open { kind, rest: length.max(1), amount: Amount::default() };
+                run = PartialRun { kind, rest: length.max(1), amount: Amount::default() };
             }
             if run.rest > 0 {
                 run.rest -= 1;
-                run.amount.add(Amount::of_pages(1, is_in_memory.into()));
+                run.amount.add(Amount::from_pages(1, is_in_memory.into()));
                 if run.rest == 0 {
                     runs.add(run.kind, run.amount);
                 }
@@ -94,7 +94,7 @@ pub fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
 }
 
 /// A run of which not all pages were looked at.
-struct Open {
+struct PartialRun {
     kind: Kind,
     rest: u32,
     amount: Amount,
@@ -113,8 +113,9 @@ mod tests {
         }
         let rows: Vec<_> = runs.rows.iter().map(|row| (row.most_bytes, row.runs, row.bytes)).collect();
         assert_eq!(rows, [(64 << 10, 2, 25 << 12), (2 << 20, 1, 300 << 12)]);
-        let amount = |bytes, in_memory| Amount { bytes, in_memory };
-        let expected = [amount(325 << 12, 3 << 12), Amount::default(), amount(5 << 12, 2 << 12)];
+        let used = Amount { bytes: 325 << 12, in_memory: 3 << 12 };
+        let free = Amount { bytes: 5 << 12, in_memory: 2 << 12 };
+        let expected = [used, Amount::default(), free];
         assert_eq!([runs.used, runs.claimed, runs.free], expected);
     }
 }

@@ -20,13 +20,13 @@ const WORD: usize = size_of::<u64>();
 const SLOTS: usize = CACHES_MAX;
 
 /// Objects at hand, by the first page of their slab.
-pub type CachedCounts = HashMap<u32, u16>;
+pub(crate) type CachedCounts = HashMap<u32, u16>;
 
 /// Reads all sheaves.
 ///
 /// # Errors
 /// If the process's memory cannot be read.
-pub fn count_cached(
+pub(crate) fn count_cached(
     target: &Target,
     outline: &Outline,
     pages: &Pages,
@@ -34,7 +34,7 @@ pub fn count_cached(
 ) -> Result<CachedCounts, HeapError> {
     let mains = mains(target, outline, pages, caches)?;
     let mut count = CachedCounts::new();
-    for (page, cache) in pages.slabs(0..pages.len(), caches).filter(|(_, cache)| caches.is_of_sheaves(cache.id)) {
+    for (page, cache) in pages.slabs(0..pages.len(), caches).filter(|(_, cache)| caches.is_sheaf_cache(cache.id)) {
         let bytes = (cache.layout.order.pages() as usize) * PAGE;
         let mut words = vec![0; bytes / WORD];
         let start = target.place(pages.memory(), page.into(), PAGE)?;
@@ -61,9 +61,9 @@ struct Main {
 /// The objects of a sheaf from its words, of which a main one's slot says how many there are. What is free, and so no
 /// sheaf, has none.
 fn objects(words: &[u64], main: Option<Main>) -> &[u64] {
-    let [len, capacity, ..] = *words else { return &[] };
+    let [written_len, capacity, ..] = *words else { return &[] };
     let objects = &words[Sheaf::OBJECTS_OFFSET / WORD..];
-    let len = main.filter(|main| main.capacity == capacity).map_or(len, |main| main.len);
+    let len = main.filter(|main| main.capacity == capacity).map_or(written_len, |main| main.len);
     let is_one = len <= capacity && capacity < objects.len() as u64 && objects[capacity as usize] == Sheaf::CEILING;
     if is_one { &objects[..len as usize] } else { &[] }
 }
@@ -74,10 +74,10 @@ fn mains(target: &Target, outline: &Outline, pages: &Pages, caches: &Caches) -> 
     let mut words = [0; SLOTS];
     for cpu in 0..outline.cpus.min(u16::MAX.into()) {
         target.words(target.place(outline.slab.slots, cpu, STRIDE)?, &mut words)?;
-        for cache in caches.iter().filter(|cache| cache.sheaf > 0 && !caches.is_of_sheaves(cache.id)) {
+        for cache in caches.iter().filter(|cache| cache.sheaf > 0 && !caches.is_sheaf_cache(cache.id)) {
             let (top, capacity) = (Top::from_raw(words[usize::from(cache.id.get())]), u64::from(cache.sheaf));
             let sheaf = top.sheaf(capacity);
-            let is_sheaf = pages.kind_at(sheaf).is_some_and(|kind| caches.is_of_sheaves(CacheId::new(kind)));
+            let is_sheaf = pages.kind_at(sheaf).is_some_and(|kind| caches.is_sheaf_cache(CacheId::new(kind)));
             if is_sheaf && top.raw() - sheaf >= Top::new(0, 0).raw() {
                 found.insert(sheaf, Main { len: top.len(capacity), capacity });
             }
@@ -94,10 +94,13 @@ mod tests {
     fn a_sheaf_says_what_it_has_unless_its_slot_does() {
         let sheaf = [2, 4, Sheaf::BOTTOM, 8, 16, 24, 0, Sheaf::CEILING];
         assert_eq!(objects(&sheaf, None), [8, 16]);
-        let main = |len, capacity| Some(Main { len, capacity });
-        assert_eq!(objects(&sheaf, main(3, 4)), [8, 16, 24]);
-        assert_eq!(objects(&sheaf, main(5, 4)), [0; 0]);
-        assert_eq!(objects(&sheaf, main(3, 28)), [8, 16], "another cache's slot names its address by chance");
+        assert_eq!(objects(&sheaf, Some(Main { len: 3, capacity: 4 })), [8, 16, 24]);
+        assert_eq!(objects(&sheaf, Some(Main { len: 5, capacity: 4 })), [0; 0]);
+        assert_eq!(
+            objects(&sheaf, Some(Main { len: 3, capacity: 28 })),
+            [8, 16],
+            "another cache's slot names its address by chance"
+        );
     }
 
     #[test]

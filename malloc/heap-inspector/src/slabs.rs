@@ -13,7 +13,7 @@ use crate::sheaves::CachedCounts;
 use crate::target::{HeapError, Target};
 
 /// Pages of a block, 2 MiB.
-pub const BLOCK: u32 = 512;
+pub(crate) const BLOCK: u32 = 512;
 /// Bytes of the map of pages that are copied at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -30,7 +30,7 @@ impl Caches {
     ///
     /// # Errors
     /// If this process has no address range for a heap, which makes them.
-    pub fn of_this_version() -> Result<Caches, CachesError> {
+    pub fn for_this_version() -> Result<Caches, CachesError> {
         let policy = Policy::default();
         let config = HeapConfig { bytes: 1 << 27, caches: own_caches(&policy), policy, ..HeapConfig::default() };
         let heap = Heap::with_locks(&config).map_err(CachesError)?;
@@ -38,7 +38,7 @@ impl Caches {
         let mut caches = Caches { by_number: vec![None; 256], sheaves: Vec::new(), fingerprint };
         heap.each_size(|cache, _| {
             caches.by_number[usize::from(cache.id.get())] = Some(*cache);
-            if heap.slab().is_of_sheaves(cache.id) {
+            if heap.slab().is_sheaf_cache(cache.id) {
                 caches.sheaves.push(cache.id);
             }
         });
@@ -61,7 +61,7 @@ impl Caches {
     }
 
     /// Whether sheaves lie in its objects.
-    pub fn is_of_sheaves(&self, id: CacheId) -> bool {
+    pub fn is_sheaf_cache(&self, id: CacheId) -> bool {
         self.sheaves.contains(&id)
     }
 }
@@ -73,7 +73,7 @@ pub struct CachesError(HeapConfigError);
 
 /// What each page that came online is used for: the number of its cache, 0 for none.
 #[derive(Debug)]
-pub struct Pages {
+pub(crate) struct Pages {
     memory: u64,
     kinds: Vec<u8>,
 }
@@ -83,7 +83,7 @@ impl Pages {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read(target: &Target, outline: &Outline) -> Result<Pages, HeapError> {
+    pub(crate) fn read(target: &Target, outline: &Outline) -> Result<Pages, HeapError> {
         let online = target.pages(target.word(outline.online)? / PAGE as u64)? as usize;
         let mut kinds = Vec::new();
         while kinds.len() < online {
@@ -96,29 +96,29 @@ impl Pages {
     }
 
     /// Number of pages.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.kinds.len() as u32
     }
 
     /// Where the first one lies in the process.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
 
     /// What the page at an address is used for, if there is one.
-    pub fn kind_at(&self, address: u64) -> Option<u8> {
+    pub(crate) fn kind_at(&self, address: u64) -> Option<u8> {
         self.kinds.get((address.wrapping_sub(self.memory) / PAGE as u64) as usize).copied()
     }
 
     /// The first page of the slab that an object is in.
-    pub fn slab_of(&self, object: u64, caches: &Caches) -> Option<u32> {
+    pub(crate) fn slab_of(&self, object: u64, caches: &Caches) -> Option<u32> {
         let cache = caches.get(self.kind_at(object)?)?;
         let page = (object.wrapping_sub(self.memory) / PAGE as u64) as u32;
         Some(page & !(cache.layout.order.pages() - 1))
     }
 
     /// The slabs in a range of pages that begins with a block: their first pages, and their caches.
-    pub fn slabs<'p>(&'p self, range: Range<u32>, caches: &'p Caches) -> impl Iterator<Item = (u32, &'p Cache)> {
+    pub(crate) fn slabs<'p>(&'p self, range: Range<u32>, caches: &'p Caches) -> impl Iterator<Item = (u32, &'p Cache)> {
         let mut page = range.start;
         std::iter::from_fn(move || {
             while page < range.end {
@@ -136,7 +136,7 @@ impl Pages {
 
 /// What slabs of one cache there are in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// The cache's number.
     pub cache: u8,
     /// Slabs.
@@ -149,7 +149,7 @@ pub struct Part {
 
 /// A block of 2 MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Where it begins in the process.
     pub address: u64,
     /// Pages of it that came online.
@@ -168,7 +168,7 @@ pub struct Block {
 ///
 /// # Errors
 /// If the process's memory cannot be read.
-pub fn blocks(
+pub(crate) fn blocks(
     target: &mut Target,
     outline: &Outline,
     pages: &Pages,
@@ -188,7 +188,7 @@ pub fn blocks(
                 let active = Slab::from_words(words[within]).active(cache);
                 let held = cached.get(&page).copied().unwrap_or(0);
                 // A sheaf is nobody's object.
-                let cached_objects = if caches.is_of_sheaves(cache.id) { active } else { held.min(active) };
+                let cached_objects = if caches.is_sheaf_cache(cache.id) { active } else { held.min(active) };
                 block.add(cache.id.get(), active - cached_objects, cached_objects);
                 for is in in_memory.iter_mut().skip(within).take(cache.layout.order.pages() as usize) {
                     block.slab_pages += 1;

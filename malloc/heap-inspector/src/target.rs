@@ -100,16 +100,16 @@ impl Target {
     /// If there is none of this number, or it may not be read.
     pub fn open(pid: u32) -> Result<Target, HeapError> {
         let number = i32::try_from(pid).map_err(|_| HeapError::NoProcess(pid))?;
-        let failed = |error| failure(pid, error);
-        let process = Process::new(number).map_err(failed)?;
-        let stat = process.stat().map_err(failed)?;
+        let process = Process::new(number).map_err(|error| failure(pid, error))?;
+        let stat = process.stat().map_err(|error| failure(pid, error))?;
         if stat.flags & PF_KTHREAD != 0 {
             return Err(HeapError::KernelThread(pid));
         }
         if matches!(stat.state, 'Z' | 'X') {
             return Err(HeapError::Ended(pid));
         }
-        let (memory, pages) = (process.mem().map_err(failed)?, process.pagemap().map_err(failed)?);
+        let memory = process.mem().map_err(|error| failure(pid, error))?;
+        let pages = process.pagemap().map_err(|error| failure(pid, error))?;
         Ok(Target { pid, process, memory, pages, deadline: None })
     }
 
@@ -180,8 +180,8 @@ impl Target {
 
     /// Where in a mapping three words lie that an outline begins with.
     fn marks(&self, map: &MemoryMap) -> Vec<u64> {
-        let (start, end) = map.address;
-        let end = end.min(start.saturating_add(SEARCHED_MAX));
+        let (start, map_end) = map.address;
+        let end = map_end.min(start.saturating_add(SEARCHED_MAX));
         let mut found = Vec::new();
         let mut words = vec![0; CHUNK / WORD];
         // The end of each piece is looked at once more: a mark may lie across.
@@ -233,8 +233,8 @@ impl Target {
     /// If it says more.
     pub(crate) fn pages(&self, said: u64) -> Result<u32, HeapError> {
         let addresses = self.process.statm().map_or(0, |sizes| sizes.size.saturating_mul(procfs::page_size()));
-        let fits = |pages: &u32| u64::from(*pages) <= addresses / PAGE as u64;
-        u32::try_from(said).ok().filter(fits).ok_or_else(|| self.impossible("it says that it has more than it can"))
+        let pages = u32::try_from(said).ok().filter(|&pages| u64::from(pages) <= addresses / PAGE as u64);
+        pages.ok_or_else(|| self.impossible("it says that it has more than it can"))
     }
 
     /// The address of a part of a table.
@@ -257,8 +257,10 @@ impl Target {
         let end = self.place(address, pages.into(), PAGE)?;
         let size = procfs::page_size();
         let first = address / size;
-        let infos = self.pages.get_range_info(first as usize..end.div_ceil(size) as usize);
-        let infos = infos.map_err(|error| failure(self.pid, error))?;
+        let infos = self
+            .pages
+            .get_range_info(first as usize..end.div_ceil(size) as usize)
+            .map_err(|error| failure(self.pid, error))?;
         let is =
             |info: &PageInfo| matches!(info, PageInfo::MemoryPage(flags) if flags.contains(MemoryPageFlags::PRESENT));
         let places = (0..u64::from(pages)).map(|page| (address + page * PAGE as u64) / size - first);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::map::{HeapMap, MemoryRow, Shown};
+use crate::map::{HeapMap, MapLimits, MemoryRow};
 use crate::slabs::Caches;
 use crate::target::{HeapError, Target};
 
@@ -26,11 +26,11 @@ const PROCESSES: usize = 256;
 
 /// A thread that looks at heaps. It ends after the value.
 #[derive(Debug)]
-pub struct Watcher(Receiver<Seen>);
+pub struct Watcher(Receiver<HeapSample>);
 
-/// A heap that was seen.
+/// A process's heap at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct HeapSample {
     /// When.
     pub moment: Instant,
     /// Number of the process.
@@ -50,32 +50,31 @@ pub struct Seen {
 impl Watcher {
     /// Looks at this process and at those below it from now on, as far as they have Freehold's malloc and may be read.
     /// If there can be no such thread, nothing will be seen.
-    pub fn of(root: u32) -> Watcher {
-        let (tell, seen) = mpsc::channel();
-        let look = move || {
-            if let Ok(caches) = Caches::of_this_version() {
-                look_again_and_again(&caches, root, &tell);
+    pub fn start(root: u32) -> Watcher {
+        let (sender, receiver) = mpsc::channel();
+        let _started = thread::Builder::new().name("heaps".to_owned()).spawn(move || {
+            if let Ok(caches) = Caches::for_this_version() {
+                watch(&caches, root, &sender);
             }
-        };
-        let _started = thread::Builder::new().name("heaps".to_owned()).spawn(look);
-        Watcher(seen)
+        });
+        Watcher(receiver)
     }
 
-    /// What was seen since the last call.
-    pub fn seen(&self) -> impl Iterator<Item = Seen> + '_ {
+    /// Returns the samples taken since the last call.
+    pub fn samples(&self) -> impl Iterator<Item = HeapSample> + '_ {
         self.0.try_iter()
     }
 }
 
-/// Until nobody listens.
-fn look_again_and_again(caches: &Caches, root: u32, tell: &Sender<Seen>) {
+/// Samples the heaps again and again, until the receiver is dropped.
+fn watch(caches: &Caches, root: u32, sender: &Sender<HeapSample>) {
     let (mut least, mut rest) = (FIRST, FIRST);
     loop {
         thread::sleep(rest);
         let start = Instant::now();
         for pid in family(root) {
-            if let Ok(seen) = look_at(pid, caches, start + LOOK)
-                && tell.send(seen).is_err()
+            if let Ok(heap) = sample(pid, caches, start + LOOK)
+                && sender.send(heap).is_err()
             {
                 return;
             }
@@ -97,11 +96,11 @@ fn family(root: u32) -> Vec<u32> {
     family
 }
 
-fn look_at(pid: u32, caches: &Caches, deadline: Instant) -> Result<Seen, HeapError> {
+fn sample(pid: u32, caches: &Caches, deadline: Instant) -> Result<HeapSample, HeapError> {
     let mut target = Target::open(pid)?;
     target.set_deadline(deadline);
     let (started, threads) = (target.started(), target.threads());
-    let map = HeapMap::of(&mut target, caches, Shown { blocks: 0 })?;
+    let map = HeapMap::read(&mut target, caches, MapLimits { blocks: 0 })?;
     let (name, resident) = (map.process.name, map.process.resident);
-    Ok(Seen { moment: Instant::now(), pid, started, name, threads, resident, memory: map.memory })
+    Ok(HeapSample { moment: Instant::now(), pid, started, name, threads, resident, memory: map.memory })
 }

@@ -1,6 +1,6 @@
 //! This very process, whose allocator is Freehold, as it would be seen by another.
 
-use freehold_heap_inspector::{Caches, HeapMap, Shown, Target};
+use freehold_heap_inspector::{Caches, HeapMap, MapLimits, Target};
 use freehold_malloc::Freehold;
 use freehold_malloc::process::stats;
 use freehold_report::formats::Document;
@@ -19,8 +19,8 @@ const KEPT: usize = 500;
 const RUN: usize = 5 << 20;
 
 fn look() -> HeapMap {
-    let caches = Caches::of_this_version().unwrap();
-    HeapMap::of(&mut Target::open(std::process::id()).unwrap(), &caches, Shown { blocks: 1000 }).unwrap()
+    let caches = Caches::for_this_version().unwrap();
+    HeapMap::read(&mut Target::open(std::process::id()).unwrap(), &caches, MapLimits { blocks: 1000 }).unwrap()
 }
 
 /// One test: what others would allocate meanwhile would be seen, too.
@@ -36,9 +36,8 @@ fn a_process_is_seen_as_it_sees_itself() {
         place % KEPT == 0
     });
     let sparse = look();
-    let objects_of = |map: &HeapMap| map.sizes.iter().find(|row| row.name == CACHE).map_or(0, |row| row.objects);
-    assert_eq!(objects_of(&full) - objects_of(&before), OBJECTS as u64);
-    assert_eq!(objects_of(&sparse) - objects_of(&before), objects.len() as u64, "what CPUs have at hand is not in use");
+    assert_eq!(objects_in(&full) - objects_in(&before), OBJECTS as u64);
+    assert_eq!(objects_in(&sparse) - objects_in(&before), objects.len() as u64, "what CPUs have cached is not in use");
     assert_eq!(full.memory.runs.bytes - before.memory.runs.bytes, {
         let list = (OBJECTS * size_of::<usize>()).next_multiple_of(4096);
         (RUN + list) as u64
@@ -66,4 +65,9 @@ fn a_process_is_seen_as_it_sees_itself() {
     let report = &sparse.reports()[0];
     assert!(report.verdict.iter().any(|sentence| sentence.contains(CACHE)), "{:?}", report.verdict);
     drop(run);
+}
+
+/// Number of objects in use that a map shows for the cache of this test.
+fn objects_in(map: &HeapMap) -> u64 {
+    map.sizes.iter().find(|row| row.name == CACHE).map_or(0, |row| row.objects)
 }

@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
-use crate::process::{self, Resized, Site};
+use crate::process::{self, ResizeOutcome, Site};
 
 /// Freehold as the program's allocator.
 ///
@@ -52,8 +52,8 @@ unsafe impl GlobalAlloc for Freehold {
         let Some(start) = NonNull::new(object) else { return null_mut() };
         // SAFETY: the caller has it, and uses the old one no more if another is returned.
         match unsafe { process::resize(start, size, layout.align(), Site::UNKNOWN) } {
-            Some(Resized::InPlace) => object,
-            Some(Resized::Moved(new)) => new.as_ptr(),
+            Some(ResizeOutcome::InPlace) => object,
+            Some(ResizeOutcome::Moved(new)) => new.as_ptr(),
             None => null_mut(),
         }
     }

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
 
 use freehold_malloc::process::site::forward_site;
-use freehold_malloc::process::{self, Resized, Site, natural_align, no_memory};
+use freehold_malloc::process::{self, ResizeOutcome, Site, natural_align, no_memory};
 
 /// Says that there is no such alignment.
 #[cold]
@@ -79,8 +79,8 @@ unsafe extern "C" fn realloc_for(object: *mut u8, size: usize, site: Site) -> *m
     }
     // SAFETY: the caller promises it.
     match unsafe { process::resize(start, size, natural_align(size), site) } {
-        Some(Resized::InPlace) => object,
-        Some(Resized::Moved(new)) => new.as_ptr(),
+        Some(ResizeOutcome::InPlace) => object,
+        Some(ResizeOutcome::Moved(new)) => new.as_ptr(),
         None => no_memory(),
     }
 }

@@ -15,11 +15,16 @@
 
 #![cfg_attr(panic = "abort", no_std)]
 
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod c;
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod cxx;
 mod exit;
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod introspect;
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod namespaces;
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod profile;
 
 /// Says where, and ends the program: what comes next cannot be right.

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize
 
 use super::{Cpu, Kernel};
 use crate::base::{CpuId, Rank};
-use crate::slab::cpu::Fenced;
+use crate::slab::cpu::FenceOutcome;
 
 /// One CPU's part of the kernel module, on cache lines of its own.
 #[derive(Debug, Default)]
@@ -160,13 +160,13 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Waits until each section that had begun on a CPU is over.
-    pub(super) fn fence(&self, cpu: CpuId) -> Fenced {
-        let Some(part) = self.part(cpu) else { return Fenced::Ended };
+    pub(super) fn fence(&self, cpu: CpuId) -> FenceOutcome {
+        let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
-            return Fenced::Ended;
+            return FenceOutcome::Ended;
         }
         if self.is_out_of_reach(cpu) {
-            return Fenced::Unanswered;
+            return FenceOutcome::Unanswered;
         }
         let call = part.ask();
         H::call(cpu.0);
@@ -175,12 +175,12 @@ impl<H: Cpu> Kernel<H> {
             if !bound.lasts::<H>() {
                 part.given_up.store(call, Relaxed);
                 H::unanswered(cpu);
-                return Fenced::Unanswered;
+                return FenceOutcome::Unanswered;
             }
             self.answer();
             H::wait();
         }
-        Fenced::Ended
+        FenceOutcome::Ended
     }
 }
 

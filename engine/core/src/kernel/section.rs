@@ -6,7 +6,7 @@ use super::Cpu;
 use super::calls::this_cpu;
 use super::lock::irq_save;
 use crate::base::CpuId;
-use crate::slab::cpu::Fenced;
+use crate::slab::cpu::FenceOutcome;
 use crate::slab::cpu::section::Sections;
 
 /// The CPU-local primitive by interrupts that are off.
@@ -43,7 +43,7 @@ unsafe impl<H: Cpu> Sections for IrqsOff<H> {
         (cpu, Section { flags, hardware: PhantomData })
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         H::kernel().fence(cpu)
     }
 

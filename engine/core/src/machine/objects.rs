@@ -13,7 +13,7 @@ use crate::page::{Census, Config, Violation};
 use crate::platform::Platform;
 use crate::platform::host;
 use crate::slab::cpu::CACHES_MAX;
-use crate::slab::cpu::locked::{CurrentCpu, Locked};
+use crate::slab::cpu::locked::{CpuLocks, CurrentCpu};
 use crate::slab::{CacheFlags, CpuLocal, Memory, SlabAllocator, SlabCensus, SlabViolation};
 
 /// The CPU that a thread said it stands for ([`host::run_on_cpu`]).
@@ -107,10 +107,10 @@ pub fn with_locked_slab<P: Platform, R>(
     config: &Config<'_>,
     pages: u32,
     seed: u64,
-    run: impl FnOnce(&SlabAllocator<'_, '_, P, Locked<'_, P::Lock, HostCpu>>) -> R,
+    run: impl FnOnce(&SlabAllocator<'_, '_, P, CpuLocks<'_, P::Lock, HostCpu>>) -> R,
 ) -> Result<R, MachineError> {
     let locks: Vec<P::Lock> = config.cpu_nodes.iter().map(|_| P::Lock::new()).collect();
-    with_slab(platform, config, pages, Locked::new(&locks, HostCpu), seed, run)
+    with_slab(platform, config, pages, CpuLocks::new(&locks, HostCpu), seed, run)
 }
 
 /// Memory that the frames stand for, freed when dropped.

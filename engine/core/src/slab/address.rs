@@ -15,7 +15,7 @@ impl ObjectAddress {
 
     /// The object that a pointer leads to, as its user has it.
     #[inline(always)]
-    pub fn of(object: *mut u8) -> ObjectAddress {
+    pub fn from_ptr(object: *mut u8) -> ObjectAddress {
         ObjectAddress(object.expose_provenance() as u64)
     }
 
@@ -68,7 +68,7 @@ pub struct SlabMask {
 impl SlabMask {
     /// The mask of slabs of so many bytes, a power of two.
     #[inline(always)]
-    pub const fn of_bytes(bytes: u64) -> SlabMask {
+    pub const fn for_size(bytes: u64) -> SlabMask {
         debug_assert!(bytes.is_power_of_two());
         SlabMask { within: bytes - 1 }
     }

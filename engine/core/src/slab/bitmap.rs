@@ -14,11 +14,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use super::address::ObjectAddress;
 use super::bits::Bits;
 use super::cache::Cache;
-use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
-use super::free::Remotely;
+use super::cpu::{CpuLocal, Exchange, ExchangeOutcome, FreedObject};
+use super::free::RemoteFree;
 use super::id::CacheId;
-use super::partial::{List, OfCpu};
-use super::refill::{Place, Used};
+use super::partial::{CpuPartial, List};
+use super::refill::{RefillTarget, SlabOutcome};
 use super::slab::{Owner, Queue, Slab};
 use super::{ObjectFreeError, SlabAllocator};
 use crate::base::fault::{Fault, ordered};
@@ -49,7 +49,7 @@ impl Slab {
     pub(super) fn init_bits(&self, bits: Bits) {
         self.local.store(bits.raw(), Relaxed);
         self.begin_remote(QUEUED);
-        self.owner.store(Owner::Nobody.raw(), Relaxed);
+        self.owner.store(Owner::Node.raw(), Relaxed);
     }
 
     /// Frees objects from wherever one is: one atomic step. Says what was freed so by now, and whether the caller must
@@ -78,52 +78,52 @@ impl Slab {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What was freed into the slab that has just been used up, without letting go of it.
-    pub(super) fn use_current_bits(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+    pub(super) fn use_current_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
         let remote = slab.take_remote_bits();
         match self.add_bits(at.cpu, slab, remote) {
-            Ok(Bits::NONE) => Used::Exhausted,
-            Ok(_) => Used::Again,
+            Ok(Bits::NONE) => SlabOutcome::Exhausted,
+            Ok(_) => SlabOutcome::Again,
             Err(_moved) => {
-                self.put_back_bits(at, pfn, remote, list);
-                Used::Again
+                self.return_bits(at, pfn, remote, list);
+                SlabOutcome::Again
             }
         }
     }
 
     /// A slab of this CPU that was taken off its list.
-    pub(super) fn use_own_bits(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+    pub(super) fn use_own_bits(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) -> SlabOutcome {
         let slab = self.map.slab(pfn);
         // First it is not queued any more, then it is looked at: a free that comes between queues it again.
         let remote = slab.take_remote_bits_unqueued();
         match self.add_bits(at.cpu, slab, remote) {
-            Ok(Bits::NONE) => Used::Exhausted,
+            Ok(Bits::NONE) => SlabOutcome::Exhausted,
             Ok(_) => {
                 self.allocate_from(at, pfn, list);
-                Used::Again
+                SlabOutcome::Again
             }
             Err(_moved) => {
-                self.put_back_bits(at, pfn, remote, list);
-                Used::Again
+                self.return_bits(at, pfn, remote, list);
+                SlabOutcome::Again
             }
         }
     }
 
     /// Gives objects in hand back to a slab of this CPU, and queues it again, whatever CPU we are on.
-    fn put_back_bits(&self, at: Place<'_>, pfn: Pfn, bits: Bits, list: &mut List<OfCpu>) {
+    fn return_bits(&self, at: RefillTarget<'_>, pfn: Pfn, bits: Bits, list: &mut List<CpuPartial>) {
         if self.map.slab(pfn).push_remote_bits(bits).1 == Queue::Push {
-            self.keep(at.cache.id, pfn, list);
+            self.put_cpu_partial(at.cache.id, pfn, list);
         }
     }
 
     /// Makes a slab the one that this CPU allocates from, if the one there was is still used up.
-    fn allocate_from(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) {
-        let Place { cpu, cache, seen, .. } = at;
+    fn allocate_from(&self, at: RefillTarget<'_>, pfn: Pfn, list: &mut List<CpuPartial>) {
+        let RefillTarget { cpu, cache, seen, .. } = at;
         let slab = self.map.slab(pfn);
         let slot = self.slot(cpu, cache.id);
         let before = self.map.slab_by_word(seen);
         let exchange = Exchange::new(slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
-        if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {
+        if self.local.replace_if(cpu, exchange) != ExchangeOutcome::Done && slab.queue() == Queue::Push {
             list.push(self.map, pfn);
         }
     }
@@ -132,25 +132,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If the caller does not run on that CPU any more.
-    fn add_bits(&self, cpu: CpuId, slab: &Slab, bits: Bits) -> Result<Bits, Replaced> {
+    fn add_bits(&self, cpu: CpuId, slab: &Slab, bits: Bits) -> Result<Bits, ExchangeOutcome> {
         loop {
             let local = slab.bits();
             let all = local.with(bits);
             match self.local.replace_if(cpu, Exchange::new(&slab.local, local.raw(), all.raw())) {
-                Replaced::Done => return Ok(all),
-                Replaced::Changed => {}
-                Replaced::Moved => return Err(Replaced::Moved),
+                ExchangeOutcome::Done => return Ok(all),
+                ExchangeOutcome::Changed => {}
+                ExchangeOutcome::Moved => return Err(ExchangeOutcome::Moved),
             }
         }
     }
 
     /// The bit that stands for an object in its slab's word.
     pub(super) fn bit_of(&self, id: CacheId, object: ObjectAddress) -> Bits {
-        Bits::one(self.hot(id).index_of(object))
+        Bits::single(self.hot(id).index_of(object))
     }
 
     /// The word of a slab's free objects before and after a free, and whether it is the first one, or the last.
-    pub(super) fn with_bit(&self, cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
+    pub(super) fn with_bit(&self, cache: &Cache, freed: FreedObject<'_>) -> (u64, u64, bool, bool) {
         let before = freed.slab().bits();
         let after = before.with(self.bit_of(cache.id, freed.object()));
         (before.raw(), after.raw(), before.is_empty(), after == cache.layout.all_bits())
@@ -160,13 +160,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn free_remote_bits(&self, cache: &Cache, slab: &Slab, bits: Bits) {
         let (after, queue) = slab.push_remote_bits(bits);
         let is_free = after.with(slab.bits()) == cache.layout.all_bits();
-        self.freed_remotely(cache, slab, Remotely { queue, is_first: after == bits, is_free });
+        self.after_remote_free(cache, slab, RemoteFree { queue, is_first: after == bits, is_free });
     }
 
     /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is
     /// room for, the first ones to the end of the room. Says how many, and whether it let go of the slab, which has no
     /// others.
-    pub(super) fn take_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
+    pub(super) fn alloc_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();
         if bits.len() < room.len() as u32 && !slab.remote_bits().is_empty() {
@@ -209,8 +209,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
     pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
         // To report one is no part of the loop over the others, which has to be short.
-        let bits = self.bits_in_use(cache.id, slab, objects);
-        let bits = bits.unwrap_or_else(|| self.report_free_already(cache.id, slab.free_bits(), objects));
+        let in_use = self.bits_in_use(cache.id, slab, objects);
+        let bits = in_use.unwrap_or_else(|| self.report_free_already(cache.id, slab.free_bits(), objects));
         if !bits.is_empty() {
             self.free_remote_bits(cache, slab, bits);
         }
@@ -232,10 +232,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
-    pub(super) fn settle_bits(&self, cache: &Cache, pfn: Pfn) {
+    pub(super) fn deactivate_bitmap_slab(&self, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
         if !slab.unqueue_with(slab.bits().with(slab.take_remote_bits())) {
-            self.settle_on_node(cache, pfn);
+            self.put_on_node(cache, pfn);
         }
     }
 

@@ -16,13 +16,13 @@ impl Bits {
 
     /// All objects of a slab of so many, 1 to 64.
     #[inline(always)]
-    pub const fn all(objects: u32) -> Bits {
+    pub const fn full(objects: u32) -> Bits {
         Bits(u64::MAX >> (64 - objects))
     }
 
     /// The object at a place.
     #[inline(always)]
-    pub const fn one(place: u32) -> Bits {
+    pub const fn single(place: u32) -> Bits {
         Bits(1 << place)
     }
 
@@ -83,7 +83,7 @@ impl Bits {
     /// The objects at places one after the other.
     #[inline(always)]
     pub(super) const fn run(places: &Range<u32>) -> Bits {
-        Bits(Bits::all(places.end - places.start).0 << places.start)
+        Bits(Bits::full(places.end - places.start).0 << places.start)
     }
 
     /// The places of the first ones that lie one after the other, `most` at most; nothing if there is none. Objects
@@ -99,18 +99,19 @@ impl Bits {
 mod tests {
     use super::*;
 
+    fn runs(mut bits: Bits, most: usize) -> impl Iterator<Item = Range<u32>> {
+        core::iter::from_fn(move || {
+            let run = bits.first_run(most)?;
+            bits = bits.without(Bits::run(&run));
+            Some(run)
+        })
+    }
+
     #[test]
     fn runs_are_what_is_set_in_order() {
-        let runs = |mut bits: Bits, most| {
-            core::iter::from_fn(move || {
-                let run = bits.first_run(most)?;
-                bits = bits.without(Bits::run(&run));
-                Some(run)
-            })
-        };
         let bits = Bits::from_raw(0b1110_0110_0000_0001 | 1 << 63);
         assert!(runs(bits, 64).eq([0..1, 9..11, 13..16, 63..64]));
         assert!(runs(bits, 2).eq([0..1, 9..11, 13..15, 15..16, 63..64]));
-        assert!(runs(Bits::all(64), 64).eq(core::iter::once(0..64)) && runs(Bits::NONE, 64).next().is_none());
+        assert!(runs(Bits::full(64), 64).eq(core::iter::once(0..64)) && runs(Bits::NONE, 64).next().is_none());
     }
 }

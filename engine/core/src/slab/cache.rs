@@ -6,7 +6,7 @@ use super::SlabAllocator;
 use super::cpu::CpuLocal;
 use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
-use super::layout::{BITMAP_OBJECTS_MAX, Layout, Spread, WORD, is_for_bits};
+use super::layout::{BITMAP_OBJECTS_MAX, Layout, ObjectLayout, WORD, is_for_bits};
 use super::word::OBJECTS_MAX;
 use crate::base::{Gfp, Order, Pfn};
 use crate::platform::Platform;
@@ -83,7 +83,7 @@ pub struct Limits {
 impl Limits {
     /// Most slabs without an object in use that a CPU keeps: the one it allocates from, those that it emptied itself,
     /// and those that others freed into.
-    pub const fn of_cpu(&self) -> u64 {
+    pub const fn kept_by_cpu(&self) -> u64 {
         1 + self.cpu_free as u64 + 2 * self.cpu_waiting as u64
     }
 }
@@ -125,7 +125,7 @@ pub struct Cache {
 
 /// What a cache is made from, beside what was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms<'a> {
+pub(super) struct CacheParams<'a> {
     pub id: CacheId,
     pub policy: &'a Policy,
     pub cpus: u16,
@@ -151,8 +151,8 @@ impl Cache {
     }
 
     /// Decides everything about a cache.
-    pub(super) fn new(config: &CacheConfig<'_>, terms: &Terms<'_>) -> Result<Cache, CreateError> {
-        let align = alignment(config, terms.page_size)?;
+    pub(super) fn new(config: &CacheConfig<'_>, params: &CacheParams<'_>) -> Result<Cache, CreateError> {
+        let align = alignment(config, params.page_size)?;
         let debug = config.flags & CacheFlags::DEBUG;
         if debug.contains(CacheFlags::POISON) && config.constructor.is_some() {
             return Err(CreateError::PoisonedConstructor);
@@ -161,26 +161,26 @@ impl Cache {
         if config.size == 0 {
             return Err(too_large);
         }
-        let Spread { first, link, size } = Spread::of(config, align).ok_or(too_large)?;
+        let ObjectLayout { first, link, size } = ObjectLayout::new(config, align).ok_or(too_large)?;
         let has_bits =
-            debug.is_empty() && terms.policy.slab.objects.has_bitmaps() && is_for_bits(size, terms.page_size);
-        let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
+            debug.is_empty() && params.policy.slab.objects.has_bitmaps() && is_for_bits(size, params.page_size);
+        let path = if debug.is_empty() { path(params.policy, has_bits) } else { Path::Checked };
         let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
-        let pinned = PinBound::for_size(size, terms.policy.numbers.slab_pinned).filter(|_| path == Path::Sheaves);
-        let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms, pinned), terms.page_size);
-        let layout = layout.ok_or(too_large)?.with_left_red_zone(first);
+        let pinned = PinBound::for_size(size, params.policy.numbers.slab_pinned).filter(|_| path == Path::Sheaves);
+        let smallest = Layout::new(size, config.size, link, objects_max, &sizing(params, pinned), params.page_size);
+        let layout = smallest.ok_or(too_large)?.with_left_red_zone(first);
         let offset = u64::from(link);
-        let choices = &terms.policy.slab;
+        let choices = &params.policy.slab;
         let links = match choices.links {
             SlabLinks::Plain => CacheLinks::Plain(Plain { offset }),
-            SlabLinks::Mangled => CacheLinks::Mangled(Mangled { offset, secret: terms.secret }),
+            SlabLinks::Mangled => CacheLinks::Mangled(Mangled { offset, secret: params.secret }),
         };
-        let most = sheaf_capacity(size, terms.policy.numbers.slab_sheaf);
+        let most = sheaf_capacity(size, params.policy.numbers.slab_sheaf);
         let sheaf = pinned.map_or(most, |pinned| pinned.sheaf_capacity(most, layout.slab_bytes()));
         let full = pinned.map_or(BARN_SHEAVES_MAX, |pinned| pinned.full_sheaves(sheaf, layout.slab_bytes()));
         let reclaim = config.flags.contains(CacheFlags::RECLAIM_ACCOUNT);
         Ok(Cache {
-            id: terms.id,
+            id: params.id,
             layout,
             links,
             path,
@@ -189,12 +189,12 @@ impl Cache {
             flags: config.flags,
             constructor: config.constructor,
             gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
-            limits: limits(&layout, path, terms.policy),
+            limits: limits(&layout, path, params.policy),
             sheaf,
             full_sheaves: full,
             flushes_by_slab: choices.objects.flushes_by_slab(),
             name: Name::new(config.name),
-            secret: terms.secret,
+            secret: params.secret,
         })
     }
 }
@@ -247,19 +247,24 @@ fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateErro
     Ok(align.max(line).max(WORD))
 }
 
-fn sizing(terms: &Terms<'_>, pinned: Option<PinBound>) -> SlabSizing {
-    let linux = SlabSizing::linux(u32::from(terms.cpus));
-    let numbers = &terms.policy.numbers;
-    let max_order = numbers.slab_max_order.and_then(|order| Order::from_u8(u8::try_from(order).ok()?));
-    let max_order = max_order.unwrap_or(linux.max_order);
+fn sizing(params: &CacheParams<'_>, pinned: Option<PinBound>) -> SlabSizing {
+    let linux = SlabSizing::linux(u32::from(params.cpus));
+    let numbers = &params.policy.numbers;
+    let configured = numbers.slab_max_order.and_then(|order| Order::from_u8(u8::try_from(order).ok()?));
+    let max_order = configured.unwrap_or(linux.max_order);
     SlabSizing {
         min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
-        waste: terms.policy.slab.sizes.waste(),
-        max_order: pinned.map_or(max_order, |pinned| max_order.min(pinned.max_order(terms.page_size))),
+        waste: params.policy.slab.sizes.waste(),
+        max_order: pinned.map_or(max_order, |pinned| max_order.min(pinned.max_order(params.page_size))),
     }
 }
 
-/// The rule is told in [`slab`](super). linux: mm/slub.c:set_min_partial, set_cpu_partial
+/// Returns the number of slabs in `kib` KiB.
+fn slabs_in(kib: u32, layout: &Layout) -> u32 {
+    (u64::from(kib) * 1024 / layout.slab_bytes()) as u32
+}
+
+/// Returns the limits on free slabs; [`slab`](super) explains the rule. linux: mm/slub.c:set_min_partial, set_cpu_partial
 fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
     let objects = match layout.size {
         4096.. => 6,
@@ -268,13 +273,12 @@ fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
         _ => 120,
     };
     let by_objects = (objects * 2_u32).div_ceil(u32::from(layout.objects));
-    let slabs_of = |kib: u32| (u64::from(kib) * 1024 / layout.slab_bytes()) as u32;
     let kib = policy.numbers.slab_cpu_free;
-    let of_sheaves = kib.filter(|_| path == Path::Sheaves).map_or(0, slabs_of);
+    let of_sheaves = kib.filter(|_| path == Path::Sheaves).map_or(0, |kib| slabs_in(kib, layout));
     Limits {
         node_free: (layout.size.ilog2() / 2).clamp(5, 10).max(of_sheaves),
-        cpu_free: kib.map_or(by_objects, slabs_of),
+        cpu_free: kib.map_or(by_objects, |kib| slabs_in(kib, layout)),
         made_at_once: of_sheaves.clamp(1, 1 << (Order::MAX.get() - layout.order.get())),
-        cpu_waiting: slabs_of(kib.unwrap_or(CPU_FREE_KIB)).max(1).saturating_mul(4),
+        cpu_waiting: slabs_in(kib.unwrap_or(CPU_FREE_KIB), layout).max(1).saturating_mul(4),
     }
 }

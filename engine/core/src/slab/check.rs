@@ -11,11 +11,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::address::ObjectAddress;
 use super::cache::Path;
 use super::cpu::CpuLocal;
-use super::freelist::link;
+use super::freelist::get_freepointer;
 use super::id::CacheId;
 use super::partial::{List, is_counted_free, is_counted_waiting};
 use super::slab::Owner;
-use super::word::{end_mark, first_of};
+use super::word::{end_mark, first_object};
 use super::{Cache, SlabAllocator};
 use crate::base::Pfn;
 use crate::platform::Platform;
@@ -33,7 +33,7 @@ pub enum SlabViolation {
         /// First frame of the slab in question.
         slab: Pfn,
         /// Number of objects that the slab's word says.
-        said: u16,
+        expected: u16,
         /// Number of objects that were counted.
         found: u16,
     },
@@ -65,7 +65,7 @@ pub enum SlabViolation {
     /// There are more or fewer sheaves than memory was taken for.
     Sheaves {
         /// Number that was counted as memory was taken.
-        said: u64,
+        expected: u64,
         /// As there are with CPUs and in barns.
         found: u64,
     },
@@ -74,7 +74,7 @@ pub enum SlabViolation {
         /// Number of the cache in question.
         cache: CacheId,
         /// Number of slabs that the cache's counter says.
-        said: u64,
+        expected: u64,
         /// Number of slabs that were found.
         found: u64,
     },
@@ -84,8 +84,8 @@ impl fmt::Display for SlabViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SlabViolation::List { slab } => write!(f, "a list of the slab at frame {slab} does not end in that slab"),
-            SlabViolation::Count { slab, said, found } => {
-                write!(f, "a list of the slab at frame {slab} has {found} objects and says {said}")
+            SlabViolation::Count { slab, expected, found } => {
+                write!(f, "a list of the slab at frame {slab} has {found} objects and says {expected}")
             }
             SlabViolation::Shared { slab } => {
                 write!(f, "the same free objects of the slab at frame {slab} are in several places")
@@ -98,11 +98,11 @@ impl fmt::Display for SlabViolation {
                 write!(f, "the slab at frame {slab} is counted among others than those it is one of")
             }
             SlabViolation::Sheaf { cache } => write!(f, "a sheaf of cache {cache} holds what is no object of it"),
-            SlabViolation::Sheaves { said, found } => {
-                write!(f, "there are {found} sheaves, and memory is in use for {said}")
+            SlabViolation::Sheaves { expected, found } => {
+                write!(f, "there are {found} sheaves, and memory is in use for {expected}")
             }
-            SlabViolation::Slabs { cache, said, found } => {
-                write!(f, "cache {cache} has {found} slabs and counts {said}")
+            SlabViolation::Slabs { cache, expected, found } => {
+                write!(f, "cache {cache} has {found} slabs and counts {expected}")
             }
         }
     }
@@ -141,24 +141,24 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 sheaves_found += self.check_sheaves(cache)?;
             }
             let mut found = 0;
-            for pfn in self.map.of_cache(cache.id, cache.layout.order) {
+            for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order) {
                 let free = self.check_slab(cache, pfn)?;
-                if self.is_of_sheaves(cache.id) {
+                if self.is_sheaf_cache(cache.id) {
                     census.sheaves += u64::from(cache.layout.objects - free);
                 }
                 census.free += u64::from(free);
                 census.objects += u64::from(cache.layout.objects);
                 found += 1;
             }
-            let said = self.counts[cache.id.index()].load(Relaxed);
-            if said != found {
-                return Err(SlabViolation::Slabs { cache: cache.id, said, found });
+            let expected = self.counts[cache.id.index()].load(Relaxed);
+            if expected != found {
+                return Err(SlabViolation::Slabs { cache: cache.id, expected, found });
             }
             census.slabs += found;
             self.check_places(cache)?;
         }
         if census.sheaves != sheaves_found {
-            return Err(SlabViolation::Sheaves { said: census.sheaves, found: sheaves_found });
+            return Err(SlabViolation::Sheaves { expected: census.sheaves, found: sheaves_found });
         }
         Ok(census)
     }
@@ -210,11 +210,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The length of a list of a slab.
-    fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, said: Option<u16>) -> Result<u16, SlabViolation> {
+    fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, expected: Option<u16>) -> Result<u16, SlabViolation> {
         let base = self.map.slab_address(pfn);
         let mut found = 0;
         let mut at = list;
-        while let Some(object) = first_of(at) {
+        while let Some(object) = first_object(at) {
             if object.slab(cache.layout.mask) != base
                 || !cache.layout.is_object(object)
                 || found == cache.layout.objects
@@ -223,14 +223,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             }
             found += 1;
             // SAFETY: an object of the slab, on one of its lists, and nothing runs.
-            at = unsafe { link(object, cache.links) };
+            at = unsafe { get_freepointer(object, cache.links) };
         }
-        match said {
+        match expected {
             // Under `page-field` a CPU's list has the mark that was there when the CPU turned to the slab.
-            _ if at != end_mark(base) && (said.is_some() || self.path(cache) == Path::Tagged) => {
+            _ if at != end_mark(base) && (expected.is_some() || self.path(cache) == Path::Tagged) => {
                 Err(SlabViolation::List { slab: pfn })
             }
-            Some(said) if said != found => Err(SlabViolation::Count { slab: pfn, said, found }),
+            Some(expected) if expected != found => Err(SlabViolation::Count { slab: pfn, expected, found }),
             _ => Ok(found),
         }
     }
@@ -238,60 +238,85 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Where slabs are listed, and whether all that are queued are.
     fn check_places(&self, cache: &Cache) -> Result<(), SlabViolation> {
         let mut listed = 0;
-        let mut expect = |pfn: Pfn, owner: Owner| {
-            let slab = self.map.slab(pfn);
-            let right = self.map.kind(pfn) == cache.id && slab.owner() == owner && slab.remote().is_queued();
-            listed += 1;
-            if right { Ok(()) } else { Err(SlabViolation::Misplaced { slab: pfn }) }
-        };
         for cpu in self.pages.cpu_ids() {
-            let of_cpu = self.of_cpu(cpu, cache.id);
-            of_cpu.stack.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Cpu(cpu)))?;
-            let list = of_cpu.lock();
-            list.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Cpu(cpu)))?;
+            let partial = self.cpu_partial(cpu, cache.id);
+            listed += self.check_listed(cache, partial.stack.iter(self.map), Owner::Cpu(cpu))?;
+            let list = partial.lock();
+            listed += self.check_listed(cache, list.iter(self.map), Owner::Cpu(cpu))?;
             let current = self.current(cache, cpu);
-            let is_right = |pfn: Pfn| {
+            self.check_counts(&list, |pfn| {
                 let slab = self.map.slab(pfn);
                 let may_be_free = self.is_wholly_free(cache, pfn) && current != Some(pfn);
                 let may_not_wait = !self.is_waiting(cache.id, slab);
                 (may_be_free || !is_counted_free(slab)) && (may_not_wait || is_counted_waiting(slab))
-            };
-            self.check_counts(&list, is_right)?;
+            })?;
         }
-        for node in (0..self.pages.nodes()).map(crate::base::NodeId) {
-            let of_node = self.of_node(node, cache.id);
-            of_node.stack.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Nobody))?;
-            let list = of_node.lock();
-            list.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Nobody))?;
-            let is_right = |pfn: Pfn| self.is_wholly_free(cache, pfn) == is_counted_free(self.map.slab(pfn));
-            self.check_counts(&list, is_right)?;
+        for node in self.node_ids() {
+            let partial = self.node_partial(node, cache.id);
+            listed += self.check_listed(cache, partial.stack.iter(self.map), Owner::Node)?;
+            let list = partial.lock();
+            listed += self.check_listed(cache, list.iter(self.map), Owner::Node)?;
+            self.check_counts(&list, |pfn| self.is_wholly_free(cache, pfn) == is_counted_free(self.map.slab(pfn)))?;
         }
-        let queued =
-            || self.map.of_cache(cache.id, cache.layout.order).filter(|&pfn| self.map.slab(pfn).remote().is_queued());
-        match queued().next() {
+        match self.queued_slabs(cache).next() {
             // All that are listed are queued; so another one is not listed.
-            Some(slab) if queued().count() != listed => Err(SlabViolation::Lost { slab }),
+            Some(slab) if self.queued_slabs(cache).count() != listed => Err(SlabViolation::Lost { slab }),
             _ => Ok(()),
         }
     }
 
+    fn queued_slabs(&self, cache: &Cache) -> impl Iterator<Item = Pfn> {
+        let slabs = self.map.slabs_of_cache(cache.id, cache.layout.order);
+        slabs.filter(|&pfn| self.map.slab(pfn).remote().is_queued())
+    }
+
+    /// Checks that listed slabs are queued slabs of the cache with this owner; returns their number.
+    fn check_listed(
+        &self,
+        cache: &Cache,
+        slabs: impl Iterator<Item = Pfn>,
+        owner: Owner,
+    ) -> Result<usize, SlabViolation> {
+        let mut listed = 0;
+        for pfn in slabs {
+            if self.owner_in(cache, pfn) != Some(owner) || !self.map.slab(pfn).remote().is_queued() {
+                return Err(SlabViolation::Misplaced { slab: pfn });
+            }
+            listed += 1;
+        }
+        Ok(listed)
+    }
+
     /// Whether a list counts its slabs as what they are.
     fn check_counts<H>(&self, list: &List<H>, is_right: impl Fn(Pfn) -> bool) -> Result<(), SlabViolation> {
-        let wrong = list.iter(self.map).find(|&pfn| !is_right(pfn));
-        let wrong = wrong.or_else(|| list.first().filter(|_| !list.is_counted(self.map)));
+        let miscounted = list.iter(self.map).find(|&pfn| !is_right(pfn));
+        let wrong = miscounted.or_else(|| list.first().filter(|_| !list.is_counted(self.map)));
         wrong.map_or(Ok(()), |slab| Err(SlabViolation::Miscounted { slab }))
     }
 }
 
-/// Whether an object is on a list of its slab.
-pub(super) fn on_list(list: u64, object: ObjectAddress, cache: &Cache) -> bool {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
+    /// Returns whether an object is free in its slab: its bit is set, or the object is on one of the slab's lists.
+    pub(super) fn is_free_in_slab(&self, cache: &Cache, pfn: Pfn, object: ObjectAddress) -> bool {
+        let slab = self.map.slab(pfn);
+        if cache.has_bits {
+            return slab.free_bits().has_any(self.bit_of(cache.id, object));
+        }
+        let base = self.map.slab_address(pfn).get();
+        let lists = [slab.local().list(base), slab.remote().list(base)];
+        lists.into_iter().any(|list| is_on_list(list, object, cache))
+    }
+}
+
+/// Returns whether an object is on a list of its slab.
+fn is_on_list(list: u64, object: ObjectAddress, cache: &Cache) -> bool {
     let mut at = list;
     for _ in 0..cache.layout.objects {
-        match first_of(at) {
+        match first_object(at) {
             None => return false,
             Some(first) if first == object => return true,
             // SAFETY: an object on a list that the caller keeps still.
-            Some(first) => at = unsafe { link(first, cache.links) },
+            Some(first) => at = unsafe { get_freepointer(first, cache.links) },
         }
     }
     false

@@ -5,17 +5,17 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::address::ObjectAddress;
-use super::cache::{Name, Path, Terms};
+use super::cache::{CacheParams, Name, Path};
 use super::cpu::CpuLocal;
 use super::debug::InUse;
-use super::entry::{CacheEntry, CacheRef, Found};
+use super::entry::{CacheEntry, CacheRef, Lookup};
 use super::fast_path::AnyFastPath;
 use super::hot::Hot;
 use super::id::CacheId;
-use super::mix::mixed;
+use super::mix::mix;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
-use crate::base::{CpuId, Gfp, NodeId};
+use crate::base::{CpuId, Gfp};
 use crate::platform::Platform;
 use crate::policy::Policy;
 
@@ -73,7 +73,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// See [`CreateError`].
     pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let id = self.ids().skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
-        self.make(id, &self.applied(config), self.pages.policy())
+        self.make(id, &self.with_debug_flags(config), self.pages.policy())
     }
 
     /// Makes a cache of a certain number, for the sheaves of all others: its own objects go to their slabs and come
@@ -101,13 +101,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         policy: &Policy,
     ) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let (cpus, page_size) = (self.pages.cpus(), self.pages.page_size());
-        let secret = mixed(self.seed.fetch_add(1, Relaxed));
-        let made = Cache::new(config, &Terms { id, policy, cpus, page_size, secret });
+        let secret = mix(self.seed.fetch_add(1, Relaxed));
+        let made = Cache::new(config, &CacheParams { id, policy, cpus, page_size, secret });
         let cache = made.inspect_err(|_| self.entry(id).vacate())?;
         let links = self.pages.policy().slab.links;
         let hot = Hot::new(&cache, links, self.map.origin(), self.pages.nodes());
         self.clear_slots(id, self.path(&cache));
-        self.set_up_barns(&cache);
+        self.barn_init(&cache);
         // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
         unsafe { self.entry(id).set(Some(cache)) };
         // SAFETY: likewise, and no page is of that kind, so no fast path looks.
@@ -134,8 +134,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// A cache by its number, for callers without a handle: with a reference for as long as they look.
     pub(super) fn find_cache(&self, id: CacheId) -> Option<CacheRef<'_>> {
         match self.caches.get(id.index())?.find() {
-            Found::Cache(cache) => Some(cache),
-            Found::Vacant | Found::Closed => None,
+            Lookup::Cache(cache) => Some(cache),
+            Lookup::Vacant | Lookup::Closed => None,
         }
     }
 
@@ -152,14 +152,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Gives everything back that lies idle in a cache.
     pub(super) fn shrink_cache(&self, cache: &Cache) {
         for cpu in self.pages.cpu_ids() {
-            self.take_all(cpu, cache);
+            self.flush_cpu_slab(cpu, cache);
         }
         // Barns first, all of them: they may have objects of other nodes' slabs.
-        let nodes = || (0..self.pages.nodes()).map(NodeId);
         if self.path(cache) == Path::Sheaves {
-            nodes().for_each(|node| self.empty_barn(node, cache));
+            self.node_ids().for_each(|node| self.barn_shrink(node, cache));
         }
-        nodes().for_each(|node| self.shrink_node(node, cache));
+        self.node_ids().for_each(|node| self.shrink_node(node, cache));
     }
 
     /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short, be it from
@@ -178,7 +177,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub fn drain_cpu(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
         for cache in self.each_cache() {
-            self.take_all(cpu, &cache);
+            self.flush_cpu_slab(cpu, &cache);
         }
     }
 
@@ -192,12 +191,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub fn cpu_dead(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
         for id in self.ids() {
-            self.of_cpu(cpu, id).stack.close();
+            self.cpu_partial(cpu, id).stack.close();
         }
         for id in self.ids() {
-            let found = self.wait_until(|| Some(self.entry(id).find()).filter(|found| !matches!(found, Found::Closed)));
-            if let Found::Cache(cache) = found {
-                self.take_all(cpu, &cache);
+            let found =
+                self.wait_until(|| Some(self.entry(id).find()).filter(|found| !matches!(found, Lookup::Closed)));
+            if let Lookup::Cache(cache) = found {
+                self.flush_cpu_slab(cpu, &cache);
             }
         }
     }
@@ -209,7 +209,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub fn cpu_online(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
         for id in self.ids() {
-            self.of_cpu(cpu, id).stack.open();
+            self.cpu_partial(cpu, id).stack.open();
         }
     }
 
@@ -245,7 +245,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Objects of a cache that are in use or taken out of use, and one of them, when nothing is with a CPU.
     fn in_use(&self, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
         let (mut objects, mut example) = (0, None);
-        for pfn in self.map.of_cache(cache.id, cache.layout.order) {
+        for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order) {
             // What was freed twice may be on its list twice.
             objects += u64::from(cache.layout.objects.saturating_sub(self.free_objects(cache, pfn)));
             example = example.or_else(|| self.one_in_use(cache, pfn));
@@ -255,16 +255,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Some object of a slab that is on none of its lists.
     fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
-        let slab = self.map.slab(pfn);
-        let is_free = |object: ObjectAddress| {
-            if cache.has_bits {
-                return slab.free_bits().has_any(self.bit_of(cache.id, object));
-            }
-            let mut lists = [slab.local().list(object.get()), slab.remote().list(object.get())].into_iter();
-            lists.any(|list| super::check::on_list(list, object, cache))
-        };
-        let object = cache.layout.objects_of(self.map.slab_address(pfn)).find(|&object| !is_free(object))?;
-        NonNull::new(object.as_ptr())
+        let mut objects = cache.layout.objects_of(self.map.slab_address(pfn));
+        NonNull::new(objects.find(|&object| !self.is_free_in_slab(cache, pfn, object))?.as_ptr())
     }
 }
 
@@ -296,7 +288,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.slab.alloc_object::<AnyFastPath>(self.id, usize::MAX, gfp)
+        self.slab.slab_alloc::<AnyFastPath>(self.id, usize::MAX, gfp)
     }
 
     /// Gives an object back.
@@ -311,13 +303,13 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        let object = ObjectAddress::of(object.as_ptr());
-        let kind = self.slab.map.kind_at(object.get()).unwrap_or(map::NONE);
+        let address = ObjectAddress::from_ptr(object.as_ptr());
+        let kind = self.slab.map.kind_at(address.get()).unwrap_or(map::NONE);
         if kind == self.id {
             // SAFETY: the page is this cache's; the rest is the caller's promise.
-            return unsafe { self.slab.free_object::<AnyFastPath>(self.id, object) };
+            return unsafe { self.slab.slab_free::<AnyFastPath>(self.id, address) };
         }
-        Err(self.slab.refuse(self.info(), object))
+        Err(self.slab.refuse(self.info(), address))
     }
 
     /// Fills `objects`, or none of it. linux: kmem_cache_alloc_bulk
@@ -326,7 +318,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// As [`alloc`](Self::alloc); nothing is allocated then.
     #[track_caller]
     pub fn alloc_bulk(&self, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
-        self.slab.alloc_objects(self.id, gfp, objects)
+        self.slab.alloc_bulk(self.id, gfp, objects)
     }
 
     /// Gives many objects back; those that cannot be are left alone. linux: kmem_cache_free_bulk
@@ -339,8 +331,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         if self.slab.path(self.info()) == Path::Sheaves {
-            // SAFETY: the caller promises for each object what `free` demands, as `free_stretches` does.
-            return unsafe { self.free_stretches(objects) };
+            // SAFETY: the caller promises for each object what `free` demands, as `free_bulk_to_pcs` does.
+            return unsafe { self.free_bulk_to_pcs(objects) };
         }
         let mut result = Ok(());
         for &object in objects {
@@ -383,7 +375,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         let entry = self.slab.entry(self.id);
         self.slab.wait_until(|| entry.close().then_some(()));
         // A platform may panic when pages are given back: the cache stays then, for everybody who walks over caches.
-        let closed = Closed(entry);
+        let closed = ReopenOnDrop(entry);
         self.shrink();
         if self.slabs() > 0 {
             drop(closed);
@@ -412,9 +404,9 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
 }
 
 /// A cache that is being destroyed, and that stays unless all of it is done.
-struct Closed<'a>(&'a CacheEntry);
+struct ReopenOnDrop<'a>(&'a CacheEntry);
 
-impl Drop for Closed<'_> {
+impl Drop for ReopenOnDrop<'_> {
     fn drop(&mut self) {
         self.0.open();
     }

@@ -35,9 +35,9 @@ pub(super) struct CacheEntry {
     cache: Published<Option<Cache>>,
 }
 
-/// What a look at a number found there.
+/// Result of a lookup of a cache by its number.
 #[derive(Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum Lookup<'a> {
     /// No cache has the number.
     Vacant,
     /// One that is being made or destroyed.
@@ -69,35 +69,34 @@ impl Drop for CacheRef<'_> {
 
 impl CacheEntry {
     /// A number that no cache has, ready to be claimed.
-    pub fn vacant() -> CacheEntry {
+    pub(super) fn vacant() -> CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }
 
     /// The cache. The caller has a handle of it or an object, so it is not destroyed meanwhile.
     #[inline(always)]
-    pub fn get(&self) -> Option<&Cache> {
+    pub(super) fn get(&self) -> Option<&Cache> {
         self.cache.get().as_ref()
     }
 
     /// The cache, for everybody else.
-    pub fn find(&self) -> Found<'_> {
-        let another = |seen| (seen != VACANT && seen != CLOSED).then(|| seen + 1);
-        match self.references.fetch_update(Acquire, Relaxed, another) {
+    pub(super) fn find(&self) -> Lookup<'_> {
+        match self.references.fetch_update(Acquire, Relaxed, with_another_reference) {
             Ok(_) => {}
-            Err(VACANT) => return Found::Vacant,
-            Err(_closed) => return Found::Closed,
+            Err(VACANT) => return Lookup::Vacant,
+            Err(_closed) => return Lookup::Closed,
         }
         let cache = self.cache.get().as_ref().expect("what is open has a cache");
-        Found::Cache(CacheRef { references: &self.references, cache })
+        Lookup::Cache(CacheRef { references: &self.references, cache })
     }
 
     /// Takes a vacant number for a cache that is to be made.
-    pub fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         self.references.compare_exchange(VACANT, CLOSED, Acquire, Relaxed).is_ok()
     }
 
     /// Closes an open one, if nobody has a reference.
-    pub fn close(&self) -> bool {
+    pub(super) fn close(&self) -> bool {
         self.references.compare_exchange(0, CLOSED, Acquire, Relaxed).is_ok()
     }
 
@@ -105,27 +104,32 @@ impl CacheEntry {
     ///
     /// # Safety
     /// The caller has closed it, and nobody keeps the cache that is there by a handle or an object.
-    pub unsafe fn set(&self, cache: Option<Cache>) {
+    pub(super) unsafe fn set(&self, cache: Option<Cache>) {
         // SAFETY: a reader that finds it closed does not look, and every other is the caller, or kept out by the
         // caller.
         unsafe { self.cache.set(cache) };
     }
 
     /// Lets everybody look at what the caller has closed.
-    pub fn open(&self) {
+    pub(super) fn open(&self) {
         self.references.store(0, Release);
     }
 
     /// Gives a number back that the caller has closed, and that has no cache.
-    pub fn vacate(&self) {
+    pub(super) fn vacate(&self) {
         self.references.store(VACANT, Release);
     }
+}
+
+/// Returns the count with one more reference, if the number is open.
+fn with_another_reference(references: u32) -> Option<u32> {
+    (references != VACANT && references != CLOSED).then(|| references + 1)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::CacheConfig;
-    use super::super::cache::Terms;
+    use super::super::cache::CacheParams;
     use super::super::id::CacheId;
     use super::*;
     use crate::policy::Policy;
@@ -133,19 +137,20 @@ mod tests {
     #[test]
     fn a_cache_that_somebody_looks_at_does_not_close() {
         let entry = CacheEntry::vacant();
-        assert!(matches!(entry.find(), Found::Vacant) && !entry.close());
+        assert!(matches!(entry.find(), Lookup::Vacant) && !entry.close());
         assert!(entry.claim() && !entry.claim());
-        assert!(matches!(entry.find(), Found::Closed), "nobody looks at what is being made");
-        let terms = Terms { id: CacheId::new(1), policy: &Policy::FREEHOLD, cpus: 1, page_size: 4096, secret: 0 };
-        let cache = Cache::new(&CacheConfig::new("entry", 8), &terms).unwrap();
+        assert!(matches!(entry.find(), Lookup::Closed), "nobody looks at what is being made");
+        let params =
+            CacheParams { id: CacheId::new(1), policy: &Policy::FREEHOLD, cpus: 1, page_size: 4096, secret: 0 };
+        let cache = Cache::new(&CacheConfig::new("entry", 8), &params).unwrap();
         // SAFETY: it was claimed, and had no cache.
         unsafe { entry.set(Some(cache)) };
         entry.open();
         let [one, other] = [(); 2].map(|()| entry.find());
-        assert!(matches!(&one, Found::Cache(cache) if cache.name.as_str() == "entry") && !entry.close());
+        assert!(matches!(&one, Lookup::Cache(cache) if cache.name.as_str() == "entry") && !entry.close());
         drop(one);
         assert!(!entry.close(), "there is another one");
         drop(other);
-        assert!(entry.close() && matches!(entry.find(), Found::Closed));
+        assert!(entry.close() && matches!(entry.find(), Lookup::Closed));
     }
 }

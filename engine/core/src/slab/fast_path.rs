@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use super::address::ObjectAddress;
 use super::bits::Bits;
 use super::cache::Path;
-use super::cpu::{CpuLocal, Freed, Pushed, Slots};
+use super::cpu::{CpuLocal, FreedObject, PushOutcome, Slots};
 use super::freelist::sealed::Sealed;
 use super::freelist::{FixedLinks, Mangled, Plain};
 use super::hot::Hot;
@@ -27,7 +27,7 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 /// ```compile_fail,E0277
 /// use freehold::Policy;
 /// use freehold::slab::address::ObjectAddress;
-/// use freehold::slab::cpu::{CpuLocal, Freed, Pushed, Slots};
+/// use freehold::slab::cpu::{CpuLocal, FreedObject, PushOutcome, Slots};
 /// use freehold::slab::{hot::Hot, path::FastPath};
 /// #[derive(Clone, Copy)]
 /// struct Mine;
@@ -38,8 +38,8 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 ///     fn pop<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
 ///         Some(ObjectAddress::new(0xdead_0000))
 ///     }
-///     fn push<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot, _: Freed<'_>) -> Pushed {
-///         Pushed::Refused
+///     fn push<P: Platform, C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot, _: FreedObject<'_>) -> PushOutcome {
+///         PushOutcome::Refused
 ///     }
 /// }
 /// ```
@@ -51,7 +51,7 @@ pub trait FastPath: Copy + Sealed {
     fn pop<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress>;
 
     /// Leaves an object with the CPU.
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed;
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome;
 }
 
 fn are_links_of<L: FixedLinks>(policy: &Policy) -> bool {
@@ -75,7 +75,7 @@ impl<L: FixedLinks> FastPath for Tagged<L> {
     }
 
     #[inline(always)]
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome {
         local.push(slots, freed, hot.links::<L>())
     }
 }
@@ -98,7 +98,7 @@ impl<L: FixedLinks> FastPath for PageField<L> {
     }
 
     #[inline(always)]
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome {
         local.push_paired(slots, freed, hot.links::<L>())
     }
 }
@@ -124,7 +124,7 @@ impl<L: FixedLinks> FastPath for PageFieldGuarded<L> {
     }
 
     #[inline(always)]
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome {
         local.preempt_disable();
         let pushed = PageField::<L>::push::<P, C>(local, slots, hot, freed);
         local.preempt_enable();
@@ -149,8 +149,8 @@ impl FastPath for Sheaves {
     }
 
     #[inline(always)]
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot, freed: Freed<'_>) -> Pushed {
-        // SAFETY: `Freed` owns the object, which is of this cache.
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot, freed: FreedObject<'_>) -> PushOutcome {
+        // SAFETY: `FreedObject` owns the object, which is of this cache.
         unsafe { local.push_sheaf(slots, freed.object()) }
     }
 }
@@ -175,11 +175,11 @@ impl<L: FixedLinks> FastPath for Bitmap<L> {
     }
 
     #[inline(always)]
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome {
         if !hot.has_bits() {
             return Tagged::<L>::push::<P, C>(local, slots, hot, freed);
         }
-        local.push_bits(slots, freed, Bits::one(hot.index_of(freed.object())), hot.all_bits())
+        local.push_bits(slots, freed, Bits::single(hot.index_of(freed.object())), hot.all_bits())
     }
 }
 
@@ -197,7 +197,12 @@ impl AnyFastPath {
     }
 
     #[inline(never)]
-    fn push_other<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push_other<P: Platform, C: CpuLocal>(
+        local: &C,
+        slots: Slots<'_>,
+        hot: &Hot,
+        freed: FreedObject<'_>,
+    ) -> PushOutcome {
         match hot.written {
             SlabLinks::Plain => push_to::<P, C, Plain>(local, slots, hot, freed),
             SlabLinks::Mangled => push_to::<P, C, Mangled>(local, slots, hot, freed),
@@ -225,15 +230,15 @@ fn push_to<P: Platform, C: CpuLocal, L: FixedLinks>(
     local: &C,
     slots: Slots<'_>,
     hot: &Hot,
-    freed: Freed<'_>,
-) -> Pushed {
+    freed: FreedObject<'_>,
+) -> PushOutcome {
     match hot.path {
         Path::Tagged => Tagged::<L>::push::<P, C>(local, slots, hot, freed),
         Path::PageField => PageField::<L>::push::<P, C>(local, slots, hot, freed),
         Path::PageFieldGuarded => PageFieldGuarded::<L>::push::<P, C>(local, slots, hot, freed),
         Path::Sheaves => Sheaves::push::<P, C>(local, slots, hot, freed),
         Path::Bitmap => Bitmap::<L>::push::<P, C>(local, slots, hot, freed),
-        Path::Checked => Pushed::Refused,
+        Path::Checked => PushOutcome::Refused,
     }
 }
 
@@ -254,7 +259,7 @@ impl FastPath for AnyFastPath {
     }
 
     #[inline(always)]
-    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+    fn push<P: Platform, C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: FreedObject<'_>) -> PushOutcome {
         if only_sheaves::<P>() || hot.is_common {
             Sheaves::push::<P, C>(local, slots, hot, freed)
         } else {
@@ -316,7 +321,7 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
         // SAFETY: the caller promises the same of the object.
-        if unsafe { self.free_fast(object) } == Pushed::Refused {
+        if unsafe { self.free_fast(object) } == PushOutcome::Refused {
             self.slab.free_or_report(object);
         }
     }
@@ -326,9 +331,9 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
     /// # Safety
     /// As for [`kfree`](Self::kfree), unless it is refused.
     #[inline(always)]
-    pub unsafe fn free_fast(self, object: *mut u8) -> Pushed {
+    pub unsafe fn free_fast(self, object: *mut u8) -> PushOutcome {
         // SAFETY: the caller gives the object up, as `free_fast` demands.
-        unsafe { self.slab.free_fast::<F>(ObjectAddress::of(object)) }
+        unsafe { self.slab.free_fast::<F>(ObjectAddress::from_ptr(object)) }
     }
 
     /// See [`SlabAllocator::kmalloc`].

@@ -1,22 +1,22 @@
-//! The way of a free: onto this CPU's list if the object is of the same slab, onto the slab's own list if this CPU owns
-//! it, and onto the slab's list for all others if not.
+//! Freeing: onto this CPU's list if the object is of the same slab, onto the slab's own list if this CPU owns the slab,
+//! and onto the slab's list of remote frees otherwise.
 //!
 //! The first two are one section. It refuses the first free into a slab that had no free object, because the slab must
 //! be queued then, and the free of the last object in use, because the slab may go then.
 //!
-//! linux: mm/slub.c:__slab_free
+//! linux: mm/slub.c:slab_free, __slab_free
 
 use core::panic::Location;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::address::ObjectAddress;
 use super::cache::{Cache, Path};
-use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
+use super::cpu::{CpuLocal, Exchange, ExchangeOutcome, FreedObject, PushOutcome};
 use super::debug::Call;
 use super::fast_path::{AnyFastPath, FastPath};
-use super::freelist::{Chain, set_link};
+use super::freelist::{Chain, set_freepointer};
 use super::id::CacheId;
-use super::partial::{List, OfCpu};
+use super::partial::{CpuPartial, List};
 use super::slab::{Owner, Queue, Slab};
 use super::{ObjectFreeError, SlabAllocator};
 use crate::base::CpuId;
@@ -34,30 +34,31 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn free_object<F: FastPath>(
+    pub(super) unsafe fn slab_free<F: FastPath>(
         &self,
         id: CacheId,
         object: ObjectAddress,
     ) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         if !hot.is_for_sections(object) {
-            return self.free_other(id, object);
+            return self.slab_free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
+        let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         match F::push::<P, C>(&self.local, self.slots(id), hot, freed) {
-            Pushed::Done => Ok(()),
-            Pushed::Refused => self.free_slow(id, object),
+            PushOutcome::Done => Ok(()),
+            PushOutcome::Refused => self.slab_free_slow(id, object),
         }
     }
 
-    /// What is no object to fast paths: one whose node has to be looked at, one of a checked cache, or none.
+    /// Frees an address that fast paths refuse: an object whose node has to be looked at, an object of a checked cache,
+    /// or no object at all.
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn free_other(&self, id: CacheId, address: ObjectAddress) -> Result<(), ObjectFreeError> {
+    fn slab_free_other(&self, id: CacheId, address: ObjectAddress) -> Result<(), ObjectFreeError> {
         match self.cache(id) {
-            _ if self.hot(id).is_object(address) => self.free_slow(id, address),
+            _ if self.hot(id).is_object(address) => self.slab_free_slow(id, address),
             Some(cache) if self.is_checked(cache) => {
                 self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
             }
@@ -65,32 +66,32 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Frees an object that no section took: by an atomic step, or under a lock.
+    /// Frees an object outside the fast path: by an atomic step, or under a lock.
     #[cold]
     #[inline(never)]
-    fn free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
+    fn slab_free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object.get() })?;
-        // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
+        // SAFETY: the page is that cache's, so the slab's start is in the range; and `slab_free`'s caller gives the
         // object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
+        let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         if self.path(cache) == Path::Sheaves {
-            return self.free_by_exchange(cache, freed);
+            return self.free_to_pcs(cache, freed);
         }
-        if self.is_free_already(cache, freed) {
+        if self.is_double_free(cache, freed) {
             return Err(ObjectFreeError::DoubleFree { address: object.get() });
         }
         loop {
             let cpu = self.local.cpu();
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
-                    if self.free_to_own(cpu, cache, freed)
-                        || AnyFastPath::push::<P, C>(&self.local, self.slots(id), hot, freed) == Pushed::Done
+                    if self.free_to_owned_slab(cpu, cache, freed)
+                        || AnyFastPath::push::<P, C>(&self.local, self.slots(id), hot, freed) == PushOutcome::Done
                     {
                         return Ok(());
                     }
                 }
-                Owner::Cpu(_) | Owner::Nobody => {
+                Owner::Cpu(_) | Owner::Node => {
                     self.free_remote(cache, freed.slab(), freed.object());
                     return Ok(());
                 }
@@ -98,9 +99,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are
-    /// bits. What sheaves have is not looked at.
-    pub(super) fn is_free_already(&self, cache: &Cache, freed: Freed<'_>) -> bool {
+    /// Returns whether an object is known to be free: the first object of a list, or any object whose bit is set. Objects
+    /// in sheaves are not looked at.
+    pub(super) fn is_double_free(&self, cache: &Cache, freed: FreedObject<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
             return slab.free_bits().has_any(self.bit_of(cache.id, object));
@@ -112,13 +113,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
     }
 
-    /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
+    /// Frees an object into a slab that this CPU owns, if this is the slab's first or last free; returns `false` if it is
+    /// neither, or the caller was moved to another CPU.
     ///
     /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is
     /// queued.
-    fn free_to_own(&self, cpu: CpuId, cache: &Cache, freed: Freed<'_>) -> bool {
+    fn free_to_owned_slab(&self, cpu: CpuId, cache: &Cache, freed: FreedObject<'_>) -> bool {
         let slab = freed.slab();
-        let mut list = self.of_cpu(cpu, cache.id).lock();
+        let mut list = self.cpu_partial(cpu, cache.id).lock();
         let owner = slab.owner.load(Relaxed);
         // The last holder of the lock may have taken the slab from this CPU.
         if slab.owner() != Owner::Cpu(cpu) {
@@ -126,18 +128,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let (before, after, is_first, is_last) = match self.path(cache) {
             Path::Bitmap => self.with_bit(cache, freed),
-            _ => with_linked(cache, freed),
+            _ => link_to_local(cache, freed),
         };
         if !is_first && !is_last {
             return false;
         }
         let exchange = Exchange::new(&slab.local, before, after).with_witness(&slab.owner, owner);
-        if self.local.replace_if(cpu, exchange) != Replaced::Done {
+        if self.local.replace_if(cpu, exchange) != ExchangeOutcome::Done {
             return false;
         }
         if is_planted(Fault::FreesUnlocked) {
             drop(list);
-            list = self.of_cpu(cpu, cache.id).lock();
+            list = self.cpu_partial(cpu, cache.id).lock();
         }
         if is_first && slab.queue() == Queue::Push {
             list.push(self.map, self.map.pfn_of(slab));
@@ -161,16 +163,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let len = chain.len;
         let (after, queue) = slab.push_remote(chain, last, cache.links);
         let is_free = after.len() == slab.local().used();
-        self.freed_remotely(cache, slab, Remotely { queue, is_first: after.len() == len, is_free });
+        self.after_remote_free(cache, slab, RemoteFree { queue, is_first: after.len() == len, is_free });
     }
 
-    /// What follows the atomic step that freed objects into a slab from elsewhere.
-    pub(super) fn freed_remotely(&self, cache: &Cache, slab: &Slab, freed: Remotely) {
+    /// Queues, retires or counts a slab after an atomic step freed objects into it remotely.
+    pub(super) fn after_remote_free(&self, cache: &Cache, slab: &Slab, freed: RemoteFree) {
         // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();
         match (owner, freed.queue) {
             (_, Queue::Push) => self.push_to_owner(cache, slab),
-            (Owner::Nobody, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, self.map.pfn_of(slab)),
+            (Owner::Node, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, self.map.pfn_of(slab)),
             (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, cache, slab),
             (_, Queue::IsQueued) => {}
         }
@@ -181,14 +183,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
             Owner::Cpu(owner) => {
-                let waiting = self.of_cpu(owner, cache.id).stack.push(&self.map, pfn);
+                let waiting = self.cpu_partial(owner, cache.id).stack.push(&self.map, pfn);
                 if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_waiting) {
-                    self.relieve(owner, cache);
+                    self.drain_waiting(owner, cache);
                 }
             }
-            Owner::Nobody => {
+            Owner::Node => {
                 // A node's stack is never closed.
-                _ = self.of_node(self.node_of(pfn), cache.id).stack.push(&self.map, pfn);
+                _ = self.node_partial(self.node_of(pfn), cache.id).stack.push(&self.map, pfn);
                 // The CPU that freed the last object in use meanwhile found the slab nowhere. It may have gone by now.
                 slab.meet_remote();
                 if self.is_wholly_free(cache, pfn) {
@@ -200,7 +202,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the
     /// others.
-    fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, slab: &Slab, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
+    fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, slab: &Slab, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
         let pfn = self.map.pfn_of(slab);
         // The CPU that queued it may not have listed it yet; or its mark may still be this CPU's list.
         let is_idle = list.has(slab) && self.current(cache, cpu) != Some(pfn);
@@ -212,16 +214,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         } else if is_idle {
             list.count_free(slab);
         }
-        self.leave(cpu, cache, list);
+        self.unlock_and_trim(cpu, cache, list);
         if goes {
-            self.discard(cache, pfn);
+            self.discard_slab(cache, pfn);
         }
     }
 }
 
-/// What a free from elsewhere found.
+/// State of a slab right after a remote free.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Remotely {
+pub(super) struct RemoteFree {
     /// Whether the caller has to queue the slab.
     pub queue: Queue,
     /// Nothing was freed from elsewhere before.
@@ -231,10 +233,10 @@ pub(super) struct Remotely {
 }
 
 /// The slab's own list before and after a free, and whether it is the first one, or the last.
-fn with_linked(cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
+fn link_to_local(cache: &Cache, freed: FreedObject<'_>) -> (u64, u64, bool, bool) {
     let local = freed.slab().local();
-    // SAFETY: `Freed` owns the object.
-    unsafe { set_link(freed.object(), local.list(freed.object().get()), cache.links) };
+    // SAFETY: `FreedObject` owns the object.
+    unsafe { set_freepointer(freed.object(), local.list(freed.object().get()), cache.links) };
     let after = local.with_freed(freed.object());
     (local.raw(), after.raw(), local.is_mark(), after.used() == 0)
 }

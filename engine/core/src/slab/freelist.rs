@@ -6,7 +6,7 @@
 //! linux: mm/slub.c:freelist_ptr_encode
 
 use super::address::{ObjectAddress, SlabAddress};
-use super::word::{end_mark, first_of};
+use super::word::{end_mark, first_object};
 
 /// Where links are, and how they are written. Nobody has others: where they lead is believed.
 pub trait Links: Copy + sealed::Sealed {
@@ -135,23 +135,24 @@ impl Links for CacheLinks {
     }
 }
 
-/// The link of a free object: the list that goes on after it.
+/// Returns the link of a free object: the next object of its list, or the mark that ends the list. linux:
+/// mm/slub.c:get_freepointer
 ///
 /// # Safety
 /// `object` is an object of a cache with these links, free, and nobody else's.
 #[inline(always)]
-pub unsafe fn link<L: Links>(object: ObjectAddress, links: L) -> u64 {
+pub unsafe fn get_freepointer<L: Links>(object: ObjectAddress, links: L) -> u64 {
     let place = object.get() + links.offset();
     // SAFETY: the caller says that the object is free and ours; its link lies within it, aligned.
     links.mangle(place, unsafe { (place as *const u64).read() })
 }
 
-/// Links a free object to the list `next`.
+/// Links a free object to the list `next`. linux: mm/slub.c:set_freepointer
 ///
 /// # Safety
-/// As for [`link`].
+/// As for [`get_freepointer`].
 #[inline(always)]
-pub unsafe fn set_link<L: Links>(object: ObjectAddress, next: u64, links: L) {
+pub unsafe fn set_freepointer<L: Links>(object: ObjectAddress, next: u64, links: L) {
     let place = object.get() + links.offset();
     // SAFETY: the caller promises a free object of its own, with room for a link at this offset.
     unsafe { (place as *mut u64).write(links.mangle(place, next)) }
@@ -169,7 +170,7 @@ pub struct Chain {
 
 impl Chain {
     /// No objects of the slab at this address.
-    pub const fn none(slab: SlabAddress) -> Chain {
+    pub const fn empty(slab: SlabAddress) -> Chain {
         Chain { head: end_mark(slab), len: 0 }
     }
 
@@ -183,12 +184,12 @@ impl Chain {
     /// # Safety
     /// All are free objects of the slab at `slab`, each named once, and the caller's.
     pub unsafe fn build<L: Links>(slab: SlabAddress, objects: impl Iterator<Item = ObjectAddress>, links: L) -> Chain {
-        let mut chain = Chain::none(slab);
+        let mut chain = Chain::empty(slab);
         let mut last = None;
         for object in objects {
             match last {
                 // SAFETY: the caller promises that all are free objects of the slab, and its own.
-                Some(last) => unsafe { set_link(last, object.get(), links) },
+                Some(last) => unsafe { set_freepointer(last, object.get(), links) },
                 None => chain.head = object.get(),
             }
             last = Some(object);
@@ -196,7 +197,7 @@ impl Chain {
         }
         if let Some(last) = last {
             // SAFETY: the last of the caller's objects, and free like all of them.
-            unsafe { set_link(last, end_mark(slab), links) };
+            unsafe { set_freepointer(last, end_mark(slab), links) };
         }
         chain
     }
@@ -208,7 +209,7 @@ impl Chain {
         }
         let object = ObjectAddress::new(self.head);
         // SAFETY: the objects of a chain are free, and ours.
-        self.head = unsafe { link(object, links) };
+        self.head = unsafe { get_freepointer(object, links) };
         self.len -= 1;
         Some(object)
     }
@@ -220,13 +221,13 @@ impl Chain {
     }
 
     /// This chain followed by `rest`. Costs a step for each object of this one.
-    pub(super) fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
+    pub(super) fn concat<L: Links>(self, rest: Chain, links: L) -> Chain {
         if self.is_empty() || rest.is_empty() {
             return if self.is_empty() { rest } else { self };
         }
         let last = self.last(links);
         // SAFETY: the objects of a chain are free, and ours.
-        unsafe { set_link(last, rest.head, links) };
+        unsafe { set_freepointer(last, rest.head, links) };
         Chain { head: self.head, len: self.len + rest.len }
     }
 
@@ -235,7 +236,7 @@ impl Chain {
         let mut last = ObjectAddress::new(self.head);
         for _ in 1..self.len {
             // SAFETY: the objects of a chain are free, and ours.
-            last = ObjectAddress::new(unsafe { link(last, links) });
+            last = ObjectAddress::new(unsafe { get_freepointer(last, links) });
         }
         last
     }
@@ -245,14 +246,14 @@ impl Chain {
     ///
     /// # Safety
     /// The list belongs to the caller.
-    pub unsafe fn counted<L: Links>(head: u64, most: u16, links: L) -> Chain {
+    pub unsafe fn count<L: Links>(head: u64, most: u16, links: L) -> Chain {
         let (mut len, mut at) = (0, head);
-        while let Some(object) = first_of(at)
+        while let Some(object) = first_object(at)
             && len < most
         {
             len += 1;
             // SAFETY: the list is the caller's, so its first one is a free object.
-            at = unsafe { link(object, links) };
+            at = unsafe { get_freepointer(object, links) };
         }
         Chain { head, len }
     }

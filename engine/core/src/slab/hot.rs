@@ -43,7 +43,7 @@ impl Hot {
     /// Of a number that no cache has.
     pub(super) const fn absent() -> Hot {
         Hot {
-            mask: SlabMask::of_bytes(1),
+            mask: SlabMask::for_size(1),
             divisor: 0,
             limit: 0,
             section_limit: 0,
@@ -115,7 +115,7 @@ impl Hot {
     /// All objects of a slab, as bits.
     #[inline(always)]
     pub fn all_bits(&self) -> Bits {
-        Bits::all(u32::from(self.bits))
+        Bits::full(u32::from(self.bits))
     }
 
     /// Whether an address is where an object of its slab begins: one multiplication.
@@ -167,13 +167,13 @@ mod tests {
     use crate::slab::address::SlabAddress;
     use crate::slab::layout::{Layout, WORD};
 
+    fn run(objects: &[u64]) -> usize {
+        let addresses: Vec<ObjectAddress> = objects.iter().map(|&at| ObjectAddress::new(at)).collect();
+        Hot { size: 64, ..Hot::absent() }.run_of(&addresses)
+    }
+
     #[test]
     fn a_run_ends_where_the_next_object_is_not_the_neighbour() {
-        let hot = Hot { size: 64, ..Hot::absent() };
-        let run = |objects: &[u64]| {
-            let objects: Vec<ObjectAddress> = objects.iter().map(|&at| ObjectAddress::new(at)).collect();
-            hot.run_of(&objects)
-        };
         assert_eq!([run(&[64]), run(&[64, 128, 192]), run(&[64, 128, 256]), run(&[64, 192])], [1, 3, 2, 1]);
         assert_eq!([run(&[64, 64]), run(&[128, 64]), run(&[64, 128, 128])], [1, 1, 2], "back, or nowhere, is no run");
     }

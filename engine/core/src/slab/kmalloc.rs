@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::address::ObjectAddress;
 use super::config::CacheConfig;
-use super::cpu::{CpuLocal, Freed, Pushed};
+use super::cpu::{CpuLocal, FreedObject, PushOutcome};
 use super::fast_path::{AnyFastPath, FastPath};
 use super::id::CacheId;
 use super::sizes::{TABLE_MAX, sizes};
@@ -21,7 +21,7 @@ pub const ZERO_SIZE: NonNull<u8> = NonNull::without_provenance(core::num::NonZer
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Makes the caches of `kmalloc`, one for each size.
-    pub(super) fn create_kmalloc(&self) -> Result<(), CreateError> {
+    pub(super) fn create_kmalloc_caches(&self) -> Result<(), CreateError> {
         for (at, &(size, name)) in sizes(self.policy().slab.sizes).iter().enumerate() {
             let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
             debug_assert!(made.is_number(CacheId::new(at as u8 + 1)), "{name} is made in its place");
@@ -50,15 +50,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn kmalloc_with<F: FastPath>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
         if size > TABLE_MAX || modified {
-            return self.kmalloc_other(size, gfp);
+            return self.kmalloc_large(size, gfp);
         }
-        self.alloc_object::<F>(self.sizes.cache_for(size), size, gfp)
+        self.slab_alloc::<F>(self.sizes.cache_for(size), size, gfp)
     }
 
-    /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
+    /// Allocates a block of pages for a request above the largest cache; returns [`ZERO_SIZE`] for no bytes. linux: mm/slub.c:___kmalloc_large_node
     #[cold]
     #[inline(never)]
-    pub(super) fn kmalloc_other(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    pub(super) fn kmalloc_large(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if size == 0 {
             return Ok(ZERO_SIZE);
         }
@@ -114,9 +114,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) unsafe fn kfree_with<F: FastPath>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         // SAFETY: the caller gives the object up, as `free_fast` demands.
-        match unsafe { self.free_fast::<F>(ObjectAddress::of(object.as_ptr())) } {
-            Pushed::Done => Ok(()),
-            Pushed::Refused => self.kfree_slow(object),
+        match unsafe { self.free_fast::<F>(ObjectAddress::from_ptr(object.as_ptr())) } {
+            PushOutcome::Done => Ok(()),
+            PushOutcome::Refused => self.kfree_slow(object),
         }
     }
 
@@ -125,15 +125,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(never)]
     #[track_caller]
     fn kfree_slow(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        let address = ObjectAddress::of(object.as_ptr());
+        let address = ObjectAddress::from_ptr(object.as_ptr());
         match self.map.kind_at(address.get()) {
-            None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
+            None | Some(map::NONE | map::LARGE) => self.free_large_kmalloc(object),
             // SAFETY: the page is that cache's; the rest is the promise of the caller that frees it.
-            Some(id) => unsafe { self.free_object::<AnyFastPath>(id, address) },
+            Some(id) => unsafe { self.slab_free::<AnyFastPath>(id, address) },
         }
     }
 
-    /// An object for so many bytes, if this CPU has one.
+    /// Allocates an object for `size` bytes by the fast path, if this CPU's slot has one.
     #[inline(always)]
     pub(super) fn alloc_fast<F: FastPath>(&self, size: usize) -> Option<ObjectAddress> {
         if size > TABLE_MAX {
@@ -143,20 +143,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         F::pop::<P, C>(&self.local, self.slots(id), self.hot(id))
     }
 
-    /// Frees an object if a section can.
+    /// Frees an object by the fast path, if a section can.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
-    pub(super) unsafe fn free_fast<F: FastPath>(&self, object: ObjectAddress) -> Pushed {
-        let Some(kind) = self.map.kind_at(object.get()) else { return Pushed::Refused };
+    pub(super) unsafe fn free_fast<F: FastPath>(&self, object: ObjectAddress) -> PushOutcome {
+        let Some(kind) = self.map.kind_at(object.get()) else { return PushOutcome::Refused };
         let hot = self.hot(kind);
         if !hot.is_for_sections(object) {
-            return Pushed::Refused;
+            return PushOutcome::Refused;
         }
         // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
         // caller gives the object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
+        let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         F::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 
@@ -186,8 +186,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn free_or_report(&self, object: *mut u8) {
-        let Some(object) = NonNull::new(object) else { return };
+    pub(super) fn free_or_report(&self, pointer: *mut u8) {
+        let Some(object) = NonNull::new(pointer) else { return };
         if let Err(error) = self.kfree_slow(object) {
             self.report_refused(error);
         }
@@ -195,7 +195,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     #[cold]
     #[inline(never)]
-    fn kfree_other(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+    fn free_large_kmalloc(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         if object == ZERO_SIZE {
             return Ok(());
         }
@@ -209,8 +209,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The first frame of a block that was asked for by size.
     fn large(&self, object: NonNull<u8>) -> Result<Pfn, ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        let pfn = self.map.pfn(address).filter(|&pfn| self.map.kind(pfn) == map::LARGE);
-        let pfn = pfn.ok_or(ObjectFreeError::Foreign { address })?;
+        let block = self.map.pfn(address).filter(|&pfn| self.map.kind(pfn) == map::LARGE);
+        let pfn = block.ok_or(ObjectFreeError::Foreign { address })?;
         if self.map.address(pfn) == address { Ok(pfn) } else { Err(ObjectFreeError::Interior { address }) }
     }
 
@@ -231,7 +231,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// trust the cache to stay, as kmalloc's do. Costs a load and a multiplication; `None` for everything else.
     #[inline(always)]
     pub fn object_bytes(&self, object: NonNull<u8>) -> Option<usize> {
-        let address = ObjectAddress::of(object.as_ptr());
+        let address = ObjectAddress::from_ptr(object.as_ptr());
         let hot = self.hot(self.map.kind_at(address.get())?);
         hot.is_object(address).then_some(hot.object_bytes() as usize)
     }
@@ -249,12 +249,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The same for an object of this cache, or of none.
     fn size_in(&self, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
-        let at = ObjectAddress::of(object.as_ptr());
+        let at = ObjectAddress::from_ptr(object.as_ptr());
         let address = at.get();
         match cache {
             _ if object == ZERO_SIZE => Ok(0),
             Some(cache) if !cache.layout.is_object(at) => Err(ObjectFreeError::Interior { address }),
-            Some(cache) if self.is_checked(cache) => self.asked(cache, at).ok_or(ObjectFreeError::Foreign { address }),
+            Some(cache) if self.is_checked(cache) => {
+                self.requested_size(cache, at).ok_or(ObjectFreeError::Foreign { address })
+            }
             Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
                 let order = self.large_order(self.large(object)?);

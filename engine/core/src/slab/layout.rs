@@ -28,7 +28,7 @@ pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
 }
 
 /// What an object takes, beyond what its user has.
-pub(super) struct Spread {
+pub(super) struct ObjectLayout {
     /// Bytes of red zone before each object.
     pub first: u32,
     /// Bytes from an object's start to its link.
@@ -37,29 +37,28 @@ pub(super) struct Spread {
     pub size: u32,
 }
 
-impl Spread {
+impl ObjectLayout {
     /// For objects of a cache, aligned to so many bytes; nothing if that overflows. The link lies in the object, unless
     /// the object must stay as it is while it is free.
-    pub fn of(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
+    pub(super) fn new(config: &CacheConfig<'_>, align: u32) -> Option<ObjectLayout> {
         if config.flags.intersects(CacheFlags::DEBUG) {
-            return Spread::checked(config, align);
+            return ObjectLayout::with_debug(config, align);
         }
         let object = config.size.checked_next_multiple_of(WORD)?;
         let (bytes, link) = match config.constructor {
             Some(_) => (object.checked_add(WORD)?, object),
             None => (object, 0),
         };
-        Some(Spread { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
+        Some(ObjectLayout { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
     }
 
     /// For objects of a checked cache. A right zone has a word at least.
-    fn checked(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
-        let has = |flag| config.flags.contains(flag);
-        let (first, zone) = if has(CacheFlags::RED_ZONE) { (align, WORD) } else { (0, 0) };
-        let tracks = if has(CacheFlags::STORE_USER) { 2 * TRACK_WORDS as u32 * WORD } else { 0 };
+    fn with_debug(config: &CacheConfig<'_>, align: u32) -> Option<ObjectLayout> {
+        let (first, zone) = if config.flags.contains(CacheFlags::RED_ZONE) { (align, WORD) } else { (0, 0) };
+        let tracks = if config.flags.contains(CacheFlags::STORE_USER) { 2 * TRACK_WORDS as u32 * WORD } else { 0 };
         let link = config.size.checked_add(zone)?.checked_next_multiple_of(WORD)?;
         let bytes = first.checked_add(link)?.checked_add(2 * WORD + tracks)?;
-        Some(Spread { first, link, size: bytes.checked_next_multiple_of(align)? })
+        Some(ObjectLayout { first, link, size: bytes.checked_next_multiple_of(align)? })
     }
 }
 
@@ -101,7 +100,7 @@ impl Layout {
         let bytes = page_size.checked_mul(order.pages())?;
         let objects = (bytes / size).min(u32::from(objects_max));
         Some(Layout {
-            mask: SlabMask::of_bytes(u64::from(bytes)),
+            mask: SlabMask::for_size(u64::from(bytes)),
             first: 0,
             size,
             object_size,
@@ -141,7 +140,7 @@ impl Layout {
 
     /// All objects of a slab, in which they are bits.
     pub(super) const fn all_bits(&self) -> Bits {
-        Bits::all(self.objects as u32)
+        Bits::full(self.objects as u32)
     }
 
     /// Bytes of a slab, a power of two.

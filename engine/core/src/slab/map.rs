@@ -144,7 +144,7 @@ impl<'m> SlabMap<'m> {
     }
 
     /// First frames of blocks of an order that may be slabs of a cache, for walkers.
-    pub(super) fn of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
+    pub(super) fn slabs_of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
         let end = self.first + self.pages() as u32;
         let start = self.first.checked_next_multiple_of(order.pages()).unwrap_or(end);

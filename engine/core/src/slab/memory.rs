@@ -53,58 +53,58 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use core::num::NonZero;
+
     use super::*;
 
     /// Frames of the largest block.
     const BLOCK: u32 = Order::MAX.pages();
 
+    fn memory(first: u32, base: NonZero<usize>, pages: u32, caches: u16) -> Memory {
+        Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages, caches }
+    }
+
+    fn nonzero(address: usize) -> NonZero<usize> {
+        NonZero::new(address).expect("it is not 0")
+    }
+
     #[test]
     fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
         let bytes = 4096 << Order::MAX.get();
-        let memory = |first, base| Memory {
-            first: Pfn::new(first),
-            base: NonNull::without_provenance(base),
-            pages: 1,
-            caches: 1,
-        };
-        let at = |base| core::num::NonZero::new(base).expect("it is not 0");
         for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
-            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Ok(()), "{first} {base:#x}");
+            assert_eq!(memory(first, nonzero(base), 1, 1).expect_usable(4096, 1), Ok(()), "{first} {base:#x}");
         }
         for (first, base) in [(0, bytes / 2), (0, bytes + 4096), (1, bytes), (3, bytes + 2 * 4096)] {
-            assert_eq!(memory(first, at(base)).expect_usable(4096, 1), Err(SlabError::Base), "{first} {base:#x}");
+            assert_eq!(
+                memory(first, nonzero(base), 1, 1).expect_usable(4096, 1),
+                Err(SlabError::Base),
+                "{first} {base:#x}"
+            );
         }
     }
 
     #[test]
     fn there_are_numbers_for_the_allocators_own_caches_and_not_more_than_a_byte_says() {
-        let base = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
-        let memory = |caches| Memory { first: Pfn::new(0), base: NonNull::without_provenance(base), pages: 1, caches };
+        let base = nonzero(4096 << Order::MAX.get());
         for (caches, own, expected) in [(5, 5, Ok(())), (4, 5, Err(SlabError::Caches)), (0, 1, Err(SlabError::Caches))]
         {
-            assert_eq!(memory(caches).expect_usable(4096, own), expected, "{caches} of {own}");
+            assert_eq!(memory(0, base, 1, caches).expect_usable(4096, own), expected, "{caches} of {own}");
         }
         let all = CACHES_MAX as u16;
-        assert_eq!(memory(all).expect_usable(4096, 1), Ok(()));
-        assert_eq!(memory(all + 1).expect_usable(4096, 1), Err(SlabError::Caches));
+        assert_eq!(memory(0, base, 1, all).expect_usable(4096, 1), Ok(()));
+        assert_eq!(memory(0, base, 1, all + 1).expect_usable(4096, 1), Err(SlabError::Caches));
     }
 
     #[test]
     fn memory_ends_where_frames_and_addresses_do() {
-        let whole = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
+        let whole = nonzero(4096 << Order::MAX.get());
         let last = u32::MAX - (u32::MAX % BLOCK);
-        let memory = |first, base, pages| Memory {
-            first: Pfn::new(first),
-            base: NonNull::without_provenance(base),
-            pages,
-            caches: 1,
-        };
-        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096, 1), Ok(()));
-        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096, 1), Err(SlabError::Frames));
+        assert_eq!(memory(last, whole, BLOCK - 1, 1).expect_usable(4096, 1), Ok(()));
+        assert_eq!(memory(last, whole, BLOCK, 1).expect_usable(4096, 1), Err(SlabError::Frames));
         for end in [1_usize << 48, 0xffff << 48, 0x12 << 48] {
-            let below = core::num::NonZero::new(end - whole.get()).expect("it is not 0");
-            assert_eq!(memory(0, below, BLOCK).expect_usable(4096, 1), Ok(()), "it ends right there");
-            assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096, 1), Err(SlabError::Address));
+            let below = nonzero(end - whole.get());
+            assert_eq!(memory(0, below, BLOCK, 1).expect_usable(4096, 1), Ok(()), "it ends right there");
+            assert_eq!(memory(0, below, BLOCK + 1, 1).expect_usable(4096, 1), Err(SlabError::Address));
         }
     }
 }

@@ -33,7 +33,7 @@
 //! | a node's | any | half the logarithm of the object's size, 5 to 10; if CPUs have sheaves, `slab.cpu_free` KiB of them if these are more |
 //! | a CPU's that is offline | none | |
 //!
-//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::of_cpu`](cache::Limits::of_cpu)),
+//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::kept_by_cpu`](cache::Limits::kept_by_cpu)),
 //! whatever CPU freed what, in whatever order, and whether or not it ever allocates again: a CPU that frees into one
 //! more slab of another for which too many wait gives all of these to the node.
 //!
@@ -112,10 +112,10 @@ use crate::platform::Platform;
 use crate::policy::Policy;
 use cache::Path;
 use cpu::sheaf::NoSheaf;
-use cpu::{CACHES_MAX, OfCaches, Slot, Slots};
+use cpu::{CACHES_MAX, CpuSlots, Slot, Slots};
 use entry::CacheEntry;
 use hot::Hot;
-use partial::{OfCpu, OfNode, Partial};
+use partial::{CpuPartial, NodePartial, Partial};
 use sheaves::Barn;
 use sizes::SizeTable;
 use slab::{Owner, Slab};
@@ -131,7 +131,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     /// By how many bytes were asked for: the cache.
     sizes: SizeTable<'s>,
     /// For each CPU, a slot of each cache; those of CPU 0 come first.
-    slots: &'s [OfCaches],
+    slots: &'s [CpuSlots],
     /// By number; 0 is none, and so is 255.
     caches: &'s [CacheEntry],
     /// For each cache, what fast paths read of it.
@@ -139,9 +139,9 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     /// For each cache, its number of slabs.
     counts: &'s [AtomicU64],
     /// Slabs that CPUs have: a list of each cache for each CPU.
-    cpus: &'s [Partial<P::Lock, OfCpu>],
+    cpus: &'s [Partial<P::Lock, CpuPartial>],
     /// Slabs that nodes have: a list of each cache for each node.
-    nodes: &'s [Partial<P::Lock, OfNode>],
+    nodes: &'s [Partial<P::Lock, NodePartial>],
     /// Nodes' sheaves: a barn of each cache for each node.
     barns: &'s [Locked<P::Lock, Barn>],
     /// What stands in a slot for a sheaf that is not there.
@@ -150,7 +150,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     seed: AtomicU64,
     /// Slabs whose objects were shuffled.
     turns: AtomicU64,
-    debugging: debug::Debugging,
+    debugging: debug::DebugState,
     /// Whether a small request for which there is no slab fails.
     fails_without_slab: AtomicBool,
 }
@@ -211,9 +211,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let (grains, caches) = (map::grains(pages, page_size), usize::from(caches));
         let per_cpu = usize::from(cpus) * caches;
         Plan::EMPTY
-            .array::<OfCaches>(usize::from(cpus))
-            .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
-            .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * caches))
+            .array::<CpuSlots>(usize::from(cpus))
+            .and_then(|plan| plan.array::<Partial<P::Lock, CpuPartial>>(per_cpu))
+            .and_then(|plan| plan.array::<Partial<P::Lock, NodePartial>>(usize::from(nodes) * caches))
             .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * caches))
             .and_then(|plan| plan.array::<NoSheaf>(1))
             .and_then(|plan| plan.array::<CacheId>(sizes::PLACES))
@@ -275,33 +275,31 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let per_cpu = usize::from(pages.cpus()) * caches;
         let per_node = usize::from(pages.nodes()) * caches;
         let grains = map::grains(memory.pages, pages.page_size());
-        let number = |at: usize| CacheId::new((at % caches) as u8);
-        let mut carve = || {
-            Some((
-                carver.array(usize::from(pages.cpus()), |_| OfCaches::empty())?,
-                carver.array(per_cpu, |at| Partial::new(number(at), Owner::Cpu(CpuId((at / caches) as u16))))?,
-                carver.array(per_node, |at| Partial::new(number(at), Owner::Nobody))?,
-                carver.array(per_node, |_| Locked::new(Barn::new()))?,
-                carver.array(1, |_| NoSheaf::default())?,
-                carver.array(sizes::PLACES, |place| sizes::cache_at(pages.policy().slab.sizes, place))?,
-                carver.array(caches, |_| CacheEntry::vacant())?,
-                carver.array(caches, |_| AtomicU64::new(0))?,
-                // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
-                unsafe { carver.zeros(grains + 1, Slab::zeros)? },
-                // SAFETY: the values are `map::NONE`, which is 0.
-                unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get()))? },
-            ))
-        };
-        let (slots, cpus, nodes, barns, no_sheaf, sizes, caches, counts, slabs, kinds) =
-            carve().ok_or(SlabError::Storage)?;
+        let slots = carver.array(usize::from(pages.cpus()), |_| CpuSlots::empty()).ok_or(SlabError::Storage)?;
+        let cpus = carver
+            .array(per_cpu, |at| Partial::new(number_at(at, caches), Owner::Cpu(CpuId((at / caches) as u16))))
+            .ok_or(SlabError::Storage)?;
+        let nodes =
+            carver.array(per_node, |at| Partial::new(number_at(at, caches), Owner::Node)).ok_or(SlabError::Storage)?;
+        let barns = carver.array(per_node, |_| Locked::new(Barn::new())).ok_or(SlabError::Storage)?;
+        let no_sheaf = carver.array(1, |_| NoSheaf::default()).ok_or(SlabError::Storage)?;
+        let size_table = carver
+            .array(sizes::PLACES, |place| sizes::cache_at(pages.policy().slab.sizes, place))
+            .ok_or(SlabError::Storage)?;
+        let entries = carver.array(caches, |_| CacheEntry::vacant()).ok_or(SlabError::Storage)?;
+        let counts = carver.array(caches, |_| AtomicU64::new(0)).ok_or(SlabError::Storage)?;
+        // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
+        let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
+        // SAFETY: the values are `map::NONE`, which is 0.
+        let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }.ok_or(SlabError::Storage)?;
         let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
             pages,
             local,
             map: SlabMap::new(&memory, pages.page_size(), kinds, slabs),
-            sizes: SizeTable::new((&*sizes).try_into().expect("carved with that length")),
+            sizes: SizeTable::new((&*size_table).try_into().expect("carved with that length")),
             slots,
-            caches,
+            caches: entries,
             hots: (&*hots).try_into().expect("carved with that length"),
             counts,
             cpus,
@@ -310,7 +308,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             no_sheaf: &no_sheaf[0],
             seed: AtomicU64::new(seed),
             turns: AtomicU64::default(),
-            debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
+            debugging: debug::DebugState::new(debug & CacheFlags::DEBUG),
             fails_without_slab: AtomicBool::new(false),
         };
         // The table of sizes leads there where there is no cache, and a frontend takes what is there for what it is built
@@ -318,7 +316,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         allocator.clear_slots(map::NONE, Path::Checked);
         // Loom's world has no room for them.
         if cfg!(not(loom)) {
-            allocator.create_sheaf_caches().and_then(|()| allocator.create_kmalloc()).map_err(SlabError::Cache)?;
+            allocator
+                .create_sheaf_caches()
+                .and_then(|()| allocator.create_kmalloc_caches())
+                .map_err(SlabError::Cache)?;
         }
         Ok(allocator)
     }
@@ -376,14 +377,24 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// One CPU's list and stack of slabs of one cache.
-    fn of_cpu(&self, cpu: CpuId, cache: CacheId) -> &'s Partial<P::Lock, OfCpu> {
+    fn cpu_partial(&self, cpu: CpuId, cache: CacheId) -> &'s Partial<P::Lock, CpuPartial> {
         self.pages.expect_cpu(cpu);
         &self.cpus[cpu.index() * self.caches.len() + cache.index()]
     }
 
     /// One node's list and stack of slabs of one cache.
-    fn of_node(&self, node: NodeId, cache: CacheId) -> &'s Partial<P::Lock, OfNode> {
+    fn node_partial(&self, node: NodeId, cache: CacheId) -> &'s Partial<P::Lock, NodePartial> {
         &self.nodes[node.index() * self.caches.len() + cache.index()]
+    }
+
+    /// All nodes.
+    fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<P, C> {
+        (0..self.pages.nodes()).map(NodeId)
+    }
+
+    /// Returns the owner of a slab, if the slab is one of this cache.
+    fn owner_in(&self, cache: &Cache, pfn: Pfn) -> Option<Owner> {
+        (self.map.kind(pfn) == cache.id).then(|| self.map.slab(pfn).owner())
     }
 
     /// The node that a slab's memory is on.
@@ -393,4 +404,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
         self.pages.zone_of(pfn).node()
     }
+}
+
+/// Number of the cache whose entry is at a place of a table with all caches of each CPU or node.
+fn number_at(place: usize, caches: usize) -> CacheId {
+    CacheId::new((place % caches) as u8)
 }

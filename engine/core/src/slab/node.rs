@@ -10,7 +10,7 @@ use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::id::CacheId;
-use super::partial::{List, OfNode};
+use super::partial::{List, NodePartial};
 use super::slab::Owner;
 use super::word::Local;
 use crate::base::fault::{Fault, is_planted};
@@ -18,24 +18,24 @@ use crate::base::{NodeId, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes a slab off a node's list; it stays queued.
-    pub(super) fn take_from_node(&self, node: NodeId, id: CacheId) -> Option<Pfn> {
-        self.take_beyond(node, id, 0)
+    /// Takes the first slab off a node's list; the slab stays queued. linux: mm/slub.c:get_partial_node
+    pub(super) fn get_partial_node(&self, node: NodeId, id: CacheId) -> Option<Pfn> {
+        self.get_partial_node_above(node, id, 0)
     }
 
-    /// The same, if the node has more than so many.
-    pub(super) fn take_beyond(&self, node: NodeId, id: CacheId, kept: u32) -> Option<Pfn> {
-        let mut list = self.of_node(node, id).lock();
-        self.bring_home_to_node(node, id, &mut list);
+    /// Takes the first slab off a node's list, if the list has more than `kept` slabs.
+    pub(super) fn get_partial_node_above(&self, node: NodeId, id: CacheId, kept: u32) -> Option<Pfn> {
+        let mut list = self.node_partial(node, id).lock();
+        self.flush_node_stack(node, id, &mut list);
         let pfn = list.first().filter(|_| list.len() > kept)?;
         list.remove(self.map, pfn);
         Some(pfn)
     }
 
-    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for the next
-    /// refill, however many the node has.
-    pub(super) fn give_to_node(&self, cache: &Cache, pfn: Pfn) {
-        let mut list = self.of_node(self.node_of(pfn), cache.id).lock();
+    /// Puts a queued slab that the caller holds and no CPU owns on its node's list, regardless of the list's length.
+    /// linux: mm/slub.c:add_partial
+    pub(super) fn add_partial(&self, cache: &Cache, pfn: Pfn) {
+        let mut list = self.node_partial(self.node_of(pfn), cache.id).lock();
         self.map.slab(pfn).meet_remote();
         list.push(self.map, pfn);
         if self.is_wholly_free(cache, pfn) {
@@ -43,12 +43,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Puts new slabs that lie side by side on a node's list, so that the first is taken first. Those that the node
-    /// does not keep go back. Costs a lock.
-    pub(super) fn list_new(&self, cache: &Cache, node: NodeId, slabs: Range<Pfn>) {
+    /// Puts new adjacent slabs on a node's list, so that the first is taken first. Slabs beyond the node's limit are
+    /// discarded. Costs a lock.
+    pub(super) fn add_new_partials(&self, cache: &Cache, node: NodeId, slabs: Range<Pfn>) {
         let pages = cache.layout.order.pages();
         let count = (slabs.end.raw() - slabs.start.raw()) / pages;
-        let mut list = self.of_node(node, cache.id).lock();
+        let mut list = self.node_partial(node, cache.id).lock();
         let kept = cache.limits.node_free.saturating_sub(list.wholly_free()).min(count);
         let surplus = slabs.start.offset(kept * pages)..slabs.end;
         for pfn in cache.slabs_in(&(slabs.start..surplus.start)).rev() {
@@ -57,15 +57,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         drop(list);
         if !surplus.is_empty() {
-            self.discard_side_by_side(cache, surplus);
+            self.discard_slabs(cache, surplus);
         }
     }
 
-    /// Brings home what waits on a node's stack. Nobody owns it: a slab's owner changes in the hands of its holder, and
-    /// that was the CPU that pushed it.
-    pub(super) fn bring_home_to_node(&self, node: NodeId, id: CacheId, list: &mut List<OfNode>) {
-        for pfn in self.of_node(node, id).stack.take(self.map) {
-            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Nobody, "a slab of a CPU waits for that CPU");
+    /// Moves the slabs on a node's stack to the node's list. No CPU owns them: only the holder of a slab changes its
+    /// owner, and the holder was the CPU that pushed it.
+    pub(super) fn flush_node_stack(&self, node: NodeId, id: CacheId, list: &mut List<NodePartial>) {
+        for pfn in self.node_partial(node, id).stack.take(self.map) {
+            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Node, "a slab of a CPU waits for that CPU");
             list.push(self.map, pfn);
         }
     }
@@ -80,8 +80,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// it, or somebody has it in hand.
     pub(super) fn retire_from_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
-        let mut list = self.of_node(node, cache.id).lock();
-        self.bring_home_to_node(node, cache.id, &mut list);
+        let mut list = self.node_partial(node, cache.id).lock();
+        self.flush_node_stack(node, cache.id, &mut list);
         let slab = self.map.slab(pfn);
         // It may have gone meanwhile, and its pages may be another cache's.
         if !list.has(slab) || !self.is_wholly_free(cache, pfn) {
@@ -91,12 +91,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return;
         }
         drop(list);
-        self.discard(cache, pfn);
+        self.discard_slab(cache, pfn);
     }
 
     /// Counts a slab on a node's list that is wholly free, or takes it off if the node has enough; `false` then: the
     /// caller holds it, and discards it.
-    pub(super) fn keep_or_remove(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) -> bool {
+    pub(super) fn keep_or_remove(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) -> bool {
         let keeps = list.wholly_free() < cache.limits.node_free;
         if keeps {
             list.count_free(self.map.slab(pfn));
@@ -109,8 +109,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Counts a slab that nobody owns, and that is queued, if it is wholly free, however many the node has.
     pub(super) fn count_on_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
-        let mut list = self.of_node(node, cache.id).lock();
-        self.bring_home_to_node(node, cache.id, &mut list);
+        let mut list = self.node_partial(node, cache.id).lock();
+        self.flush_node_stack(node, cache.id, &mut list);
         let slab = self.map.slab(pfn);
         if list.has(slab) && self.is_wholly_free(cache, pfn) {
             list.count_free(slab);
@@ -124,28 +124,28 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the
-    /// caller's: [`settle_with`](Self::settle_with) lets go of it.
-    fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
+    /// caller's: [`deactivate_with`](Self::deactivate_with) lets go of it.
+    fn take_unowned(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let remote =
             if is_planted(Fault::LetsGoEarly) { slab.take_remote_unqueued(base) } else { slab.take_remote(base) };
-        self.own_chain(cache, pfn).joined(remote, cache.links)
+        self.own_chain(cache, pfn).concat(remote, cache.links)
     }
 
-    /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none,
-    /// if all its objects are in use, or if the node has enough that are wholly free.
-    pub(super) fn settle(&self, cache: &Cache, pfn: Pfn) {
+    /// Puts a queued slab that the caller holds and no CPU owns on its node's list; releases it if all its objects are in
+    /// use, and discards it if the node has enough wholly free slabs. linux: mm/slub.c:deactivate_slab
+    pub(super) fn deactivate_slab(&self, cache: &Cache, pfn: Pfn) {
         if cache.has_bits {
-            return self.settle_bits(cache, pfn);
+            return self.deactivate_bitmap_slab(cache, pfn);
         }
-        let chain = self.take_nobodys(cache, pfn);
-        self.settle_with(cache, pfn, chain);
+        let chain = self.take_unowned(cache, pfn);
+        self.deactivate_with(cache, pfn, chain);
     }
 
-    /// The same for a slab whose free objects the caller has taken, and of which these are left.
-    pub(super) fn settle_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) {
+    /// Deactivates a slab whose free objects the caller has taken, except for those in `chain`.
+    pub(super) fn deactivate_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) {
         if !self.unqueue_with(cache, pfn, chain) {
-            self.settle_on_node(cache, pfn);
+            self.put_on_node(cache, pfn);
         }
     }
 
@@ -157,17 +157,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         chain.is_empty() && slab.unqueue(self.map.slab_address(pfn))
     }
 
-    /// The same for a slab that has free objects.
-    pub(super) fn settle_on_node(&self, cache: &Cache, pfn: Pfn) {
+    /// Puts a slab that has free objects on its node's list, or discards it.
+    pub(super) fn put_on_node(&self, cache: &Cache, pfn: Pfn) {
         let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
-        let mut list = self.of_node(node, cache.id).lock();
+        let mut list = self.node_partial(node, cache.id).lock();
         // After the slab's own list was written: a CPU that freed before is seen here, and one that frees later sees
         // that list, and comes to retire the slab.
         slab.meet_remote();
         let is_free = self.is_wholly_free(cache, pfn);
         if is_free && list.wholly_free() >= cache.limits.node_free {
             drop(list);
-            return self.discard(cache, pfn);
+            return self.discard_slab(cache, pfn);
         }
         list.push(self.map, pfn);
         if is_free {

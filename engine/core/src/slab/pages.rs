@@ -13,7 +13,7 @@ use super::address::{ObjectAddress, SlabAddress};
 use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
-use super::mix::mixed;
+use super::mix::mix;
 use super::word::Local;
 use super::{ObjectError, SlabAllocator, map};
 use crate::base::{Gfp, NodeId, Order, Pfn};
@@ -27,24 +27,25 @@ const NOT_FOR_SLABS: Gfp =
     Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// A slab of new pages: nobody's, queued by name, and in the caller's hands. No lock is held.
+    /// Makes a slab of new pages. No CPU owns it, it is marked as queued, and the caller holds it. The caller holds no
+    /// lock. linux: mm/slub.c:new_slab
     pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let order = cache.layout.order;
         let first = self.pages.alloc_slab_pages(node, slab_gfp(cache, gfp), order).map_err(ObjectError::Pages)?;
-        let slabs = self.begin_slabs(cache, first, order);
+        let slabs = self.init_slabs(cache, first, order);
         slabs.map(|slabs| slabs.start).ok_or(ObjectError::Pages(AllocError::OutOfMemory))
     }
 
-    /// Such slabs, side by side, as many as two to this power. Nothing unless this node has a block for them at hand.
+    /// Makes `1 << power` adjacent slabs; returns nothing unless this node has a free block for them.
     pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         let whole = Order::from_u8(cache.layout.order.get() + power)?;
         let first = self.pages.try_alloc_slab_pages(node, slab_gfp(cache, gfp), whole)?;
-        self.begin_slabs(cache, first, whole)
+        self.init_slabs(cache, first, whole)
     }
 
     /// Makes slabs of a block that was allocated for them; nothing, and the block is free again, if it is beyond the
     /// slabs' metadata. Costs a store a page and an atomic step a slab.
-    fn begin_slabs(&self, cache: &Cache, first: Pfn, whole: Order) -> Option<Range<Pfn>> {
+    fn init_slabs(&self, cache: &Cache, first: Pfn, whole: Order) -> Option<Range<Pfn>> {
         let order = cache.layout.order;
         if !self.map.has(first, whole) {
             let _freed = self.pages.free_slab_pages(first, whole);
@@ -52,8 +53,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let slabs = first..first.offset(whole.pages());
         self.pages.split_slab_pages(first, whole, order);
-        let pages = Unprepared(|| self.pages.free_slabs_pages(slabs.clone(), order));
-        cache.slabs_in(&slabs).for_each(|pfn| self.begin_slab(cache, pfn));
+        let pages = FreeOnPanic(|| self.pages.free_slabs_pages(slabs.clone(), order));
+        cache.slabs_in(&slabs).for_each(|pfn| self.init_slab(cache, pfn));
         core::mem::forget(pages);
         self.map.set_kind(first, whole.pages(), cache.id);
         self.counts[cache.id.index()].fetch_add(u64::from(whole.pages() / order.pages()), Relaxed);
@@ -61,19 +62,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Makes a slab of pages: all of its objects are free.
-    fn begin_slab(&self, cache: &Cache, pfn: Pfn) {
+    fn init_slab(&self, cache: &Cache, pfn: Pfn) {
         let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
-        self.prepare(cache, base);
+        self.setup_objects(cache, base);
         if cache.has_bits {
             return slab.init_bits(cache.layout.all_bits());
         }
         slab.init(base, cache.layout.objects);
-        let chain = self.first_chain(cache, base);
+        let chain = self.init_freelist(cache, base);
         slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
     }
 
-    /// Has the objects of a new slab prepared.
-    fn prepare(&self, cache: &Cache, base: SlabAddress) {
+    /// Initializes the objects of a new slab: debug bytes, then the constructor. linux: mm/slub.c:setup_object
+    fn setup_objects(&self, cache: &Cache, base: SlabAddress) {
         if self.is_checked(cache) {
             self.prepare_checked(cache, base);
         }
@@ -83,8 +84,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// All objects of a new slab, linked.
-    fn first_chain(&self, cache: &Cache, base: SlabAddress) -> Chain {
+    /// Links all objects of a new slab, shuffled if the cache's order is random. linux: mm/slub.c:shuffle_freelist
+    fn init_freelist(&self, cache: &Cache, base: SlabAddress) -> Chain {
         let objects = cache.layout.objects_of(base);
         if cache.order == SlabOrder::Address {
             // SAFETY: the pages are new, and hold these objects, each named once.
@@ -92,26 +93,26 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
         let first = base.get() + u64::from(cache.layout.first);
-        let objects = (0..count).map(|at| ObjectAddress::new(first + shuffled(at, count, turn) * size));
+        let shuffled = (0..count).map(|at| ObjectAddress::new(first + shuffle(at, count, turn) * size));
         // SAFETY: likewise; a shuffle names each place once.
-        unsafe { Chain::build(base, objects, cache.links) }
+        unsafe { Chain::build(base, shuffled, cache.links) }
     }
 
     /// A number that is hard to guess for each slab.
     fn turn(&self, cache: &Cache) -> u64 {
-        mixed(cache.secret ^ self.turns.fetch_add(1, Relaxed))
+        mix(cache.secret ^ self.turns.fetch_add(1, Relaxed))
     }
 
-    /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands. No lock is
-    /// held.
-    pub(super) fn discard(&self, cache: &Cache, pfn: Pfn) {
-        self.discard_side_by_side(cache, pfn..pfn.offset(cache.layout.order.pages()));
+    /// Frees the pages of a slab that is wholly free, on no list and no stack, and held by the caller. The caller holds
+    /// no lock. linux: mm/slub.c:discard_slab
+    pub(super) fn discard_slab(&self, cache: &Cache, pfn: Pfn) {
+        self.discard_slabs(cache, pfn..pfn.offset(cache.layout.order.pages()));
     }
 
-    /// Gives back the pages of such slabs that lie side by side; of a checked cache it is one.
-    pub(super) fn discard_side_by_side(&self, cache: &Cache, slabs: Range<Pfn>) {
+    /// Frees the pages of adjacent slabs that can be discarded; only one slab at a time in a checked cache.
+    pub(super) fn discard_slabs(&self, cache: &Cache, slabs: Range<Pfn>) {
         debug_assert!(!cache.is_checked() || cache.slabs_in(&slabs).count() == 1, "each is looked at by itself");
-        if !self.may_go(cache, slabs.start) {
+        if !self.may_discard(cache, slabs.start) {
             return;
         }
         debug_assert!(
@@ -130,10 +131,10 @@ fn slab_gfp(cache: &Cache, gfp: Gfp) -> Gfp {
     (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN
 }
 
-/// Gives the pages of new slabs back if a constructor panics.
-struct Unprepared<F: FnMut()>(F);
+/// Frees the pages of new slabs if a constructor panics.
+struct FreeOnPanic<F: FnMut()>(F);
 
-impl<F: FnMut()> Drop for Unprepared<F> {
+impl<F: FnMut()> Drop for FreeOnPanic<F> {
     fn drop(&mut self) {
         self.0();
     }
@@ -141,7 +142,7 @@ impl<F: FnMut()> Drop for Unprepared<F> {
 
 /// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so
 /// that each place is met once, from a start that is hard to guess; no memory is needed for it.
-fn shuffled(at: u64, count: u64, turn: u64) -> u64 {
+fn shuffle(at: u64, count: u64, turn: u64) -> u64 {
     let mut step = (turn >> 32) % count;
     while common_divisor(step, count) != 1 {
         step += 1;
@@ -162,7 +163,7 @@ mod tests {
         for count in [1, 2, 7, 16, 512] {
             for turn in [0, 1, 0x1234_5678_9abc_def0, u64::MAX] {
                 let mut seen = [false; 512];
-                (0..count).for_each(|at| seen[shuffled(at, count, turn) as usize] = true);
+                (0..count).for_each(|at| seen[shuffle(at, count, turn) as usize] = true);
                 assert!(seen[..count as usize].iter().all(|seen| *seen), "{count} {turn:#x}");
             }
         }

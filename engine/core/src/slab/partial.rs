@@ -31,30 +31,30 @@ const WAITING: u64 = 1 << 18;
 const CACHE_SHIFT: u32 = 24;
 
 /// Whose slabs: decides the lock's rank.
-pub trait Holder {
+pub(super) trait Holder {
     /// Rank of the list's lock among all locks.
     const RANK: Rank;
 }
 
-/// Marks the lists of CPUs.
+/// Marker of the lists of CPUs.
 #[derive(Debug)]
-pub struct OfCpu;
-/// Marks the lists of nodes.
+pub(super) struct CpuPartial;
+/// Marker of the lists of nodes.
 #[derive(Debug)]
-pub struct OfNode;
+pub(super) struct NodePartial;
 
-impl Holder for OfCpu {
+impl Holder for CpuPartial {
     const RANK: Rank = Rank::SlabCpu;
 }
 
-impl Holder for OfNode {
+impl Holder for NodePartial {
     const RANK: Rank = Rank::SlabNode;
 }
 
 /// Slabs with free objects of one cache.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Partial<L, H> {
+pub(super) struct Partial<L, H> {
     /// Slabs that other CPUs pushed, on their way to the list.
     pub stack: Stack,
     list: Locked<L, List<H>>,
@@ -62,26 +62,26 @@ pub struct Partial<L, H> {
 
 impl<L: RawLock, H: Holder> Partial<L, H> {
     /// None, of a cache and an owner.
-    pub fn new(cache: CacheId, owner: Owner) -> Partial<L, H> {
+    pub(super) fn new(cache: CacheId, owner: Owner) -> Partial<L, H> {
         let place = owner.raw() | LISTED | u64::from(cache.get()) << CACHE_SHIFT;
         let list = List { head: NIL, tail: NIL, len: 0, free: 0, waiting: 0, place, holder: PhantomData };
         Partial { stack: Stack::new(), list: Locked::new(list) }
     }
 
     /// The list under its lock, for which this waits.
-    pub fn lock(&self) -> Guard<'_, L, List<H>> {
+    pub(super) fn lock(&self) -> Guard<'_, L, List<H>> {
         self.list.lock()
     }
 
     /// The list, unless somebody has it.
-    pub fn try_lock(&self) -> Option<Guard<'_, L, List<H>>> {
+    pub(super) fn try_lock(&self) -> Option<Guard<'_, L, List<H>>> {
         self.list.try_lock()
     }
 }
 
 /// Slabs with free objects, linked through their metadata, under one lock.
 #[derive(Debug)]
-pub struct List<H> {
+pub(super) struct List<H> {
     head: u32,
     tail: u32,
     len: u32,
@@ -98,55 +98,55 @@ impl<H: Holder> Ranked for List<H> {
 
 impl<H> List<H> {
     /// Number of slabs on the list now.
-    pub fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.len
     }
 
     /// Those of them that were counted as wholly free.
-    pub fn wholly_free(&self) -> u32 {
+    pub(super) fn wholly_free(&self) -> u32 {
         self.free
     }
 
     /// Those of them that others freed into.
-    pub fn waiting(&self) -> u32 {
+    pub(super) fn waiting(&self) -> u32 {
         self.waiting
     }
 
     /// First frame of the list's first slab.
-    pub fn first(&self) -> Option<Pfn> {
+    pub(super) fn first(&self) -> Option<Pfn> {
         (self.head != NIL).then(|| Pfn::new(self.head))
     }
 
     /// The last slab, which is a waiting one if there is any.
-    pub fn last(&self) -> Option<Pfn> {
+    pub(super) fn last(&self) -> Option<Pfn> {
         (self.tail != NIL).then(|| Pfn::new(self.tail))
     }
 
     /// Whether a slab is on this list, whatever became of its pages.
-    pub fn has(&self, slab: &Slab) -> bool {
+    pub(super) fn has(&self, slab: &Slab) -> bool {
         slab.owner.load(Acquire) & !(COUNTED | WAITING) == self.place
     }
 
     /// Puts a slab first that the caller holds.
-    pub fn push(&mut self, map: SlabMap<'_>, pfn: Pfn) {
+    pub(super) fn push(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let first = self.head;
         self.join(map, NIL, pfn.raw());
         self.join(map, pfn.raw(), first);
-        self.listed(map.slab(pfn));
+        self.note_listed(map.slab(pfn));
     }
 
     /// Puts a slab last that the caller holds, and that others freed into.
-    pub fn push_waiting(&mut self, map: SlabMap<'_>, pfn: Pfn) {
+    pub(super) fn push_waiting(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let last = self.tail;
         self.join(map, last, pfn.raw());
         self.join(map, pfn.raw(), NIL);
-        self.listed(map.slab(pfn));
+        self.note_listed(map.slab(pfn));
         self.waiting += 1;
         mark(map.slab(pfn), WAITING);
     }
 
     /// Takes a slab off, which the caller then holds.
-    pub fn remove(&mut self, map: SlabMap<'_>, pfn: Pfn) {
+    pub(super) fn remove(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let slab = map.slab(pfn);
         debug_assert!(self.has(slab), "a slab is taken off the list that it is on");
         self.join(map, slab.prev.load(Relaxed), slab.next.load(Relaxed));
@@ -158,20 +158,25 @@ impl<H> List<H> {
     }
 
     /// Counts a listed slab as wholly free.
-    pub fn count_free(&mut self, slab: &Slab) {
+    pub(super) fn count_free(&mut self, slab: &Slab) {
         self.free += u32::from(!is_counted_free(slab));
         mark(slab, COUNTED);
     }
 
     /// Whether its counts are those of its slabs, and the waiting ones are the last; for walkers.
-    pub fn is_counted(&self, map: SlabMap<'_>) -> bool {
-        let count = |is: fn(&Slab) -> bool| self.iter(map).filter(|&pfn| is(map.slab(pfn))).count() as u32;
+    pub(super) fn is_counted(&self, map: SlabMap<'_>) -> bool {
         let before = self.iter(map).take_while(|&pfn| !is_counted_waiting(map.slab(pfn))).count() as u32;
-        let (len, free, waiting) = (count(|_| true), count(is_counted_free), count(is_counted_waiting));
+        let (free, waiting) = (self.count(map, is_counted_free), self.count(map, is_counted_waiting));
+        let len = self.iter(map).count() as u32;
         (len, free, waiting, before) == (self.len, self.free, self.waiting, self.len - self.waiting)
     }
 
-    fn listed(&mut self, slab: &Slab) {
+    fn count(&self, map: SlabMap<'_>, is_counted: fn(&Slab) -> bool) -> u32 {
+        self.iter(map).filter(|&pfn| is_counted(map.slab(pfn))).count() as u32
+    }
+
+    /// Counts and marks a slab that was just linked.
+    fn note_listed(&mut self, slab: &Slab) {
         self.len += 1;
         mark(slab, self.place);
         debug_assert!(self.has(slab), "a slab is listed where its owner looks, and nowhere else");
@@ -190,7 +195,7 @@ impl<H> List<H> {
     }
 
     /// The slabs on it, first to last.
-    pub fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m, H> {
+    pub(super) fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m, H> {
         let mut next = self.head;
         core::iter::from_fn(move || {
             let pfn = (next != NIL).then(|| Pfn::new(next))?;
@@ -221,9 +226,9 @@ mod tests {
     use crate::platform::host::CheckedSpinLock;
 
     /// A list of three slabs, of which one is wholly free, and another one waits; then something happens to it.
-    fn is_counted_after(spoil: fn(&mut List<OfCpu>, SlabMap<'_>)) -> bool {
+    fn is_counted_after(spoil: fn(&mut List<CpuPartial>, SlabMap<'_>)) -> bool {
         with_map(0, |map| {
-            let partial = Partial::<CheckedSpinLock, OfCpu>::new(CacheId::new(3), Owner::Nobody);
+            let partial = Partial::<CheckedSpinLock, CpuPartial>::new(CacheId::new(3), Owner::Node);
             let mut list = partial.lock();
             list.push_waiting(map, Pfn::new(0));
             [1, 2].into_iter().for_each(|pfn| list.push(map, Pfn::new(pfn)));
@@ -234,6 +239,13 @@ mod tests {
         })
     }
 
+    fn put_waiting_first(list: &mut List<CpuPartial>, map: SlabMap<'_>) {
+        list.remove(map, Pfn::new(0));
+        list.push(map, Pfn::new(0));
+        list.waiting += 1;
+        mark(map.slab(Pfn::new(0)), WAITING);
+    }
+
     #[test]
     fn a_list_whose_counts_are_not_those_of_its_slabs_is_noticed() {
         assert!(is_counted_after(|_, _| ()), "nothing happened");
@@ -242,12 +254,6 @@ mod tests {
         assert!(!is_counted_after(|list, _| list.free -= 1));
         assert!(!is_counted_after(|list, _| list.waiting -= 1));
         assert!(!is_counted_after(|_, map| mark(map.slab(Pfn::new(2)), COUNTED)));
-        let put_first = |list: &mut List<OfCpu>, map: SlabMap<'_>| {
-            list.remove(map, Pfn::new(0));
-            list.push(map, Pfn::new(0));
-            list.waiting += 1;
-            mark(map.slab(Pfn::new(0)), WAITING);
-        };
-        assert!(!is_counted_after(put_first), "those that wait are the last");
+        assert!(!is_counted_after(put_waiting_first), "those that wait are the last");
     }
 }

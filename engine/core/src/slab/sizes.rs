@@ -104,13 +104,13 @@ pub(super) struct SizeTable<'s>(&'s [CacheId; PLACES]);
 
 impl<'s> SizeTable<'s> {
     /// The table of these [places](PLACES), filled by [`cache_at`].
-    pub fn new(places: &'s [CacheId; PLACES]) -> SizeTable<'s> {
+    pub(super) fn new(places: &'s [CacheId; PLACES]) -> SizeTable<'s> {
         SizeTable(places)
     }
 
     /// The cache for so many bytes, at most [`TABLE_MAX`].
     #[inline(always)]
-    pub fn cache_for(self, size: usize) -> CacheId {
+    pub(super) fn cache_for(self, size: usize) -> CacheId {
         debug_assert!(size <= TABLE_MAX, "the caller has looked");
         self.0[place_of(size)]
     }

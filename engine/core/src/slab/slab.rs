@@ -20,7 +20,7 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::address::{ObjectAddress, SlabAddress};
-use super::freelist::{Chain, Links, set_link};
+use super::freelist::{Chain, Links, set_freepointer};
 use super::word::{Local, Remote, end_mark};
 use crate::base::CpuId;
 use crate::base::atomic::{AtomicU32, AtomicU64};
@@ -51,7 +51,7 @@ impl Slab {
     /// Metadata of a page that is in no slab.
     pub fn unused() -> Slab {
         let slab = Slab::zeros();
-        slab.owner.store(Owner::Nobody.raw(), Relaxed);
+        slab.owner.store(Owner::Node.raw(), Relaxed);
         slab
     }
 
@@ -101,7 +101,7 @@ impl Slab {
         loop {
             let before = Remote::from_raw(seen);
             // SAFETY: the last object of a chain that the caller holds.
-            unsafe { set_link(last, before.list(last.get()), links) };
+            unsafe { set_freepointer(last, before.list(last.get()), links) };
             let after = before.with_freed(chain.head, chain.len).queued();
             let order = ordered(Fault::PushUnreleased, AcqRel);
             match self.remote.compare_exchange_weak(seen, after.raw(), order, Relaxed) {
@@ -124,9 +124,9 @@ impl Slab {
         loop {
             let before = Remote::from_raw(seen);
             if before.is_empty() {
-                return Chain::none(base);
+                return Chain::empty(base);
             }
-            let emptied = if is_planted(Fault::TakesQueue) { Remote::none(base) } else { before.emptied(base) };
+            let emptied = if is_planted(Fault::TakesQueue) { Remote::empty(base) } else { before.emptied(base) };
             let order = ordered(Fault::TakeUnacquired, AcqRel);
             match self.remote.compare_exchange_weak(seen, emptied.raw(), order, Acquire) {
                 Ok(_) => return Chain { head: before.list(base.get()), len: before.len() },
@@ -139,7 +139,7 @@ impl Slab {
     /// frees next queues it.
     pub fn take_remote_unqueued(&self, base: SlabAddress) -> Chain {
         let before =
-            Remote::from_raw(self.remote.swap(Remote::none(base).raw(), ordered(Fault::TakeUnacquired, AcqRel)));
+            Remote::from_raw(self.remote.swap(Remote::empty(base).raw(), ordered(Fault::TakeUnacquired, AcqRel)));
         Chain { head: before.list(base.get()), len: before.len() }
     }
 
@@ -154,15 +154,15 @@ impl Slab {
     /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any
     /// more. `false` if something was freed since.
     pub(super) fn unqueue(&self, base: SlabAddress) -> bool {
-        let none = Remote::none(base);
+        let none = Remote::empty(base);
         self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
     }
 
     /// Makes a slab of it, whose objects are all in use until they are listed, queued by name.
     pub(super) fn init(&self, base: SlabAddress, objects: u16) {
         self.set_local(Local::new(end_mark(base), objects));
-        self.begin_remote(Remote::none(base).queued().raw());
-        self.owner.store(Owner::Nobody.raw(), Release);
+        self.begin_remote(Remote::empty(base).queued().raw());
+        self.owner.store(Owner::Node.raw(), Release);
     }
 
     /// The word of others of a new slab. Exchanged, not stored: the CPU that pushed the slab that was here before may
@@ -180,7 +180,7 @@ impl Slab {
     /// Clears the owner of a slab that is on no list; the caller holds it. Sections on the former owner's CPU that
     /// began before may still think otherwise.
     pub(super) fn disown(&self) {
-        self.owner.store(Owner::Nobody.raw(), Release);
+        self.owner.store(Owner::Node.raw(), Release);
     }
 }
 
@@ -189,8 +189,8 @@ impl Slab {
 pub enum Owner {
     /// Sections on this CPU free into it.
     Cpu(CpuId),
-    /// It belongs to its node: everybody frees as if from elsewhere.
-    Nobody,
+    /// The slab belongs to its node: every CPU frees into it remotely.
+    Node,
 }
 
 impl Owner {
@@ -202,13 +202,13 @@ impl Owner {
     pub const fn raw(self) -> u64 {
         match self {
             Owner::Cpu(cpu) => cpu.0 as u64,
-            Owner::Nobody => u16::MAX as u64,
+            Owner::Node => u16::MAX as u64,
         }
     }
 
     #[inline]
     pub(super) const fn from_raw(raw: u64) -> Owner {
-        if raw & Owner::MASK == Owner::Nobody.raw() { Owner::Nobody } else { Owner::Cpu(CpuId(raw as u16)) }
+        if raw & Owner::MASK == Owner::Node.raw() { Owner::Node } else { Owner::Cpu(CpuId(raw as u16)) }
     }
 }
 

@@ -17,16 +17,16 @@ const CLOSED: u64 = 1 << 63;
 
 /// A stack of slabs that other CPUs push without a lock.
 #[derive(Debug)]
-pub struct Stack(AtomicU64);
+pub(super) struct Stack(AtomicU64);
 
 impl Stack {
     /// A stack without slabs, open to pushes.
-    pub fn new() -> Stack {
+    pub(super) fn new() -> Stack {
         Stack(AtomicU64::new(EMPTY))
     }
 
     /// Pushes a slab that the caller holds; says how many there are now. `None`: the stack is closed, see to it.
-    pub fn push(&self, map: &SlabMap<'_>, pfn: Pfn) -> Option<u32> {
+    pub(super) fn push(&self, map: &SlabMap<'_>, pfn: Pfn) -> Option<u32> {
         let slab = map.slab(pfn);
         // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
         let mut top = if cfg!(loom) { EMPTY } else { self.0.load(Relaxed) };
@@ -42,7 +42,7 @@ impl Stack {
     }
 
     /// Takes everything off it, the slab that was pushed last first.
-    pub fn take<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
+    pub(super) fn take<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
         let mut top = self.0.load(Relaxed);
         // Most are empty: a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
@@ -62,7 +62,7 @@ impl Stack {
     }
 
     /// What is on it, for walkers when nothing runs.
-    pub fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
+    pub(super) fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
         let mut next = self.0.load(Acquire) as u32;
         core::iter::from_fn(move || {
             let pfn = (next != NIL).then(|| Pfn::new(next))?;
@@ -72,17 +72,17 @@ impl Stack {
     }
 
     /// Whether it is closed: a CPU that pushes a slab must give it to the node itself.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.0.load(Acquire) & CLOSED != 0
     }
 
     /// Closes it: from now on a CPU that pushes a slab must give it to the node itself.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.0.fetch_or(CLOSED, AcqRel);
     }
 
     /// Opens it: from now on its CPU looks at what is pushed.
-    pub fn open(&self) {
+    pub(super) fn open(&self) {
         self.0.fetch_and(!CLOSED, AcqRel);
     }
 }

@@ -1,4 +1,4 @@
-//! Slabs change hands: from a CPU to its node.
+//! Takeover of slabs: from a CPU that owns them to its node.
 //!
 //! A CPU that has stopped allocating would keep its slabs, and what others free into them, for ever. So its slabs are
 //! taken from it: those that others freed into by the CPU that frees into one too many, and all of them when it goes
@@ -7,18 +7,20 @@
 //!
 //! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still
 //! saw the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others.
-//! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled. Where the CPU does not answer
-//! the fence, the slabs in hand are left alone for ever: it may be using them.
+//! No slab is lost: a disowned slab stays queued until it is deactivated. If the CPU does not answer the fence, its
+//! disowned slabs are leaked, since the CPU may still use them.
+//!
+//! linux: mm/slub.c:flush_cpu_slab, deactivate_slab
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::SlabAllocator;
 use super::cache::{Cache, Path};
-use super::cpu::{CpuLocal, Fenced, Slot};
+use super::cpu::{CpuLocal, FenceOutcome, Slot};
 use super::freelist::Chain;
 use super::id::CacheId;
-use super::partial::{List, OfCpu, is_counted_waiting};
+use super::partial::{CpuPartial, List, is_counted_waiting};
 use super::slab::{Owner, Queue, Slab};
 use super::word::{EMPTY, is_mark};
 use crate::base::fault::{Fault, is_planted};
@@ -29,17 +31,17 @@ use crate::platform::Platform;
 const NIL: u32 = u32::MAX;
 
 /// A CPU does not answer the fence.
-struct Unanswered;
+struct UnansweredFence;
 
-/// Slabs that the caller disowned and has in hand, linked through their metadata. A platform may panic when pages are
+/// Slabs that the caller disowned and holds, linked through their metadata. A platform may panic when pages are
 /// given back; then the node has the slabs that were not on their way, and no more pages go.
-pub(super) struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
+pub(super) struct DisownedSlabs<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
     first: u32,
 }
 
-impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> DisownedSlabs<'_, '_, '_, P, C> {
     /// Takes a slab from who owns it.
     pub(super) fn disown(&mut self, pfn: Pfn) {
         let slab = self.allocator.map.slab(pfn);
@@ -55,9 +57,9 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         Some(pfn)
     }
 
-    /// Those that came last and lie side by side, whichever way they came. Slabs of a checked cache come one by one,
-    /// since each is looked at before it goes.
-    fn pop_side_by_side(&mut self) -> Option<Range<Pfn>> {
+    /// Takes the slabs that were added last and are adjacent, in either direction. Slabs of a checked cache are taken one
+    /// by one, since each is checked before it is discarded.
+    fn pop_adjacent(&mut self) -> Option<Range<Pfn>> {
         let pages = self.cache.layout.order.pages();
         let first = self.pop()?;
         let mut slabs = first..first.offset(pages);
@@ -75,54 +77,54 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         Some(slabs)
     }
 
-    /// Gives the pages of each back: all are wholly free.
-    pub(super) fn discard(&mut self) {
-        while let Some(slabs) = self.pop_side_by_side() {
-            self.allocator.discard_side_by_side(self.cache, slabs);
+    /// Discards all of them: they are wholly free.
+    pub(super) fn discard_all(&mut self) {
+        while let Some(slabs) = self.pop_adjacent() {
+            self.allocator.discard_slabs(self.cache, slabs);
         }
     }
 
-    /// Leaves them alone for ever: a section may be under way that knows them.
-    fn lose(mut self) {
+    /// Leaks all of them, since a section may still use them.
+    fn leak(mut self) {
         self.first = NIL;
     }
 
-    /// Each goes to the node, or where the node has no use for it.
-    fn settle(&mut self) {
+    /// Deactivates each slab.
+    fn deactivate_all(&mut self) {
         while let Some(pfn) = self.pop() {
-            self.allocator.settle(self.cache, pfn);
+            self.allocator.deactivate_slab(self.cache, pfn);
         }
     }
 }
 
-impl<P: Platform, C: CpuLocal> Drop for Disowned<'_, '_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> Drop for DisownedSlabs<'_, '_, '_, P, C> {
     fn drop(&mut self) {
         while let Some(pfn) = self.pop() {
-            self.allocator.give_to_node(self.cache, pfn);
+            self.allocator.add_partial(self.cache, pfn);
         }
     }
 }
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Looks at what waits on a CPU's stack, for that CPU.
-    pub(super) fn relieve(&self, cpu: CpuId, cache: &Cache) {
-        let of_cpu = self.of_cpu(cpu, cache.id);
-        let list = if is_planted(Fault::ClosedIsTried) { of_cpu.try_lock() } else { Some(of_cpu.lock()) };
-        let Some(mut list) = list else { return };
-        self.bring_home(cpu, cache.id, &mut list);
-        self.leave(cpu, cache, list);
+    /// Moves the slabs that wait on a CPU's stack to its list, on behalf of that CPU.
+    pub(super) fn drain_waiting(&self, cpu: CpuId, cache: &Cache) {
+        let cpu_partial = self.cpu_partial(cpu, cache.id);
+        let guard = if is_planted(Fault::ClosedIsTried) { cpu_partial.try_lock() } else { Some(cpu_partial.lock()) };
+        let Some(mut list) = guard else { return };
+        self.flush_cpu_stack(cpu, cache.id, &mut list);
+        self.unlock_and_trim(cpu, cache, list);
     }
 
     /// Counts a slab that is queued among those that others freed into, if it is on its CPU's list.
     pub(super) fn count_waiting(&self, cpu: CpuId, cache: &Cache, slab: &Slab) {
-        let mut list = self.of_cpu(cpu, cache.id).lock();
+        let mut list = self.cpu_partial(cpu, cache.id).lock();
         // It may have been used since, or have gone to the node. On the stack it is counted when it is brought home.
         if list.has(slab) && !is_counted_waiting(slab) && self.is_waiting(cache.id, slab) {
             let pfn = self.map.pfn_of(slab);
             list.remove(self.map, pfn);
             list.push_waiting(self.map, pfn);
         }
-        self.leave(cpu, cache, list);
+        self.unlock_and_trim(cpu, cache, list);
     }
 
     /// Whether others freed into a slab since its owner took what they had.
@@ -130,8 +132,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if self.hot(id).has_bits() { !slab.remote_bits().is_empty() } else { !slab.remote().is_empty() }
     }
 
-    /// Puts a slab that the caller holds on its CPU's list.
-    pub(super) fn keep(&self, id: CacheId, pfn: Pfn, list: &mut List<OfCpu>) {
+    /// Puts a slab that the caller holds on its CPU's list. linux: mm/slub.c:put_cpu_partial
+    pub(super) fn put_cpu_partial(&self, id: CacheId, pfn: Pfn, list: &mut List<CpuPartial>) {
         if self.is_waiting(id, self.map.slab(pfn)) {
             list.push_waiting(self.map, pfn);
         } else {
@@ -139,10 +141,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Opens the lock of a CPU's slabs. The node first gets what is too much for the CPU: those that wait, if they are
-    /// more than may; all, if it is offline, since nobody would look at them.
-    pub(super) fn leave(&self, cpu: CpuId, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
-        let surplus = match self.of_cpu(cpu, cache.id).stack.is_closed() {
+    /// Releases the lock of a CPU's slabs. Before that, slabs beyond the CPU's limits are moved to the node: waiting
+    /// slabs, if there are too many; all slabs, if the CPU is offline, since it would not use them.
+    pub(super) fn unlock_and_trim(&self, cpu: CpuId, cache: &Cache, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
+        let surplus = match self.cpu_partial(cpu, cache.id).stack.is_closed() {
             true => list.len(),
             false if list.waiting() > cache.limits.cpu_waiting => list.waiting(),
             false => return,
@@ -151,86 +153,86 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             return;
         }
         let current = self.current(cache, cpu);
-        let (mut hand, mut kept) = (self.disowned(cache), None);
+        let (mut disowned, mut kept) = (self.disowned_slabs(cache), None);
         for _ in 0..surplus {
             let Some(pfn) = list.last() else { break };
             list.remove(self.map, pfn);
             // The one it allocates from stays: it would come back at once.
-            if current == Some(pfn) { kept = current } else { hand.disown(pfn) }
+            if current == Some(pfn) { kept = current } else { disowned.disown(pfn) }
         }
         if let Some(pfn) = kept {
-            self.keep(cache.id, pfn, &mut list);
+            self.put_cpu_partial(cache.id, pfn, &mut list);
         }
         drop(list);
-        if hand.first != NIL {
+        if disowned.first != NIL {
             match self.fence(cpu) {
-                Fenced::Ended => hand.settle(),
-                Fenced::Unanswered => hand.lose(),
+                FenceOutcome::Ended => disowned.deactivate_all(),
+                FenceOutcome::Unanswered => disowned.leak(),
             }
         }
     }
 
-    /// No slabs of a cache yet.
-    pub(super) fn disowned<'a>(&'a self, cache: &'a Cache) -> Disowned<'a, 's, 'm, P, C> {
-        Disowned { allocator: self, cache, first: NIL }
+    /// Returns an empty list of disowned slabs of a cache.
+    pub(super) fn disowned_slabs<'a>(&'a self, cache: &'a Cache) -> DisownedSlabs<'a, 's, 'm, P, C> {
+        DisownedSlabs { allocator: self, cache, first: NIL }
     }
 
-    /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for
-    /// there; one that is out of reach keeps what it has.
-    pub(super) fn take_all(&self, cpu: CpuId, cache: &Cache) {
+    /// Takes all objects and slabs of a cache from a CPU. A CPU on which no section runs has none, and cannot be waited
+    /// for; a CPU that is out of reach keeps what it has. linux: mm/slub.c:flush_cpu_slab
+    pub(super) fn flush_cpu_slab(&self, cpu: CpuId, cache: &Cache) {
         if cpu.0 >= self.local.cpus() || self.local.is_out_of_reach(cpu) {
             return;
         }
         if self.path(cache) == Path::Sheaves {
-            return self.take_sheaves(cpu, cache);
+            return self.pcs_flush_all_cpu(cpu, cache);
         }
-        let mut hand = self.disowned(cache);
-        let mut list = self.of_cpu(cpu, cache.id).lock();
-        self.bring_home(cpu, cache.id, &mut list);
+        let mut disowned = self.disowned_slabs(cache);
+        let mut list = self.cpu_partial(cpu, cache.id).lock();
+        self.flush_cpu_stack(cpu, cache.id, &mut list);
         while let Some(pfn) = list.first() {
             list.remove(self.map, pfn);
-            hand.disown(pfn);
+            disowned.disown(pfn);
         }
-        let taken = self.take_list(cpu, cache, &mut hand);
+        let taken = self.take_cpu_freelist(cpu, cache, &mut disowned);
         drop(list);
-        let Ok(taken) = taken else { return hand.lose() };
-        if let Some((pfn, head)) = taken {
-            self.settle_list(cache, pfn, head);
+        let Ok(freelist) = taken else { return disowned.leak() };
+        if let Some((pfn, head)) = freelist {
+            self.free_cpu_freelist(cache, pfn, head);
         }
-        hand.settle();
+        disowned.deactivate_all();
     }
 
     /// Waits for sections that know what was disowned.
-    fn fence(&self, cpu: CpuId) -> Fenced {
-        if is_planted(Fault::DisownsUnfenced) { Fenced::Ended } else { self.local.fence(cpu) }
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
+        if is_planted(Fault::DisownsUnfenced) { FenceOutcome::Ended } else { self.local.fence(cpu) }
     }
 
-    /// Takes a CPU's list, and says of which slab it is; the caller has the lock of its slabs. What was disowned before
-    /// lies still after it.
+    /// Takes a CPU's list of objects, and returns it with its slab; the caller holds the lock of the CPU's slabs. No
+    /// section uses slabs that were disowned before this call after it.
     ///
     /// # Errors
     /// If the CPU does not answer: nothing lies still then.
-    fn take_list(
+    fn take_cpu_freelist(
         &self,
         cpu: CpuId,
         cache: &Cache,
-        hand: &mut Disowned<'_, '_, '_, P, C>,
-    ) -> Result<Option<(Pfn, u64)>, Unanswered> {
+        disowned: &mut DisownedSlabs<'_, '_, '_, P, C>,
+    ) -> Result<Option<(Pfn, u64)>, UnansweredFence> {
         if self.path(cache) == Path::Checked {
             return Ok(None);
         }
         let slot = self.slot(cpu, cache.id);
         // A stray write to a link can have a list end anywhere: another CPU's slab is not believed.
-        let is_ours = |pfn: &Pfn| {
-            let owner = self.map.slab(*pfn).owner();
-            self.map.kind(*pfn) == cache.id && (owner == Owner::Nobody || owner == Owner::Cpu(cpu))
-        };
-        let current = self.current(cache, cpu).filter(is_ours);
+        let current = self.current(cache, cpu).filter(|&pfn| match self.owner_in(cache, pfn) {
+            Some(Owner::Cpu(owner)) => owner == cpu,
+            Some(Owner::Node) => true,
+            None => false,
+        });
         if let Some(pfn) = current {
             // The CPU that sets the bit holds the slab. If it is set, the slab is in hand already, or some CPU is about
             // to push it onto this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
             if self.map.slab(pfn).queue() == Queue::Push {
-                hand.disown(pfn);
+                disowned.disown(pfn);
             }
         }
         let head = self.drain_slot(cpu, cache, slot)?;
@@ -239,7 +241,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Empties a CPU's slot: the list that was in it.
-    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, Unanswered> {
+    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> Result<u64, UnansweredFence> {
         match self.path(cache) {
             // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
             Path::Bitmap => slot.main.store(self.no_list(self.path(cache)), Release),
@@ -247,19 +249,19 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             _ => slot.paired.store(0, Release),
         }
         match self.fence(cpu) {
-            Fenced::Unanswered => Err(Unanswered),
-            Fenced::Ended if self.path(cache) == Path::Bitmap => Ok(EMPTY),
-            Fenced::Ended => Ok(self.local.drain(cpu, slot, EMPTY)),
+            FenceOutcome::Unanswered => Err(UnansweredFence),
+            FenceOutcome::Ended if self.path(cache) == Path::Bitmap => Ok(EMPTY),
+            FenceOutcome::Ended => Ok(self.local.drain(cpu, slot, EMPTY)),
         }
     }
 
-    /// The list of a slab that was a CPU's current one goes back as if freed from elsewhere: the slab is queued.
-    fn settle_list(&self, cache: &Cache, pfn: Pfn, head: u64) {
+    /// Returns the list of a CPU's former current slab to that slab by a remote free, which queues the slab.
+    fn free_cpu_freelist(&self, cache: &Cache, pfn: Pfn, head: u64) {
         if is_mark(head) {
             return;
         }
         // SAFETY: a drained list is the caller's.
-        let chain = unsafe { Chain::counted(head, cache.layout.objects, cache.links) };
+        let chain = unsafe { Chain::count(head, cache.layout.objects, cache.links) };
         let last = chain.last(cache.links);
         self.free_chain_remote(cache, self.map.slab(pfn), chain, last);
     }
@@ -268,15 +270,15 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// fenced. For memory that is to go back in larger pieces, which a single such slab prevents.
     pub fn shrink_nodes(&self) {
         for cache in self.each_cache() {
-            (0..self.pages.nodes()).for_each(|node| self.shrink_node(NodeId(node), &cache));
+            self.node_ids().for_each(|node| self.shrink_node(node, &cache));
         }
     }
 
     /// Gives back every wholly free slab of a node. Costs a look at each of its slabs that is not used up.
     pub(super) fn shrink_node(&self, node: NodeId, cache: &Cache) {
-        let mut hand = self.disowned(cache);
-        let mut list = self.of_node(node, cache.id).lock();
-        self.bring_home_to_node(node, cache.id, &mut list);
+        let mut disowned = self.disowned_slabs(cache);
+        let mut list = self.node_partial(node, cache.id).lock();
+        self.flush_node_stack(node, cache.id, &mut list);
         let mut next = list.first();
         while let Some(pfn) = next {
             let slab = self.map.slab(pfn);
@@ -284,11 +286,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             next = (after != NIL).then(|| Pfn::new(after));
             if self.is_wholly_free(cache, pfn) {
                 list.remove(self.map, pfn);
-                hand.disown(pfn);
+                disowned.disown(pfn);
             }
         }
         drop(list);
-        hand.discard();
+        disowned.discard_all();
     }
 }
 

@@ -11,7 +11,7 @@ use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, STRIDE};
 use super::entry::CacheRef;
 use super::layout::Layout;
-use super::mix::mixed;
+use super::mix::mix;
 use super::slab::Slab;
 use super::{SlabAllocator, map};
 use crate::base::Pfn;
@@ -50,10 +50,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn active_objects(&self, end: Pfn) -> [u64; CACHES_MAX] {
         let mut active = [0; CACHES_MAX];
         let frames = self.map.frames();
-        let end = frames.end.min(end);
+        let last = frames.end.min(end);
         let mut pfn = frames.start;
         let mut held: Option<CacheRef<'_>> = None;
-        while pfn < end {
+        while pfn < last {
             let pages = match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
                 kind => {
@@ -75,13 +75,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// A number for what the caches are like: allocators that say the same lay their slabs and sheaves out alike. What
     /// mangles links is not looked at.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = 0;
-        let mut add = |number: u64| hash = mixed(hash ^ number);
-        [Slab::SIZE as u64, STRIDE as u64].into_iter().for_each(&mut add);
+        let mut hash = [Slab::SIZE as u64, STRIDE as u64].into_iter().fold(0, mix_in);
         for cache in self.each_cache() {
             let Layout { first, size, link, objects, order, .. } = cache.layout;
             let numbers = [cache.id.get().into(), first, size, link, objects.into(), order.get().into()];
-            numbers.into_iter().chain([cache.sheaf.into(), cache.has_bits.into()]).map(u64::from).for_each(&mut add);
+            let numbers = numbers.into_iter().chain([cache.sheaf.into(), cache.has_bits.into()]);
+            hash = numbers.map(u64::from).fold(hash, mix_in);
         }
         hash
     }
@@ -97,6 +96,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             slots: self.slots.as_ptr().addr() as u64,
         }
     }
+}
+
+fn mix_in(hash: u64, number: u64) -> u64 {
+    mix(hash ^ number)
 }
 
 /// Addresses of an allocator's tables.

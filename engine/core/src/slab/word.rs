@@ -40,7 +40,7 @@ pub const fn is_mark(list: u64) -> bool {
 
 /// The first object of a list, if there is one on it.
 #[inline(always)]
-pub const fn first_of(list: u64) -> Option<ObjectAddress> {
+pub const fn first_object(list: u64) -> Option<ObjectAddress> {
     if is_mark(list) { None } else { Some(ObjectAddress::new(list)) }
 }
 
@@ -123,7 +123,7 @@ impl Remote {
 
     /// Nothing, in this slab; not queued.
     #[inline]
-    pub const fn none(slab: SlabAddress) -> Remote {
+    pub const fn empty(slab: SlabAddress) -> Remote {
         Remote(lower(end_mark(slab)))
     }
 
@@ -166,7 +166,7 @@ impl Remote {
     /// Emptied, and queued or not as before.
     #[inline]
     pub const fn emptied(self, slab: SlabAddress) -> Remote {
-        Remote(self.0 & QUEUED | Remote::none(slab).0)
+        Remote(self.0 & QUEUED | Remote::empty(slab).0)
     }
 
     /// With `len` more objects, the first of which is `head`.
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_remote_word_counts_and_keeps_its_bit() {
-        let none = Remote::none(SLAB);
+        let none = Remote::empty(SLAB);
         assert!(none.is_mark() && none.is_empty() && !none.is_queued());
         let some = none.queued().with_freed(SLAB.get() + 8, 3).with_freed(SLAB.get() + 16, 1);
         assert_eq!((some.list(SLAB.get()), some.len(), some.is_queued()), (SLAB.get() + 16, 4, true));

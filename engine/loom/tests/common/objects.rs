@@ -13,7 +13,7 @@ use freehold::base::{CpuId, Gfp, NodeId, Pfn};
 use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::CACHES_MAX;
-use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+use freehold::slab::cpu::locked::{CpuLocks, CurrentCpu};
 use freehold::slab::{CacheConfig, CacheFlags, KmemCache, Memory, SlabAllocator, SlabCensus};
 use loom::sync::atomic::AtomicU32;
 
@@ -39,7 +39,7 @@ impl CurrentCpu for ThreadCpu {
 }
 
 /// Sections under a lock for each CPU.
-type Local = Locked<'static, Lock, ThreadCpu>;
+type Local = CpuLocks<'static, Lock, ThreadCpu>;
 
 /// A slab of a machine that is never taken down.
 type Slab = SlabAllocator<'static, 'static, Loom, Local>;
@@ -207,6 +207,6 @@ fn machine(objects: SlabPolicy) -> &'static Slab {
     let base = NonNull::new(MEMORY.with(|&memory| memory) as *mut u8).expect("there is memory");
     let memory = Memory { first: Pfn::new(0), base, pages: FRAMES, caches: CACHES_MAX as u16 };
     // SAFETY: the memory is there for ever, and nobody else has it while this machine lives.
-    let slab = unsafe { SlabAllocator::new(pages, Locked::new(locks, ThreadCpu), memory, 1, storage) };
+    let slab = unsafe { SlabAllocator::new(pages, CpuLocks::new(locks, ThreadCpu), memory, 1, storage) };
     Box::leak(Box::new(slab.expect("it is valid")))
 }

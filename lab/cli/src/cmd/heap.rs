@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
-use freehold_heap_inspector::{Caches, HeapMap, Shown, Target};
+use freehold_heap_inspector::{Caches, HeapMap, MapLimits, Target};
 use freehold_report::formats::Formats;
 use freehold_report::terminal::Style;
 
@@ -36,6 +36,6 @@ pub struct HeapArgs {
 pub fn run(args: &HeapArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let mut target = Target::open(args.pid.get())?;
-    let map = HeapMap::of(&mut target, &Caches::of_this_version()?, Shown { blocks: args.blocks })?;
+    let map = HeapMap::read(&mut target, &Caches::for_this_version()?, MapLimits { blocks: args.blocks })?;
     Ok(args.formats.emit(&map, style)?)
 }

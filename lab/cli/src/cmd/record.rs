@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::ArgPredicate;
-use freehold_heap_inspector::{Seen, Watcher};
+use freehold_heap_inspector::{HeapSample, Watcher};
 use freehold_record::{HeapReading, Names, Plan, Watch};
 use freehold_report::formats::{Document, Views};
 use freehold_report::terminal::{Style, wrapped};
@@ -199,7 +199,7 @@ impl Watch for Line {
     }
 
     fn heaps(&mut self, command: u32) -> Vec<HeapReading> {
-        self.heaps.get_or_insert_with(|| Watcher::of(command)).seen().map(seen_heap).collect()
+        self.heaps.get_or_insert_with(|| Watcher::start(command)).samples().map(seen_heap).collect()
     }
 
     fn writing(&mut self, decoded: u64) {
@@ -211,8 +211,8 @@ impl Watch for Line {
 }
 
 /// What a recording keeps of a heap.
-fn seen_heap(seen: Seen) -> HeapReading {
-    let Seen { moment, pid, started, name, threads, resident, memory } = seen;
+fn seen_heap(sample: HeapSample) -> HeapReading {
+    let HeapSample { moment, pid, started, name, threads, resident, memory } = sample;
     let objects = memory.objects.min(memory.slabs.in_memory);
     let had = HeapMoment {
         time: 0,

@@ -27,7 +27,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{HugePages, Reservation};
-use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, locked};
+use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
 use crate::os::rseq::{Rseq, Unavailable};
 use supply::{Metadata, Ranges, Supply};
 
@@ -142,7 +142,7 @@ impl Heap<LockedCpus> {
     pub fn with_locks(config: &HeapConfig) -> Result<Heap<LockedCpus>, HeapError> {
         let current = CurrentCpuOfProcess::find();
         let cpus = cpu_count();
-        let locks = locked(cpus, current).map_err(|errno| HeapError::Reserve { bytes: cpus.into(), errno })?;
+        let locks = lock_cpus(cpus, current).map_err(|errno| HeapError::Reserve { bytes: cpus.into(), errno })?;
         Heap::new(config, locks, Process::new(current))
     }
 }
@@ -165,15 +165,16 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
         // SAFETY: they were reserved for this configuration, and go when the heap goes, which is all that gets them; to
         // a caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
-        let Metadata { allocator, fixed, slab, mut supply } = unsafe { ranges.parts::<P, C>(&engine, config.caches) };
-        let allocator = allocator.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
+        let Metadata { allocator: place, fixed, slab: slab_bytes, mut supply } =
+            unsafe { ranges.parts::<P, C>(&engine, config.caches) };
+        let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         supply.take(allocator, &ranges.memory)?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
-        let seed = seed(memory.base);
+        let secret = seed(memory.base);
         // SAFETY: the kernel has zeroed it. Frames are those of `memory`, mapped for as long as the heap, and
         // accessible before they are the engine's; the page allocator is the heap's own.
-        let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, Storage::zeroed(slab)) };
-        let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
+        let slab = unsafe { SlabAllocator::new(allocator, local, memory, secret, Storage::zeroed(slab_bytes)) }
+            .expect("the storage is as large as was asked for, and the memory is aligned");
         slab.fail_without_slab();
         let heap =
             Heap { slab, online: 0.into(), returned: 0.into(), taken: 0.into(), supply: Locked::new(supply), ranges };
@@ -285,8 +286,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// Brings memory online until the request is met or there is none left.
     #[cold]
     #[inline(never)]
-    fn malloc_with_more(&self, size: usize, error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
-        let mut error = error;
+    fn malloc_with_more(&self, size: usize, first_error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
+        let mut error = first_error;
         while matches!(error, ObjectError::Pages(_)) {
             let seen = self.taken.load(Acquire);
             match self.slab.kmalloc(size, Gfp::KERNEL) {

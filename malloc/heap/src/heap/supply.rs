@@ -60,19 +60,23 @@ struct Parts {
 impl Parts {
     fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Parts {
         let pages = engine.end.raw();
-        let mut whole = Layout::new::<PageAllocator<'static, P>>();
-        let mut part = |layout: Layout| {
-            let (sum, offset) = whole.extend(layout).expect("metadata of 16 TiB fits the address space");
-            whole = sum;
-            (offset, offset + layout.size())
-        };
-        let fixed = part(engine.metadata_layout::<P>());
-        let sections = part(engine.online_layout(&(engine.first..engine.end)));
-        let slab = part(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes, caches));
         let blocks = (pages / STEP_PAGES) as usize;
-        let returned = part(Layout::array::<Pfn>(blocks).expect("a number for each block fits"));
+        let mut whole = Layout::new::<PageAllocator<'static, P>>();
+        let fixed = append(&mut whole, engine.metadata_layout::<P>());
+        let sections = append(&mut whole, engine.online_layout(&(engine.first..engine.end)));
+        let slab_layout = SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes, caches);
+        let slab = append(&mut whole, slab_layout);
+        let returned_layout = Layout::array::<Pfn>(blocks).expect("a number for each block fits");
+        let returned = append(&mut whole, returned_layout);
         Parts { whole, fixed, sections, slab, returned }
     }
+}
+
+/// Appends a part to a layout, and returns the offsets of the part's start and end.
+fn append(whole: &mut Layout, part: Layout) -> (usize, usize) {
+    let (sum, offset) = whole.extend(part).expect("metadata of 16 TiB fits the address space");
+    *whole = sum;
+    (offset, offset + part.size())
 }
 
 /// The parts of a heap's metadata, each to be used once.
@@ -84,13 +88,17 @@ pub(super) struct Metadata<P: Platform + 'static> {
 }
 
 impl Ranges {
-    pub fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Result<Ranges, HeapError> {
+    pub(super) fn reserve<P: Platform + 'static, C: CpuLocal>(
+        engine: &Config<'_>,
+        caches: u16,
+    ) -> Result<Ranges, HeapError> {
         let bytes = engine.end.raw() as usize * PAGE_SIZE as usize;
-        let failed = |bytes| move |errno| HeapError::Reserve { bytes, errno };
         let whole = Parts::plan::<P, C>(engine, caches).whole;
+        let memory = Reservation::inaccessible(bytes, LARGEST_BLOCK);
+        let metadata = Reservation::new(whole.size(), whole.align());
         Ok(Ranges {
-            memory: Reservation::inaccessible(bytes, LARGEST_BLOCK).map_err(failed(bytes))?,
-            metadata: Reservation::new(whole.size(), whole.align()).map_err(failed(whole.size()))?,
+            memory: memory.map_err(|errno| HeapError::Reserve { bytes, errno })?,
+            metadata: metadata.map_err(|errno| HeapError::Reserve { bytes: whole.size(), errno })?,
         })
     }
 
@@ -98,23 +106,34 @@ impl Ranges {
     ///
     /// # Safety
     /// The ranges were reserved for this configuration, and outlive all use of the parts; this is called once.
-    pub unsafe fn parts<P: Platform + 'static, C: CpuLocal>(&self, engine: &Config<'_>, caches: u16) -> Metadata<P> {
+    pub(super) unsafe fn parts<P: Platform + 'static, C: CpuLocal>(
+        &self,
+        engine: &Config<'_>,
+        caches: u16,
+    ) -> Metadata<P> {
         let parts = Parts::plan::<P, C>(engine, caches);
         let start = self.metadata.start();
-        // SAFETY: the part lies in the reservation, apart from all others, and is the caller's from now on.
-        let part = |(from, to): (usize, usize)| unsafe {
-            core::slice::from_raw_parts_mut(start.add(from).cast::<MaybeUninit<u8>>().as_ptr(), to - from)
-        };
         // SAFETY: as above; the page allocator lies at the start, aligned as the whole is, and zeros are numbers.
         let (allocator, returned) = unsafe {
             let numbers = start.add(parts.returned.0).cast::<Pfn>();
             let count = (parts.returned.1 - parts.returned.0) / size_of::<Pfn>();
             (start.cast().as_mut(), NonNull::slice_from_raw_parts(numbers, count).as_mut())
         };
-        let sections = part(parts.sections);
+        // SAFETY: the parts lie in the reservation, apart from each other, and are the caller's from now on.
+        let [fixed, sections, slab] =
+            unsafe { [parts.fixed, parts.sections, parts.slab].map(|part| bytes_of(start, part)) };
         let supply = Supply { next: Pfn::new(0), end: engine.end, sections, returned, count: 0 };
-        Metadata { allocator, fixed: part(parts.fixed), slab: part(parts.slab), supply }
+        Metadata { allocator, fixed, slab, supply }
     }
+}
+
+/// The bytes of a part of a range that begins at `start`.
+///
+/// # Safety
+/// The part lies in the range, and the caller has exclusive access to it for `'m`.
+unsafe fn bytes_of<'m>(start: NonNull<u8>, (from, to): (usize, usize)) -> &'m mut [MaybeUninit<u8>] {
+    // SAFETY: the caller promises that the part lies in the range and is the caller's alone.
+    unsafe { core::slice::from_raw_parts_mut(start.add(from).cast::<MaybeUninit<u8>>().as_ptr(), to - from) }
 }
 
 /// Memory of the heap that the engine cannot hand out.
@@ -137,7 +156,7 @@ impl Ranked for Supply {
 
 impl Supply {
     /// Bytes that came online, and bytes of them that were returned.
-    pub fn bytes(&self) -> (usize, usize) {
+    pub(super) fn bytes(&self) -> (usize, usize) {
         (self.next.raw() as usize * PAGE_SIZE as usize, self.count << HUGE.get() << PAGE_SIZE.trailing_zeros())
     }
 
@@ -145,7 +164,7 @@ impl Supply {
     ///
     /// # Errors
     /// If there is none, or the system has no memory for it.
-    pub fn take<P: Platform>(
+    pub(super) fn take<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
         memory: &Reservation,
@@ -162,7 +181,7 @@ impl Supply {
     }
 
     /// Takes note of a block that takes no memory any more.
-    pub fn put(&mut self, block: Pfn) {
+    pub(super) fn put(&mut self, block: Pfn) {
         self.returned[self.count] = block;
         self.count += 1;
     }
@@ -186,8 +205,8 @@ impl Supply {
         let (mine, rest) = sections.split_at_mut(layout.size().min(sections.len()));
         self.sections = rest;
         // SAFETY: the kernel has zeroed it, and nobody has used it.
-        let mine = unsafe { freehold::base::carve::Storage::zeroed(mine) };
-        pages.online_in(&range, mine).map_err(HeapError::Online)?;
+        let storage = unsafe { freehold::base::carve::Storage::zeroed(mine) };
+        pages.online_in(&range, storage).map_err(HeapError::Online)?;
         self.next = range.end;
         pages.release(range.start, range.end).map_err(HeapError::Online)?;
         pages.set_up_watermarks(MinFree::BySize);

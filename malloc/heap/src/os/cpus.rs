@@ -31,14 +31,14 @@ static COUNT: AtomicU16 = AtomicU16::new(0);
 /// Two who count at once find the same.
 #[cold]
 fn count_cpus() -> u16 {
-    let count = listed().or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
-    let count = u16::try_from(count).expect("the engine numbers 65535 CPUs; build the kernel for fewer");
+    let cpus = count_listed().or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
+    let count = u16::try_from(cpus).expect("the engine numbers 65535 CPUs; build the kernel for fewer");
     COUNT.store(count, Relaxed);
     count
 }
 
 /// What /sys lists, read into a piece of the stack.
-fn listed() -> Option<u32> {
+fn count_listed() -> Option<u32> {
     let file = open(POSSIBLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut list = [0; 4096];
     let bytes = read(&file, &mut list).ok().filter(|bytes| *bytes < list.len())?;
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn both_ways_count_the_cpu_that_runs_us() {
         // SAFETY: asks for a number.
-        let here = unsafe { libc::sched_getcpu() };
-        let here = u32::try_from(here).expect("Linux tells a thread its CPU");
+        let cpu = unsafe { libc::sched_getcpu() };
+        let here = u32::try_from(cpu).expect("Linux tells a thread its CPU");
         assert!(here < u32::from(cpu_count()));
         assert!(here < mask_bits().expect("Linux tells a thread its affinity"));
     }

@@ -78,36 +78,36 @@ unsafe impl RawLock for YieldingLock {
 }
 
 /// A value of the process's own, and the lock around it.
-pub(crate) struct Guarded<T> {
+pub(crate) struct Mutex<T> {
     lock: YieldingLock,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached through a guard alone, of which there is one at a time.
-unsafe impl<T: Send> Sync for Guarded<T> {}
+unsafe impl<T: Send> Sync for Mutex<T> {}
 
-impl<T> Guarded<T> {
-    pub const fn new(value: T) -> Guarded<T> {
-        Guarded { lock: YieldingLock::open(), value: UnsafeCell::new(value) }
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Mutex<T> {
+        Mutex { lock: YieldingLock::open(), value: UnsafeCell::new(value) }
     }
 
     #[inline]
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.lock.acquire();
         Guard { of: self }
     }
 }
 
-impl<T> fmt::Debug for Guarded<T> {
+impl<T> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Guarded")
+        f.write_str("Mutex")
     }
 }
 
 /// The right to the value; opens the lock when dropped.
 #[derive(Debug)]
 pub(crate) struct Guard<'g, T> {
-    of: &'g Guarded<T>,
+    of: &'g Mutex<T>,
 }
 
 impl<T> Deref for Guard<'_, T> {

@@ -58,17 +58,17 @@ impl Reservation {
 
     fn map(bytes: usize, align: usize, reserve: MapFlags, protection: ProtFlags) -> Result<Reservation, Errno> {
         assert!(align.is_power_of_two(), "an alignment is a power of two");
-        let align = align.max(page_size());
-        let bytes = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
-        let wide = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
+        let page_align = align.max(page_size());
+        let size = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
+        let wide = size.checked_add(page_align).ok_or(Errno::NOMEM)?;
         // SAFETY: a new mapping, wherever the kernel finds room.
         let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, MapFlags::PRIVATE | reserve)? }.cast::<u8>();
-        let before = mapped.align_offset(align);
+        let before = mapped.align_offset(page_align);
         // SAFETY: the mapping is `align` bytes longer than what is kept; what is unmapped is nobody's.
         let start = unsafe {
             let start = mapped.add(before);
             unmap(mapped, before)?;
-            unmap(start.add(bytes), align - before)?;
+            unmap(start.add(size), page_align - before)?;
             start
         };
         Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })

@@ -6,7 +6,7 @@ use core::mem::ManuallyDrop;
 use freehold::base::CpuId;
 use freehold::platform::{NoProbe, Patience, Platform, SlabReport};
 use freehold::slab::cpu::CpuLocal;
-use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+use freehold::slab::cpu::locked::{CpuLocks, CurrentCpu};
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
 
@@ -15,7 +15,7 @@ use super::mmap::Reservation;
 use super::rseq::Rseq;
 
 /// The primitive by locks, on the CPUs of this process.
-pub type LockedCpus = Locked<'static, YieldingLock, CurrentCpuOfProcess>;
+pub type LockedCpus = CpuLocks<'static, YieldingLock, CurrentCpuOfProcess>;
 
 /// The CPU that a thread runs on, by the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +48,13 @@ impl CurrentCpu for CurrentCpuOfProcess {
 ///
 /// # Errors
 /// If the address space has no room for them.
-pub fn locked(cpus: u16, current: CurrentCpuOfProcess) -> Result<LockedCpus, Errno> {
-    let cpus = usize::from(cpus);
-    let range = ManuallyDrop::new(Reservation::new(cpus * size_of::<YieldingLock>(), align_of::<YieldingLock>())?);
+pub fn lock_cpus(cpus: u16, current: CurrentCpuOfProcess) -> Result<LockedCpus, Errno> {
+    let count = usize::from(cpus);
+    let range = ManuallyDrop::new(Reservation::new(count * size_of::<YieldingLock>(), align_of::<YieldingLock>())?);
     let start = range.start().cast::<YieldingLock>();
     // SAFETY: so many bytes are mapped, aligned, nobody else's, and never unmapped; zeros are locks that are open.
-    let locks = unsafe { core::slice::from_raw_parts(start.as_ptr(), cpus) };
-    Ok(Locked::new(locks, current))
+    let locks = unsafe { core::slice::from_raw_parts(start.as_ptr(), count) };
+    Ok(CpuLocks::new(locks, current))
 }
 
 /// This process as the engine's platform.

@@ -7,7 +7,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
-use freehold::slab::cpu::Fenced;
+use freehold::slab::cpu::FenceOutcome;
 use freehold::slab::cpu::section::Sections;
 
 use super::thread;
@@ -53,7 +53,7 @@ unsafe impl Sections for ThreadLocal {
         (CpuId(thread::current().stands_for.load(Relaxed)), ())
     }
 
-    fn fence(&self, _: CpuId) -> Fenced {
-        Fenced::Ended
+    fn fence(&self, _: CpuId) -> FenceOutcome {
+        FenceOutcome::Ended
     }
 }

@@ -31,14 +31,14 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub const fn new() -> Gate {
+    pub(super) const fn new() -> Gate {
         Gate { within: [const { Stripe(AtomicU32::new(0)) }; STRIPES], closed: AtomicU32::new(0) }
     }
 
     /// Enters a slow path, unless this thread is within one already: then a signal handler has interrupted it, or
     /// what it called itself.
     #[inline]
-    pub fn enter(&self) -> Option<Entered<'_>> {
+    pub(super) fn enter(&self) -> Option<EntryGuard<'_>> {
         let thread = thread::current();
         if thread.depth.load(Relaxed) != 0 {
             return None;
@@ -54,11 +54,11 @@ impl Gate {
             }
             stripe.fetch_add(1, SeqCst);
         }
-        Some(Entered { gate: self, thread })
+        Some(EntryGuard { gate: self, thread })
     }
 
     /// Waits until no other thread is within a slow path, and lets none in: before a fork.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let thread = thread::current();
         while self.closed.compare_exchange(0, 1, SeqCst, Relaxed).is_err() {
             sched_yield();
@@ -72,13 +72,13 @@ impl Gate {
     }
 
     /// Lets them in again, in the process that forked.
-    pub fn open(&self) {
+    pub(super) fn open(&self) {
         thread::current().holds_gate.store(0, Relaxed);
         self.closed.store(0, Release);
     }
 
     /// The same in the child, which has one thread.
-    pub fn open_in_child(&self) {
+    pub(super) fn open_in_child(&self) {
         let thread = thread::current();
         self.within.iter().for_each(|stripe| stripe.0.store(0, Relaxed));
         self.within[stripe_of(thread)].0.store(thread.depth.load(Relaxed), Relaxed);
@@ -99,12 +99,12 @@ fn stripe_of(thread: &Thread) -> usize {
 
 /// A thread is within a slow path as long as it has this.
 #[derive(Debug)]
-pub(super) struct Entered<'g> {
+pub(super) struct EntryGuard<'g> {
     gate: &'g Gate,
     thread: &'static Thread,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for EntryGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.gate.within[stripe_of(self.thread)].0.fetch_sub(1, SeqCst);

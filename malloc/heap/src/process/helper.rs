@@ -92,7 +92,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
         profile::serve();
         let moment = returns::now();
-        let is_first = RETURNS.look(moment);
+        let is_first = RETURNS.begin_moment(moment);
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
         if idle == IDLE || has_own_files && now.free > LITTLE && pressure::is_short() {

@@ -8,21 +8,22 @@
 //! Which of the two an address is, the range says that it lies in.
 //!
 //! ```text
-//! start      the heap and the runs, made by the first request
-//! gate       who is within a slow path: what signal handlers and forks need to know
-//! nested     what a call uses that interrupts a slow path of its own thread
-//! returns    memory that goes back to the system
-//! helper     a thread that gives it back
-//! pressure   whether memory is short
-//! spread     which CPUs have cached objects
-//! hardened   seals, held blocks and guards, for a process that wants to notice misuse
-//! site       who asked, for what is said of misuse
-//! options    FREEHOLD_OPTIONS
-//! profile    which calls hold the memory, if the options ask for it
-//! stats      what was used, in numbers
-//! outline    where the tables lie, for readers outside of the process
+//! start         the heap and the runs, made by the first request
+//! gate          who is within a slow path: what signal handlers and forks need to know
+//! nested        what a call uses that interrupts a slow path of its own thread
+//! returns       memory that goes back to the system
+//! helper        a thread that gives it back
+//! pressure      whether memory is short
+//! cpu_activity  which CPUs have cached objects
+//! hardened      seals, held blocks and guards, for a process that wants to notice misuse
+//! site          who asked, for what is said of misuse
+//! options       FREEHOLD_OPTIONS
+//! profile       which calls hold the memory, if the options ask for it
+//! stats         what was used, in numbers
+//! outline       where the tables lie, for readers outside of the process
 //! ```
 
+mod cpu_activity;
 mod gate;
 mod hardened;
 pub mod helper;
@@ -34,7 +35,6 @@ pub mod profile;
 mod realloc;
 mod returns;
 pub mod site;
-mod spread;
 mod start;
 pub mod stats;
 
@@ -42,22 +42,22 @@ use core::fmt;
 use core::fmt::Write;
 use core::ptr::{NonNull, null_mut};
 
-use freehold::slab::cpu::Pushed;
+use freehold::slab::cpu::PushOutcome;
 use freehold::slab::fast_path::{Frontend, Sheaves};
 
 use crate::heap::Heap;
 use crate::os::platform::{LockedCpus, Process, StandardError};
 use crate::os::rseq::Rseq;
 use crate::runs::{FreeOutcome, PAGE};
-use gate::{Entered, Gate};
-use hardened::Asked;
+use cpu_activity::CpuActivity;
+use gate::{EntryGuard, Gate};
+use hardened::RequestedSize;
 pub use hardened::check_held;
 use nested::Nested;
-pub use realloc::{Resized, resize};
+pub use realloc::{ResizeOutcome, resize};
 use returns::Returns;
 pub use site::Site;
 use site::forward_site;
-use spread::Spread;
 use start::{MallocCell, Mode};
 
 /// Bytes of the largest object; what is larger is a run.
@@ -71,7 +71,7 @@ static MALLOC: MallocCell = MallocCell::new();
 static GATE: Gate = Gate::new();
 static NESTED: Nested = Nested::new();
 static RETURNS: Returns = Returns::new();
-static SPREAD: Spread = Spread::new();
+static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
 
 /// Memory that was handed out.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +127,7 @@ pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
     let align = natural_align(size);
-    let block = Place::of(size, align).and_then(|place| place.allocate(align));
+    let block = Place::find(size, align).and_then(|place| place.allocate(align));
     block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
@@ -140,7 +140,7 @@ forward_site! {
 #[inline(never)]
 extern "C" fn malloc_without_fast_path_for(size: usize, site: Site) -> *mut u8 {
     let align = natural_align(size);
-    let block = Place::of(size, align).and_then(|place| allocate_without_fast_path(place, size, align, site));
+    let block = Place::find(size, align).and_then(|place| allocate_without_fast_path(place, size, align, site));
     block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
@@ -161,7 +161,7 @@ pub fn natural_align(size: usize) -> usize {
 /// So many bytes, aligned to a power of two. `None` if there is no memory, or the alignment is no power of two.
 #[inline]
 pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
-    let place = Place::of(size, align)?;
+    let place = Place::find(size, align)?;
     if let Place::Object { size: stride } = place
         && let Some(frontend) = fast_path(size)
     {
@@ -209,7 +209,7 @@ pub unsafe fn free(object: *mut u8) {
 #[inline(always)]
 unsafe fn free_fast(object: *mut u8) -> bool {
     // SAFETY: the caller gives up what it got.
-    frontend().is_some_and(|frontend| unsafe { frontend.free_fast(object) } == Pushed::Done)
+    frontend().is_some_and(|frontend| unsafe { frontend.free_fast(object) } == PushOutcome::Done)
 }
 
 /// The same for a caller that knows who asked.
@@ -217,7 +217,7 @@ unsafe fn free_fast(object: *mut u8) -> bool {
 /// # Safety
 /// Nobody uses it any more.
 pub unsafe fn free_for(object: *mut u8, site: Site) {
-    free_any(object, Asked::Nothing, site);
+    free_any(object, RequestedSize::Nothing, site);
 }
 
 /// The same of so many bytes, as they were asked for: a hardened process looks whether they were.
@@ -293,7 +293,7 @@ impl Place {
     /// `None` if it cannot be met anywhere. A size that is a multiple of an alignment is met by an object that is, too:
     /// sizes are four to a doubling, so the next larger one is a multiple of the same power of two.
     #[inline]
-    fn of(size: usize, align: usize) -> Option<Place> {
+    fn find(size: usize, align: usize) -> Option<Place> {
         if !align.is_power_of_two() || size > isize::MAX as usize {
             return None;
         }
@@ -370,7 +370,7 @@ forward_site! {
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn free_from(object: *mut u8, site: Site) {
-    free_any(object, Asked::Nothing, site);
+    free_any(object, RequestedSize::Nothing, site);
 }
 
 /// # Safety
@@ -378,11 +378,11 @@ unsafe extern "C" fn free_from(object: *mut u8, site: Site) {
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn free_sized_from(object: *mut u8, size: usize, site: Site) {
-    free_any(object, Asked::Bytes(size), site);
+    free_any(object, RequestedSize::Bytes(size), site);
 }
 
 #[inline]
-fn free_any(object: *mut u8, asked: Asked, site: Site) {
+fn free_any(object: *mut u8, asked: RequestedSize, site: Site) {
     if let Some(malloc) = MALLOC.hardened() {
         return hardened::free(malloc, object, asked, site);
     }
@@ -431,16 +431,16 @@ fn free_deferred(object: NonNull<u8>) {
 
 /// Enters a slow path; what others could not free is freed when it is left.
 #[inline]
-fn enter() -> Option<Within> {
-    GATE.enter().map(|entered| Within { _entered: entered })
+fn enter() -> Option<SlowPathGuard> {
+    GATE.enter().map(|entered| SlowPathGuard { _entered: entered })
 }
 
 /// A thread is within a slow path as long as it has this.
-struct Within {
-    _entered: Entered<'static>,
+struct SlowPathGuard {
+    _entered: EntryGuard<'static>,
 }
 
-impl Drop for Within {
+impl Drop for SlowPathGuard {
     #[inline]
     fn drop(&mut self) {
         NESTED.take_deferred().for_each(free_deferred);
@@ -460,22 +460,28 @@ fn refuse(object: NonNull<u8>, error: &dyn fmt::Display) -> ! {
 mod tests {
     use super::*;
 
+    fn object(size: usize) -> Option<Place> {
+        Some(Place::Object { size })
+    }
+
+    fn run(pages: u32, align: u32) -> Option<Place> {
+        Some(Place::Run { pages, align })
+    }
+
     #[test]
     fn a_request_finds_its_place() {
-        let object = |size| Some(Place::Object { size });
-        let run = |pages, align| Some(Place::Run { pages, align });
-        assert_eq!(Place::of(0, 8), object(8));
-        assert_eq!(Place::of(1, 1), object(1));
-        assert_eq!(Place::of(8, 16), object(16));
-        assert_eq!(Place::of(9, 16), object(16));
-        assert_eq!(Place::of(100, 64), object(128));
-        assert_eq!(Place::of(520, 256), object(768));
-        assert_eq!(Place::of(1, 4096), object(4096));
-        assert_eq!(Place::of(32 << 10, 16), object(32 << 10));
-        assert_eq!(Place::of((32 << 10) + 1, 16), run(9, 1));
-        assert_eq!(Place::of(100, 8192), run(1, 2));
-        assert_eq!(Place::of(100, 24), None);
-        assert_eq!(Place::of(usize::MAX, 16), None);
-        assert_eq!(Place::of(isize::MAX as usize, 16), None);
+        assert_eq!(Place::find(0, 8), object(8));
+        assert_eq!(Place::find(1, 1), object(1));
+        assert_eq!(Place::find(8, 16), object(16));
+        assert_eq!(Place::find(9, 16), object(16));
+        assert_eq!(Place::find(100, 64), object(128));
+        assert_eq!(Place::find(520, 256), object(768));
+        assert_eq!(Place::find(1, 4096), object(4096));
+        assert_eq!(Place::find(32 << 10, 16), object(32 << 10));
+        assert_eq!(Place::find((32 << 10) + 1, 16), run(9, 1));
+        assert_eq!(Place::find(100, 8192), run(1, 2));
+        assert_eq!(Place::find(100, 24), None);
+        assert_eq!(Place::find(usize::MAX, 16), None);
+        assert_eq!(Place::find(isize::MAX as usize, 16), None);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Nested {
 unsafe impl Sync for Nested {}
 
 impl Nested {
-    pub const fn new() -> Nested {
+    pub(super) const fn new() -> Nested {
         Nested {
             piece: Piece(UnsafeCell::new([0; BYTES])),
             used: AtomicUsize::new(0),
@@ -39,7 +39,7 @@ impl Nested {
     }
 
     /// Zeros, so many bytes of them; `None` if the piece is used up.
-    pub fn alloc(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+    pub(super) fn alloc(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let base = self.piece.0.get().addr();
         let align = align.max(HEADER);
         let mut used = self.used.load(Relaxed);
@@ -62,7 +62,7 @@ impl Nested {
 
     /// Whether it came from here.
     #[inline]
-    pub fn contains(&self, address: usize) -> bool {
+    pub(super) fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.piece.0.get().addr()) < BYTES
     }
 
@@ -70,7 +70,7 @@ impl Nested {
     ///
     /// # Safety
     /// [`alloc`](Self::alloc) gave it.
-    pub unsafe fn usable(&self, block: NonNull<u8>) -> usize {
+    pub(super) unsafe fn usable(&self, block: NonNull<u8>) -> usize {
         // SAFETY: its header lies before it.
         unsafe { block.sub(HEADER).cast::<usize>().read_unaligned() }
     }
@@ -79,7 +79,7 @@ impl Nested {
     ///
     /// # Safety
     /// The caller gives it up; it is at least 8 bytes long.
-    pub unsafe fn defer(&self, object: NonNull<u8>) {
+    pub(super) unsafe fn defer(&self, object: NonNull<u8>) {
         let mut first = self.deferred.load(Relaxed);
         loop {
             // SAFETY: it is ours now, and has room for an address.
@@ -93,7 +93,7 @@ impl Nested {
 
     /// Takes what is on the list, object by object.
     #[inline]
-    pub fn take_deferred(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
+    pub(super) fn take_deferred(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
         let first =
             if self.deferred.load(Relaxed).is_null() { null_mut() } else { self.deferred.swap(null_mut(), AcqRel) };
         let mut next = NonNull::new(first);

@@ -114,7 +114,7 @@ impl Options {
     }
 
     /// What the environment says.
-    pub(super) fn of_environment() -> Options {
+    pub(super) fn from_environment() -> Options {
         let mut options = Options::DEFAULT;
         // SAFETY: asks for a number alone: whether the program runs with more rights than its user has.
         if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {

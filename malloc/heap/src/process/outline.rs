@@ -55,7 +55,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    fn of(malloc: &Malloc) -> Outline {
+    fn new(malloc: &Malloc) -> Outline {
         let [run_table, run_pages] = malloc.runs.table();
         Outline {
             fingerprint: with_heap!(&malloc.heap, heap => heap.slab().fingerprint()),
@@ -126,7 +126,7 @@ impl Outline {
 
 /// Says where the tables of a malloc are, which stay there.
 pub(super) fn publish(malloc: &'static Malloc) {
-    let words = Outline::of(malloc).words(OUTLINE.as_ptr().addr() as u64);
+    let words = Outline::new(malloc).words(OUTLINE.as_ptr().addr() as u64);
     for (place, word) in OUTLINE.iter().zip(words).skip(OWN_ADDRESS + 1) {
         place.store(word, Relaxed);
     }

@@ -123,29 +123,35 @@ fn with_group<R>(text: &mut [u8], look: impl FnOnce(&Files, &str, &mut [u8]) -> 
 
 /// The group that memory is charged to, and its files.
 fn group_of(text: &str) -> Option<(Files, &str)> {
-    let group = |wanted: fn(&str) -> bool| {
-        text.lines().find_map(|line| {
-            let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-            wanted(controllers).then_some(group)
-        })
-    };
-    let first = group(|controllers| controllers.split(',').any(|name| name == "memory"));
-    first.map(|group| (FIRST, group)).or_else(|| group(str::is_empty).map(|group| (SECOND, group)))
+    let first = find_group(text, |controllers| controllers.split(',').any(|name| name == "memory"));
+    first.map(|group| (FIRST, group)).or_else(|| find_group(text, str::is_empty).map(|group| (SECOND, group)))
+}
+
+/// The path of the first group whose controllers are wanted.
+fn find_group(text: &str, is_wanted: fn(&str) -> bool) -> Option<&str> {
+    text.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        is_wanted(controllers).then_some(group)
+    })
 }
 
 impl Files {
     fn limit(&self, group: &str, text: &mut [u8]) -> Limit {
         // "max" is no number, and no limit; the first version has a very large one.
-        let mut number = |name| self.read(group, name, text)?.trim().parse::<u64>().ok();
-        let limit = self.limits.iter().filter_map(|name| number(name)).min().filter(|&limit| limit < NO_LIMIT);
-        let Some(limit) = limit else { return Limit::None };
-        let Some(used) = number(self.used).filter(|&used| is_near(used, limit)) else { return Limit::Far };
+        let limits = self.limits.iter().filter_map(|name| self.read_number(group, name, text));
+        let Some(limit) = limits.min().filter(|&limit| limit < NO_LIMIT) else { return Limit::None };
+        let usage = self.read_number(group, self.used, text);
+        let Some(used) = usage.filter(|&used| is_near(used, limit)) else { return Limit::Far };
         let idle = self.read(group, "/memory.stat", text).and_then(|text| field(text, self.idle)).unwrap_or(0);
         if is_near(used.saturating_sub(idle), limit) { Limit::Near } else { Limit::Far }
     }
 
     fn is_stalled(&self, group: &str, text: &mut [u8]) -> bool {
         self.stalls.and_then(|name| self.read(group, name, text)).is_some_and(is_stalled)
+    }
+
+    fn read_number(&self, group: &str, name: &str, text: &mut [u8]) -> Option<u64> {
+        self.read(group, name, text)?.trim().parse().ok()
     }
 
     fn read<'t>(&self, group: &str, name: &str, text: &'t mut [u8]) -> Option<&'t str> {
@@ -170,13 +176,15 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 /// Whether a line says that tasks waited for too long.
 fn is_stalled(text: &str) -> bool {
-    let share = || {
-        let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
-        let number = line.split(' ').find_map(|word| word.strip_prefix("avg10="))?;
-        let (whole, hundredths) = number.split_once('.')?;
-        Some(whole.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
-    };
-    share().is_some_and(|share| share >= STALLED)
+    stalled_share(text).is_some_and(|share| share >= STALLED)
+}
+
+/// The share of the last ten seconds in which some task waited, in hundredths of a percent.
+fn stalled_share(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let number = line.split(' ').find_map(|word| word.strip_prefix("avg10="))?;
+    let (whole, hundredths) = number.split_once('.')?;
+    Some(whole.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
 }
 
 /// What a file begins with, if that is text.
@@ -194,11 +202,14 @@ mod tests {
 
     #[test]
     fn the_group_of_memory_is_found() {
-        let group = |text| group_of(text).map(|(files, group)| (files.used, group));
-        assert_eq!(group("0::/user/one\n"), Some((SECOND.used, "/user/one")));
-        assert_eq!(group("5:cpu,memory:/a\n0::/b\n"), Some((FIRST.used, "/a")));
-        assert_eq!(group("5:cpu:/a\n"), None);
-        assert_eq!(group(""), None);
+        for (text, expected) in [
+            ("0::/user/one\n", Some((SECOND.used, "/user/one"))),
+            ("5:cpu,memory:/a\n0::/b\n", Some((FIRST.used, "/a"))),
+            ("5:cpu:/a\n", None),
+            ("", None),
+        ] {
+            assert_eq!(group_of(text).map(|(files, group)| (files.used, group)), expected);
+        }
     }
 
     #[test]
@@ -213,11 +224,10 @@ mod tests {
 
     #[test]
     fn stalls_are_read() {
-        let text = |share| std::format!("some avg10={share} avg60=0.00 avg300=0.00 total=5\nfull avg10=99.00\n");
-        assert_eq!(
-            ["0.00", "9.99", "10.00", "80.12"].map(|share| is_stalled(&text(share))),
-            [false, false, true, true]
-        );
+        for (share, expected) in [("0.00", false), ("9.99", false), ("10.00", true), ("80.12", true)] {
+            let text = std::format!("some avg10={share} avg60=0.00 avg300=0.00 total=5\nfull avg10=99.00\n");
+            assert_eq!(is_stalled(&text), expected, "{share}");
+        }
         assert!(!is_stalled("nothing"));
     }
 }

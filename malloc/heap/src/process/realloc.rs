@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::hardened::Asked;
+use super::hardened::RequestedSize;
 use super::{Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, returns, usable};
 
 /// Bytes from which pages are moved rather than copied: below, a copy is as fast as the system call.
@@ -10,7 +10,7 @@ const MOVED: usize = 4 << 20;
 
 /// What became of a block.
 #[derive(Clone, Copy, Debug)]
-pub enum Resized {
+pub enum ResizeOutcome {
     /// It has the size where it is.
     InPlace,
     /// What was in it is at another address, and the old block was given back.
@@ -22,23 +22,23 @@ pub enum Resized {
 ///
 /// # Safety
 /// The caller has the block. If it moved, nobody uses the old one any more.
-pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) -> Option<Resized> {
+pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) -> Option<ResizeOutcome> {
     // SAFETY: the caller has it.
     let old = unsafe { usable(start, site) };
     if fits_in_place(start, old, size, align, site)? {
-        return Some(Resized::InPlace);
+        return Some(ResizeOutcome::InPlace);
     }
     let new = allocate(size, align, site)?;
     // SAFETY: both are ours, and apart.
     unsafe { carry_over(start, old, new, size) };
     // The caller gave it up, since it has moved.
-    free_any(start.as_ptr(), Asked::Nothing, site);
-    Some(Resized::Moved(new.start))
+    free_any(start.as_ptr(), RequestedSize::Nothing, site);
+    Some(ResizeOutcome::Moved(new.start))
 }
 
 /// Whether the block has as many bytes now, where it is.
 fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site: Site) -> Option<bool> {
-    let place = Place::of(size, align)?;
+    let place = Place::find(size, align)?;
     if let Some(malloc) = MALLOC.hardened() {
         let is_nested = NESTED.contains(start.as_ptr().addr());
         return Some(!is_nested && hardened::resize_in_place(malloc, start, size, site));
@@ -51,7 +51,7 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
         _ => false,
     };
     if fits && is_run {
-        profile::resized(start, size);
+        profile::note_resize(start, size);
     }
     Some(fits)
 }

@@ -56,7 +56,7 @@ pub(super) struct Returns {
 }
 
 impl Returns {
-    pub const fn new() -> Returns {
+    pub(super) const fn new() -> Returns {
         Returns {
             last: AtomicU32::new(0),
             ask_heap_at: AtomicUsize::new(0),
@@ -67,11 +67,11 @@ impl Returns {
 
     /// Gives back what is more than should be kept, after so many bytes were freed, and some of what is old.
     #[inline]
-    pub fn after_free(&self, malloc: &Malloc, freed: usize, now: u32) {
+    pub(super) fn after_free(&self, malloc: &Malloc, freed: usize, now: u32) {
         if malloc.options.give_back == GiveBack::Never {
             return;
         }
-        let Free { used, free } = malloc.measure();
+        let MemoryUse { used, free } = malloc.measure();
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
@@ -89,7 +89,7 @@ impl Returns {
 
     /// Gives back all that is free, if more is in use than at the last look and the limit of the control group is near.
     #[inline]
-    pub fn after_growth(&self, malloc: &Malloc) {
+    pub(super) fn after_growth(&self, malloc: &Malloc) {
         let looked_at = self.looked_at.load(Relaxed);
         if looked_at == NEVER {
             return;
@@ -113,7 +113,7 @@ impl Returns {
     }
 
     /// From now on so many bytes are kept when they are free.
-    pub fn set_keep(&self, bytes: usize) {
+    pub(super) fn set_keep(&self, bytes: usize) {
         self.keep.store(bytes, Relaxed);
     }
 
@@ -125,14 +125,14 @@ impl Returns {
     }
 
     /// Says that somebody looks at a moment, and whether nobody did before.
-    pub fn look(&self, now: u32) -> bool {
+    pub(super) fn begin_moment(&self, now: u32) -> bool {
         self.last.swap(now, Relaxed) != now
     }
 
     /// Gives back some of what is old, or sees to it that there is a helper that does: once a moment.
     #[inline(never)]
     fn look_for_old(&self, malloc: &Malloc, now: u32) {
-        if self.look(now) {
+        if self.begin_moment(now) {
             match malloc.options.give_back {
                 GiveBack::Helper => helper::start(),
                 _ => self.give_old_back(malloc, now),
@@ -146,7 +146,7 @@ impl Returns {
             return malloc.give_all_back();
         }
         malloc.drain_idle(now);
-        let Free { used, free } = malloc.measure();
+        let MemoryUse { used, free } = malloc.measure();
         if free > self.keep(malloc) + used / KEPT_SHARE {
             malloc.runs.drain(now);
             self.ask_heap_at.store(0, Relaxed);
@@ -158,17 +158,17 @@ impl Returns {
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
         let wanted = bytes - given.min(bytes);
-        let free = || with_heap!(&malloc.heap, heap => heap.usage().free);
-        if wanted > 0 && free() >= self.ask_heap_at.load(Relaxed) {
+        if wanted > 0 && with_heap!(&malloc.heap, heap => heap.usage().free) >= self.ask_heap_at.load(Relaxed) {
             let has_less = with_heap!(&malloc.heap, heap => heap.give_back(wanted)) < wanted;
-            self.ask_heap_at.store(if has_less { free() + STEP } else { 0 }, Relaxed);
+            let ask_at = if has_less { with_heap!(&malloc.heap, heap => heap.usage().free) + STEP } else { 0 };
+            self.ask_heap_at.store(ask_at, Relaxed);
         }
     }
 }
 
 /// Bytes in use, and bytes that are free and may have memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Free {
+pub(super) struct MemoryUse {
     pub used: usize,
     pub free: usize,
 }
@@ -176,15 +176,15 @@ pub(super) struct Free {
 impl Malloc {
     /// Takes no lock.
     #[inline]
-    pub fn measure(&self) -> Free {
+    pub(super) fn measure(&self) -> MemoryUse {
         let heap = with_heap!(&self.heap, heap => heap.usage());
         let runs = self.runs.usage();
         let used = heap.online.saturating_sub(heap.free + heap.returned) + runs.used;
-        Free { used, free: heap.free + runs.backed }
+        MemoryUse { used, free: heap.free + runs.backed }
     }
 
     /// Whether what other CPUs have cached can be taken from them: a sandbox may have taken the system call away.
-    pub fn can_fence(&self) -> bool {
+    pub(super) fn can_fence(&self) -> bool {
         match &self.heap {
             AnyHeap::Rseq(heap) => heap.slab().local().can_fence(),
             AnyHeap::Locks(_) => true,
@@ -192,7 +192,7 @@ impl Malloc {
     }
 
     /// Gives back all that is free.
-    pub fn give_all_back(&self) {
+    pub(super) fn give_all_back(&self) {
         let now = now();
         self.runs.drain(now);
         self.runs.give_back(usize::MAX, now);

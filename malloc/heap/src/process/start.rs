@@ -82,7 +82,7 @@ pub(super) struct MallocCell {
 unsafe impl Sync for MallocCell {}
 
 impl MallocCell {
-    pub const fn new() -> MallocCell {
+    pub(super) const fn new() -> MallocCell {
         MallocCell {
             mode: AtomicU8::new(Mode::None as u8),
             request_mode: AtomicU8::new(RequestMode::Slow as u8),
@@ -91,7 +91,7 @@ impl MallocCell {
     }
 
     #[inline(always)]
-    pub fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> Mode {
         const NONE: u8 = Mode::None as u8;
         const STARTING: u8 = Mode::Starting as u8;
         const RSEQ: u8 = Mode::Rseq as u8;
@@ -109,7 +109,7 @@ impl MallocCell {
 
     /// Returns whether a request may take the fast path. In a profiled process this counts the request.
     #[inline(always)]
-    pub fn allows_fast_path(&self, size: usize) -> bool {
+    pub(super) fn allows_fast_path(&self, size: usize) -> bool {
         let request_mode = self.request_mode.load(Acquire);
         if request_mode == RequestMode::Fast as u8 {
             return true;
@@ -119,14 +119,14 @@ impl MallocCell {
     }
 
     /// Has the profiler count requests from now on.
-    pub fn count_requests(&self) {
+    pub(super) fn count_requests(&self) {
         let (fast, counted) = (RequestMode::Fast as u8, RequestMode::Counted as u8);
         let _counted = self.request_mode.compare_exchange(fast, counted, Relaxed, Relaxed);
     }
 
     /// The process's malloc, if it was made.
     #[inline]
-    pub fn get(&'static self) -> Option<&'static Malloc> {
+    pub(super) fn get(&'static self) -> Option<&'static Malloc> {
         // SAFETY: the mode says that it was written.
         matches!(self.mode(), Mode::Rseq | Mode::Locks | Mode::Hardened)
             .then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
@@ -134,7 +134,7 @@ impl MallocCell {
 
     /// The same, if the process wants to notice misuse.
     #[inline]
-    pub fn hardened(&'static self) -> Option<&'static Malloc> {
+    pub(super) fn hardened(&'static self) -> Option<&'static Malloc> {
         // SAFETY: the mode says that it was written.
         (self.mode() == Mode::Hardened).then(|| unsafe { (*self.malloc.get()).assume_init_ref() })
     }
@@ -144,7 +144,7 @@ impl MallocCell {
     /// # Safety
     /// The mode is [`Mode::Rseq`].
     #[inline(always)]
-    pub unsafe fn rseq_heap(&'static self) -> &'static Heap<Rseq> {
+    pub(super) unsafe fn rseq_heap(&'static self) -> &'static Heap<Rseq> {
         // SAFETY: the mode says that it was written, and which of the two it is.
         unsafe {
             match &(*self.malloc.get()).assume_init_ref().heap {
@@ -156,7 +156,7 @@ impl MallocCell {
 
     /// The same, made now if need be. Within a slow path only.
     #[inline]
-    pub fn or_start(&'static self) -> Option<&'static Malloc> {
+    pub(super) fn or_start(&'static self) -> Option<&'static Malloc> {
         self.get().or_else(|| self.start())
     }
 
@@ -196,23 +196,23 @@ impl Malloc {
     /// As large as the address space has room for.
     #[cold]
     fn make() -> Option<Malloc> {
-        let options = Options::of_environment();
+        let options = Options::from_environment();
         let memory = memory_bytes().next_power_of_two();
         let limit = address_space_limit();
         // Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where they are
         // counted, most is left to the program.
-        let [objects, runs] = match limit {
+        let [objects_most, runs_most] = match limit {
             None => [memory.saturating_mul(2), memory.saturating_mul(8)],
             Some(limit) => [limit / 8, limit / 3],
         };
-        let heap = halves(objects.next_power_of_two().clamp(SECTION, 4 << 40), SECTION)
+        let heap = halves(objects_most.next_power_of_two().clamp(SECTION, 4 << 40), SECTION)
             .find_map(|bytes| AnyHeap::make(bytes, &options))?;
-        let runs = halves(runs.min(8 << 40), 1 << 21).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
+        let runs = halves(runs_most.min(8 << 40), 1 << 21).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
         Some(Malloc { heap, runs, options })
     }
 
     #[inline]
-    pub fn cpu(&self) -> CpuId {
+    pub(super) fn cpu(&self) -> CpuId {
         with_heap!(&self.heap, heap => heap.slab().platform().cpu())
     }
 }
@@ -229,18 +229,21 @@ fn halves(most: usize, least: usize) -> impl Iterator<Item = usize> {
 }
 
 impl AnyHeap {
+    fn with_locks(config: &HeapConfig) -> Option<AnyHeap> {
+        Heap::with_locks(config).ok().map(AnyHeap::Locks)
+    }
+
     fn make(bytes: usize, options: &Options) -> Option<AnyHeap> {
         let policy = match options.hardened {
             Hardened::Off => Policy::default(),
             Hardened::On => RANDOM,
         };
         let config = HeapConfig { bytes, policy, huge_pages: options.huge_pages, caches: own_caches(&policy) };
-        let locks = || Heap::with_locks(&config).ok().map(AnyHeap::Locks);
         match options.sections {
-            Sections::Locks => locks(),
+            Sections::Locks => AnyHeap::with_locks(&config),
             Sections::Auto => match Heap::with_rseq(&config) {
                 Ok(heap) if heap.frontend::<DefaultFastPath>().is_some() => Some(AnyHeap::Rseq(heap)),
-                Ok(_) | Err(HeapError::Rseq(_)) => locks(),
+                Ok(_) | Err(HeapError::Rseq(_)) => AnyHeap::with_locks(&config),
                 Err(_) => None,
             },
         }

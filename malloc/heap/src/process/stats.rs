@@ -73,9 +73,10 @@ impl Malloc {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kib = |bytes: usize| bytes.div_ceil(1024);
         let Summary { objects, idle_in_slabs, runs, free, returned } = *self;
-        write!(f, "{} KiB in objects ({} KiB idle beside them), ", kib(objects), kib(idle_in_slabs))?;
-        write!(f, "{} KiB in runs of pages, {} KiB free, {} KiB given back", kib(runs), kib(free), kib(returned))
+        let [objects, idle_in_slabs] = [objects, idle_in_slabs].map(|bytes| bytes.div_ceil(1024));
+        let [runs, free, returned] = [runs, free, returned].map(|bytes| bytes.div_ceil(1024));
+        write!(f, "{objects} KiB in objects ({idle_in_slabs} KiB idle beside them), ")?;
+        write!(f, "{runs} KiB in runs of pages, {free} KiB free, {returned} KiB given back")
     }
 }

@@ -32,10 +32,10 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    pub const EMPTY: Bins = Bins { first: [NONE; BINS], filled: [0; WORDS] };
+    pub(super) const EMPTY: Bins = Bins { first: [NONE; BINS], filled: [0; WORDS] };
 
     /// Puts a run, which the table knows, first in its bin.
-    pub fn insert(&mut self, table: &Table, run: u32, pages: u32) {
+    pub(super) fn insert(&mut self, table: &Table, run: u32, pages: u32) {
         let bin = bin_of(pages);
         let next = self.first[bin];
         table.set_links(run, Links { previous: NONE, next });
@@ -47,7 +47,7 @@ impl Bins {
     }
 
     /// Takes a run out of its bin.
-    pub fn remove(&mut self, table: &Table, run: u32, pages: u32) {
+    pub(super) fn remove(&mut self, table: &Table, run: u32, pages: u32) {
         let bin = bin_of(pages);
         let Links { previous, next } = table.links(run);
         if next != NONE {
@@ -64,11 +64,11 @@ impl Bins {
     }
 
     /// The smallest run of at least so many pages, or nearly.
-    pub fn find(&self, table: &Table, pages: u32) -> Option<u32> {
+    pub(super) fn find(&self, table: &Table, pages: u32) -> Option<u32> {
         let mut bin = bin_of(pages);
         loop {
             bin = self.filled_from(bin)?;
-            let fitting = self.runs(table, bin).take(COMPARED).map(|run| (table.at(run).1, run));
+            let fitting = self.runs(table, bin).take(COMPARED).map(|run| (table.run_at(run).1, run));
             if let Some((_, run)) = fitting.filter(|&(size, _)| size >= pages).min() {
                 return Some(run);
             }
@@ -77,14 +77,14 @@ impl Bins {
     }
 
     /// A run that `wanted` says yes to, from the largest size down; few of each size are asked.
-    pub fn largest(&self, table: &Table, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(super) fn largest(&self, table: &Table, mut wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let filled = (0..BINS).rev().filter(|bin| self.filled[bin / 64] & 1 << (bin % 64) != 0);
         filled.flat_map(|bin| self.runs(table, bin).take(COMPARED)).find(|&run| wanted(run))
     }
 
     fn runs<'t>(&self, table: &'t Table, bin: usize) -> impl Iterator<Item = u32> + use<'t> {
-        let some = |run: u32| Some(run).filter(|&run| run != NONE);
-        core::iter::successors(some(self.first[bin]), move |&run| some(table.links(run).next))
+        let first = Some(self.first[bin]).filter(|&run| run != NONE);
+        core::iter::successors(first, move |&run| Some(table.links(run).next).filter(|&run| run != NONE))
     }
 
     fn filled_from(&self, bin: usize) -> Option<usize> {

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
 use super::table::Kind;
-use super::{Claimed, PAGE, Run, RunError, Runs, refused};
+use super::{Claimed, PAGE, Run, RunError, Runs, refusal};
 
 /// Pages behind a run that nobody can access: addresses alone.
 const GUARD: u32 = 4;
@@ -21,13 +21,13 @@ const GUARDED_MAX: u32 = 8 << 10;
 
 /// A run that was given back, without memory most often, and that nobody has.
 #[derive(Debug)]
-pub struct Held {
+pub struct ProtectedRun {
     run: Claimed,
     /// Whether it has lost its memory: pages that the program has locked stay.
     is_empty: bool,
 }
 
-impl Held {
+impl ProtectedRun {
     /// Bytes of it, with its guard.
     pub fn bytes(&self) -> usize {
         self.run.bytes()
@@ -36,7 +36,7 @@ impl Held {
 
 /// The run that an address lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Around {
+pub struct RunExtent {
     /// Where it begins.
     pub start: NonNull<u8>,
     /// Bytes of it, with its guard.
@@ -77,9 +77,9 @@ impl Runs {
     ///
     /// # Safety
     /// The caller gives it up.
-    pub unsafe fn hold(&self, start: NonNull<u8>) -> Result<Held, RunError> {
+    pub unsafe fn hold(&self, start: NonNull<u8>) -> Result<ProtectedRun, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
-        let pages = self.table.claim(first).map_err(|kind| refused(kind, start))?;
+        let pages = self.table.claim(first).map_err(|kind| refusal(kind, start))?;
         let (offset, bytes) = (first as usize * PAGE, pages as usize * PAGE);
         // SAFETY: whoever had it gave it up.
         let is_empty = unsafe { self.range.give_back(offset, bytes) }.is_ok();
@@ -87,12 +87,12 @@ impl Runs {
             // SAFETY: whoever had it gave it up; who accesses it all the same is to be noticed.
             let _protected = unsafe { self.range.protect(offset, bytes) };
         }
-        Ok(Held { run: Claimed { first, pages }, is_empty })
+        Ok(ProtectedRun { run: Claimed { first, pages }, is_empty })
     }
 
     /// Lets a run that was held be handed out again. Takes a lock, and a system call. One that the system does not make
     /// accessible again stays held for ever.
-    pub fn release(&self, Held { run: Claimed { first, pages }, is_empty }: Held) {
+    pub fn release(&self, ProtectedRun { run: Claimed { first, pages }, is_empty }: ProtectedRun) {
         if self.range.commit(first as usize * PAGE, pages as usize * PAGE).is_err() {
             return;
         }
@@ -107,14 +107,14 @@ impl Runs {
     }
 
     /// The run around an address, in use or held. Looks at each page from there back to where the run begins.
-    pub fn around(&self, address: usize) -> Option<Around> {
+    pub fn run_around(&self, address: usize) -> Option<RunExtent> {
         let start = self.range.start().as_ptr().addr();
         let page = u32::try_from(address.checked_sub(start)? / PAGE).ok().filter(|&page| page < self.table.used())?;
-        let first = (0..=page).rev().find(|&page| self.table.at(page).0 != Kind::Inside)?;
-        let (kind, pages) = self.table.at(first);
+        let first = (0..=page).rev().find(|&page| self.table.run_at(page).0 != Kind::Inside)?;
+        let (kind, pages) = self.table.run_at(first);
         let is_it = page - first < pages && matches!(kind, Kind::Used | Kind::Claimed);
         let bytes = pages as usize * PAGE;
-        is_it.then(|| Around { start: self.address(first), bytes, is_used: kind == Kind::Used })
+        is_it.then(|| RunExtent { start: self.address(first), bytes, is_used: kind == Kind::Used })
     }
 
     fn offset_of(&self, start: NonNull<u8>) -> usize {
@@ -132,16 +132,17 @@ mod tests {
         let run = runs.alloc_guarded(9, 1).unwrap();
         assert_eq!(runs.usable_guarded(run.start), Ok(9 * PAGE));
         let at = run.start.as_ptr().addr();
-        let around = |at| runs.around(at).map(|around| (around.start, around.bytes, around.is_used));
-        assert_eq!(around(at + 5 * PAGE + 1), Some((run.start, 13 * PAGE, true)));
+        let bytes = 13 * PAGE;
+        let used = RunExtent { start: run.start, bytes, is_used: true };
+        assert_eq!(runs.run_around(at + 5 * PAGE + 1), Some(used));
         // SAFETY: nobody uses it any more.
         let held = unsafe { runs.hold(run.start) }.unwrap();
-        assert_eq!(around(at + 12 * PAGE), Some((run.start, 13 * PAGE, false)));
+        assert_eq!(runs.run_around(at + 12 * PAGE), Some(RunExtent { is_used: false, ..used }));
         // SAFETY: nobody uses it; it is refused.
         assert!(matches!(unsafe { runs.hold(run.start) }, Err(RunError::DoubleFree { .. })));
         assert_ne!(runs.alloc_guarded(9, 1).unwrap().start, run.start);
         runs.release(held);
-        assert_eq!(around(at), None);
+        assert_eq!(runs.run_around(at), None);
         let again = runs.alloc_guarded(9, 1).unwrap();
         assert!(again.is_zero);
         // SAFETY: so many bytes are ours.

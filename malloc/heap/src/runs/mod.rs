@@ -4,7 +4,7 @@
 //! table    what each page is the edge of: 16 bytes a page, of which only edges are ever touched
 //! bins     free runs by size: the smallest that is large enough is found in a few steps
 //! space    the address range, cut into runs; free neighbours are one run
-//! cached   a few runs a CPU, taken and left by one atomic step each
+//! cache    a few runs a CPU, taken and left by one atomic step each
 //! guarded  runs before pages that nobody can access, and runs that are held inaccessible when they are given back
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! both are backed or both are empty, so that a run's kind is true of each of its pages.
 
 mod bins;
-mod cached;
+mod cache;
 mod guarded;
 mod space;
 mod table;
@@ -28,14 +28,14 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use freehold::base::CpuId;
 use rustix::io::Errno;
 
-use crate::os::lock::Guarded;
+use crate::os::lock::Mutex;
 use crate::os::mmap::Reservation;
-use cached::Cached;
-pub use guarded::{Around, Held};
+use cache::RunCache;
+pub use guarded::{ProtectedRun, RunExtent};
 use space::Space;
 pub use space::Usage;
 use table::Table;
-pub use table::{EDGE, Kind, of_words};
+pub use table::{EDGE, Kind, decode_edge};
 
 /// Bytes of a page here, whatever those of the machine are.
 pub const PAGE: usize = 4096;
@@ -48,8 +48,8 @@ pub(crate) const HUGE: u32 = 512;
 #[derive(Debug)]
 pub struct Runs {
     table: Table,
-    cached: Cached,
-    space: Guarded<Space>,
+    cached: RunCache,
+    space: Mutex<Space>,
     /// What the space says of its usage, for those who do not wait.
     used: AtomicUsize,
     backed: AtomicUsize,
@@ -92,7 +92,7 @@ impl Runs {
     pub fn new(bytes: usize, cpus: u16) -> Result<Runs, Errno> {
         let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX) / HUGE * HUGE;
         let range = Reservation::inaccessible(pages as usize * PAGE, HUGE as usize * PAGE)?;
-        let (table, cached, space) = (Table::new(pages)?, Cached::new(cpus)?, Guarded::new(Space::new(pages)));
+        let (table, cached, space) = (Table::new(pages)?, RunCache::new(cpus)?, Mutex::new(Space::new(pages)));
         Ok(Runs { table, cached, space, used: 0.into(), backed: 0.into(), guarded: 0.into(), range })
     }
 
@@ -102,7 +102,7 @@ impl Runs {
     }
 
     /// Addresses of what is known of each page, and of the number of pages of which something is: for readers outside
-    /// of the process, to whom [`of_words`] says what it means.
+    /// of the process, to whom [`decode_edge`] says what it means.
     pub fn table(&self) -> [u64; 2] {
         self.table.addresses()
     }
@@ -142,7 +142,7 @@ impl Runs {
     #[inline]
     pub fn free_cached(&self, cpu: CpuId, start: NonNull<u8>) -> Result<FreeOutcome, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
-        let pages = self.table.claim(first).map_err(|kind| refused(kind, start))?;
+        let pages = self.table.claim(first).map_err(|kind| refusal(kind, start))?;
         let keeps = self.cached.put(cpu, first, pages);
         Ok(if keeps { FreeOutcome::Cached } else { FreeOutcome::Uncached(Claimed { first, pages }) })
     }
@@ -158,8 +158,8 @@ impl Runs {
     /// If no run in use does.
     pub fn usable(&self, start: NonNull<u8>) -> Result<usize, RunError> {
         let first = self.page_of(start.as_ptr().addr())?;
-        let (kind, pages) = self.table.at(first);
-        if kind == Kind::Used { Ok(pages as usize * PAGE) } else { Err(refused(kind, start)) }
+        let (kind, pages) = self.table.run_at(first);
+        if kind == Kind::Used { Ok(pages as usize * PAGE) } else { Err(refusal(kind, start)) }
     }
 
     /// Makes a run in use as many pages long, where it is; says whether that could be. Takes a lock.
@@ -169,7 +169,7 @@ impl Runs {
     pub fn resize(&self, start: NonNull<u8>, pages: u32, now: u32) -> bool {
         debug_assert!(pages > 0, "a run has pages");
         self.page_of(start.as_ptr().addr()).is_ok_and(|first| {
-            let (kind, old) = self.table.at(first);
+            let (kind, old) = self.table.run_at(first);
             debug_assert_eq!(kind, Kind::Used, "the caller owns a run");
             self.locked(|space| {
                 if pages <= old {
@@ -190,9 +190,9 @@ impl Runs {
     /// # Safety
     /// Both runs are the caller's, and nobody uses them meanwhile.
     pub unsafe fn move_pages(&self, from: NonNull<u8>, to: NonNull<u8>, pages: u32) -> Result<(), Errno> {
-        let [from, to] = [from, to].map(|at| at.as_ptr().addr() - self.range.start().as_ptr().addr());
-        // SAFETY: the caller's promise is what this asks for.
-        unsafe { self.range.move_within(from, to, pages as usize * PAGE) }
+        let offsets = [from, to].map(|at| at.as_ptr().addr() - self.range.start().as_ptr().addr());
+        // SAFETY: the caller promises that both runs are its own, and that nothing else uses them meanwhile.
+        unsafe { self.range.move_within(offsets[0], offsets[1], pages as usize * PAGE) }
     }
 
     /// Takes what CPUs have cached, as runs that are free. Takes a lock for each.
@@ -276,7 +276,7 @@ impl Claimed {
 }
 
 #[cold]
-fn refused(kind: Kind, start: NonNull<u8>) -> RunError {
+fn refusal(kind: Kind, start: NonNull<u8>) -> RunError {
     let address = start.as_ptr().addr();
     match kind {
         Kind::Inside | Kind::Used => RunError::Interior { address },

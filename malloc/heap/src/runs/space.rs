@@ -43,23 +43,29 @@ pub struct Usage {
 
 /// A run that was taken.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct Allocation {
     pub first: u32,
     pub is_empty: bool,
 }
 
 impl Space {
-    pub const fn new(pages: u32) -> Space {
+    pub(super) const fn new(pages: u32) -> Space {
         Space { backed: Bins::EMPTY, empty: Bins::EMPTY, end: 0, pages, usage: Usage { used: 0, backed: 0 } }
     }
 
-    pub fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         self.usage
     }
 
     /// Takes a run of so many pages, from an address on that is a multiple of `align` of them: with memory if there is
     /// one.
-    pub fn take(&mut self, table: &Table, range: &Reservation, pages: u32, align: u32) -> Result<Taken, Errno> {
+    pub(super) fn take(
+        &mut self,
+        table: &Table,
+        range: &Reservation,
+        pages: u32,
+        align: u32,
+    ) -> Result<Allocation, Errno> {
         let wide = pages.checked_add(align - 1).ok_or(Errno::NOMEM)?;
         let run = match self.backed.find(table, wide) {
             Some(run) => run,
@@ -67,12 +73,12 @@ impl Space {
                 if align == 1
                     && let Some(first) = self.stretch(table, pages)
                 {
-                    return Ok(Taken { first, is_empty: false });
+                    return Ok(Allocation { first, is_empty: false });
                 }
                 self.empty.find(table, wide).map_or_else(|| self.grow(table, range, wide), Ok)?
             }
         };
-        let (kind, size) = table.at(run);
+        let (kind, size) = table.run_at(run);
         let since = table.since(run);
         self.unlist(table, run, kind, size);
         let start = range.start().as_ptr().addr() / PAGE % align as usize;
@@ -82,28 +88,28 @@ impl Space {
         self.list(table, first + pages, run + size - first - pages, kind, since);
         table.write(first, pages, Kind::Used, 0);
         self.usage.used += pages as usize * PAGE;
-        Ok(Taken { first, is_empty: kind == Kind::Empty })
+        Ok(Allocation { first, is_empty: kind == Kind::Empty })
     }
 
     /// Takes a backed run that is too short, and as much of the empty one beside it as is missing. Else memory that is
     /// free in pieces would stay so, and what is asked for would take more.
     fn stretch(&mut self, table: &Table, pages: u32) -> Option<u32> {
-        let is_empty = |run: u32, missing: u32| matches!(table.at(run), (Kind::Empty, size) if size >= missing);
         let mut beside = None;
         let end = self.end;
         let run = self.backed.largest(table, |run| {
-            let size = table.at(run).1;
+            let size = table.run_at(run).1;
             // Not for a small part of what is asked for.
             let is_worth_it = (pages / STRETCHED..pages).contains(&size);
             let (next, missing) = (run + size, pages.saturating_sub(size));
             beside = is_worth_it.then_some(()).and_then(|()| {
-                let after = (next < end && is_empty(next, missing)).then_some(next);
-                after.or_else(|| (run > 0).then(|| table.before(run)).filter(|&before| is_empty(before, missing)))
+                let after = (next < end && is_empty(table, next, missing)).then_some(next);
+                after
+                    .or_else(|| (run > 0).then(|| table.before(run)).filter(|&before| is_empty(table, before, missing)))
             });
             beside.is_some()
         })?;
-        let (beside, size) = (beside?, table.at(run).1);
-        let (other, missing) = (table.at(beside).1, pages - size);
+        let (beside, size) = (beside?, table.run_at(run).1);
+        let (other, missing) = (table.run_at(beside).1, pages - size);
         self.unlist(table, run, Kind::Backed, size);
         self.unlist(table, beside, Kind::Empty, other);
         let first = if beside > run { run } else { run - missing };
@@ -120,20 +126,20 @@ impl Space {
     }
 
     /// Puts back a run that was claimed: it has memory.
-    pub fn put(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
+    pub(super) fn put(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
         self.usage.used -= pages as usize * PAGE;
         self.join(table, first, pages, Kind::Backed, now);
     }
 
     /// Puts back a run that was claimed, and has lost its memory.
-    pub fn put_empty(&mut self, table: &Table, first: u32, pages: u32) {
+    pub(super) fn put_empty(&mut self, table: &Table, first: u32, pages: u32) {
         self.usage.used -= pages as usize * PAGE;
         self.join(table, first, pages, Kind::Empty, 0);
     }
 
     /// Leaves a run in use so many of its pages, and frees the others.
-    pub fn cut(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
-        let (_, old) = table.at(first);
+    pub(super) fn cut(&mut self, table: &Table, first: u32, pages: u32, now: u32) {
+        let (_, old) = table.run_at(first);
         if pages < old {
             table.write(first, pages, Kind::Used, 0);
             self.put(table, first + pages, old - pages, now);
@@ -141,13 +147,13 @@ impl Space {
     }
 
     /// Gives a run in use as many pages of the free one behind it; says whether that was possible.
-    pub fn extend(&mut self, table: &Table, range: &Reservation, first: u32, pages: u32) -> bool {
-        let (_, old) = table.at(first);
+    pub(super) fn extend(&mut self, table: &Table, range: &Reservation, first: u32, pages: u32) -> bool {
+        let (_, old) = table.run_at(first);
         let (next, wanted) = (first + old, pages - old);
         if next == self.end && self.grow(table, range, wanted).is_err() {
             return false;
         }
-        let (kind, size) = table.at(next);
+        let (kind, size) = table.run_at(next);
         if !matches!(kind, Kind::Backed | Kind::Empty) || size < wanted {
             return false;
         }
@@ -161,13 +167,12 @@ impl Space {
     }
 
     /// Takes the last huge page, or less, of a backed run that was not freed after `until`: the largest there is.
-    pub fn take_backed(&mut self, table: &Table, until: u32) -> Option<Claimed> {
+    pub(super) fn take_backed(&mut self, table: &Table, until: u32) -> Option<Claimed> {
         let run = self.backed.largest(table, |run| table.since(run) <= until)?;
-        let (kind, size) = table.at(run);
+        let (kind, size) = table.run_at(run);
         let since = table.since(run);
         self.unlist(table, run, kind, size);
-        let first = (run + size - 1) / HUGE * HUGE;
-        let first = first.max(run);
+        let first = ((run + size - 1) / HUGE * HUGE).max(run);
         self.list(table, run, first - run, kind, since);
         let pages = run + size - first;
         table.write(first, pages, Kind::Claimed, 0);
@@ -175,14 +180,14 @@ impl Space {
     }
 
     /// Puts it back, with or without its memory.
-    pub fn put_taken(&mut self, table: &Table, first: u32, pages: u32, is_empty: bool, since: u32) {
+    pub(super) fn put_taken(&mut self, table: &Table, first: u32, pages: u32, is_empty: bool, since: u32) {
         self.join(table, first, pages, if is_empty { Kind::Empty } else { Kind::Backed }, since);
     }
 
     /// An empty run of at least so many pages at the end, which has not been used yet.
     fn grow(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<u32, Errno> {
-        let before = (self.end > 0).then(|| table.before(self.end)).filter(|&run| table.at(run).0 == Kind::Empty);
-        let there = before.map_or(0, |run| table.at(run).1);
+        let before = (self.end > 0).then(|| table.before(self.end)).filter(|&run| table.run_at(run).0 == Kind::Empty);
+        let there = before.map_or(0, |run| table.run_at(run).1);
         let missing = pages.saturating_sub(there);
         let left = self.pages - self.end;
         if missing > left {
@@ -207,8 +212,8 @@ impl Space {
     /// Makes a run free, as one with its neighbours of the same kind. Returns where it begins then.
     fn join(&mut self, table: &Table, mut first: u32, mut pages: u32, kind: Kind, mut since: u32) -> u32 {
         let next = first + pages;
-        if next < self.end && table.at(next).0 == kind {
-            let size = table.at(next).1;
+        if next < self.end && table.run_at(next).0 == kind {
+            let size = table.run_at(next).1;
             since = since.max(table.since(next));
             self.unlist(table, next, kind, size);
             table.forget(next);
@@ -216,8 +221,8 @@ impl Space {
         }
         if first > 0 {
             let before = table.before(first);
-            if table.at(before).0 == kind {
-                let size = table.at(before).1;
+            if table.run_at(before).0 == kind {
+                let size = table.run_at(before).1;
                 since = since.max(table.since(before));
                 self.unlist(table, before, kind, size);
                 table.forget(first);
@@ -254,18 +259,19 @@ impl Space {
     }
 
     /// Walks the range, and returns what is wrong.
+
     #[cfg(test)]
     pub fn check(&self, table: &Table) -> Result<(), &'static str> {
         let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());
         while page < self.end {
-            let (kind, pages) = table.at(page);
+            let (kind, pages) = table.run_at(page);
             if kind == Kind::Inside || pages == 0 || page + pages > self.end {
                 return Err("a run begins where another ends");
             }
-            if (page + 1..page + pages).any(|inside| table.at(inside).0 != Kind::Inside) {
+            if (page + 1..page + pages).any(|inside| table.run_at(inside).0 != Kind::Inside) {
                 return Err("inside of a run is none");
             }
-            if page > 0 && table.at(table.before(page)).0 != last {
+            if page > 0 && table.run_at(table.before(page)).0 != last {
                 return Err("a run is found from its end");
             }
             if kind == last && matches!(kind, Kind::Backed | Kind::Empty) {
@@ -280,4 +286,9 @@ impl Space {
         }
         if usage == self.usage { Ok(()) } else { Err("what is counted is there") }
     }
+}
+
+/// Returns whether an empty run of at least so many pages begins there.
+fn is_empty(table: &Table, run: u32, pages: u32) -> bool {
+    matches!(table.run_at(run), (Kind::Empty, size) if size >= pages)
 }

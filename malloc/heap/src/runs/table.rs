@@ -60,24 +60,24 @@ pub(super) struct Table {
 
 impl Table {
     /// For so many pages, of which none is in use yet.
-    pub fn new(pages: u32) -> Result<Table, Errno> {
+    pub(super) fn new(pages: u32) -> Result<Table, Errno> {
         let edges = Reservation::inaccessible(pages as usize * size_of::<Edge>(), PAGE)?;
         Ok(Table { edges, used: AtomicU32::new(0) })
     }
 
     /// Addresses of the edges, [`EDGE`] bytes a page, and of the number of pages that may have them.
-    pub fn addresses(&self) -> [u64; 2] {
+    pub(super) fn addresses(&self) -> [u64; 2] {
         [self.edges.start().as_ptr().addr() as u64, core::ptr::from_ref(&self.used).addr() as u64]
     }
 
     /// Pages that may have edges.
     #[inline]
-    pub fn used(&self) -> u32 {
+    pub(super) fn used(&self) -> u32 {
         self.used.load(Acquire)
     }
 
     /// Lets all pages before this one have edges.
-    pub fn commit(&self, pages: u32) -> Result<(), Errno> {
+    pub(super) fn commit(&self, pages: u32) -> Result<(), Errno> {
         let [from, to] = [self.used(), pages].map(|pages| (pages as usize * size_of::<Edge>()).next_multiple_of(PAGE));
         self.edges.commit(from, to - from)?;
         self.used.store(pages, Release);
@@ -93,27 +93,27 @@ impl Table {
 
     /// Kind and length of the run that begins here.
     #[inline]
-    pub fn at(&self, first: u32) -> (Kind, u32) {
+    pub(super) fn run_at(&self, first: u32) -> (Kind, u32) {
         let edge = self.edge(first);
         (kind_of(edge.state.load(Relaxed)), edge.pages.load(Relaxed))
     }
 
     /// Where the run begins that ends right before this page, which begins one.
-    pub fn before(&self, page: u32) -> u32 {
+    pub(super) fn before(&self, page: u32) -> u32 {
         let last = page - 1;
-        match self.at(last) {
+        match self.run_at(last) {
             (Kind::Inside, pages) => page - pages,
             _ => last,
         }
     }
 
     /// When a backed run was freed.
-    pub fn since(&self, first: u32) -> u32 {
+    pub(super) fn since(&self, first: u32) -> u32 {
         self.edge(first).state.load(Relaxed) >> KIND_BITS
     }
 
     /// Writes down a run.
-    pub fn write(&self, first: u32, pages: u32, kind: Kind, since: u32) {
+    pub(super) fn write(&self, first: u32, pages: u32, kind: Kind, since: u32) {
         let edge = self.edge(first);
         edge.pages.store(pages, Relaxed);
         edge.state.store(kind as u32 | since << KIND_BITS, Release);
@@ -125,7 +125,7 @@ impl Table {
     }
 
     /// No run begins here any more.
-    pub fn forget(&self, first: u32) {
+    pub(super) fn forget(&self, first: u32) {
         self.edge(first).state.store(Kind::Inside as u32, Relaxed);
     }
 
@@ -134,7 +134,7 @@ impl Table {
     /// # Errors
     /// What the page is instead.
     #[inline]
-    pub fn claim(&self, first: u32) -> Result<u32, Kind> {
+    pub(super) fn claim(&self, first: u32) -> Result<u32, Kind> {
         let edge = self.edge(first);
         let claimed = edge.state.compare_exchange(Kind::Used as u32, Kind::Claimed as u32, AcqRel, Relaxed);
         claimed.map(|_| edge.pages.load(Relaxed)).map_err(kind_of)
@@ -142,18 +142,18 @@ impl Table {
 
     /// Changes what the owner of a run, in use or claimed, says of it.
     #[inline]
-    pub fn set_kind(&self, first: u32, kind: Kind) {
+    pub(super) fn set_kind(&self, first: u32, kind: Kind) {
         self.edge(first).state.store(kind as u32, Release);
     }
 
     /// Neighbours of a free run among those of about its size.
-    pub fn links(&self, first: u32) -> Links {
+    pub(super) fn links(&self, first: u32) -> Links {
         let edge = self.edge(first);
         Links { previous: edge.previous.load(Relaxed), next: edge.next.load(Relaxed) }
     }
 
     /// Sets them.
-    pub fn set_links(&self, first: u32, links: Links) {
+    pub(super) fn set_links(&self, first: u32, links: Links) {
         let edge = self.edge(first);
         edge.previous.store(links.previous, Relaxed);
         edge.next.store(links.next, Relaxed);
@@ -171,7 +171,7 @@ pub(super) struct Links {
 pub const EDGE: usize = size_of::<Edge>();
 
 /// Kind and length of the run that begins at a page, from the first two words that are known of it.
-pub fn of_words([state, pages]: [u32; 2]) -> (Kind, u32) {
+pub fn decode_edge([state, pages]: [u32; 2]) -> (Kind, u32) {
     (kind_of(state), pages)
 }
 

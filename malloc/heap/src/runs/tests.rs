@@ -93,13 +93,17 @@ fn runs_that_come_and_go_keep_to_themselves() {
     runs.check();
 }
 
+fn interior(start: NonNull<u8>) -> RunError {
+    RunError::Interior { address: start.as_ptr().addr() }
+}
+
 #[test]
 fn what_is_no_run_is_refused() {
     let runs = Runs::new(64 * MIB, 1).unwrap();
     let start = runs.alloc(20, 1).unwrap().start;
-    let at = |pages: usize| start.map_addr(|address| address.saturating_add(pages * PAGE));
-    let interior = |start: NonNull<u8>| RunError::Interior { address: start.as_ptr().addr() };
-    for wrong in [at(1), at(19), at(20_000), start.map_addr(|address| address.saturating_add(8))] {
+    let [second, last, outside] =
+        [1, 19, 20_000].map(|pages: usize| start.map_addr(|address| address.saturating_add(pages * PAGE)));
+    for wrong in [second, last, outside, start.map_addr(|address| address.saturating_add(8))] {
         assert_eq!(runs.free_cached(CPU, wrong).unwrap_err(), interior(wrong));
     }
     let double = RunError::DoubleFree { address: start.as_ptr().addr() };
@@ -109,7 +113,7 @@ fn what_is_no_run_is_refused() {
     assert_eq!(runs.free_cached(CPU, start).unwrap_err(), double, "it is free");
     // It is inside of a larger one then.
     let other = runs.alloc(400, 1).unwrap();
-    assert_eq!(runs.free_cached(CPU, at(1)).unwrap_err(), interior(at(1)));
+    assert_eq!(runs.free_cached(CPU, second).unwrap_err(), interior(second));
     runs.give(other.start, 0);
     assert_eq!(runs.alloc(usize::MAX as u32 - 1, 1), Err(Errno::NOMEM));
     runs.check();

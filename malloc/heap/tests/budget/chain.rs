@@ -16,7 +16,7 @@ const GRAIN: u64 = 8;
 
 /// Depths of all that was computed so far.
 #[derive(Debug, Default)]
-pub struct Chain {
+pub(crate) struct Chain {
     registers: HashMap<Register, usize>,
     memory: HashMap<u64, usize>,
     flags: usize,
@@ -25,12 +25,12 @@ pub struct Chain {
 
 impl Chain {
     /// Loads of the longest chain so far.
-    pub fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
     /// Goes one instruction further.
-    pub fn follow(
+    pub(crate) fn follow(
         &mut self,
         instruction: &Instruction,
         info: &InstructionInfo,
@@ -60,14 +60,12 @@ impl Chain {
 
     /// The deepest of the registers and flags that it reads.
     fn operand_depth(&self, instruction: &Instruction, info: &InstructionInfo) -> usize {
-        let is_read = |access| !matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::None);
         let read = info.used_registers().iter().filter(|used| is_read(used.access()));
         let flags = if instruction.rflags_read() == RflagsBits::NONE { 0 } else { self.flags };
         read.map(|used| self.depth(used.register())).max().unwrap_or(0).max(flags)
     }
 
     fn write(&mut self, instruction: &Instruction, info: &InstructionInfo, accesses: &[Access], depth: usize) {
-        let is_written = |access| !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None);
         for used in info.used_registers().iter().filter(|used| is_written(used.access())) {
             let register = used.register();
             // What is written in part, or maybe, is as deep as before, too. The stack pointer's own steps are none.
@@ -83,6 +81,14 @@ impl Chain {
             self.memory.extend(grains(access).map(|grain| (grain, depth)));
         }
     }
+}
+
+fn is_read(access: OpAccess) -> bool {
+    !matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::None)
+}
+
+fn is_written(access: OpAccess) -> bool {
+    !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None)
 }
 
 fn grains(access: &Access) -> impl Iterator<Item = u64> + use<> {

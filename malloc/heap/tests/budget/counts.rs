@@ -13,7 +13,7 @@ const LINE: u64 = 64;
 
 /// What is counted of a function, with all that it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub executed: usize,
     pub locked: usize,
     pub loads: usize,
@@ -25,7 +25,7 @@ pub struct Counts {
 }
 
 /// Names of the columns, as wide as [`Counts`] are shown.
-pub const COLUMNS: &str = "executed  locked  loads  stores  stack  lines  chain";
+pub(crate) const COLUMNS: &str = "executed  locked  loads  stores  stack  lines  chain";
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +37,7 @@ impl fmt::Display for Counts {
 
 /// Something that an instruction does with memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Access {
+pub(crate) struct Access {
     pub address: u64,
     pub bytes: u64,
     pub loads: bool,
@@ -46,12 +46,12 @@ pub struct Access {
 
 impl Counts {
     /// Those of all of it.
-    pub fn of(trace: &Trace) -> Counts {
+    pub(crate) fn from_trace(trace: &Trace) -> Counts {
         Counts { executed: trace.steps.len(), ..Counts::within(trace, |_| true) }
     }
 
     /// Those of the instructions that touch memory of which this is so, and of no others.
-    pub fn touching(trace: &Trace, is_meant: impl Fn(u64) -> bool) -> Counts {
+    pub(crate) fn touching(trace: &Trace, is_meant: impl Fn(u64) -> bool) -> Counts {
         Counts { chain: 0, ..Counts::within(trace, is_meant) }
     }
 
@@ -83,7 +83,7 @@ impl Access {
 }
 
 /// All that an instruction loads and stores.
-pub fn accesses(step: &Step, info: &InstructionInfo) -> impl Iterator<Item = Access> {
+pub(crate) fn accesses(step: &Step, info: &InstructionInfo) -> impl Iterator<Item = Access> {
     info.used_memory().iter().filter_map(|used| access(step, used))
 }
 

@@ -10,21 +10,21 @@ use crate::counts::{COLUMNS, Counts};
 const NAME: usize = 36;
 
 /// What was counted, as text.
-pub struct Table(String);
+pub(crate) struct Table(String);
 
 impl Table {
     /// A table with nothing but its header.
-    pub fn new(header: &str) -> Table {
+    pub(crate) fn new(header: &str) -> Table {
         Table(header.to_owned())
     }
 
     /// Begins a group of rows, with what they are about.
-    pub fn begin(&mut self, about: &str) {
+    pub(crate) fn begin(&mut self, about: &str) {
         self.0 += &format!("\n# {about}\n{:<NAME$}{COLUMNS}\n", "");
     }
 
     /// Adds a row.
-    pub fn show(&mut self, name: impl Display, counts: &Counts) {
+    pub(crate) fn show(&mut self, name: impl Display, counts: &Counts) {
         self.0 += &format!("{:<NAME$}{counts}\n", name.to_string());
     }
 
@@ -32,7 +32,7 @@ impl Table {
     ///
     /// # Panics
     /// If they differ.
-    pub fn hold(&self, file: &Path) {
+    pub(crate) fn compare_or_bless(&self, file: &Path) {
         if cfg!(debug_assertions) {
             println!("left out: the budget is that of an optimised build; this one has\n{}", self.0);
         } else if env::var_os("BLESS").is_some() {
@@ -48,11 +48,14 @@ impl Table {
         }
     }
 
+    fn lacks(&self, line: &str) -> bool {
+        self.0.lines().all(|other| other != line)
+    }
+
     /// Lines of one that are not those of the other.
-    pub fn difference(&self, golden: &Table) -> String {
-        let lacks = |table: &Table, line: &str| table.0.lines().all(|other| other != line);
-        let gone = golden.0.lines().filter(|line| lacks(self, line)).map(|line| format!("-{line}\n"));
-        let new = self.0.lines().filter(|line| lacks(golden, line)).map(|line| format!("+{line}\n"));
+    pub(crate) fn difference(&self, golden: &Table) -> String {
+        let gone = golden.0.lines().filter(|line| self.lacks(line)).map(|line| format!("-{line}\n"));
+        let new = self.0.lines().filter(|line| golden.lacks(line)).map(|line| format!("+{line}\n"));
         let is_moved = self.0 != golden.0;
         let found: String = gone.chain(new).collect();
         if is_moved && found.is_empty() { "lines are in another order\n".to_owned() } else { found }

@@ -83,7 +83,7 @@ fn pages_keep_their_budget() {
         table.begin(&format!("{}, {pcp:?}, by what is touched: the instructions that do.", scene.name));
         scene.counts_by_place(pcp).iter().for_each(|(place, counts)| table.show(place, counts));
     }
-    table.hold(&Path::new(FOLDER).join("pages.golden"));
+    table.compare_or_bless(&Path::new(FOLDER).join("pages.golden"));
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn objects_keep_their_budget() {
         let title = "# Objects' fast paths with restartable sequences, by way: C's malloc and free, of a size known at run time.";
         let mut table = Table::new(&format!("{title}\n{HEADER}"));
         for operation in Operation::ALL {
-            table.begin(operation.about());
-            for door in objects::doors() {
-                let counts = door.counts(rseq, cpus, operation);
-                assert_eq!(counts, door.counts(rseq, cpus, operation), "{operation:?}, {} repeats", door.name);
-                table.show(door.name, &counts);
+            table.begin(operation.title());
+            for case in objects::cases() {
+                let counts = case.counts(rseq, cpus, operation);
+                assert_eq!(counts, case.counts(rseq, cpus, operation), "{operation:?}, {} repeats", case.name);
+                table.show(case.name, &counts);
             }
         }
-        table.hold(&Path::new(FOLDER).join("objects.golden"));
+        table.compare_or_bless(&Path::new(FOLDER).join("objects.golden"));
     });
 }
 
@@ -111,15 +111,16 @@ fn with_two_cpus(test: impl FnOnce(Rseq, [CpuId; 2])) {
     }
 }
 
+fn count_scene(scene: &pages::Scene) -> Table {
+    let mut table = Table::new(HEADER);
+    table.show(scene.name, &scene.counts(Linux));
+    table
+}
+
 #[test]
 fn a_budget_that_is_exceeded_is_told() {
-    let table = |scene: &pages::Scene| {
-        let mut table = Table::new(HEADER);
-        table.show(scene.name, &scene.counts(Linux));
-        table
-    };
-    let (kept, exceeded) = (table(&pages::PAIR), table(&pages::PAIR_AND_LOOK));
-    assert_eq!(kept.difference(&table(&pages::PAIR)), "");
+    let (kept, exceeded) = (count_scene(&pages::PAIR), count_scene(&pages::PAIR_AND_LOOK));
+    assert_eq!(kept.difference(&count_scene(&pages::PAIR)), "");
     let difference = exceeded.difference(&kept);
     assert_eq!(difference.lines().count(), 2, "one line is gone and one is new:\n{difference}");
     assert!(pages::PAIR_AND_LOOK.counts(Linux).loads > pages::PAIR.counts(Linux).loads);

@@ -29,7 +29,7 @@ const WARM: usize = 16;
 type Act = fn(&Heap<Rseq>, usize, *mut u8) -> *mut u8;
 
 /// A way of objects, and functions that go it.
-pub struct Door {
+pub(crate) struct FastPathCase {
     pub name: &'static str,
     policy: Policy,
     size: usize,
@@ -40,7 +40,7 @@ pub struct Door {
 
 /// What is done.
 #[derive(Clone, Copy, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     Alloc,
     Free,
     Pair,
@@ -49,10 +49,11 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Operation; 4] = [Operation::Alloc, Operation::Free, Operation::Pair, Operation::FreeElsewhere];
+    pub(crate) const ALL: [Operation; 4] =
+        [Operation::Alloc, Operation::Free, Operation::Pair, Operation::FreeElsewhere];
 
     /// What the rows of it are about.
-    pub fn about(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Operation::Alloc => "alloc: the size's cache, then a section.",
             Operation::Free => "free of the object allocated last: its page's cache, then a section.",
@@ -65,41 +66,43 @@ impl Operation {
     }
 }
 
-/// Every way, in the order of the table. Where a slab has a bit for each object, objects are large.
-pub fn doors() -> [Door; 8] {
+/// A policy without hardening and without preemption guards.
+fn plain(objects: SlabPolicy) -> Policy {
+    let mut policy = Policy::FREEHOLD;
+    (policy.slab.objects, policy.slab.links, policy.slab.guard) = (objects, SlabLinks::Plain, SlabGuard::None);
+    policy
+}
+
+/// Every fast path, in the order of the table. Where a slab has a bit for each object, objects are large.
+pub(crate) fn cases() -> [FastPathCase; 8] {
     use SlabPolicy::{Bitmap as Bits, PageField as Field, Sheaves as Arrays, SheavesBitmap, Tagged as Lists};
-    let by = |objects| {
-        let mut policy = Policy::FREEHOLD;
-        (policy.slab.objects, policy.slab.links, policy.slab.guard) = (objects, SlabLinks::Plain, SlabGuard::None);
-        policy
-    };
-    let (mut guarded, mut hardened) = (by(Field), by(Lists));
+    let (mut guarded, mut hardened) = (plain(Field), plain(Lists));
     guarded.slab.guard = SlabGuard::Preempt;
     hardened.slab.links = SlabLinks::Mangled;
     [
-        Door::by::<Sheaves>("sheaves-bitmap", by(SheavesBitmap), 1024),
-        Door::by::<Sheaves>("sheaves", by(Arrays), 64),
-        Door::by::<Bitmap<Plain>>("bitmap", by(Bits), 1024),
-        Door::by::<Tagged<Plain>>("tagged", by(Lists), 64),
-        Door::by::<Tagged<Mangled>>("tagged, hardened", hardened, 64),
-        Door::by::<PageField<Plain>>("page-field", by(Field), 64),
-        Door::by::<PageFieldGuarded<Plain>>("page-field, guarded", guarded, 64),
-        Door {
+        FastPathCase::for_path::<Sheaves>("sheaves-bitmap", plain(SheavesBitmap), 1024),
+        FastPathCase::for_path::<Sheaves>("sheaves", plain(Arrays), 64),
+        FastPathCase::for_path::<Bitmap<Plain>>("bitmap", plain(Bits), 1024),
+        FastPathCase::for_path::<Tagged<Plain>>("tagged", plain(Lists), 64),
+        FastPathCase::for_path::<Tagged<Mangled>>("tagged, hardened", hardened, 64),
+        FastPathCase::for_path::<PageField<Plain>>("page-field", plain(Field), 64),
+        FastPathCase::for_path::<PageFieldGuarded<Plain>>("page-field, guarded", guarded, 64),
+        FastPathCase {
             alloc: alloc_any,
             free: free_any,
             pair: pair_any,
-            ..Door::by::<Sheaves>("by policy", Policy::FREEHOLD, 1024)
+            ..FastPathCase::for_path::<Sheaves>("by policy", Policy::FREEHOLD, 1024)
         },
     ]
 }
 
-impl Door {
-    fn by<F: FastPath>(name: &'static str, policy: Policy, size: usize) -> Door {
-        Door { name, policy, size, alloc: alloc::<F>, free: free::<F>, pair: pair::<F> }
+impl FastPathCase {
+    fn for_path<F: FastPath>(name: &'static str, policy: Policy, size: usize) -> FastPathCase {
+        FastPathCase { name, policy, size, alloc: alloc::<F>, free: free::<F>, pair: pair::<F> }
     }
 
     /// What an operation costs there.
-    pub fn counts(&self, rseq: Rseq, [home, away]: [CpuId; 2], operation: Operation) -> Counts {
+    pub(crate) fn counts(&self, rseq: Rseq, [home, away]: [CpuId; 2], operation: Operation) -> Counts {
         run_on(home);
         let heap = Box::new(Apart(self.heap(rseq)));
         let heap = &heap.0;
@@ -109,9 +112,10 @@ impl Door {
             Operation::Free => (self.free, self.get(heap)),
             Operation::FreeElsewhere => (self.free, self.held_elsewhere(heap, away)),
         };
-        let trace = Trace::of(act as *const (), || _ = black_box(act(heap, black_box(self.size), black_box(object))));
+        let trace =
+            Trace::record(act as *const (), || _ = black_box(act(heap, black_box(self.size), black_box(object))));
         run_on(home);
-        Counts::of(&trace)
+        Counts::from_trace(&trace)
     }
 
     /// A heap some of whose slabs are full, and whose CPU has objects of one that is not.
@@ -150,7 +154,7 @@ impl Door {
 
 #[inline(never)]
 fn alloc<F: FastPath>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
-    // SAFETY: it is the way of the door's policy.
+    // SAFETY: it is the fast path of the case's policy.
     unsafe { heap.frontend::<F>().unwrap_unchecked() }.malloc(size)
 }
 
@@ -163,7 +167,7 @@ fn free<F: FastPath>(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
 
 #[inline(never)]
 fn pair<F: FastPath>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
-    // SAFETY: it is the way of the door's policy.
+    // SAFETY: it is the fast path of the case's policy.
     let frontend = unsafe { heap.frontend::<F>().unwrap_unchecked() };
     let object = frontend.malloc(size);
     // SAFETY: it was just allocated.

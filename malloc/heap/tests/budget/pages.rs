@@ -7,7 +7,7 @@ use freehold::platform::host::run_on_cpu;
 use freehold::policy::PcpPolicy::{self, Linux, Merge, Off, Owned, OwnedRemote};
 
 use crate::counts::Counts;
-use crate::machine::{Engine, places, with_engine};
+use crate::machine::{Engine, Place, places, with_engine};
 use crate::step::Trace;
 
 /// What every request here wants.
@@ -26,7 +26,7 @@ type Act = for<'e, 'm> fn(&'e Engine<'m>, Pfn) -> u32;
 type Arrange = for<'e, 'm> fn(&'e Engine<'m>) -> Pfn;
 
 /// What is counted, under some policies.
-pub struct Scene {
+pub(crate) struct Scene {
     pub name: &'static str,
     pub policies: &'static [PcpPolicy],
     arrange: Arrange,
@@ -37,7 +37,7 @@ pub struct Scene {
 const LISTS: &[PcpPolicy] = &[Linux, Merge, Owned, OwnedRemote];
 
 /// Every scene, in the order of the table, with what it is about.
-pub const SCENES: [(&str, &[Scene]); 5] = [
+pub(crate) const SCENES: [(&str, &[Scene]); 5] = [
     (
         "A page from this CPU's list and back. alloc: what the flags mean, the nearest zone and whether it is well above\n\
          # its mark, the list's lock, its head. free: the frame's word, the pageblock, the claim, the zone, the list.",
@@ -73,29 +73,27 @@ pub const SCENES: [(&str, &[Scene]); 5] = [
     ),
 ];
 /// The pair of requests that most programs are made of.
-pub const PAIR: Scene = Scene { name: "pair, order 0", policies: LISTS, arrange: warm::<0>, act: pair::<0> };
+pub(crate) const PAIR: Scene = Scene { name: "pair, order 0", policies: LISTS, arrange: warm::<0>, act: pair::<0> };
 /// The same, which looks at a page's metadata once more.
-pub const PAIR_AND_LOOK: Scene = Scene { act: pair_and_look, ..PAIR };
+pub(crate) const PAIR_AND_LOOK: Scene = Scene { act: pair_and_look, ..PAIR };
 /// A page that goes back where it did not come from.
-pub const ELSEWHERE: Scene = Scene { name: "free elsewhere", policies: LISTS, arrange: held_elsewhere, act: free::<0> };
+pub(crate) const ELSEWHERE: Scene =
+    Scene { name: "free elsewhere", policies: LISTS, arrange: held_elsewhere, act: free::<0> };
 
 impl Scene {
     /// What it costs under a policy.
-    pub fn counts(&self, pcp: PcpPolicy) -> Counts {
-        self.trace(pcp, |_, _, trace| Counts::of(trace))
+    pub(crate) fn counts(&self, pcp: PcpPolicy) -> Counts {
+        self.trace(pcp, |_, _, trace| Counts::from_trace(trace))
     }
 
     /// The same of each part of the machine that is touched.
-    pub fn counts_by_place(&self, pcp: PcpPolicy) -> Vec<(&'static str, Counts)> {
+    pub(crate) fn counts_by_place(&self, pcp: PcpPolicy) -> Vec<(&'static str, Counts)> {
         let all = self.trace(pcp, |engine, page, trace| {
             let places = places(engine, page);
-            let place_of = |address| match places.iter().find(|(_, place)| place.contains(&address)) {
-                Some(&(name, _)) => name,
-                None if trace.is_on_stack(address) => "the function's own frames",
-                None => ELSEWHERE_AT,
-            };
             let names = places.iter().map(|&(name, _)| name).chain([ELSEWHERE_AT]);
-            names.map(|name| (name, Counts::touching(trace, |address| place_of(address) == name))).collect::<Vec<_>>()
+            names
+                .map(|name| (name, Counts::touching(trace, |address| place_of(&places, trace, address) == name)))
+                .collect::<Vec<_>>()
         });
         all.into_iter().filter(|(_, counts)| counts.lines > 0).collect()
     }
@@ -104,10 +102,19 @@ impl Scene {
         with_engine(pcp, |engine| {
             run_on_cpu(CpuId(0));
             let page = black_box((self.arrange)(engine));
-            let trace = Trace::of(self.act as *const (), || _ = black_box((self.act)(engine, page)));
+            let trace = Trace::record(self.act as *const (), || _ = black_box((self.act)(engine, page)));
             run_on_cpu(CpuId(0));
             look(engine, page, &trace)
         })
+    }
+}
+
+/// Name of the place that an address is in.
+fn place_of(places: &[Place], trace: &Trace, address: u64) -> &'static str {
+    match places.iter().find(|(_, place)| place.contains(&address)) {
+        Some(&(name, _)) => name,
+        None if trace.is_on_stack(address) => "the function's own frames",
+        None => ELSEWHERE_AT,
     }
 }
 

@@ -70,8 +70,8 @@ fn counts(sample: unsafe extern "C" fn(*mut u64)) -> Counts {
     // SAFETY: both are in the page.
     unsafe { first.write(first.add(16).addr() as u64) };
     // SAFETY: all that a sample touches is in the page that it is given.
-    let trace = Trace::of(sample as *const (), || unsafe { sample(first) });
-    Counts::of(&trace)
+    let trace = Trace::record(sample as *const (), || unsafe { sample(first) });
+    Counts::from_trace(&trace)
 }
 
 #[test]

@@ -31,17 +31,17 @@ const STACK_MAX: u64 = 1 << 20;
 /// There is one handler, so functions take turns.
 static TURN: Mutex<()> = Mutex::new(());
 /// What is being traced.
-static TRACED: AtomicPtr<Traced> = AtomicPtr::new(null_mut());
+static TRACED: AtomicPtr<ActiveTrace> = AtomicPtr::new(null_mut());
 
 /// An instruction, and the registers that it sees.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     registers: [greg_t; 23],
     thread: u64,
 }
 
 /// A function that is being traced, or was.
-struct Traced {
+struct ActiveTrace {
     entry: u64,
     steps: Vec<Step>,
     /// Where it returns to, once it was called.
@@ -52,7 +52,7 @@ struct Traced {
 
 /// What was executed, in its order.
 #[derive(Debug)]
-pub struct Trace {
+pub(crate) struct Trace {
     pub steps: Vec<Step>,
 }
 
@@ -61,12 +61,12 @@ impl Trace {
     ///
     /// # Panics
     /// If it was not called, or did not return.
-    pub fn of(entry: *const (), operation: impl FnOnce()) -> Trace {
+    pub(crate) fn record(entry: *const (), operation: impl FnOnce()) -> Trace {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         install();
         let steps = Vec::with_capacity(STEPS_MAX);
         let mut traced =
-            Traced { entry: entry.addr() as u64, steps, end: None, is_over: false, thread: thread_pointer() };
+            ActiveTrace { entry: entry.addr() as u64, steps, end: None, is_over: false, thread: thread_pointer() };
         TRACED.store(&raw mut traced, Ordering::Release);
         // SAFETY: only the trap flag changes, and `on_trap` handles what it leads to.
         unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], {}", "popfq", const TRAP) };
@@ -79,7 +79,7 @@ impl Trace {
     }
 
     /// Whether an address is in the frames of the function and of what it calls, its own return address included.
-    pub fn is_on_stack(&self, address: u64) -> bool {
+    pub(crate) fn is_on_stack(&self, address: u64) -> bool {
         let top = self.steps[0].value(Register::RSP) + size_of::<u64>() as u64;
         (top - STACK_MAX..top).contains(&address)
     }
@@ -87,7 +87,7 @@ impl Trace {
 
 impl Step {
     /// The instruction.
-    pub fn instruction(&self) -> Instruction {
+    pub(crate) fn instruction(&self) -> Instruction {
         decode(self.value(Register::RIP))
     }
 
@@ -95,7 +95,7 @@ impl Step {
     ///
     /// # Panics
     /// If it is none of these.
-    pub fn value(&self, register: Register) -> u64 {
+    pub(crate) fn value(&self, register: Register) -> u64 {
         let number = match register {
             Register::FS => return self.thread,
             Register::CS | Register::DS | Register::ES | Register::SS => return 0,
@@ -122,7 +122,7 @@ impl Step {
     }
 }
 
-impl Traced {
+impl ActiveTrace {
     /// The thread stands before an instruction, or is sent on to the one where it should.
     fn stand(&mut self, registers: &mut [greg_t; 23]) {
         if self.is_over {
@@ -190,7 +190,7 @@ fn install() {
 extern "C" fn on_trap(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands a handler the interrupted thread's registers.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
-    // SAFETY: `Trace::of` keeps it in place until the flag is as it was, and touches it on no other thread.
+    // SAFETY: `Trace::record` keeps it in place until the flag is as it was, and touches it on no other thread.
     match unsafe { TRACED.load(Ordering::Acquire).as_mut() } {
         Some(traced) => traced.stand(registers),
         None => registers[REG_EFL as usize] &= !TRAP,

@@ -4,25 +4,25 @@ use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::{Exchange, Fenced, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{Exchange, ExchangeOutcome, FenceOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 
 /// What is done otherwise; what is not said is done as by the sound primitive.
-pub trait Alteration<C: CpuLocal> {
+pub(crate) trait Alteration<C: CpuLocal> {
     /// See [`CpuLocal::pop`].
     fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         sound.pop(slots, links)
     }
 
     /// See [`CpuLocal::push`].
-    fn push<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         sound.push(slots, freed, links)
     }
 }
 
 /// The primitive.
 #[derive(Clone, Copy, Debug)]
-pub struct Altered<C, A> {
+pub(crate) struct Altered<C, A> {
     pub sound: C,
     pub alteration: A,
 }
@@ -44,11 +44,11 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
     }
 
     #[inline(always)]
-    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         self.alteration.push(&self.sound, slots, freed, links)
     }
 
-    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         self.sound.push_paired(slots, freed, links)
     }
 
@@ -56,7 +56,7 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
         self.sound.pop_sheaf(slots)
     }
 
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
         // SAFETY: the caller promises that the object is its own and of these slots' cache.
         unsafe { self.sound.push_sheaf(slots, object) }
     }
@@ -65,15 +65,15 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
         self.sound.pop_bits(slots)
     }
 
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
         self.sound.push_bits(slots, freed, bit, all)
     }
 
-    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
         self.sound.replace_if(cpu, exchange)
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         self.sound.fence(cpu)
     }
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
-use freehold::slab::cpu::{Exchange, Replaced, Slots};
-use freehold::slab::freelist::{FixedLinks, set_link};
+use freehold::slab::cpu::{Exchange, ExchangeOutcome, Slots};
+use freehold::slab::freelist::{FixedLinks, set_freepointer};
 
 use crate::altered::Alteration;
 
 /// See above.
 #[derive(Debug)]
-pub struct Forgetful {
+pub(crate) struct Forgetful {
     /// Objects of which one stays.
     period: u32,
     popped: AtomicU32,
@@ -23,12 +23,12 @@ impl<C: CpuLocal> Alteration<C> for Forgetful {
         let object = sound.pop(slots, links)?;
         if self.popped.fetch_add(1, Relaxed) % self.period == self.period - 1 {
             // SAFETY: sections run on that CPU.
-            let slot = unsafe { slots.of(sound.cpu()) };
+            let slot = unsafe { slots.slot(sound.cpu()) };
             let rest = slot.main.load(Relaxed);
             // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the
             // fault.
-            unsafe { set_link(object, rest, links) };
-            let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(slot.main, rest, object.get()));
+            unsafe { set_freepointer(object, rest, links) };
+            let _put: ExchangeOutcome = sound.replace_if(sound.cpu(), Exchange::new(slot.main, rest, object.get()));
         }
         Some(object)
     }
@@ -36,7 +36,7 @@ impl<C: CpuLocal> Alteration<C> for Forgetful {
 
 impl Forgetful {
     /// One of so many stays.
-    pub fn once_in(period: u32) -> Forgetful {
+    pub(crate) fn once_in(period: u32) -> Forgetful {
         Forgetful { period, popped: AtomicU32::new(0) }
     }
 }

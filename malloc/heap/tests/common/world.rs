@@ -8,22 +8,22 @@ use freehold::slab::CacheId;
 use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
 use freehold::slab::bits::Bits;
 use freehold::slab::cpu::sheaf::{NoSheaf, Sheaf, Top};
-use freehold::slab::cpu::{Freed, OfCaches, Slot, Slots};
+use freehold::slab::cpu::{CpuSlots, FreedObject, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
 use freehold::slab::word::{Local, end_mark, is_mark};
 
 /// Objects of a slab.
-pub const OBJECTS: u16 = 6;
+pub(crate) const OBJECTS: u16 = 6;
 /// Slabs there are.
-pub const SLABS: usize = 3;
+pub(crate) const SLABS: usize = 3;
 /// Addresses that a sheaf has room for.
-pub const CAPACITY: u64 = 4;
+pub(crate) const CAPACITY: u64 = 4;
 
 /// Bytes of an object.
 const SIZE: u64 = 64;
 /// The bits of all objects of a slab.
-pub const ALL_BITS: Bits = Bits::all(OBJECTS as u32);
+pub(crate) const ALL_BITS: Bits = Bits::full(OBJECTS as u32);
 
 /// Bytes of a slab.
 const BYTES: u64 = size_of::<Memory>() as u64;
@@ -37,7 +37,7 @@ struct Memory([AtomicU64; 64]);
 
 /// From an object to its slab, without a loop.
 #[derive(Clone, Copy, Debug)]
-pub struct Map<'w> {
+pub(crate) struct Map<'w> {
     /// The bits in which the addresses of a slab agree.
     pub mask: SlabMask,
     base: u64,
@@ -50,7 +50,7 @@ impl<'w> Map<'w> {
     /// # Safety
     /// It is an object of the world that the map is of.
     #[inline(always)]
-    pub unsafe fn slab_of(self, object: u64) -> &'w Slab {
+    pub(crate) unsafe fn slab_of(self, object: u64) -> &'w Slab {
         // SAFETY: the caller promises an object of this world, so its slab is one of these.
         unsafe { self.slabs.get_unchecked(((object & self.mask.get()).wrapping_sub(self.base) / BYTES) as usize) }
     }
@@ -67,34 +67,39 @@ struct RoomySheaf {
 
 /// Slabs, their metadata, and each CPU's slot.
 #[derive(Debug)]
-pub struct World<L> {
+pub(crate) struct World<L> {
     links: L,
     memory: Box<[Memory]>,
     slabs: Box<[Slab]>,
     /// A slab without objects.
     nowhere: Box<Slab>,
-    slots: Box<[OfCaches]>,
+    slots: Box<[CpuSlots]>,
     sheaves: Box<[RoomySheaf]>,
     /// How full a sheaf is that no slot has.
     tops: Box<[AtomicU64]>,
     no_sheaf: Box<NoSheaf>,
 }
 
-impl<L: FixedLinks> World<L> {
-    /// Nothing is free, nothing is owned; for CPUs below `cpus`.
-    pub fn new(cpus: u16, links: L) -> World<L> {
-        let sheaf = |_| RoomySheaf {
+impl RoomySheaf {
+    fn new() -> RoomySheaf {
+        RoomySheaf {
             sheaf: Sheaf::empty(CAPACITY),
             objects: [const { AtomicU64::new(0) }; CAPACITY as usize],
             ceiling: Sheaf::CEILING,
-        };
+        }
+    }
+}
+
+impl<L: FixedLinks> World<L> {
+    /// Nothing is free, nothing is owned; for CPUs below `cpus`.
+    pub(crate) fn new(cpus: u16, links: L) -> World<L> {
         let world = World {
             links,
             memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
             slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
             nowhere: Box::new(Slab::unused()),
-            slots: (0..cpus).map(|_| OfCaches::empty()).collect(),
-            sheaves: (0..=cpus).map(sheaf).collect(),
+            slots: (0..cpus).map(|_| CpuSlots::empty()).collect(),
+            sheaves: (0..=cpus).map(|_| RoomySheaf::new()).collect(),
             tops: (0..=cpus).map(|_| AtomicU64::new(0)).collect(),
             no_sheaf: Box::default(),
         };
@@ -105,48 +110,48 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// How links are written.
-    pub fn links(&self) -> L {
+    pub(crate) fn links(&self) -> L {
         self.links
     }
 
     /// The slots.
-    pub fn slots(&self) -> Slots<'_> {
+    pub(crate) fn slots(&self) -> Slots<'_> {
         // SAFETY: the words of each CPU; the tests put lists of free objects into them.
         unsafe { Slots::new(&self.slots, CACHE) }
     }
 
     /// A CPU's slot.
-    pub fn slot(&self, cpu: CpuId) -> Slot<'_> {
+    pub(crate) fn slot(&self, cpu: CpuId) -> Slot<'_> {
         self.slots[cpu.index()].slot(CACHE)
     }
 
     /// Where a slab begins.
-    pub fn base(&self, slab: usize) -> SlabAddress {
+    pub(crate) fn base(&self, slab: usize) -> SlabAddress {
         SlabAddress::new((&raw const self.memory[slab]).addr() as u64)
     }
 
     /// Where an object is.
-    pub fn object(&self, slab: usize, index: u16) -> u64 {
+    pub(crate) fn object(&self, slab: usize, index: u16) -> u64 {
         self.base(slab).get() + SIZE * u64::from(index)
     }
 
     /// All objects.
-    pub fn objects(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn objects(&self) -> impl Iterator<Item = u64> {
         (0..SLABS).flat_map(move |slab| (0..OBJECTS).map(move |index| self.object(slab, index)))
     }
 
     /// A slab's metadata.
-    pub fn slab(&self, slab: usize) -> &Slab {
+    pub(crate) fn slab(&self, slab: usize) -> &Slab {
         &self.slabs[slab]
     }
 
     /// A slab's own list.
-    pub fn local(&self, slab: usize) -> &AtomicU64 {
+    pub(crate) fn local(&self, slab: usize) -> &AtomicU64 {
         self.word(slab, Slab::LOCAL_OFFSET)
     }
 
     /// The word that says which CPU owns a slab.
-    pub fn owner(&self, slab: usize) -> &AtomicU64 {
+    pub(crate) fn owner(&self, slab: usize) -> &AtomicU64 {
         self.word(slab, Slab::OWNER_OFFSET)
     }
 
@@ -157,55 +162,55 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// What a slot names where free objects are bits: a slab's metadata.
-    pub fn slab_word(&self, slab: usize) -> u64 {
+    pub(crate) fn slab_word(&self, slab: usize) -> u64 {
         (&raw const self.slabs[slab]).expose_provenance() as u64
     }
 
     /// What it names when it names none.
-    pub fn nowhere(&self) -> u64 {
+    pub(crate) fn nowhere(&self) -> u64 {
         (&raw const *self.nowhere).expose_provenance() as u64
     }
 
     /// The slab that a slot names.
-    pub fn slab_by_word(&self, word: u64) -> Option<usize> {
+    pub(crate) fn slab_by_word(&self, word: u64) -> Option<usize> {
         (0..SLABS).find(|&slab| self.slab_word(slab) == word)
     }
 
     /// An object's bit.
-    pub fn bit_of(&self, object: u64) -> Bits {
-        Bits::one(((object & !World::<L>::mask()) / SIZE) as u32)
+    pub(crate) fn bit_of(&self, object: u64) -> Bits {
+        Bits::single(((object & !World::<L>::mask()) / SIZE) as u32)
     }
 
     /// All slabs.
-    pub fn map(&self) -> Map<'_> {
-        Map { mask: SlabMask::of_bytes(BYTES), base: self.base(0).get(), slabs: &self.slabs }
+    pub(crate) fn map(&self) -> Map<'_> {
+        Map { mask: SlabMask::for_size(BYTES), base: self.base(0).get(), slabs: &self.slabs }
     }
 
     /// Writes a slab's own list; the caller holds the slab.
-    pub fn set_local(&self, slab: usize, local: Local) {
+    pub(crate) fn set_local(&self, slab: usize, local: Local) {
         self.local(slab).store(local.raw(), Relaxed);
     }
 
     /// Writes a slab's owner; the caller holds the slab.
-    pub fn set_owner(&self, slab: usize, owner: Owner) {
+    pub(crate) fn set_owner(&self, slab: usize, owner: Owner) {
         self.owner(slab).store(owner.raw(), Relaxed);
     }
 
     /// The bits in which the addresses of a slab agree.
-    pub fn mask() -> u64 {
-        SlabMask::of_bytes(BYTES).get()
+    pub(crate) fn mask() -> u64 {
+        SlabMask::for_size(BYTES).get()
     }
 
     /// An object on its way back.
-    pub fn freed(&self, object: u64) -> Freed<'_> {
+    pub(crate) fn freed(&self, object: u64) -> FreedObject<'_> {
         debug_assert!(self.objects().any(|any| any == object));
         let map = self.map();
         // SAFETY: the tests free what they allocated, of this world.
-        unsafe { Freed::new(ObjectAddress::new(object), map.slab_of(object), map.mask) }
+        unsafe { FreedObject::new(ObjectAddress::new(object), map.slab_of(object), map.mask) }
     }
 
     /// Links the objects of a slab with these numbers.
-    pub fn chain(&self, slab: usize, objects: impl IntoIterator<Item = u16>) -> Chain {
+    pub(crate) fn chain(&self, slab: usize, objects: impl IntoIterator<Item = u16>) -> Chain {
         let objects = objects.into_iter().map(|index| ObjectAddress::new(self.object(slab, index)));
         // SAFETY: the tests name free objects.
         unsafe { Chain::build(self.base(slab), objects, self.links) }
@@ -215,7 +220,7 @@ impl<L: FixedLinks> World<L> {
     ///
     /// # Errors
     /// What is wrong with it: it has no end, or leads elsewhere, or to another slab.
-    pub fn list(&self, head: u64) -> Result<(Vec<u64>, u64), String> {
+    pub(crate) fn list(&self, head: u64) -> Result<(Vec<u64>, u64), String> {
         let (mut list, mut at) = (Vec::new(), head);
         while !is_mark(at) {
             if list.len() == usize::from(OBJECTS) {
@@ -226,7 +231,7 @@ impl<L: FixedLinks> World<L> {
             }
             list.push(at);
             // SAFETY: an object of this world.
-            at = unsafe { freehold::slab::freelist::link(ObjectAddress::new(at), self.links) };
+            at = unsafe { freehold::slab::freelist::get_freepointer(ObjectAddress::new(at), self.links) };
         }
         match list.iter().find(|&&object| end_mark(SlabAddress::new(object & World::<L>::mask())) != at) {
             Some(object) => Err(format!("{object:#x} is on a list that ends in {at:#x}")),
@@ -235,7 +240,7 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// Makes each CPU's sheaf its main one; all are empty.
-    pub fn use_sheaves(&self) {
+    pub(crate) fn use_sheaves(&self) {
         for index in 0..self.sheaves.len() {
             let top = Top::new(self.sheaf_address(index), 0).raw();
             self.tops[index].store(top, Relaxed);
@@ -250,17 +255,17 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// What a slot says that has no sheaf.
-    pub fn no_sheaf(&self) -> u64 {
+    pub(crate) fn no_sheaf(&self) -> u64 {
         self.no_sheaf.top().raw()
     }
 
     /// The sheaf that a slot has: one for each CPU, and one more.
-    pub fn sheaf_by_word(&self, word: u64) -> Option<usize> {
+    pub(crate) fn sheaf_by_word(&self, word: u64) -> Option<usize> {
         (0..self.sheaves.len()).find(|&index| Top::from_raw(word).sheaf(CAPACITY) == self.sheaf_address(index))
     }
 
     /// Whether some CPU has a sheaf.
-    pub fn is_in_a_slot(&self, index: usize) -> bool {
+    pub(crate) fn is_in_a_slot(&self, index: usize) -> bool {
         self.slot_with(index).is_some()
     }
 
@@ -270,25 +275,25 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// The word of a sheaf: its slot's, or what was put aside.
-    pub fn word_of_sheaf(&self, index: usize) -> u64 {
+    pub(crate) fn word_of_sheaf(&self, index: usize) -> u64 {
         self.slot_with(index).map_or_else(|| self.tops[index].load(Relaxed), |slot| slot.main.load(Relaxed))
     }
 
     /// A sheaf has left its slot, in which it was said to be so full.
-    pub fn put_aside(&self, word: u64) {
+    pub(crate) fn put_aside(&self, word: u64) {
         if let Some(index) = self.sheaf_by_word(word) {
             self.tops[index].store(word, Relaxed);
         }
     }
 
     /// What is in a sheaf.
-    pub fn sheaf(&self, index: usize) -> Vec<u64> {
+    pub(crate) fn sheaf(&self, index: usize) -> Vec<u64> {
         let len = Top::from_raw(self.word_of_sheaf(index)).len(CAPACITY) as usize;
         self.sheaves[index].objects[..len].iter().map(|object| object.load(Relaxed)).collect()
     }
 
     /// Puts objects into an empty sheaf.
-    pub fn fill_sheaf(&self, index: usize, objects: &[u64]) {
+    pub(crate) fn fill_sheaf(&self, index: usize, objects: &[u64]) {
         for (place, object) in self.sheaves[index].objects.iter().zip(objects) {
             place.store(*object, Relaxed);
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use freehold::base::CpuId;
-use freehold::slab::cpu::{CpuLocal, Exchange, Fenced, Replaced};
+use freehold::slab::cpu::{CpuLocal, Exchange, ExchangeOutcome, FenceOutcome};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::EMPTY;
@@ -15,7 +15,7 @@ use crate::trap::GoOn;
 
 /// An interference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between {
+pub(crate) enum Between {
     /// A signal whose handler does nothing.
     Nothing,
     /// The thread goes on on the other CPU.
@@ -46,7 +46,7 @@ pub enum Between {
 
 /// What a drain does after its fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     /// It looks whether the mark is still there.
     Again,
     /// It does not: a defect.
@@ -55,7 +55,7 @@ pub enum Look {
 
 /// What a takeover does before it takes the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fence {
+pub(crate) enum Fence {
     /// It waits for sections that saw the owner.
     Made,
     /// It does not: a defect.
@@ -64,7 +64,7 @@ pub enum Fence {
 
 impl Between {
     /// All that may happen where CPUs have lists.
-    pub const LISTS: [Between; 12] = [
+    pub(crate) const LISTS: [Between; 12] = [
         Between::Nothing,
         Between::Moved,
         Between::Allocated,
@@ -79,7 +79,7 @@ impl Between {
         Between::DisownBegun(Fence::Made),
     ];
     /// All that may happen where they have sheaves.
-    pub const SHEAVES: [Between; 9] = [
+    pub(crate) const SHEAVES: [Between; 9] = [
         Between::Nothing,
         Between::Moved,
         Between::Allocated,
@@ -91,7 +91,7 @@ impl Between {
         Between::DrainBegun(Look::Again),
     ];
     /// Those of which two are tried at two places.
-    pub const PAIRED_UP: [Between; 7] = [
+    pub(crate) const PAIRED_UP: [Between; 7] = [
         Between::Moved,
         Between::Others,
         Between::Allocated,
@@ -102,14 +102,14 @@ impl Between {
     ];
 
     /// Whether it takes a second CPU.
-    pub fn needs_two_cpus(self) -> bool {
+    pub(crate) fn needs_two_cpus(self) -> bool {
         matches!(self, Between::Moved | Between::Others | Between::Swapped)
     }
 }
 
 impl<L: FixedLinks> Stage<'_, L> {
     /// Lets it happen: called in a signal's handler, between two instructions.
-    pub fn interfere(&self, between: Between) -> GoOn {
+    pub(crate) fn interfere(&self, between: Between) -> GoOn {
         match between {
             Between::Nothing => {}
             Between::Moved => run_on(self.elsewhere()),
@@ -132,7 +132,7 @@ impl<L: FixedLinks> Stage<'_, L> {
     }
 
     /// Does the rest of what was begun.
-    pub fn finish(&self, between: Between) {
+    pub(crate) fn finish(&self, between: Between) {
         match between {
             Between::DrainBegun(look) => self.on(self.elsewhere(), &|| self.finish_drain(look)),
             Between::DisownBegun(fence) if self.disowned.take() => {
@@ -195,7 +195,7 @@ impl<L: FixedLinks> Stage<'_, L> {
             return;
         }
         let exchange = Exchange::new(slot.main, main, self.world.word_of_sheaf(other));
-        if self.rseq().replace_if(cpu, exchange) == Replaced::Done {
+        if self.rseq().replace_if(cpu, exchange) == ExchangeOutcome::Done {
             self.world.put_aside(main);
         }
     }
@@ -208,7 +208,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         let slot = self.world.slot(self.setting.home);
         if self.kind == Kind::Paired {
             slot.paired.store(0, Relaxed);
-            assert_eq!(self.rseq().fence(self.setting.home), Fenced::Ended);
+            assert_eq!(self.rseq().fence(self.setting.home), FenceOutcome::Ended);
         }
         self.have_drained(self.rseq().drain(self.setting.home, slot, self.no_list()));
     }
@@ -229,7 +229,7 @@ impl<L: FixedLinks> Stage<'_, L> {
     /// Where objects are bits of their slab, the home CPU's slot names it no more, and it is nobody's.
     fn forget_current(&self) {
         self.world.slot(self.setting.home).main.store(self.world.nowhere(), Relaxed);
-        self.world.set_owner(CURRENT, Owner::Nobody);
+        self.world.set_owner(CURRENT, Owner::Node);
     }
 
     fn begin_drain(&self) -> GoOn {
@@ -253,7 +253,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         if self.kind == Kind::Bits {
             return self.take_local(CURRENT, Fence::Made);
         }
-        assert_eq!(self.rseq().fence(self.setting.home), Fenced::Ended);
+        assert_eq!(self.rseq().fence(self.setting.home), FenceOutcome::Ended);
         let slot = self.world.slot(self.setting.home);
         if look == Look::Once || slot.main.load(Relaxed) == self.no_list() {
             self.have_drained(list);
@@ -265,14 +265,14 @@ impl<L: FixedLinks> Stage<'_, L> {
 
     /// Takes the owned slab's list; it is nobody's then.
     fn take_owned(&self, fence: Fence) {
-        self.world.set_owner(OWNED, Owner::Nobody);
+        self.world.set_owner(OWNED, Owner::Node);
         self.take_local(OWNED, fence);
     }
 
     /// Takes the list of a slab that nobody owns any more.
     fn take_local(&self, slab: usize, fence: Fence) {
         if fence == Fence::Made {
-            assert_eq!(self.rseq().fence(self.setting.home), Fenced::Ended);
+            assert_eq!(self.rseq().fence(self.setting.home), FenceOutcome::Ended);
         }
         let taken = self.world.local(slab).swap(self.nothing(slab), AcqRel);
         self.hold_local(slab, taken);
@@ -281,7 +281,7 @@ impl<L: FixedLinks> Stage<'_, L> {
     fn begin_takeover(&self, fence: Fence) -> GoOn {
         match fence {
             Fence::Made => {
-                self.world.set_owner(OWNED, Owner::Nobody);
+                self.world.set_owner(OWNED, Owner::Node);
                 self.disowned.set(true);
             }
             Fence::Forgotten => self.take_owned(fence),

@@ -39,17 +39,18 @@ struct Counts {
 ///
 /// # Panics
 /// If the golden file says otherwise.
-pub fn check(setting: &Setting) {
+pub(crate) fn check(setting: &Setting) {
     let mut table = HEADER.to_owned();
     let mut show = |name: &str, play: &dyn Play| {
-        let code = Code::of(setting, play);
-        let Counts { executed, section, branches, loads, stores } = Counts::of(&code.reached(setting, play), &code);
+        let code = Code::new(setting, play);
+        let Counts { executed, section, branches, loads, stores } =
+            Counts::new(&code.find_reached(setting, play), &code);
         table += &format!("{name:<23} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n");
     };
     for scene in Scene::ALL {
         scene.run::<Sound>(|play| show(&format!("{scene:?}"), play));
     }
-    whole::fronts(setting, show);
+    whole::frontends(setting, show);
     if cfg!(debug_assertions) {
         println!("left out: the budget is that of an optimised build; this one has\n{table}");
     } else if env::var_os("BLESS").is_some() {
@@ -61,7 +62,7 @@ pub fn check(setting: &Setting) {
 }
 
 impl Counts {
-    fn of(reached: &[usize], code: &Code) -> Counts {
+    fn new(reached: &[usize], code: &Code) -> Counts {
         let mut counts = Counts { executed: reached.len(), ..Counts::default() };
         let mut facts = InstructionInfoFactory::new();
         for &address in reached {
@@ -70,9 +71,11 @@ impl Counts {
             counts.branches += usize::from(instruction.flow_control() == FlowControl::ConditionalBranch);
             if instruction.flow_control() == FlowControl::Next {
                 let memory = facts.info(&instruction).used_memory();
-                let does = |access: &[OpAccess]| memory.iter().any(|used| access.contains(&used.access()));
-                counts.loads += usize::from(does(&[OpAccess::Read, OpAccess::ReadWrite]));
-                counts.stores += usize::from(does(&[OpAccess::Write, OpAccess::ReadWrite]));
+                let accesses = memory.iter().map(|used| used.access());
+                let loads = accesses.clone().any(|access| matches!(access, OpAccess::Read | OpAccess::ReadWrite));
+                let stores = accesses.clone().any(|access| matches!(access, OpAccess::Write | OpAccess::ReadWrite));
+                counts.loads += usize::from(loads);
+                counts.stores += usize::from(stores);
             }
         }
         counts

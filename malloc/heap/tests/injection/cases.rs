@@ -17,7 +17,7 @@ use crate::trap::{self, arm, meet};
 const KEPT: usize = 10;
 
 /// What all cases share.
-pub struct Setting {
+pub(crate) struct Setting {
     pub rseq: Rseq,
     /// The CPU on which operations begin.
     pub home: CpuId,
@@ -28,7 +28,7 @@ pub struct Setting {
 
 impl Setting {
     /// Prepares the process and the calling thread.
-    pub fn with(rseq: Rseq, test: impl FnOnce(&Setting)) {
+    pub(crate) fn with(rseq: Rseq, test: impl FnOnce(&Setting)) {
         let cpus = cpus();
         let away = cpus.get(1).copied();
         if away.is_none() {
@@ -40,17 +40,17 @@ impl Setting {
     }
 
     /// One more than the largest number of a CPU.
-    pub fn cpu_count(&self) -> u16 {
+    pub(crate) fn cpu_count(&self) -> u16 {
         self.home.0.max(self.away.map_or(0, |away| away.0)) + 1
     }
 
     /// Both CPUs.
-    pub fn cpus(&self) -> impl Iterator<Item = CpuId> {
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = CpuId> {
         [Some(self.home), self.away].into_iter().flatten()
     }
 
     /// Whether there are two.
-    pub fn has_two_cpus(&self) -> bool {
+    pub(crate) fn has_two_cpus(&self) -> bool {
         self.away.is_some()
     }
 
@@ -61,7 +61,7 @@ impl Setting {
 
 /// What was tried, and what went wrong.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     /// Cases in which every breakpoint was met.
     pub cases: usize,
     /// Sections that the kernel restarted at a breakpoint.
@@ -77,9 +77,9 @@ impl fmt::Display for Report {
 }
 
 /// Each interference at each instruction, and at once again.
-pub fn once_and_twice(setting: &Setting, play: &dyn Play, report: &mut Report) {
+pub(crate) fn once_and_twice(setting: &Setting, play: &dyn Play, report: &mut Report) {
     once_with(setting, play, play.betweens(), report);
-    let code = Code::of(setting, play);
+    let code = Code::new(setting, play);
     for &place in &code.places {
         for &between in play.betweens() {
             for &again in play.betweens() {
@@ -90,8 +90,8 @@ pub fn once_and_twice(setting: &Setting, play: &dyn Play, report: &mut Report) {
 }
 
 /// Each of these at each instruction.
-pub fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
-    let code = Code::of(setting, play);
+pub(crate) fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
+    let code = Code::new(setting, play);
     for &place in &code.places {
         for &between in betweens {
             code.try_case(setting, play, &[(place, between)], report);
@@ -100,8 +100,8 @@ pub fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between], repor
 }
 
 /// Each of these at each instruction, and at once again.
-pub fn twice_the_same(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
-    let code = Code::of(setting, play);
+pub(crate) fn twice_the_same(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
+    let code = Code::new(setting, play);
     for &place in &code.places {
         for &between in betweens {
             code.try_case(setting, play, &[(place, between), (place, between)], report);
@@ -110,9 +110,9 @@ pub fn twice_the_same(setting: &Setting, play: &dyn Play, betweens: &[Between], 
 }
 
 /// One interference at one instruction, another at another.
-pub fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
-    let code = Code::of(setting, play);
-    for &first in &code.reached(setting, play) {
+pub(crate) fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
+    let code = Code::new(setting, play);
+    for &first in &code.find_reached(setting, play) {
         for &second in code.places.iter().filter(|&&second| second != first) {
             for before in Between::PAIRED_UP {
                 for after in Between::PAIRED_UP {
@@ -124,7 +124,7 @@ pub fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
 }
 
 /// The code of a function under test.
-pub struct Code {
+pub(crate) struct Code {
     places: Vec<usize>,
     sections: Vec<Section>,
     area: *mut u8,
@@ -132,7 +132,7 @@ pub struct Code {
 
 impl Code {
     /// Looks it up, and makes it ready for breakpoints.
-    pub fn of(setting: &Setting, play: &dyn Play) -> Code {
+    pub(crate) fn new(setting: &Setting, play: &dyn Play) -> Code {
         let through = instructions(&[play.entry()]);
         let sections: Vec<Section> = sections().filter(|section| through.contains(&section.start)).collect();
         let mut roots = vec![play.entry()];
@@ -143,23 +143,28 @@ impl Code {
     }
 
     /// The instructions that are executed when nothing comes between, in order of address.
-    pub fn reached(&self, setting: &Setting, play: &dyn Play) -> Vec<usize> {
-        let is_met = |&place: &usize| {
+    pub(crate) fn find_reached(&self, setting: &Setting, play: &dyn Play) -> Vec<usize> {
+        let mut reached = Vec::new();
+        for &place in &self.places {
+            if self.sections.iter().any(|section| section.restart == place) {
+                continue;
+            }
             let mut report = Report::default();
             self.try_case(setting, play, &[(place, Between::Nothing)], &mut report);
-            report.cases == 1
-        };
-        let is_restart = |place: &usize| self.sections.iter().any(|section| section.restart == *place);
-        self.places.iter().copied().filter(|place| !is_restart(place)).filter(is_met).collect()
+            if report.cases == 1 {
+                reached.push(place);
+            }
+        }
+        reached
     }
 
     /// Whether there are any sections in it.
-    pub fn has_sections(&self) -> bool {
+    pub(crate) fn has_sections(&self) -> bool {
         !self.sections.is_empty()
     }
 
     /// Whether an instruction is one of the section.
-    pub fn is_in_a_section(&self, place: usize) -> bool {
+    pub(crate) fn is_in_a_section(&self, place: usize) -> bool {
         self.section_around(place).is_some()
     }
 
@@ -175,9 +180,12 @@ impl Code {
         run_on(setting.home);
         let act = play.begin(setting);
         let places: Vec<usize> = steps.iter().map(|&(place, _)| place).collect();
-        let interfere = |number: usize| act.interfere(steps[number].1);
-        let resume = |place| self.section_around(place).map_or((), |section| arm(self.area, section.descriptor));
-        let met = meet(&places, &interfere, &resume, || act.perform());
+        let met = meet(
+            &places,
+            &|number| act.interfere(steps[number].1),
+            &|place| self.section_around(place).map_or((), |section| arm(self.area, section.descriptor)),
+            || act.perform(),
+        );
         steps.iter().for_each(|&(_, between)| act.finish(between));
         report.cases += usize::from(met.hits == steps.len());
         report.restarts += met.restarts;

@@ -9,7 +9,7 @@ const LONGEST: usize = 15;
 
 /// What is known of the code at an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum RecordedWalk {
     /// It is the function's.
     Function,
     /// It is, if the call before it returns; else another function may begin there.
@@ -17,17 +17,17 @@ enum Known {
 }
 
 /// Addresses of all instructions that can be reached from `roots`. Calls are stepped over.
-pub fn instructions(roots: &[usize]) -> Vec<usize> {
+pub(crate) fn instructions(roots: &[usize]) -> Vec<usize> {
     let mut found = BTreeSet::new();
-    let mut ahead = walk(roots.to_vec(), Known::Function, &mut found);
+    let mut ahead = walk(roots.to_vec(), RecordedWalk::Function, &mut found);
     while !ahead.is_empty() {
-        ahead = walk(ahead, Known::BehindCall, &mut found);
+        ahead = walk(ahead, RecordedWalk::BehindCall, &mut found);
     }
     found.into_iter().collect()
 }
 
 /// Finds what can be reached from there without a call; returns what lies behind calls.
-fn walk(mut ahead: Vec<usize>, known: Known, found: &mut BTreeSet<usize>) -> Vec<usize> {
+fn walk(mut ahead: Vec<usize>, known: RecordedWalk, found: &mut BTreeSet<usize>) -> Vec<usize> {
     let mut behind_calls = Vec::new();
     while let Some(address) = ahead.pop() {
         if !found.insert(address) {
@@ -45,7 +45,7 @@ fn walk(mut ahead: Vec<usize>, known: Known, found: &mut BTreeSet<usize>) -> Vec
             // A call at the end, through the linker's table.
             FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
             // By a table of another function's, which begins behind a call that does not return.
-            FlowControl::IndirectBranch if known == Known::BehindCall => {}
+            FlowControl::IndirectBranch if known == RecordedWalk::BehindCall => {}
             other => panic!("{instruction} at {address:#x} is {other:?}: no part of a section"),
         }
     }
@@ -53,7 +53,7 @@ fn walk(mut ahead: Vec<usize>, known: Known, found: &mut BTreeSet<usize>) -> Vec
 }
 
 /// The instruction at an address of code.
-pub fn decode(address: usize) -> Instruction {
+pub(crate) fn decode(address: usize) -> Instruction {
     // SAFETY: more code of this program follows it than an instruction is long.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, LONGEST) };
     Decoder::with_ip(64, bytes, address as u64, DecoderOptions::NONE).decode()
@@ -61,7 +61,7 @@ pub fn decode(address: usize) -> Instruction {
 
 /// A section: where it is, and where it goes on when it is restarted.
 #[derive(Clone, Copy, Debug)]
-pub struct Section {
+pub(crate) struct Section {
     pub descriptor: u64,
     pub start: usize,
     pub length: usize,
@@ -70,13 +70,13 @@ pub struct Section {
 
 impl Section {
     /// Whether it is restarted when it is interrupted there.
-    pub fn contains(&self, place: usize) -> bool {
+    pub(crate) fn contains(&self, place: usize) -> bool {
         (self.start..self.start + self.length).contains(&place)
     }
 }
 
 /// All sections of this program.
-pub fn sections() -> impl Iterator<Item = Section> {
+pub(crate) fn sections() -> impl Iterator<Item = Section> {
     // SAFETY: linkers define both for each section of a program whose name is one of C.
     unsafe extern "C" {
         #[link_name = "__start___rseq_cs"]

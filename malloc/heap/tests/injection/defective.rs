@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use freehold::slab::address::ObjectAddress;
-use freehold::slab::cpu::{Freed, Pushed, Slots};
+use freehold::slab::cpu::{FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::rseq::arch::planted::Planted;
@@ -11,10 +11,10 @@ use freehold_malloc::os::rseq::arch::planted::Planted;
 use crate::altered::{Alteration, Altered};
 
 /// Restartable sequences whose lists have a defect.
-pub type Defective<D> = Altered<Rseq, Defect<D>>;
+pub(crate) type Defective<D> = Altered<Rseq, Defect<D>>;
 
 /// See [`Planted`].
-pub struct Defect<D>(PhantomData<D>);
+pub(crate) struct Defect<D>(PhantomData<D>);
 
 impl<D: Planted> Alteration<Rseq> for Defect<D> {
     #[inline(always)]
@@ -23,12 +23,12 @@ impl<D: Planted> Alteration<Rseq> for Defect<D> {
     }
 
     #[inline(always)]
-    fn push<L: FixedLinks>(&self, sound: &Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push<L: FixedLinks>(&self, sound: &Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         D::push(*sound, slots, freed, links)
     }
 }
 
 /// With this defect.
-pub fn defective<D>(sound: Rseq) -> Defective<D> {
+pub(crate) fn defective<D>(sound: Rseq) -> Defective<D> {
     Altered { sound, alteration: Defect(PhantomData) }
 }

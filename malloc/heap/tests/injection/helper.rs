@@ -11,7 +11,7 @@ use crate::common::machine::run_on;
 
 /// The thread.
 #[derive(Debug)]
-pub struct Helper {
+pub(crate) struct Helper {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,14 +31,14 @@ struct Job<'a> {
 
 impl Helper {
     /// Starts it.
-    pub fn start() -> Helper {
+    pub(crate) fn start() -> Helper {
         let mailbox = Arc::new(Mailbox::default());
         let its = Arc::clone(&mailbox);
         Helper { mailbox, thread: Some(thread::spawn(move || its.work())) }
     }
 
     /// Has `work` done on `cpu`, and waits. The CPU is given up meanwhile, so it may be the caller's own.
-    pub fn run(&self, cpu: CpuId, work: &dyn Fn()) {
+    pub(crate) fn run(&self, cpu: CpuId, work: &dyn Fn()) {
         let job = Job { cpu, work, is_done: AtomicBool::new(false) };
         let shared: *const Job<'_> = &raw const job;
         self.mailbox.job.store(shared.cast_mut().cast(), Ordering::Release);

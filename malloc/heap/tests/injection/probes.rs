@@ -6,7 +6,7 @@
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{CpuLocal, Exchange, ExchangeOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::{FixedLinks, Mangled, Plain};
 use freehold::slab::word::{Local, end_mark};
 use freehold_malloc::os::rseq::Rseq;
@@ -22,7 +22,7 @@ const PLAIN: Plain = Plain { offset: 0 };
 const MANGLED: Mangled = Mangled { offset: 8, secret: 0x1234_5678_9abc_def1 };
 
 /// The sections as they are used.
-pub struct Sound;
+pub(crate) struct Sound;
 
 impl Planted for Sound {
     const DEFECT: &'static str = "sound";
@@ -33,7 +33,7 @@ impl Planted for Sound {
     }
 
     #[inline(always)]
-    fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         rseq.push(slots, freed, links)
     }
 
@@ -43,7 +43,7 @@ impl Planted for Sound {
     }
 
     #[inline(always)]
-    unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+    unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
         // SAFETY: the caller promises that the object is its own.
         unsafe { rseq.push_sheaf(slots, object) }
     }
@@ -54,7 +54,7 @@ impl Planted for Sound {
     }
 
     #[inline(always)]
-    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
+    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
         rseq.push_bits(slots, freed, bit, all)
     }
 }
@@ -65,12 +65,12 @@ fn pop<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Opt
 }
 
 #[inline(never)]
-fn push<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+fn push<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
     D::push(rseq, slots, freed, links)
 }
 
 #[inline(never)]
-fn push_paired<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+fn push_paired<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
     rseq.push_paired(slots, freed, links)
 }
 
@@ -80,7 +80,7 @@ fn pop_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> 
 }
 
 #[inline(never)]
-fn push_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+fn push_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
     // SAFETY: the stage's held object.
     unsafe { D::push_sheaf(rseq, slots, object) }
 }
@@ -91,7 +91,7 @@ fn pop_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)> {
 }
 
 #[inline(never)]
-fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
+fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
     D::push_bits(rseq, slots, freed, bit, all)
 }
 
@@ -99,10 +99,10 @@ fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bi
 fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> Option<ObjectAddress> {
     let object = rseq.pop(slots, links)?;
     // SAFETY: it was just allocated, in the map's world.
-    let freed = unsafe { Freed::new(object, map.slab_of(object.get()), map.mask) };
+    let freed = unsafe { FreedObject::new(object, map.slab_of(object.get()), map.mask) };
     match rseq.push(slots, freed, links) {
-        Pushed::Done => None,
-        Pushed::Refused => Some(object),
+        PushOutcome::Done => None,
+        PushOutcome::Refused => Some(object),
     }
 }
 
@@ -111,19 +111,19 @@ fn pair_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
     let object = rseq.pop_sheaf(slots)?;
     // SAFETY: it was just allocated.
     match unsafe { rseq.push_sheaf(slots, object) } {
-        Pushed::Done => None,
-        Pushed::Refused => Some(object),
+        PushOutcome::Done => None,
+        PushOutcome::Refused => Some(object),
     }
 }
 
 #[inline(never)]
-fn replace_if(rseq: Rseq, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+fn replace_if(rseq: Rseq, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
     rseq.replace_if(cpu, exchange)
 }
 
 /// An operation and where it finds things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scene {
+pub(crate) enum Scene {
     Pop,
     PopMangled,
     PushToList,
@@ -143,7 +143,7 @@ pub enum Scene {
 }
 
 /// A scene that can be played again and again.
-pub trait Play {
+pub(crate) trait Play {
     /// What to call it.
     fn name(&self) -> String;
     /// What may come between.
@@ -155,7 +155,7 @@ pub trait Play {
 }
 
 /// A scene that is being played.
-pub trait Act {
+pub(crate) trait Act {
     /// The operation.
     fn perform(&self);
     /// See [`Stage::interfere`].
@@ -168,7 +168,7 @@ pub trait Act {
 
 impl Scene {
     /// Every operation.
-    pub const ALL: [Scene; 16] = [
+    pub(crate) const ALL: [Scene; 16] = [
         Scene::Pop,
         Scene::PopMangled,
         Scene::PushToList,
@@ -187,7 +187,7 @@ impl Scene {
         Scene::TakeOwn,
     ];
     /// Those of lists and bits that can be had with a defect.
-    pub const CORE: [Scene; 6] = [
+    pub(crate) const CORE: [Scene; 6] = [
         Scene::Pop,
         Scene::PushToList,
         Scene::PushToOwn,
@@ -197,10 +197,10 @@ impl Scene {
     ];
 
     /// Those of sheaves that can.
-    pub const SHEAVES: [Scene; 2] = [Scene::PopSheaf, Scene::PushSheaf];
+    pub(crate) const SHEAVES: [Scene; 2] = [Scene::PopSheaf, Scene::PushSheaf];
 
     /// Hands the scene to `play`, with sections that have this defect.
-    pub fn run<D: Planted + 'static>(self, mut play: impl FnMut(&dyn Play)) {
+    pub(crate) fn run<D: Planted + 'static>(self, mut play: impl FnMut(&dyn Play)) {
         let list = Some((CURRENT, OBJECTS - 1));
         let own = Some((OWNED, OBJECTS - 1));
         match self {
@@ -301,7 +301,7 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
             }
             _ => push::<D, L>(rseq, slots, freed, links),
         };
-        if pushed == Pushed::Refused {
+        if pushed == PushOutcome::Refused {
             stage.hold(object);
         }
     }
@@ -328,7 +328,7 @@ impl<D: Planted, L: FixedLinks> Performance<'_, D, L> {
         let (from, owned) = (local.load(relaxed), owner.load(relaxed));
         let nothing = Local::new(end_mark(stage.world.base(OWNED)), OBJECTS);
         let exchange = Exchange::new(local, from, nothing.raw()).with_witness(owner, owned);
-        if replace_if(stage.rseq(), stage.setting.home, exchange) == Replaced::Done {
+        if replace_if(stage.rseq(), stage.setting.home, exchange) == ExchangeOutcome::Done {
             stage.hold_list(Local::from_raw(from).list(0));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
-use freehold::slab::cpu::{CpuLocal, Pushed};
+use freehold::slab::cpu::{CpuLocal, PushOutcome};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::{Local, end_mark};
@@ -15,13 +15,13 @@ use crate::cases::Setting;
 use crate::common::world::{ALL_BITS, OBJECTS, SLABS, World};
 
 /// The slab that the home CPU allocates from; the away CPU does from the next one.
-pub const CURRENT: usize = 0;
+pub(crate) const CURRENT: usize = 0;
 /// The slab that the home CPU owns besides.
-pub const OWNED: usize = 2;
+pub(crate) const OWNED: usize = 2;
 
 /// What CPUs have their objects in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Tagged,
     Paired,
     Sheaves,
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 /// The world, and what the test has of it.
-pub struct Stage<'s, L> {
+pub(crate) struct Stage<'s, L> {
     pub setting: &'s Setting,
     pub kind: Kind,
     pub world: World<L>,
@@ -47,7 +47,7 @@ pub struct Stage<'s, L> {
 impl<'s, L: FixedLinks> Stage<'s, L> {
     /// The home CPU has three objects of one slab on its list, and two on the own list of another; the away CPU has
     /// three; `held_object` is about to be freed; all others are held.
-    pub fn new(setting: &'s Setting, kind: Kind, links: L, held_object: Option<(usize, u16)>) -> Stage<'s, L> {
+    pub(crate) fn new(setting: &'s Setting, kind: Kind, links: L, held_object: Option<(usize, u16)>) -> Stage<'s, L> {
         let world = World::new(setting.cpu_count(), links);
         let held_object = held_object.map(|(slab, index)| world.object(slab, index));
         let stage = Stage {
@@ -108,27 +108,28 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
 
     fn hold_the_rest(&self) {
         let listed = self.listed().expect("lists that were just made are whole");
-        let is_free = |object: &u64| !listed.contains(object) && self.held_object.get() != Some(*object);
-        self.held.borrow_mut().extend(self.world.objects().filter(is_free));
+        let objects = self.world.objects();
+        let rest = objects.filter(|object| !listed.contains(object) && self.held_object.get() != Some(*object));
+        self.held.borrow_mut().extend(rest);
     }
 
     /// The primitive.
-    pub fn rseq(&self) -> Rseq {
+    pub(crate) fn rseq(&self) -> Rseq {
         self.setting.rseq
     }
 
     /// The object that the operation frees, once.
-    pub fn take_held_object(&self) -> Option<u64> {
+    pub(crate) fn take_held_object(&self) -> Option<u64> {
         self.held_object.take()
     }
 
     /// Somebody has this object now.
-    pub fn hold(&self, object: u64) {
+    pub(crate) fn hold(&self, object: u64) {
         self.held.borrow_mut().push(object);
     }
 
     /// Somebody has a list now.
-    pub fn hold_list(&self, head: u64) {
+    pub(crate) fn hold_list(&self, head: u64) {
         match self.world.list(head) {
             Ok((objects, _)) => self.held.borrow_mut().extend(objects),
             Err(why) => *self.broken.borrow_mut() = Some(why),
@@ -136,7 +137,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// Somebody has a sheaf now, which was in a slot.
-    pub fn have_sheaf(&self, word: u64) {
+    pub(crate) fn have_sheaf(&self, word: u64) {
         self.world.put_aside(word);
         if self.world.sheaf_by_word(word).is_some_and(|sheaf| self.world.is_in_a_slot(sheaf)) {
             *self.broken.borrow_mut() = Some(format!("the sheaf at {word:#x} is taken from a CPU that still has it"));
@@ -144,7 +145,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// Somebody has what was on a slab's own list.
-    pub fn hold_local(&self, slab: usize, local: u64) {
+    pub(crate) fn hold_local(&self, slab: usize, local: u64) {
         match self.kind {
             Kind::Bits => self.held.borrow_mut().extend(self.objects_of_bits(slab, local)),
             _ => self.hold_list(Local::from_raw(local).list(0)),
@@ -152,7 +153,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// What a slab's own list is when nothing is on it.
-    pub fn nothing(&self, slab: usize) -> u64 {
+    pub(crate) fn nothing(&self, slab: usize) -> u64 {
         match self.kind {
             Kind::Bits => 0,
             _ => Local::new(end_mark(self.world.base(slab)), OBJECTS).raw(),
@@ -160,7 +161,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// The object that a slot's slab and its place name.
-    pub fn object_at(&self, place: Option<(u64, u32)>) -> Option<ObjectAddress> {
+    pub(crate) fn object_at(&self, place: Option<(u64, u32)>) -> Option<ObjectAddress> {
         let (word, index) = place?;
         match self.world.slab_by_word(word) {
             Some(slab) => Some(ObjectAddress::new(self.world.object(slab, index as u16))),
@@ -172,7 +173,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// Allocates where the caller runs, as anybody may.
-    pub fn allocate(&self) -> Option<u64> {
+    pub(crate) fn allocate(&self) -> Option<u64> {
         let (slots, links) = (self.world.slots(), self.world.links());
         let object = match self.kind {
             Kind::Tagged | Kind::Paired => self.rseq().pop(slots, links),
@@ -183,7 +184,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// Frees an object that is held, if there is one that `which` likes.
-    pub fn free(&self, which: impl Fn(u64) -> bool) {
+    pub(crate) fn free(&self, which: impl Fn(u64) -> bool) {
         let found = self.held.borrow().iter().position(|&object| which(object));
         let Some(at) = found else { return };
         let object = self.held.borrow_mut().swap_remove(at);
@@ -195,13 +196,13 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, freed.object()) },
             Kind::Bits => self.rseq().push_bits(slots, freed, self.world.bit_of(object), ALL_BITS),
         };
-        if pushed == Pushed::Refused {
+        if pushed == PushOutcome::Refused {
             self.hold(object);
         }
     }
 
     /// Whether an object is of a slab.
-    pub fn is_of(&self, object: u64, slab: usize) -> bool {
+    pub(crate) fn is_of(&self, object: u64, slab: usize) -> bool {
         object & World::<L>::mask() == self.world.base(slab).get()
     }
 
@@ -209,7 +210,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     ///
     /// # Errors
     /// What is not.
-    pub fn census(&self) -> Result<(), String> {
+    pub(crate) fn census(&self) -> Result<(), String> {
         if let Some(why) = self.broken.borrow().clone() {
             return Err(why);
         }

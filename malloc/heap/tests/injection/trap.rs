@@ -19,7 +19,7 @@ static BREAKPOINTS: AtomicPtr<Breakpoints<'static>> = AtomicPtr::new(null_mut())
 
 /// What a breakpoint leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GoOn {
+pub(crate) enum GoOn {
     /// Where the kernel says: it has seen that a signal came.
     Restarted,
     /// As if there had been no signal.
@@ -28,7 +28,7 @@ pub enum GoOn {
 
 /// How often the thread ran into a breakpoint, and how often the kernel restarted a section there.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Met {
+pub(crate) struct Met {
     pub hits: usize,
     pub restarts: usize,
 }
@@ -45,7 +45,7 @@ struct Breakpoints<'a> {
 }
 
 /// Makes the code at these addresses writable.
-pub fn open(code: &[usize]) {
+pub(crate) fn open(code: &[usize]) {
     // SAFETY: asks for a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     for address in code {
@@ -57,7 +57,7 @@ pub fn open(code: &[usize]) {
 }
 
 /// Has the process's breakpoints handled here.
-pub fn install() {
+pub(crate) fn install() {
     // SAFETY: an action of zeros is one; the handler fits its flags.
     unsafe {
         let mut action: sigaction = zeroed();
@@ -68,7 +68,7 @@ pub fn install() {
 }
 
 /// The calling thread's area.
-pub fn area(distance: isize) -> *mut u8 {
+pub(crate) fn area(distance: isize) -> *mut u8 {
     let thread: *mut u8;
     // SAFETY: the first word of a thread's storage is its own address.
     unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) thread, options(nostack, readonly, preserves_flags)) }
@@ -76,7 +76,7 @@ pub fn area(distance: isize) -> *mut u8 {
 }
 
 /// Stores a descriptor in a thread's area, as the section that it is of does.
-pub fn arm(area: *mut u8, descriptor: u64) {
+pub(crate) fn arm(area: *mut u8, descriptor: u64) {
     // SAFETY: the area of the calling thread, and the descriptor of a section.
     unsafe { area.offset(DESCRIPTOR).cast::<u64>().write_volatile(descriptor) }
 }
@@ -84,7 +84,12 @@ pub fn arm(area: *mut u8, descriptor: u64) {
 /// Does `operation` with a breakpoint at the first of `places`, the second once that is met, and so on. `act` is called
 /// at each, with its number; `resume` before the thread is sent back into the section around a place that the kernel
 /// has restarted.
-pub fn meet(places: &[usize], act: &dyn Fn(usize) -> GoOn, resume: &dyn Fn(usize), operation: impl FnOnce()) -> Met {
+pub(crate) fn meet(
+    places: &[usize],
+    act: &dyn Fn(usize) -> GoOn,
+    resume: &dyn Fn(usize),
+    operation: impl FnOnce(),
+) -> Met {
     let breakpoints =
         Breakpoints { places, next: Cell::new(0), covered: Cell::new(None), met: Cell::default(), act, resume };
     let shared: *const Breakpoints<'_> = &raw const breakpoints;

@@ -69,21 +69,21 @@ fn free_by<C: CpuLocal, F: FastPath>(heap: &Heap<C>, object: *mut u8) {
 }
 
 /// A heap's two functions.
-struct Door<C: CpuLocal> {
+struct FastPathCase<C: CpuLocal> {
     name: &'static str,
     malloc: fn(&Heap<C>, usize) -> *mut u8,
     free: fn(&Heap<C>, *mut u8),
 }
 
-impl<C: CpuLocal> Door<C> {
+impl<C: CpuLocal> FastPathCase<C> {
     /// Whatever the heap's way.
-    fn any(name: &'static str) -> Door<C> {
-        Door { name, malloc: malloc::<C>, free: free::<C> }
+    fn any(name: &'static str) -> FastPathCase<C> {
+        FastPathCase { name, malloc: malloc::<C>, free: free::<C> }
     }
 
     /// One way.
-    fn by<F: FastPath>(name: &'static str) -> Door<C> {
-        Door { name, malloc: malloc_by::<C, F>, free: free_by::<C, F> }
+    fn for_path<F: FastPath>(name: &'static str) -> FastPathCase<C> {
+        FastPathCase { name, malloc: malloc_by::<C, F>, free: free_by::<C, F> }
     }
 }
 
@@ -100,7 +100,7 @@ enum Operation {
 /// A heap, and the objects that are allocated of it.
 struct Whole<'s, C: CpuLocal> {
     setting: &'s Setting,
-    door: Door<C>,
+    case: FastPathCase<C>,
     size: usize,
     heap: Heap<C>,
     held: RefCell<BTreeSet<NonNull<u8>>>,
@@ -112,25 +112,25 @@ struct Whole<'s, C: CpuLocal> {
 }
 
 /// Each way to have objects, and each operation on it. A build that is not optimised is slow to count, and tries less.
-pub fn every_way(setting: &Setting, report: &mut Report) {
+pub(crate) fn every_way(setting: &Setting, report: &mut Report) {
     let (plain, mangled) = (SlabLinks::Plain, SlabLinks::Mangled);
-    let ways = [
-        (Door::by::<Sheaves>("sheaves-bitmap"), SlabPolicy::SheavesBitmap, plain, 1024),
-        (Door::by::<Tagged<Plain>>("tagged"), SlabPolicy::Tagged, plain, 64),
-        (Door::any("freehold"), Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 64),
-        (Door::by::<Bitmap<Plain>>("bitmap"), SlabPolicy::Bitmap, plain, 1024),
-        (Door::by::<Tagged<Mangled>>("hardened"), SlabPolicy::Tagged, mangled, 64),
-        (Door::by::<PageFieldGuarded<Plain>>("page-field"), SlabPolicy::PageField, plain, 64),
-        (Door::by::<Sheaves>("sheaves"), SlabPolicy::Sheaves, plain, 64),
+    let cases = [
+        (FastPathCase::for_path::<Sheaves>("sheaves-bitmap"), SlabPolicy::SheavesBitmap, plain, 1024),
+        (FastPathCase::for_path::<Tagged<Plain>>("tagged"), SlabPolicy::Tagged, plain, 64),
+        (FastPathCase::any("freehold"), Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 64),
+        (FastPathCase::for_path::<Bitmap<Plain>>("bitmap"), SlabPolicy::Bitmap, plain, 1024),
+        (FastPathCase::for_path::<Tagged<Mangled>>("hardened"), SlabPolicy::Tagged, mangled, 64),
+        (FastPathCase::for_path::<PageFieldGuarded<Plain>>("page-field"), SlabPolicy::PageField, plain, 64),
+        (FastPathCase::for_path::<Sheaves>("sheaves"), SlabPolicy::Sheaves, plain, 64),
     ];
-    let (tried, times) = if cfg!(debug_assertions) { (2, 1) } else { (ways.len(), 2) };
-    for (door, objects, links, size) in ways.into_iter().take(tried) {
+    let (tried, times) = if cfg!(debug_assertions) { (2, 1) } else { (cases.len(), 2) };
+    for (case, objects, links, size) in cases.into_iter().take(tried) {
         let mut policy = Policy::FREEHOLD;
         (policy.slab.objects, policy.slab.links) = (objects, links);
-        let whole = Whole::new(setting, door, size, policy, setting.rseq);
+        let whole = Whole::new(setting, case, size, policy, setting.rseq);
         for operation in [Operation::Malloc, Operation::FreeToCurrent, Operation::FreeToOwn] {
             whole.operation.set(operation);
-            assert!(Code::of(setting, &whole).has_sections(), "{}: the sections are somewhere else", whole.name());
+            assert!(Code::new(setting, &whole).has_sections(), "{}: the sections are somewhere else", whole.name());
             once_with(setting, &whole, &BETWEENS, report);
             if times == 2 {
                 twice_the_same(setting, &whole, &BETWEENS, report);
@@ -141,27 +141,33 @@ pub fn every_way(setting: &Setting, report: &mut Report) {
 }
 
 /// C's malloc and free in which nothing is decided, one operation after the other.
-pub fn fronts(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)) {
-    for (door, objects, size) in [
-        (Door::by::<Tagged<Plain>>("lists"), SlabPolicy::Tagged, 64),
-        (Door::by::<Bitmap<Plain>>("bitmaps"), SlabPolicy::Bitmap, 1024),
-        (Door::by::<Sheaves>("sheaves"), SlabPolicy::SheavesBitmap, 1024),
+pub(crate) fn frontends(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)) {
+    for (case, objects, size) in [
+        (FastPathCase::for_path::<Tagged<Plain>>("lists"), SlabPolicy::Tagged, 64),
+        (FastPathCase::for_path::<Bitmap<Plain>>("bitmaps"), SlabPolicy::Bitmap, 1024),
+        (FastPathCase::for_path::<Sheaves>("sheaves"), SlabPolicy::SheavesBitmap, 1024),
     ] {
         let mut policy = Policy::FREEHOLD;
         policy.slab.objects = objects;
-        let whole = Whole::new(setting, door, size, policy, setting.rseq);
+        let whole = Whole::new(setting, case, size, policy, setting.rseq);
         for operation in [Operation::Malloc, Operation::FreeToCurrent] {
             whole.operation.set(operation);
-            show(&format!("{operation:?}, {}", whole.door.name), &whole);
+            show(&format!("{operation:?}, {}", whole.case.name), &whole);
         }
     }
 }
 
 /// Tagged lists with a defect, until it is seen.
-pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
+pub(crate) fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
-    let whole = Whole::new(setting, Door::by::<Tagged<Plain>>(D::DEFECT), 64, policy, defective::<D>(setting.rseq));
+    let whole = Whole::new(
+        setting,
+        FastPathCase::for_path::<Tagged<Plain>>(D::DEFECT),
+        64,
+        policy,
+        defective::<D>(setting.rseq),
+    );
     for operation in [Operation::Malloc, Operation::FreeToCurrent] {
         whole.operation.set(operation);
         once_with(setting, &whole, &[Between::Allocated, Between::Freed], report);
@@ -169,13 +175,13 @@ pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
 }
 
 impl<'s, C: CpuLocal> Whole<'s, C> {
-    fn new(setting: &'s Setting, door: Door<C>, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
+    fn new(setting: &'s Setting, case: FastPathCase<C>, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
         let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
         let platform = Process::new(CurrentCpuOfProcess::Rseq(setting.rseq));
         let heap = Heap::new(&config, local, platform).expect("a small heap");
         let whole = Whole {
             setting,
-            door,
+            case,
             size,
             heap,
             held: RefCell::default(),
@@ -236,13 +242,13 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
     fn end(&self) -> Result<(), String> {
         while let Some(object) = self.held.borrow_mut().pop_first() {
             // SAFETY: it was allocated and held, and is given up here.
-            unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.door.name))?;
+            unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.case.name))?;
         }
         self.heap.slab().shrink();
         // SAFETY: all others are at rest.
         match unsafe { self.heap.slab().check() } {
             Ok(census) if census.objects == census.free => Ok(()),
-            other => Err(format!("{}: {other:?} where nothing is in use", self.door.name)),
+            other => Err(format!("{}: {other:?} where nothing is in use", self.case.name)),
         }
     }
 
@@ -262,7 +268,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
 
 impl<C: CpuLocal> Play for Whole<'_, C> {
     fn name(&self) -> String {
-        format!("{:?} ({})", self.operation.get(), self.door.name)
+        format!("{:?} ({})", self.operation.get(), self.case.name)
     }
 
     fn betweens(&self) -> &'static [Between] {
@@ -271,8 +277,8 @@ impl<C: CpuLocal> Play for Whole<'_, C> {
 
     fn entry(&self) -> usize {
         let function = match self.operation.get() {
-            Operation::Malloc => self.door.malloc as *const (),
-            Operation::FreeToCurrent | Operation::FreeToOwn => self.door.free as *const (),
+            Operation::Malloc => self.case.malloc as *const (),
+            Operation::FreeToCurrent | Operation::FreeToOwn => self.case.free as *const (),
         };
         function.addr()
     }
@@ -295,8 +301,8 @@ impl<C: CpuLocal> Play for Whole<'_, C> {
 impl<C: CpuLocal> Act for &Whole<'_, C> {
     fn perform(&self) {
         match self.held_object.take() {
-            None => self.hold(NonNull::new((self.door.malloc)(&self.heap, self.size))),
-            Some(object) => (self.door.free)(&self.heap, object.as_ptr()),
+            None => self.hold(NonNull::new((self.case.malloc)(&self.heap, self.size))),
+            Some(object) => (self.case.free)(&self.heap, object.as_ptr()),
         }
     }
 

@@ -11,7 +11,7 @@ use freehold_malloc::os::mmap::Reservation;
 const GRAIN: usize = 8;
 
 /// For each place of a heap, whether an object that somebody has begins there.
-pub struct LiveObjects {
+pub(crate) struct LiveObjects {
     start: usize,
     taken: Box<[AtomicU8]>,
     live: AtomicUsize,
@@ -21,7 +21,7 @@ pub struct LiveObjects {
 
 /// An object that somebody has.
 #[derive(Clone, Copy, Debug)]
-pub struct Object {
+pub(crate) struct Object {
     pub start: NonNull<u8>,
     pub size: usize,
 }
@@ -31,7 +31,7 @@ unsafe impl Send for Object {}
 
 impl LiveObjects {
     /// Nobody has anything.
-    pub fn new(memory: &Reservation) -> LiveObjects {
+    pub(crate) fn new(memory: &Reservation) -> LiveObjects {
         LiveObjects {
             start: memory.start().addr().get(),
             taken: (0..memory.bytes() / GRAIN).map(|_| AtomicU8::new(0)).collect(),
@@ -42,7 +42,7 @@ impl LiveObjects {
     }
 
     /// Writes down that the caller has an object that was just allocated, and marks both of its ends.
-    pub fn take(&self, object: Object) {
+    pub(crate) fn take(&self, object: Object) {
         if self.place(object).swap(1, SeqCst) != 0 {
             self.violate(format!("{object:x?} was handed out twice"));
         }
@@ -54,7 +54,7 @@ impl LiveObjects {
     }
 
     /// Writes down that the caller is about to free an object; `false` if it had better not.
-    pub fn give(&self, object: Object) -> bool {
+    pub(crate) fn give(&self, object: Object) -> bool {
         // SAFETY: so many bytes are the caller's, until it frees the object.
         let is_marked = object.ends().into_iter().all(|end| unsafe { end.read() } == object.mark());
         if !is_marked {
@@ -68,22 +68,22 @@ impl LiveObjects {
     }
 
     /// Objects that somebody has.
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live.load(Relaxed)
     }
 
     /// Whether all should stop.
-    pub fn is_violated(&self) -> bool {
+    pub(crate) fn is_violated(&self) -> bool {
         self.is_violated.load(Relaxed)
     }
 
     /// What was wrong first.
-    pub fn violation(&self) -> Option<String> {
+    pub(crate) fn violation(&self) -> Option<String> {
         self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes something that must not be.
-    pub fn violate(&self, why: String) {
+    pub(crate) fn violate(&self, why: String) {
         if !self.is_violated.swap(true, SeqCst) {
             *self.violation.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         }

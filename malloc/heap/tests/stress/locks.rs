@@ -13,16 +13,16 @@ std::thread_local! {
 }
 
 /// Whether the calling thread holds a lock, or is about to.
-pub fn holds_any() -> bool {
+pub(crate) fn holds_any() -> bool {
     HELD.get() > 0
 }
 
 /// See [`Process`].
 #[derive(Debug)]
-pub struct Noticing(Process);
+pub(crate) struct Noticing(Process);
 
 impl Noticing {
-    pub fn new(current: CurrentCpuOfProcess) -> Noticing {
+    pub(crate) fn new(current: CurrentCpuOfProcess) -> Noticing {
         Noticing(Process::new(current))
     }
 }
@@ -50,7 +50,7 @@ impl Platform for Noticing {
 
 /// A lock that its holder knows of, from before it is taken until after it is open.
 #[derive(Debug)]
-pub struct NoticedLock(YieldingLock);
+pub(crate) struct NoticedLock(YieldingLock);
 
 // SAFETY: exclusion is that of the lock within.
 unsafe impl RawLock for NoticedLock {

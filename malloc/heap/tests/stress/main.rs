@@ -42,7 +42,7 @@ use freehold::slab::CpuLocal;
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::cpus::cpu_count;
 use freehold_malloc::os::mmap::HugePages;
-use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, lock_cpus};
 use freehold_malloc::os::rseq::Rseq;
 
 use altered::Altered;
@@ -64,22 +64,23 @@ const BYTES: usize = 128 << 20;
 /// Signals and affinities are for the whole process, so tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Each way to have objects.
+fn policy_of(objects: SlabPolicy, links: SlabLinks, order: SlabOrder) -> Policy {
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = objects;
+    policy.slab.links = links;
+    policy.slab.order = order;
+    policy
+}
+
+/// Each fast path.
 fn policies() -> Vec<(&'static str, Policy)> {
-    let of = |objects, links, order| {
-        let mut policy = Policy::FREEHOLD;
-        policy.slab.objects = objects;
-        policy.slab.links = links;
-        policy.slab.order = order;
-        policy
-    };
     vec![
         ("freehold", Policy::FREEHOLD),
-        ("tagged", of(SlabPolicy::Tagged, SlabLinks::Plain, SlabOrder::Address)),
-        ("hardened", of(SlabPolicy::Tagged, SlabLinks::Mangled, SlabOrder::Random)),
-        ("page-field", of(SlabPolicy::PageField, SlabLinks::Plain, SlabOrder::Address)),
-        ("bitmap", of(SlabPolicy::Bitmap, SlabLinks::Plain, SlabOrder::Address)),
-        ("sheaves", of(SlabPolicy::Sheaves, SlabLinks::Plain, SlabOrder::Address)),
+        ("tagged", policy_of(SlabPolicy::Tagged, SlabLinks::Plain, SlabOrder::Address)),
+        ("hardened", policy_of(SlabPolicy::Tagged, SlabLinks::Mangled, SlabOrder::Random)),
+        ("page-field", policy_of(SlabPolicy::PageField, SlabLinks::Plain, SlabOrder::Address)),
+        ("bitmap", policy_of(SlabPolicy::Bitmap, SlabLinks::Plain, SlabOrder::Address)),
+        ("sheaves", policy_of(SlabPolicy::Sheaves, SlabLinks::Plain, SlabOrder::Address)),
     ]
 }
 
@@ -116,7 +117,7 @@ fn stress_all(steps: u64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let policies = policies();
     let each = steps / (policies.len() as u64 + 1);
-    let locks = locked(cpu_count(), CurrentCpuOfProcess::find()).expect("there is room");
+    let locks = lock_cpus(cpu_count(), CurrentCpuOfProcess::find()).expect("there is room");
     // A handler may not wait for the lock of a section that it interrupts.
     Stash::with_handlers_that_only_count(|| stress("locks", Policy::FREEHOLD, locks, each).expect("no object is lost"));
     match Rseq::find() {

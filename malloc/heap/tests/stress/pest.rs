@@ -13,7 +13,7 @@ use crate::worker::Shared;
 const MOVES: u32 = 200;
 
 /// Goes on until it is over.
-pub fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
+pub(crate) fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
     let cpus = cpus();
     let mut chance = Rng::with_seed(99);
     let mut moves = 0;

@@ -14,10 +14,10 @@ use rustix::thread::gettid;
 const INTERVAL: i64 = 30_000;
 
 /// A timer of the calling thread; no more signals come once it is dropped.
-pub struct Timer(timer_t);
+pub(crate) struct Timer(timer_t);
 
 /// Has `handler` called in whatever thread a signal comes to.
-pub fn handle(handler: extern "C" fn(c_int)) {
+pub(crate) fn handle(handler: extern "C" fn(c_int)) {
     // SAFETY: an action of zeros is one, and the handler fits its flags.
     unsafe {
         let mut action: sigaction = zeroed();
@@ -29,7 +29,7 @@ pub fn handle(handler: extern "C" fn(c_int)) {
 
 impl Timer {
     /// Signals to the calling thread from now on.
-    pub fn start() -> Timer {
+    pub(crate) fn start() -> Timer {
         let interval = timespec { tv_sec: 0, tv_nsec: INTERVAL };
         let every = itimerspec { it_interval: interval, it_value: interval };
         // SAFETY: all are on the stack; an event of zeros is one.

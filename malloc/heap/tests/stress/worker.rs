@@ -27,7 +27,7 @@ const STASHED: usize = 8;
 const SIZE_BITS: u32 = 13;
 
 /// What all threads share.
-pub struct Shared<'h, C> {
+pub(crate) struct Shared<'h, C> {
     pub heap: &'h Heap<C, Noticing>,
     pub live_objects: LiveObjects,
     pub is_over: AtomicBool,
@@ -38,7 +38,7 @@ pub struct Shared<'h, C> {
 }
 
 impl<'h, C: CpuLocal> Shared<'h, C> {
-    pub fn new(heap: &'h Heap<C, Noticing>, live_objects: LiveObjects) -> Shared<'h, C> {
+    pub(crate) fn new(heap: &'h Heap<C, Noticing>, live_objects: LiveObjects) -> Shared<'h, C> {
         Shared {
             heap,
             live_objects,
@@ -51,22 +51,22 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
     }
 
     /// Threads that work, by number.
-    pub fn threads(&self) -> Vec<i32> {
+    pub(crate) fn threads(&self) -> Vec<i32> {
         self.threads.lock().expect("nobody panics with it").clone()
     }
 
     /// Objects that handlers have allocated or freed.
-    pub fn handled(&self) -> u64 {
+    pub(crate) fn handled(&self) -> u64 {
         self.handled.load(Relaxed)
     }
 
     /// Signals that came.
-    pub fn signals(&self) -> u64 {
+    pub(crate) fn signals(&self) -> u64 {
         self.signals.load(Relaxed)
     }
 
     /// Frees what is still on its way.
-    pub fn free_mail(&self) {
+    pub(crate) fn free_mail(&self) {
         for place in &self.mail {
             self.exchange(place, None).into_iter().for_each(|object| self.free(object));
         }
@@ -103,7 +103,7 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
 }
 
 /// One thread's work.
-pub fn work<C: CpuLocal>(shared: &Shared<'_, C>, seed: u64, steps: u64) {
+pub(crate) fn work<C: CpuLocal>(shared: &Shared<'_, C>, seed: u64, steps: u64) {
     let cpus = cpus();
     run_on(cpus[seed as usize % cpus.len()]);
     shared.threads.lock().expect("nobody panics with it").push(gettid().as_raw_nonzero().get());
@@ -147,7 +147,7 @@ fn size(chance: &mut Rng) -> usize {
 }
 
 /// What a thread's handler has, and does.
-pub struct Stash<'a> {
+pub(crate) struct Stash<'a> {
     objects: [Cell<Option<Object>>; STASHED],
     chance: RefCell<Rng>,
     signals: Cell<u64>,
@@ -175,7 +175,7 @@ impl<'a> Stash<'a> {
     }
 
     /// Does something whose primitive a handler may not use.
-    pub fn with_handlers_that_only_count<R>(run: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_handlers_that_only_count<R>(run: impl FnOnce() -> R) -> R {
         ONLY_COUNT.store(true, Relaxed);
         let result = run();
         ONLY_COUNT.store(false, Relaxed);

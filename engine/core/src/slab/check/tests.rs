@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 use std::vec::Vec;
 
 use super::super::address::SlabAddress;
-use super::super::cpu::locked::Locked;
-use super::super::freelist::{Chain, set_link};
+use super::super::cpu::locked::CpuLocks;
+use super::super::freelist::{Chain, set_freepointer};
 use super::super::word::Local;
 use super::*;
 use crate::base::{CpuId, Gfp, NodeId};
@@ -19,23 +19,23 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::CacheConfig;
 
-type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
+type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 
 const CPU: CpuId = CpuId(0);
 const SIZE: u32 = 1024;
 
 /// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free,
 /// and a third one, which is used up, on none; says what the walker finds.
-fn planted(plant: fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
-    planted_by(&plant)
+fn violation_of(plant: fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
+    violation_of_closure(&plant)
 }
 
-fn planted_by(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
+fn violation_of_closure(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let config = Config { policy, cpu_nodes: &[NodeId(0)], ..Config::default() };
     run_on_cpu(CPU);
-    let run = |slab: &Machine<'_, '_, '_>| {
+    with_locked_slab(Threads::default(), &config, 1 << 13, 1, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let count = usize::from(cache.info().layout.objects);
         let objects: Vec<NonNull<u8>> = (0..4 * count).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
@@ -49,21 +49,21 @@ fn planted_by(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option
         plant(slab, cache.id, slabs);
         // SAFETY: no other thread runs during this check either.
         unsafe { slab.check() }.err()
-    };
-    with_locked_slab(Threads::default(), &config, 1 << 13, 1, run).unwrap()
+    })
+    .unwrap()
 }
 
 #[test]
 fn a_slab_on_no_list_is_lost() {
-    let lost = planted(|slab, id, [one, ..]| slab.of_cpu(CPU, id).lock().remove(slab.map, one));
+    let lost = violation_of(|slab, id, [one, ..]| slab.cpu_partial(CPU, id).lock().remove(slab.map, one));
     assert!(matches!(lost, Some(SlabViolation::Lost { .. })), "{lost:?}");
 }
 
 /// Their numbers agree.
 #[test]
 fn a_slab_on_no_list_is_not_made_up_for_by_one_that_is_not_queued() {
-    let swapped = planted(|slab, id, [one, _, used_up]| {
-        let mut list = slab.of_cpu(CPU, id).lock();
+    let swapped = violation_of(|slab, id, [one, _, used_up]| {
+        let mut list = slab.cpu_partial(CPU, id).lock();
         list.remove(slab.map, one);
         list.push(slab.map, used_up);
     });
@@ -72,19 +72,19 @@ fn a_slab_on_no_list_is_not_made_up_for_by_one_that_is_not_queued() {
 
 #[test]
 fn a_slab_of_nobody_is_not_with_a_cpu() {
-    let nobodys = planted(|slab, _, [one, ..]| slab.map.slab(one).disown());
+    let nobodys = violation_of(|slab, _, [one, ..]| slab.map.slab(one).disown());
     assert!(matches!(nobodys, Some(SlabViolation::Misplaced { .. })), "{nobodys:?}");
 }
 
 #[test]
 fn a_slab_with_objects_in_use_is_not_counted_as_wholly_free() {
-    let counted = planted(|slab, id, [one, ..]| slab.of_cpu(CPU, id).lock().count_free(slab.map.slab(one)));
+    let counted = violation_of(|slab, id, [one, ..]| slab.cpu_partial(CPU, id).lock().count_free(slab.map.slab(one)));
     assert!(matches!(counted, Some(SlabViolation::Miscounted { .. })), "{counted:?}");
 }
 
 #[test]
 fn a_slab_that_others_freed_into_is_counted_as_waiting() {
-    let uncounted = planted(|slab, id, [one, ..]| {
+    let uncounted = violation_of(|slab, id, [one, ..]| {
         let (second, links) = (slab.map.address(one) + u64::from(SIZE), slab.cache(id).unwrap().links);
         let chain = Chain { head: second, len: 1 };
         let _queued = slab.map.slab(one).push_remote(chain, ObjectAddress::new(second), links);
@@ -100,9 +100,9 @@ fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, CacheId
         // SAFETY: free objects, or what lies in them; that they are linked wrong is the point. Whatever follows, the
         // list ends in its slab's mark, and is as long as it says.
         unsafe {
-            set_link(ObjectAddress::new(one), next, links);
+            set_freepointer(ObjectAddress::new(one), next, links);
             if next != one {
-                set_link(ObjectAddress::new(next), end_mark(SlabAddress::new(one)), links);
+                set_freepointer(ObjectAddress::new(next), end_mark(SlabAddress::new(one)), links);
             }
         }
         let local = slab.map.slab(slab.map.pfn(one).unwrap());
@@ -115,6 +115,6 @@ fn a_list_stays_in_its_slab_goes_by_its_objects_and_ends() {
     let elsewhere = links_to(|[_, two]| two);
     let between = links_to(|[one, _]| one + u64::from(SIZE) + 8);
     let circle = links_to(|[one, _]| one);
-    let found = [planted_by(&elsewhere), planted_by(&between), planted_by(&circle)];
+    let found = [violation_of_closure(&elsewhere), violation_of_dyn(&between), violation_of_dyn(&circle)];
     assert!(found.iter().all(|found| matches!(found, Some(SlabViolation::List { .. }))), "{found:?}");
 }

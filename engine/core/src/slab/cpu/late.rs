@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Fenced;
+use super::FenceOutcome;
 use super::section::Sections;
 use crate::base::CpuId;
 use crate::platform::host::current_cpu;
@@ -12,22 +12,22 @@ pub(in crate::slab) const CPUS: u16 = 2;
 
 /// The sections.
 #[derive(Clone, Copy)]
-pub(in crate::slab) struct Late<'a> {
+pub(in crate::slab) struct LateSections<'a> {
     /// Ends what had begun on a CPU.
     pub end: &'a dyn Fn(CpuId),
 }
 
-impl fmt::Debug for Late<'_> {
+impl fmt::Debug for LateSections<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Late")
+        f.write_str("LateSections")
     }
 }
 
 // SAFETY: used by one thread only.
-unsafe impl Sync for Late<'_> {}
+unsafe impl Sync for LateSections<'_> {}
 
 // SAFETY: one thread, so one section at a time but for what had begun, which ends in `fence`.
-unsafe impl Sections for Late<'_> {
+unsafe impl Sections for LateSections<'_> {
     type Section<'a>
         = ()
     where
@@ -45,8 +45,8 @@ unsafe impl Sections for Late<'_> {
         (current_cpu(), ())
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         (self.end)(cpu);
-        Fenced::Ended
+        FenceOutcome::Ended
     }
 }

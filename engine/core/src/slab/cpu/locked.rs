@@ -4,7 +4,7 @@
 //! The caller may be moved between asking for its CPU and taking that CPU's lock: then it has another CPU's lock, and
 //! the section runs as if on that one. That is as good, since a section is bound to the lock it holds.
 
-use super::Fenced;
+use super::FenceOutcome;
 use super::section::Sections;
 use crate::base::CpuId;
 use crate::base::lock::{Rank, RawLock};
@@ -15,20 +15,20 @@ pub trait CurrentCpu {
     fn cpu(&self) -> CpuId;
 }
 
-/// The primitive by a lock for each CPU, for anywhere.
+/// CPU-local sections by one lock for each CPU; they work on every platform.
 #[derive(Debug)]
-pub struct Locked<'m, L, C> {
+pub struct CpuLocks<'m, L, C> {
     locks: &'m [L],
     current: C,
 }
 
-impl<'m, L: RawLock, C: CurrentCpu> Locked<'m, L, C> {
+impl<'m, L: RawLock, C: CurrentCpu> CpuLocks<'m, L, C> {
     /// Sections under one of these locks each.
     ///
     /// # Panics
     /// A section does, before it has changed anything, if its caller stands for a CPU without a lock.
-    pub fn new(locks: &'m [L], current: C) -> Locked<'m, L, C> {
-        Locked { locks, current }
+    pub fn new(locks: &'m [L], current: C) -> CpuLocks<'m, L, C> {
+        CpuLocks { locks, current }
     }
 
     #[inline]
@@ -42,7 +42,7 @@ impl<'m, L: RawLock, C: CurrentCpu> Locked<'m, L, C> {
 
 // SAFETY: a section holds its CPU's lock, which lets one through at a time and makes visible what the last one wrote;
 // `fence` has the lock once, so the section that held it has ended.
-unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
+unsafe impl<L: RawLock, C: CurrentCpu> Sections for CpuLocks<'_, L, C> {
     type Section<'a>
         = Section<'a, L>
     where
@@ -62,9 +62,9 @@ unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
         (cpu, Section::enter(self.lock_of(cpu)))
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         drop(Section::enter(self.lock_of(cpu)));
-        Fenced::Ended
+        FenceOutcome::Ended
     }
 }
 

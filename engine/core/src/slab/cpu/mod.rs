@@ -40,27 +40,27 @@ use crate::base::fault::{Fault, is_planted};
 /// world.
 pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
 /// Bytes from the words of one CPU to those of the next.
-pub const STRIDE: usize = size_of::<OfCaches>();
+pub const STRIDE: usize = size_of::<CpuSlots>();
 /// Bytes from a slot's first word to the second.
-pub const PAIRED_OFFSET: usize = core::mem::offset_of!(OfCaches, paired);
+pub const PAIRED_OFFSET: usize = core::mem::offset_of!(CpuSlots, paired);
 
 #[cfg(not(loom))]
 const _: () = assert!(STRIDE == 4096, "a CPU's words fill a page");
 
-/// One CPU's words, cache by cache: the first ones of all slots, and then the second ones. So what the fast path of
+/// One CPU's slots, cache by cache: the first ones of all slots, and then the second ones. So what the fast path of
 /// most policies uses lies close, eight caches to a line, and the second words, of which it needs none, are in nobody's
 /// way.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct OfCaches {
+pub struct CpuSlots {
     main: [AtomicU64; CACHES_MAX],
     paired: [AtomicU64; CACHES_MAX],
 }
 
-impl OfCaches {
-    /// Those of a CPU that has no object, no slab and no sheaf.
-    pub fn empty() -> OfCaches {
-        OfCaches {
+impl CpuSlots {
+    /// Slots of a CPU that has no object, no slab and no sheaf.
+    pub fn empty() -> CpuSlots {
+        CpuSlots {
             main: core::array::from_fn(|_| AtomicU64::new(EMPTY)),
             paired: core::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -92,9 +92,9 @@ pub struct Slot<'m> {
 /// The slots of one cache on all CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'m> {
-    all: NonNull<OfCaches>,
+    all: NonNull<CpuSlots>,
     cache: CacheId,
-    life: PhantomData<&'m OfCaches>,
+    life: PhantomData<&'m CpuSlots>,
 }
 
 // SAFETY: it is a reference to slots, whose words are atomics.
@@ -116,7 +116,7 @@ impl<'m> Slots<'m> {
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits
     ///   are written as the slots' words are; or of a slab without free objects.
     #[inline(always)]
-    pub unsafe fn new(all: &'m [OfCaches], cache: CacheId) -> Slots<'m> {
+    pub unsafe fn new(all: &'m [CpuSlots], cache: CacheId) -> Slots<'m> {
         debug_assert!(!all.is_empty());
         // SAFETY: the address of a slice is not null.
         Slots { all: unsafe { NonNull::new_unchecked(all.as_ptr().cast_mut()) }, cache, life: PhantomData }
@@ -125,7 +125,7 @@ impl<'m> Slots<'m> {
     /// The words of CPU 0; those of CPU n are n times [`STRIDE`] bytes after them. A slot's first word is the
     /// [`place`](Self::place)-th of its CPU's.
     #[inline(always)]
-    pub fn all(self) -> *mut OfCaches {
+    pub fn as_ptr(self) -> *mut CpuSlots {
         self.all.as_ptr()
     }
 
@@ -147,28 +147,28 @@ impl<'m> Slots<'m> {
     /// # Safety
     /// There are slots for it: sections run on it.
     #[inline]
-    pub unsafe fn of(self, cpu: CpuId) -> Slot<'m> {
+    pub unsafe fn slot(self, cpu: CpuId) -> Slot<'m> {
         // SAFETY: `new` asks for the words of each CPU on which sections run.
         unsafe { self.all.add(cpu.index()).as_ref() }.slot(self.cache)
     }
 }
 
-/// An object on its way back, with its slab's metadata. It belongs to the value.
+/// An object that is being freed, with its slab's metadata. The value owns the object.
 #[derive(Clone, Copy, Debug)]
-pub struct Freed<'m> {
+pub struct FreedObject<'m> {
     object: ObjectAddress,
     slab: &'m Slab,
     mask: SlabMask,
 }
 
-impl<'m> Freed<'m> {
+impl<'m> FreedObject<'m> {
     /// An object of `slab`, whose addresses are those that agree in the bits of `mask`.
     ///
     /// # Safety
     /// The object is allocated, from this slab, and nobody uses it any more: the value owns it.
     #[inline(always)]
-    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: SlabMask) -> Freed<'m> {
-        Freed { object, slab, mask }
+    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: SlabMask) -> FreedObject<'m> {
+        FreedObject { object, slab, mask }
     }
 
     /// Where the object begins.
@@ -196,10 +196,10 @@ impl<'m> Freed<'m> {
     }
 }
 
-/// Whether a section took what it was given.
+/// Result of a push: whether the section took the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an object that was not taken would be lost"]
-pub enum Pushed {
+pub enum PushOutcome {
     /// The object was taken; the section is over.
     Done,
     /// It is not for a fast path; nothing was changed.
@@ -233,10 +233,10 @@ impl<'m> Exchange<'m> {
     }
 }
 
-/// What became of an [`Exchange`].
+/// Result of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Replaced {
+pub enum ExchangeOutcome {
     /// Both words were as they were seen, and the word was replaced.
     Done,
     /// It, or the witness, is not as it was seen.
@@ -245,10 +245,10 @@ pub enum Replaced {
     Moved,
 }
 
-/// What became of the sections on a CPU that a [`fence`](CpuLocal::fence) waited for.
+/// Result of a [`fence`](CpuLocal::fence): whether the sections on a CPU that had begun have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what an unanswered fence guards may be in use on that CPU"]
-pub enum Fenced {
+pub enum FenceOutcome {
     /// Each one that had begun has ended.
     Ended,
     /// The CPU does not answer: one may be under way for ever. What it may know stays as it is, and is lost:
@@ -264,7 +264,7 @@ pub enum Fenced {
 /// section: it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that
 /// it owns), and between its first read and its one committing store nothing else that runs on that CPU executes any
 /// part of a section; or none of it happened. What [`portable`](section) does in a section says what each must do.
-/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says [`Fenced::Ended`],
+/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says [`FenceOutcome::Ended`],
 /// each section on that CPU that had begun before the call has ended, its store is visible to the caller, and what the
 /// caller stored before is visible to all later ones.
 pub unsafe trait CpuLocal {
@@ -280,10 +280,10 @@ pub unsafe trait CpuLocal {
     /// Puts an object where its slab's objects go on this CPU: onto the slot's list if that is of the same slab (the
     /// addresses agree in the bits of the mask), else onto the slab's own list if this CPU owns the slab, and the list
     /// is not empty, and this is not the last object in use.
-    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
     /// The same where the slot's second word says of which slab its list is.
-    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
     /// Takes an object out of this CPU's main sheaf; nothing if that is empty.
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress>;
@@ -292,7 +292,7 @@ pub unsafe trait CpuLocal {
     ///
     /// # Safety
     /// The object belongs to the caller, and was allocated from this cache.
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed;
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome;
 
     /// Takes the first free object of the slab whose metadata this CPU's slot names, where free objects are bits of
     /// the slab's `local`: the metadata's address, and the object's place; nothing if no bit is set.
@@ -300,13 +300,13 @@ pub unsafe trait CpuLocal {
 
     /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this
     /// CPU owns, which must have free objects, but not `all` of them then.
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed;
+    fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome;
 
     /// Changes a word that only sections on `cpu` write.
-    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced;
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome;
 
     /// Waits until no section on `cpu` runs that began before, if that CPU answers.
-    fn fence(&self, cpu: CpuId) -> Fenced;
+    fn fence(&self, cpu: CpuId) -> FenceOutcome;
 
     /// Whether a CPU did not answer its last fence, and has not since: what it has is left to it, since another fence
     /// would not be answered either, and what was taken before it would be lost.
@@ -338,7 +338,7 @@ pub unsafe trait CpuLocal {
             if slot.main.compare_exchange(list, nothing, AcqRel, Relaxed).is_err() {
                 continue;
             }
-            if !is_planted(Fault::DisownsUnfenced) && self.fence(cpu) == Fenced::Unanswered {
+            if !is_planted(Fault::DisownsUnfenced) && self.fence(cpu) == FenceOutcome::Unanswered {
                 return nothing;
             }
             if slot.main.load(Acquire) == nothing || is_planted(Fault::DrainLooksOnce) {

@@ -6,20 +6,20 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::sheaf::{Sheaf, Top};
-use super::{CpuLocal, Exchange, Fenced, Freed, Pushed, Replaced, Slot, Slots};
+use super::{CpuLocal, Exchange, ExchangeOutcome, FenceOutcome, FreedObject, PushOutcome, Slot, Slots};
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::slab::address::ObjectAddress;
 use crate::slab::bits::Bits;
-use crate::slab::freelist::{FixedLinks, link, set_link};
+use crate::slab::freelist::{FixedLinks, get_freepointer, set_freepointer};
 use crate::slab::slab::{Owner, Slab};
-use crate::slab::word::first_of;
+use crate::slab::word::first_object;
 
 /// Something that makes a CPU one's own for a few instructions.
 ///
 /// # Safety
 /// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote
-/// there is visible; `fence` says [`Fenced::Ended`] when the section that was between the two on that CPU at the call
+/// there is visible; `fence` says [`FenceOutcome::Ended`] when the section that was between the two on that CPU at the call
 /// has ended, with what it wrote visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
@@ -37,7 +37,7 @@ pub unsafe trait Sections {
     fn enter(&self) -> (CpuId, Self::Section<'_>);
 
     /// Waits for the section that runs on a CPU, if any, and if the CPU answers.
-    fn fence(&self, cpu: CpuId) -> Fenced;
+    fn fence(&self, cpu: CpuId) -> FenceOutcome;
 
     /// Whether a CPU did not answer its last fence, and has not since ([`CpuLocal::is_out_of_reach`]).
     fn is_out_of_reach(&self, cpu: CpuId) -> bool {
@@ -61,16 +61,16 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        let object = first_of(slot.main.load(Acquire))?;
+        let object = first_object(slot.main.load(Acquire))?;
         // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
         // taken the list waits for us before it touches it.
-        let next = unsafe { link(object, links) };
+        let next = unsafe { get_freepointer(object, links) };
         publish(slot.main, next);
         Some(object)
     }
 
     #[inline]
-    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let list = slot.main.load(Acquire);
@@ -81,7 +81,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     }
 
     #[inline]
-    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         if slot.paired.load(Relaxed) == freed.slab_address().get() {
@@ -107,19 +107,19 @@ unsafe impl<S: Sections> CpuLocal for S {
     }
 
     #[inline]
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let top = Top::from_raw(slot.main.load(Acquire));
         // SAFETY: as in `pop_sheaf`; above the last object there is room for another, or the mark that there is none.
         let (last, above) = unsafe { (top.place().read(), top.up().place().read()) };
         if last == object || above.get() == Sheaf::CEILING {
-            return Pushed::Refused;
+            return PushOutcome::Refused;
         }
         // SAFETY: there is room, and the sheaf is this CPU's.
         unsafe { top.up().place().write(object) };
         publish(slot.main, top.up().raw());
-        Pushed::Done
+        PushOutcome::Done
     }
 
     #[inline]
@@ -137,32 +137,31 @@ unsafe impl<S: Sections> CpuLocal for S {
     }
 
     #[inline]
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
         let (cpu, _section) = self.enter();
         let slab = freed.slab();
         let bits = slab.bits();
         let is_current = slot_of(slots, cpu).main.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
-        let is_ordinary = || slab.owner() == Owner::Cpu(cpu) && !bits.is_empty() && bits.with(bit) != all;
-        if bits.has_any(bit) || !(is_current || is_ordinary()) {
-            return Pushed::Refused;
+        if bits.has_any(bit) || !(is_current || is_ordinary_free(slab, cpu, bits, bits.with(bit) == all)) {
+            return PushOutcome::Refused;
         }
         publish(&slab.local, bits.with(bit).raw());
-        Pushed::Done
+        PushOutcome::Done
     }
 
-    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
         let (now, _section) = self.enter();
         if now != cpu {
-            return Replaced::Moved;
+            return ExchangeOutcome::Moved;
         }
         if exchange.witness.load(Acquire) != exchange.seen || exchange.word.load(Acquire) != exchange.from {
-            return Replaced::Changed;
+            return ExchangeOutcome::Changed;
         }
         publish(exchange.word, exchange.to);
-        Replaced::Done
+        ExchangeOutcome::Done
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         Sections::fence(self, cpu)
     }
 
@@ -175,30 +174,37 @@ unsafe impl<S: Sections> CpuLocal for S {
 #[inline(always)]
 fn slot_of(slots: Slots<'_>, cpu: CpuId) -> Slot<'_> {
     // SAFETY: a section runs on it.
-    unsafe { slots.of(cpu) }
+    unsafe { slots.slot(cpu) }
+}
+
+/// Returns whether a free changes nothing but the bits of a slab that this CPU owns: the slab has other free objects, and
+/// the freed object is not the last one in use.
+#[inline(always)]
+fn is_ordinary_free(slab: &Slab, cpu: CpuId, bits: Bits, is_last: bool) -> bool {
+    slab.owner() == Owner::Cpu(cpu) && !bits.is_empty() && !is_last
 }
 
 /// Puts an object on the list of its own slab, if this CPU owns it. The list is read before the owner: a CPU that gives
 /// a slab to another owner takes its list first.
-fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: Freed<'_>, links: L) -> Pushed {
+fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: FreedObject<'_>, links: L) -> PushOutcome {
     let slab = freed.slab();
     let local = slab.local();
     if slab.owner() != Owner::Cpu(cpu) || local.is_mark() || local.used() == 1 {
-        return Pushed::Refused;
+        return PushOutcome::Refused;
     }
     commit(&slab.local, local.list(freed.object().get()), freed.object(), local.with_freed(freed.object()).raw(), links)
 }
 
 /// Links an object in front of a list, and publishes it. Where links are mangled, an object that is the first one
 /// already is refused.
-fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: ObjectAddress, value: u64, links: L) -> Pushed {
+fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: ObjectAddress, value: u64, links: L) -> PushOutcome {
     if L::MANGLED && list == object.get() {
-        return Pushed::Refused;
+        return PushOutcome::Refused;
     }
-    // SAFETY: `Freed` owns the object.
-    unsafe { set_link(object, list, links) };
+    // SAFETY: `FreedObject` owns the object.
+    unsafe { set_freepointer(object, list, links) };
     publish(word, value);
-    Pushed::Done
+    PushOutcome::Done
 }
 
 /// The one store of a section. Loom would put a store before an exchange whose result it overwrites; an exchange it

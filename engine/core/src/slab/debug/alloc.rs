@@ -10,9 +10,9 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::word::Local;
 use super::super::{ObjectError, SlabAllocator};
-use super::mend::{inspect_free, next_of};
+use super::repair::{inspect_free, next_of};
 use super::state::State;
-use super::{Call, Held, track};
+use super::{Call, LockedNode, track};
 use crate::base::{Gfp, Pfn};
 use crate::platform::Platform;
 
@@ -26,10 +26,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ) -> Result<NonNull<u8>, ObjectError> {
         loop {
             let node = self.pages.node_of(self.local.cpu());
-            let mut held = self.hold(node, cache.id);
+            let mut held = self.lock_node(node, cache.id);
             let first = held.list.first();
             let taken = first.map(|pfn| self.take_first(cache, pfn, &mut held, call));
-            self.let_go(held);
+            self.unlock_and_report(held);
             let object = match taken {
                 Some(taken) => taken,
                 None => self.take_of_new(cache, gfp, call)?,
@@ -44,10 +44,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The first object of a new slab, on whichever node its pages are.
     fn take_of_new(&self, cache: &Cache, gfp: Gfp, call: Call) -> Result<Option<NonNull<u8>>, ObjectError> {
         let pfn = self.new_slab(cache, gfp, self.pages.node_of(self.local.cpu()))?;
-        let mut held = self.hold(self.node_of(pfn), cache.id);
+        let mut held = self.lock_node(self.node_of(pfn), cache.id);
         held.list.push(self.map, pfn);
         let taken = self.take_first(cache, pfn, &mut held, call);
-        self.let_go(held);
+        self.unlock_and_report(held);
         Ok(taken)
     }
 
@@ -56,7 +56,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         &self,
         cache: &'s Cache,
         pfn: Pfn,
-        held: &mut Held<'_, 's, P::Lock>,
+        held: &mut LockedNode<'_, 's, P::Lock>,
         call: Call,
     ) -> Option<NonNull<u8>> {
         // Off the list and back: a slab that is counted as wholly free is so no more.

@@ -6,14 +6,14 @@ use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::config::CacheFlags;
 use super::super::cpu::CpuLocal;
-use super::super::freelist::set_link;
-use super::super::partial::{List, OfNode};
+use super::super::freelist::set_freepointer;
+use super::super::partial::{List, NodePartial};
 use super::super::slab::Queue;
 use super::super::{ObjectFreeError, SlabAllocator};
-use super::mend::inspect_in_use;
 use super::object::Object;
+use super::repair::inspect_in_use;
 use super::state::{Fault, State};
-use super::{Call, Held, track};
+use super::{Call, LockedNode, track};
 use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug, SlabReport};
@@ -32,15 +32,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let Some(pfn) = self.map.pfn(object.slab(cache.layout.mask).get()) else {
             return Err(ObjectFreeError::Foreign { address: object.get() });
         };
-        let mut held = self.hold(self.node_of(pfn), cache.id);
+        let mut held = self.lock_node(self.node_of(pfn), cache.id);
         let freed = if self.map.kind(pfn) == cache.id {
             self.free_held(cache, pfn, object, &mut held, call)
         } else {
             Err(ObjectFreeError::Foreign { address: object.get() })
         };
-        self.let_go(held);
+        self.unlock_and_report(held);
         if let Some(idle) = freed? {
-            self.discard(cache, idle);
+            self.discard_slab(cache, idle);
         }
         Ok(())
     }
@@ -51,20 +51,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         cache: &'s Cache,
         pfn: Pfn,
         address: ObjectAddress,
-        held: &mut Held<'_, 's, P::Lock>,
+        held: &mut LockedNode<'_, 's, P::Lock>,
         call: Call,
     ) -> Result<Option<Pfn>, ObjectFreeError> {
         let object = self.expect_object(cache, address, held)?;
         self.expect_in_use(cache, &object, held)?;
         if cache.flags.contains(CacheFlags::SANITY) {
-            self.mend_free_list(cache, pfn, held);
+            self.repair_freelist(cache, pfn, held);
         }
         object.prepare(State::Free, 0);
         object.set_track(track::FREED, self.now(call));
         let slab = self.map.slab(pfn);
         let local = slab.local();
         // SAFETY: an object in use of this slab, which its user gave back, and which is on no list.
-        unsafe { set_link(object.address(), local.list(object.address().get()), cache.links) };
+        unsafe { set_freepointer(object.address(), local.list(object.address().get()), cache.links) };
         slab.set_local(local.with_freed(object.address()));
         if slab.queue() == Queue::Push {
             held.list.push(self.map, pfn);
@@ -77,17 +77,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         &self,
         cache: &'s Cache,
         address: ObjectAddress,
-        held: &mut Held<'_, 's, P::Lock>,
+        held: &mut LockedNode<'_, 's, P::Lock>,
     ) -> Result<Object<'s>, ObjectFreeError> {
         let around = cache.layout.object_around(address.get()).map(|object| self.object(cache, object));
         if let Some(object) = around.filter(|object| object.address() == address) {
             return Ok(object);
         }
         let object = around.map(|object| self.describe(cache, &object, None));
-        let address = address.get();
-        let (bug, cache) = (SlabBug::InvalidPointer, cache.name.as_str());
-        held.found = Some(SlabReport { bug, cache, address, damage: None, object, fix: Fix::NotFreed });
-        Err(ObjectFreeError::Interior { address })
+        held.found = Some(SlabReport {
+            bug: SlabBug::InvalidPointer,
+            cache: cache.name.as_str(),
+            address: address.get(),
+            damage: None,
+            object,
+            fix: Fix::NotFreed,
+        });
+        Err(ObjectFreeError::Interior { address: address.get() })
     }
 
     /// Whether an object is in use, with nothing wrong. linux: mm/slub.c:free_consistency_checks
@@ -95,22 +100,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         &self,
         cache: &'s Cache,
         object: &Object<'s>,
-        held: &mut Held<'_, 's, P::Lock>,
+        held: &mut LockedNode<'_, 's, P::Lock>,
     ) -> Result<(), ObjectFreeError> {
         let address = object.address().get();
         if matches!(object.state(), Some((State::Free | State::Gone, _))) {
-            held.found = Some(self.found(cache, object, Fault::of(SlabBug::AlreadyFree), Fix::NotFreed));
+            held.found = Some(self.new_report(cache, object, Fault::new(SlabBug::AlreadyFree), Fix::NotFreed));
             return Err(ObjectFreeError::DoubleFree { address });
         }
         inspect_in_use(object, cache).map_err(|fault| {
-            held.found = Some(self.found(cache, object, fault, Fix::NotFreed));
+            held.found = Some(self.new_report(cache, object, fault, Fix::NotFreed));
             self.take_out(object);
             ObjectFreeError::Damaged { address }
         })
     }
 
     /// Counts a slab that has become wholly free, or takes it off the list for good if the node has enough of them.
-    fn idle(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) -> Option<Pfn> {
+    fn idle(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) -> Option<Pfn> {
         let slab = self.map.slab(pfn);
         if slab.local().used() > 0 || !list.has(slab) {
             return None;

@@ -1,4 +1,4 @@
-//! Debugging: a cache made with any of [`CacheFlags::DEBUG`] has each allocation and each free checked.
+//! DebugState: a cache made with any of [`CacheFlags::DEBUG`] has each allocation and each free checked.
 //!
 //! 1. CPUs hold no objects of such a cache, so that each request and each free comes here: fast paths find an empty
 //!    list, and no address that is an object's ([`Hot`](super::hot::Hot)). Other caches pay nothing.
@@ -14,8 +14,8 @@
 mod alloc;
 mod free;
 mod letters;
-mod mend;
 mod object;
+mod repair;
 mod report;
 mod state;
 mod track;
@@ -34,7 +34,7 @@ use super::cache::Cache;
 use super::config::{CacheConfig, CacheFlags};
 use super::cpu::CpuLocal;
 use super::id::CacheId;
-use super::partial::{List, OfNode};
+use super::partial::{List, NodePartial};
 use crate::base::lock::Guard;
 use crate::base::{NodeId, Pfn, RawLock};
 use crate::platform::Platform;
@@ -44,7 +44,7 @@ use state::State;
 
 /// What an allocator knows about its debugging.
 #[derive(Debug)]
-pub(super) struct Debugging {
+pub(super) struct DebugState {
     /// Checks that each cache makes, whatever it is asked for.
     pub flags: CacheFlags,
     /// Allocations and frees that were checked: the clock of tracks.
@@ -52,10 +52,10 @@ pub(super) struct Debugging {
     taken_out: AtomicU64,
 }
 
-impl Debugging {
+impl DebugState {
     /// Of an allocator whose caches all make these checks.
-    pub const fn new(flags: CacheFlags) -> Debugging {
-        Debugging { flags, operations: AtomicU64::new(0), taken_out: AtomicU64::new(0) }
+    pub(super) const fn new(flags: CacheFlags) -> DebugState {
+        DebugState { flags, operations: AtomicU64::new(0), taken_out: AtomicU64::new(0) }
     }
 }
 
@@ -74,16 +74,16 @@ impl Call {
     }
 }
 
-/// A node's list under its lock, and what was found wrong meanwhile, to be reported when the lock is free.
-struct Held<'l, 's, L: RawLock> {
-    list: Guard<'l, L, List<OfNode>>,
+/// A node's list under its lock, and an error to report once the lock is released.
+struct LockedNode<'l, 's, L: RawLock> {
+    list: Guard<'l, L, List<NodePartial>>,
     found: Option<SlabReport<'s>>,
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What a cache is asked for, with the checks that all caches make; without any where none is in the program.
     /// linux: mm/slub.c:kmem_cache_flags
-    pub(super) fn applied<'a>(&self, config: &CacheConfig<'a>) -> CacheConfig<'a> {
+    pub(super) fn with_debug_flags<'a>(&self, config: &CacheConfig<'a>) -> CacheConfig<'a> {
         if !P::SLAB_DEBUG {
             return config.with_flags(config.flags - CacheFlags::DEBUG);
         }
@@ -105,25 +105,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Bytes that were asked for when an object of a checked cache was allocated; nothing if its slab goes.
-    pub(super) fn asked(&self, cache: &Cache, object: ObjectAddress) -> Option<usize> {
+    pub(super) fn requested_size(&self, cache: &Cache, object: ObjectAddress) -> Option<usize> {
         let pfn = self.map.pfn(object.slab(cache.layout.mask).get())?;
-        let held = self.hold(self.node_of(pfn), cache.id);
+        let held = self.lock_node(self.node_of(pfn), cache.id);
         let stays = self.stays(cache.id, pfn, &held);
         stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)
     }
 
     /// Whether a slab is one of a checked cache for as long as its node's list is held.
-    fn stays(&self, id: CacheId, pfn: Pfn, held: &Held<'_, '_, P::Lock>) -> bool {
+    fn stays(&self, id: CacheId, pfn: Pfn, held: &LockedNode<'_, '_, P::Lock>) -> bool {
         let slab = self.map.slab(pfn);
         self.map.kind(pfn) == id && (slab.local().used() > 0 || held.list.has(slab))
     }
 
-    fn hold<'s>(&self, node: NodeId, id: CacheId) -> Held<'_, 's, P::Lock> {
-        Held { list: self.of_node(node, id).lock(), found: None }
+    fn lock_node<'s>(&self, node: NodeId, id: CacheId) -> LockedNode<'_, 's, P::Lock> {
+        LockedNode { list: self.node_partial(node, id).lock(), found: None }
     }
 
-    fn let_go(&self, held: Held<'_, '_, P::Lock>) {
-        let Held { list, found } = held;
+    fn unlock_and_report(&self, held: LockedNode<'_, '_, P::Lock>) {
+        let LockedNode { list, found } = held;
         drop(list);
         found.iter().for_each(|report| self.pages.platform().slab_error(report));
     }

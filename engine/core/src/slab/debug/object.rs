@@ -23,7 +23,7 @@ use super::super::layout::{Layout, TRACK_WORDS, WORD};
 
 /// The object. Offsets are from where its left zone begins, or it does itself if there is none.
 #[derive(Clone, Copy)]
-pub struct Object<'c> {
+pub(super) struct Object<'c> {
     layout: &'c Layout,
     flags: CacheFlags,
     address: ObjectAddress,
@@ -32,29 +32,29 @@ pub struct Object<'c> {
 impl<'c> Object<'c> {
     /// # Safety
     /// It is an object of a slab of this checked cache, and the caller keeps that slab a slab meanwhile.
-    pub unsafe fn new(cache: &'c Cache, address: ObjectAddress) -> Object<'c> {
+    pub(super) unsafe fn new(cache: &'c Cache, address: ObjectAddress) -> Object<'c> {
         debug_assert!(cache.layout.is_object(address));
         Object { layout: &cache.layout, flags: cache.flags, address }
     }
 
     /// Where the object begins.
-    pub fn address(&self) -> ObjectAddress {
+    pub(super) fn address(&self) -> ObjectAddress {
         self.address
     }
 
     /// Whether the cache makes a check.
-    pub fn has(&self, flag: CacheFlags) -> bool {
+    pub(super) fn has(&self, flag: CacheFlags) -> bool {
         self.flags.contains(flag)
     }
 
     /// The words of one of its two tracks, if the cache keeps them.
-    pub fn track(&self, which: u32) -> Option<[u64; TRACK_WORDS]> {
+    pub(super) fn track(&self, which: u32) -> Option<[u64; TRACK_WORDS]> {
         let at = self.track_at(which)?;
         Some(core::array::from_fn(|word| self.word(at + word as u32 * WORD)))
     }
 
     /// Writes a track, if the cache has any.
-    pub fn set_track(&self, which: u32, words: [u64; TRACK_WORDS]) {
+    pub(super) fn set_track(&self, which: u32, words: [u64; TRACK_WORDS]) {
         let Some(at) = self.track_at(which) else { return };
         words.into_iter().enumerate().for_each(|(word, value)| self.set_word(at + word as u32 * WORD, value));
     }

@@ -22,7 +22,7 @@ const ROW: u32 = 16;
 
 impl Object<'_> {
     /// Up to [`SECTION_MAX`] bytes of each part, those around the damage if it is there. linux: mm/slub.c:print_trailer
-    pub fn sections(&self, damage: Option<Damage>) -> [Section; 4] {
+    pub(super) fn sections(&self, damage: Option<Damage>) -> [Section; 4] {
         let hit = damage.map(|damage| (damage.start - self.start()) as u32);
         let left = self.left();
         let parts = [
@@ -47,7 +47,13 @@ impl Object<'_> {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What is wrong with an object. The caller has the lock of its slab's node.
-    pub(super) fn found<'s>(&self, cache: &'s Cache, object: &Object<'_>, fault: Fault, fix: Fix) -> SlabReport<'s> {
+    pub(super) fn new_report<'s>(
+        &self,
+        cache: &'s Cache,
+        object: &Object<'_>,
+        fault: Fault,
+        fix: Fix,
+    ) -> SlabReport<'s> {
         let Fault { bug, damage } = fault;
         let (address, described) = (object.address().get(), self.describe(cache, object, damage));
         SlabReport { bug, cache: cache.name.as_str(), address, damage, object: Some(described), fix }
@@ -68,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The track of an object's allocation, or of its free, if it is known.
     pub(super) fn track(&self, object: &Object<'_>, which: u32) -> Option<Track> {
-        track::read(object.track(which)?, self.debugging.operations.load(Relaxed))
+        track::decode(object.track(which)?, self.debugging.operations.load(Relaxed))
     }
 
     /// The words of a track of the current call.
@@ -77,7 +83,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             0 => Who::Source(call.place),
             address => Who::Code(address),
         };
-        track::written(who, self.local.cpu(), self.debugging.operations.fetch_add(1, Relaxed) + 1)
+        track::encode(who, self.local.cpu(), self.debugging.operations.fetch_add(1, Relaxed) + 1)
     }
 
     /// The error for an address that was given back to a cache in none of whose pages it is; reported if that cache is
@@ -87,11 +93,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(in super::super) fn refuse(&self, called: &Cache, freed: ObjectAddress) -> ObjectFreeError {
         let address = freed.get();
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
-        let other = self.find_cache(kind);
-        let other = other.as_deref();
+        let found = self.find_cache(kind);
+        let other = found.as_deref();
         if self.is_checked(called) || other.is_some_and(|other| self.is_checked(other)) {
             let bug = other.map_or(SlabBug::Foreign, |other| SlabBug::WrongCache(other.name.as_str()));
-            let object = other.and_then(|other| self.described(other, address));
+            let object = other.and_then(|other| self.describe_address(other, address));
             let cache = called.name.as_str();
             let report = SlabReport { bug, cache, address, damage: None, object, fix: Fix::NotFreed };
             self.pages.platform().slab_error(&report);
@@ -120,18 +126,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             ObjectFreeError::WrongCache { .. } | ObjectFreeError::Damaged { .. } => return,
         };
         if self.debugging.flags.is_empty() {
-            let cache = self.map.kind_at(address).and_then(|kind| self.find_cache(kind));
-            let cache = cache.as_ref().map_or("kmalloc", |cache| cache.name.as_str());
+            let found = self.map.kind_at(address).and_then(|kind| self.find_cache(kind));
+            let cache = found.as_ref().map_or("kmalloc", |cache| cache.name.as_str());
             let report = SlabReport { bug, cache, address, damage: None, object: None, fix: Fix::NotFreed };
             self.pages.platform().slab_error(&report);
         }
     }
 
     /// The object of a checked cache around an address.
-    fn described(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
+    fn describe_address(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
         let pfn = self.map.pfn(cache.layout.mask.slab_around(address).get())?;
         let object = cache.layout.object_around(address).filter(|_| self.is_checked(cache))?;
-        let _list = self.of_node(self.node_of(pfn), cache.id).lock();
+        let _list = self.node_partial(self.node_of(pfn), cache.id).lock();
         (self.map.kind(pfn) == cache.id).then(|| self.describe(cache, &self.object(cache, object), None))
     }
 }

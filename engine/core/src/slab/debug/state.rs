@@ -7,7 +7,7 @@ use core::ops::Range;
 use super::super::address::ObjectAddress;
 use super::super::config::CacheFlags;
 use super::super::layout::WORD;
-use super::super::mix::mixed;
+use super::super::mix::mix;
 use super::object::Object;
 use crate::platform::report::{Damage, SlabBug};
 
@@ -23,7 +23,7 @@ const POISON_END: u8 = 0xa5;
 const PADDING: u8 = 0x5a;
 /// What an object is, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// The object is free, and on its slab's list.
     Free = 1,
     /// The object was allocated and not freed.
@@ -34,7 +34,7 @@ pub enum State {
 
 impl State {
     fn stamp(self, object: ObjectAddress) -> u64 {
-        mixed(object.get().rotate_left(8) ^ self as u64) & !u64::from(u32::MAX)
+        mix(object.get().rotate_left(8) ^ self as u64) & !u64::from(u32::MAX)
     }
 
     fn zone(self) -> u8 {
@@ -44,21 +44,21 @@ impl State {
 
 /// What is wrong with an object, and which bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(super) struct Fault {
     pub bug: SlabBug<'static>,
     pub damage: Option<Damage>,
 }
 
 impl Fault {
     /// A fault that no damaged bytes belong to.
-    pub fn of(bug: SlabBug<'static>) -> Fault {
+    pub(super) fn new(bug: SlabBug<'static>) -> Fault {
         Fault { bug, damage: None }
     }
 }
 
 impl Object<'_> {
     /// Its state and the bytes that were asked for, if its word says something sensible.
-    pub fn state(&self) -> Option<(State, u32)> {
+    pub(super) fn state(&self) -> Option<(State, u32)> {
         let word = self.word(self.state_at());
         let asked = word as u32;
         let state = [State::Free, State::InUse, State::Gone]
@@ -67,8 +67,18 @@ impl Object<'_> {
         (asked <= self.object_part().len() as u32).then_some((state, asked))
     }
 
+    /// Returns whether the object's state word says that it is in use, or taken out of use.
+    pub(super) fn is_used(&self) -> bool {
+        matches!(self.state(), Some((State::InUse | State::Gone, _)))
+    }
+
+    /// Returns whether the object's state word says that it is free.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.state(), Some((State::Free, _)))
+    }
+
     /// Everything about a new object, or one that is to be as new.
-    pub fn prepare(&self, state: State, asked: u32) {
+    pub(super) fn prepare(&self, state: State, asked: u32) {
         if self.has(CacheFlags::POISON) {
             if state != State::InUse {
                 self.fill(self.object_part(), POISON);
@@ -81,7 +91,7 @@ impl Object<'_> {
     }
 
     /// What changes when it is allocated or freed, but for the poison of a free one. linux: mm/slub.c:init_object
-    pub fn become_state(&self, state: State, asked: u32) {
+    pub(super) fn become_state(&self, state: State, asked: u32) {
         if self.has(CacheFlags::RED_ZONE) {
             self.fill(self.left(), state.zone());
             self.fill(self.right(), state.zone());
@@ -96,7 +106,7 @@ impl Object<'_> {
     ///
     /// # Errors
     /// The first that is not.
-    pub fn inspect(&self, state: State, asked: u32) -> Result<(), Fault> {
+    pub(super) fn inspect(&self, state: State, asked: u32) -> Result<(), Fault> {
         let (zones, poison) = (self.has(CacheFlags::RED_ZONE), self.has(CacheFlags::POISON));
         if zones {
             self.expect(self.left(), state.zone(), SlabBug::LeftRedzone)?;

@@ -6,28 +6,27 @@
 use core::panic::Location;
 
 use super::super::layout::TRACK_WORDS;
-use super::super::mix::mixed;
+use super::super::mix::mix;
 use crate::base::CpuId;
 use crate::platform::report::{Track, Who};
 
 /// The track of who allocated the object.
-pub const ALLOCATED: u32 = 0;
+pub(super) const ALLOCATED: u32 = 0;
 /// Number of the track of who freed the object.
-pub const FREED: u32 = 1;
+pub(super) const FREED: u32 = 1;
 
 /// The words of a track: place, CPU, time, and a word that proves them.
-pub fn written(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
+pub(super) fn encode(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
     let (is_code, place) = match who {
         Who::Source(place) => (false, core::ptr::from_ref(place).expose_provenance() as u64),
         Who::Code(address) => (true, address as u64),
     };
     let words = [u64::from(is_code), place, u64::from(cpu.0), now];
-    let [is_code, place, cpu, now] = words;
-    [is_code, place, cpu, now, proof(words)]
+    [words[0], words[1], words[2], words[3], proof(words)]
 }
 
 /// A track as it was written, unless nothing was, or somebody wrote over it.
-pub fn read(words: [u64; TRACK_WORDS], now: u64) -> Option<Track> {
+pub(super) fn decode(words: [u64; TRACK_WORDS], now: u64) -> Option<Track> {
     let [is_code, place, cpu, when, proven] = words;
     if proof([is_code, place, cpu, when]) != proven {
         return None;
@@ -42,7 +41,7 @@ pub fn read(words: [u64; TRACK_WORDS], now: u64) -> Option<Track> {
 }
 
 fn proof(words: [u64; TRACK_WORDS - 1]) -> u64 {
-    words.into_iter().fold(0x7472_6163_6b73, |proof, word| mixed(proof ^ word))
+    words.into_iter().fold(0x7472_6163_6b73, |proof, word| mix(proof ^ word))
 }
 
 #[cfg(test)]
@@ -52,14 +51,14 @@ mod tests {
     #[test]
     fn a_track_that_was_overwritten_is_not_believed() {
         let words = written(Who::Source(Location::caller()), CpuId(3), 40);
-        let track = read(words, 42).expect("it is as it was written");
+        let track = decode(words, 42).expect("it is as it was written");
         assert!(matches!(track.who, Who::Source(place) if place.file().ends_with("track.rs")));
         assert_eq!((track.cpu, track.age), (CpuId(3), 2));
         for word in 0..TRACK_WORDS {
             let mut wrong = words;
             wrong[word] ^= 1 << 17;
-            assert!(read(wrong, 42).is_none(), "{word}");
+            assert!(decode(wrong, 42).is_none(), "{word}");
         }
-        assert!(read([0; TRACK_WORDS], 42).is_none(), "nothing was written");
+        assert!(decode([0; TRACK_WORDS], 42).is_none(), "nothing was written");
     }
 }

@@ -9,11 +9,11 @@ use super::super::SlabAllocator;
 use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::super::word::{first_of, is_mark};
-use super::mend::{inspect_free, inspect_in_use, next_of};
+use super::super::word::{first_object, is_mark};
 use super::object::Object;
+use super::repair::{inspect_free, inspect_in_use, next_of};
 use super::state::{Fault, State};
-use super::{Held, track};
+use super::{LockedNode, track};
 use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug, Track};
@@ -40,7 +40,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The same for one cache; 0 if it is not checked.
     pub(in super::super) fn validate_cache(&self, cache: &Cache) -> u64 {
         let mut damaged = 0;
-        self.each_checked(
+        self.visit_checked_objects(
             cache,
             |pfn, object, held| {
                 match self.is_free(cache, pfn, object) {
@@ -57,7 +57,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Shows every object of a checked cache that is in use.
     pub(in super::super) fn each_in_use(&self, cache: &Cache, mut visit: impl FnMut(&InUse)) {
-        self.each_checked(
+        self.visit_checked_objects(
             cache,
             |_, object, _| {
                 let (State::InUse, _) = object.state()? else { return None };
@@ -71,7 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab
     /// stays, without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
-    pub(in super::super) fn may_go(&self, cache: &Cache, pfn: Pfn) -> bool {
+    pub(in super::super) fn may_discard(&self, cache: &Cache, pfn: Pfn) -> bool {
         if !self.is_checked(cache) {
             return true;
         }
@@ -82,12 +82,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 is_sound = false;
             } else if let Err(fault) = inspect_free(&object) {
                 is_sound = false;
-                self.pages.platform().slab_error(&self.found(cache, &object, fault, Fix::TakenOut));
+                self.pages.platform().slab_error(&self.new_report(cache, &object, fault, Fix::TakenOut));
                 self.take_out(&object);
             }
         }
         if !is_sound {
-            let mut list = self.of_node(self.node_of(pfn), cache.id).lock();
+            let mut list = self.node_partial(self.node_of(pfn), cache.id).lock();
             list.push(self.map, pfn);
             self.relink(cache, pfn, &mut list);
         }
@@ -96,20 +96,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Looks through a slab's list, which should be made of its free objects, and of all of them; makes it anew if it
     /// is not. linux: mm/slub.c:on_freelist
-    pub(super) fn mend_free_list<'s>(&self, cache: &'s Cache, pfn: Pfn, held: &mut Held<'_, 's, P::Lock>) {
+    pub(super) fn repair_freelist<'s>(&self, cache: &'s Cache, pfn: Pfn, held: &mut LockedNode<'_, 's, P::Lock>) {
         let local = self.map.slab(pfn).local();
         let free = cache.layout.objects - local.used();
         let mut at = local.list(self.map.slab_address(pfn).get());
         for nth in 1..=free {
             let object = self.object(cache, ObjectAddress::new(at));
             let next = match object.state() {
-                Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
+                Some((State::InUse | State::Gone, _)) => Err(Fault::new(SlabBug::FreePointer)),
                 _ => next_of(cache, self.map.slab_address(pfn), &object),
             };
             match next {
                 Ok(next) if is_mark(next) == (nth == free) => at = next,
                 _ => {
-                    held.found = Some(self.found(cache, &object, Fault::of(SlabBug::FreePointer), Fix::Relinked));
+                    held.found = Some(self.new_report(cache, &object, Fault::new(SlabBug::FreePointer), Fix::Relinked));
                     self.take_out_unreadable(cache, pfn);
                     return self.relink(cache, pfn, &mut held.list);
                 }
@@ -117,16 +117,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    fn validate_free<'s>(&self, cache: &'s Cache, pfn: Pfn, object: &Object<'_>, held: &mut Held<'_, 's, P::Lock>) {
+    fn validate_free<'s>(
+        &self,
+        cache: &'s Cache,
+        pfn: Pfn,
+        object: &Object<'_>,
+        held: &mut LockedNode<'_, 's, P::Lock>,
+    ) {
         let next = inspect_free(object).and_then(|()| next_of(cache, self.map.slab_address(pfn), object));
         if let Err(fault) = next {
             self.take_out_free(cache, pfn, object, fault, held);
         }
     }
 
-    fn validate_in_use<'s>(&self, cache: &'s Cache, object: &Object<'_>, held: &mut Held<'_, 's, P::Lock>) {
+    fn validate_in_use<'s>(&self, cache: &'s Cache, object: &Object<'_>, held: &mut LockedNode<'_, 's, P::Lock>) {
         if let Err(fault) = inspect_in_use(object, cache) {
-            held.found = Some(self.found(cache, object, fault, Fix::Restored));
+            held.found = Some(self.new_report(cache, object, fault, Fix::Restored));
             let asked = object.state().map_or(cache.layout.object_size, |(_, asked)| asked);
             object.prepare(State::InUse, asked);
         }
@@ -145,7 +151,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn is_listed(&self, cache: &Cache, pfn: Pfn, object: ObjectAddress) -> bool {
         let mut at = self.map.slab(pfn).local().list(self.map.slab_address(pfn).get());
         for _ in 0..cache.layout.objects {
-            let Some(first) = first_of(at) else { return false };
+            let Some(first) = first_object(at) else { return false };
             if first == object {
                 return true;
             }
@@ -157,21 +163,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Looks at every object of a checked cache under its node's lock, and hands what was found to `then` with no
     /// lock held.
-    fn each_checked<'s, T>(
+    fn visit_checked_objects<'s, T>(
         &self,
         cache: &'s Cache,
-        mut look: impl FnMut(Pfn, &Object<'s>, &mut Held<'_, 's, P::Lock>) -> T,
+        mut look: impl FnMut(Pfn, &Object<'s>, &mut LockedNode<'_, 's, P::Lock>) -> T,
         mut then: impl FnMut(T),
     ) {
-        for pfn in self.map.of_cache(cache.id, cache.layout.order).filter(|_| self.is_checked(cache)) {
+        for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order).filter(|_| self.is_checked(cache)) {
             for object in cache.layout.objects_of(self.map.slab_address(pfn)) {
-                let mut held = self.hold(self.node_of(pfn), cache.id);
+                let mut held = self.lock_node(self.node_of(pfn), cache.id);
                 // It may have gone meanwhile, or be about to.
                 if !self.stays(cache.id, pfn, &held) {
                     break;
                 }
                 let seen = look(pfn, &self.object(cache, object), &mut held);
-                self.let_go(held);
+                self.unlock_and_report(held);
                 then(seen);
             }
         }

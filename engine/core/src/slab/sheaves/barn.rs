@@ -5,7 +5,7 @@
 //!
 //! linux: mm/slub.c:node_barn
 
-use super::sheaf::{Held, Want};
+use super::sheaf::{OwnedSheaf, Want};
 use crate::base::lock::{Rank, Ranked};
 use crate::policy::slab::BARN_SHEAVES_MAX;
 
@@ -27,46 +27,48 @@ impl Barn {
         Barn { full: Pile::new(), empty: Pile::new() }
     }
 
-    /// Has an empty barn take no more sheaves with objects than so many.
-    pub(in crate::slab) fn keep_at_most(&mut self, full: usize) {
+    /// Sets how many sheaves with objects an empty barn keeps at most.
+    pub(in crate::slab) fn set_full_max(&mut self, full: usize) {
         debug_assert!(self.iter().next().is_none() && full <= BARN_SHEAVES_MAX, "it is a new cache's");
         self.full.max = full;
     }
 
-    /// Puts a sheaf where its kind is; gives it back if there are enough.
-    pub(super) fn put(&mut self, sheaf: Held) -> Result<(), Held> {
+    /// Puts a sheaf into the barn; returns it if the barn has enough sheaves of its kind. linux:
+    /// mm/slub.c:barn_put_full_sheaf, barn_put_empty_sheaf
+    pub(super) fn put(&mut self, sheaf: OwnedSheaf) -> Result<(), OwnedSheaf> {
         self.pile(&sheaf).put(sheaf)
     }
 
-    /// Takes out a sheaf that meets a want, if there is one.
-    pub(super) fn take(&mut self, want: Want) -> Option<Held> {
+    /// Takes a sheaf that meets a want, if there is one. linux: mm/slub.c:barn_get_empty_sheaf, barn_get_full_sheaf
+    pub(super) fn get(&mut self, want: Want) -> Option<OwnedSheaf> {
         match want {
             Want::Objects => self.full.take(),
             Want::Room => self.empty.take(),
         }
     }
 
-    /// A sheaf that meets a want, for one that does not.
+    /// Replaces a sheaf that does not meet a want by one that does. linux: mm/slub.c:barn_replace_empty_sheaf,
+    /// barn_replace_full_sheaf
     ///
     /// # Errors
     /// With that one, if there is no such sheaf, or enough of the other kind.
-    pub(super) fn exchange(&mut self, want: Want, unfit: Option<Held>) -> Result<Held, Option<Held>> {
+    pub(super) fn replace(&mut self, want: Want, unfit: Option<OwnedSheaf>) -> Result<OwnedSheaf, Option<OwnedSheaf>> {
         let is_surplus = unfit.as_ref().is_some_and(|sheaf| self.pile(sheaf).is_full());
         if is_surplus {
             return Err(unfit);
         }
-        let Some(fresh) = self.take(want) else { return Err(unfit) };
+        let Some(fresh) = self.get(want) else { return Err(unfit) };
         let put = unfit.map_or(Ok(()), |sheaf| self.put(sheaf));
         debug_assert!(put.is_ok(), "there was room for it");
         Ok(fresh)
     }
 
-    fn pile(&mut self, sheaf: &Held) -> &mut Pile {
+    fn pile(&mut self, sheaf: &OwnedSheaf) -> &mut Pile {
         if sheaf.is_empty() { &mut self.empty } else { &mut self.full }
     }
 
-    /// Takes out any sheaf, full or empty, if there is one.
-    pub(super) fn take_any(&mut self) -> Option<Held> {
+    /// Takes any sheaf, full or empty, if there is one.
+    pub(super) fn get_any(&mut self) -> Option<OwnedSheaf> {
         self.full.take().or_else(|| self.empty.take())
     }
 
@@ -76,7 +78,7 @@ impl Barn {
     }
 
     /// Every sheaf of the barn, full ones first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &OwnedSheaf> {
         self.full.iter().chain(self.empty.iter())
     }
 }
@@ -87,7 +89,7 @@ struct Pile {
     len: usize,
     /// Sheaves that it takes.
     max: usize,
-    sheaves: [Option<Held>; BARN_SHEAVES_MAX],
+    sheaves: [Option<OwnedSheaf>; BARN_SHEAVES_MAX],
 }
 
 impl Pile {
@@ -99,19 +101,19 @@ impl Pile {
         self.len >= self.max
     }
 
-    fn put(&mut self, sheaf: Held) -> Result<(), Held> {
+    fn put(&mut self, sheaf: OwnedSheaf) -> Result<(), OwnedSheaf> {
         let Some(place) = self.sheaves[..self.max].get_mut(self.len) else { return Err(sheaf) };
         *place = Some(sheaf);
         self.len += 1;
         Ok(())
     }
 
-    fn take(&mut self) -> Option<Held> {
+    fn take(&mut self) -> Option<OwnedSheaf> {
         self.len = self.len.checked_sub(1)?;
         self.sheaves[self.len].take()
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Held> {
+    fn iter(&self) -> impl Iterator<Item = &OwnedSheaf> {
         self.sheaves.iter().flatten()
     }
 }
@@ -134,16 +136,16 @@ mod tests {
         let mut rejected = 0;
         for (at, memory) in memory.iter_mut().enumerate() {
             // SAFETY: aligned, with room for two addresses.
-            let mut sheaf = unsafe { Held::new(NonNull::from(memory).cast(), 2) };
+            let mut sheaf = unsafe { OwnedSheaf::new(NonNull::from(memory).cast(), 2) };
             sheaf.put(&[UNWRITTEN][..at % 2]);
             rejected += usize::from(barn.put(sheaf).is_err());
         }
         assert_eq!((rejected, barn.iter().count(), barn.is_full()), (2, 2 * BARN_SHEAVES_MAX, true));
         for _ in 0..BARN_SHEAVES_MAX {
-            assert!(barn.take(Want::Objects).is_some_and(|sheaf| sheaf.len() == 1));
+            assert!(barn.get(Want::Objects).is_some_and(|sheaf| sheaf.len() == 1));
         }
-        assert!(barn.take(Want::Objects).is_none() && !barn.is_full());
-        assert!(barn.take(Want::Room).is_some_and(|sheaf| sheaf.is_empty()));
-        assert_eq!(core::iter::from_fn(|| barn.take_any()).count(), BARN_SHEAVES_MAX - 1);
+        assert!(barn.get(Want::Objects).is_none() && !barn.is_full());
+        assert!(barn.get(Want::Room).is_some_and(|sheaf| sheaf.is_empty()));
+        assert_eq!(core::iter::from_fn(|| barn.get_any()).count(), BARN_SHEAVES_MAX - 1);
     }
 }

@@ -13,9 +13,9 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::id::CacheId;
 use super::super::{KmemCache, ObjectError, ObjectFreeError, SlabAllocator};
-use super::Part;
-use super::hand::InHand;
-use super::sheaf::{Held, UNWRITTEN, Want};
+use super::PercpuSheaves;
+use super::guard::SheafGuard;
+use super::sheaf::{OwnedSheaf, UNWRITTEN, Want};
 use crate::base::Gfp;
 use crate::platform::Platform;
 
@@ -27,7 +27,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If not all could be had.
-    pub(in crate::slab) fn alloc_stretches(
+    pub(in crate::slab) fn alloc_from_pcs_bulk(
         &self,
         cache: &Cache,
         gfp: Gfp,
@@ -38,36 +38,36 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         while done < objects.len() {
             let wanted = &mut gathered[..GATHERED_MAX.min(objects.len() - done)];
             let mut taken = 0;
-            self.by_stretches(cache, Want::Objects, |sheaf| {
+            self.with_each_spare(cache, Want::Objects, |sheaf| {
                 taken += sheaf.take(&mut wanted[taken..]);
                 taken == wanted.len()
             });
             if taken < wanted.len() {
-                match self.take_objects(cache, gfp, &mut wanted[taken..]) {
+                match self.refill_objects(cache, gfp, &mut wanted[taken..]) {
                     Ok(more) => taken += more,
                     Err(error) => {
-                        _ = self.put_objects(cache, &mut wanted[..taken]);
-                        self.take_back(cache, &objects[..done]);
+                        _ = self.free_to_pcs_bulk(cache, &mut wanted[..taken]);
+                        self.free_unused(cache, &objects[..done]);
                         return Err(error);
                     }
                 }
             }
             for &object in &wanted[..taken] {
-                objects[done] = self.handed_out(cache.id, object, gfp);
+                objects[done] = self.slab_post_alloc_hook(cache.id, object, gfp);
                 done += 1;
             }
         }
         Ok(())
     }
 
-    /// Gives back what was allocated for nothing. What is found free already was freed twice before, not by this
-    /// caller.
-    fn take_back(&self, cache: &Cache, objects: &[NonNull<u8>]) {
+    /// Frees objects of a bulk allocation that failed. An object that is found free already was freed twice before, not
+    /// by this caller.
+    fn free_unused(&self, cache: &Cache, objects: &[NonNull<u8>]) {
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         for chunk in objects.chunks(GATHERED_MAX) {
             let back = &mut gathered[..chunk.len()];
-            back.iter_mut().zip(chunk).for_each(|(place, object)| *place = ObjectAddress::of(object.as_ptr()));
-            _ = self.put_objects(cache, back);
+            back.iter_mut().zip(chunk).for_each(|(place, object)| *place = ObjectAddress::from_ptr(object.as_ptr()));
+            _ = self.free_to_pcs_bulk(cache, back);
         }
     }
 
@@ -76,13 +76,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If one is free already: the last one in a sheaf that the next ones were to go into. It stays as it is.
-    fn put_objects(&self, cache: &Cache, objects: &mut [ObjectAddress]) -> Result<(), ObjectFreeError> {
+    fn free_to_pcs_bulk(&self, cache: &Cache, objects: &mut [ObjectAddress]) -> Result<(), ObjectFreeError> {
         if objects.is_empty() {
             return Ok(());
         }
-        self.begin_sheaves(cache);
+        self.ensure_sheaf(cache);
         let (mut put, mut result) = (0, Ok(()));
-        self.by_stretches(cache, Want::Room, |sheaf| {
+        self.with_each_spare(cache, Want::Room, |sheaf| {
             if let Some(&twice) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
                 result = result.and(Err(ObjectFreeError::DoubleFree { address: twice.get() }));
                 put += 1;
@@ -94,24 +94,24 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         result
     }
 
-    /// Gives this CPU its first sheaf, if there is memory for it: a CPU that only makes bulk requests would not get one
-    /// otherwise.
-    fn begin_sheaves(&self, cache: &Cache) {
+    /// Gives this CPU its first sheaf, if there is memory for it. Without this, a CPU with bulk requests only would never
+    /// get a sheaf.
+    fn ensure_sheaf(&self, cache: &Cache) {
         let slot = self.slot(self.local.cpu(), cache.id);
         let is_without = slot.main.load(Relaxed) == self.no_sheaf().raw() && slot.paired.load(Relaxed) == 0;
-        if is_without && let Some(sheaf) = self.new_sheaf(cache, Gfp::NOWAIT) {
-            self.install(cache, InHand::new(self, cache, Some(sheaf)));
+        if is_without && let Some(sheaf) = self.alloc_empty_sheaf(cache, Gfp::NOWAIT) {
+            self.install(cache, SheafGuard::new(self, cache, Some(sheaf)));
         }
     }
 
-    /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is
-    /// none left that meets the want.
-    fn by_stretches(&self, cache: &Cache, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
+    /// Calls `copy` with one spare sheaf of this CPU after the other, until `copy` returns `true`, or no sheaf is left
+    /// that meets the want.
+    fn with_each_spare(&self, cache: &Cache, want: Want, mut copy: impl FnMut(&mut OwnedSheaf) -> bool) {
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, cache);
-        let mut spare = part.take_spare();
+        let mut pcs = self.lock_pcs(cpu, cache);
+        let mut spare = pcs.take_spare();
         while !spare.as_mut().is_some_and(&mut copy) {
-            spare = match self.next_spare(&part, cache.id, want, spare) {
+            spare = match self.next_spare(&pcs, cache.id, want, spare) {
                 Ok(next) => next,
                 Err(last) => {
                     spare = last;
@@ -120,7 +120,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             };
         }
         if let Some(sheaf) = spare {
-            self.stow(part, cache, sheaf);
+            self.store_sheaf(pcs, cache, sheaf);
         }
     }
 
@@ -130,15 +130,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// With the spare, if there is none.
     fn next_spare(
         &self,
-        part: &Part<'_, P::Lock>,
+        pcs: &PercpuSheaves<'_, P::Lock>,
         id: CacheId,
         want: Want,
-        spare: Option<Held>,
-    ) -> Result<Option<Held>, Option<Held>> {
-        if part.meets(want) {
-            return self.replace_main(part, spare);
+        spare: Option<OwnedSheaf>,
+    ) -> Result<Option<OwnedSheaf>, Option<OwnedSheaf>> {
+        if pcs.meets(want) {
+            return self.swap_main(pcs, spare);
         }
-        self.barn(self.pages.node_of(part.cpu), id).exchange(want, spare).map(Some)
+        self.barn(self.pages.node_of(pcs.cpu), id).replace(want, spare).map(Some)
     }
 }
 
@@ -150,14 +150,14 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     ///
     /// # Safety
     /// As there.
-    pub(in crate::slab) unsafe fn free_stretches(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
+    pub(in crate::slab) unsafe fn free_bulk_to_pcs(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         let (slab, cache) = (self.slab, self.info());
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         let (mut len, mut last, mut result) = (0, None, Ok(()));
         for &object in objects {
-            let address = ObjectAddress::of(object.as_ptr());
+            let address = ObjectAddress::from_ptr(object.as_ptr());
             let is_ours = slab.map.kind_at(address.get()) == Some(cache.id) && slab.hot(cache.id).is_object(address);
-            if !is_ours || !slab.is_at_home(address) {
+            if !is_ours || !slab.is_on_local_node(address) {
                 // SAFETY: the caller promises for each object what `free` demands.
                 result = result.and(unsafe { self.free(object) });
                 continue;
@@ -169,10 +169,10 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
             (gathered[len], last) = (address, Some(address));
             len += 1;
             if len == GATHERED_MAX {
-                result = result.and(slab.put_objects(cache, &mut gathered));
+                result = result.and(slab.free_to_pcs_bulk(cache, &mut gathered));
                 len = 0;
             }
         }
-        result.and(slab.put_objects(cache, &mut gathered[..len]))
+        result.and(slab.free_to_pcs_bulk(cache, &mut gathered[..len]))
     }
 }

@@ -2,7 +2,6 @@
 
 use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
-use super::super::check::on_list;
 use super::super::cpu::CpuLocal;
 use super::super::id::CacheId;
 use super::super::word::OBJECTS_MAX;
@@ -13,14 +12,7 @@ use crate::platform::Platform;
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
     pub(in crate::slab) fn check_in_sheaves(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
-        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
-        let is_free = |object| {
-            let mut lists = [slab.local().list(base.get()), slab.remote().list(base.get())].into_iter();
-            match cache.has_bits {
-                true => slab.free_bits().has_any(self.bit_of(cache.id, object)),
-                false => lists.any(|list| on_list(list, object, cache)),
-            }
-        };
+        let base = self.map.slab_address(pfn);
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
         let (mut count, mut is_sound) = (0, true);
         self.each_in_sheaves(cache, |object| {
@@ -29,7 +21,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             }
             let index = (object.get() - base.get()) / u64::from(cache.layout.size);
             let (word, bit) = (&mut seen[index as usize / 64], 1 << (index % 64));
-            is_sound &= *word & bit == 0 && !is_free(object);
+            is_sound &= *word & bit == 0 && !self.is_free_in_slab(cache, pfn, object);
             *word |= bit;
             count += 1;
         });
@@ -39,19 +31,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The sheaves of a cache: each holds objects of it; how many there are.
     pub(in crate::slab) fn check_sheaves(&self, cache: &Cache) -> Result<u64, SlabViolation> {
         let (mut found, mut is_sound) = (0, true);
-        let is_ours = |&object: &ObjectAddress| {
-            self.map.kind_at(object.get()) == Some(cache.id) && cache.layout.is_object(object)
-        };
         self.each_sheaf(cache, |sheaf| {
             found += 1;
-            is_sound &= sheaf.len() <= sheaf.capacity() && sheaf.objects().iter().all(is_ours);
+            is_sound &= sheaf.len() <= sheaf.capacity();
+            is_sound &= sheaf.objects().iter().all(|&object| self.is_object_of(cache, object));
         });
         if is_sound { Ok(found) } else { Err(SlabViolation::Sheaf { cache: cache.id }) }
     }
 
     /// Whether a number is that of a cache that sheaves come from.
-    pub fn is_of_sheaves(&self, id: CacheId) -> bool {
+    pub fn is_sheaf_cache(&self, id: CacheId) -> bool {
         self.has_sheaves() && id >= self.first_of_sheaves()
+    }
+
+    fn is_object_of(&self, cache: &Cache, object: ObjectAddress) -> bool {
+        self.map.kind_at(object.get()) == Some(cache.id) && cache.layout.is_object(object)
     }
 
     fn each_in_sheaves(&self, cache: &Cache, mut look: impl FnMut(ObjectAddress)) {

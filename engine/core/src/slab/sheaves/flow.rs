@@ -11,12 +11,12 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::fast_path::AnyFastPath;
 use super::super::freelist::Chain;
-use super::super::partial::{List, OfNode};
+use super::super::partial::{List, NodePartial};
 use super::super::slab::Queue;
-use super::super::takeover::Disowned;
+use super::super::takeover::DisownedSlabs;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
-use super::hand::{Flush, InHand};
-use super::sheaf::{Held, size_class};
+use super::guard::{Flush, SheafGuard};
+use super::sheaf::{OwnedSheaf, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
@@ -34,7 +34,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
-    pub(super) fn take_objects(
+    pub(super) fn refill_objects(
         &self,
         cache: &Cache,
         gfp: Gfp,
@@ -42,83 +42,89 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
         let all = room.len();
-        let mut left = all - self.take_listed(cache, node, room);
+        let mut left = all - self.refill_objects_node(cache, node, room);
         if left == all
-            && let Some(pfn) = self.take_spared(cache, node)
+            && let Some(pfn) = self.get_spare_partial(cache, node)
         {
-            left -= self.take_from_slab(cache, pfn, room);
+            left -= self.alloc_from_slab(cache, pfn, room);
         }
-        left -= self.take_new(cache, gfp, node, &mut room[..left]);
+        left -= self.alloc_from_new_slabs(cache, gfp, node, &mut room[..left]);
         while left > 0 {
             let found = if left == all {
-                Some(self.find_slab(cache, gfp, node)?)
+                Some(self.get_partial_or_new_slab(cache, gfp, node)?)
             } else {
-                self.find_slab_without_reclaim(cache, gfp, node)
+                self.get_partial_without_reclaim(cache, gfp, node)
             };
             let Some(pfn) = found else { break };
-            left -= self.take_from_slab(cache, pfn, &mut room[..left]);
+            left -= self.alloc_from_slab(cache, pfn, &mut room[..left]);
         }
         room.copy_within(left.., 0);
         Ok(all - left)
     }
 
-    /// Takes objects out of slabs that are made at once, to the end of the room; says how many. The node gets slabs
-    /// that are left.
-    fn take_new(&self, cache: &Cache, gfp: Gfp, node: NodeId, room: &mut [ObjectAddress]) -> usize {
+    /// Allocates objects from several new slabs into the end of `room`, and returns how many. Unused slabs go to the
+    /// node.
+    fn alloc_from_new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, room: &mut [ObjectAddress]) -> usize {
         let mut left = room.len();
         let Some(mut slabs) = self.new_slabs_for(cache, gfp, node, left) else { return 0 };
         while left > 0 && slabs.start < slabs.end {
-            left -= self.take_from_slab(cache, slabs.start, &mut room[..left]);
+            left -= self.alloc_from_slab(cache, slabs.start, &mut room[..left]);
             slabs.start = slabs.start.offset(cache.layout.order.pages());
         }
         if !slabs.is_empty() {
-            self.list_new(cache, node, slabs);
+            self.add_new_partials(cache, node, slabs);
         }
         room.len() - left
     }
 
-    /// Several slabs for so many objects, if they are at hand: an eighth as many as the cache has, or as many as the
+    /// Makes several slabs for so many objects, if the node has a free block: an eighth as many as the cache has, or as many as the
     /// objects need if those are more or the eighth is not there. Each number is rounded up to a power of two, and no
     /// larger than what a node may keep.
     fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
         let most = cache.limits.made_at_once.ilog2();
-        let power = |slabs: u64| slabs.next_power_of_two().ilog2().min(most) as u8;
-        let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64);
-        let ahead = power((self.counts[cache.id.index()].load(Relaxed) / AHEAD).max(1));
-        let several = |power| match power {
-            0 => None,
-            power => self.new_slabs(cache, without_reclaim_or_reserves(gfp), node, power),
-        };
+        let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64, most);
+        let ahead = power((self.counts[cache.id.index()].load(Relaxed) / AHEAD).max(1), most);
+        let optional = without_reclaim_or_reserves(gfp);
         match objects {
             0 => None,
-            _ if needed < ahead => several(ahead).or_else(|| several(needed)),
-            _ => several(needed),
+            _ if needed < ahead => self
+                .several_slabs(cache, optional, node, ahead)
+                .or_else(|| self.several_slabs(cache, optional, node, needed)),
+            _ => self.several_slabs(cache, optional, node, needed),
         }
     }
 
-    /// A slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
-    fn find_slab_without_reclaim(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
-        self.take_from_node(node, cache.id)
+    /// Makes two to this power of slabs side by side; nothing for one slab.
+    fn several_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
+        if power == 0 { None } else { self.new_slabs(cache, gfp, node, power) }
+    }
+
+    /// Gets a slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
+    fn get_partial_without_reclaim(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
+        self.get_partial_node(node, cache.id)
             .or_else(|| self.new_slab(cache, without_reclaim_or_reserves(gfp), node).ok())
     }
 
-    /// A slab that may have free objects, in the caller's hands: of this node, of new pages, of any node. linux:
-    /// mm/slub.c:get_any_partial
-    fn find_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
-        if let Some(pfn) = self.take_from_node(node, cache.id) {
+    /// Gets a slab that may have free objects, which the caller then holds: of this node, of new pages, of any node.
+    fn get_partial_or_new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
+        if let Some(pfn) = self.get_partial_node(node, cache.id) {
             return Ok(pfn);
         }
-        let of_another = || self.nodes_but(node).find_map(|other| self.take_from_node(other, cache.id));
-        self.new_slab(cache, gfp, node).or_else(|error| of_another().ok_or(error))
+        self.new_slab(cache, gfp, node).or_else(|error| self.get_any_partial(cache, node).ok_or(error))
     }
 
-    /// A slab of another node that has more than it keeps.
-    fn take_spared(&self, cache: &Cache, node: NodeId) -> Option<Pfn> {
-        self.nodes_but(node).find_map(|other| self.take_beyond(other, cache.id, cache.limits.node_free))
+    /// Takes a slab off the list of any other node. linux: mm/slub.c:get_any_partial
+    fn get_any_partial(&self, cache: &Cache, node: NodeId) -> Option<Pfn> {
+        self.nodes_but(node).find_map(|other| self.get_partial_node(other, cache.id))
+    }
+
+    /// Takes a slab off the list of another node, if that node has more slabs than it keeps.
+    fn get_spare_partial(&self, cache: &Cache, node: NodeId) -> Option<Pfn> {
+        self.nodes_but(node).find_map(|other| self.get_partial_node_above(other, cache.id, cache.limits.node_free))
     }
 
     fn nodes_but(&self, node: NodeId) -> impl Iterator<Item = NodeId> + use<P, C> {
-        (0..self.pages.nodes()).map(NodeId).filter(move |&other| other != node)
+        self.node_ids().filter(move |&other| other != node)
     }
 
     /// Takes free objects out of a node's slabs, to the end of the room, until there is no room or no slab; says how
@@ -126,15 +132,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// A slab from which this only takes need not take its turn among the CPUs that free from elsewhere: whoever frees
     /// its last object in use has seen that the object was taken.
-    fn take_listed(&self, cache: &Cache, node: NodeId, room: &mut [ObjectAddress]) -> usize {
-        let mut list = self.of_node(node, cache.id).lock();
-        self.bring_home_to_node(node, cache.id, &mut list);
+    fn refill_objects_node(&self, cache: &Cache, node: NodeId, room: &mut [ObjectAddress]) -> usize {
+        let mut list = self.node_partial(node, cache.id).lock();
+        self.flush_node_stack(node, cache.id, &mut list);
         let mut left = room.len();
         while left > 0
             && let Some(pfn) = list.first()
         {
             list.remove(self.map, pfn);
-            let (taken, is_let_go) = self.take_from_held(cache, pfn, &mut room[..left]);
+            let (taken, is_let_go) = self.alloc_from_held_slab(cache, pfn, &mut room[..left]);
             left -= taken;
             if !is_let_go {
                 list.push(self.map, pfn);
@@ -144,19 +150,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
-    fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
-        let (taken, is_let_go) = self.take_from_held(cache, pfn, room);
+    fn alloc_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
+        let (taken, is_let_go) = self.alloc_from_held_slab(cache, pfn, room);
         if !is_let_go {
-            self.settle_on_node(cache, pfn);
+            self.put_on_node(cache, pfn);
         }
         taken
     }
 
     /// Takes free objects out of a slab that the caller holds, to the end of the room; says how many, and whether it
     /// let go of the slab, which has no others.
-    fn take_from_held(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
+    fn alloc_from_held_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         if cache.has_bits {
-            return self.take_from_bits(cache, pfn, room);
+            return self.alloc_from_bits(cache, pfn, room);
         }
         let mut chain = self.own_chain(cache, pfn);
         let mut taken = chain.pop_into(room, cache.links);
@@ -207,14 +213,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn free_listed(
         &self,
         cache: &Cache,
-        (node, list): (NodeId, &mut List<OfNode>),
-        goes: &mut Disowned<'_, '_, '_, P, C>,
+        (node, list): (NodeId, &mut List<NodePartial>),
+        goes: &mut DisownedSlabs<'_, '_, '_, P, C>,
         neighbours: &[ObjectAddress],
     ) -> bool {
         let last = neighbours[neighbours.len() - 1];
         let Some(pfn) = self.slab_of(cache, last).filter(|&pfn| self.node_of(pfn) == node) else { return false };
         let slab = self.map.slab(pfn);
-        let (is_free, queue) = if cache.has_bits {
+        let (seems_free, queue) = if cache.has_bits {
             let Some(bits) = self.bits_in_use(cache.id, slab, neighbours) else { return false };
             let (after, queue) = slab.push_remote_bits(bits);
             (after.with(slab.bits()) == cache.layout.all_bits(), queue)
@@ -222,9 +228,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let (after, queue) = slab.push_remote(chain_of(cache, neighbours), last, cache.links);
             (after.len() == slab.local().used(), queue)
         };
-        // Who has it in hand, if it is not on the list, sees to it.
+        // If another CPU holds the slab, which is not on the list then, that CPU sees that the slab is free.
         let is_held = queue == Queue::Push;
-        let is_free = is_free && (is_held || list.has(slab)) && self.is_wholly_free(cache, pfn);
+        let is_free = seems_free && (is_held || list.has(slab)) && self.is_wholly_free(cache, pfn);
         let is_surplus = is_free && list.wholly_free() >= cache.limits.node_free;
         match (is_held, is_surplus) {
             (true, false) => list.push(self.map, pfn),
@@ -252,35 +258,40 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             slab.push_remote(chain_of(cache, neighbours), last, cache.links).1
         };
         match queue {
-            Queue::Push => self.give_to_node(cache, pfn),
+            Queue::Push => self.add_partial(cache, pfn),
             Queue::IsQueued => self.count_on_node(cache, pfn),
         }
     }
 
-    /// Frees the objects of a sheaf to their slabs.
-    pub(super) fn flush_sheaf(&self, cache: &Cache, sheaf: &mut Held) {
+    /// Frees the objects of a sheaf to their slabs. linux: mm/slub.c:sheaf_flush_unused
+    pub(super) fn sheaf_flush(&self, cache: &Cache, sheaf: &mut OwnedSheaf) {
         sheaf.empty_by(|objects| self.flush(cache, objects));
     }
 
-    /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have
-    /// it. linux: mm/slub.c:__alloc_empty_sheaf
-    pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
+    /// Allocates an empty sheaf for a cache, without reclaim or reserves, since objects can be allocated without sheaves.
+    /// linux: mm/slub.c:alloc_empty_sheaf
+    pub(super) fn alloc_empty_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<OwnedSheaf> {
         let capacity = Some(u64::from(cache.sheaf)).filter(|&objects| objects > 0)?;
         let of = self.cache_of_sheaves(size_class(capacity));
-        let memory = self.alloc_object::<AnyFastPath>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
+        let memory = self.slab_alloc::<AnyFastPath>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
         // SAFETY: new memory of that class, aligned to its size.
-        Some(unsafe { Held::new(memory, capacity) })
+        Some(unsafe { OwnedSheaf::new(memory, capacity) })
     }
 
-    /// Flushes a sheaf, and gives its memory back.
-    pub(super) fn retire_sheaf(&self, cache: &Cache, sheaf: Held) {
-        let mut hand = InHand::new(self, cache, Some(sheaf));
-        hand.with(|sheaf| self.flush_sheaf(cache, sheaf));
-        let Some(memory) = hand.pass().map(Held::into_memory) else { return };
-        // SAFETY: it came from `new_sheaf`, and nobody has it any more.
+    /// Frees the objects of a sheaf to their slabs, and the memory of the sheaf.
+    pub(super) fn flush_and_free_sheaf(&self, cache: &Cache, sheaf: OwnedSheaf) {
+        let mut guard = SheafGuard::new(self, cache, Some(sheaf));
+        guard.update(|sheaf| self.sheaf_flush(cache, sheaf));
+        let Some(memory) = guard.into_sheaf().map(OwnedSheaf::into_memory) else { return };
+        // SAFETY: it came from `alloc_empty_sheaf`, and nobody has it any more.
         let freed = unsafe { self.kfree(memory) };
         debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
     }
+}
+
+/// Returns the power of two that is next above a number of slabs, at most `most`.
+fn power(slabs: u64, most: u32) -> u8 {
+    slabs.next_power_of_two().ilog2().min(most) as u8
 }
 
 /// Flags of a request for what the caller can do without: no reclaim, no reserves, no complaint. linux:

@@ -30,15 +30,15 @@ pub(super) fn group(objects: &mut [ObjectAddress], mask: SlabMask) {
     for objects in objects.chunks_mut(OBJECTS_MAX) {
         let runs = runs(objects, mask);
         if runs >= RUNS_MIN && runs >= RUNS_OF_SLAB_MIN * slabs(objects, mask) {
-            Links::of(objects, mask).write_out(objects);
+            Links::new(objects, mask).write_out(objects);
         }
     }
 }
 
 /// Whether the first objects are of one slab, as where all are in order.
 pub(super) fn begins_with_run(objects: &[ObjectAddress], mask: SlabMask) -> bool {
-    let same = |object: &ObjectAddress| mask.is_shared(object.get(), objects[0].get());
-    objects[..objects.len().min(RUN_MIN)].iter().all(same)
+    let first = &objects[..objects.len().min(RUN_MIN)];
+    first.iter().all(|object| mask.is_shared(object.get(), objects[0].get()))
 }
 
 /// How often the slab changes from one object to the next, and one.
@@ -60,7 +60,7 @@ struct Links {
 }
 
 impl Links {
-    fn of(objects: &[ObjectAddress], mask: SlabMask) -> Links {
+    fn new(objects: &[ObjectAddress], mask: SlabMask) -> Links {
         let mut links = Links { next: [NONE; OBJECTS_MAX], firsts: 0 };
         // The last object of each slab so far.
         let mut lasts = [NONE; PLACES];
@@ -102,18 +102,23 @@ fn place_of(slab: SlabAddress) -> usize {
     (slab.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
 
+#[inline(always)]
+fn is_of_slab(object: &ObjectAddress, base: SlabAddress, mask: SlabMask) -> bool {
+    mask.is_shared(object.get(), base.get())
+}
+
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
 pub(super) fn gather(objects: &mut [ObjectAddress], mask: SlabMask) -> usize {
     let base = objects[0].slab(mask);
-    let is_same = |object: &ObjectAddress| mask.is_shared(object.get(), base.get());
     // Eight at a time, without a branch for each: runs are long where objects are freed in the order of allocation.
-    let eights =
-        objects.chunks_exact(8).take_while(|eight| eight.iter().fold(true, |all, object| all & is_same(object)));
+    let eights = objects
+        .chunks_exact(8)
+        .take_while(|eight| eight.iter().fold(true, |all, object| all & is_of_slab(object, base, mask)));
     let whole = 8 * eights.count();
-    let run = whole + objects[whole..].iter().take_while(|object| is_same(object)).count();
+    let run = whole + objects[whole..].iter().take_while(|object| is_of_slab(object, base, mask)).count();
     let (mut same, mut passed) = (run, 0);
     for at in run..objects.len() {
-        if is_same(&objects[at]) {
+        if is_of_slab(&objects[at], base, mask) {
             objects.swap(at, same);
             same += 1;
         } else if passed == PASSED_MAX {
@@ -132,10 +137,10 @@ mod tests {
     use super::*;
 
     /// Slabs of 4 KiB.
-    const MASK: SlabMask = SlabMask::of_bytes(0x1000);
+    const MASK: SlabMask = SlabMask::for_size(0x1000);
 
-    fn grouped<const N: usize>(objects: [u64; N]) -> [u64; N] {
-        let mut objects = objects.map(ObjectAddress::new);
+    fn group_addresses<const N: usize>(addresses: [u64; N]) -> [u64; N] {
+        let mut objects = addresses.map(ObjectAddress::new);
         group(&mut objects, MASK);
         objects.map(ObjectAddress::get)
     }
@@ -144,16 +149,16 @@ mod tests {
     fn objects_of_a_slab_come_together_whatever_lies_between() {
         let scattered = [0x2000, 0x1000, 0x2040, 0x1040, 0x2080, 0x1080, 0x20c0, 0x10c0];
         let together = [0x2000, 0x2040, 0x2080, 0x20c0, 0x1000, 0x1040, 0x1080, 0x10c0];
-        assert_eq!(grouped(scattered), together, "slabs and objects keep their order");
-        assert_eq!(grouped(together), together);
+        assert_eq!(group_addresses(scattered), together, "slabs and objects keep their order");
+        assert_eq!(group_addresses(together), together);
     }
 
     #[test]
     fn where_little_would_come_together_objects_stay_as_they_are() {
         let few = [0x1000, 0x2000, 0x1040, 0x2040, 0x1080, 0x2080, 0x10c0];
-        assert_eq!(grouped(few), few);
+        assert_eq!(group_addresses(few), few);
         let three_of_each = [0x1000, 0x2000, 0x3000, 0x1040, 0x2040, 0x3040, 0x1080, 0x2080, 0x3080];
-        assert_eq!(grouped(three_of_each), three_of_each);
+        assert_eq!(group_addresses(three_of_each), three_of_each);
     }
 
     #[test]
@@ -171,17 +176,18 @@ mod tests {
         }
     }
 
-    fn gathered<const N: usize>(objects: [u64; N]) -> (usize, [u64; N]) {
-        let mut objects = objects.map(ObjectAddress::new);
+    fn gather_addresses<const N: usize>(addresses: [u64; N]) -> (usize, [u64; N]) {
+        let mut objects = addresses.map(ObjectAddress::new);
         (gather(&mut objects, MASK), objects.map(ObjectAddress::get))
+    }
+
+    fn begins(addresses: &[u64]) -> bool {
+        let objects: std::vec::Vec<_> = addresses.iter().copied().map(ObjectAddress::new).collect();
+        begins_with_run(&objects, MASK)
     }
 
     #[test]
     fn four_objects_of_a_slab_are_no_accident() {
-        let begins = |objects: &[u64]| {
-            let objects: std::vec::Vec<_> = objects.iter().copied().map(ObjectAddress::new).collect();
-            begins_with_run(&objects, MASK)
-        };
         assert!(begins(&[0x1000, 0x1040, 0x1080, 0x10c0, 0x2000]) && !begins(&[0x1000, 0x1040, 0x1080, 0x2000]));
         assert!(begins(&[0x1000, 0x1040]) && !begins(&[0x1000, 0x2000]), "as many as there are");
     }
@@ -198,11 +204,11 @@ mod tests {
 
     #[test]
     fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
-        assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
+        assert_eq!(gather_addresses([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
         let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
-        assert_eq!(gathered(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
+        assert_eq!(gather_addresses(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
         let four_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x1040];
-        assert_eq!(gathered(four_between), (1, four_between));
-        assert_eq!(gathered([0x1000, 0x1040, 0x1080]).0, 3);
+        assert_eq!(gather_addresses(four_between), (1, four_between));
+        assert_eq!(gather_addresses([0x1000, 0x1040, 0x1080]).0, 3);
     }
 }

@@ -13,8 +13,8 @@
 //!
 //! The main sheaf is changed by sections on its CPU, as a list is: the slot's word says where its last object is. It is
 //! replaced by a section too, under the lock of the CPU's part of the cache, so it stays with the CPU while that lock
-//! is held, however full it is. The spare belongs to the lock alone. What is filled or flushed is in hand meanwhile,
-//! with no lock held; if its place has been taken by then, or the caller was moved to another CPU, it finds another
+//! is held, however full it is. The spare belongs to the lock alone. A sheaf that is filled or flushed belongs to the call
+//! meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another CPU, it finds another
 //! place there, or in the barn.
 //!
 //! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab;
@@ -33,7 +33,7 @@ mod bulk;
 mod check;
 mod flow;
 mod group;
-mod hand;
+mod guard;
 mod sheaf;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -43,24 +43,24 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use super::address::ObjectAddress;
 use super::cache::Cache;
 use super::cpu::sheaf::Top;
-use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slot};
+use super::cpu::{CpuLocal, Exchange, ExchangeOutcome, FreedObject, PushOutcome, Slot};
 use super::id::CacheId;
-use super::partial::{List, OfCpu};
+use super::partial::{CpuPartial, List};
 use super::{CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
 use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
 pub(super) use barn::Barn;
-use hand::InHand;
-pub(super) use sheaf::Held;
+use guard::SheafGuard;
+pub(super) use sheaf::OwnedSheaf;
 use sheaf::{UNWRITTEN, Want};
 
 /// Caches that sheaves come from.
 pub(super) const KINDS: usize = sheaf::SIZES.len();
 
-/// One CPU's part of a cache, locked.
-struct Part<'m, L: RawLock> {
+/// The sheaves of one CPU for one cache, locked. linux: mm/slub.c:slub_percpu_sheaves
+struct PercpuSheaves<'m, L: RawLock> {
     cpu: CpuId,
     slot: Slot<'m>,
     /// Objects that a sheaf of the cache has room for.
@@ -69,28 +69,29 @@ struct Part<'m, L: RawLock> {
     none: Top,
     /// The CPU went offline, and nobody would look at what it is given.
     is_offline: bool,
-    _slabs: Guard<'m, L, List<OfCpu>>,
+    _slabs: Guard<'m, L, List<CpuPartial>>,
 }
 
-impl<L: RawLock> Part<'_, L> {
+impl<L: RawLock> PercpuSheaves<'_, L> {
     /// Where the main sheaf ends, if there is one.
     fn main(&self) -> Option<Top> {
         let top = Top::from_raw(self.slot.main.load(Acquire));
         (top != self.none).then_some(top)
     }
 
-    /// Whether the main sheaf would do, which stays that of the CPU as long as this value; it may be over at once.
+    /// Returns whether the main sheaf meets a want. The CPU keeps that sheaf while this value exists, but sections may
+    /// empty or fill it at once.
     fn meets(&self, want: Want) -> bool {
         self.main().is_some() && want.is_met_by(self.main_len(), self.capacity)
     }
 
-    /// The sheaf whose last object is there; nothing if there is none.
+    /// Returns the sheaf of a slot's word; nothing if the word stands for no sheaf.
     ///
     /// # Safety
-    /// As for [`Held::from_top`], if it is one.
-    unsafe fn held(&self, top: Top) -> Option<Held> {
+    /// As for [`OwnedSheaf::from_top`], if it is one.
+    unsafe fn sheaf_at(&self, top: Top) -> Option<OwnedSheaf> {
         // SAFETY: the caller's promise, and each sheaf of a cache has the same capacity.
-        (top != self.none).then(|| unsafe { Held::from_top(top, self.capacity) })
+        (top != self.none).then(|| unsafe { OwnedSheaf::from_top(top, self.capacity) })
     }
 
     /// Objects in the main sheaf; that may be over at once.
@@ -98,24 +99,24 @@ impl<L: RawLock> Part<'_, L> {
         self.main().map_or(0, |top| top.len(self.capacity))
     }
 
-    fn take_spare(&mut self) -> Option<Held> {
+    fn take_spare(&mut self) -> Option<OwnedSheaf> {
         let word = self.slot.paired.load(Acquire);
         self.slot.paired.store(0, Release);
-        // SAFETY: a sheaf that was put here by `keep`; no section looks at this word, and nobody without this lock.
-        unsafe { Held::from_word(word) }
+        // SAFETY: a sheaf that was put here by `set_spare`; no section looks at this word, and nobody without this lock.
+        unsafe { OwnedSheaf::from_word(word) }
     }
 
-    /// Makes it the spare, if there is none and the CPU is online.
-    fn keep(&mut self, sheaf: Held) -> Result<(), Held> {
+    /// Makes a sheaf the spare, if there is none and the CPU is online.
+    fn set_spare(&mut self, sheaf: OwnedSheaf) -> Result<(), OwnedSheaf> {
         if self.is_offline && !is_planted(Fault::KeepsOffline) || self.slot.paired.load(Acquire) != 0 {
             return Err(sheaf);
         }
-        self.put_back(sheaf);
+        self.restore_spare(sheaf);
         Ok(())
     }
 
-    /// Makes what [`take_spare`](Self::take_spare) gave the spare again.
-    fn put_back(&mut self, sheaf: Held) {
+    /// Makes a sheaf the spare again that [`take_spare`](Self::take_spare) returned.
+    fn restore_spare(&mut self, sheaf: OwnedSheaf) {
         debug_assert_eq!(self.slot.paired.load(Acquire), 0, "it was taken from there");
         self.slot.paired.store(sheaf.into_word(), Release);
     }
@@ -148,8 +149,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.no_sheaf.top()
     }
 
-    /// Whether an object is of this CPU's node, and so may go into its sheaves. linux: mm/slub.c:slab_free
-    fn is_at_home(&self, object: ObjectAddress) -> bool {
+    /// Returns whether an object is of this CPU's node, and so may be put into its sheaves. linux: mm/slub.c:slab_free
+    fn is_on_local_node(&self, object: ObjectAddress) -> bool {
         let home = self.pages.node_of(self.local.cpu());
         self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == home)
     }
@@ -159,15 +160,15 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.rules().slab.objects.has_sheaves()
     }
 
-    fn part(&self, cpu: CpuId, cache: &Cache) -> Part<'s, P::Lock> {
-        let of_cpu = self.of_cpu(cpu, cache.id);
-        let slabs = of_cpu.lock();
-        Part {
+    fn lock_pcs(&self, cpu: CpuId, cache: &Cache) -> PercpuSheaves<'s, P::Lock> {
+        let cpu_partial = self.cpu_partial(cpu, cache.id);
+        let slabs = cpu_partial.lock();
+        PercpuSheaves {
             cpu,
             slot: self.slot(cpu, cache.id),
             capacity: u64::from(cache.sheaf),
             none: self.no_sheaf(),
-            is_offline: of_cpu.stack.is_closed(),
+            is_offline: cpu_partial.stack.is_closed(),
             _slabs: slabs,
         }
     }
@@ -177,23 +178,23 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.barns[node.index() * self.caches.len() + id.index()].lock()
     }
 
-    /// Has the barns of a new cache take as many sheaves with objects as it says.
-    pub(super) fn set_up_barns(&self, cache: &Cache) {
-        (0..self.pages.nodes()).map(NodeId).for_each(|node| self.barn(node, cache.id).keep_at_most(cache.full_sheaves));
+    /// Sets how many sheaves with objects the barns of a new cache keep. linux: mm/slub.c:barn_init
+    pub(super) fn barn_init(&self, cache: &Cache) {
+        self.node_ids().for_each(|node| self.barn(node, cache.id).set_full_max(cache.full_sheaves));
     }
 
-    /// An object, when the main sheaf has none.
+    /// Allocates an object when the main sheaf is empty: replaces or refills that sheaf. linux: mm/slub.c:alloc_from_pcs
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.
-    pub(super) fn alloc_by_exchange(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
+    pub(super) fn alloc_from_pcs(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
         loop {
-            match self.exchange(cache, Want::Objects) {
+            match self.pcs_replace_main(cache, Want::Objects) {
                 Ok(()) => {}
-                Err(Some(empty)) => return self.alloc_by_refill(cache, gfp, empty),
-                Err(None) => match self.new_sheaf(cache, gfp) {
-                    Some(empty) => return self.alloc_by_refill(cache, gfp, empty),
-                    None => return self.alloc_singly(cache, gfp),
+                Err(Some(empty)) => return self.alloc_from_refilled_sheaf(cache, gfp, empty),
+                Err(None) => match self.alloc_empty_sheaf(cache, gfp) {
+                    Some(empty) => return self.alloc_from_refilled_sheaf(cache, gfp, empty),
+                    None => return self.alloc_without_sheaf(cache, gfp),
                 },
             }
             if let Some(object) = self.local.pop_sheaf(self.slots(cache.id)) {
@@ -202,55 +203,61 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Fills a sheaf, takes an object out of it, and leaves the rest to this CPU.
-    fn alloc_by_refill(&self, cache: &Cache, gfp: Gfp, sheaf: Held) -> Result<ObjectAddress, ObjectError> {
+    /// Fills a sheaf, allocates an object from it, and installs it on this CPU. linux: mm/slub.c:refill_sheaf
+    fn alloc_from_refilled_sheaf(
+        &self,
+        cache: &Cache,
+        gfp: Gfp,
+        sheaf: OwnedSheaf,
+    ) -> Result<ObjectAddress, ObjectError> {
         let mut object = [UNWRITTEN];
         let mut result = Ok(0);
-        let mut hand = InHand::new(self, cache, Some(sheaf));
-        hand.with(|sheaf| {
+        let mut guard = SheafGuard::new(self, cache, Some(sheaf));
+        guard.update(|sheaf| {
             sheaf.fill_by(|room| {
-                result = self.take_objects(cache, gfp, room);
+                result = self.refill_objects(cache, gfp, room);
                 result.unwrap_or(0)
             });
             sheaf.take(&mut object);
         });
-        self.install(cache, hand);
+        self.install(cache, guard);
         result.map(|_| object[0])
     }
 
     /// Allocates an object straight from a slab, where there is no sheaf for it.
-    fn alloc_singly(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
+    fn alloc_without_sheaf(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
         let mut object = [UNWRITTEN];
-        self.take_objects(cache, gfp, &mut object)?;
+        self.refill_objects(cache, gfp, &mut object)?;
         Ok(object[0])
     }
 
-    /// A free, when the main sheaf has no room, or there are several nodes.
+    /// Frees an object when the main sheaf is full, or there are several nodes. linux: mm/slub.c:free_to_pcs
     ///
     /// # Errors
     /// If the object is free already: the last one in the main sheaf, or in its slab, as far as a look tells.
-    pub(super) fn free_by_exchange(&self, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
-        while self.is_at_home(freed.object()) {
-            // SAFETY: `Freed` owns the object, which is of this cache.
-            if unsafe { self.local.push_sheaf(self.slots(cache.id), freed.object()) } == Pushed::Done {
+    pub(super) fn free_to_pcs(&self, cache: &Cache, freed: FreedObject<'_>) -> Result<(), ObjectFreeError> {
+        while self.is_on_local_node(freed.object()) {
+            // SAFETY: `FreedObject` owns the object, which is of this cache.
+            if unsafe { self.local.push_sheaf(self.slots(cache.id), freed.object()) } == PushOutcome::Done {
                 return Ok(());
             }
             if self.is_last_in_main(cache, freed.object()) {
                 return Err(ObjectFreeError::DoubleFree { address: freed.object().get() });
             }
-            if let Err(full) = self.exchange(cache, Want::Room) {
+            if let Err(full) = self.pcs_replace_main(cache, Want::Room) {
                 // Without memory for another one, the spare is emptied.
-                let spare = || self.part(self.local.cpu(), cache).take_spare();
-                let sheaf = full.or_else(|| self.new_sheaf(cache, Gfp::NOWAIT)).or_else(spare);
+                let sheaf = full
+                    .or_else(|| self.alloc_empty_sheaf(cache, Gfp::NOWAIT))
+                    .or_else(|| self.lock_pcs(self.local.cpu(), cache).take_spare());
                 if sheaf.is_none() {
                     break;
                 }
-                let mut hand = InHand::new(self, cache, sheaf);
-                hand.with(|sheaf| self.flush_sheaf(cache, sheaf));
-                self.install(cache, hand);
+                let mut guard = SheafGuard::new(self, cache, sheaf);
+                guard.update(|sheaf| self.sheaf_flush(cache, sheaf));
+                self.install(cache, guard);
             }
         }
-        if self.is_free_already(cache, freed) {
+        if self.is_double_free(cache, freed) {
             return Err(ObjectFreeError::DoubleFree { address: freed.object().get() });
         }
         self.free_remote(cache, freed.slab(), freed.object());
@@ -259,44 +266,45 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Whether an object is the last one that this CPU's main sheaf got. The sheaf is taken for the look.
     fn is_last_in_main(&self, cache: &Cache, object: ObjectAddress) -> bool {
-        let part = self.part(self.local.cpu(), cache);
-        let Ok(Some(main)) = self.replace_main(&part, None) else { return false };
+        let pcs = self.lock_pcs(self.local.cpu(), cache);
+        let Ok(Some(main)) = self.swap_main(&pcs, None) else { return false };
         let is_last = main.objects().last() == Some(&object);
-        self.set_main(part, cache, main, None);
+        self.set_main(pcs, cache, main, None);
         is_last
     }
 
-    /// Gives this CPU a main sheaf that meets a want: the spare, or one of the barn's.
+    /// Gives this CPU a main sheaf that meets a want: the spare, or one of the barn's. linux:
+    /// mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main
     ///
     /// # Errors
     /// If there is none: with the sheaf to fill, or to flush, for it; or with nothing, if that has to be made.
-    fn exchange(&self, cache: &Cache, want: Want) -> Result<(), Option<Held>> {
+    fn pcs_replace_main(&self, cache: &Cache, want: Want) -> Result<(), Option<OwnedSheaf>> {
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, cache);
-        if part.meets(want) {
+        let mut pcs = self.lock_pcs(cpu, cache);
+        if pcs.meets(want) {
             return Ok(());
         }
-        let unfit = match part.take_spare() {
+        let unfit = match pcs.take_spare() {
             Some(spare) if want.is_met(&spare) => {
-                self.set_main(part, cache, spare, None);
+                self.set_main(pcs, cache, spare, None);
                 return Ok(());
             }
             unfit => unfit,
         };
         let mut barn = self.barn(self.pages.node_of(cpu), cache.id);
         let is_surplus = want == Want::Room && unfit.is_some() && barn.is_full();
-        let found = if is_surplus { None } else { barn.take(want) };
+        let found = if is_surplus { None } else { barn.get(want) };
         match (found, want) {
             (Some(fresh), _) => {
                 drop(barn);
-                self.set_main(part, cache, fresh, unfit);
+                self.set_main(pcs, cache, fresh, unfit);
                 Ok(())
             }
-            (None, Want::Objects) => Err(unfit.or_else(|| barn.take(Want::Room))),
+            (None, Want::Objects) => Err(unfit.or_else(|| barn.get(Want::Room))),
             (None, Want::Room) if is_surplus => Err(unfit),
             (None, Want::Room) => {
                 if let Some(full) = unfit {
-                    part.put_back(full);
+                    pcs.restore_spare(full);
                 }
                 Err(None)
             }
@@ -304,104 +312,127 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Makes a sheaf the main one, if the caller still runs on that CPU, and stows away what is left.
-    fn set_main(&self, mut part: Part<'_, P::Lock>, cache: &Cache, fresh: Held, unfit: Option<Held>) {
-        let over = self.replace_main(&part, Some(fresh)).unwrap_or_else(|fresh| fresh);
-        let node = self.pages.node_of(part.cpu);
-        let mut stow = |sheaf: Held| part.keep(sheaf).or_else(|sheaf| self.barn(node, cache.id).put(sheaf)).err();
-        let surplus = [over.and_then(&mut stow), unfit.and_then(&mut stow)];
-        drop(part);
-        self.retire_sheaves(cache, surplus);
+    fn set_main(
+        &self,
+        mut pcs: PercpuSheaves<'_, P::Lock>,
+        cache: &Cache,
+        fresh: OwnedSheaf,
+        unfit: Option<OwnedSheaf>,
+    ) {
+        let over = self.swap_main(&pcs, Some(fresh)).unwrap_or_else(|fresh| fresh);
+        let surplus = [over, unfit].map(|sheaf| self.put_in_spare_or_barn(&mut pcs, cache, sheaf?).err());
+        drop(pcs);
+        self.flush_and_free_sheaves(cache, surplus);
     }
 
-    /// Puts a sheaf, or none, in the place of the main one, which then is in hand.
+    /// Replaces the main sheaf by another sheaf, or by none, and returns the former one.
     ///
     /// # Errors
     /// With the sheaf, if the caller does not run on that CPU any more.
-    fn replace_main(&self, part: &Part<'_, P::Lock>, fresh: Option<Held>) -> Result<Option<Held>, Option<Held>> {
-        let fresh = fresh.map_or(part.none, Held::into_top);
-        // SAFETY: each is one that has just left the word, by a section on its CPU; or one that never got there.
-        let held = |top| unsafe { part.held(top) };
-        loop {
-            let former = Top::from_raw(part.slot.main.load(Acquire));
+    fn swap_main(
+        &self,
+        pcs: &PercpuSheaves<'_, P::Lock>,
+        fresh: Option<OwnedSheaf>,
+    ) -> Result<Option<OwnedSheaf>, Option<OwnedSheaf>> {
+        let fresh_top = fresh.map_or(pcs.none, OwnedSheaf::into_top);
+        let former_top = loop {
+            let former = Top::from_raw(pcs.slot.main.load(Acquire));
             if is_planted(Fault::ReplacesOutside) {
-                part.slot.main.store(fresh.raw(), Release);
-                return Ok(held(former));
+                pcs.slot.main.store(fresh_top.raw(), Release);
+                break former;
             }
-            match self.local.replace_if(part.cpu, Exchange::new(part.slot.main, former.raw(), fresh.raw())) {
-                Replaced::Done => return Ok(held(former)),
+            match self.local.replace_if(pcs.cpu, Exchange::new(pcs.slot.main, former.raw(), fresh_top.raw())) {
+                ExchangeOutcome::Done => break former,
                 // Others that run on this CPU have taken an object out of it, or put one in.
-                Replaced::Changed => {}
-                Replaced::Moved => return Err(held(fresh)),
+                ExchangeOutcome::Changed => {}
+                // SAFETY: the sheaf of this word never got into the slot.
+                ExchangeOutcome::Moved => return Err(unsafe { pcs.sheaf_at(fresh_top) }),
             }
-        }
+        };
+        // SAFETY: the sheaf of this word has just left the slot, by a section on its CPU.
+        Ok(unsafe { pcs.sheaf_at(former_top) })
     }
 
-    /// Finds a place for a sheaf that was filled, or flushed: as this CPU's main one, if that still will not do.
-    fn install(&self, cache: &Cache, hand: InHand<'_, 's, 'm, P, C>) {
-        let Some(fresh) = hand.pass() else { return };
+    /// Stores a sheaf that was filled or flushed: as this CPU's main sheaf, if the present one still does not meet the
+    /// want.
+    fn install(&self, cache: &Cache, guard: SheafGuard<'_, 's, 'm, P, C>) {
+        let Some(fresh) = guard.into_sheaf() else { return };
         let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
         let cpu = self.local.cpu();
-        let part = self.part(cpu, cache);
-        if !part.meets(want) {
-            return self.set_main(part, cache, fresh, None);
+        let pcs = self.lock_pcs(cpu, cache);
+        if !pcs.meets(want) {
+            return self.set_main(pcs, cache, fresh, None);
         }
-        self.stow(part, cache, fresh);
+        self.store_sheaf(pcs, cache, fresh);
     }
 
-    /// Puts a sheaf in the place of the spare, or into the barn, or retires it.
-    fn stow(&self, mut part: Part<'_, P::Lock>, cache: &Cache, sheaf: Held) {
-        let stowed = part.keep(sheaf).or_else(|sheaf| self.barn(self.pages.node_of(part.cpu), cache.id).put(sheaf));
-        drop(part);
-        if let Err(surplus) = stowed {
-            self.retire_sheaf(cache, surplus);
+    /// Stores a sheaf as the spare or in the barn, or flushes and frees it.
+    fn store_sheaf(&self, mut pcs: PercpuSheaves<'_, P::Lock>, cache: &Cache, sheaf: OwnedSheaf) {
+        let stored = self.put_in_spare_or_barn(&mut pcs, cache, sheaf);
+        drop(pcs);
+        if let Err(surplus) = stored {
+            self.flush_and_free_sheaf(cache, surplus);
         }
     }
 
-    /// Takes a CPU's sheaves from it, and flushes them.
+    /// Makes a sheaf the CPU's spare, or puts it into the barn of the CPU's node.
+    ///
+    /// # Errors
+    /// With the sheaf, if there is a spare and the barn has no room.
+    fn put_in_spare_or_barn(
+        &self,
+        pcs: &mut PercpuSheaves<'_, P::Lock>,
+        cache: &Cache,
+        sheaf: OwnedSheaf,
+    ) -> Result<(), OwnedSheaf> {
+        pcs.set_spare(sheaf).or_else(|sheaf| self.barn(self.pages.node_of(pcs.cpu), cache.id).put(sheaf))
+    }
+
+    /// Takes a CPU's sheaves from it, and flushes and frees them. linux: mm/slub.c:__pcs_flush_all_cpu
     ///
     /// The main one is drained as a list is ([`CpuLocal::drain`]): what stands in the word for none is one onto which
     /// no section pushes, and nobody but a section writes the word without this lock.
-    pub(super) fn take_sheaves(&self, cpu: CpuId, cache: &Cache) {
-        let mut part = self.part(cpu, cache);
-        let top = Top::from_raw(self.local.drain(cpu, part.slot, part.none.raw()));
+    pub(super) fn pcs_flush_all_cpu(&self, cpu: CpuId, cache: &Cache) {
+        let mut pcs = self.lock_pcs(cpu, cache);
+        let top = Top::from_raw(self.local.drain(cpu, pcs.slot, pcs.none.raw()));
         // SAFETY: it was in the word, and no section knows it any more.
-        let main = unsafe { part.held(top) };
-        let spare = part.take_spare();
-        drop(part);
-        self.retire_sheaves(cache, [main, spare]);
+        let main = unsafe { pcs.sheaf_at(top) };
+        let spare = pcs.take_spare();
+        drop(pcs);
+        self.flush_and_free_sheaves(cache, [main, spare]);
     }
 
-    /// Flushes sheaves, and gives their memory back.
-    fn retire_sheaves(&self, cache: &Cache, sheaves: [Option<Held>; 2]) {
-        let hands = sheaves.map(|sheaf| InHand::new(self, cache, sheaf));
-        for hand in hands {
-            if let Some(sheaf) = hand.pass() {
-                self.retire_sheaf(cache, sheaf);
+    /// Flushes and frees sheaves.
+    fn flush_and_free_sheaves(&self, cache: &Cache, sheaves: [Option<OwnedSheaf>; 2]) {
+        let guards = sheaves.map(|sheaf| SheafGuard::new(self, cache, sheaf));
+        for guard in guards {
+            if let Some(sheaf) = guard.into_sheaf() {
+                self.flush_and_free_sheaf(cache, sheaf);
             }
         }
     }
 
-    /// Flushes all sheaves of a node's barn, and frees them.
-    pub(super) fn empty_barn(&self, node: NodeId, cache: &Cache) {
+    /// Flushes and frees all sheaves of a node's barn. linux: mm/slub.c:barn_shrink
+    pub(super) fn barn_shrink(&self, node: NodeId, cache: &Cache) {
         loop {
-            let Some(sheaf) = self.barn(node, cache.id).take_any() else { return };
-            self.retire_sheaf(cache, sheaf);
+            let Some(sheaf) = self.barn(node, cache.id).get_any() else { return };
+            self.flush_and_free_sheaf(cache, sheaf);
         }
     }
 
     /// What is in all sheaves of a cache, for walkers.
-    pub(super) fn each_sheaf(&self, cache: &Cache, mut look: impl FnMut(&Held)) {
+    pub(super) fn each_sheaf(&self, cache: &Cache, mut look: impl FnMut(&OwnedSheaf)) {
         let id = cache.id;
         for cpu in self.pages.cpu_ids() {
             let slot = self.slot(cpu, id);
             let top = Top::from_raw(slot.main.load(Acquire));
             // SAFETY: nothing else runs while one walks, and the values end here.
-            let main = (top != self.no_sheaf()).then(|| unsafe { Held::from_top(top, u64::from(cache.sheaf)) });
+            let main = (top != self.no_sheaf()).then(|| unsafe { OwnedSheaf::from_top(top, u64::from(cache.sheaf)) });
             // SAFETY: likewise, and no lock is needed then.
-            let spare = unsafe { Held::from_word(slot.paired.load(Acquire)) };
+            let spare = unsafe { OwnedSheaf::from_word(slot.paired.load(Acquire)) };
             main.iter().chain(&spare).for_each(&mut look);
         }
-        for node in (0..self.pages.nodes()).map(NodeId) {
+        for node in self.node_ids() {
             self.barn(node, id).iter().for_each(&mut look);
         }
     }

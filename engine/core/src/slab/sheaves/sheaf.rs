@@ -2,8 +2,8 @@
 //!
 //! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the
 //! second word the *spare*, which belongs to the holder of the lock of the CPU's part of the cache; in a barn it
-//! belongs to the holder of the barn's lock. Everywhere else it is a [`Held`]: a value that is moved, and that nobody
-//! else can reach.
+//! belongs to the holder of the barn's lock. Everywhere else it is an [`OwnedSheaf`]: a value that is moved, with
+//! exclusive access to the sheaf.
 
 use core::ptr::NonNull;
 
@@ -23,20 +23,20 @@ pub(super) fn size_class(capacity: u64) -> u8 {
 /// What stands in an array before objects are written to it.
 pub(super) const UNWRITTEN: ObjectAddress = ObjectAddress::new(0);
 
-/// A sheaf that is the holder's alone.
+/// A sheaf, with exclusive access to it.
 #[derive(Debug)]
 #[must_use = "its objects would be lost"]
-pub(in crate::slab) struct Held(NonNull<Sheaf>);
+pub(in crate::slab) struct OwnedSheaf(NonNull<Sheaf>);
 
 // SAFETY: its holder is alone with it.
-unsafe impl Send for Held {}
+unsafe impl Send for OwnedSheaf {}
 
-impl Held {
+impl OwnedSheaf {
     /// Makes an empty sheaf.
     ///
     /// # Safety
     /// The memory is the caller's, as much as [`Sheaf::bytes`] says, and aligned to that.
-    pub(super) unsafe fn new(memory: NonNull<u8>, capacity: u64) -> Held {
+    pub(super) unsafe fn new(memory: NonNull<u8>, capacity: u64) -> OwnedSheaf {
         let sheaf = memory.cast::<Sheaf>();
         // SAFETY: the caller's promise. The addresses are written once, so that all of them can be read.
         unsafe {
@@ -45,15 +45,15 @@ impl Held {
             places.write_bytes(0, capacity as usize);
             places.add(capacity as usize).write(ObjectAddress::new(Sheaf::CEILING));
         }
-        Held(sheaf)
+        OwnedSheaf(sheaf)
     }
 
     /// Takes a sheaf out of the word of a spare; nothing if there is none.
     ///
     /// # Safety
     /// The word is 0 or that of a sheaf, which from now on is in no word any more.
-    pub(super) unsafe fn from_word(word: u64) -> Option<Held> {
-        NonNull::new(word as *mut Sheaf).map(Held)
+    pub(super) unsafe fn from_word(word: u64) -> Option<OwnedSheaf> {
+        NonNull::new(word as *mut Sheaf).map(OwnedSheaf)
     }
 
     /// The word that a slot holds for a spare; the slot has it from then on.
@@ -65,9 +65,9 @@ impl Held {
     ///
     /// # Safety
     /// It was in a slot, from now on is in no word any more, and no section changes it.
-    pub(super) unsafe fn from_top(top: Top, capacity: u64) -> Held {
+    pub(super) unsafe fn from_top(top: Top, capacity: u64) -> OwnedSheaf {
         let place = NonNull::new(top.sheaf(capacity) as *mut Sheaf).expect("no sheaf is at address 0");
-        let mut held = Held(place);
+        let mut held = OwnedSheaf(place);
         held.set_len(top.len(capacity) as usize);
         held
     }
@@ -94,22 +94,22 @@ impl Held {
     }
 
     /// Number of objects in the sheaf.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sheaf().len as usize
     }
 
     /// Number of objects that the sheaf has room for.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.sheaf().capacity as usize
     }
 
     /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The addresses of its objects, first to last.
-    pub fn objects(&self) -> &[ObjectAddress] {
+    pub(crate) fn objects(&self) -> &[ObjectAddress] {
         let places = self.places();
         // SAFETY: all places were written when the sheaf was made, and nobody else has it.
         unsafe { core::slice::from_raw_parts(places.as_ptr(), self.len()) }
@@ -127,14 +127,14 @@ impl Held {
     }
 
     /// Has its room filled from the front by `fill`, which returns how many objects it wrote.
-    pub fn fill_by(&mut self, fill: impl FnOnce(&mut [ObjectAddress]) -> usize) {
+    pub(crate) fn fill_by(&mut self, fill: impl FnOnce(&mut [ObjectAddress]) -> usize) {
         let filled = fill(self.room());
         debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
         self.set_len(self.len() + filled);
     }
 
     /// Has its objects taken, all of them.
-    pub fn empty_by(&mut self, take: impl FnOnce(&mut [ObjectAddress])) {
+    pub(crate) fn empty_by(&mut self, take: impl FnOnce(&mut [ObjectAddress])) {
         let len = self.len();
         // From now on they are not the sheaf's, even if `take` does not come back.
         self.set_len(0);
@@ -143,7 +143,7 @@ impl Held {
     }
 
     /// Puts as many objects into it as there is room for, and says how many.
-    pub fn put(&mut self, objects: &[ObjectAddress]) -> usize {
+    pub(crate) fn put(&mut self, objects: &[ObjectAddress]) -> usize {
         let count = objects.len().min(self.room().len());
         self.room()[..count].copy_from_slice(&objects[..count]);
         self.set_len(self.len() + count);
@@ -151,7 +151,7 @@ impl Held {
     }
 
     /// Takes as many objects out of it as are wanted and there, the last ones, and says how many.
-    pub fn take(&mut self, wanted: &mut [ObjectAddress]) -> usize {
+    pub(crate) fn take(&mut self, wanted: &mut [ObjectAddress]) -> usize {
         let left = self.len().saturating_sub(wanted.len());
         let taken = &self.objects()[left..];
         let count = taken.len();
@@ -172,7 +172,7 @@ pub(super) enum Want {
 
 impl Want {
     /// Whether a sheaf would do that has so many objects, and room for so many.
-    pub fn is_met_by(self, len: u64, capacity: u64) -> bool {
+    pub(super) fn is_met_by(self, len: u64, capacity: u64) -> bool {
         match self {
             Want::Objects => len > 0,
             Want::Room => len < capacity,
@@ -180,7 +180,7 @@ impl Want {
     }
 
     /// Whether a sheaf in hand would do.
-    pub fn is_met(self, sheaf: &Held) -> bool {
+    pub(super) fn is_met(self, sheaf: &OwnedSheaf) -> bool {
         self.is_met_by(sheaf.sheaf().len, sheaf.sheaf().capacity)
     }
 }
@@ -225,7 +225,7 @@ mod tests {
         let mut memory = Memory { _words: [0; 8] };
         let object = ObjectAddress::new;
         // SAFETY: the array is aligned, and has room for a head and four addresses.
-        let mut sheaf = unsafe { Held::new(NonNull::from(&mut memory).cast(), 4) };
+        let mut sheaf = unsafe { OwnedSheaf::new(NonNull::from(&mut memory).cast(), 4) };
         assert!(Want::Room.is_met(&sheaf) && !Want::Objects.is_met(&sheaf));
         assert_eq!(sheaf.put(&[8, 16, 24].map(object)), 3);
         sheaf.fill_by(|room| {
@@ -247,14 +247,14 @@ mod tests {
         let mut memory = Memory { _words: [0; 8] };
         for len in 0..=4 {
             // SAFETY: it is aligned, and large enough for four.
-            let mut sheaf = unsafe { Held::new(NonNull::from(&mut memory).cast(), 4) };
+            let mut sheaf = unsafe { OwnedSheaf::new(NonNull::from(&mut memory).cast(), 4) };
             sheaf.put(&[ObjectAddress::new(8); 4][..len]);
             let top = sheaf.into_top();
             // SAFETY: all places from the mark below to the mark above are the sheaf's.
             let (last, above) = unsafe { (top.place().read(), top.up().place().read()) };
             assert_eq!((last.get() == Sheaf::BOTTOM, above.get() == Sheaf::CEILING), (len == 0, len == 4));
             // SAFETY: it has just become a word.
-            assert_eq!(unsafe { Held::from_top(top, 4) }.len(), len);
+            assert_eq!(unsafe { OwnedSheaf::from_top(top, 4) }.len(), len);
         }
     }
 }

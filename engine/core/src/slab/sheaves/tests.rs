@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::sync::mpsc;
 use std::vec::Vec;
 
-use super::super::cpu::Fenced;
-use super::super::cpu::late::Late;
-use super::super::cpu::locked::{CurrentCpu, Locked};
+use super::super::cpu::FenceOutcome;
+use super::super::cpu::late::LateSections;
+use super::super::cpu::locked::{CpuLocks, CurrentCpu};
 use super::super::cpu::section::Sections;
 use super::*;
 use crate::machine::objects::{HostCpu, with_locked_slab, with_slab};
@@ -27,7 +27,7 @@ mod at_once;
 mod bulk;
 mod twice;
 
-type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
+type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 
 const GFP: Gfp = Gfp::KERNEL;
 /// Objects of this size go 60 to a sheaf.
@@ -63,10 +63,10 @@ fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machi
 /// Objects in the main sheaf, the spare, and the barn of a CPU.
 fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: CacheId, cpu: CpuId) -> [usize; 3] {
     let slot = slab.slot(cpu, id);
-    let in_main = slab.part(cpu, slab.cache(id).unwrap()).main_len() as usize;
+    let in_main = slab.lock_pcs(cpu, slab.cache(id).unwrap()).main_len() as usize;
     // SAFETY: nothing else runs, and the value ends here.
-    let in_spare = unsafe { Held::from_word(slot.paired.load(Relaxed)) }.map_or(0, |sheaf| sheaf.len());
-    [in_main, in_spare, slab.barn(slab.pages.node_of(cpu), id).iter().map(Held::len).sum()]
+    let in_spare = unsafe { OwnedSheaf::from_word(slot.paired.load(Relaxed)) }.map_or(0, |sheaf| sheaf.len());
+    [in_main, in_spare, slab.barn(slab.pages.node_of(cpu), id).iter().map(OwnedSheaf::len).sum()]
 }
 
 fn allocate(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, count: usize) -> Vec<NonNull<u8>> {
@@ -93,21 +93,28 @@ fn objects_that_are_bits_of_their_slab_do_so_as_well() {
 fn go_through_sheaves(policy: Policy, capacity: usize) {
     on_machine_with(policy, &[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let now = || held(slab, cache.id, CpuId(0));
         let objects = allocate(&cache, 1);
-        assert_eq!(now(), [capacity - 1, 0, 0], "a refill fills one sheaf, and hands out of it");
+        assert_eq!(
+            held(slab, cache.id, CpuId(0)),
+            [capacity - 1, 0, 0],
+            "a refill fills one sheaf, and hands out of it"
+        );
         let more = allocate(&cache, 13 * capacity);
         free(&cache, &objects);
-        assert_eq!(now()[0], capacity, "a free goes into the main sheaf");
+        assert_eq!(held(slab, cache.id, CpuId(0))[0], capacity, "a free goes into the main sheaf");
         free(&cache, &more[..capacity]);
-        assert_eq!(now(), [capacity, capacity, 0], "then the other one is filled");
+        assert_eq!(held(slab, cache.id, CpuId(0)), [capacity, capacity, 0], "then the other one is filled");
         free(&cache, &more[capacity..2 * capacity]);
-        assert_eq!(now(), [capacity, capacity, capacity], "then full ones go to the barn");
+        assert_eq!(held(slab, cache.id, CpuId(0)), [capacity, capacity, capacity], "then full ones go to the barn");
         free(&cache, &more[2 * capacity..]);
-        assert_eq!(now(), [capacity, capacity, 10 * capacity], "which has room for ten; the rest went to slabs");
+        assert_eq!(
+            held(slab, cache.id, CpuId(0)),
+            [capacity, capacity, 10 * capacity],
+            "which has room for ten; the rest went to slabs"
+        );
         check(slab).unwrap();
         let again = allocate(&cache, 12 * capacity);
-        assert_eq!(now(), [0, 0, 0], "all of it comes out again before a slab is asked");
+        assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0], "all of it comes out again before a slab is asked");
         free(&cache, &again);
         cache.destroy().unwrap();
         slab.shrink();
@@ -205,7 +212,7 @@ fn a_caller_who_is_moved_loses_nothing() {
         let restless = Restless { luck: RefCell::new(fastrand::Rng::with_seed(7)), one_in };
         let locks: [CheckedSpinLock; 2] = [RawLock::new(), RawLock::new()];
         let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
-        let local = Locked::new(&locks, &restless);
+        let local = CpuLocks::new(&locks, &restless);
         with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, local, 1, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", 2048)).unwrap();
             for round in 0..40 {
@@ -242,15 +249,15 @@ fn a_push_that_had_begun_is_waited_for() {
         }
     };
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
-    let local = Late { end: &end };
+    let local = LateSections { end: &end };
     with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, local, 1, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
-        let object = ObjectAddress::of(cache.alloc(GFP).unwrap().as_ptr());
+        let object = ObjectAddress::from_ptr(cache.alloc(GFP).unwrap().as_ptr());
         let main = slab.slot(CpuId(1), cache.id).main;
         push.replace(Some((core::ptr::from_ref(main), Top::from_raw(main.load(Relaxed)), object)));
         run_on_cpu(CpuId(0));
-        slab.take_sheaves(CpuId(1), cache.info());
+        slab.pcs_flush_all_cpu(CpuId(1), cache.info());
         assert!(push.borrow().is_none(), "nobody waited");
         check(slab).unwrap();
         cache.destroy().expect("the late object went home with the others");
@@ -260,13 +267,13 @@ fn a_push_that_had_begun_is_waited_for() {
 
 /// Sections of a caller that asked for its CPU once when that was CPU 1, which is offline since.
 #[derive(Debug)]
-struct Left<'a> {
+struct MovedCaller<'a> {
     looks: &'a AtomicUsize,
     at: usize,
 }
 
 // SAFETY: one thread, so one section at a time.
-unsafe impl Sections for Left<'_> {
+unsafe impl Sections for MovedCaller<'_> {
     type Section<'a>
         = ()
     where
@@ -284,8 +291,8 @@ unsafe impl Sections for Left<'_> {
         (CpuId(0), ())
     }
 
-    fn fence(&self, _: CpuId) -> Fenced {
-        Fenced::Ended
+    fn fence(&self, _: CpuId) -> FenceOutcome {
+        FenceOutcome::Ended
     }
 }
 
@@ -295,7 +302,7 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
     let looks = AtomicUsize::new(0);
     for at in 0..200 {
         looks.store(0, Relaxed);
-        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, Left { looks: &looks, at }, 1, |slab| {
+        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, MovedCaller { looks: &looks, at }, 1, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", 2048)).unwrap();
             slab.cpu_dead(CpuId(1));
             let objects = allocate(&cache, 40);
@@ -370,48 +377,53 @@ fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objec
 fn the_memory_of_each_sheaf_is_a_power_of_two() {
     on_machine(&[NodeId(0)], |slab| {
         let mut sizes = Vec::new();
-        let of_sheaves = |name: &str| name.starts_with("sheaf");
-        slab.usage(|cache, _| sizes.extend(of_sheaves(cache.name.as_str()).then_some(cache.layout.object_size)));
+        slab.usage(|cache, _| {
+            if cache.name.as_str().starts_with("sheaf") {
+                sizes.push(cache.layout.object_size);
+            }
+        });
         assert_eq!(sizes, [4, 12, 28, 60, 124].map(|capacity| (capacity + 4) * 8));
     });
 }
 
+/// Plants a defect in the full sheaves of a CPU, and returns what the walker finds.
+fn violation_of(plant: fn(&Machine<'_, '_, '_>, CacheId)) -> Option<SlabViolation> {
+    let mut found = None;
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let objects = allocate(&cache, 2 * CAPACITY);
+        free(&cache, &objects);
+        check(slab).unwrap();
+        plant(slab, cache.id);
+        found = check(slab).err();
+    });
+    found
+}
+
 #[test]
 fn the_walker_finds_what_is_lost_or_there_twice() {
-    let planted = |plant: fn(&Machine<'_, '_, '_>, CacheId)| {
-        let mut found = None;
-        on_machine(&[NodeId(0)], |slab| {
-            let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-            let objects = allocate(&cache, 2 * CAPACITY);
-            free(&cache, &objects);
-            check(slab).unwrap();
-            plant(slab, cache.id);
-            found = check(slab).err();
-        });
-        found
-    };
-    let lost = planted(|slab, id| slab.slot(CpuId(0), id).paired.store(0, SeqCst));
-    assert!(matches!(lost, Some(SlabViolation::Sheaves { said: 2, found: 1 })), "{lost:?}");
-    let twice = planted(|slab, id| {
+    let lost = violation_of(|slab, id| slab.slot(CpuId(0), id).paired.store(0, SeqCst));
+    assert!(matches!(lost, Some(SlabViolation::Sheaves { expected: 2, found: 1 })), "{lost:?}");
+    let twice = violation_of(|slab, id| {
         let main = slab.local.pop_sheaf(slab.slots(id)).unwrap();
-        let mut part = slab.part(CpuId(0), slab.cache(id).unwrap());
-        let mut spare = part.take_spare().unwrap();
+        let mut pcs = slab.lock_pcs(CpuId(0), slab.cache(id).unwrap());
+        let mut spare = pcs.take_spare().unwrap();
         spare.take(&mut [UNWRITTEN]);
         spare.put(&[main]);
-        part.keep(spare).unwrap();
-        drop(part);
+        pcs.set_spare(spare).unwrap();
+        drop(pcs);
         // SAFETY: the defect that is planted.
-        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), main) }, Pushed::Done);
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), main) }, PushOutcome::Done);
     });
     assert!(matches!(twice, Some(SlabViolation::Shared { .. })), "{twice:?}");
-    let listed = planted(|slab, id| {
+    let listed = violation_of(|slab, id| {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
         // SAFETY: the object came out of this very sheaf; that it is flushed as well is the defect that is planted.
-        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object) }, Pushed::Done);
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object) }, PushOutcome::Done);
         slab.flush(slab.cache(id).unwrap(), &mut [object]);
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
-    let overfull = planted(|slab, id| {
+    let overfull = violation_of(|slab, id| {
         let main = slab.slot(CpuId(0), id).main;
         let over = Top::from_raw(main.load(Relaxed)).up();
         // SAFETY: the sheaf is full, and above its objects is the mark that says so.
@@ -419,10 +431,10 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         main.store(over.raw(), SeqCst);
     });
     assert!(matches!(overfull, Some(SlabViolation::Sheaf { .. })), "{overfull:?}");
-    let foreign = planted(|slab, id| {
+    let foreign = violation_of(|slab, id| {
         let none = ObjectAddress::new(slab.local.pop_sheaf(slab.slots(id)).unwrap().get() + 8);
         // SAFETY: the defect that is planted: no object begins there.
-        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), none) }, Pushed::Done);
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), none) }, PushOutcome::Done);
     });
     assert!(matches!(foreign, Some(SlabViolation::Sheaf { .. })), "{foreign:?}");
 }

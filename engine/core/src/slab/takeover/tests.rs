@@ -7,8 +7,8 @@ use core::ptr::NonNull;
 use std::vec::Vec;
 
 use super::super::address::ObjectAddress;
-use super::super::cpu::late::{CPUS, Late};
-use super::super::freelist::set_link;
+use super::super::cpu::late::{CPUS, LateSections};
+use super::super::freelist::set_freepointer;
 use super::*;
 use crate::base::{Gfp, NodeId};
 use crate::machine::objects::with_slab;
@@ -19,8 +19,8 @@ use crate::policy::slab::SlabPolicy;
 use crate::policy::{Numbers, Policy};
 use crate::slab::{CacheConfig, KmemCache};
 
-type Slabs<'s, 'm, 'l> = SlabAllocator<'s, 'm, Threads<NoProbe>, Late<'l>>;
-type Cache<'k, 's, 'm, 'l> = KmemCache<'k, 's, 'm, Threads<NoProbe>, Late<'l>>;
+type Slabs<'s, 'm, 'l> = SlabAllocator<'s, 'm, Threads<NoProbe>, LateSections<'l>>;
+type Cache<'k, 's, 'm, 'l> = KmemCache<'k, 's, 'm, Threads<NoProbe>, LateSections<'l>>;
 
 /// Three objects of this size fill a slab.
 const SIZE: u32 = 1344;
@@ -34,7 +34,7 @@ fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item
 }
 
 /// Runs on a machine whose CPUs keep no free slab, and let four wait.
-fn on_machine(objects: SlabPolicy, local: Late<'_>, run: impl FnOnce(&Slabs<'_, '_, '_>)) {
+fn on_machine(objects: SlabPolicy, local: LateSections<'_>, run: impl FnOnce(&Slabs<'_, '_, '_>)) {
     let numbers =
         Numbers { slab_min_objects: Some(1), slab_max_order: Some(0), slab_cpu_free: Some(0), ..Numbers::default() };
     let mut policy = Policy { numbers, ..Policy::FREEHOLD };
@@ -59,19 +59,19 @@ fn free_meanwhile(objects: SlabPolicy) {
         // SAFETY: the metadata is there as long as the machine.
         unsafe { &*slab }.local.store(word, Release);
     };
-    on_machine(objects, Late { end: &end }, |slab| {
+    on_machine(objects, LateSections { end: &end }, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let objects = fill(&cache, 1);
-        let of_each = |nth: usize| objects[..3 * SLABS].iter().copied().skip(nth).step_by(3);
-        free(&cache, 0, of_each(0));
-        free(&cache, 1, of_each(1).skip(1));
-        let last = ObjectAddress::of(objects[2].as_ptr());
+        let in_slabs = objects[..3 * SLABS].iter().copied();
+        free(&cache, 0, in_slabs.clone().step_by(3));
+        free(&cache, 1, in_slabs.skip(4).step_by(3));
+        let last = ObjectAddress::from_ptr(objects[2].as_ptr());
         let metadata = slab.map.slab(slab.map.pfn(last.get()).unwrap());
         let word = if cache.info().has_bits {
             metadata.bits().with(slab.bit_of(cache.id, last)).raw()
         } else {
             // SAFETY: allocated above, and freed here alone.
-            unsafe { set_link(last, metadata.local().list(last.get()), cache.info().links) };
+            unsafe { set_freepointer(last, metadata.local().list(last.get()), cache.info().links) };
             metadata.local().with_freed(last).raw()
         };
         begun.set(Some((core::ptr::from_ref(metadata), word)));
@@ -80,7 +80,7 @@ fn free_meanwhile(objects: SlabPolicy) {
         // SAFETY: no other thread uses the slab meanwhile.
         let census = unsafe { slab.check() }.unwrap();
         assert_eq!(census.objects - census.free, SLABS as u64, "one of four slabs, and the last that was allocated");
-        assert_eq!(slab.of_cpu(CpuId(0), cache.id).lock().len(), 0, "all that waited are the node's");
+        assert_eq!(slab.cpu_partial(CpuId(0), cache.id).lock().len(), 0, "all that waited are the node's");
     });
 }
 
@@ -96,7 +96,7 @@ fn whoever_gives_waiting_slabs_to_the_node_waits_for_a_free_that_had_begun() {
 #[test]
 fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
-        on_machine(objects, Late { end: &|_| () }, |slab| {
+        on_machine(objects, LateSections { end: &|_| () }, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
             let objects = fill(&cache, 0);
             let (others, current) = objects.split_at(3 * (SLABS - 1));
@@ -104,7 +104,7 @@ fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
             run_on_cpu(CpuId(0));
             assert_eq!(cache.alloc(Gfp::KERNEL), Ok(current[0]));
             free(&cache, 1, others.iter().copied().step_by(3));
-            let list = slab.of_cpu(CpuId(0), cache.id).lock();
+            let list = slab.cpu_partial(CpuId(0), cache.id).lock();
             assert_eq!((list.len(), list.waiting()), (SLABS as u32, SLABS as u32 - 1), "{objects:?}");
         });
     }
@@ -114,20 +114,20 @@ fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
 #[test]
 fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
-        on_machine(objects, Late { end: &|_| () }, |slab| {
+        on_machine(objects, LateSections { end: &|_| () }, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
             let objects = fill(&cache, 1);
             free(&cache, 1, objects[..4].iter().copied());
-            let mut hand = slab.disowned(cache.info());
-            let mut list = slab.of_cpu(CpuId(0), cache.id).lock();
-            slab.bring_home(CpuId(0), cache.id, &mut list);
+            let mut disowned = slab.disowned_slabs(cache.info());
+            let mut list = slab.cpu_partial(CpuId(0), cache.id).lock();
+            slab.flush_cpu_stack(CpuId(0), cache.id, &mut list);
             while let Some(pfn) = list.first() {
                 list.remove(slab.map, pfn);
-                hand.disown(pfn);
+                disowned.disown(pfn);
             }
             drop(list);
-            drop(hand);
-            let list = slab.of_node(NodeId(0), cache.id).lock();
+            drop(disowned);
+            let list = slab.node_partial(NodeId(0), cache.id).lock();
             assert_eq!((list.len(), list.wholly_free()), (2, 1), "{objects:?}");
             drop(list);
             // SAFETY: no other thread uses the slab meanwhile.
@@ -139,7 +139,7 @@ fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
 /// What came in whatever order of address goes together, if it lies side by side.
 #[test]
 fn slabs_that_lie_side_by_side_are_given_back_together() {
-    on_machine(SlabPolicy::Bitmap, Late { end: &|_| () }, |slab| {
+    on_machine(SlabPolicy::Bitmap, LateSections { end: &|_| () }, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let info = cache.info();
         for (came, together) in [
@@ -149,13 +149,15 @@ fn slabs_that_lie_side_by_side_are_given_back_together() {
             ([0, 2, 1, 3], &[(3, 4), (0, 3)]),
         ] {
             let slabs = slab.new_slabs(info, Gfp::KERNEL, NodeId(0), 2).unwrap();
-            let place = |pfn: Pfn| pfn.raw() - slabs.start.raw();
-            let mut hand = slab.disowned(info);
-            came.into_iter().for_each(|at| hand.disown(slabs.start.offset(at)));
-            let runs: Vec<_> = core::iter::from_fn(|| hand.pop_side_by_side()).collect();
-            let places: Vec<_> = runs.iter().map(|run| (place(run.start), place(run.end))).collect();
+            let mut disowned = slab.disowned_slabs(info);
+            came.into_iter().for_each(|at| disowned.disown(slabs.start.offset(at)));
+            let runs: Vec<_> = core::iter::from_fn(|| disowned.pop_adjacent()).collect();
+            let places: Vec<_> = runs
+                .iter()
+                .map(|run| (run.start.raw() - slabs.start.raw(), run.end.raw() - slabs.start.raw()))
+                .collect();
             assert_eq!(places, together, "those that came last are the first, and these came as {came:?}");
-            runs.into_iter().for_each(|run| slab.discard_side_by_side(info, run));
+            runs.into_iter().for_each(|run| slab.discard_slabs(info, run));
         }
         assert_eq!(cache.slabs(), 0);
         // SAFETY: no other thread uses the slab meanwhile.

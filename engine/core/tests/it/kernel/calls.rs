@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use freehold::base::{CpuId, Gfp, Order, Rank, RawLock};
 use freehold::kernel::{Cpu, Kernel, Promises, SpinLock};
 use freehold::policy::Policy;
-use freehold::slab::cpu::Fenced;
+use freehold::slab::cpu::FenceOutcome;
 use freehold::slab::{CpuLocal, SlabViolation};
 
 use crate::kernel::machine::{CPU, IRQS_OFF, UNANSWERED, audit, boot, machine, stand_for, touch};
@@ -39,7 +39,7 @@ fn a_cpu_that_waits_for_a_lock_answers() {
         }
         let local = kernel.slab().unwrap().local();
         for _ in 0..1000 {
-            assert_eq!(CpuLocal::fence(local, CpuId(1)), Fenced::Ended);
+            assert_eq!(CpuLocal::fence(local, CpuId(1)), FenceOutcome::Ended);
         }
         // SAFETY: it was taken above.
         unsafe { lock.unlock(Rank::Zone) };
@@ -75,7 +75,7 @@ fn a_cpu_that_never_asked_for_anything_is_not_called() {
     machine!(Asleep, 4);
     let kernel = boot::<Asleep>(32);
     let local = kernel.slab().unwrap().local();
-    assert_eq!((1..4).map(|cpu| CpuLocal::fence(local, CpuId(cpu))).collect::<Vec<_>>(), [Fenced::Ended; 3]);
+    assert_eq!((1..4).map(|cpu| CpuLocal::fence(local, CpuId(cpu))).collect::<Vec<_>>(), [FenceOutcome::Ended; 3]);
     assert!(Asleep::calls().iter().all(|call| !call.load(Acquire)));
     kernel.shrink();
 }
@@ -150,7 +150,7 @@ fn a_cpu_that_was_given_up_keeps_what_it_has() {
     kernel.shrink();
     // SAFETY: nothing else runs, and the pages are only looked at.
     let objects = unsafe { kernel.slab().unwrap().check() };
-    let few = matches!(objects, Ok(_) | Err(SlabViolation::Sheaves { said: 0..=2, found: 0 }));
+    let few = matches!(objects, Ok(_) | Err(SlabViolation::Sheaves { expected: 0..=2, found: 0 }));
     assert!(few, "the main sheaf of a cache was lost, and its spare: {objects:?}");
     as_other(|| _ = touch::<Kept>());
     kernel.shrink();
@@ -221,7 +221,7 @@ fn lose<H: Cpu>() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| stand_for::<H>(1, || is_over.load(Acquire), || _ = touch::<H>()));
-        while CpuLocal::fence(kernel.slab().unwrap().local(), CpuId(1)) == Fenced::Unanswered {
+        while CpuLocal::fence(kernel.slab().unwrap().local(), CpuId(1)) == FenceOutcome::Unanswered {
             std::thread::yield_now();
         }
         is_over.store(true, Release);

@@ -13,7 +13,7 @@ use freehold::page::Config;
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, current_cpu};
 use freehold::slab::CacheConfig;
-use freehold::slab::cpu::Fenced;
+use freehold::slab::cpu::FenceOutcome;
 use freehold::slab::cpu::section::Sections;
 
 use crate::slab::world::{SIZES, policies, run_on};
@@ -78,13 +78,13 @@ unsafe impl<'f> Sections for &'f Fake {
         (cpu, Off { fake: self, were_off: false })
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
         // SAFETY: this lock was taken just now, by this thread.
         unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
-        Fenced::Ended
+        FenceOutcome::Ended
     }
 }
 

@@ -29,7 +29,7 @@ fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
             free_all(&cache, objects.chunk_by(same).map(<[_]>::to_vec).collect());
             judge(slab, 0);
             let limits = cache.info().limits;
-            let most = limits.of_cpu() + u64::from(limits.node_free);
+            let most = limits.kept_by_cpu() + u64::from(limits.node_free);
             assert!(cache.slabs() <= most, "{} slabs, at most {most}, under {:?}", cache.slabs(), policy.slab);
             judge_empty(slab, 0);
         });

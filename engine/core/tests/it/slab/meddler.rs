@@ -10,8 +10,8 @@ use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
 use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::locked::Locked;
-use freehold::slab::cpu::{Exchange, Fenced, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::locked::CpuLocks;
+use freehold::slab::cpu::{Exchange, ExchangeOutcome, FenceOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 
 /// What happens once.
@@ -38,7 +38,7 @@ type Taken = (u64, u32);
 /// The primitive.
 #[derive(Debug)]
 pub struct Meddler<'l> {
-    inner: Locked<'l, CheckedSpinLock, HostCpu>,
+    inner: CpuLocks<'l, CheckedSpinLock, HostCpu>,
     what: Meddling,
     at: u64,
     calls: AtomicU64,
@@ -51,7 +51,7 @@ pub struct Meddler<'l> {
 
 impl<'l> Meddler<'l> {
     /// Meddles with the call number `at` of those that it can be done to.
-    pub fn new(inner: Locked<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
+    pub fn new(inner: CpuLocks<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
         Meddler {
             inner,
             what,
@@ -103,13 +103,13 @@ impl<'l> Meddler<'l> {
         Some(taken)
     }
 
-    fn push_with(&self, push: impl FnOnce() -> Pushed) -> Pushed {
+    fn push_with(&self, push: impl FnOnce() -> PushOutcome) -> PushOutcome {
         self.perhaps_move();
-        if self.is_due(Meddling::LosesPush) { Pushed::Done } else { push() }
+        if self.is_due(Meddling::LosesPush) { PushOutcome::Done } else { push() }
     }
 }
 
-// SAFETY: all is `Locked`'s; a caller may be moved between any two calls, and a replacement may be refused at any time.
+// SAFETY: all is `CpuLocks`'s; a caller may be moved between any two calls, and a replacement may be refused at any time.
 // The faults break the promise, for tests that expect the damage.
 unsafe impl CpuLocal for Meddler<'_> {
     fn cpus(&self) -> u16 {
@@ -126,11 +126,11 @@ unsafe impl CpuLocal for Meddler<'_> {
         taken.map(|(object, _)| ObjectAddress::new(object))
     }
 
-    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         self.push_with(|| self.inner.push(slots, freed, links))
     }
 
-    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
         self.push_with(|| self.inner.push_paired(slots, freed, links))
     }
 
@@ -139,7 +139,7 @@ unsafe impl CpuLocal for Meddler<'_> {
         self.inner.pop_sheaf(slots)
     }
 
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
         // SAFETY: the caller promises that the object is its own and of these slots' cache.
         self.push_with(|| unsafe { self.inner.push_sheaf(slots, object) })
     }
@@ -148,26 +148,26 @@ unsafe impl CpuLocal for Meddler<'_> {
         self.pop_with(slots, || self.inner.pop_bits(slots))
     }
 
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
         self.push_with(|| self.inner.push_bits(slots, freed, bit, all))
     }
 
-    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
         self.perhaps_move();
         if self.is_due(Meddling::Moved) {
-            return Replaced::Moved;
+            return ExchangeOutcome::Moved;
         }
         if self.is_due(Meddling::Changed) {
-            return Replaced::Changed;
+            return ExchangeOutcome::Changed;
         }
         if self.is_due(Meddling::LosesReplacement) {
-            return Replaced::Done;
+            return ExchangeOutcome::Done;
         }
         self.replacements.fetch_add(1, Relaxed);
         self.inner.replace_if(cpu, exchange)
     }
 
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         self.perhaps_move();
         CpuLocal::fence(&self.inner, cpu)
     }

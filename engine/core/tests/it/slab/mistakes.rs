@@ -10,7 +10,7 @@ use freehold::page::Config;
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads};
 use freehold::policy::slab::{SlabPolicy, SlabSizes};
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::fast_path::AnyFastPath;
 use freehold::slab::{
     CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, SlabError, ZERO_SIZE,
@@ -73,7 +73,7 @@ fn a_primitive_with_more_cpus_than_there_are_is_refused() {
     for cpus in 1..=4 {
         let nodes = vec![NodeId(0); cpus];
         let config = Config { cpu_nodes: &nodes, ..Config::default() };
-        let local = Locked::new(&locks, HostCpu);
+        let local = CpuLocks::new(&locks, HostCpu);
         let made = with_slab(Threads::<NoProbe>::default(), &config, PAGES, local, 7, |_| ());
         assert_eq!(made, if cpus < 3 { Err(MachineError::Slab(SlabError::Cpus)) } else { Ok(()) });
     }
@@ -170,7 +170,7 @@ fn pointers_to_elsewhere_are_refused() {
             judge(slab, 1);
             // SAFETY: allocated above, and not freed since.
             [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
-            // Freed, and its pages given back.
+            // FreedObject, and its pages given back.
             expect_foreign(slab, block);
             judge_empty(slab, 0);
             expect_foreign(slab, object);

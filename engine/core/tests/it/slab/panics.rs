@@ -13,15 +13,15 @@ use freehold::page::Config;
 use freehold::platform::host::{CheckedSpinLock, Threads};
 use freehold::platform::{Event, Probe};
 use freehold::policy::Policy;
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{CacheConfig, KmemCache, SlabAllocator};
 
 use crate::common::panic_hook;
 use crate::slab::world::{policies, run_on};
 
 type Platform<'b> = Threads<&'b Bomb>;
-type Slab<'n, 'm, 'l, 'b> = SlabAllocator<'n, 'm, Platform<'b>, Locked<'l, CheckedSpinLock, HostCpu>>;
-type Cache<'s, 'n, 'm, 'l, 'b> = KmemCache<'s, 'n, 'm, Platform<'b>, Locked<'l, CheckedSpinLock, HostCpu>>;
+type Slab<'n, 'm, 'l, 'b> = SlabAllocator<'n, 'm, Platform<'b>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
+type Cache<'s, 'n, 'm, 'l, 'b> = KmemCache<'s, 'n, 'm, Platform<'b>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 
 const CPUS: usize = 3;
 const FRAMES: u32 = 1 << 10;
@@ -124,7 +124,7 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
         wrong.extend(found.err().map(note));
     };
     run_on(0);
-    with_slab(Threads::new(&bomb), &config, FRAMES, Locked::new(&locks, HostCpu), 7, |slab| {
+    with_slab(Threads::new(&bomb), &config, FRAMES, CpuLocks::new(&locks, HostCpu), 7, |slab| {
         let made = CacheConfig { constructor, ..CacheConfig::new("story", SIZE) };
         let cache = slab.create(&made).expect("there is room");
         let mut story = Story { slab, cache: &cache, objects: Vec::new() };

@@ -11,13 +11,13 @@ use freehold::machine::objects::{HostCpu, with_slab};
 use freehold::page::Config;
 use freehold::platform::host::{CheckedSpinLock, Threads};
 use freehold::platform::{Event, Probe};
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{CacheConfig, SlabAllocator};
 
 use crate::common::panic_hook;
 use crate::slab::world::{policies, run_on};
 
-type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<Caller>, Locked<'l, CheckedSpinLock, HostCpu>>;
+type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<Caller>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 type Misdeed = fn(&Slab<'_, '_, '_>);
 
 const CPUS: usize = 3;
@@ -90,7 +90,7 @@ fn the_slab_is_called_from_the_probe() {
             let locks = [(); CPUS].map(|()| CheckedSpinLock::new());
             let config = Config { policy, cpu_nodes: &[NodeId(0); CPUS], ..Config::default() };
             run_on(0);
-            with_slab(Threads::new(Caller), &config, 1 << 11, Locked::new(&locks, HostCpu), 7, |slab| {
+            with_slab(Threads::new(Caller), &config, 1 << 11, CpuLocks::new(&locks, HostCpu), 7, |slab| {
                 MISDEED.set((which, 0));
                 SLAB.set(core::ptr::from_ref(slab) as usize);
                 let worked = catch_unwind(AssertUnwindSafe(|| work(slab)));

@@ -116,7 +116,7 @@ fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
     for slabs in [1, 2, 16] {
         with_world(policy(SlabPolicy::Tagged, 4 * slabs), |slab| {
             let cache = slab.create(&CacheConfig::new("most", 1344)).expect("there is room");
-            assert_eq!(cache.info().limits.of_cpu(), 1 + 9 * u64::from(slabs));
+            assert_eq!(cache.info().limits.kept_by_cpu(), 1 + 9 * u64::from(slabs));
         });
     }
 }

@@ -8,7 +8,7 @@ use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
 use freehold::policy::{Numbers, PcpPolicy, Policy};
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{KmemCache, SlabAllocator, SlabCensus};
 
 use crate::slab::meddler::{Meddler, Meddling};
@@ -81,7 +81,7 @@ pub fn with_meddler<R>(
     let nodes = [NodeId(0); CPUS as usize];
     let config = Config { policy, cpu_nodes: &nodes, ..Config::default() };
     let locks: Vec<_> = nodes.iter().map(|_| CheckedSpinLock::new()).collect();
-    let local = Meddler::new(Locked::new(&locks, HostCpu), what, at);
+    let local = Meddler::new(CpuLocks::new(&locks, HostCpu), what, at);
     run_on(0);
     let run = |slab: &Slab<'_, '_, '_>| {
         let result = run(slab);

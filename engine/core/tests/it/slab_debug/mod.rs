@@ -2,11 +2,11 @@
 //! makes no mistake hears nothing.
 
 mod damage;
+mod fast_paths;
 mod hardening;
 mod pointers;
 mod quiet;
 mod walks;
-mod ways;
 
 use core::cell::{Cell, RefCell};
 
@@ -16,7 +16,7 @@ use freehold::page::Config;
 use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
 use freehold::platform::{NoProbe, Platform, SlabReport};
 use freehold::policy::Policy;
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{CacheFlags, CpuLocal, KmemCache, SlabAllocator, SlabCensus, SlabViolation};
 
 /// Collects what is reported.
@@ -60,7 +60,7 @@ impl Listener {
     }
 }
 
-type Local = Locked<'static, CheckedSpinLock, HostCpu>;
+type Local = CpuLocks<'static, CheckedSpinLock, HostCpu>;
 
 /// The slab of these tests.
 pub type Slab<'s, 'm> = SlabAllocator<'s, 'm, Listener, Local>;
@@ -74,8 +74,10 @@ pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, 
     let config = Config { policy, cpu_nodes: &NODES, ..Config::default() };
     let locks = Box::leak(Box::new([(); 4].map(|()| CheckedSpinLock::new())));
     run_on_cpu(CpuId(0));
-    with_checked_slab(Listener::default(), &config, 1 << 14, Locked::new(locks, HostCpu), (7, debug), |slab| run(slab))
-        .expect("the machine is right");
+    with_checked_slab(Listener::default(), &config, 1 << 14, CpuLocks::new(locks, HostCpu), (7, debug), |slab| {
+        run(slab)
+    })
+    .expect("the machine is right");
 }
 
 /// Whether nothing is lost.

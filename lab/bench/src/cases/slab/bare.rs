@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use freehold::base::CpuId;
 use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
-use freehold::slab::cpu::{Freed, OfCaches, Pushed, Slots};
+use freehold::slab::cpu::{CpuSlots, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::{Chain, Plain};
 use freehold::slab::slab::Slab;
 use freehold::slab::{CacheId, CpuLocal};
 use freehold_malloc::os::cpus::cpu_count;
-use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, lock_cpus};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 use freehold_object_loops::{Ticks, Work, clock};
@@ -48,7 +48,7 @@ impl Bare {
                 rounds.map(|_| list.pairs(&rseq, pairs)).collect()
             }
             Primitive::Locked => {
-                let locked = locked(cpu_count(), CurrentCpuOfProcess::find())
+                let locked = lock_cpus(cpu_count(), CurrentCpuOfProcess::find())
                     .map_err(|errno| Error::Input(format!("there is no room for locks: {errno}")))?;
                 rounds.map(|_| list.pairs(&locked, pairs)).collect()
             }
@@ -89,19 +89,19 @@ struct Memory([u64; 512]);
 struct List {
     memory: Box<Memory>,
     slab: Slab,
-    slots: Box<[OfCaches]>,
+    slots: Box<[CpuSlots]>,
 }
 
 impl List {
     fn new() -> List {
-        let slots = (0..cpu_count()).map(|_| OfCaches::empty()).collect();
+        let slots = (0..cpu_count()).map(|_| CpuSlots::empty()).collect();
         let list = List { memory: Box::new(Memory([0; 512])), slab: Slab::unused(), slots };
         let start = list.start();
         let objects =
             (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| ObjectAddress::new(start + at * OBJECT_BYTES));
         // SAFETY: the memory is ours, and each object is named once.
         let chain = unsafe { Chain::build(SlabAddress::new(start), objects, Plain { offset: 0 }) };
-        let first_of = |slots: &OfCaches| slots.slot(CACHE).main.store(chain.head, Ordering::Relaxed);
+        let first_of = |slots: &CpuSlots| slots.slot(CACHE).main.store(chain.head, Ordering::Relaxed);
         list.slots.iter().for_each(first_of);
         list
     }
@@ -116,13 +116,13 @@ impl List {
         // SAFETY: there are slots for each CPU, and their lists are of free objects, linked so; only this thread's CPU
         // is used, and nobody drains.
         let slots = unsafe { Slots::new(&self.slots, CACHE) };
-        let (links, mask) = (Plain { offset: 0 }, SlabMask::of_bytes(size_of::<Memory>() as u64));
+        let (links, mask) = (Plain { offset: 0 }, SlabMask::for_size(size_of::<Memory>() as u64));
         let start = clock::now();
         for _ in 0..pairs {
             let object = local.pop(slots, links).expect("of many objects one is out at a time");
             // SAFETY: it was taken in the line before, from this slab.
-            let freed = unsafe { Freed::new(object, &self.slab, mask) };
-            assert_eq!(local.push(slots, freed, links), Pushed::Done, "the list is of the object's slab");
+            let freed = unsafe { FreedObject::new(object, &self.slab, mask) };
+            assert_eq!(local.push(slots, freed, links), PushOutcome::Done, "the list is of the object's slab");
         }
         clock::now() - start
     }
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!((figures.len(), figures[0].operations), (1, 1000));
             let head = list.slots[usize::from(cpu)].slot(CACHE).main.load(Ordering::Relaxed);
             // SAFETY: the list is ours, and nobody uses it.
-            let chain = unsafe { Chain::counted(head, 100, Plain { offset: 0 }) };
+            let chain = unsafe { Chain::count(head, 100, Plain { offset: 0 }) };
             assert_eq!((head, chain.len), (list.start(), 64));
         }
     }

@@ -105,23 +105,23 @@ impl Contestant for Rival {
 
 /// A heap as code that was built for its policy alone.
 fn heap_objects<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
-    type Ways<C> = [fn(&Heap<C>) -> Option<Box<dyn Objects + '_>>; 9];
-    let ways: Ways<C> = [
-        one_way::<C, Tagged<Plain>>,
-        one_way::<C, Tagged<Mangled>>,
-        one_way::<C, PageFieldGuarded<Plain>>,
-        one_way::<C, PageFieldGuarded<Mangled>>,
-        one_way::<C, PageField<Plain>>,
-        one_way::<C, PageField<Mangled>>,
-        one_way::<C, Sheaves>,
-        one_way::<C, Bitmap<Plain>>,
-        one_way::<C, Bitmap<Mangled>>,
+    type Constructors<C> = [fn(&Heap<C>) -> Option<Box<dyn Objects + '_>>; 9];
+    let constructors: Constructors<C> = [
+        frontend_objects::<C, Tagged<Plain>>,
+        frontend_objects::<C, Tagged<Mangled>>,
+        frontend_objects::<C, PageFieldGuarded<Plain>>,
+        frontend_objects::<C, PageFieldGuarded<Mangled>>,
+        frontend_objects::<C, PageField<Plain>>,
+        frontend_objects::<C, PageField<Mangled>>,
+        frontend_objects::<C, Sheaves>,
+        frontend_objects::<C, Bitmap<Plain>>,
+        frontend_objects::<C, Bitmap<Mangled>>,
     ];
-    ways.into_iter().find_map(|way| way(heap)).expect("every policy has its way here")
+    constructors.into_iter().find_map(|construct| construct(heap)).expect("every policy has its fast path here")
 }
 
-/// A heap through one way, if that is its own.
-fn one_way<C: CpuLocal + Sync, F: FastPath + Sync + 'static>(heap: &Heap<C>) -> Option<Box<dyn Objects + '_>> {
+/// The frontend of a heap for one fast path, if its policy has that one.
+fn frontend_objects<C: CpuLocal + Sync, F: FastPath + Sync + 'static>(heap: &Heap<C>) -> Option<Box<dyn Objects + '_>> {
     heap.slab().frontend::<F>().map(|frontend| Box::new(Malloc { frontend, heap }) as Box<dyn Objects>)
 }
 

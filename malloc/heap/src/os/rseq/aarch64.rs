@@ -17,12 +17,12 @@ use core::arch::asm;
 
 use freehold::base::CpuId;
 use freehold::slab::cpu::sheaf::{Sheaf, Top};
-use freehold::slab::cpu::{Exchange, Freed, PAIRED_OFFSET, Pushed, Replaced, STRIDE, Slots};
+use freehold::slab::cpu::{Exchange, ExchangeOutcome, FreedObject, PAIRED_OFFSET, PushOutcome, STRIDE, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
 use freehold::slab::word::{UPPER, is_mark};
 
-use super::preempt::Lowered;
+use super::preempt::LowerOutcome;
 use super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
 
 /// Whether there is anything here to use.
@@ -134,7 +134,7 @@ macro_rules! push_section {
             local = const Slab::LOCAL_OFFSET,
             owner = const Slab::OWNER_OFFSET,
             upper = const UPPER,
-            refused = label { return Pushed::Refused },
+            refused = label { return PushOutcome::Refused },
             $($operand)*
         )
     };
@@ -142,7 +142,7 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads
+        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section reads
         // of this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
@@ -160,7 +160,7 @@ macro_rules! push_with {
                 push_section!($same, "", $bits, $area, $slots, $freed, $links, $($operand)*);
             }
         }
-        Pushed::Done
+        PushOutcome::Done
     }};
 }
 
@@ -223,7 +223,12 @@ pub(super) unsafe fn pop<L: FixedLinks>(area: isize, slots: Slots<'_>, links: L)
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
-pub(super) unsafe fn push<L: FixedLinks>(area: isize, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+pub(super) unsafe fn push<L: FixedLinks>(
+    area: isize,
+    slots: Slots<'_>,
+    freed: FreedObject<'_>,
+    links: L,
+) -> PushOutcome {
     push_with!(
         "ldr {list}, [{at}]
         eor {value}, {list}, {object}
@@ -239,7 +244,12 @@ pub(super) unsafe fn push<L: FixedLinks>(area: isize, slots: Slots<'_>, freed: F
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
-pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+pub(super) unsafe fn push_paired<L: FixedLinks>(
+    area: isize,
+    slots: Slots<'_>,
+    freed: FreedObject<'_>,
+    links: L,
+) -> PushOutcome {
     push_with!(
         "ldr {value}, [{at}, #{paired}]
         ldr {list}, [{at}]
@@ -280,7 +290,7 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
-pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
+pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> PushOutcome {
     // SAFETY: the caller's; as for `pop_sheaf`, and what lies above the sheaf's last object is nobody's until the word
     // is written.
     unsafe {
@@ -303,10 +313,10 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
             shift = const STRIDE_SHIFT,
             step = const Top::STEP,
             ceiling = const Sheaf::CEILING,
-            refused = label { return Pushed::Refused },
+            refused = label { return PushOutcome::Refused },
         );
     }
-    Pushed::Done
+    PushOutcome::Done
 }
 
 /// # Safety
@@ -341,8 +351,14 @@ pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
-pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
-    // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be
+pub(super) unsafe fn push_bits(
+    area: isize,
+    slots: Slots<'_>,
+    freed: FreedObject<'_>,
+    bit: u64,
+    all: u64,
+) -> PushOutcome {
+    // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab to be
     // this CPU's, and a drain that takes the slab from it waits for the section.
     unsafe {
         section!(
@@ -377,16 +393,16 @@ pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, 
             shift = const STRIDE_SHIFT,
             local = const Slab::LOCAL_OFFSET,
             owner = const Slab::OWNER_OFFSET,
-            refused = label { return Pushed::Refused },
+            refused = label { return PushOutcome::Refused },
         );
     }
-    Pushed::Done
+    PushOutcome::Done
 }
 
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
-pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
     // SAFETY: the caller's; only sections on that CPU write the word, as `Exchange` demands.
     unsafe {
         section!(
@@ -407,11 +423,11 @@ pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>)
             word = in(reg) exchange.word.as_ptr(),
             from = in(reg) exchange.from,
             to = in(reg) exchange.to,
-            moved = label { return Replaced::Moved },
-            changed = label { return Replaced::Changed },
+            moved = label { return ExchangeOutcome::Moved },
+            changed = label { return ExchangeOutcome::Changed },
         );
     }
-    Replaced::Done
+    ExchangeOutcome::Done
 }
 
 /// Raises a counter of the thread; not an atomic step.
@@ -438,7 +454,7 @@ pub(super) unsafe fn raise(count: *mut u32) {
 /// # Safety
 /// As for [`raise`].
 #[inline(always)]
-pub(super) unsafe fn lower(count: *mut u32) -> Lowered {
+pub(super) unsafe fn lower(count: *mut u32) -> LowerOutcome {
     // SAFETY: the caller promises that the counter is the thread's.
     unsafe {
         asm!(
@@ -448,9 +464,9 @@ pub(super) unsafe fn lower(count: *mut u32) -> Lowered {
             "cbz {value:w}, {awaited}",
             count = in(reg) count,
             value = out(reg) _,
-            awaited = label { return Lowered::Awaited },
+            awaited = label { return LowerOutcome::Awaited },
             options(nostack, preserves_flags),
         );
     }
-    Lowered::Held
+    LowerOutcome::Held
 }

@@ -8,7 +8,7 @@
 //! *arm* it is to store its descriptor.
 //!
 //! glibc registers each thread's area since 2.35 ([`Rseq::find`] asks it), unless it is told not to, or the kernel
-//! cannot, as under valgrind. Then there are locks ([`Locked`](freehold::slab::cpu::locked::Locked)).
+//! cannot, as under valgrind. Then there are locks ([`CpuLocks`](freehold::slab::cpu::locked::CpuLocks)).
 //!
 //! Objects have addresses of user space: their upper 16 bits are clear.
 //!
@@ -31,7 +31,7 @@ use super::cpus::cpu_count;
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::{CpuLocal, Exchange, Fenced, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{CpuLocal, Exchange, ExchangeOutcome, FenceOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
 
@@ -95,14 +95,14 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
-    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        // SAFETY: as in `pop`; `Freed` owns its object.
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
+        // SAFETY: as in `pop`; `FreedObject` owns its object.
         unsafe { arch::push(self.area, slots, freed, links) }
     }
 
     #[inline(always)]
-    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `FreedObject` owns its
         // object.
         unsafe { arch::push_paired(self.area, slots, freed, links) }
     }
@@ -114,7 +114,7 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
         // SAFETY: as in `pop`, and the caller says that the object is its own.
         unsafe { arch::push_sheaf(self.area, slots, object.get()) }
     }
@@ -126,23 +126,23 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its
+    fn push_bits(&self, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `FreedObject` owns its
         // object.
         unsafe { arch::push_bits(self.area, slots, freed, bit.raw(), all.raw()) }
     }
 
     #[inline(always)]
-    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
         // SAFETY: `find` has found the area, and all threads have one.
         unsafe { arch::replace_if(self.area, cpu, exchange) }
     }
 
     /// A system call: a fraction of a microsecond if the CPU runs another process, some microseconds if it has to
     /// be interrupted.
-    fn fence(&self, cpu: CpuId) -> Fenced {
+    fn fence(&self, cpu: CpuId) -> FenceOutcome {
         fence(cpu);
-        Fenced::Ended
+        FenceOutcome::Ended
     }
 
     #[inline(always)]
@@ -160,10 +160,10 @@ unsafe impl CpuLocal for Rseq {
 /// asked to do it again on some kernels.
 fn fence(cpu: CpuId) {
     // SAFETY: a number that the kernel does not know is one of no CPU, of which it says that nothing runs there.
-    let cpu = unsafe { Cpuid::from_raw(cpu.0.into()) };
-    let ask = || membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, cpu);
-    if ask().is_err() {
-        let registered = membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq).and_then(|()| ask());
-        registered.expect("the kernel had this fence when the process began; report what took it away");
+    let target = unsafe { Cpuid::from_raw(cpu.0.into()) };
+    if membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target).is_err() {
+        let fenced = membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq)
+            .and_then(|()| membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target));
+        fenced.expect("the kernel had this fence when the process began; report what took it away");
     }
 }

@@ -23,8 +23,8 @@ pub(super) fn disable() {
 pub(super) fn enable() {
     // SAFETY: the counter is this thread's.
     with_count(|count| match unsafe { arch::lower(count) } {
-        Lowered::Held => {}
-        Lowered::Awaited => reschedule(),
+        LowerOutcome::Held => {}
+        LowerOutcome::Awaited => reschedule(),
     });
 }
 
@@ -47,7 +47,7 @@ fn with_count(change: impl FnOnce(*mut u32)) {
 }
 
 /// What a counter became when it was lowered.
-pub(super) enum Lowered {
+pub(super) enum LowerOutcome {
     /// It is not zero: the thread goes on.
     Held,
     /// It is zero, and somebody waits.

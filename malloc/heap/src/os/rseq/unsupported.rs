@@ -1,10 +1,10 @@
 //! Where there are no restartable sequences: nothing can be found, so nothing of this is ever called.
 
 use freehold::base::CpuId;
-use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{Exchange, ExchangeOutcome, FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 
-use super::preempt::Lowered;
+use super::preempt::LowerOutcome;
 
 /// No sections are written for this processor.
 pub(super) const SUPPORTED: bool = false;
@@ -32,13 +32,13 @@ macro_rules! nothing {
 nothing! {
     cpu(isize) -> CpuId;
     pop[L: FixedLinks](isize, Slots<'_>, L) -> Option<u64>;
-    push[L: FixedLinks](isize, Slots<'_>, Freed<'_>, L) -> Pushed;
-    push_paired[L: FixedLinks](isize, Slots<'_>, Freed<'_>, L) -> Pushed;
+    push[L: FixedLinks](isize, Slots<'_>, FreedObject<'_>, L) -> PushOutcome;
+    push_paired[L: FixedLinks](isize, Slots<'_>, FreedObject<'_>, L) -> PushOutcome;
     pop_sheaf(isize, Slots<'_>) -> Option<u64>;
-    push_sheaf(isize, Slots<'_>, u64) -> Pushed;
+    push_sheaf(isize, Slots<'_>, u64) -> PushOutcome;
     pop_bits(isize, Slots<'_>) -> Option<(u64, u32)>;
-    push_bits(isize, Slots<'_>, Freed<'_>, u64, u64) -> Pushed;
-    replace_if(isize, CpuId, Exchange<'_>) -> Replaced;
+    push_bits(isize, Slots<'_>, FreedObject<'_>, u64, u64) -> PushOutcome;
+    replace_if(isize, CpuId, Exchange<'_>) -> ExchangeOutcome;
     raise(*mut u32) -> ();
-    lower(*mut u32) -> Lowered;
+    lower(*mut u32) -> LowerOutcome;
 }

@@ -8,7 +8,7 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-use super::held::HELD;
+use super::quarantine::QUARANTINE;
 use super::report::{describe, describe_run};
 use super::seal::PATTERN;
 use super::{MALLOC, Site, Slot};
@@ -27,14 +27,14 @@ pub(in crate::process) fn watch() {
             if set.sa_sigaction != libc::SIG_DFL {
                 continue;
             }
-            set.sa_sigaction = stopped as *const () as usize;
+            set.sa_sigaction = report_fault as *const () as usize;
             set.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
             libc::sigaction(signal, &raw const set, null_mut());
         }
     }
 }
 
-extern "C" fn stopped(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C" fn report_fault(signal: c_int, about: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: what ends the program is the signal's default from now on: when this returns, the access is tried again.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
     // SAFETY: the kernel hands over what it knows of the signal.
@@ -46,13 +46,13 @@ extern "C" fn stopped(signal: c_int, about: *mut libc::siginfo_t, context: *mut 
     }
     // SAFETY: the kernel hands over what it knows of the access.
     let address = unsafe { (*about).si_addr() }.addr();
-    let _written = say(&mut StandardError, address, &Registers::of(context));
+    let _written = say(&mut StandardError, address, &Registers::from_context(context));
 }
 
 /// Says what lies at an address, if that is a block's, or where the address came from.
 fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result {
     let place = registers.place;
-    let Some((malloc, around)) = MALLOC.hardened().and_then(|malloc| Some((malloc, malloc.runs.around(address)?)))
+    let Some((malloc, around)) = MALLOC.hardened().and_then(|malloc| Some((malloc, malloc.runs.run_around(address)?)))
     else {
         if registers.has_pattern {
             writeln!(to, "freehold: use after free: {place} uses what free blocks are overwritten with as an address")?;
@@ -62,7 +62,7 @@ fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result
     let within = address - around.start.as_ptr().addr();
     if !around.is_used {
         writeln!(to, "freehold: {address:#x}: use after free: {place} accesses byte {within} of a block given back")?;
-        return HELD.find_run(address - within, |held| describe_run(to, held)).unwrap_or(Ok(()));
+        return QUARANTINE.find_run(address - within, |held| describe_run(to, held)).unwrap_or(Ok(()));
     }
     writeln!(to, "freehold: {address:#x}: overflow: {place} accesses byte {within} of a block that has not so many")?;
     let usable = malloc.runs.usable_guarded(around.start);
@@ -71,7 +71,7 @@ fn say(to: &mut dyn Write, address: usize, registers: &Registers) -> fmt::Result
 
 /// What the processor had in its registers.
 struct Registers {
-    /// The instruction that was stopped.
+    /// The instruction that faulted.
     place: Site,
     /// Whether one holds what free memory is overwritten with, or nearly so.
     has_pattern: bool,
@@ -79,7 +79,7 @@ struct Registers {
 
 impl Registers {
     #[cfg(target_arch = "x86_64")]
-    fn of(context: *mut c_void) -> Registers {
+    fn from_context(context: *mut c_void) -> Registers {
         // SAFETY: the kernel hands over the registers of the thread.
         let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         let high = i64::from_ne_bytes([PATTERN; 8]) >> 32;
@@ -90,7 +90,7 @@ impl Registers {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn of(_: *mut c_void) -> Registers {
+    fn from_context(_: *mut c_void) -> Registers {
         Registers { place: Site::UNKNOWN, has_pattern: false }
     }
 }

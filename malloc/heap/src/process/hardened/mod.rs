@@ -16,7 +16,7 @@
 //! order.
 
 mod faults;
-mod held;
+mod quarantine;
 mod report;
 mod seal;
 
@@ -24,8 +24,8 @@ use core::ptr::NonNull;
 
 use super::{AnyHeap, Block, MALLOC, NESTED, PAGE, Place, RETURNS, Site, enter, free_within, frontend_of, with_heap};
 use crate::process::start::Malloc;
-use freehold::slab::cpu::Pushed;
-use held::{HELD, HeldRun};
+use freehold::slab::cpu::PushOutcome;
+use quarantine::{HeldRun, QUARANTINE};
 use report::{Misuse, end};
 use seal::{SEAL, Slot, State};
 
@@ -36,7 +36,7 @@ const SIZE_MIN: usize = 8;
 
 /// What a free may say of a block beside its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestedSize {
     /// Nothing.
     Nothing,
     /// Bytes of it.
@@ -53,7 +53,7 @@ pub(super) fn prepare(secret: u64) {
 #[inline]
 pub(super) fn allocate(malloc: &'static Malloc, size: usize, align: usize, site: Site) -> Option<Block> {
     let gross = size.max(SIZE_MIN).checked_add(SEAL)?;
-    let place = Place::of(gross, align)?;
+    let place = Place::find(gross, align)?;
     if let Place::Object { size: stride } = place
         && let AnyHeap::Rseq(heap) = &malloc.heap
         && let Some(start) = frontend_of(heap).alloc_fast(stride)
@@ -92,23 +92,23 @@ fn allocate_run(malloc: &'static Malloc, pages: u32, align: u32) -> Option<Block
 
 /// Takes a block back, and holds it.
 #[inline]
-pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: Asked, site: Site) {
+pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSize, site: Site) {
     let Some(start) = NonNull::new(object) else { return };
     let address = object.addr();
     if NESTED.contains(address) {
         return;
     }
     let slot = live(malloc, start, site);
-    if let Asked::Bytes(bytes) = asked
+    if let RequestedSize::Bytes(bytes) = asked
         && bytes != slot.asked()
     {
-        end(start, &Misuse::Size { said: bytes }, Some(&slot), site);
+        end(start, &Misuse::Size { bytes }, Some(&slot), site);
     }
     if malloc.runs.contains(address) {
         return free_run(malloc, slot, site);
     }
     slot.hold(site);
-    if let Some(left) = HELD.swap(malloc.cpu(), slot) {
+    if let Some(left) = QUARANTINE.swap(malloc.cpu(), slot) {
         release(malloc, left);
     }
 }
@@ -132,7 +132,7 @@ pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size:
 pub fn check_held() {
     if MALLOC.hardened().is_some() {
         // Taken, so that no thread that goes on hands it out before it is looked at.
-        HELD.take_all(expect_untouched);
+        QUARANTINE.take_all(expect_untouched);
     }
 }
 
@@ -182,7 +182,7 @@ fn release(malloc: &'static Malloc, slot: Slot) {
     let start = slot.start();
     if let AnyHeap::Rseq(heap) = &malloc.heap
         // SAFETY: it was given up by whoever freed it, and nobody else has it.
-        && unsafe { frontend_of(heap).free_fast(start.as_ptr()) } == Pushed::Done
+        && unsafe { frontend_of(heap).free_fast(start.as_ptr()) } == PushOutcome::Done
     {
         return;
     }
@@ -198,7 +198,7 @@ fn expect_untouched(slot: Slot) {
         return;
     }
     match slot.state() {
-        State::Live => end(slot.start(), &Misuse::Taken, Some(&slot), Site::UNKNOWN),
+        State::Live => end(slot.start(), &Misuse::ConcurrentFree, Some(&slot), Site::UNKNOWN),
         _ => end(slot.start(), &Misuse::UseAfterFree, Some(&slot), Site::UNKNOWN),
     }
 }
@@ -222,10 +222,10 @@ fn free_run(malloc: &'static Malloc, slot: Slot, site: Site) {
 fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
     let (asked, allocated) = (slot.asked(), slot.allocated());
     // SAFETY: the caller of `free` gave it up.
-    let run = unsafe { malloc.runs.hold(slot.start()) };
-    let run = run.unwrap_or_else(|error| end(slot.start(), &Misuse::Run(error), None, site));
+    let run = unsafe { malloc.runs.hold(slot.start()) }
+        .unwrap_or_else(|error| end(slot.start(), &Misuse::Run(error), None, site));
     let held = HeldRun { start: slot.start().as_ptr().addr(), asked, allocated, freed: site, run };
-    if let Some(left) = HELD.push_run(held) {
+    if let Some(left) = QUARANTINE.push_run(held) {
         malloc.runs.release(left.run);
     }
     release_runs(malloc, malloc.runs.range().bytes() / HELD_SHARE);
@@ -233,7 +233,7 @@ fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
 
 /// Lets go of all that is held, so that it can be used again.
 fn release_all(malloc: &'static Malloc) {
-    HELD.take_all(|slot| release(malloc, slot));
+    QUARANTINE.take_all(|slot| release(malloc, slot));
     if let Some(_within) = enter() {
         release_runs(malloc, 0);
     }
@@ -241,7 +241,7 @@ fn release_all(malloc: &'static Malloc) {
 
 /// Lets go of runs that are held, until they have no more than so many bytes of addresses. Within a slow path.
 fn release_runs(malloc: &'static Malloc, bytes: usize) {
-    while let Some(left) = HELD.pop_run(bytes) {
+    while let Some(left) = QUARANTINE.pop_run(bytes) {
         malloc.runs.release(left.run);
     }
 }

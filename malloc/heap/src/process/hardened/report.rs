@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 use core::ptr::NonNull;
 
-use super::held::{HELD, HeldRun};
+use super::quarantine::{HeldRun, QUARANTINE};
 use super::seal::Slot;
 use super::{Site, State};
 use crate::os::platform::StandardError;
@@ -20,7 +20,7 @@ pub(super) enum Misuse {
     /// It was given back before.
     DoubleFree,
     /// It was given back twice at the same time, and is in use again.
-    Taken,
+    ConcurrentFree,
     /// Somebody wrote behind its last byte.
     Overrun,
     /// Its seal is none.
@@ -30,7 +30,7 @@ pub(super) enum Misuse {
     /// It is not as large as its user says.
     Size {
         /// Bytes that the user says.
-        said: usize,
+        bytes: usize,
     },
 }
 
@@ -42,13 +42,13 @@ impl fmt::Display for Misuse {
             Misuse::DoubleFree | Misuse::Run(RunError::DoubleFree { .. }) => {
                 f.write_str("double free: the block was given back before")
             }
-            Misuse::Taken => f.write_str("double free: the block was given back by two threads at once"),
+            Misuse::ConcurrentFree => f.write_str("double free: the block was given back by two threads at once"),
             Misuse::Overrun => f.write_str("overflow: somebody wrote behind the block's last byte"),
             Misuse::Broken => f.write_str(
                 "overflow, most likely: what stands behind the block was overwritten, or no block in use begins here",
             ),
             Misuse::UseAfterFree => f.write_str("use after free: somebody wrote to the block after it was given back"),
-            Misuse::Size { said } => write!(f, "wrong size: the block is freed as one of {said} bytes"),
+            Misuse::Size { bytes } => write!(f, "wrong size: the block is freed as one of {bytes} bytes"),
         }
     }
 }
@@ -66,7 +66,7 @@ fn write(to: &mut dyn Write, start: NonNull<u8>, misuse: &Misuse, slot: Option<&
     writeln!(to, "freehold: {start:p}: {misuse}")?;
     match slot {
         Some(slot) => describe(to, slot)?,
-        None => HELD.find_run(start.as_ptr().addr(), |held| describe_run(to, held)).unwrap_or(Ok(()))?,
+        None => QUARANTINE.find_run(start.as_ptr().addr(), |held| describe_run(to, held)).unwrap_or(Ok(()))?,
     }
     if site != Site::UNKNOWN {
         writeln!(to, "freehold:   noticed where {site} gave it back, resized it or asked for its size")?;

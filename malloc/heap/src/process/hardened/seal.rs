@@ -58,17 +58,17 @@ pub(super) struct Slot {
 
 impl Slot {
     /// The memory of a block; it is mapped.
-    pub fn new(start: NonNull<u8>, bytes: usize) -> Slot {
+    pub(super) fn new(start: NonNull<u8>, bytes: usize) -> Slot {
         Slot { start, bytes }
     }
 
-    pub fn start(&self) -> NonNull<u8> {
+    pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
     /// Seals it for use: so many bytes of it were asked for.
     #[inline]
-    pub fn seal(&self, size: usize, site: Site) {
+    pub(super) fn seal(&self, size: usize, site: Site) {
         let padding = self.bytes - SEAL - size;
         assert!(padding < 1 << PADDING_BITS, "a block is not much larger than what was asked for");
         let tag = self.tag(LIVE, site.0 as u64, padding as u64);
@@ -80,7 +80,7 @@ impl Slot {
 
     /// Overwrites it, and seals it as free.
     #[inline]
-    pub fn hold(&self, site: Site) {
+    pub(super) fn hold(&self, site: Site) {
         let (allocated, freed) = (self.word(1), site.0 as u64);
         let padding = self.word(0) & ((1 << PADDING_BITS) - 1);
         // SAFETY: it is nobody's any more, and so many bytes long.
@@ -90,17 +90,17 @@ impl Slot {
     }
 
     /// No block begins here any more.
-    pub fn release(&self) {
+    pub(super) fn release(&self) {
         self.set(0, !self.word(0));
     }
 
     /// Bytes with the seal.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// What its seal says.
-    pub fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         if self.is_live() {
             State::Live
         } else if self.is_held() {
@@ -112,7 +112,7 @@ impl Slot {
 
     /// Whether it is in use.
     #[inline]
-    pub fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         let [tag, allocated] = [0, 1].map(|word| self.word(word));
         let padding = tag & ((1 << PADDING_BITS) - 1);
         tag == self.tag(LIVE, allocated, padding) && padding as usize <= self.most()
@@ -120,35 +120,35 @@ impl Slot {
 
     /// Whether it was given back, and not used again yet.
     #[inline]
-    pub fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         let [tag, allocated, freed] = [0, 1, 2].map(|word| self.word(word));
         let padding = tag & ((1 << PADDING_BITS) - 1);
         tag == self.tag(HELD, held_sites(allocated, freed), padding) && padding as usize <= self.most()
     }
 
     /// Bytes that could be asked for.
-    pub fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         self.bytes - SEAL
     }
 
     /// Bytes that were asked for, of a block whose seal is whole.
-    pub fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.bytes - SEAL - (self.word(0) & ((1 << PADDING_BITS) - 1)) as usize
     }
 
     /// Who allocated it.
-    pub fn allocated(&self) -> Site {
+    pub(super) fn allocated(&self) -> Site {
         Site(self.word(1) as usize)
     }
 
     /// Who gave it back, of one that was.
-    pub fn freed(&self) -> Site {
+    pub(super) fn freed(&self) -> Site {
         Site(self.word(2) as usize)
     }
 
     /// Whether nobody wrote to the padding of a block in use.
     #[inline]
-    pub fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         let (mut at, end, pad) = (self.asked(), self.most(), pad(self.word(0)));
         let wanted = u64::from_ne_bytes([pad; WORD]);
         let mut touched = 0;
@@ -162,19 +162,20 @@ impl Slot {
 
     /// Whether nobody wrote to a free block.
     #[inline]
-    pub fn is_untouched(&self) -> bool {
-        // SAFETY: so many words are the block's, which begins at a multiple of a word.
-        let word = |at: usize| unsafe { self.start.cast::<u64>().add(at).read() };
-        (0..self.pattern_bytes() / WORD).fold(0, |touched, at| touched | word(at) ^ PATTERN_WORD) == 0
+    pub(super) fn is_untouched(&self) -> bool {
+        (0..self.pattern_bytes() / WORD).fold(0, |touched, at| {
+            // SAFETY: the block has that many words, and begins at a multiple of a word.
+            touched | unsafe { self.start.cast::<u64>().add(at).read() } ^ PATTERN_WORD
+        }) == 0
     }
 
     /// Where somebody did.
-    pub fn first_touched(&self) -> Option<usize> {
+    pub(super) fn first_touched(&self) -> Option<usize> {
         (0..self.pattern_bytes()).find(|&at| self.byte(at) != PATTERN)
     }
 
     /// Whether a request of so many bytes, with a seal, fills it well.
-    pub fn is_about(&self, gross: usize) -> bool {
+    pub(super) fn is_about(&self, gross: usize) -> bool {
         let most = (self.bytes / 4 + SEAL).min((1 << PADDING_BITS) - 1);
         gross <= self.bytes && self.bytes - gross <= most
     }
@@ -187,9 +188,9 @@ impl Slot {
     fn tag(&self, state: u64, sites: u64, padding: u64) -> u64 {
         let secret = SECRET.load(Relaxed);
         let place = self.start.as_ptr().addr() as u64 ^ secret;
-        let said = sites.rotate_left(PADDING_BITS) ^ padding ^ state.wrapping_mul(MIX[0]);
+        let claims = sites.rotate_left(PADDING_BITS) ^ padding ^ state.wrapping_mul(MIX[0]);
         let product =
-            u128::from(place.wrapping_mul(MIX[1]) | 1) * u128::from(said.wrapping_add(secret.rotate_left(32)));
+            u128::from(place.wrapping_mul(MIX[1]) | 1) * u128::from(claims.wrapping_add(secret.rotate_left(32)));
         let hash = product as u64 ^ (product >> 64) as u64;
         hash << PADDING_BITS | padding
     }

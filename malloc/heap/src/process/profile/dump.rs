@@ -35,7 +35,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub const fn new() -> Scratch {
+    pub(super) const fn new() -> Scratch {
         Scratch { name: Name::new(), sample: Sample::NONE, buffer: [0; BUFFER] }
     }
 
@@ -43,7 +43,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn write(&mut self, state: &State) -> Result<(), Errno> {
+    pub(super) fn write(&mut self, state: &State) -> Result<(), Errno> {
         let descriptor = open(self.name.part(), libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC)?;
         let mut file = File { descriptor, buffer: &mut self.buffer, used: 0, error: None };
         let _kept = write_samples(state, &mut self.sample, &mut file).and_then(|()| copy_mappings(&mut file));
@@ -80,9 +80,9 @@ fn copy_mappings(to: &mut File<'_>) -> fmt::Result {
     to.flush();
     loop {
         // SAFETY: there is room for so many bytes.
-        let read = unsafe { libc::read(mappings, to.buffer.as_mut_ptr().cast(), BUFFER) };
-        let Some(read) = usize::try_from(read).ok().filter(|&read| read > 0) else { break };
-        to.used = read;
+        let result = unsafe { libc::read(mappings, to.buffer.as_mut_ptr().cast(), BUFFER) };
+        let Some(bytes) = usize::try_from(result).ok().filter(|&bytes| bytes > 0) else { break };
+        to.used = bytes;
         to.flush();
     }
     // SAFETY: a file of ours.

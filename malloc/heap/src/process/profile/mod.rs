@@ -167,11 +167,11 @@ pub(super) fn passes(size: usize) -> bool {
 /// Memory for a request that has no fast path: of a profiled process, perhaps a sample.
 #[inline(always)]
 pub(super) fn allocate(place: Place, size: usize, align: usize) -> Option<Block> {
-    if is_on() { watched(place, size, align) } else { place.allocate(align) }
+    if is_on() { allocate_profiled(place, size, align) } else { place.allocate(align) }
 }
 
 #[inline(never)]
-fn watched(place: Place, size: usize, align: usize) -> Option<Block> {
+fn allocate_profiled(place: Place, size: usize, align: usize) -> Option<Block> {
     if !passes(size)
         && let Some(block) = sample(size, align)
     {
@@ -211,7 +211,7 @@ fn is_drawn(state: &State, thread: &Thread, size: usize) -> bool {
 }
 
 /// Takes note that a run has another size where it is: the bytes of before are forgotten, and those of now drawn.
-pub(super) fn resized(start: NonNull<u8>, size: usize) {
+pub(super) fn note_resize(start: NonNull<u8>, size: usize) {
     let Some(state) = state() else { return };
     let thread = thread::current();
     if let Some(_within) = enter() {
@@ -294,8 +294,8 @@ fn write_by(state: &State, name: Option<&CStr>) -> Result<(), Errno> {
         Some(name) => scratch.name.set(name),
         None => {
             // SAFETY: asks for a number alone.
-            let process = unsafe { libc::getpid() };
-            let process = if process == state.process { Process::First(process) } else { Process::Child(process) };
+            let pid = unsafe { libc::getpid() };
+            let process = if pid == state.process { Process::First(pid) } else { Process::Child(pid) };
             state.path.fill(process, PROFILE.written.load(Relaxed), &mut scratch.name)
         }
     };

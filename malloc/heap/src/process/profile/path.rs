@@ -106,22 +106,22 @@ pub(super) struct Name {
 }
 
 impl Name {
-    pub const fn new() -> Name {
+    pub(super) const fn new() -> Name {
         Name { bytes: [0; ROOM], count: 0, part: [0; ROOM] }
     }
 
     /// Becomes a name that a caller gave.
-    pub fn set(&mut self, name: &CStr) -> fmt::Result {
+    pub(super) fn set(&mut self, name: &CStr) -> fmt::Result {
         self.clear();
         self.push(name.to_bytes())
     }
 
-    pub fn whole(&self) -> &CStr {
+    pub(super) fn whole(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
     /// The name while it is being written.
-    pub fn part(&mut self) -> &CStr {
+    pub(super) fn part(&mut self) -> &CStr {
         let end = self.count + PART.len();
         self.part[..self.count].copy_from_slice(&self.bytes[..self.count]);
         self.part[self.count..end].copy_from_slice(PART.as_bytes());
@@ -156,20 +156,19 @@ impl Write for Name {
 mod tests {
     use super::*;
 
-    fn filled(template: &str, process: Process, number: u32) -> Name {
+    fn fill(template: &str, process: Process) -> Name {
         let mut name = Name::new();
-        Template::new(template.as_bytes()).unwrap().fill(process, number, &mut name).unwrap();
+        Template::new(template.as_bytes()).unwrap().fill(process, 3, &mut name).unwrap();
         name
     }
 
     #[test]
     fn numbers_are_filled_in() {
-        let name = |template, process| filled(template, process, 3);
-        assert_eq!(name("/var/a", Process::First(17)).whole(), c"/var/a");
-        assert_eq!(name("/var/a", Process::Child(18)).whole(), c"/var/a.18");
-        assert_eq!(name("a.%p.%n%%%", Process::First(17)).whole(), c"a.17.3%%");
-        assert_eq!(name("a.%p", Process::Child(18)).whole(), c"a.18");
-        assert_eq!(name("%n", Process::Child(18)).part(), c"3.18.part");
+        assert_eq!(fill("/var/a", Process::First(17)).whole(), c"/var/a");
+        assert_eq!(fill("/var/a", Process::Child(18)).whole(), c"/var/a.18");
+        assert_eq!(fill("a.%p.%n%%%", Process::First(17)).whole(), c"a.17.3%%");
+        assert_eq!(fill("a.%p", Process::Child(18)).whole(), c"a.18");
+        assert_eq!(fill("%n", Process::Child(18)).part(), c"3.18.part");
     }
 
     #[test]

@@ -23,7 +23,7 @@ const PLACE: usize = 16;
 
 /// A walk that was made: where from, and where each return address was found.
 #[derive(Debug)]
-struct Known {
+struct RecordedWalk {
     from: usize,
     slots: [usize; CALLS],
     stack: Stack,
@@ -35,7 +35,7 @@ struct Set {
     is_busy: AtomicBool,
     /// The one that is forgotten next.
     oldest: UnsafeCell<usize>,
-    ways: UnsafeCell<[Known; WAYS]>,
+    ways: UnsafeCell<[RecordedWalk; WAYS]>,
 }
 
 /// Walks that were made.
@@ -49,7 +49,7 @@ impl Recall {
     ///
     /// # Errors
     /// If the address space has no room.
-    pub fn new() -> Result<Recall, Errno> {
+    pub(super) fn new() -> Result<Recall, Errno> {
         Ok(Recall { sets: Reservation::new(SETS * size_of::<Set>(), align_of::<Set>())? })
     }
 
@@ -57,7 +57,7 @@ impl Recall {
     ///
     /// # Safety
     /// `from` is a place of the calling thread's stack, and of the frame that walks begin with.
-    pub unsafe fn find(&self, from: usize) -> Option<Stack> {
+    pub(super) unsafe fn find(&self, from: usize) -> Option<Stack> {
         self.with(from, |_, ways| {
             // SAFETY: the caller is within that very stack.
             ways.iter().find(|known| known.from == from && unsafe { known.is_there() }).map(|known| known.stack)
@@ -68,8 +68,8 @@ impl Recall {
     ///
     /// # Safety
     /// As for [`find`](Self::find), and the walk was made from there just now.
-    pub unsafe fn note(&self, from: usize, stack: &Stack, slots: &[usize; CALLS]) {
-        let known = Known { from, slots: *slots, stack: *stack };
+    pub(super) unsafe fn note(&self, from: usize, stack: &Stack, slots: &[usize; CALLS]) {
+        let known = RecordedWalk { from, slots: *slots, stack: *stack };
         // SAFETY: the caller is within that very stack.
         if cfg!(target_arch = "x86_64") && unsafe { known.is_there() } {
             self.with(from, |oldest, ways| {
@@ -79,7 +79,7 @@ impl Recall {
         }
     }
 
-    fn with<R>(&self, from: usize, look: impl FnOnce(&mut usize, &mut [Known; WAYS]) -> R) -> Option<R> {
+    fn with<R>(&self, from: usize, look: impl FnOnce(&mut usize, &mut [RecordedWalk; WAYS]) -> R) -> Option<R> {
         let index = (from / PLACE).wrapping_mul(0x9e37_79b9) >> 16 & (SETS - 1);
         // SAFETY: within the reservation, of which zeros are a set.
         let set = unsafe { self.sets.start().cast::<Set>().add(index).as_ref() };
@@ -93,13 +93,13 @@ impl Recall {
     }
 }
 
-impl Known {
+impl RecordedWalk {
     /// Whether each return address is where it was, but for that into the walk itself, which is always there.
     ///
     /// # Safety
     /// The caller is within that very stack.
     unsafe fn is_there(&self) -> bool {
-        let calls = self.stack.all().iter().zip(&self.slots).skip(1);
+        let calls = self.stack.calls().iter().zip(&self.slots).skip(1);
         calls.into_iter().all(|(&address, &slot)| {
             // SAFETY: all before it are where they were, so the stack goes on to here.
             slot.is_multiple_of(size_of::<usize>()) && unsafe { (slot as *const usize).read_volatile() } == address

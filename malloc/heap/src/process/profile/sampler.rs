@@ -65,14 +65,14 @@ fn draw(thread: &Thread, mean: usize) -> u64 {
     }
     state = state.wrapping_add(GOLDEN);
     thread.random.store(state, Relaxed);
-    distance(mixed(state), mean)
+    distance(mix(state), mean)
 }
 
 /// A number that looks like any other.
-fn mixed(state: u64) -> u64 {
-    let state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ state >> 31
+fn mix(state: u64) -> u64 {
+    let once = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let twice = (once ^ once >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    twice ^ twice >> 31
 }
 
 /// Bytes up to the next one that counts, itself included.
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn distances_have_their_mean_and_their_spread() {
         let draws = 200_000;
-        let drawn = (1..=draws).map(|index: u64| distance(mixed(index.wrapping_mul(GOLDEN)), MEAN) as f64);
+        let drawn = (1..=draws).map(|index: u64| distance(mix(index.wrapping_mul(GOLDEN)), MEAN) as f64);
         let (sum, squares) = drawn.fold((0.0, 0.0), |(sum, squares), bytes| (sum + bytes, squares + bytes * bytes));
         let mean = sum / draws as f64;
         let deviation = (squares / draws as f64 - mean * mean).sqrt();
@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn a_child_draws_other_numbers() {
         let thread = thread::current();
-        let first = || {
+        let [first, second] = [(); 2].map(|()| {
             reseed(thread);
             draw(thread, usize::MAX >> 20)
-        };
-        assert_ne!(first(), first());
+        });
+        assert_ne!(first, second);
         assert_eq!(thread.until_sample.load(Relaxed), 0);
     }
 }

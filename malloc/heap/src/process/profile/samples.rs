@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use rustix::io::Errno;
 
 use super::stack::Stack;
-use crate::os::lock::Guarded;
+use crate::os::lock::Mutex;
 use crate::os::mmap::Reservation;
 use crate::runs::PAGE;
 
@@ -31,13 +31,13 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub const NONE: Sample = Sample { size: 0, stack: Stack::EMPTY, next: 0 };
+    pub(super) const NONE: Sample = Sample { size: 0, stack: Stack::EMPTY, next: 0 };
 }
 
 /// The samples, and what pages say of them.
 #[derive(Debug)]
 pub(super) struct Samples {
-    places: Guarded<Places>,
+    places: Mutex<Places>,
     /// A word for each page of the runs.
     pages: Reservation,
     /// Bytes of it that are accessible.
@@ -73,21 +73,21 @@ impl Samples {
     ///
     /// # Errors
     /// If the address space has no room.
-    pub fn new(runs: &Reservation, places: usize) -> Result<Samples, Errno> {
-        let range = Reservation::inaccessible((places * size_of::<Sample>()).next_multiple_of(STEP), STEP)?;
+    pub(super) fn new(runs: &Reservation, count: usize) -> Result<Samples, Errno> {
+        let range = Reservation::inaccessible((count * size_of::<Sample>()).next_multiple_of(STEP), STEP)?;
         let pages = Reservation::inaccessible((runs.bytes() / PAGE * WORD).next_multiple_of(STEP), STEP)?;
         let places = Places { range, end: 0, used: 0, free: 0, total: Total::default() };
         let base = runs.start().as_ptr().addr();
-        Ok(Samples { places: Guarded::new(places), pages, pages_end: 0.into(), base, lost: 0.into() })
+        Ok(Samples { places: Mutex::new(places), pages, pages_end: 0.into(), base, lost: 0.into() })
     }
 
     /// Takes a block down, which is a run of pages. One that finds no place is counted, and is no sample. Takes a lock.
-    pub fn put(&self, block: NonNull<u8>, size: usize, stack: Stack) {
+    pub(super) fn put(&self, block: NonNull<u8>, size: usize, stack: Stack) {
         let mut places = self.places.lock();
         let place = places.take().ok().filter(|_| self.cover(self.offset(block)));
         match place.zip(self.word(block)) {
             Some((place, word)) => {
-                *places.at(place) = Sample { size, stack, next: 0 };
+                *places.sample_mut(place) = Sample { size, stack, next: 0 };
                 places.total = Total { count: places.total.count + 1, bytes: places.total.bytes + size };
                 word.store(place, Relaxed);
             }
@@ -102,20 +102,20 @@ impl Samples {
 
     /// Whether a block is a sample.
     #[inline]
-    pub fn has(&self, block: NonNull<u8>) -> bool {
+    pub(super) fn has(&self, block: NonNull<u8>) -> bool {
         self.word(block).is_some_and(|word| word.load(Relaxed) != 0)
     }
 
     /// Forgets the sample that a block is, if it is one: its owner has freed it. Takes a lock then.
     #[inline]
-    pub fn remove(&self, block: NonNull<u8>) {
+    pub(super) fn remove(&self, block: NonNull<u8>) {
         if self.has(block)
             && let Some(word) = self.word(block)
         {
             let mut places = self.places.lock();
             let place = word.swap(0, Relaxed);
             if place != 0 {
-                let size = places.at(place).size;
+                let size = places.sample_mut(place).size;
                 places.total = Total { count: places.total.count - 1, bytes: places.total.bytes - size };
                 places.leave(place);
             }
@@ -123,23 +123,23 @@ impl Samples {
     }
 
     /// What there is. Takes a lock.
-    pub fn total(&self) -> Total {
+    pub(super) fn total(&self) -> Total {
         self.places.lock().total
     }
 
     /// Samples that found no place.
-    pub fn lost(&self) -> usize {
+    pub(super) fn lost(&self) -> usize {
         self.lost.load(Relaxed)
     }
 
     /// Copies the first sample from this place on; says which place comes after it, or 0 if there was none. Takes a
     /// lock.
-    pub fn copy(&self, from: u32, to: &mut Sample) -> u32 {
+    pub(super) fn copy(&self, from: u32, to: &mut Sample) -> u32 {
         let mut places = self.places.lock();
         let used = places.used;
-        match (from..=used).find(|&place| places.at(place).size != 0) {
+        match (from..=used).find(|&place| places.sample_mut(place).size != 0) {
             Some(place) => {
-                *to = *places.at(place);
+                *to = *places.sample_mut(place);
                 place + 1
             }
             None => 0,
@@ -176,7 +176,7 @@ impl Places {
     fn take(&mut self) -> Result<u32, Errno> {
         if self.free != 0 {
             let place = self.free;
-            self.free = self.at(place).next;
+            self.free = self.sample_mut(place).next;
             return Ok(place);
         }
         let end = (self.used as usize + 1) * size_of::<Sample>();
@@ -190,12 +190,12 @@ impl Places {
 
     fn leave(&mut self, place: u32) {
         let next = self.free;
-        let sample = self.at(place);
+        let sample = self.sample_mut(place);
         (sample.size, sample.next) = (0, next);
         self.free = place;
     }
 
-    fn at(&mut self, place: u32) -> &mut Sample {
+    fn sample_mut(&mut self, place: u32) -> &mut Sample {
         assert!((1..=self.used).contains(&place), "a place was taken before");
         let index = place as usize - 1;
         // SAFETY: within the range and accessible, aligned; zeros are a sample, and the lock keeps others out.

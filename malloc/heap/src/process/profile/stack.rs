@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 use core::ops::Range;
-use core::ptr::null_mut;
+use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
@@ -58,15 +58,15 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    pub const EMPTY: Stack = Stack { own: 0, count: 0, calls: [0; CALLS] };
+    pub(super) const EMPTY: Stack = Stack { own: 0, count: 0, calls: [0; CALLS] };
 
     /// The program's.
-    pub fn frames(&self) -> &[usize] {
+    pub(super) fn frames(&self) -> &[usize] {
         &self.calls[self.own..self.count]
     }
 
     /// All of them.
-    pub fn all(&self) -> &[usize] {
+    pub(super) fn calls(&self) -> &[usize] {
         &self.calls[..self.count]
     }
 }
@@ -84,20 +84,20 @@ impl Walker {
     ///
     /// # Errors
     /// If the address space has no room for what is recalled.
-    pub fn find() -> Result<Walker, Errno> {
+    pub(super) fn find() -> Result<Walker, Errno> {
         Ok(Walker { functions: Functions::find(), own: own_code(), recall: Recall::new()? })
     }
 
-    pub fn is_there(&self) -> bool {
+    pub(super) fn is_there(&self) -> bool {
         self.functions.is_some()
     }
 
     /// The stack of the calling thread.
     #[inline(never)]
-    pub fn walk(&self, thread: &Thread) -> Stack {
+    pub(super) fn walk(&self, thread: &Thread) -> Stack {
         let Some(functions) = self.functions else { return Stack::EMPTY };
-        let from = MaybeUninit::<usize>::uninit();
-        let from = core::hint::black_box(&raw const from).addr();
+        let place = MaybeUninit::<usize>::uninit();
+        let from = core::hint::black_box(&raw const place).addr();
         // SAFETY: a place of this frame, with which walks begin.
         unsafe { self.recall.find(from) }.unwrap_or_else(|| self.walk_from(thread, functions, from))
     }
@@ -119,20 +119,27 @@ impl Walker {
 impl Functions {
     fn find() -> Option<Functions> {
         // SAFETY: a name that ends in zero; the library stays.
-        let library = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
-        let function = |name: &CStr| {
-            // SAFETY: a name that ends in zero; the library is there, or the loader would not have said so.
-            let found = if library.is_null() { null_mut() } else { unsafe { libc::dlsym(library, name.as_ptr()) } };
-            (!found.is_null()).then_some(found)
-        };
-        let backtrace = function(c"_Unwind_Backtrace")?;
-        let [address, pointer] = [function(c"_Unwind_GetIP")?, function(c"_Unwind_GetCFA")?];
+        let handle = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
+        let library = NonNull::new(handle)?;
+        let backtrace = find_function(library, c"_Unwind_Backtrace")?;
+        let address = find_function(library, c"_Unwind_GetIP")?;
+        let pointer = find_function(library, c"_Unwind_GetCFA")?;
         // SAFETY: the library has functions of these types by these names.
         unsafe {
-            let [address, pointer] = [address, pointer].map(|found| transmute::<*mut c_void, Address>(found));
-            Some(Functions { backtrace: transmute::<*mut c_void, Backtrace>(backtrace), address, pointer })
+            Some(Functions {
+                backtrace: transmute::<*mut c_void, Backtrace>(backtrace),
+                address: transmute::<*mut c_void, Address>(address),
+                pointer: transmute::<*mut c_void, Address>(pointer),
+            })
         }
     }
+}
+
+/// The address of a function of a library that the loader has loaded.
+fn find_function(library: NonNull<c_void>, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name ends in zero, and the library is loaded.
+    let address = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
+    (!address.is_null()).then_some(address)
 }
 
 extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
@@ -158,7 +165,7 @@ extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
 
 /// The segments of the library that this function is in, unless that is the program itself.
 fn own_code() -> Range<usize> {
-    extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+    extern "C" fn visit_object(object: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
         // SAFETY: the loader describes an object; `found` is the range below, which nobody else uses meanwhile.
         let (object, found) = unsafe { (&*object, &mut *found.cast::<Range<usize>>()) };
         let segments = (0..usize::from(object.dlpi_phnum)).map(|index| {
@@ -182,7 +189,7 @@ fn own_code() -> Range<usize> {
     }
     let mut found = 0..0;
     // SAFETY: the function takes what it is given, and the range lives until it returns.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut found).cast()) };
     found
 }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use freehold::base::CpuId;
 use freehold::base::lock::SpinLock;
 use freehold::slab::address::ObjectAddress;
-use freehold::slab::cpu::locked::{CurrentCpu, Locked};
-use freehold::slab::cpu::{CpuLocal, Exchange, Pushed, Replaced};
+use freehold::slab::cpu::locked::{CpuLocks, CurrentCpu};
+use freehold::slab::cpu::{CpuLocal, Exchange, ExchangeOutcome, PushOutcome};
 use freehold::slab::freelist::{Mangled, Plain};
 use freehold::slab::word::{EMPTY, end_mark};
 use freehold_malloc::os::rseq::Rseq;
@@ -56,7 +56,7 @@ fn sections_do_what_the_portable_ones_do() {
     let locks = locks();
     for cpu in cpus() {
         run_on(cpu);
-        let portable = Locked::new(&locks, Pinned(cpu));
+        let portable = CpuLocks::new(&locks, Pinned(cpu));
         for seed in 0..40 {
             steps::compare(&rseq, &portable, PLAIN, cpu, seed);
             steps::compare(&rseq, &portable, MIDDLE, cpu, seed);
@@ -73,7 +73,7 @@ fn lists_of_threads_do_the_same() {
     // SAFETY: this thread is the only one that stands for a CPU, and nobody fences.
     let threads = unsafe { ThreadLocal::new(1) };
     for seed in 0..40 {
-        steps::compare(&threads, &Locked::new(&locks, Pinned(cpu)), PLAIN, cpu, seed);
+        steps::compare(&threads, &CpuLocks::new(&locks, Pinned(cpu)), PLAIN, cpu, seed);
     }
 }
 
@@ -82,8 +82,8 @@ fn lists_of_threads_do_the_same() {
 fn a_difference_is_noticed() {
     let locks = locks();
     let cpu = CpuId(0);
-    let portable = Locked::new(&locks, Pinned(cpu));
-    let forgetful = Altered { sound: Locked::new(&locks, Pinned(cpu)), alteration: Forgetful::once_in(3) };
+    let portable = CpuLocks::new(&locks, Pinned(cpu));
+    let forgetful = Altered { sound: CpuLocks::new(&locks, Pinned(cpu)), alteration: Forgetful::once_in(3) };
     steps::compare(&forgetful, &portable, PLAIN, cpu, 1);
 }
 
@@ -96,14 +96,16 @@ fn words_are_replaced_only_as_seen_and_on_their_cpu() {
     assert_eq!(rseq.cpu(), here);
     let elsewhere = CpuId(here.0 ^ 1);
     let (word, witness) = (world.local(0), world.owner(0));
-    let value = || word.load(Relaxed);
-    let (before, seen) = (value(), witness.load(Relaxed));
+    let (before, seen) = (word.load(Relaxed), witness.load(Relaxed));
     let exchange = Exchange::new(word, before, 42);
-    assert_eq!((rseq.replace_if(elsewhere, exchange), value()), (Replaced::Moved, before));
+    assert_eq!((rseq.replace_if(elsewhere, exchange), word.load(Relaxed)), (ExchangeOutcome::Moved, before));
     let other = exchange.with_witness(witness, seen + 1);
-    assert_eq!((rseq.replace_if(here, other), value()), (Replaced::Changed, before));
-    assert_eq!((rseq.replace_if(here, exchange.with_witness(witness, seen)), value()), (Replaced::Done, 42));
-    assert_eq!((rseq.replace_if(here, exchange), value()), (Replaced::Changed, 42));
+    assert_eq!((rseq.replace_if(here, other), word.load(Relaxed)), (ExchangeOutcome::Changed, before));
+    assert_eq!(
+        (rseq.replace_if(here, exchange.with_witness(witness, seen)), word.load(Relaxed)),
+        (ExchangeOutcome::Done, 42)
+    );
+    assert_eq!((rseq.replace_if(here, exchange), word.load(Relaxed)), (ExchangeOutcome::Changed, 42));
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn a_drain_takes_each_cpus_sheaf() {
         assert_eq!(rseq.pop_sheaf(world.slots()), None);
         // SAFETY: it is refused, since there is no sheaf.
         let pushed = unsafe { rseq.push_sheaf(world.slots(), ObjectAddress::new(objects[0])) };
-        assert_eq!((pushed, slot.main.load(Relaxed)), (Pushed::Refused, none), "there is no room without a sheaf");
+        assert_eq!((pushed, slot.main.load(Relaxed)), (PushOutcome::Refused, none), "there is no room without a sheaf");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use fastrand::Rng;
 use freehold::base::CpuId;
 use freehold::slab::address::{ObjectAddress, SlabAddress};
-use freehold::slab::cpu::{CpuLocal, Pushed};
+use freehold::slab::cpu::{CpuLocal, PushOutcome};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::{EMPTY, Local, end_mark, is_mark};
@@ -65,7 +65,7 @@ enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Object(Option<u64>),
-    Pushed(Pushed),
+    Pushed(PushOutcome),
     Nothing,
 }
 
@@ -73,7 +73,7 @@ enum Answer {
 ///
 /// # Panics
 /// At the first difference.
-pub fn compare<A: CpuLocal, B: CpuLocal, L: FixedLinks>(a: &A, b: &B, links: L, cpu: CpuId, seed: u64) {
+pub(crate) fn compare<A: CpuLocal, B: CpuLocal, L: FixedLinks>(a: &A, b: &B, links: L, cpu: CpuId, seed: u64) {
     let mut chance = Rng::with_seed(seed);
     let (left, right) = (World::new(cpu.0 + 1, links), World::new(cpu.0 + 1, links));
     let mut kind = Kind::Lists;
@@ -104,28 +104,29 @@ fn draw(chance: &mut Rng, cpu: CpuId, number: u32, kind: &mut Kind) -> Step {
 }
 
 fn scene(chance: &mut Rng, cpu: CpuId) -> Scene {
-    let length = |chance: &mut Rng| chance.choice(LENGTHS).expect("there are some");
     let slab = chance.usize(..SLABS);
-    let slot = (chance.u8(..5) > 0).then(|| (slab, length(chance)));
-    let owner = chance.choice([Owner::Cpu(cpu), Owner::Cpu(cpu), Owner::Cpu(CpuId(cpu.0 + 1)), Owner::Nobody]);
-    let other = ((slab + 1) % SLABS, length(chance), chance.u16(1..4), owner.expect("there are some"));
+    let slot = (chance.u8(..5) > 0).then(|| (slab, draw_length(chance)));
+    let owner = chance.choice([Owner::Cpu(cpu), Owner::Cpu(cpu), Owner::Cpu(CpuId(cpu.0 + 1)), Owner::Node]);
+    let other = ((slab + 1) % SLABS, draw_length(chance), chance.u16(1..4), owner.expect("there are some"));
     let kind = chance.choice([Kind::Lists, Kind::Lists, Kind::Sheaves, Kind::Bits]).expect("there are some");
     Scene { slot, other, kind }
 }
 
+fn draw_length(chance: &mut Rng) -> u16 {
+    chance.choice(LENGTHS).expect("there are some")
+}
+
 fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, step: Step) -> Answer {
     let links = world.links();
-    let raw = ObjectAddress::get;
-    let relative = |object: u64| (slab_of(world, object) as u64) << 32 | object & !World::<L>::mask();
     match step {
-        Step::Pop => Answer::Object(local.pop(world.slots(), links).map(raw).map(relative)),
+        Step::Pop => Answer::Object(local.pop(world.slots(), links).map(|object| relative(world, object.get()))),
         Step::Push { slab, index } => {
             Answer::Pushed(local.push(world.slots(), world.freed(world.object(slab, index)), links))
         }
         Step::PushPaired { slab, index } => {
             Answer::Pushed(local.push_paired(world.slots(), world.freed(world.object(slab, index)), links))
         }
-        Step::PopSheaf => Answer::Object(local.pop_sheaf(world.slots()).map(raw).map(relative)),
+        Step::PopSheaf => Answer::Object(local.pop_sheaf(world.slots()).map(|object| relative(world, object.get()))),
         Step::PushSheaf { slab, index } => {
             // SAFETY: what is pushed twice is only compared.
             Answer::Pushed(unsafe { local.push_sheaf(world.slots(), ObjectAddress::new(world.object(slab, index))) })
@@ -133,7 +134,7 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
         Step::PopBits => {
             let place = local.pop_bits(world.slots());
             Answer::Object(place.map(|(word, index)| {
-                relative(world.object(world.slab_by_word(word).expect("a slab of this world"), index as u16))
+                relative(world, world.object(world.slab_by_word(word).expect("a slab of this world"), index as u16))
             }))
         }
         Step::PushBits { slab, index } => {
@@ -147,6 +148,11 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
     }
 }
 
+/// An object as its slab's number and its offset there, which are the same in all worlds.
+fn relative<L: FixedLinks>(world: &World<L>, object: u64) -> u64 {
+    (slab_of(world, object) as u64) << 32 | object & !World::<L>::mask()
+}
+
 /// The slab that an object is of.
 fn slab_of<L: FixedLinks>(world: &World<L>, object: u64) -> usize {
     (0..SLABS).find(|&slab| world.base(slab).get() == object & World::<L>::mask()).expect("an object of this world")
@@ -155,7 +161,7 @@ fn slab_of<L: FixedLinks>(world: &World<L>, object: u64) -> usize {
 fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     for slab in 0..SLABS {
         world.set_local(slab, Local::new(end_mark(world.base(slab)), OBJECTS));
-        world.set_owner(slab, Owner::Nobody);
+        world.set_owner(slab, Owner::Node);
     }
     let (slab, length, used, owner) = scene.other;
     world.set_local(slab, Local::new(world.chain(slab, 0..length).head, used));
@@ -203,25 +209,28 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
     if kind == Kind::Bits {
         return (0..SLABS).map(|slab| world.local(slab).load(Relaxed)).collect();
     }
-    let mut follow = |mut at: u64| {
-        for _ in 0..20 {
-            let slab = (0..SLABS).find(|slab| at & World::<L>::mask() == world.base(*slab).get());
-            found.push(slab.map_or(u64::MAX, |slab| slab as u64) << 32 | at & !World::<L>::mask());
-            if is_mark(at) || slab.is_none() {
-                break;
-            }
-            // SAFETY: an object of this world.
-            at = unsafe { freehold::slab::freelist::link(ObjectAddress::new(at), world.links()) };
-        }
-    };
     let locals: Vec<Local> = (0..SLABS).map(|slab| world.slab(slab).local()).collect();
-    locals.iter().for_each(|local| follow(local.list(0)));
+    locals.iter().for_each(|local| follow(world, local.list(0), &mut found));
     if kind == Kind::Lists {
-        follow(world.slot(cpu).main.load(Relaxed));
+        follow(world, world.slot(cpu).main.load(Relaxed), &mut found);
     }
     found.extend(locals.iter().map(|local| u64::from(local.used())));
     if kind == Kind::Sheaves {
         found.extend(world.sheaf(cpu.index()).iter().map(|object| object & !World::<L>::mask()));
     }
     found
+}
+
+/// Adds the words of a list, for some steps.
+fn follow<L: FixedLinks>(world: &World<L>, list: u64, found: &mut Vec<u64>) {
+    let mut at = list;
+    for _ in 0..20 {
+        let slab = (0..SLABS).find(|slab| at & World::<L>::mask() == world.base(*slab).get());
+        found.push(slab.map_or(u64::MAX, |slab| slab as u64) << 32 | at & !World::<L>::mask());
+        if is_mark(at) || slab.is_none() {
+            break;
+        }
+        // SAFETY: an object of this world.
+        at = unsafe { freehold::slab::freelist::get_freepointer(ObjectAddress::new(at), world.links()) };
+    }
 }

@@ -23,8 +23,8 @@ fn on_large_config(config: &Config<'_>, run: impl FnOnce(&Machine<'_, '_, '_>)) 
 
 /// Where the slabs of objects begin, in the order in which these were given.
 fn slabs_of(cache: &Cache, objects: &[NonNull<u8>]) -> Vec<u64> {
-    let slab_of = |object: &NonNull<u8>| ObjectAddress::new(object.addr().get() as u64).slab(cache.layout.mask).get();
-    let mut slabs: Vec<_> = objects.iter().map(slab_of).collect();
+    let addresses = objects.iter().map(|object| ObjectAddress::new(object.addr().get() as u64));
+    let mut slabs: Vec<_> = addresses.map(|object| object.slab(cache.layout.mask).get()).collect();
     slabs.dedup();
     slabs
 }
@@ -129,11 +129,13 @@ fn a_block_for_them_is_of_this_node_and_no_failure_is_counted_without_one() {
         pages.set_up_watermarks(MinFree::BySize);
         let _kept = break_up(pages, NodeId(0), order);
         failures.0.store(0, SeqCst);
-        let at_hand = |node, order| pages.try_alloc_slab_pages(node, GFP | Gfp::COMP, order);
-        assert_eq!(at_hand(NodeId(0), Order::new(6)), None);
+        let gfp = GFP | Gfp::COMP;
+        assert_eq!(pages.try_alloc_slab_pages(NodeId(0), gfp, Order::new(6)), None);
         assert_eq!(failures.0.load(SeqCst), 0);
-        let of = |node, order| pages.zone_of(at_hand(node, order).unwrap()).node();
-        assert_eq!((of(NodeId(0), order), of(NodeId(1), Order::new(6))), (NodeId(0), NodeId(1)));
+        for (node, order) in [(NodeId(0), order), (NodeId(1), Order::new(6))] {
+            let pfn = pages.try_alloc_slab_pages(node, gfp, order).unwrap();
+            assert_eq!(pages.zone_of(pfn).node(), node);
+        }
     })
     .unwrap();
 }
@@ -158,7 +160,7 @@ fn a_node_gets_no_more_of_them_than_it_keeps() {
         let keeps = u64::from(info.limits.node_free);
         for _ in 0..2 {
             let slabs = slab.new_slabs(info, gfp, NodeId(0), 3).unwrap();
-            slab.list_new(info, NodeId(0), slabs);
+            slab.add_new_partials(info, NodeId(0), slabs);
         }
         assert_eq!(cache.slabs(), keeps, "of sixteen");
         check(slab).unwrap();

@@ -6,10 +6,9 @@ use super::*;
 fn bulk_takes_and_gives_whole_stretches() {
     on_machine(&[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let now = || held(slab, cache.id, CpuId(0));
         let mut objects = [NonNull::dangling(); 3 * CAPACITY + 7];
         cache.alloc_bulk(GFP | Gfp::ZERO, &mut objects).unwrap();
-        assert_eq!(now(), [0, 0, 0], "what no sheaf has comes from slabs directly");
+        assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0], "what no sheaf has comes from slabs directly");
         let mut distinct = objects.to_vec();
         distinct.sort();
         distinct.dedup();
@@ -24,10 +23,14 @@ fn bulk_takes_and_gives_whole_stretches() {
         let error = unsafe { cache.free_bulk(&wrong) };
         let address = foreign.as_ptr() as u64;
         assert_eq!(error, Err(ObjectFreeError::Foreign { address }), "the first that is wrong is named");
-        assert_eq!(now(), [0, CAPACITY, 0], "the sheaf that is there is filled, and no other made");
+        assert_eq!(
+            held(slab, cache.id, CpuId(0)),
+            [0, CAPACITY, 0],
+            "the sheaf that is there is filled, and no other made"
+        );
         check(slab).unwrap();
         cache.alloc_bulk(GFP, &mut objects[..CAPACITY + 10]).unwrap();
-        assert_eq!(now(), [0, 0, 0], "and emptied, before slabs are asked");
+        assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0], "and emptied, before slabs are asked");
         free(&cache, &objects[..CAPACITY + 10]);
         free(&cache, &one);
         // SAFETY: allocated above, and not freed since.
@@ -74,7 +77,7 @@ fn bulk_puts_back_what_a_sheaf_had_when_slabs_have_no_more() {
         free(&cache, &all[..3]);
         let before = held(slab, cache.id, CpuId(0));
         assert!(matches!(cache.alloc_bulk(GFP, &mut [NonNull::dangling(); 5]), Err(ObjectError::Pages(_))));
-        assert_eq!(held(slab, cache.id, CpuId(0)).iter().sum::<usize>(), before.iter().sum(), "{before:?}");
+        assert_eq!(held(slab, cache.id, CpuId(0)).iter().sum::<usize>(), before.iter().sum::<usize>(), "{before:?}");
         check(slab).unwrap();
         assert_eq!(core::iter::from_fn(|| cache.alloc(GFP).ok()).count(), 3);
     });

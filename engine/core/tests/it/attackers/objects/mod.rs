@@ -17,12 +17,12 @@ use freehold::page::Config;
 use freehold::platform::host::{CheckedSpinLock, run_on_cpu};
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold::policy::{Numbers, Policy};
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::{CacheFlags, CacheUsage, SlabAllocator};
 
 use crate::attackers::machine::Host;
 
-type Slab<'s, 'm, 'h, 'l> = SlabAllocator<'s, 'm, Host<'h>, Locked<'l, CheckedSpinLock, HostCpu>>;
+type Slab<'s, 'm, 'h, 'l> = SlabAllocator<'s, 'm, Host<'h>, CpuLocks<'l, CheckedSpinLock, HostCpu>>;
 
 /// CPUs of each machine.
 const CPUS: usize = 3;
@@ -61,7 +61,7 @@ fn attack_with<R>(
 ) -> R {
     let locks: Vec<_> = (0..locks).map(|_| CheckedSpinLock::new()).collect();
     run_on_cpu(CpuId(0));
-    let local = Locked::new(&locks, HostCpu);
+    let local = CpuLocks::new(&locks, HostCpu);
     let (result, audit) =
         with_audited_slab(Host::default(), config, FRAMES, local, (7, debug), run).expect("the machine is right");
     let what = || format!("under {:?}", config.policy.slab);

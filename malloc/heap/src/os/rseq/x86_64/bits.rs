@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use freehold::slab::cpu::{Freed, Pushed, Slots};
+use freehold::slab::cpu::{FreedObject, PushOutcome, Slots};
 use freehold::slab::slab::Slab;
 
 use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
@@ -42,7 +42,7 @@ macro_rules! pop_bits {
 
 macro_rules! push_bits {
     ($defect:ident, $area:ident, $slots:ident, $freed:ident, $bit:ident, $all:ident) => {{
-        // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be
+        // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab to be
         // this CPU's, and a drain that takes the slab from it waits for the section.
         unsafe {
             section!(
@@ -77,10 +77,10 @@ macro_rules! push_bits {
                 shift = const STRIDE_SHIFT,
                 local = const Slab::LOCAL_OFFSET,
                 owner = const Slab::OWNER_OFFSET,
-                refused = label { return Pushed::Refused },
+                refused = label { return PushOutcome::Refused },
             );
         }
-        Pushed::Done
+        PushOutcome::Done
     }};
 }
 
@@ -97,9 +97,9 @@ pub(in crate::os::rseq) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Opt
 pub(in crate::os::rseq) unsafe fn push_bits(
     area: isize,
     slots: Slots<'_>,
-    freed: Freed<'_>,
+    freed: FreedObject<'_>,
     bit: u64,
     all: u64,
-) -> Pushed {
+) -> PushOutcome {
     push_bits!(sound, area, slots, freed, bit, all)
 }

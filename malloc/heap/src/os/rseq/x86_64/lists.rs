@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use freehold::slab::cpu::{Freed, PAIRED_OFFSET, Pushed, Slots};
+use freehold::slab::cpu::{FreedObject, PAIRED_OFFSET, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
 use freehold::slab::word::{UPPER, is_mark};
@@ -103,7 +103,7 @@ macro_rules! push_section {
             local = const Slab::LOCAL_OFFSET,
             owner = const Slab::OWNER_OFFSET,
             upper = const (u64::MAX << UPPER) as i64,
-            refused = label { return Pushed::Refused },
+            refused = label { return PushOutcome::Refused },
             $($operand)*
         )
     };
@@ -111,7 +111,7 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($defect:ident, $same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads
+        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section reads
         // of this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
@@ -129,7 +129,7 @@ macro_rules! push_with {
                 push_section!($defect, $same, "", $bits, $area, $slots, $freed, $links, $($operand)*);
             }
         }
-        Pushed::Done
+        PushOutcome::Done
     }};
 }
 
@@ -165,9 +165,9 @@ pub(in crate::os::rseq) unsafe fn pop<L: FixedLinks>(area: isize, slots: Slots<'
 pub(in crate::os::rseq) unsafe fn push<L: FixedLinks>(
     area: isize,
     slots: Slots<'_>,
-    freed: Freed<'_>,
+    freed: FreedObject<'_>,
     links: L,
-) -> Pushed {
+) -> PushOutcome {
     push!(sound, area, slots, freed, links)
 }
 
@@ -177,9 +177,9 @@ pub(in crate::os::rseq) unsafe fn push<L: FixedLinks>(
 pub(in crate::os::rseq) unsafe fn push_paired<L: FixedLinks>(
     area: isize,
     slots: Slots<'_>,
-    freed: Freed<'_>,
+    freed: FreedObject<'_>,
     links: L,
-) -> Pushed {
+) -> PushOutcome {
     push_with!(
         sound,
         "cmp qword ptr [{first} + {at} + {paired}], {bits}

@@ -20,9 +20,9 @@ pub mod planted;
 use core::arch::asm;
 
 use freehold::base::CpuId;
-use freehold::slab::cpu::{Exchange, Replaced, STRIDE};
+use freehold::slab::cpu::{Exchange, ExchangeOutcome, STRIDE};
 
-use super::preempt::Lowered;
+use super::preempt::LowerOutcome;
 use super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
 pub(super) use bits::{pop_bits, push_bits};
 pub(super) use lists::{pop, push, push_paired};
@@ -66,7 +66,7 @@ pub(super) unsafe fn cpu(area: isize) -> CpuId {
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
-pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> ExchangeOutcome {
     // SAFETY: the caller's; only sections on that CPU write the word, as `Exchange` demands.
     unsafe {
         section!(
@@ -87,11 +87,11 @@ pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>)
             from = in(reg) exchange.from,
             to = in(reg) exchange.to,
             value = out(reg) _,
-            moved = label { return Replaced::Moved },
-            changed = label { return Replaced::Changed },
+            moved = label { return ExchangeOutcome::Moved },
+            changed = label { return ExchangeOutcome::Changed },
         );
     }
-    Replaced::Done
+    ExchangeOutcome::Done
 }
 
 /// Raises a counter of the thread; not an atomic step, but one instruction.
@@ -109,16 +109,16 @@ pub(super) unsafe fn raise(count: *mut u32) {
 /// # Safety
 /// As for [`raise`].
 #[inline(always)]
-pub(super) unsafe fn lower(count: *mut u32) -> Lowered {
+pub(super) unsafe fn lower(count: *mut u32) -> LowerOutcome {
     // SAFETY: the caller promises that the counter is the thread's.
     unsafe {
         asm!(
             "dec dword ptr [{count}]",
             "je {awaited}",
             count = in(reg) count,
-            awaited = label { return Lowered::Awaited },
+            awaited = label { return LowerOutcome::Awaited },
             options(nostack),
         );
     }
-    Lowered::Held
+    LowerOutcome::Held
 }

@@ -13,7 +13,7 @@ use core::arch::asm;
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
 use freehold::slab::cpu::sheaf::{Sheaf, Top};
-use freehold::slab::cpu::{Freed, Pushed, Slots};
+use freehold::slab::cpu::{FreedObject, PushOutcome, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
 use freehold::slab::word::{UPPER, is_mark};
@@ -30,7 +30,7 @@ pub trait Planted {
     fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
     /// As [`CpuLocal::push`], with the defect.
-    fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+    fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome;
 
     /// As [`CpuLocal::pop_sheaf`], with the defect.
     fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress>;
@@ -39,13 +39,13 @@ pub trait Planted {
     ///
     /// # Safety
     /// As there.
-    unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed;
+    unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome;
 
     /// As [`CpuLocal::pop_bits`], with the defect.
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
 
     /// As [`CpuLocal::push_bits`], with the defect.
-    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed;
+    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome;
 }
 
 macro_rules! plant {
@@ -64,7 +64,7 @@ macro_rules! plant {
             }
 
             #[inline(always)]
-            fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+            fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, links: L) -> PushOutcome {
                 let area = rseq.area();
                 push!($defect, area, slots, freed, links)
             }
@@ -76,7 +76,7 @@ macro_rules! plant {
             }
 
             #[inline(always)]
-            unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+            unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> PushOutcome {
                 let (area, object) = (rseq.area(), object.get());
                 push_sheaf!($defect, area, slots, object)
             }
@@ -88,7 +88,7 @@ macro_rules! plant {
             }
 
             #[inline(always)]
-            fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
+            fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: FreedObject<'_>, bit: Bits, all: Bits) -> PushOutcome {
                 let area = rseq.area();
                 let (bit, all) = (bit.raw(), all.raw());
                 push_bits!($defect, area, slots, freed, bit, all)

@@ -3,7 +3,7 @@
 use core::arch::asm;
 
 use freehold::slab::cpu::sheaf::{Sheaf, Top};
-use freehold::slab::cpu::{Pushed, Slots};
+use freehold::slab::cpu::{PushOutcome, Slots};
 
 use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
 use super::STRIDE_SHIFT;
@@ -27,7 +27,7 @@ macro_rules! pop_sheaf {
                 commit "mov qword ptr [{at} + {place} * 8], {value}",
                 after "",
                 area = in(reg) $area,
-                all = in(reg) $slots.all(),
+                all = in(reg) $slots.as_ptr(),
                 place = in(reg) $slots.place(),
                 object = out(reg) object,
                 at = out(reg) _,
@@ -58,7 +58,7 @@ macro_rules! push_sheaf {
                 commit "mov qword ptr [{at} + {place} * 8], {value}",
                 after "",
                 area = in(reg) $area,
-                all = in(reg) $slots.all(),
+                all = in(reg) $slots.as_ptr(),
                 place = in(reg) $slots.place(),
                 object = in(reg) $object,
                 at = out(reg) _,
@@ -66,10 +66,10 @@ macro_rules! push_sheaf {
                 shift = const STRIDE_SHIFT,
                 step = const Top::STEP,
                 ceiling = const Sheaf::CEILING,
-                refused = label { return Pushed::Refused },
+                refused = label { return PushOutcome::Refused },
             );
         }
-        Pushed::Done
+        PushOutcome::Done
     }};
 }
 
@@ -83,6 +83,6 @@ pub(in crate::os::rseq) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Op
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
-pub(in crate::os::rseq) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
+pub(in crate::os::rseq) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> PushOutcome {
     push_sheaf!(sound, area, slots, object)
 }

@@ -5,7 +5,7 @@ extern crate std;
 use std::vec::Vec;
 
 use super::*;
-use crate::base::{CpuId, Gfp};
+use crate::base::{CpuId, Gfp, NodeId};
 use crate::machine::objects::with_locked_slab;
 use crate::page::Config;
 use crate::platform::NoProbe;
@@ -24,8 +24,8 @@ fn together(objects: SlabPolicy) -> Vec<usize> {
     with_locked_slab(Threads::<NoProbe>::default(), &config, 1 << 12, 1, |slab| {
         let handle = slab.create(&CacheConfig::new("together", 64)).expect("there is room");
         let (cache, in_slab) = (handle.info(), usize::from(handle.info().layout.objects));
-        let alloc = |_| ObjectAddress::of(handle.alloc(Gfp::KERNEL).expect("there is memory").as_ptr());
-        let mut all: Vec<_> = (0..SLABS * in_slab).map(alloc).collect();
+        let allocated = (0..SLABS * in_slab).map(|_| handle.alloc(Gfp::KERNEL).expect("there is memory"));
+        let mut all: Vec<_> = allocated.map(|object| ObjectAddress::from_ptr(object.as_ptr())).collect();
         all.sort_unstable();
         let mut in_turn: Vec<_> = (0..6 * SLABS).map(|at| all[at % SLABS * in_slab + at / SLABS]).collect();
         let mut flush = Flush::new(slab, cache, &mut in_turn);

@@ -31,15 +31,15 @@ struct Row([AtomicU64; PLACES]);
 
 /// What CPUs have cached.
 #[derive(Debug)]
-pub(super) struct Cached {
+pub(super) struct RunCache {
     rows: Reservation,
     count: u16,
 }
 
-impl Cached {
-    pub fn new(cpus: u16) -> Result<Cached, Errno> {
+impl RunCache {
+    pub(super) fn new(cpus: u16) -> Result<RunCache, Errno> {
         let count = cpus.clamp(1, ROWS);
-        Ok(Cached { rows: Reservation::new(usize::from(count) * size_of::<Row>(), PAGE)?, count })
+        Ok(RunCache { rows: Reservation::new(usize::from(count) * size_of::<Row>(), PAGE)?, count })
     }
 
     #[inline]
@@ -60,18 +60,18 @@ impl Cached {
 
     /// Takes a run of at least so many pages, and at most an eighth more.
     #[inline]
-    pub fn take(&self, cpu: CpuId, pages: u32) -> Option<u32> {
+    pub(super) fn take(&self, cpu: CpuId, pages: u32) -> Option<u32> {
         let fits = pages..=pages + pages / 8;
         self.places(cpu, pages).iter().find_map(|place| {
             let word = place.load(Relaxed);
             let is_mine = fits.contains(&pages_of(word)) && place.compare_exchange(word, 0, AcqRel, Relaxed).is_ok();
-            is_mine.then(|| first_of(word))
+            is_mine.then(|| first_page(word))
         })
     }
 
     /// Leaves a claimed run; says whether there was room for it.
     #[inline]
-    pub fn put(&self, cpu: CpuId, first: u32, pages: u32) -> bool {
+    pub(super) fn put(&self, cpu: CpuId, first: u32, pages: u32) -> bool {
         let word = u64::from(pages) << 32 | u64::from(first);
         self.places(cpu, pages)
             .iter()
@@ -79,19 +79,19 @@ impl Cached {
     }
 
     /// Takes all of them.
-    pub fn drain(&self, mut take: impl FnMut(u32, u32)) {
+    pub(super) fn drain(&self, mut take: impl FnMut(u32, u32)) {
         for place in (0..self.count).flat_map(|cpu| &self.row(cpu).0) {
             if place.load(Relaxed) != 0 {
                 let word = place.swap(0, Acquire);
                 if word != 0 {
-                    take(first_of(word), pages_of(word));
+                    take(first_page(word), pages_of(word));
                 }
             }
         }
     }
 }
 
-fn first_of(word: u64) -> u32 {
+fn first_page(word: u64) -> u32 {
     word as u32
 }
 

@@ -15,7 +15,7 @@ use freehold::base::CpuId;
 
 use super::returns::TICK;
 use super::start::Malloc;
-use super::{AnyHeap, SPREAD, with_heap};
+use super::{AnyHeap, CPU_ACTIVITY, with_heap};
 
 /// CPUs that are told apart; of others, every so many have one byte.
 const CPUS: usize = 1024;
@@ -27,7 +27,7 @@ const IDLE_AGES: u32 = 4;
 
 /// Which CPUs have objects.
 #[repr(C)]
-pub(super) struct Spread {
+pub(super) struct CpuActivity {
     /// How many have some.
     count: AtomicU32,
     /// Where the next search begins.
@@ -36,15 +36,15 @@ pub(super) struct Spread {
     last: [AtomicU8; CPUS],
 }
 
-impl Spread {
-    pub const fn new() -> Spread {
-        Spread { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
+impl CpuActivity {
+    pub(super) const fn new() -> CpuActivity {
+        CpuActivity { last: [const { AtomicU8::new(0) }; CPUS], count: AtomicU32::new(0), next: AtomicU32::new(0) }
     }
 
     /// Notes that a CPU asks at a moment; returns another one that is to give up what it has, if more have some than
     /// may and it has not asked at this moment.
     #[inline]
-    pub fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
+    pub(super) fn note(&self, cpu: CpuId, moment: u32, most: u32) -> Option<CpuId> {
         let last = &self.last[usize::from(cpu.0) % CPUS];
         let now = byte(moment);
         if last.load(Relaxed) == now { None } else { self.note_moment(last, now, most) }
@@ -58,9 +58,8 @@ impl Spread {
     }
 
     /// A CPU on which nobody has asked for so many moments, if there is one: it has nothing from now on.
-    pub fn take_idle(&self, moment: u32, moments: u32) -> Option<CpuId> {
-        let is_idle = |last: u8| (u32::from(byte(moment)) + MOMENTS - u32::from(last)) % MOMENTS > moments;
-        self.take(is_idle)
+    pub(super) fn take_idle(&self, moment: u32, moments: u32) -> Option<CpuId> {
+        self.take(|last| (u32::from(byte(moment)) + MOMENTS - u32::from(last)) % MOMENTS > moments)
     }
 
     /// The next CPU of such a moment.
@@ -80,16 +79,16 @@ impl Spread {
 impl Malloc {
     /// Notes where a slow path runs. Another CPU gives up what it has, if there are too many that have something.
     #[inline]
-    pub fn note_cpu(&self, now: u32) {
-        if let Some(other) = SPREAD.note(self.cpu(), now, self.options.cpus) {
+    pub(super) fn note_cpu(&self, now: u32) {
+        if let Some(other) = CPU_ACTIVITY.note(self.cpu(), now, self.options.cpus) {
             self.drain(other);
         }
     }
 
     /// Takes what a CPU has on which nobody has asked for long, if there is one. Within a slow path.
-    pub fn drain_idle(&self, now: u32) {
+    pub(super) fn drain_idle(&self, now: u32) {
         let moments = (IDLE_AGES * self.options.age.div_ceil(TICK)).min(MOMENTS / 2);
-        if let Some(idle) = SPREAD.take_idle(now, moments) {
+        if let Some(idle) = CPU_ACTIVITY.take_idle(now, moments) {
             self.drain(idle);
         }
     }
@@ -113,21 +112,21 @@ mod tests {
 
     #[test]
     fn one_more_than_may_takes_the_place_of_another() {
-        static SPREAD: Spread = Spread::new();
-        assert_eq!([3, 5, 3].map(|cpu| SPREAD.note(CpuId(cpu), 7, 2)), [None; 3]);
+        static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
+        assert_eq!([3, 5, 3].map(|cpu| CPU_ACTIVITY.note(CpuId(cpu), 7, 2)), [None; 3]);
         // All of them ask at this moment; at the next one a place is made for one that went beyond.
-        assert_eq!([9, 3].map(|cpu| SPREAD.note(CpuId(cpu), 7, 2)), [None; 2]);
-        assert_eq!(SPREAD.note(CpuId(5), 8, 2), Some(CpuId(3)));
-        assert_eq!(SPREAD.note(CpuId(9), 8, 2), None);
-        assert_eq!(SPREAD.note(CpuId(3), 9, 2), Some(CpuId(5)));
+        assert_eq!([9, 3].map(|cpu| CPU_ACTIVITY.note(CpuId(cpu), 7, 2)), [None; 2]);
+        assert_eq!(CPU_ACTIVITY.note(CpuId(5), 8, 2), Some(CpuId(3)));
+        assert_eq!(CPU_ACTIVITY.note(CpuId(9), 8, 2), None);
+        assert_eq!(CPU_ACTIVITY.note(CpuId(3), 9, 2), Some(CpuId(5)));
     }
 
     #[test]
     fn those_on_which_nobody_asks_are_found_once() {
-        static SPREAD: Spread = Spread::new();
-        assert_eq!([(1, 250), (2, 256)].map(|(cpu, moment)| SPREAD.note(CpuId(cpu), moment, 9)), [None; 2]);
-        assert_eq!(SPREAD.take_idle(257, 8), None);
-        assert_eq!([SPREAD.take_idle(259, 8), SPREAD.take_idle(259, 8)], [Some(CpuId(1)), None]);
-        assert_eq!(SPREAD.take_idle(270, 8), Some(CpuId(2)));
+        static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
+        assert_eq!([(1, 250), (2, 256)].map(|(cpu, moment)| CPU_ACTIVITY.note(CpuId(cpu), moment, 9)), [None; 2]);
+        assert_eq!(CPU_ACTIVITY.take_idle(257, 8), None);
+        assert_eq!([CPU_ACTIVITY.take_idle(259, 8), CPU_ACTIVITY.take_idle(259, 8)], [Some(CpuId(1)), None]);
+        assert_eq!(CPU_ACTIVITY.take_idle(270, 8), Some(CpuId(2)));
     }
 }

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 use freehold::base::CpuId;
 
 use super::{Site, Slot};
-use crate::os::lock::Guarded;
+use crate::os::lock::Mutex;
 use crate::runs;
 
 /// CPUs that have places of their own.
@@ -36,15 +36,15 @@ const ADDRESS_BITS: u32 = 48;
 const WORD: usize = 8;
 
 /// Places for blocks of some sizes, which take turns.
-struct Turns<const PLACES: usize> {
+struct Rotation<const PLACES: usize> {
     /// Blocks that came. Who is moved between reading and writing it takes a place twice, which does no harm.
     came: AtomicUsize,
     places: [Place; PLACES],
 }
 
-impl<const PLACES: usize> Turns<PLACES> {
-    const fn new() -> Turns<PLACES> {
-        Turns { came: AtomicUsize::new(0), places: [const { AtomicU64::new(0) }; PLACES] }
+impl<const PLACES: usize> Rotation<PLACES> {
+    const fn new() -> Rotation<PLACES> {
+        Rotation { came: AtomicUsize::new(0), places: [const { AtomicU64::new(0) }; PLACES] }
     }
 
     /// Puts a block in the place of the one that came first.
@@ -59,13 +59,13 @@ impl<const PLACES: usize> Turns<PLACES> {
 /// A CPU's.
 #[repr(align(64))]
 struct Stripe {
-    small: Turns<SMALL_PLACES>,
-    large: Turns<LARGE_PLACES>,
+    small: Rotation<SMALL_PLACES>,
+    large: Rotation<LARGE_PLACES>,
 }
 
 impl Stripe {
     const fn new() -> Stripe {
-        Stripe { small: Turns::new(), large: Turns::new() }
+        Stripe { small: Rotation::new(), large: Rotation::new() }
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) struct HeldRun {
     pub asked: usize,
     pub allocated: Site,
     pub freed: Site,
-    pub run: runs::Held,
+    pub run: runs::ProtectedRun,
 }
 
 /// Runs in the order in which they came.
@@ -92,32 +92,32 @@ struct Ring {
 }
 
 /// All that is held.
-pub(super) struct Held {
+pub(super) struct Quarantine {
     stripes: [Stripe; STRIPES],
-    runs: Guarded<Ring>,
+    runs: Mutex<Ring>,
 }
 
 /// The process's.
-pub(super) static HELD: Held = Held::new();
+pub(super) static QUARANTINE: Quarantine = Quarantine::new();
 
-impl Held {
-    const fn new() -> Held {
-        Held {
+impl Quarantine {
+    const fn new() -> Quarantine {
+        Quarantine {
             stripes: [const { Stripe::new() }; STRIPES],
-            runs: Guarded::new(Ring { runs: [const { None }; RUNS], next: 0, bytes: 0 }),
+            runs: Mutex::new(Ring { runs: [const { None }; RUNS], next: 0, bytes: 0 }),
         }
     }
 
     /// Holds a block; returns the one that leaves for it.
     #[inline]
-    pub fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
+    pub(super) fn swap(&self, cpu: CpuId, slot: Slot) -> Option<Slot> {
         let stripe = &self.stripes[usize::from(cpu.0) % STRIPES];
-        read(if slot.bytes() <= SMALL { stripe.small.swap(written(slot)) } else { stripe.large.swap(written(slot)) })
+        decode(if slot.bytes() <= SMALL { stripe.small.swap(encode(slot)) } else { stripe.large.swap(encode(slot)) })
     }
 
     /// Takes each block that is held.
-    pub fn take_all(&self, visit: impl FnMut(Slot)) {
-        self.places().filter_map(|place| read(place.swap(0, AcqRel))).for_each(visit);
+    pub(super) fn take_all(&self, visit: impl FnMut(Slot)) {
+        self.places().filter_map(|place| decode(place.swap(0, AcqRel))).for_each(visit);
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
@@ -125,7 +125,7 @@ impl Held {
     }
 
     /// Holds a run; returns the one that leaves for it.
-    pub fn push_run(&self, run: HeldRun) -> Option<HeldRun> {
+    pub(super) fn push_run(&self, run: HeldRun) -> Option<HeldRun> {
         let mut ring = self.runs.lock();
         let next = ring.next;
         ring.next = (next + 1) % RUNS;
@@ -136,7 +136,7 @@ impl Held {
     }
 
     /// Takes the run that came first, if all of them have more than so many bytes.
-    pub fn pop_run(&self, bytes: usize) -> Option<HeldRun> {
+    pub(super) fn pop_run(&self, bytes: usize) -> Option<HeldRun> {
         let mut ring = self.runs.lock();
         if ring.bytes <= bytes {
             return None;
@@ -149,18 +149,18 @@ impl Held {
     }
 
     /// What is known of the held run that begins there.
-    pub fn find_run<R>(&self, start: usize, show: impl FnOnce(&HeldRun) -> R) -> Option<R> {
+    pub(super) fn find_run<R>(&self, start: usize, show: impl FnOnce(&HeldRun) -> R) -> Option<R> {
         self.runs.lock().runs.iter().flatten().find(|run| run.start == start).map(show)
     }
 }
 
-fn written(slot: Slot) -> u64 {
+fn encode(slot: Slot) -> u64 {
     slot.start().as_ptr().expose_provenance() as u64 | ((slot.bytes() / WORD) as u64) << ADDRESS_BITS
 }
 
-fn read(place: u64) -> Option<Slot> {
-    let start = place & ((1 << ADDRESS_BITS) - 1);
-    let start = NonNull::new(with_exposed_provenance_mut(start as usize))?;
+fn decode(place: u64) -> Option<Slot> {
+    let address = place & ((1 << ADDRESS_BITS) - 1);
+    let start = NonNull::new(with_exposed_provenance_mut(address as usize))?;
     Some(Slot::new(start, (place >> ADDRESS_BITS) as usize * WORD))
 }
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn blocks_leave_in_turn_whatever_others_come() {
-        let (small, large) = (Turns::<4>::new(), Turns::<2>::new());
+        let (small, large) = (Rotation::<4>::new(), Rotation::<2>::new());
         let left: [u64; 6] = core::array::from_fn(|at| {
             large.swap(at as u64 + 100);
             small.swap(at as u64 + 1)

@@ -1,56 +1,55 @@
-//! A sheaf in the hands of a call that may not return: it asks for pages or gives some back, so a platform may panic,
-//! and so may a constructor. The sheaf then goes to a barn or, if none has room, is flushed, and its memory goes back.
+//! Guards of sheaves and objects during calls that may panic: the platform may when pages are allocated or freed, and a
+//! constructor may. The sheaf then goes to a barn or, if none has room, is flushed and freed.
 
 use super::super::SlabAllocator;
 use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::group::{begins_with_run, gather, group};
-use super::sheaf::Held;
-use crate::base::NodeId;
+use super::sheaf::OwnedSheaf;
 use crate::platform::Platform;
 
-/// A sheaf that a call has in hand.
-pub(super) struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
+/// A sheaf that belongs to a call which may panic.
+pub(super) struct SheafGuard<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
-    sheaf: Option<Held>,
+    sheaf: Option<OwnedSheaf>,
 }
 
-impl<'a, 's, 'm, P: Platform, C: CpuLocal> InHand<'a, 's, 'm, P, C> {
-    /// A sheaf of a cache, or none.
-    pub fn new(
+impl<'a, 's, 'm, P: Platform, C: CpuLocal> SheafGuard<'a, 's, 'm, P, C> {
+    /// Guards a sheaf of a cache, if there is one.
+    pub(super) fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
         cache: &'a Cache,
-        sheaf: Option<Held>,
-    ) -> InHand<'a, 's, 'm, P, C> {
-        InHand { allocator, cache, sheaf }
+        sheaf: Option<OwnedSheaf>,
+    ) -> SheafGuard<'a, 's, 'm, P, C> {
+        SheafGuard { allocator, cache, sheaf }
     }
 
-    /// Has something done to it, if it is there.
-    pub fn with(&mut self, act: impl FnOnce(&mut Held)) {
+    /// Calls `act` with the sheaf, if there is one.
+    pub(super) fn update(&mut self, act: impl FnOnce(&mut OwnedSheaf)) {
         if let Some(sheaf) = &mut self.sheaf {
             act(sheaf);
         }
     }
 
-    /// The sheaf, for the next who has it.
-    pub fn pass(mut self) -> Option<Held> {
+    /// Returns the sheaf, which is not guarded from then on.
+    pub(super) fn into_sheaf(mut self) -> Option<OwnedSheaf> {
         self.sheaf.take()
     }
 }
 
 /// Into any barn that has room, since the CPU may not be known; or back where its memory came from.
-impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> Drop for SheafGuard<'_, '_, '_, P, C> {
     fn drop(&mut self) {
         let Some(mut sheaf) = self.sheaf.take() else { return };
-        for node in (0..self.allocator.pages.nodes()).map(NodeId) {
+        for node in self.allocator.node_ids() {
             match self.allocator.barn(node, self.cache.id).put(sheaf) {
                 Ok(()) => return,
                 Err(surplus) => sheaf = surplus,
             }
         }
-        self.allocator.retire_sheaf(self.cache, sheaf);
+        self.allocator.flush_and_free_sheaf(self.cache, sheaf);
     }
 }
 
@@ -67,7 +66,7 @@ pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
 impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
     /// Objects of a cache, which are brought into the order of their slabs, where that is the policy, once they turn
     /// out not to be in it: a program that frees in the order in which it allocated pays for no look.
-    pub fn new(
+    pub(super) fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
         cache: &'a Cache,
         objects: &'o mut [ObjectAddress],
@@ -76,7 +75,7 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
     }
 
     /// Frees all of them.
-    pub fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         while !self.objects.is_empty() {
             self.run_under_lock();
         }
@@ -87,16 +86,16 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
     fn run_under_lock(&mut self) {
         let (slab, cache) = (self.allocator, self.cache);
         let node = slab.pages.node_of(slab.local.cpu());
-        let (mut goes, mut others) = (slab.disowned(cache), None);
-        let mut list = slab.of_node(node, cache.id).lock();
-        slab.bring_home_to_node(node, cache.id, &mut list);
+        let (mut goes, mut others) = (slab.disowned_slabs(cache), None);
+        let mut list = slab.node_partial(node, cache.id).lock();
+        slab.flush_node_stack(node, cache.id, &mut list);
         while others.is_none() && !self.objects.is_empty() {
             let neighbours = self.next();
             others = (!slab.free_listed(cache, (node, &mut list), &mut goes, neighbours)).then_some(neighbours);
         }
         drop(list);
         slab.free_neighbours(cache, others.unwrap_or_default());
-        goes.discard();
+        goes.discard_all();
     }
 
     /// Those of one slab, which are not among the others from now on.

@@ -11,7 +11,7 @@ use freehold::page::Config;
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
-use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::locked::CpuLocks;
 use freehold::slab::fast_path::{AnyFastPath, Bitmap, FastPath, PageField, PageFieldGuarded, Sheaves, Tagged};
 use freehold::slab::freelist::{Mangled, Plain};
 use freehold::slab::{CacheFlags, ObjectFreeError};
@@ -84,7 +84,7 @@ fn threads_that_make_no_mistake_hear_nothing() {
     const STEPS: usize = 3000;
     let config = Config { cpu_nodes: &NODES, ..Config::default() };
     let locks = [(); 4].map(|()| CheckedSpinLock::new());
-    let local = Locked::new(&locks, HostCpu);
+    let local = CpuLocks::new(&locks, HostCpu);
     let platform = Threads::<NoProbe>::default();
     with_checked_slab(platform, &config, 1 << 14, local, (7, CacheFlags::DEBUG), |slab| {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| mpsc::channel::<(usize, u8, usize)>()).unzip();

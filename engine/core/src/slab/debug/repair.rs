@@ -8,10 +8,10 @@ use super::super::SlabAllocator;
 use super::super::address::{ObjectAddress, SlabAddress};
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::super::freelist::{Chain, link};
-use super::super::partial::{List, OfNode};
+use super::super::freelist::{Chain, get_freepointer};
+use super::super::partial::{List, NodePartial};
 use super::super::word::{Local, end_mark};
-use super::Held;
+use super::LockedNode;
 use super::object::Object;
 use super::state::{Fault, State};
 use crate::base::Pfn;
@@ -32,15 +32,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         pfn: Pfn,
         object: &Object<'_>,
         fault: Fault,
-        held: &mut Held<'_, 's, P::Lock>,
+        held: &mut LockedNode<'_, 's, P::Lock>,
     ) {
         let fix = match object.state() {
             Some((State::InUse | State::Gone, _)) => Fix::Relinked,
             _ => Fix::TakenOut,
         };
-        held.found = Some(self.found(cache, object, fault, fix));
+        held.found = Some(self.new_report(cache, object, fault, fix));
         self.take_out_unreadable(cache, pfn);
-        if !matches!(object.state(), Some((State::InUse | State::Gone, _))) {
+        if !object.is_used() {
             self.take_out(object);
         }
         self.relink(cache, pfn, &mut held.list);
@@ -50,24 +50,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// to be free if the objects that say they are not are as many as the slab knows.
     pub(super) fn take_out_unreadable(&self, cache: &Cache, pfn: Pfn) {
         let objects = cache.layout.objects_of(self.map.slab_address(pfn)).map(|object| self.object(cache, object));
-        let is_used = |object: &Object<'_>| matches!(object.state(), Some((State::InUse | State::Gone, _)));
-        if objects.clone().filter(is_used).count() == usize::from(self.map.slab(pfn).local().used()) {
+        if objects.clone().filter(Object::is_used).count() == usize::from(self.map.slab(pfn).local().used()) {
             objects.filter(|object| object.state().is_none()).for_each(|object| self.take_out(&object));
         }
     }
 
     /// Links the free objects of a slab anew, by what they say they are.
-    pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) {
+    pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<NodePartial>) {
         let base = self.map.slab_address(pfn);
-        let is_free = |object: &ObjectAddress| matches!(self.object(cache, *object).state(), Some((State::Free, _)));
+        let free = cache.layout.objects_of(base).filter(|&object| self.object(cache, object).is_free());
         // SAFETY: all free objects of this slab, which are listed nowhere else, under its node's lock.
-        let chain = unsafe { Chain::build(base, cache.layout.objects_of(base).filter(is_free), cache.links) };
+        let chain = unsafe { Chain::build(base, free, cache.links) };
         self.map.slab(pfn).set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         self.unlist_if_exhausted(pfn, list);
     }
 
     /// Takes a slab off its node's list if nothing in it is free; the next free lists it again.
-    pub(super) fn unlist_if_exhausted(&self, pfn: Pfn, list: &mut List<OfNode>) {
+    pub(super) fn unlist_if_exhausted(&self, pfn: Pfn, list: &mut List<NodePartial>) {
         let slab = self.map.slab(pfn);
         if slab.local().is_mark() && list.has(slab) {
             list.remove(self.map, pfn);
@@ -81,7 +80,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 pub(super) fn inspect_free(object: &Object<'_>) -> Result<(), Fault> {
     match object.state() {
         // Whatever led here, it was no link of ours.
-        Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
+        Some((State::InUse | State::Gone, _)) => Err(Fault::new(SlabBug::FreePointer)),
         _ => object.inspect(State::Free, 0),
     }
 }
@@ -92,7 +91,7 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
         Some((_, asked)) => object.inspect(State::InUse, asked),
         None => {
             object.inspect(State::InUse, cache.layout.object_size)?;
-            Err(Fault::of(SlabBug::State))
+            Err(Fault::new(SlabBug::State))
         }
     }
 }
@@ -100,8 +99,8 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
 /// The object after a free one on its list, if the link leads to one of its slab, or ends there.
 pub(super) fn next_of(cache: &Cache, base: SlabAddress, object: &Object<'_>) -> Result<u64, Fault> {
     // SAFETY: a free object, under its node's lock.
-    let next = unsafe { link(object.address(), cache.links) };
+    let next = unsafe { get_freepointer(object.address(), cache.links) };
     let is_sound = next == end_mark(base)
         || (cache.layout.mask.slab_around(next) == base && cache.layout.is_object(ObjectAddress::new(next)));
-    if is_sound { Ok(next) } else { Err(Fault::of(SlabBug::FreePointer)) }
+    if is_sound { Ok(next) } else { Err(Fault::new(SlabBug::FreePointer)) }
 }
