@@ -122,7 +122,7 @@ pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
     }
 }
 
-/// All that follows a miss of the fast path, in one call at the end of `malloc`, which keeps nothing for it.
+/// Allocates after a miss of the fast path. This is one call at the end of `malloc`, which saves no register for it.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
@@ -132,7 +132,7 @@ extern "C" fn malloc_slow(size: usize) -> *mut u8 {
 }
 
 forward_site! {
-    /// A request that may not take the fast path.
+    /// Allocates for a request that may not take the fast path.
     fn malloc_without_fast_path(size: usize) -> *mut u8, "rsi", "x1", malloc_without_fast_path_for
 }
 
@@ -171,8 +171,7 @@ pub fn allocate(size: usize, align: usize, site: Site) -> Option<Block> {
     allocate_without_fast_path(place, size, align, site)
 }
 
-/// Allocates without the fast path: in a hardened or profiled process, and of one that has no heap
-/// yet.
+/// Allocates without the fast path: in a hardened or profiled process, and before there is a heap.
 #[inline(never)]
 fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Site) -> Option<Block> {
     if let Some(malloc) = MALLOC.hardened() {
