@@ -115,6 +115,6 @@ fn a_list_stays_in_its_slab_goes_by_its_objects_and_ends() {
     let elsewhere = links_to(|[_, two]| two);
     let between = links_to(|[one, _]| one + u64::from(SIZE) + 8);
     let circle = links_to(|[one, _]| one);
-    let found = [violation_of_closure(&elsewhere), violation_of_dyn(&between), violation_of_dyn(&circle)];
+    let found = [violation_of_closure(&elsewhere), violation_of_closure(&between), violation_of_closure(&circle)];
     assert!(found.iter().all(|found| matches!(found, Some(SlabViolation::List { .. }))), "{found:?}");
 }

@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_track_that_was_overwritten_is_not_believed() {
-        let words = written(Who::Source(Location::caller()), CpuId(3), 40);
+        let words = encode(Who::Source(Location::caller()), CpuId(3), 40);
         let track = decode(words, 42).expect("it is as it was written");
         assert!(matches!(track.who, Who::Source(place) if place.file().ends_with("track.rs")));
         assert_eq!((track.cpu, track.age), (CpuId(3), 2));
