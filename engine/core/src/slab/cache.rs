@@ -264,7 +264,8 @@ fn slabs_in(kib: u32, layout: &Layout) -> u32 {
     (u64::from(kib) * 1024 / layout.slab_bytes()) as u32
 }
 
-/// Returns the limits on free slabs; [`slab`](super) explains the rule. linux: mm/slub.c:set_min_partial, set_cpu_partial
+/// Returns the limits on free slabs; [`slab`](super) explains the rule. linux: mm/slub.c:set_min_partial,
+/// set_cpu_partial
 fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
     let objects = match layout.size {
         4096.. => 6,

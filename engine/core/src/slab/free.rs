@@ -99,8 +99,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Returns whether an object is known to be free: the first object of a list, or any object whose bit is set. Objects
-    /// in sheaves are not looked at.
+    /// Returns whether an object is known to be free: the first object of a list, or any object whose bit is set.
+    /// Objects in sheaves are not looked at.
     pub(super) fn is_double_free(&self, cache: &Cache, freed: FreedObject<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
@@ -113,8 +113,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
     }
 
-    /// Frees an object into a slab that this CPU owns, if this is the slab's first or last free; returns `false` if it is
-    /// neither, or the caller was moved to another CPU.
+    /// Frees an object into a slab that this CPU owns, if this is the slab's first or last free; returns `false` if it
+    /// is neither, or the caller was moved to another CPU.
     ///
     /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is
     /// queued.

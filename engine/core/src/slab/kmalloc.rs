@@ -55,7 +55,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.slab_alloc::<F>(self.sizes.cache_for(size), size, gfp)
     }
 
-    /// Allocates a block of pages for a request above the largest cache; returns [`ZERO_SIZE`] for no bytes. linux: mm/slub.c:___kmalloc_large_node
+    /// Allocates a block of pages for a request above the largest cache; returns [`ZERO_SIZE`] for no bytes. linux:
+    /// mm/slub.c:___kmalloc_large_node
     #[cold]
     #[inline(never)]
     pub(super) fn kmalloc_large(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {

@@ -33,9 +33,10 @@
 //! | a node's | any | half the logarithm of the object's size, 5 to 10; if CPUs have sheaves, `slab.cpu_free` KiB of them if these are more |
 //! | a CPU's that is offline | none | |
 //!
-//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::kept_by_cpu`](cache::Limits::kept_by_cpu)),
-//! whatever CPU freed what, in whatever order, and whether or not it ever allocates again: a CPU that frees into one
-//! more slab of another for which too many wait gives all of these to the node.
+//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most
+//! ([`Limits::kept_by_cpu`](cache::Limits::kept_by_cpu)), whatever CPU freed what, in whatever order, and whether or
+//! not it ever allocates again: a CPU that frees into one more slab of another for which too many wait gives all of
+//! these to the node.
 //!
 //! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects at most. A sheaf has 4 to
 //! 124 objects, of `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at
@@ -44,10 +45,10 @@
 //!
 //! [`SlabAllocator::shrink`] gives back all of it.
 //!
-//! Beside them stand `memory` (what an allocator is given), `address` and `bits` (objects, slabs and sets of objects, as
-//! values), `config` (what is asked for when a cache is made), `layout` (sizes), `cache` (what was decided), `freelist`
-//! (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are checked, each
-//! time).
+//! Beside them stand `memory` (what an allocator is given), `address` and `bits` (objects, slabs and sets of objects,
+//! as values), `config` (what is asked for when a cache is made), `layout` (sizes), `cache` (what was decided),
+//! `freelist` (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are
+//! checked, each time).
 
 pub mod address;
 pub mod bitmap;
@@ -200,9 +201,9 @@ impl fmt::Display for SlabError {
 impl core::error::Error for SlabError {}
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs, nodes and numbers for caches: 33 for each 4 KiB; and
-    /// for 256 numbers 20 KiB to 36 KiB a CPU by how large a lock is, some 64 KiB a node, and some 58 KiB besides. Of
-    /// these, each number takes 64 or 128 bytes a CPU, and some 400 with one node.
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs, nodes and numbers for caches: 33 for each 4 KiB;
+    /// and for 256 numbers 20 KiB to 36 KiB a CPU by how large a lock is, some 64 KiB a node, and some 58 KiB besides.
+    /// Of these, each number takes 64 or 128 bytes a CPU, and some 400 with one node.
     ///
     /// # Panics
     /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
@@ -311,8 +312,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             debugging: debug::DebugState::new(debug & CacheFlags::DEBUG),
             fails_without_slab: AtomicBool::new(false),
         };
-        // The table of sizes leads there where there is no cache, and a frontend takes what is there for what it is built
-        // for.
+        // The table of sizes leads there where there is no cache, and a frontend takes what is there for what it is
+        // built for.
         allocator.clear_slots(map::NONE, Path::Checked);
         // Loom's world has no room for them.
         if cfg!(not(loom)) {

@@ -132,8 +132,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.own_chain(cache, pfn).concat(remote, cache.links)
     }
 
-    /// Puts a queued slab that the caller holds and no CPU owns on its node's list; releases it if all its objects are in
-    /// use, and discards it if the node has enough wholly free slabs. linux: mm/slub.c:deactivate_slab
+    /// Puts a queued slab that the caller holds and no CPU owns on its node's list; releases it if all its objects are
+    /// in use, and discards it if the node has enough wholly free slabs. linux: mm/slub.c:deactivate_slab
     pub(super) fn deactivate_slab(&self, cache: &Cache, pfn: Pfn) {
         if cache.has_bits {
             return self.deactivate_bitmap_slab(cache, pfn);

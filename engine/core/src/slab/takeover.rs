@@ -57,8 +57,8 @@ impl<P: Platform, C: CpuLocal> DisownedSlabs<'_, '_, '_, P, C> {
         Some(pfn)
     }
 
-    /// Takes the slabs that were added last and are adjacent, in either direction. Slabs of a checked cache are taken one
-    /// by one, since each is checked before it is discarded.
+    /// Takes the slabs that were added last and are adjacent, in either direction. Slabs of a checked cache are taken
+    /// one by one, since each is checked before it is discarded.
     fn pop_adjacent(&mut self) -> Option<Range<Pfn>> {
         let pages = self.cache.layout.order.pages();
         let first = self.pop()?;

@@ -348,7 +348,8 @@ impl<C: CpuLocal, F: FastPath, P: Platform + 'static> HeapFrontend<'_, C, F, P> 
         unsafe { self.frontend.free(object) }
     }
 
-    /// Allocates after a miss of the fast path. This is one call at the end of `malloc`, which saves no register for it.
+    /// Allocates after a miss of the fast path. This is one call at the end of `malloc`, which saves no register for
+    /// it.
     #[cold]
     #[inline(never)]
     fn malloc_slow(self, size: usize) -> *mut u8 {

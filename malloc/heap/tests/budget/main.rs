@@ -16,8 +16,8 @@
 //! golden    tables and their files
 //! ```
 //!
-//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test budget` writes the files anew; look at the difference before
-//! it is committed.
+//! `BLESS=1 cargo test --profile dist -p freehold-malloc --test budget` writes the files anew; look at the difference
+//! before it is committed.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

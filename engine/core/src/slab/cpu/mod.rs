@@ -264,9 +264,9 @@ pub enum FenceOutcome {
 /// section: it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that
 /// it owns), and between its first read and its one committing store nothing else that runs on that CPU executes any
 /// part of a section; or none of it happened. What [`portable`](section) does in a section says what each must do.
-/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says [`FenceOutcome::Ended`],
-/// each section on that CPU that had begun before the call has ended, its store is visible to the caller, and what the
-/// caller stored before is visible to all later ones.
+/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` says
+/// [`FenceOutcome::Ended`], each section on that CPU that had begun before the call has ended, its store is visible to
+/// the caller, and what the caller stored before is visible to all later ones.
 pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;

@@ -19,8 +19,8 @@ use crate::slab::word::first_object;
 ///
 /// # Safety
 /// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote
-/// there is visible; `fence` says [`FenceOutcome::Ended`] when the section that was between the two on that CPU at the call
-/// has ended, with what it wrote visible. All CPUs that are named are below `cpus`.
+/// there is visible; `fence` says [`FenceOutcome::Ended`] when the section that was between the two on that CPU at the
+/// call has ended, with what it wrote visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
     type Section<'a>
@@ -177,8 +177,8 @@ fn slot_of(slots: Slots<'_>, cpu: CpuId) -> Slot<'_> {
     unsafe { slots.slot(cpu) }
 }
 
-/// Returns whether a free changes nothing but the bits of a slab that this CPU owns: the slab has other free objects, and
-/// the freed object is not the last one in use.
+/// Returns whether a free changes nothing but the bits of a slab that this CPU owns: the slab has other free objects,
+/// and the freed object is not the last one in use.
 #[inline(always)]
 fn is_ordinary_free(slab: &Slab, cpu: CpuId, bits: Bits, is_last: bool) -> bool {
     slab.owner() == Owner::Cpu(cpu) && !bits.is_empty() && !is_last

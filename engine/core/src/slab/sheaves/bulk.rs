@@ -94,8 +94,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         result
     }
 
-    /// Gives this CPU its first sheaf, if there is memory for it. Without this, a CPU with bulk requests only would never
-    /// get a sheaf.
+    /// Gives this CPU its first sheaf, if there is memory for it. Without this, a CPU with bulk requests only would
+    /// never get a sheaf.
     fn ensure_sheaf(&self, cache: &Cache) {
         let slot = self.slot(self.local.cpu(), cache.id);
         let is_without = slot.main.load(Relaxed) == self.no_sheaf().raw() && slot.paired.load(Relaxed) == 0;

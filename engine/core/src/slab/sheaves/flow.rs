@@ -77,9 +77,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room.len() - left
     }
 
-    /// Makes several slabs for so many objects, if the node has a free block: an eighth as many as the cache has, or as many as the
-    /// objects need if those are more or the eighth is not there. Each number is rounded up to a power of two, and no
-    /// larger than what a node may keep.
+    /// Makes several slabs for so many objects, if the node has a free block: an eighth as many as the cache has, or as
+    /// many as the objects need if those are more or the eighth is not there. Each number is rounded up to a power of
+    /// two, and no larger than what a node may keep.
     fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
         let most = cache.limits.made_at_once.ilog2();
         let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64, most);
@@ -268,8 +268,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         sheaf.empty_by(|objects| self.flush(cache, objects));
     }
 
-    /// Allocates an empty sheaf for a cache, without reclaim or reserves, since objects can be allocated without sheaves.
-    /// linux: mm/slub.c:alloc_empty_sheaf
+    /// Allocates an empty sheaf for a cache, without reclaim or reserves, since objects can be allocated without
+    /// sheaves. linux: mm/slub.c:alloc_empty_sheaf
     pub(super) fn alloc_empty_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<OwnedSheaf> {
         let capacity = Some(u64::from(cache.sheaf)).filter(|&objects| objects > 0)?;
         let of = self.cache_of_sheaves(size_class(capacity));

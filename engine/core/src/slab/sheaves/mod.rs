@@ -13,9 +13,9 @@
 //!
 //! The main sheaf is changed by sections on its CPU, as a list is: the slot's word says where its last object is. It is
 //! replaced by a section too, under the lock of the CPU's part of the cache, so it stays with the CPU while that lock
-//! is held, however full it is. The spare belongs to the lock alone. A sheaf that is filled or flushed belongs to the call
-//! meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another CPU, it finds another
-//! place there, or in the barn.
+//! is held, however full it is. The spare belongs to the lock alone. A sheaf that is filled or flushed belongs to the
+//! call meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another CPU, it
+//! finds another place there, or in the barn.
 //!
 //! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab;
 //! and so is one that a request to free many names twice in a row. One freed again later is noticed only where slabs
@@ -102,7 +102,8 @@ impl<L: RawLock> PercpuSheaves<'_, L> {
     fn take_spare(&mut self) -> Option<OwnedSheaf> {
         let word = self.slot.paired.load(Acquire);
         self.slot.paired.store(0, Release);
-        // SAFETY: a sheaf that was put here by `set_spare`; no section looks at this word, and nobody without this lock.
+        // SAFETY: a sheaf that was put here by `set_spare`; no section looks at this word, and nobody without this
+        // lock.
         unsafe { OwnedSheaf::from_word(word) }
     }
 
@@ -183,7 +184,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.node_ids().for_each(|node| self.barn(node, cache.id).set_full_max(cache.full_sheaves));
     }
 
-    /// Allocates an object when the main sheaf is empty: replaces or refills that sheaf. linux: mm/slub.c:alloc_from_pcs
+    /// Allocates an object when the main sheaf is empty: replaces or refills that sheaf. linux:
+    /// mm/slub.c:alloc_from_pcs
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.

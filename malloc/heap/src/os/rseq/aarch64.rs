@@ -142,8 +142,8 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section reads
-        // of this CPU's, and a drain that takes a list or a slab from it waits for the section.
+        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section
+        // reads of this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().get().wrapping_add($links.offset());
@@ -358,8 +358,8 @@ pub(super) unsafe fn push_bits(
     bit: u64,
     all: u64,
 ) -> PushOutcome {
-    // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab to be
-    // this CPU's, and a drain that takes the slab from it waits for the section.
+    // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab to
+    // be this CPU's, and a drain that takes the slab from it waits for the section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),

@@ -42,8 +42,8 @@ macro_rules! pop_bits {
 
 macro_rules! push_bits {
     ($defect:ident, $area:ident, $slots:ident, $freed:ident, $bit:ident, $all:ident) => {{
-        // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab to be
-        // this CPU's, and a drain that takes the slab from it waits for the section.
+        // SAFETY: the caller's; `FreedObject` owns its object. The slab's word is written if the section finds the slab
+        // to be this CPU's, and a drain that takes the slab from it waits for the section.
         unsafe {
             section!(
                 $defect,

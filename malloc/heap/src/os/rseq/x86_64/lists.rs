@@ -111,8 +111,8 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($defect:ident, $same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section reads
-        // of this CPU's, and a drain that takes a list or a slab from it waits for the section.
+        // SAFETY: the caller's; `FreedObject` owns its object. Which words are written is decided by what the section
+        // reads of this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().get().wrapping_add($links.offset());
