@@ -64,14 +64,14 @@ impl Reservation {
         // SAFETY: a new mapping, wherever the kernel finds room.
         let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, MapFlags::PRIVATE | reserve)? }.cast::<u8>();
         let before = mapped.align_offset(page_align);
-        // SAFETY: the mapping is `align` bytes longer than what is kept; what is unmapped is nobody's.
+        // SAFETY: the mapping is `page_align` bytes longer than what is kept; what is unmapped is nobody's.
         let start = unsafe {
             let start = mapped.add(before);
             unmap(mapped, before)?;
             unmap(start.add(size), page_align - before)?;
             start
         };
-        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
+        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size })
     }
 
     /// Address of the range's first byte.
