@@ -16,6 +16,7 @@ mod readme;
 pub mod sanitizer;
 mod smoke;
 pub mod soak;
+mod spelling;
 mod stages;
 pub mod uncoupled;
 

@@ -1,8 +1,8 @@
 //! The wheel: built, installed into a virtual environment made for it, and tried there by its tests and its notebook.
 //!
-//! It is built by the profile for development, since what is tried is what Python sees, and another release build of all
-//! that the command is made of would take longer than everything else here. The packages of the tests are pinned in
-//! `lab/python/requirements.txt`; where there is no Python, or no place to have them from, the stage is skipped.
+//! It is built with the profile `release`, whose crates the stage `compare` has built already with the same features. The
+//! packages of the tests are pinned in `lab/python/requirements.txt`. Without Python or a package index, the stage is
+//! skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
     remove(folder)?;
     let manifest = workspace::root().join(CRATE).join("Cargo.toml");
     let mut build = Command::new(environment.join("bin/maturin"));
-    build.args(["build", "--quiet", "--locked", "--profile", "dev", "--compatibility", "linux", "--manifest-path"]);
+    build.args(["build", "--quiet", "--locked", "--profile", "release", "--compatibility", "linux", "--manifest-path"]);
     build.arg(manifest).arg("--interpreter").arg(environment.join("bin/python")).arg("--out").arg(folder);
     command::run(build.current_dir(workspace::root()).env("CARGO_TARGET_DIR", workspace::target()))?;
     let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{book, boot, loom, malloc, python, readme, sanitizer, smoke, soak, uncoupled};
+use super::{book, boot, loom, malloc, python, readme, sanitizer, smoke, soak, spelling, uncoupled};
 use crate::baremetal;
 use crate::command;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::tidy;
 use crate::workspace::cargo;
 
 /// All stages of the gate, cheapest first.
-pub static STAGES: [Stage; 20] = [
+pub static STAGES: [Stage; 21] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage {
         name: "tidy",
@@ -21,6 +21,7 @@ pub static STAGES: [Stage; 20] = [
         budget: 10,
         run: tidy,
     },
+    Stage { name: "spelling", summary: "no word is misspelled", budget: 10, run: spelling::run },
     Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
     Stage { name: "aarch64", summary: "the sections of another processor are assembled", budget: 240, run: aarch64 },
     Stage { name: "clippy", summary: "no lint on any target", budget: 240, run: clippy },

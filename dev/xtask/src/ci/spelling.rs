@@ -1,0 +1,44 @@
+//! Spelling, by the program `typos` with `typos.toml`; the gate installs it.
+//!
+//! The stage first hands it a misspelled word, and fails if that passes.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::command;
+use crate::error::Error;
+use crate::stage::Outcome;
+use crate::workspace;
+
+const PROGRAM: &str = "typos";
+/// Text that must be refused. It is written in two parts so that it is not found here.
+const MISSPELLED: &str = concat!("te", "h allocator\n");
+
+/// Checks every file that is not ignored by git.
+///
+/// # Errors
+/// [`Error::Failed`] when a word is misspelled, or the planted one is not found.
+pub fn run() -> Result<Outcome, Error> {
+    let version = Command::new(PROGRAM).arg("--version").output();
+    if version.is_err() {
+        return Ok(Outcome::Skipped(format!("`pip install {PROGRAM}` would make it possible")));
+    }
+    if accepts(MISSPELLED)? {
+        return Err(Error::Failed(format!("`{PROGRAM}` does not find a misspelled word that was planted")));
+    }
+    command::run(Command::new(PROGRAM).args(["--format", "brief"]).current_dir(workspace::root()))?;
+    Ok(Outcome::Passed)
+}
+
+/// Whether a text has no misspelled word.
+fn accepts(text: &str) -> Result<bool, Error> {
+    let mut command = Command::new(PROGRAM);
+    command.arg("-").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(not_run)?;
+    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).map_err(not_run)?;
+    Ok(child.wait().map_err(not_run)?.success())
+}
+
+fn not_run(error: std::io::Error) -> Error {
+    Error::Failed(format!("`{PROGRAM} -` cannot be run: {error}"))
+}
