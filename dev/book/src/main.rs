@@ -1,4 +1,4 @@
-//! Builds the book in `docs` with mdBook, and finds links in it that lead nowhere: `cargo run -p freehold-book`.
+//! Builds the book in `docs` with mdBook, and finds links in it that lead nowhere: `cargo run --manifest-path dev/book/Cargo.toml`.
 //!
 //! Its pages are read in two places: where the repository is read, links to any file of it work; in the book there are
 //! no files but its own. So what leads out of the book is rewritten before it is rendered ([`outward`]). Then every
