@@ -30,6 +30,8 @@ pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) ->
 pub fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
     make_folder(folder)?;
     for Page { name, text } in pages {
+        let parent = folder.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
+        fs::create_dir_all(&parent).map_err(|source| OutputError::Write { path: parent, source })?;
         output::write_atomically(&folder.join(name), text.as_bytes())?;
     }
     Ok(())

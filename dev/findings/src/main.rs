@@ -1,18 +1,18 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
-//! Each page stands on measurements: [`owned`], [`highatomic`] and [`ages`] on simulations, filled into what people
-//! wrote ([`template`]), and one for each benchmark ([`bench`](mod@bench)). What a page needs is measured first, which
-//! takes hours for the simulations; then each page is written whole. People who only use `freehold` need none of this,
-//! so it is a program of its own.
+//! Pages on simulations ([`owned`], [`highatomic`] and [`ages`]) are written by people: the program replaces their
+//! tables, writes these as CSV too, and replaces their pictures ([`regions`]). A test holds the figures in sentences
+//! against the tables. The page of a benchmark is written whole ([`bench`](mod@bench)). Measurements come first, which
+//! takes hours for the simulations. Users of `freehold` need none of this, so it is a program of its own.
 
 mod ages;
 mod bench;
+mod data_table;
 mod error;
 mod folder;
 mod highatomic;
-mod markup;
 mod owned;
-mod template;
+mod regions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,10 +43,10 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// A page that is whole, or a picture on one.
+/// A page that is whole, or a picture or a data file of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Page {
-    /// Its name, with ending.
+    /// Its path from the folder of the pages.
     name: String,
     /// Its text.
     text: String,
@@ -101,10 +101,10 @@ fn run(args: &Args) -> Result<(), Error> {
             Subject::Owned => folder::write_pages(&folder, &owned::pages(&costs, args)?)?,
             Subject::HighAtomic => {
                 let document = highatomic::Document::simulate(&costs, args)?;
-                folder::write_pages(&folder, &[document.page()])?;
+                folder::write_pages(&folder, &document.pages())?;
                 document.conclude();
             }
-            Subject::Ages => folder::write_pages(&folder, &[ages::page(&costs, args)?])?,
+            Subject::Ages => folder::write_pages(&folder, &ages::pages(&costs, args)?)?,
             Subject::Bench(bench) => folder::write_pages(&folder, &[bench::measured(bench, args)?])?,
         }
     }

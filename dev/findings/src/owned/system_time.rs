@@ -12,9 +12,8 @@ use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures;
 
-use super::sentences::per_operation;
-use super::studies::Reports;
-use crate::markup::{list, table};
+use super::costs::per_operation;
+use crate::data_table::DataTable;
 
 /// The author's machine, and as many CPUs as the real builds had.
 const CPUS: u16 = 32;
@@ -25,13 +24,12 @@ const PACE_PERCENTS: [u64; 3] = [100, 1000, 2000];
 const WINDOW_MS: [u64; 2] = [300, 600];
 /// What the author measured: so much less system time.
 const AUTHORS_SAVING: [f64; 2] = [0.03, 0.04];
-/// The page allocator's share of a real build's system time, and what finds it.
+/// The page allocator's share of a real build's system time, as `recordings/system-time.sh` measures it.
 const MEASURED_SHARE: f64 = 0.085;
-const MEASURED_BY: &str = "recordings/system-time.sh";
 
 /// A build on the author's machine.
 #[derive(Debug)]
-pub struct Build {
+pub(super) struct Build {
     /// The plan and what is set in it.
     words: String,
     report: SimReport,
@@ -41,7 +39,7 @@ pub struct Build {
 ///
 /// # Errors
 /// The first that a plan or a run has.
-pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
+pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
     let loads = [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", paced(percent))));
     let build = |(plan, set): (&str, Vec<String>)| {
         let words = [plan.to_owned()].into_iter().chain(set.iter().map(|change| format!("--set {change}")));
@@ -103,7 +101,7 @@ fn needed(saved: f64) -> String {
 }
 
 /// What each policy saves of the allocator's time, and what that is of system time.
-pub fn savings(reports: &Reports) -> String {
+pub(super) fn savings(builds: &[Build]) -> DataTable {
     let header = [
         "build",
         "policy",
@@ -113,29 +111,11 @@ pub fn savings(reports: &Reports) -> String {
         "change of system time",
         "the author's figure takes a share of",
     ];
-    let rows = reports.builds().iter().flat_map(|build| {
+    let rows = builds.iter().flat_map(|build| {
         let policies = 0..build.report.plan.policies.len();
         policies.map(|policy| build.row(policy))
     });
-    table(&header, rows)
-}
-
-/// Where the share comes from, and what prints the rest.
-pub fn meaning(reports: &Reports) -> String {
-    let Some(build) = reports.builds().first() else { return String::new() };
-    let share = format!(
-        "`{MEASURED_BY}` finds the page allocator in {} of the system time of a real build on {CPUS_OF_REAL_BUILD} CPUs; the \
-         clearing of pages is not in it. It is carried to {CPUS} CPUs as if all else stayed as it is: the first build's \
-         operation takes {} ns in the allocator on {CPUS_OF_REAL_BUILD} CPUs, and {} on {CPUS}.",
-        number::percent(MEASURED_SHARE),
-        number::decimal(build.in_allocator(CPUS_OF_REAL_BUILD, 0)),
-        number::decimal(build.in_allocator(CPUS, 0)),
-    );
-    let command = format!(
-        "Each build is `freehold sim BUILD --cpus {CPUS_OF_REAL_BUILD},{CPUS} --memory {MEMORY}`; nanoseconds are the \
-         allocator's share of CPU time, by operations a second."
-    );
-    list([share, command])
+    DataTable::new(&header, rows)
 }
 
 #[cfg(test)]
