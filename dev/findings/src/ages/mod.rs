@@ -203,7 +203,7 @@ fn distances(trials: &[Trial]) -> DataTable {
     DataTable::new(&["memory", "measure", "median", "at most"], rows)
 }
 
-fn machines(tried: &[Tried]) -> DataTable {
+fn machines(trials: &[Trial]) -> DataTable {
     let percent = |part: u64, whole: u64| format!("{:.1} %", part as f64 / whole.max(1) as f64 * 100.0);
     let rows = trials.iter().map(|Trial { name, about, figures, .. }| {
         vec![
@@ -231,7 +231,7 @@ fn machines(tried: &[Tried]) -> DataTable {
 }
 
 /// A measure of `linux-6.12` on every machine, by how it begins.
-fn measure_table(tried: &[Tried], measure: &Measure) -> DataTable {
+fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
     let text = |trial: &Trial, begin| {
         let mut values = trial.values(begin, measure, 0);
         if values.is_empty() {
@@ -251,7 +251,7 @@ fn measure_table(tried: &[Tried], measure: &Measure) -> DataTable {
 }
 
 /// What the library's policy changes on every machine, by how it begins.
-fn comparison_table(tried: &[Tried], measure: &Measure) -> DataTable {
+fn comparison_table(trials: &[Trial], measure: &Measure) -> DataTable {
     let text = |trial: &Trial, begin| {
         let of = |policy| trial.median(begin, measure, policy);
         let difference = of(0).zip(of(1)).map(|(a, b)| difference_text(measure, judge::difference(measure, a, b)));
@@ -270,7 +270,7 @@ fn by_begin(measure: &Measure) -> impl Iterator<Item = &'static str> {
 }
 
 /// How to have all of this again.
-fn recipe(tried: &[Tried], command: &str) -> DataTable {
+fn recipe(trials: &[Trial], command: &str) -> DataTable {
     let mut rows = vec![vec!["command".to_owned(), format!("`{command}`")]];
     let first = trials.first().map(|trial| &trial.reports[0].recipe);
     rows.extend(first.map(|recipe| vec!["freehold".to_owned(), recipe.program.version()]));

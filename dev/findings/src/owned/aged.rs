@@ -88,7 +88,6 @@ struct Cell<'r> {
 
 /// One measure over all machines on which it was measured.
 struct Pooled<'r> {
-    measure: Measure,
     /// Machine by machine.
     cells: Vec<Vec<Cell<'r>>>,
     median: f64,
@@ -124,7 +123,7 @@ impl<'r> Pooled<'r> {
             .then(|| intervals::rank_interval(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
         let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
-        Pooled { measure: *measure, cells, median, interval, verdict }
+        Pooled { cells, median, interval, verdict }
     }
 
     /// Cells of which this is said.

@@ -13,6 +13,7 @@ pub mod planted;
 mod profile;
 pub mod python;
 mod readme;
+mod sandbox;
 pub mod sanitizer;
 mod smoke;
 pub mod soak;
