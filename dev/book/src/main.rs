@@ -45,7 +45,7 @@ fn build(docs: &Path, out: Option<PathBuf>) -> Result<PathBuf, Error> {
     if let Some(out) = out {
         book.config.build.build_dir = std::path::absolute(&out).map_err(error::on_file(&out))?;
     }
-    book.with_preprocessor(Outward::of(docs));
+    book.with_preprocessor(Outward::new(docs));
     book.build().map_err(Error::Builder)?;
     Ok(book.build_dir_for("html"))
 }

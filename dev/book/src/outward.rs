@@ -38,7 +38,7 @@ enum Target {
 
 impl Outward {
     /// For the book whose pages are in `docs`, a folder of the repository's.
-    pub fn of(docs: &Path) -> Outward {
+    pub fn new(docs: &Path) -> Outward {
         let name = docs.file_name().map(PathBuf::from).unwrap_or_default();
         Outward { root: docs.join(".."), docs: name }
     }

@@ -35,7 +35,10 @@ pub fn start() {
     BUILT.call_once(|| {
         let heap = Heap::with_rseq(&HeapConfig::default());
         let heap = heap.unwrap_or_else(|error| panic!("ours cannot be measured: {error}"));
-        assert!(heap.slab().frontend::<DefaultFastPath>().is_some(), "the default policy has another fast path; name it here");
+        assert!(
+            heap.slab().frontend::<DefaultFastPath>().is_some(),
+            "the default policy has another fast path; name it here"
+        );
         // SAFETY: nobody reads it yet, and this runs once.
         unsafe { (*HEAP.0.get()).write(heap) };
     });

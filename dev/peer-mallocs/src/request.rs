@@ -5,8 +5,8 @@
 
 use std::ops::RangeInclusive;
 
-use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 use freehold_object_loops::{Size, Work};
+use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 
 use crate::roster::Candidate;
 
@@ -98,7 +98,7 @@ impl Request {
 }
 
 fn sample(malloc: &str, work: &str, bytes: &str, objects: &str, rounds: &str) -> Result<Request, RequestError> {
-    let candidate = Candidate::named(malloc).ok_or_else(|| RequestError::Malloc(quoted(malloc)))?;
+    let candidate = Candidate::find(malloc).ok_or_else(|| RequestError::Malloc(quoted(malloc)))?;
     let work = Work::named(work).ok_or_else(|| RequestError::Loop(quoted(work)))?;
     let bytes = number(bytes, "bytes", &BYTES)?;
     let objects = number(objects, "objects", &OBJECTS)?;

@@ -98,14 +98,14 @@ fn start_rpmalloc() {
 
 impl Candidate {
     /// The malloc of this name.
-    pub fn named(name: &str) -> Option<&'static Candidate> {
+    pub fn find(name: &str) -> Option<&'static Candidate> {
         ROSTER.iter().find(|candidate| candidate.name == name)
     }
 }
 
 /// What `--list` says of a malloc.
 #[derive(Debug, Serialize)]
-pub struct Listed {
+pub struct RosterRow {
     malloc: &'static str,
     version: String,
     package: &'static str,
@@ -113,8 +113,8 @@ pub struct Listed {
 }
 
 /// What `--list` says.
-pub fn listed() -> Vec<Listed> {
-    let listed = |candidate: &Candidate| Listed {
+pub fn list() -> Vec<RosterRow> {
+    let listed = |candidate: &Candidate| RosterRow {
         malloc: candidate.name,
         version: (candidate.version)(candidate.package),
         package: candidate.package,
@@ -135,11 +135,11 @@ mod tests {
     #[test]
     fn names_differ_and_every_version_is_known() {
         for candidate in &ROSTER {
-            assert!(std::ptr::eq(Candidate::named(candidate.name).unwrap(), candidate));
+            assert!(std::ptr::eq(Candidate::find(candidate.name).unwrap(), candidate));
             assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
             assert!((candidate.version)(candidate.package).starts_with(|c: char| c.is_alphanumeric()));
         }
-        assert!(Candidate::named("malloc").is_none());
+        assert!(Candidate::find("malloc").is_none());
     }
 
     /// Objects that carry their number from end to end, half of them freed on another thread.

@@ -10,8 +10,8 @@ use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::thread;
 
-use freehold_peer_protocol::{CpuError, answer_lines, pin};
 use freehold_object_loops::{Rounds, Ticks, Trouble, Work};
+use freehold_peer_protocol::{CpuError, answer_lines, pin};
 
 use crate::request::{Request, RequestError};
 

@@ -86,7 +86,7 @@ impl Request {
 }
 
 fn sample(peer: &str, case: &str, operations: &str, machine_frames: u32) -> Result<Request, RequestError> {
-    let (place, candidate) = Candidate::named(peer).ok_or_else(|| RequestError::Peer(quoted(peer)))?;
+    let (place, candidate) = Candidate::find(peer).ok_or_else(|| RequestError::Peer(quoted(peer)))?;
     let case = Case::from_slug(case).filter(|case| candidate.offers(*case)).ok_or_else(|| RequestError::Case {
         peer: candidate.name,
         case: quoted(case),

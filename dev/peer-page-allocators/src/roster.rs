@@ -106,7 +106,7 @@ pub const ROSTER: [Candidate; 9] = [
 
 impl Candidate {
     /// The peer of this name, with its place in the roster.
-    pub fn named(name: &str) -> Option<(usize, &'static Candidate)> {
+    pub fn find(name: &str) -> Option<(usize, &'static Candidate)> {
         const { &ROSTER }.iter().enumerate().find(|(_, candidate)| candidate.name == name)
     }
 
@@ -118,7 +118,7 @@ impl Candidate {
 
 /// A peer as `--list` prints it.
 #[derive(Debug, Serialize)]
-pub struct Listed {
+pub struct RosterRow {
     peer: &'static str,
     version: &'static str,
     cases: Vec<&'static str>,
@@ -126,8 +126,8 @@ pub struct Listed {
 }
 
 /// The whole roster, to be printed as JSON.
-pub fn listed() -> Vec<Listed> {
-    let list = |candidate: &Candidate| Listed {
+pub fn list() -> Vec<RosterRow> {
+    let list = |candidate: &Candidate| RosterRow {
         peer: candidate.name,
         version: version_of(candidate.package),
         cases: candidate.cases.iter().map(|case| case.slug()).collect(),
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn names_differ_and_every_package_has_one_version() {
         for (place, candidate) in ROSTER.iter().enumerate() {
-            assert_eq!(Candidate::named(candidate.name).map(|(found, _)| found), Some(place));
+            assert_eq!(Candidate::find(candidate.name).map(|(found, _)| found), Some(place));
             assert_eq!(versions_of(LOCK_FILE, candidate.package).count(), 1, "{}", candidate.package);
             assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
         }
-        assert!(Candidate::named("bitmap").is_none());
+        assert!(Candidate::find("bitmap").is_none());
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct InCommon {
 }
 
 impl InCommon {
-    fn of<K: Ord>(runs: &[[CountedBy<K>; 2]]) -> InCommon {
+    fn new<K: Ord>(runs: &[[CountedBy<K>; 2]]) -> InCommon {
         let kernels = || runs.iter().map(|[kernel, _]| kernel);
         let pairs = kernels().enumerate().flat_map(|(at, one)| kernels().skip(at + 1).map(move |other| (one, other)));
         InCommon {
@@ -49,12 +49,12 @@ impl Failures {
 
     /// By task and order.
     pub fn by_task(&self) -> InCommon {
-        InCommon::of(&self.by_task)
+        InCommon::new(&self.by_task)
     }
 
     /// By tenths of a second.
     pub fn by_tenth(&self) -> InCommon {
-        InCommon::of(&self.by_tenth)
+        InCommon::new(&self.by_tenth)
     }
 
     /// What the kernel refused in all runs.

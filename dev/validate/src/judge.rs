@@ -23,7 +23,7 @@ pub struct Runs {
 
 impl Runs {
     /// What so many recordings gave. A row that some of them lack has no spread to speak of.
-    fn of((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
+    fn new((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
         let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
         let rows = whole.map(|(name, kernel, engine)| (name, Sample::new(kernel), Sample::new(engine))).collect();
         Runs { rows, failures }
@@ -82,7 +82,7 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
             outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }
     }
-    Ok(all.map(|one| Runs::of(one, files.len())))
+    Ok(all.map(|one| Runs::new(one, files.len())))
 }
 
 fn add(rows: &mut Rows, row: FidelityRow) {

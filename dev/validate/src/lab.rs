@@ -27,7 +27,7 @@ pub struct Load {
 
 impl Load {
     /// This cell as its kernel is.
-    pub fn of(cell: &Cell) -> Load {
+    pub fn new(cell: &Cell) -> Load {
         Load { cell: cell.clone(), setting: None }
     }
 
@@ -39,21 +39,21 @@ impl Load {
 
 /// The recordings of loads; or the sentence that says why a load has none.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct Recordings {
     loads: Vec<(Load, Result<Vec<PathBuf>, String>)>,
 }
 
-impl Recorded {
+impl Recordings {
     /// The recordings of a load that was asked for.
-    pub fn of(&self, load: &Load) -> Result<&[PathBuf], String> {
+    pub fn find(&self, load: &Load) -> Result<&[PathBuf], String> {
         let found = self.loads.iter().find(|(known, _)| known == load);
         let files = &found.expect("what is judged was asked for").1;
         files.as_deref().map_err(String::clone)
     }
 
     /// The recordings of two loads; or why one of them has none.
-    pub fn both(&self, [before, after]: &[Load; 2]) -> Result<[&[PathBuf]; 2], String> {
-        Ok([self.of(before)?, self.of(after)?])
+    pub fn find_pair(&self, [before, after]: &[Load; 2]) -> Result<[&[PathBuf]; 2], String> {
+        Ok([self.find(before)?, self.find(after)?])
     }
 }
 
@@ -79,7 +79,7 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// See [`freehold_boot::Error`].
-    pub fn record(&self, about: &str, wanted: impl IntoIterator<Item = Load>) -> Result<Recorded, Error> {
+    pub fn record(&self, about: &str, wanted: impl IntoIterator<Item = Load>) -> Result<Recordings, Error> {
         let mut loads: Vec<(Load, Guest)> = Vec::new();
         for load in wanted {
             if loads.iter().all(|(known, _)| *known != load) {
@@ -97,7 +97,7 @@ impl<'a> Lab<'a> {
                 outcome => outcome.map(Ok),
             }
         })?;
-        Ok(Recorded { loads: loads.into_iter().map(|(load, _)| load).zip(files).collect() })
+        Ok(Recordings { loads: loads.into_iter().map(|(load, _)| load).zip(files).collect() })
     }
 
     fn guest(&self, load: &Load) -> Result<Guest, Error> {

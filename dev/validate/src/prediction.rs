@@ -58,7 +58,7 @@ impl Change {
     /// The second kernel, on this cell of the first.
     pub fn applied_to(self, cell: &Cell) -> Load {
         match self {
-            Change::Kernel(version) => Load::of(&cell.on(version)),
+            Change::Kernel(version) => Load::new(&cell.on(version)),
             Change::Setting(setting) => Load { cell: cell.clone(), setting: Some(setting) },
         }
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Change {
 
 /// A pair on one cell: a kernel, and what it is replayed as.
 #[derive(Debug)]
-pub struct Predicted {
+pub struct PredictedRow {
     /// The cell of the first kernel.
     pub cell: Cell,
     /// What the second kernel is.
@@ -126,7 +126,7 @@ impl Prediction {
     ///
     /// # Errors
     /// If one cannot be read or replayed.
-    pub fn of(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
+    pub fn measure(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
         let settings: Vec<Setting>;
         let policy: String;
         let way = match to {
@@ -186,7 +186,7 @@ impl Row {
 }
 
 /// Every row of every prediction.
-pub fn table(predicted: &[Predicted]) -> String {
+pub fn table(predicted: &[PredictedRow]) -> String {
     let head =
         ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
     let word = |is: Option<bool>| match is {
@@ -218,8 +218,8 @@ pub fn table(predicted: &[Predicted]) -> String {
 
 /// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is
 /// right about all that does not, so the engine must be better than that.
-pub fn in_short(predicted: &[Predicted]) -> String {
-    let is_kernel = |pair: &&Predicted| matches!(pair.to, Change::Kernel(_));
+pub fn in_short(predicted: &[PredictedRow]) -> String {
+    let is_kernel = |pair: &&PredictedRow| matches!(pair.to, Change::Kernel(_));
     let lines = [
         score("another kernel", predicted.iter().filter(is_kernel)),
         score("another setting", predicted.iter().filter(|pair| !is_kernel(pair))),
@@ -240,11 +240,11 @@ pub fn in_short(predicted: &[Predicted]) -> String {
     markdown::table(&head, lines.into_iter())
 }
 
-fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<String> {
+fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p PredictedRow>) -> Vec<String> {
     let told: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
     let rows: Vec<Row> = told.iter().flat_map(|prediction| prediction.rows()).collect();
     let none: Vec<Row> = rows.iter().map(|row| Row { predicted: 0.0, ..*row }).collect();
-    let (some, none) = (counted(&rows), counted(&none));
+    let (some, none) = (count_predictions(&rows), count_predictions(&none));
     vec![
         name.to_owned(),
         told.len().to_string(),
@@ -258,7 +258,7 @@ fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<Stri
 }
 
 /// How often predictions came true, for kernels and by the name of the setting.
-pub fn track_record(predicted: &[Predicted]) -> TrackRecord {
+pub fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
     let mut record = TrackRecord::default();
     for (to, prediction) in predicted.iter().filter_map(|pair| Some((pair.to, pair.outcome.as_ref().ok()?))) {
         let of_change = match to {
@@ -268,13 +268,13 @@ pub fn track_record(predicted: &[Predicted]) -> TrackRecord {
                 record.settings.entry(name.to_owned()).or_default()
             }
         };
-        of_change.add(Predictions { pairs: 1, ..counted(&prediction.rows()) });
+        of_change.add(Predictions { pairs: 1, ..count_predictions(&prediction.rows()) });
     }
     record
 }
 
 /// What these rows came to, of no pair.
-fn counted(rows: &[Row]) -> Predictions {
+fn count_predictions(rows: &[Row]) -> Predictions {
     let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count() as u32;
     Predictions {
         pairs: 0,
@@ -333,7 +333,7 @@ mod tests {
         let rows =
             [row(0.3, 0.5, Verdict::Neither), row(0.01, 0.5, Verdict::Neither), row(0.2, 0.2, Verdict::Undecided)];
         let expected = Predictions { pairs: 0, decided: 2, right: 1, with_interval: 3, within: 1 };
-        assert_eq!(counted(&rows), expected);
+        assert_eq!(count_predictions(&rows), expected);
         assert_eq!((share(3, 4), share(0, 0)), ("3 (75.0 %)".to_owned(), "-".to_owned()));
     }
 

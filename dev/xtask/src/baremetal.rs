@@ -87,7 +87,7 @@ impl Arch {
     /// For a clock that counts instructions: how long each of them takes, as a power of two of nanoseconds, which is
     /// about as long as the timer's smallest delay; and how many CPUs there are. An emulator that counts lets them take
     /// turns, and those of ARM and RISC-V never end theirs while they wait for another to start.
-    fn counted(self) -> (&'static str, &'static str) {
+    fn instruction_clock(self) -> (&'static str, &'static str) {
         match self {
             Arch::X86_64 => ("shift=0", "2"),
             Arch::Aarch64 => ("shift=4", "1"),
@@ -138,7 +138,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
 /// # Errors
 /// If a kernel does not pass.
 pub fn stage() -> Result<Outcome, Error> {
-    all(Arch::gate_boots)
+    boot_all(Arch::gate_boots)
 }
 
 /// The same with every boot.
@@ -146,10 +146,10 @@ pub fn stage() -> Result<Outcome, Error> {
 /// # Errors
 /// If a kernel does not pass.
 pub fn nightly() -> Result<Outcome, Error> {
-    all(Arch::boots)
+    boot_all(Arch::boots)
 }
 
-fn all(boots: fn(Arch) -> &'static [Boot]) -> Result<Outcome, Error> {
+fn boot_all(boots: fn(Arch) -> &'static [Boot]) -> Result<Outcome, Error> {
     let mut left_out = Vec::new();
     for &arch in Arch::value_variants() {
         if let Outcome::Skipped(reason) = boot(arch, boots(arch))? {
@@ -216,7 +216,7 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
     match boot.steps {
         Steps::Blocks => emulator.args(["-smp", boot.cpus]),
         Steps::Counted => {
-            let (instruction, cpus) = arch.counted();
+            let (instruction, cpus) = arch.instruction_clock();
             emulator.args(["-smp", cpus, "-icount", instruction])
         }
         Steps::Single => emulator.args(["-smp", boot.cpus]).args(single_steps(program)?),

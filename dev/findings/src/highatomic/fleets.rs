@@ -24,7 +24,7 @@ pub(super) fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f
 }
 
 /// Every fleet by a name.
-pub(super) fn named(reports: &Reports) -> Vec<(String, &FleetReport)> {
+pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
     let name = |point: &Point| match point.value {
         "-" => format!("small, {}", point.respect),
         value => format!("small, {}: {value}", point.respect),

@@ -12,7 +12,7 @@ mod tables;
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::Plan;
-use studies::{Adjusted, Reports};
+use studies::{Adjustment, Reports};
 
 use crate::{Args, Page, command, regions};
 
@@ -35,7 +35,7 @@ impl Document {
     /// When the plan cannot be simulated.
     pub fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
         let plan = |plan: Plan| if args.quick { plan.shortened() } else { plan };
-        let adjusted = Adjusted { hosts: args.quick.then_some(1), plan };
+        let adjusted = Adjustment { hosts: args.quick.then_some(1), plan };
         let reports = Reports::simulate(costs, command(NAME, args), &adjusted)?;
         let pages = regions::fill(NAME, PAGE, |region| tables::make(&region.name, &reports));
         Ok(Document { pages, reports })

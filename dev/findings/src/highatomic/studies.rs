@@ -169,7 +169,7 @@ pub struct Reports {
 
 /// What the command line changes about all fleets.
 #[derive(Clone, Copy, Debug)]
-pub struct Adjusted<F> {
+pub struct Adjustment<F> {
     /// Hosts of each fleet, instead of its own number.
     pub hosts: Option<u32>,
     /// What becomes of the plan.
@@ -184,7 +184,7 @@ impl Reports {
     pub fn simulate<F: Fn(Plan) -> Plan>(
         costs: &Costs,
         command: String,
-        adjusted: &Adjusted<F>,
+        adjusted: &Adjustment<F>,
     ) -> Result<Reports, Error> {
         let mut states = Vec::with_capacity(POINTS.len() + AGES.len() * WAITING.len() + 4);
         let mut fleet = |size: Size, set: &[String], rivals: &[&str]| {

@@ -95,7 +95,7 @@ fn failures(reports: &Reports) -> DataTable {
     let all = |report: &FleetReport, measure: &Measure| -> f64 {
         of(report).into_iter().map(|policy| fleets::sum(report, measure, policy)).sum()
     };
-    let mut failing = fleets::named(reports);
+    let mut failing = fleets::all_fleets(reports);
     failing.retain(|(_, report)| all(report, &measures::ATOMIC_FAILED) > 0.0);
     let rows = failing.iter().flat_map(|(name, report)| {
         let row = move |policy: usize| {
@@ -121,7 +121,7 @@ fn totals(reports: &Reports) -> DataTable {
     let header = ["policy", "requests of order 1-3", "failed", "in a million"];
     let rows = [None].into_iter().chain(RIVALS.map(Some)).map(|label| {
         let (mut made, mut failed) = (0.0, 0.0);
-        for (_, report) in fleets::named(reports) {
+        for (_, report) in fleets::all_fleets(reports) {
             if let Some(policy) = label.map_or(Some(0), |label| report.policy(label)) {
                 made += fleets::sum(report, &measures::ATOMIC, policy);
                 failed += fleets::sum(report, &measures::ATOMIC_FAILED, policy);
@@ -223,7 +223,7 @@ fn switches(fleet: &FleetReport) -> DataTable {
         for measure in &shown {
             let judged = fleet.judge(measure, policy).filter(|_| policy > 0);
             cells.push(estimate_text(measure, fleet.estimate(measure, policy)));
-            cells.push(judged.map_or(String::new(), |_| both(measure, judged.as_ref())));
+            cells.push(judged.map_or(String::new(), |_| difference_and_verdict(measure, judged.as_ref())));
         }
         cells
     };
@@ -255,7 +255,7 @@ fn sweep(reports: &Reports) -> DataTable {
             cells.push(moves.join(" / "));
             cells.extend(shown.iter().map(|measure| match policy {
                 0 => estimate_text(measure, report.estimate(measure, 0)),
-                _ => both(measure, report.judge(measure, policy).as_ref()),
+                _ => difference_and_verdict(measure, report.judge(measure, policy).as_ref()),
             }));
             cells
         };
@@ -276,7 +276,7 @@ fn recipe(reports: &Reports) -> DataTable {
         recipe.policies.iter().map(|(name, choices)| vec!["policy".to_owned(), format!("`{name}` is {choices}")]),
     );
     let first = settings(&reports.main);
-    let others = fleets::named(reports).into_iter().skip(1);
+    let others = fleets::all_fleets(reports).into_iter().skip(1);
     rows.push(vec!["main".to_owned(), format!("`freehold fleet {PLAN} {}`", first.join(" "))]);
     rows.extend(others.map(|(name, report)| {
         let differs: Vec<String> = settings(report).into_iter().filter(|setting| !first.contains(setting)).collect();
@@ -299,7 +299,7 @@ fn positions<'r>(report: &'r FleetReport, labels: &'r [&'r str]) -> impl Iterato
 }
 
 /// A difference with its interval and the verdict.
-fn both(measure: &Measure, judged: Option<&HostComparison>) -> String {
+fn difference_and_verdict(measure: &Measure, judged: Option<&HostComparison>) -> String {
     format!("{}, {}", difference(measure, judged), verdict(judged))
 }
 

@@ -63,7 +63,7 @@ fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>>
             format!("`{}`", report.label(policy)),
             format!("at least {times} times {what}"),
             figure,
-            kept(a >= times * b),
+            yes_or_no(a >= times * b),
         ]
     };
     let bars = |policy| {
@@ -86,7 +86,7 @@ fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
             format!("`{}`", report.label(policy)),
             format!("not slower (no difference beyond {} %, or better)", judge::MARGIN * 100.0),
             format!("{} at least", number::change(Some(least))),
-            kept(is_kept),
+            yes_or_no(is_kept),
         ]
     };
     owning(report).map(bar).collect()
@@ -99,14 +99,14 @@ fn owning(report: &SimReport) -> impl Iterator<Item = usize> {
     (1..report.plan.policies.len()).filter(owns)
 }
 
-fn kept(is_kept: bool) -> String {
+fn yes_or_no(is_kept: bool) -> String {
     if is_kept { "yes".to_owned() } else { "**no**".to_owned() }
 }
 
 /// Every measure in which a policy that owns is worse than policy A, plan by plan.
 pub(super) fn losses(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
-    for report in reports.all() {
+    for report in reports.plans() {
         for point in 0..report.plan.points.len() {
             for policy in owning(report) {
                 rows.extend(COSTS.iter().filter_map(|measure| loss(report, point, policy, measure)));
@@ -190,7 +190,7 @@ pub(super) fn locks(reports: &Reports) -> DataTable {
 pub(super) fn recipe(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     let mut row = |what: &str, value: String| rows.push(vec![what.to_owned(), value]);
-    if let Some(report) = reports.all().next() {
+    if let Some(report) = reports.plans().next() {
         let recipe = &report.recipe;
         row("command", format!("`{}`", reports.command()));
         row("freehold", recipe.program.version());
@@ -199,7 +199,7 @@ pub(super) fn recipe(reports: &Reports) -> DataTable {
             row("policy", format!("`{name}` is {choices}"));
         }
     }
-    for report in reports.all() {
+    for report in reports.plans() {
         let plan = &report.plan;
         let window = plan.points.first().map_or((0, 0), |point| (point.warmup_ms, point.duration_ms));
         let times = format!("{} ms of virtual time after {} ms that do not count", window.1, window.0);

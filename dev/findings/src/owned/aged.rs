@@ -44,20 +44,20 @@ type OfAge = fn(u8) -> Changes;
 /// Each plan. An aged machine has page cache, so `long` has that much more memory there; `webhost` has less, so that it
 /// is turned over sooner, and more seeds, since it is the only one with huge pages.
 const PLANS: [(&str, OfAge); 5] = [
-    ("long", |age| Changes { memory: (age > 0).then(|| "3GiB".to_owned()), ..aged(age) }),
-    ("numa", |age| Changes { cpus: vec![32], ..aged(age) }),
-    ("small-machine", aged),
-    ("pressure", aged),
-    ("webhost", |age| Changes { memory: Some("4GiB".to_owned()), seeds: Some(5), ..aged(age) }),
+    ("long", |age| Changes { memory: (age > 0).then(|| "3GiB".to_owned()), ..age_changes(age) }),
+    ("numa", |age| Changes { cpus: vec![32], ..age_changes(age) }),
+    ("small-machine", age_changes),
+    ("pressure", age_changes),
+    ("webhost", |age| Changes { memory: Some("4GiB".to_owned()), seeds: Some(5), ..age_changes(age) }),
 ];
 
-fn aged(age: u8) -> Changes {
+fn age_changes(age: u8) -> Changes {
     Changes { age: Some(age), a: Some(A.to_owned()), b: vec![B.to_owned()], ..Changes::default() }
 }
 
 /// A plan at an age.
 #[derive(Debug)]
-pub(super) struct Aged {
+pub(super) struct AgedRun {
     age: u8,
     report: SimReport,
 }
@@ -66,12 +66,12 @@ pub(super) struct Aged {
 ///
 /// # Errors
 /// The first that a plan or a run has.
-pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Aged>, Error> {
+pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<AgedRun>, Error> {
     let cases = PLANS.into_iter().flat_map(|(name, of_age)| AGES.map(|age| (name, age, of_age(age))));
     cases
         .map(|(name, age, changes)| {
             let plan = changed(Plan::open(name, &changes)?);
-            Ok(Aged { age, report: SimReport::simulate(plan, costs)? })
+            Ok(AgedRun { age, report: SimReport::simulate(plan, costs)? })
         })
         .collect()
 }
@@ -79,7 +79,7 @@ pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<
 /// One measure of a plan at an age, on so many CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'r> {
-    aged: &'r Aged,
+    aged: &'r AgedRun,
     cpus: u16,
     /// Relative, or of shares in percentage points, as a share.
     difference: f64,
@@ -87,7 +87,7 @@ struct Cell<'r> {
 }
 
 /// One measure over all machines on which it was measured.
-struct Pooled<'r> {
+struct PooledMeasure<'r> {
     /// Machine by machine.
     cells: Vec<Vec<Cell<'r>>>,
     median: f64,
@@ -96,7 +96,7 @@ struct Pooled<'r> {
     verdict: Verdict,
 }
 
-impl Aged {
+impl AgedRun {
     /// A measure on each number of CPUs. What neither policy had any of is no difference.
     fn cells(&self, measure: &Measure) -> Vec<Cell<'_>> {
         let report = &self.report;
@@ -112,8 +112,8 @@ impl Aged {
     }
 }
 
-impl<'r> Pooled<'r> {
-    fn new(aged: &'r [Aged], measure: &Measure) -> Pooled<'r> {
+impl<'r> PooledMeasure<'r> {
+    fn new(aged: &'r [AgedRun], measure: &Measure) -> PooledMeasure<'r> {
         let cells = aged.iter().map(|aged| aged.cells(measure)).filter(|cells| !cells.is_empty());
         let cells: Vec<Vec<Cell<'r>>> = cells.collect();
         let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
@@ -123,7 +123,7 @@ impl<'r> Pooled<'r> {
             .then(|| intervals::rank_interval(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
         let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
-        Pooled { cells, median, interval, verdict }
+        PooledMeasure { cells, median, interval, verdict }
     }
 
     /// Cells of which this is said.
@@ -151,7 +151,7 @@ fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdi
 }
 
 /// Every measure, a row each.
-pub(super) fn together(aged: &[Aged]) -> DataTable {
+pub(super) fn together(aged: &[AgedRun]) -> DataTable {
     let header = [
         "measure",
         "cells",
@@ -165,7 +165,7 @@ pub(super) fn together(aged: &[Aged]) -> DataTable {
         "together",
     ];
     let row = |measure: &Measure| {
-        let pooled = Pooled::new(aged, measure);
+        let pooled = PooledMeasure::new(aged, measure);
         let count = |of: Verdict| pooled.count(of).to_string();
         let text = |difference: f64| difference_text(measure, difference);
         let interval = |(low, high)| format!("{} to {}", text(low), text(high));
@@ -186,7 +186,7 @@ pub(super) fn together(aged: &[Aged]) -> DataTable {
 }
 
 /// Every cell that is worse, the worst of each measure first.
-pub(super) fn worse(aged: &[Aged]) -> DataTable {
+pub(super) fn worse(aged: &[AgedRun]) -> DataTable {
     let header = ["measure", "plan", "age", "CPUs", "difference"];
     let mut rows = Vec::new();
     for measure in &MEASURES {

@@ -56,7 +56,7 @@ impl Load {
     }
 
     /// The share of the time for which some CPU holds a zone lock.
-    fn held(&self, policy: usize) -> f64 {
+    fn held_share(&self, policy: usize) -> f64 {
         self.median(&measures::THROUGHPUT, policy) * self.median(&measures::ZONE_HOLD, policy) / 1e12
     }
 
@@ -64,7 +64,7 @@ impl Load {
         let shares = [measures::ZONE_WAIT, measures::ALLOCATOR, measures::IDLE];
         let mut cells = vec![number::count(self.think_ns), self.window_ms.map(|ms| ms.to_string()).join(" + ")];
         cells.push(measures::THROUGHPUT.text(self.median(&measures::THROUGHPUT, 0)));
-        cells.push(number::percent(self.held(0)));
+        cells.push(number::percent(self.held_share(0)));
         cells.extend(shares.map(|measure| measure.text(self.median(&measure, 0))));
         cells.extend((1..self.report.plan.policies.len()).map(|policy| number::change(Some(self.gain(policy)))));
         cells

@@ -1,7 +1,7 @@
 //! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
 //! locks.
 
-use super::aged::{self, Aged};
+use super::aged::{self, AgedRun};
 use super::paces;
 use super::reconcile::{self, Load};
 use super::system_time::{self, Build};
@@ -57,7 +57,7 @@ pub(super) struct Reports {
     command: String,
     reports: Vec<SimReport>,
     /// With cheaper and with dearer locks.
-    varied: Vec<Varied>,
+    varied: Vec<VariedStudy>,
     /// With less and less to do for the allocator.
     loads: Vec<Load>,
     /// The recorded server at other paces.
@@ -65,12 +65,12 @@ pub(super) struct Reports {
     /// Builds on the author's machine.
     builds: Vec<Build>,
     /// Machines of several ages.
-    aged: Vec<Aged>,
+    aged: Vec<AgedRun>,
 }
 
 /// A point of a plan with locks at several costs.
 #[derive(Debug)]
-pub(super) struct Varied {
+pub(super) struct VariedStudy {
     /// The plan.
     pub(super) plan: &'static str,
     /// Which of its points.
@@ -99,7 +99,7 @@ impl Reports {
                     SimReport::simulate(plan, &costs.with_lock_transfer_percent(percent))
                 };
                 let [half, twice] = LOCK_PERCENTS.map(at);
-                varied.push(Varied { plan: study.plan, point, reports: [half?, twice?] });
+                varied.push(VariedStudy { plan: study.plan, point, reports: [half?, twice?] });
             }
             reports.push(report);
         }
@@ -119,7 +119,7 @@ impl Reports {
     }
 
     /// Every report with locks as they were measured.
-    pub(super) fn all(&self) -> impl Iterator<Item = &SimReport> {
+    pub(super) fn plans(&self) -> impl Iterator<Item = &SimReport> {
         self.reports.iter()
     }
 
@@ -139,12 +139,12 @@ impl Reports {
     }
 
     /// Machines of several ages.
-    pub(super) fn aged(&self) -> &[Aged] {
+    pub(super) fn aged(&self) -> &[AgedRun] {
         &self.aged
     }
 
     /// What was simulated with locks at half and at twice their cost as well.
-    pub(super) fn varied(&self) -> impl Iterator<Item = &Varied> {
+    pub(super) fn varied(&self) -> impl Iterator<Item = &VariedStudy> {
         self.varied.iter()
     }
 }

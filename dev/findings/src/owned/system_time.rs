@@ -40,7 +40,8 @@ pub(super) struct Build {
 /// # Errors
 /// The first that a plan or a run has.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
-    let loads = [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", paced(percent))));
+    let loads =
+        [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", pace_settings(percent))));
     let build = |(plan, set): (&str, Vec<String>)| {
         let words = [plan.to_owned()].into_iter().chain(set.iter().map(|change| format!("--set {change}")));
         let words = words.collect::<Vec<_>>().join(" ");
@@ -52,7 +53,7 @@ pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<
 }
 
 /// What is set in the plan at a pace, so that as much is played at each.
-fn paced(percent: u64) -> Vec<String> {
+fn pace_settings(percent: u64) -> Vec<String> {
     let [warmup, duration] = WINDOW_MS.map(|ms| ms * 100 / percent);
     vec![format!("workload.pace_percent={percent}"), format!("warmup_ms={warmup}"), format!("duration_ms={duration}")]
 }
@@ -70,7 +71,7 @@ impl Build {
 
     /// The measured share, on the author's CPUs: all else stays, and the allocator's time grows as it does here.
     fn share(&self) -> f64 {
-        grown(MEASURED_SHARE, self.in_allocator(CPUS, 0) / self.in_allocator(CPUS_OF_REAL_BUILD, 0))
+        scale_share(MEASURED_SHARE, self.in_allocator(CPUS, 0) / self.in_allocator(CPUS_OF_REAL_BUILD, 0))
     }
 
     fn row(&self, policy: usize) -> Vec<String> {
@@ -78,7 +79,7 @@ impl Build {
         let change = |saved: f64| if policy == 0 { String::new() } else { number::change(Some(-saved)) };
         let (own, author) = match policy {
             0 => (number::percent(share), String::new()),
-            _ => (String::new(), needed(saved)),
+            _ => (String::new(), required_share(saved)),
         };
         let name = format!("`{}`", self.report.label(policy));
         vec![format!("`{}`", self.words), name, number::decimal(ns), change(saved), own, change(saved * share), author]
@@ -86,12 +87,12 @@ impl Build {
 }
 
 /// What a share becomes when its part grows by a factor, and the rest does not.
-fn grown(share: f64, factor: f64) -> f64 {
+fn scale_share(share: f64, factor: f64) -> f64 {
     share * factor / (share * factor + 1.0 - share)
 }
 
 /// The share of system time of which a saving would be the author's figure.
-fn needed(saved: f64) -> String {
+fn required_share(saved: f64) -> String {
     match AUTHORS_SAVING.map(|saving| saving / saved) {
         [least, most] if saved > 0.0 && least <= 1.0 => {
             format!("{} to {}", number::percent(least), number::percent(most.min(1.0)))
@@ -124,15 +125,15 @@ mod tests {
 
     #[test]
     fn a_share_grows_with_its_part_and_never_beyond_all() {
-        assert!((grown(0.1, 1.0) - 0.1).abs() < 1e-12);
-        assert!((grown(0.1, 9.0) - 0.5).abs() < 1e-12);
-        assert!(grown(0.5, 1e9) < 1.0);
+        assert!((scale_share(0.1, 1.0) - 0.1).abs() < 1e-12);
+        assert!((scale_share(0.1, 9.0) - 0.5).abs() < 1e-12);
+        assert!(scale_share(0.5, 1e9) < 1.0);
     }
 
     #[test]
     fn what_saves_little_or_nothing_never_comes_to_the_authors_figure() {
-        assert_eq!(needed(0.3), "10.0 % to 13.3 %");
-        assert_eq!(needed(0.035), "85.7 % to 100.0 %");
-        assert_eq!([needed(0.02), needed(0.0), needed(-0.1)], ["more than all"; 3]);
+        assert_eq!(required_share(0.3), "10.0 % to 13.3 %");
+        assert_eq!(required_share(0.035), "85.7 % to 100.0 %");
+        assert_eq!([required_share(0.02), required_share(0.0), required_share(-0.1)], ["more than all"; 3]);
     }
 }

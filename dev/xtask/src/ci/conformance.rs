@@ -34,7 +34,7 @@ enum Limit {
     Group,
 }
 
-const fn free(argument: &'static str) -> Run {
+const fn unlimited(argument: &'static str) -> Run {
     Run { argument, limit: Limit::None }
 }
 
@@ -43,16 +43,16 @@ const fn limited(argument: &'static str) -> Run {
 }
 
 const PROGRAMS: [Program; 3] = [
-    Program { source: "conformance.c", compiler: "gcc", runs: &[free("all")] },
-    Program { source: "conformance.cc", compiler: "g++", runs: &[free("all"), limited("all")] },
+    Program { source: "conformance.c", compiler: "gcc", runs: &[unlimited("all")] },
+    Program { source: "conformance.cc", compiler: "g++", runs: &[unlimited("all"), limited("all")] },
     Program {
         source: "storms.c",
         compiler: "gcc",
         runs: &[
-            free("forks"),
-            free("signals"),
-            free("threads"),
-            free("limit"),
+            unlimited("forks"),
+            unlimited("signals"),
+            unlimited("threads"),
+            unlimited("limit"),
             limited("threads"),
             limited("limit"),
             limited("forks"),

@@ -59,19 +59,19 @@ pub fn run(sandbox: &Sandbox) -> Result<usize, Error> {
             let words = ["timeout", PATIENCE, "env", &library, &options, &name, way, &file_name];
             command::output(&mut sandbox.command(&words, None)?)?;
             for (ending, known) in *files {
-                let file = written(&file, ending)?;
-                hold(&held(&program, &file)?, known)
+                let file = profile_file(&file, ending)?;
+                hold(&bytes_by_function(&program, &file)?, known)
                     .map_err(|sentence| Error::Failed(format!("profile.c {way}: {}: {sentence}", file.display())))?;
             }
         }
     }
     println!("  profile.c is profiled as it is under {}", OPTIONS.join(" and "));
-    named(sandbox, &program)?;
+    check_names(sandbox, &program)?;
     Ok(1)
 }
 
 /// `freehold run --profile` writes what pprof reads, with names in it.
-fn named(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
+fn check_names(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
     let file = sandbox.scratch.join("profile.pb.gz");
     let mut run = Command::new(&sandbox.freehold);
     run.args(["run", "--set", "profile-rate=4096", "--profile"]).arg(&file).arg("--").arg(program).args(["exit", "-"]);
@@ -86,7 +86,7 @@ fn named(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
 }
 
 /// The file of that ending: that of a child has the child's number.
-fn written(file: &Path, ending: &str) -> Result<PathBuf, Error> {
+fn profile_file(file: &Path, ending: &str) -> Result<PathBuf, Error> {
     let name = file.to_string_lossy();
     if ending != ".CHILD" {
         return Ok(format!("{name}{ending}").into());
@@ -102,7 +102,7 @@ fn written(file: &Path, ending: &str) -> Result<PathBuf, Error> {
 }
 
 /// Bytes that each function holds, as the samples say.
-fn held(program: &Path, file: &Path) -> Result<BTreeMap<String, f64>, Error> {
+fn bytes_by_function(program: &Path, file: &Path) -> Result<BTreeMap<String, f64>, Error> {
     let text = fs::read_to_string(file).map_err(on_file("read", file))?;
     let samples: Vec<(f64, &str)> = text.lines().filter_map(sample).collect();
     let is_whole = text.starts_with("heap profile: ") && text.contains("\nMAPPED_LIBRARIES:\n");

@@ -49,7 +49,7 @@ use clap::Args as ClapArgs;
 use crate::error::Error;
 use crate::workspace;
 use draw::Drawn;
-use report::{Report, Tried};
+use report::{MutantReport, Report};
 use site::Site;
 use subject::Subject;
 
@@ -130,7 +130,7 @@ fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error
         tests.retain(|test| test.has_ended);
     }
     let fates = trial::run(&built.mutants, &tests, jobs, |site, fate| report::complaint(site, fate, &listed))?;
-    let mutants = fates.into_iter().map(|(site, fate)| Tried::new(site, fate, &listed)).collect();
+    let mutants = fates.into_iter().map(|(site, fate)| MutantReport::new(site, fate, &listed)).collect();
     let report =
         Report { seed: args.seed, sites: asked_for.len(), tests: tests.len(), refused: built.refused, mutants };
     if let Some(path) = &args.json {

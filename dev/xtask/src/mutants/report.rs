@@ -22,12 +22,12 @@ pub struct Report<'s> {
     /// Drawn, and refused by the compiler.
     pub refused: usize,
     /// Every mutant that was tried.
-    pub mutants: Vec<Tried<'s>>,
+    pub mutants: Vec<MutantReport<'s>>,
 }
 
 /// What became of one mutant.
 #[derive(Debug, Serialize)]
-pub struct Tried<'s> {
+pub struct MutantReport<'s> {
     /// The edit, and where it is.
     #[serde(flatten)]
     site: &'s Site,
@@ -53,9 +53,9 @@ enum Ending {
     NotCovered,
 }
 
-impl<'s> Tried<'s> {
+impl<'s> MutantReport<'s> {
     /// Judges one by its fate and the list.
-    pub fn new(site: &'s Site, fate: Fate, listed: &[Equivalent]) -> Tried<'s> {
+    pub fn new(site: &'s Site, fate: Fate, listed: &[Equivalent]) -> MutantReport<'s> {
         let (ending, noticed_by, tests_passed) = match fate {
             Fate::Caught(test) => (Ending::Caught, Some(test), None),
             Fate::TimedOut(test) => (Ending::TimedOut, Some(test), None),
@@ -63,7 +63,7 @@ impl<'s> Tried<'s> {
             Fate::NotCovered => (Ending::NotCovered, None, None),
         };
         let is_listed = listed.iter().any(|entry| entry.is_about(site));
-        Tried { site, ending, noticed_by, tests_passed, is_listed }
+        MutantReport { site, ending, noticed_by, tests_passed, is_listed }
     }
 
     fn is_unnoticed(&self) -> bool {
@@ -79,7 +79,7 @@ impl Report<'_> {
     pub fn conclude(&self) -> Result<(), Error> {
         println!("{}", self.counts());
         let wrong = self.mutants.iter().find(|tried| tried.is_listed && !tried.is_unnoticed());
-        if let Some(Tried { site, noticed_by, .. }) = wrong {
+        if let Some(MutantReport { site, noticed_by, .. }) = wrong {
             let (place, test) = (place(site), noticed_by.as_deref().unwrap_or("a test"));
             return Err(Error::Failed(format!("{place} is listed as equivalent, and yet {test} notices it")));
         }

@@ -22,7 +22,7 @@ const WAITS: [&str; 2] = ["spin_loop", "yield_now"];
 
 /// What a source file has for mutants.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Scan {
     /// Sites of edits, but for those of constants.
     pub sites: Vec<Site>,
     /// Constants that the file declares.
@@ -32,8 +32,8 @@ pub struct Found {
 }
 
 /// Finds sites, constants and uses in a file.
-pub fn scan(source: &Source) -> Found {
-    let mut scanner = Scanner { source, owners: Vec::new(), functions: Vec::new(), found: Found::default() };
+pub fn scan(source: &Source) -> Scan {
+    let mut scanner = Scanner { source, owners: Vec::new(), functions: Vec::new(), found: Scan::default() };
     scanner.visit_file(&source.syntax);
     let mut found = scanner.found;
     found.sites.sort_by(|a, b| a.edits[0].range.start.cmp(&b.edits[0].range.start).then(a.mutated.cmp(&b.mutated)));
@@ -47,7 +47,7 @@ struct Scanner<'s> {
     owners: Vec<String>,
     /// Functions around the place, outermost first.
     functions: Vec<String>,
-    found: Found,
+    found: Scan,
 }
 
 impl Scanner<'_> {

@@ -55,7 +55,7 @@ impl Subject {
     /// If a file cannot be read, or is not Rust.
     pub fn read(&self) -> Result<(Vec<Source>, Vec<Site>), Error> {
         let sources = source::read(&self.root, self.library)?;
-        let mut all = scan::Found::default();
+        let mut all = scan::Scan::default();
         for source in &sources {
             let found = scan::scan(source);
             all.sites.extend(found.sites);

@@ -44,7 +44,7 @@ pub fn run<'s>(
     let progress = Progress::new("mutants are tried", mutants.len());
     let fates = Mutex::new(BTreeMap::new());
     workers::share(jobs, mutants.iter(), |(id, site)| {
-        let fate = of(*id, tests)?;
+        let fate = try_mutant(*id, tests)?;
         if let Some(text) = tell(site, &fate) {
             progress.say(&text);
         }
@@ -55,7 +55,7 @@ pub fn run<'s>(
     Ok(fates.into_inner().expect("no worker panics").into_values().collect())
 }
 
-fn of(id: u32, tests: &[Test]) -> Result<Fate, Error> {
+fn try_mutant(id: u32, tests: &[Test]) -> Result<Fate, Error> {
     let covering: Vec<&Test> = tests.iter().filter(|test| test.met.contains(&id)).collect();
     for test in &covering {
         match test.with_mutant(id, test.time * PATIENCE_TIMES + PATIENCE_MORE)? {

@@ -143,7 +143,7 @@ mod tests {
     /// Members of the circles in these files.
     fn circles(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<(&str, &str)> = PACKAGE.iter().chain(files).copied().collect();
-        check(&Tree::of(&files)).into_iter().map(|finding| finding.sentence).collect()
+        check(&Tree::from_texts(&files)).into_iter().map(|finding| finding.sentence).collect()
     }
 
     #[track_caller]

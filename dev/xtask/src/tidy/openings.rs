@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn is_found(file: &str, text: &str) -> bool {
-        !check(&Tree::of(&[(file, text)])).is_empty()
+        !check(&Tree::from_texts(&[(file, text)])).is_empty()
     }
 
     #[test]

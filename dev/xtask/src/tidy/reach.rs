@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn dead(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files)).into_iter().map(|finding| finding.file).collect()
+        check(&Tree::from_texts(files)).into_iter().map(|finding| finding.file).collect()
     }
 
     #[test]

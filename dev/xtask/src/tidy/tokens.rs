@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 
 /// The tokens of a file; none when it is not Rust, which the compiler will say better than we could.
-pub fn of(text: &str) -> TokenStream {
+pub fn parse(text: &str) -> TokenStream {
     text.parse().unwrap_or_default()
 }
 

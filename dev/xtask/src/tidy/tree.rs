@@ -52,7 +52,7 @@ impl Tree {
 
     /// A tree of these files and texts, for tests.
     #[cfg(test)]
-    pub fn of(files: &[(&str, &str)]) -> Tree {
+    pub fn from_texts(files: &[(&str, &str)]) -> Tree {
         let texts = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         Tree { texts, opaque: BTreeSet::new() }
     }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn folders_exist_through_their_files() {
-        let tree = Tree::of(&[("engine/core/src/lib.rs", "")]);
+        let tree = Tree::from_texts(&[("engine/core/src/lib.rs", "")]);
         assert!(tree.exists("engine/core/") && tree.exists("engine/core/src/lib.rs"));
         assert!(!tree.exists("engine/cor"));
     }

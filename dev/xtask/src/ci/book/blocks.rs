@@ -12,7 +12,7 @@ pub struct Block {
 }
 
 /// All fenced blocks of a page.
-pub fn of(page: &str) -> Vec<Block> {
+pub fn parse(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     for event in Parser::new(page) {
@@ -36,6 +36,6 @@ mod tests {
     fn blocks_have_their_info_and_their_lines() {
         let page = "# A\n\n```sh root\nls\n\nls -l\n```\n\n    indented\n\n```\nx\n```\n";
         let block = |info: &str, text: &str| Block { info: info.to_owned(), text: text.to_owned() };
-        assert_eq!(of(page), [block("sh root", "ls\n\nls -l\n"), block("", "x\n")]);
+        assert_eq!(parse(page), [block("sh root", "ls\n\nls -l\n"), block("", "x\n")]);
     }
 }

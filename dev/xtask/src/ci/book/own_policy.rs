@@ -54,7 +54,7 @@ fn fill(copy: &Path) -> Result<(), Error> {
 
 /// Makes the edits of a page in a folder, one after the other.
 fn apply(page: &str, folder: &Path) -> Result<(), Error> {
-    let edits: Vec<_> = blocks::of(page).into_iter().filter(|block| block.info == "diff").collect();
+    let edits: Vec<_> = blocks::parse(page).into_iter().filter(|block| block.info == "diff").collect();
     if edits.is_empty() {
         return Err(Error::Failed(format!("{PAGE} has no edit")));
     }

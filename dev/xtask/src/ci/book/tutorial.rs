@@ -68,7 +68,7 @@ fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> 
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut is_after_step = false;
-    for Block { info, text } in blocks::of(page) {
+    for Block { info, text } in blocks::parse(page) {
         let needs_root = info == "sh root";
         match steps.last_mut() {
             Some(last) if info == "text" && is_after_step => last.shown = text,
