@@ -125,7 +125,10 @@ pub(crate) mod tests {
     fn tables_on_pages_are_those_of_their_data_files() {
         for (name, text) in pages() {
             let files = fill(&name, &text, |region| Some(DataTable::from_csv(&read(&data_file(&name, region)))));
-            assert!(files[0].text == text, "a table of {name}.md was edited without its data file, or the reverse");
+            for (from_data, on_page) in files[0].text.lines().zip(text.lines()) {
+                assert_eq!(from_data, on_page, "{name}.md: a table is not that of its data file");
+            }
+            assert_eq!(files[0].text.len(), text.len(), "{name}.md");
             let folder = Path::new(crate::FOLDER).join("data").join(&name);
             assert_eq!(fs::read_dir(folder).unwrap().count(), files.len() - 1, "data of {name} that no table shows");
         }

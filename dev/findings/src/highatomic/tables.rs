@@ -389,6 +389,6 @@ mod tests {
     fn failures_of_all_fleets_are_added_up() {
         let totals = totals(&reports()).to_csv();
         // Eighteen fleets of two hosts.
-        assert!(totals.contains("`highatomic=reuse-first`,\"36,000\",252,7,000"), "{totals}");
+        assert!(totals.contains("`highatomic=reuse-first`,\"36,000\",252,\"7,000\""), "{totals}");
     }
 }
