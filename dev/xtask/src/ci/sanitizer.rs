@@ -21,27 +21,28 @@ const EXCUSED: [&str; 2] = ["race:Arc<std::thread", "race:std::sync::mpmc"];
 /// What the sanitizer says of a race.
 const RACE: &str = "ThreadSanitizer: data race";
 
-/// Tests of the core: their programs, and what of them.
-struct Tests {
-    programs: &'static [&'static str],
-    arguments: &'static [&'static str],
-}
+/// Arguments that choose among the core's integration tests: parts of names, one of which a test has to have, and what
+/// is skipped.
+type Filter = &'static [&'static str];
 
-/// Those that plant faults of their own end in panics, which the standard library hands over out of sight.
-const THREADS: Tests = Tests { programs: &["threads", "preempt"], arguments: &["--skip", "planted"] };
-/// The same without what interrupts threads, which takes minutes.
-const SOME_THREADS: Tests = Tests { programs: &["threads"], arguments: &["--skip", "planted"] };
+/// Tests of pages with threads. Tests that plant faults of their own end in panics, which the standard library hands
+/// over out of sight.
+const THREADS: Filter = &["threads::", "preempt::", "--skip", "slab::", "--skip", "planted"];
+/// Tests of pages with threads, without the module that interrupts threads, which takes minutes.
+const SOME_THREADS: Filter = &["threads::", "--skip", "slab::", "--skip", "planted"];
 /// A glimpse of the races of ranges.
-const SOME_RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::in_batches_with_lists_that_merge"] };
+const SOME_RANGES: Filter = &["contig::race::in_batches_with_lists_that_merge"];
 /// Every race of ranges, for the night.
-const RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::", "--skip", "planted"] };
+const RANGES: Filter = &["contig::race::", "--skip", "planted"];
 /// Objects: everybody at once. Sections of a kernel are left out, whose test ends a cache after threads that only the
 /// standard library waits for.
-const SOME_OBJECTS: Tests = Tests { programs: &["slab"], arguments: &["threads::everybody"] };
+const SOME_OBJECTS: Filter = &["slab::threads::everybody"];
 /// The same, and caches that come and go.
-const OBJECTS: Tests = Tests { programs: &["slab"], arguments: &["threads::", "comings::", "--skip", "fault"] };
+const OBJECTS: Filter = &["slab::threads::", "slab::comings::", "--skip", "fault"];
 /// All that touch memory by themselves: pages are numbers, and objects are memory.
-const ALL: Tests = Tests { programs: &["slab", "slab_debug", "contig", "threads"], arguments: &["--skip", "planted"] };
+const ALL: Filter = &["slab::", "slab_debug::", "contig::", "threads::", "--skip", "planted"];
+/// The race on purpose.
+const PLANTED: Filter = &["planted_race::", "--ignored"];
 
 /// What fits into the gate.
 ///
@@ -69,25 +70,23 @@ pub fn address() -> Result<Outcome, Error> {
         Err(outcome) => return outcome,
     };
     command::run(&mut build.units())?;
-    command::run(&mut build.test(&ALL))?;
+    command::run(&mut build.test(ALL))?;
     Ok(Outcome::Passed)
 }
 
-fn for_races(all: &[Tests]) -> Result<Outcome, Error> {
+fn for_races(filters: &[Filter]) -> Result<Outcome, Error> {
     let build = match Build::prepare("thread") {
         Ok(build) => build,
         Err(outcome) => return outcome,
     };
     let excused = build.folder.join("excused");
     fs::write(&excused, EXCUSED.join("\n") + "\n").map_err(on_file("write", &excused))?;
-    let test = |tests: &Tests| {
-        let mut command = build.test(tests);
-        command.env("TSAN_OPTIONS", format!("suppressions={}", excused.display()));
-        command
-    };
-    let planted = Tests { programs: &["planted_race"], arguments: &["--ignored"] };
-    planted::find(&mut test(&planted), RACE, "has a race, and the sanitizer does not see it")?;
-    all.iter().try_for_each(|tests| command::run(&mut test(tests)))?;
+    let options = format!("suppressions={}", excused.display());
+    let mut planted = build.test(PLANTED);
+    planted::find(planted.env("TSAN_OPTIONS", &options), RACE, "has a race, and the sanitizer does not see it")?;
+    for filter in filters {
+        command::run(build.test(filter).env("TSAN_OPTIONS", &options))?;
+    }
     Ok(Outcome::Passed)
 }
 
@@ -133,10 +132,10 @@ impl Build {
         command
     }
 
-    /// A command that runs tests of the core under the sanitizer.
-    fn test(&self, tests: &Tests) -> Command {
+    /// Returns a command that runs integration tests of the core under the sanitizer.
+    fn test(&self, filter: Filter) -> Command {
         let mut command = self.cargo();
-        command.args(tests.programs.iter().flat_map(|test| ["--test", test])).arg("--").args(tests.arguments);
+        command.args(["--test", "it", "--"]).args(filter);
         command
     }
 }
