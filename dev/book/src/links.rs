@@ -17,18 +17,18 @@ use crate::error::{Error, on_file};
 
 /// What came of following all links.
 #[derive(Debug)]
-pub struct LinkReport {
+pub(crate) struct LinkReport {
     /// Pages that were read.
-    pub pages: usize,
+    pub(crate) pages: usize,
     /// Links on them, those to other hosts not counted.
-    pub links: usize,
+    pub(crate) links: usize,
     /// Links that lead nowhere.
-    pub dead: Vec<Dead>,
+    pub(crate) dead: Vec<Dead>,
 }
 
 /// A link that leads nowhere.
 #[derive(Debug)]
-pub struct Dead {
+pub(crate) struct Dead {
     page: PathBuf,
     target: String,
     why: &'static str,
@@ -54,7 +54,7 @@ type Files = BTreeMap<PathBuf, Option<Page>>;
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn follow(folder: &Path) -> Result<LinkReport, Error> {
+pub(crate) fn follow(folder: &Path) -> Result<LinkReport, Error> {
     let mut files = Files::new();
     read(folder, Path::new(""), &mut files)?;
     let pages = || files.iter().filter_map(|(file, page)| Some((file, page.as_ref()?)));

@@ -29,7 +29,7 @@ const MARGIN: f64 = 2.0;
 ///
 /// # Errors
 /// When it cannot be measured here.
-pub fn measure(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
+pub(crate) fn measure(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
     let Place { cpu, partner } = clock::pin(None)?;
     let settings = Settings {
         effort: if args.quick { Effort::Quick } else { Effort::Full },

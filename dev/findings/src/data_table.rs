@@ -23,7 +23,11 @@ impl DataTable {
     /// Renders the table in the Markdown of all reports.
     pub(crate) fn to_markdown(&self) -> String {
         let columns = self.header.iter().map(|title| Column::words(title.clone())).collect();
-        format_table(&Table::new("", columns, self.rows.iter().map(|row| row.iter().map(Value::text).collect::<Vec<_>>())))
+        format_table(&Table::new(
+            "",
+            columns,
+            self.rows.iter().map(|row| row.iter().map(Value::text).collect::<Vec<_>>()),
+        ))
     }
 
     /// Renders the table as CSV, a line for the titles and one for each row.

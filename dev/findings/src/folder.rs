@@ -14,7 +14,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// When one of them cannot be made.
-pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) -> Result<(), Error> {
+pub(crate) fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) -> Result<(), Error> {
     let is_new = make_folder(folder)?;
     let tried = names.into_iter().try_for_each(|name| output::try_file(&folder.join(name)));
     if is_new {
@@ -27,7 +27,7 @@ pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) ->
 ///
 /// # Errors
 /// When one cannot be written.
-pub fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
+pub(crate) fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
     make_folder(folder)?;
     for Page { name, text } in pages {
         let parent = folder.join(name).parent().map(Path::to_path_buf).unwrap_or_default();

@@ -3,6 +3,10 @@
 //! A line `<!-- table: NAME WORDS -->` stands before a table, and the table below it is replaced. A line
 //! `<!-- plot: WORDS -->` stands before a picture, whose file is replaced. Every table is also written as CSV, to
 //! `data/PAGE/NAME-WORDS.csv` beside the page.
+//!
+//! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, in which its figures
+//! stand. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
+//! fails on any other figure there, so a new measurement shows which sentences have to change.
 
 use freehold_report::markdown::wrapped;
 

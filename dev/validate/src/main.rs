@@ -33,7 +33,7 @@ use prediction::{PredictedRow, Prediction};
 /// Holds the engine against real kernels.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask oracle", bin_name = "cargo xtask oracle")]
-pub struct Args {
+pub(crate) struct Args {
     /// Boot cells of the grid, and say how far the engine is from what their kernels did
     #[arg(long)]
     suite: bool,

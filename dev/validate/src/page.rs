@@ -13,7 +13,7 @@ use crate::suite::{self, CellResult};
 ///
 /// # Errors
 /// When it cannot be.
-pub fn emit(args: &Args, text: &str) -> Result<(), Error> {
+pub(crate) fn emit(args: &Args, text: &str) -> Result<(), Error> {
     match &args.out {
         Some(file) => output::write_atomically(file, text.as_bytes())?,
         None => output::print(text.as_bytes())?,
@@ -22,7 +22,7 @@ pub fn emit(args: &Args, text: &str) -> Result<(), Error> {
 }
 
 /// The page of the published changes.
-pub fn changes(args: &Args, sections: &[String]) -> String {
+pub(crate) fn changes(args: &Args, sections: &[String]) -> String {
     let recipe =
         format!("```sh\ncargo xtask oracle --changes --runs {} --out docs/findings/kernels.md\n```\n", args.runs);
     let mut parts = vec![KERNELS, &recipe];
@@ -36,7 +36,7 @@ fn join_parts(parts: &[&str]) -> String {
 }
 
 /// The page of the suite, of predictions, or of both.
-pub fn fidelity(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> String {
+pub(crate) fn fidelity(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> String {
     let mut parts = vec!["# Fidelity".to_owned(), OPENING.to_owned(), recipe(args)];
     if !judged.is_empty() {
         parts.push(suite_opening(args, judged.len()));

@@ -21,21 +21,21 @@ use crate::lab::Load;
 use crate::suite::ROWS;
 
 /// The kernel that is recorded.
-pub const FROM: &str = "6.12";
+pub(crate) const FROM: &str = "6.12";
 /// The kernels that it is replayed as.
-pub const KERNELS: [&str; 3] = ["6.18", "7.2", "7.3"];
+pub(crate) const KERNELS: [&str; 3] = ["6.18", "7.2", "7.3"];
 
 /// A setting under which it is replayed.
 #[derive(Debug)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// The setting.
-    pub setting: &'static str,
+    pub(crate) setting: &'static str,
     /// The workload, where few others would notice.
-    pub workload: Option<&'static str>,
+    pub(crate) workload: Option<&'static str>,
 }
 
 /// Those, in turn.
-pub const TRIALS: [Trial; 7] = [
+pub(crate) const TRIALS: [Trial; 7] = [
     Trial { setting: "vm.percpu_pagelist_high_fraction=1000", workload: None },
     Trial { setting: "vm.min_free_kbytes=16384", workload: None },
     Trial { setting: "transparent_hugepage.defrag=always", workload: Some("huge-pages") },
@@ -47,7 +47,7 @@ pub const TRIALS: [Trial; 7] = [
 
 /// What makes the second kernel another one.
 #[derive(Clone, Copy, Debug)]
-pub enum Change {
+pub(crate) enum Change {
     /// Its version.
     Kernel(&'static str),
     /// A setting.
@@ -56,7 +56,7 @@ pub enum Change {
 
 impl Change {
     /// The second kernel, on this cell of the first.
-    pub fn applied_to(self, cell: &Cell) -> Load {
+    pub(crate) fn applied_to(self, cell: &Cell) -> Load {
         match self {
             Change::Kernel(version) => Load::new(&cell.on(version)),
             Change::Setting(setting) => Load { cell: cell.clone(), setting: Some(setting) },
@@ -66,7 +66,7 @@ impl Change {
 
 /// So many pairs of kernels, and as many of settings on the same cells, as far as their workload tells: cells of the
 /// first kernel, each with what makes the second. Fewer, if there are not as many cells.
-pub fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
+pub(crate) fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
     // Not every kernel can run every workload.
     let mut cells = sample_of(&[FROM], 3 * count, seed);
     let of_kernels = KERNELS.into_iter().cycle().take(count).filter_map(|to| {
@@ -91,24 +91,24 @@ impl fmt::Display for Change {
 
 /// A pair on one cell: a kernel, and what it is replayed as.
 #[derive(Debug)]
-pub struct PredictedRow {
+pub(crate) struct PredictedRow {
     /// The cell of the first kernel.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// What the second kernel is.
-    pub to: Change,
+    pub(crate) to: Change,
     /// What was predicted, and what came; or why there is nothing.
-    pub outcome: Result<Prediction, String>,
+    pub(crate) outcome: Result<Prediction, String>,
 }
 
 /// The runs that a prediction stands on.
 #[derive(Debug)]
-pub struct Prediction {
+pub(crate) struct Prediction {
     /// The first kernel's runs, replayed under its own rules.
-    pub before: Runs,
+    pub(crate) before: Runs,
     /// The same recordings, replayed as the second.
-    pub after: Runs,
+    pub(crate) after: Runs,
     /// The second kernel's runs.
-    pub truth: Runs,
+    pub(crate) truth: Runs,
 }
 
 /// One row of one prediction.
@@ -126,7 +126,7 @@ impl Prediction {
     ///
     /// # Errors
     /// If one cannot be read or replayed.
-    pub fn measure(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
+    pub(crate) fn measure(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
         let settings: Vec<Setting>;
         let policy: String;
         let way = match to {
@@ -186,7 +186,7 @@ impl Row {
 }
 
 /// Every row of every prediction.
-pub fn table(predicted: &[PredictedRow]) -> String {
+pub(crate) fn table(predicted: &[PredictedRow]) -> String {
     let head =
         ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
     let word = |is: Option<bool>| match is {
@@ -218,7 +218,7 @@ pub fn table(predicted: &[PredictedRow]) -> String {
 
 /// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is
 /// right about all that does not, so the engine must be better than that.
-pub fn in_short(predicted: &[PredictedRow]) -> String {
+pub(crate) fn in_short(predicted: &[PredictedRow]) -> String {
     let is_kernel = |pair: &&PredictedRow| matches!(pair.to, Change::Kernel(_));
     let lines = [
         score("another kernel", predicted.iter().filter(is_kernel)),
@@ -258,7 +258,7 @@ fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p PredictedRow>) -> Vec<S
 }
 
 /// How often predictions came true, for kernels and by the name of the setting.
-pub fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
+pub(crate) fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
     let mut record = TrackRecord::default();
     for (to, prediction) in predicted.iter().filter_map(|pair| Some((pair.to, pair.outcome.as_ref().ok()?))) {
         let of_change = match to {

@@ -2,15 +2,15 @@
 
 use freehold_report::markdown;
 use freehold_report::number::{Quantity, change, percent, quantity};
-use freehold_stats::samples::Sample;
 use freehold_stats::intervals::median;
+use freehold_stats::samples::Sample;
 use freehold_stats::verdict::relative_change;
 
 use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 
 /// Rows that the tables show, and what people call them.
-pub const ROWS: [(&str, &str); 19] = [
+pub(crate) const ROWS: [(&str, &str); 19] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
     ("free_pages", "free pages at the end"),
@@ -34,11 +34,11 @@ pub const ROWS: [(&str, &str); 19] = [
 
 /// A cell, and what came of its runs.
 #[derive(Debug)]
-pub struct CellResult {
+pub(crate) struct CellResult {
     /// The cell.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// Its runs, or why there are none.
-    pub runs: Result<Runs, String>,
+    pub(crate) runs: Result<Runs, String>,
 }
 
 impl CellResult {
@@ -58,7 +58,7 @@ struct Summary {
 }
 
 /// The table of errors of one half.
-pub fn table(judged: &[CellResult], half: Half) -> String {
+pub(crate) fn table(judged: &[CellResult], half: Half) -> String {
     let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
     let rows = ROWS.iter().filter_map(|(row, name)| {
         let summary = summarize(&of_half, row);
@@ -115,7 +115,7 @@ fn line(name: &str, mut summary: Summary) -> Vec<String> {
 }
 
 /// Every cell: the rows that matter most, each as what the kernel did, and the error beside the spread.
-pub fn cells(judged: &[CellResult], half: Half) -> String {
+pub(crate) fn cells(judged: &[CellResult], half: Half) -> String {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
     let of_half = judged.iter().filter(|judged| judged.cell.half() == half);
     let rows = of_half.map(|judged| {
@@ -136,7 +136,7 @@ fn kernel_and_engine(kernel: &Sample, engine: &Sample) -> String {
 }
 
 /// Failed requests in common, of the cells of a half in which the kernel refused something.
-pub fn failures(judged: &[CellResult], half: Half) -> String {
+pub(crate) fn failures(judged: &[CellResult], half: Half) -> String {
     let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;

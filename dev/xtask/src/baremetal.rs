@@ -26,7 +26,7 @@ const PASSED: i32 = 33;
 
 /// Which kernels are booted.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The processor: all of them, if none is named
     #[arg(long, value_enum)]
     arch: Vec<Arch>,
@@ -125,7 +125,7 @@ const BOOTS: [Boot; 4] = [
 ///
 /// # Errors
 /// If one does not pass, or cannot be built or booted here.
-pub fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let named = if args.arch.is_empty() { Arch::value_variants() } else { &args.arch };
     named.iter().try_for_each(|&arch| match boot(arch, arch.boots())? {
         Outcome::Passed => Ok(()),
@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
 ///
 /// # Errors
 /// If a kernel does not pass.
-pub fn stage() -> Result<Outcome, Error> {
+pub(crate) fn stage() -> Result<Outcome, Error> {
     boot_all(Arch::gate_boots)
 }
 
@@ -145,7 +145,7 @@ pub fn stage() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// If a kernel does not pass.
-pub fn nightly() -> Result<Outcome, Error> {
+pub(crate) fn nightly() -> Result<Outcome, Error> {
     boot_all(Arch::boots)
 }
 
@@ -191,7 +191,7 @@ fn cannot_boot(arch: Arch) -> Option<String> {
 }
 
 /// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
-pub fn own_cargo() -> Command {
+pub(crate) fn own_cargo() -> Command {
     let mut command = cargo();
     command.current_dir(root().join("engine/baremetal"));
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env("CARGO_TARGET_DIR", target());
@@ -204,7 +204,7 @@ fn build(arch: Arch, profile: &str) -> Result<PathBuf, Error> {
 }
 
 /// Where what is built for a processor lies.
-pub fn built(target_name: &str, profile: &str) -> PathBuf {
+pub(crate) fn built(target_name: &str, profile: &str) -> PathBuf {
     target().join(target_name).join(profile)
 }
 

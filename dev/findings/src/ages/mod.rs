@@ -22,7 +22,7 @@ use crate::{Args, Page, command};
 /// The page, with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/ages.md");
 /// The page's name.
-pub const NAME: &str = "ages";
+pub(crate) const NAME: &str = "ages";
 /// The plan that is simulated on every machine.
 const PLAN: &str = "fragment";
 const A: &str = "linux-6.12";
@@ -81,7 +81,7 @@ struct Trial {
 ///
 /// # Errors
 /// When a snapshot cannot be read, or a run fails.
-pub fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
+pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
     let trials: Vec<Trial> =
         MACHINES.into_iter().map(|machine| simulate(machine, costs, args)).collect::<Result<_, _>>()?;
     Ok(regions::fill(NAME, PAGE, |region| make_table(region, &trials, &command(NAME, args))))

@@ -19,11 +19,11 @@ use crate::{Args, Page, command, regions};
 /// The page, with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/highatomic.md");
 /// The page's name.
-pub const NAME: &str = "highatomic";
+pub(crate) const NAME: &str = "highatomic";
 
 /// The files of the document, and what was kept while they were not whole.
 #[derive(Debug)]
-pub struct Document {
+pub(crate) struct Document {
     pages: Vec<Page>,
     reports: Reports,
 }
@@ -33,7 +33,7 @@ impl Document {
     ///
     /// # Errors
     /// When the plan cannot be simulated.
-    pub fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
+    pub(crate) fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
         let plan = |plan: Plan| if args.quick { plan.shortened() } else { plan };
         let adjusted = Adjustment { hosts: args.quick.then_some(1), plan };
         let reports = Reports::simulate(costs, command(NAME, args), &adjusted)?;
@@ -42,12 +42,12 @@ impl Document {
     }
 
     /// The page, and the data of its tables.
-    pub fn pages(&self) -> &[Page] {
+    pub(crate) fn pages(&self) -> &[Page] {
         &self.pages
     }
 
     /// Forgets what was kept for the case of an interruption: the document is where it belongs.
-    pub fn conclude(self) {
+    pub(crate) fn conclude(self) {
         self.reports.conclude();
     }
 }

@@ -7,21 +7,21 @@ use freehold_sim::fleet::measures::{self, Measure};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Our measure of the same thing.
-    pub measure: Measure,
+    pub(crate) measure: Measure,
     /// What the row was called.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The bounds before.
-    pub before: (f64, f64),
+    pub(crate) before: (f64, f64),
     /// The bounds after.
-    pub after: (f64, f64),
+    pub(crate) after: (f64, f64),
     /// The numbers as they were written.
-    pub text: [&'static str; 2],
+    pub(crate) text: [&'static str; 2],
 }
 
 /// The rows, in their order.
-pub const ROWS: [Row; 5] = [
+pub(crate) const ROWS: [Row; 5] = [
     Row {
         measure: measures::RESERVED_SHARE,
         name: "memory in HighAtomic pageblocks",

@@ -23,13 +23,13 @@ use crate::{Args, Page, command, regions};
 /// The page, with the tables that it had when this program was built.
 const PAGE: &str = include_str!("../../../../docs/findings/owned-pageblocks.md");
 /// The page's name.
-pub const NAME: &str = "owned-pageblocks";
+pub(crate) const NAME: &str = "owned-pageblocks";
 
 /// Simulates everything that the document stands on, and makes its tables and pictures.
 ///
 /// # Errors
 /// When a plan cannot be simulated.
-pub fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
+pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
     let shorten = |plan: Plan| if args.quick { plan.shortened() } else { plan };
     let reports = Reports::simulate(costs, command(NAME, args), shorten)?;
     let mut pages = regions::fill(NAME, PAGE, |region| tables::make(region, &reports));

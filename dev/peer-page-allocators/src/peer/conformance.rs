@@ -108,13 +108,13 @@ impl<P: Peer> Examination<P> {
 }
 
 /// Panics unless `P` keeps its promises at these orders.
-pub fn examine<P: Peer>(orders: &[u8]) {
+pub(crate) fn examine<P: Peer>(orders: &[u8]) {
     let orders: Vec<Order> = orders.iter().copied().map(Order::new).collect();
     assert_eq!(inspect::<P>(&orders), Ok(()));
 }
 
 /// Panics unless a new machine of the peer is made of whole blocks of the largest order, its books being elsewhere.
-pub fn examine_wholeness<P: Peer>() {
+pub(crate) fn examine_wholeness<P: Peer>() {
     let largest = Order::new(ORDERS as u8 - 1);
     let blocks = Examination::<P>::boot().empty_and_fill(largest);
     assert_eq!(blocks, Ok(FRAMES as usize / largest.frames()));

@@ -233,7 +233,7 @@ fn in_short(lines: &[Line]) -> String {
 }
 
 /// Everything that the page stands on.
-pub fn loads() -> impl Iterator<Item = Load> {
+pub(crate) fn loads() -> impl Iterator<Item = Load> {
     CHANGES.iter().flat_map(Change::loads).chain(sheaves::loads())
 }
 
@@ -241,7 +241,7 @@ pub fn loads() -> impl Iterator<Item = Load> {
 ///
 /// # Errors
 /// If a recording cannot be read or replayed.
-pub fn sections(recorded: &Recordings) -> Result<Vec<String>, Error> {
+pub(crate) fn sections(recorded: &Recordings) -> Result<Vec<String>, Error> {
     let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
     let head = [
         "Linux",

@@ -25,7 +25,7 @@ const ABOUT: &str = "Since 7.0 every CPU keeps arrays of objects for each cache,
     the engine replays none here: its rules lay out the same caches.";
 
 /// What the section stands on.
-pub fn loads() -> [Load; 2] {
+pub(crate) fn loads() -> [Load; 2] {
     KERNELS.map(|kernel| Load::new(&cell(WORKLOAD, kernel)))
 }
 
@@ -33,7 +33,7 @@ pub fn loads() -> [Load; 2] {
 ///
 /// # Errors
 /// If a recording cannot be read.
-pub fn section(recorded: &Recordings) -> Result<String, Error> {
+pub(crate) fn section(recorded: &Recordings) -> Result<String, Error> {
     let findings = match recorded.find_pair(&loads()) {
         Ok([before, after]) => findings(&read_cache_facts(before)?, &read_cache_facts(after)?),
         Err(sentence) => sentence,

@@ -59,7 +59,7 @@ const KNOWN: [KnownComparison; 3] = [
 ];
 
 /// Boots, unless this machine cannot.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
         return Ok(Outcome::Skipped(reason));
@@ -74,7 +74,7 @@ pub fn run() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// The guest's.
-pub fn flights() -> Result<Outcome, Error> {
+pub(crate) fn flights() -> Result<Outcome, Error> {
     let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
         return Ok(Outcome::Skipped(reason));

@@ -76,7 +76,7 @@ const JOINER: &str = "echo $$ >\"$0/cgroup.procs\" && exec \"$@\"";
 ///
 /// # Errors
 /// When one cannot be compiled, or finds something wrong.
-pub fn run(sandbox: &Sandbox) -> Result<usize, Error> {
+pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     let mut count = 0;
     let group = Group::new();
     if group.is_none() {

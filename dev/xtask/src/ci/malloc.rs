@@ -98,7 +98,7 @@ const NOBODY: u32 = 65534;
 ///
 /// # Errors
 /// When a build fails, a program does something else under the malloc, or a check of conformance fails.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     let scratch = tempfile::tempdir().map_err(on_file("create a folder in", &env::temp_dir()))?;
     let sandbox = Sandbox::new(smoke::freehold()?, scratch.path())?;
     let checked = conformance::run(&sandbox)? + profile::run(&sandbox)?;

@@ -40,7 +40,7 @@ const PATIENCE: &str = "100";
 ///
 /// # Errors
 /// When a profile says something else than what is known.
-pub fn run(sandbox: &Sandbox) -> Result<usize, Error> {
+pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     if let Some(missing) = ["gcc", "addr2line"].into_iter().find(|program| !sandbox.has(program)) {
         println!("  profile.c is left out: `{missing}` is not here");
         return Ok(0);

@@ -48,7 +48,7 @@ const PLANTED: Filter = &["planted_race::", "--ignored"];
 ///
 /// # Errors
 /// If the planted race is not seen, or a test fails, or a race is seen in one.
-pub fn sample() -> Result<Outcome, Error> {
+pub(crate) fn sample() -> Result<Outcome, Error> {
     for_races(&[SOME_THREADS, SOME_OBJECTS, SOME_RANGES])
 }
 
@@ -56,7 +56,7 @@ pub fn sample() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// As [`sample`].
-pub fn full() -> Result<Outcome, Error> {
+pub(crate) fn full() -> Result<Outcome, Error> {
     for_races(&[THREADS, OBJECTS, RANGES])
 }
 
@@ -64,7 +64,7 @@ pub fn full() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// If a test fails, or touches memory that is not its own.
-pub fn address() -> Result<Outcome, Error> {
+pub(crate) fn address() -> Result<Outcome, Error> {
     let build = match Build::prepare("address") {
         Ok(build) => build,
         Err(outcome) => return outcome,

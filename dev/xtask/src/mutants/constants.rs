@@ -17,7 +17,7 @@ type Key = (Option<String>, String);
 
 /// A constant whose numbers can be changed.
 #[derive(Debug)]
-pub struct Constant {
+pub(crate) struct Constant {
     key: Key,
     file: String,
     line: usize,
@@ -30,7 +30,7 @@ pub struct Constant {
 
 /// A place that uses a constant.
 #[derive(Debug)]
-pub struct Use {
+pub(crate) struct Use {
     key: Key,
     file: String,
     range: std::ops::Range<usize>,
@@ -38,7 +38,7 @@ pub struct Use {
 
 impl Constant {
     /// A constant as its declaration has it.
-    pub fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
+    pub(crate) fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
         let mut numbers = Numbers::default();
         numbers.visit_expr(value);
         let (whole, text) = (range_of(value), source.text_of(value));
@@ -62,7 +62,7 @@ impl Constant {
 
 impl Use {
     /// A path, if it looks like a constant's.
-    pub fn new(source: &Source, owner: Option<&String>, path: &ExprPath) -> Option<Use> {
+    pub(crate) fn new(source: &Source, owner: Option<&String>, path: &ExprPath) -> Option<Use> {
         let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
         let name = names.next()?;
         let is_constant = path.qself.is_none() && name.len() > 1 && !name.contains(|c: char| c.is_ascii_lowercase());
@@ -73,7 +73,7 @@ impl Use {
 }
 
 /// A site for each mutant of each constant that some code uses.
-pub fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
+pub(crate) fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
     constants.iter().flat_map(|constant| of_constant(constant, constants, uses)).collect()
 }
 

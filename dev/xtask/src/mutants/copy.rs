@@ -16,13 +16,13 @@ use crate::error::{Error, on_file};
 use crate::workspace;
 
 /// Where sites stand in the copy: stretches of files, by their paths from the copy's root.
-pub type Places = BTreeMap<String, Vec<Stretch>>;
+pub(crate) type Places = BTreeMap<String, Vec<Stretch>>;
 
 /// Writes the copy with these mutants, by their numbers.
 ///
 /// # Errors
 /// If a file cannot be read or written.
-pub fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
+pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
     let (mut wanted, mut places) = (BTreeMap::new(), Places::new());
     for member in subject.members {
         take(subject, Path::new(member), &mut wanted)?;

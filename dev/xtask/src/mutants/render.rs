@@ -9,20 +9,20 @@ use std::ops::Range;
 use super::site::{Edit, Kind};
 
 /// A source file with the original and all mutants in it.
-pub struct MutantText {
+pub(crate) struct MutantText {
     /// The file's new text.
-    pub text: String,
+    pub(crate) text: String,
     /// Where sites are in it, outer ones after those that lie in them.
-    pub placed: Vec<Stretch>,
+    pub(crate) placed: Vec<Stretch>,
 }
 
 /// A stretch of the text, and whose it is.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub(crate) struct Stretch {
     /// Bytes of the original that it covers.
-    pub range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// The sites that have to go if it does not compile.
-    pub ids: Vec<u32>,
+    pub(crate) ids: Vec<u32>,
 }
 
 /// The edits of one stretch of source.
@@ -32,7 +32,7 @@ struct Group<'e> {
 }
 
 /// Writes `text` with these edits of it.
-pub fn render(text: &str, edits: &[(u32, &Edit)]) -> MutantText {
+pub(crate) fn render(text: &str, edits: &[(u32, &Edit)]) -> MutantText {
     let mut sorted: Vec<&(u32, &Edit)> = edits.iter().collect();
     sorted.sort_by_key(|(id, edit)| (edit.range.start, usize::MAX - edit.range.end, *id));
     let mut groups: Vec<Group> = Vec::new();

@@ -22,17 +22,17 @@ const WAITS: [&str; 2] = ["spin_loop", "yield_now"];
 
 /// What a source file has for mutants.
 #[derive(Debug, Default)]
-pub struct Scan {
+pub(crate) struct Scan {
     /// Sites of edits, but for those of constants.
-    pub sites: Vec<Site>,
+    pub(crate) sites: Vec<Site>,
     /// Constants that the file declares.
-    pub constants: Vec<Constant>,
+    pub(crate) constants: Vec<Constant>,
     /// Places that use a constant, of whatever file.
-    pub uses: Vec<Use>,
+    pub(crate) uses: Vec<Use>,
 }
 
 /// Finds sites, constants and uses in a file.
-pub fn scan(source: &Source) -> Scan {
+pub(crate) fn scan(source: &Source) -> Scan {
     let mut scanner = Scanner { source, owners: Vec::new(), functions: Vec::new(), found: Scan::default() };
     scanner.visit_file(&source.syntax);
     let mut found = scanner.found;

@@ -20,7 +20,7 @@ const PATIENCE_MORE: Duration = Duration::from_secs(10);
 
 /// What became of a mutant that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// This test failed with it.
     Caught(String),
     /// A test did not come to its end: this one.
@@ -35,7 +35,7 @@ pub enum Fate {
 ///
 /// # Errors
 /// If a test cannot be started.
-pub fn run<'s>(
+pub(crate) fn run<'s>(
     mutants: &BTreeMap<u32, &'s Site>,
     tests: &[Test],
     jobs: usize,

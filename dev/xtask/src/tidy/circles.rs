@@ -27,7 +27,7 @@ const KNOWN: [&str; 8] = [
 ];
 
 /// Finds circles of files, and of files and folders that lie beside one another.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut circles = Vec::new();
     for (manifest, _) in tree.ending("Cargo.toml") {
         let uses = Package::read(tree, manifest).file_uses();

@@ -13,7 +13,7 @@ const ENDINGS: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".parquet", ".json", "
 const BUILT: &str = "target/";
 
 /// Finds links and paths that lead nowhere.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".md") {
         let document = Document::parse(text);

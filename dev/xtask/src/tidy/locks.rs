@@ -23,7 +23,7 @@ enum LockState {
 }
 
 /// Finds workspaces whose lock file is missing or stale. Prints those for which the registry could not be reached.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (manifest, _) in tree.ending("Cargo.toml").filter(|(_, text)| is_workspace(text)) {
         let folder = folder_of(manifest);

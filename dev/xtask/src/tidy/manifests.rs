@@ -20,7 +20,7 @@ const COMMAND: &str = "freehold-cli";
 const COMMAND_USERS: [&str; 3] = ["Cargo.toml", "lab/cli/Cargo.toml", "lab/python/Cargo.toml"];
 
 /// Finds manifests that turn the feature on outside of `[dev-dependencies]`, and those that depend on the command.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending("Cargo.toml") {
         let Ok(manifest) = text.parse::<Table>() else { continue };

@@ -52,7 +52,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
 ///
 /// # Errors
 /// [`Error::Failed`] when there is a finding.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     let tree = Tree::read()?;
     let findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     for finding in &findings {

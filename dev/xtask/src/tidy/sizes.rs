@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const CODE: [&str; 4] = [".rs", ".sh", ".py", ".toml"];
 
 /// Finds files and functions that are too long.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts().filter(|(file, _)| CODE.iter().any(|ending| file.ends_with(ending))) {
         let lines = text.lines().count();

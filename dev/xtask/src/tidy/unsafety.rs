@@ -45,7 +45,7 @@ const WORDS_MIN: usize = 4;
 const REQUIRED_WORDS_MIN: usize = 1;
 
 /// Finds `unsafe` in the wrong place or without its argument.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".rs") {
         let mut uses = Vec::new();

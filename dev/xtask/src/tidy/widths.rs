@@ -12,7 +12,7 @@ use super::tree::{Finding, Tree};
 const WIDTH_MAX: usize = 160;
 
 /// Finds lines that are too long.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let rust = tree.ending(".rs").map(|(file, text)| (file, long_in_rust(text)));
     let documents = tree.ending(".md").map(|(file, text)| (file, long_in_prose(text.lines())));
     let tables = tree.ending(".toml").map(|(file, text)| (file, long_in_prose(text.lines())));

@@ -20,7 +20,7 @@ const EXCEPTIONS: [(&str, &str, &str); 1] =
     [("lab/boot/", concat!("/t", "mp/"), "the guest is a machine of our own making")];
 
 /// Finds words that nothing committed may contain.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts() {
         for (number, line) in text.lines().enumerate() {

@@ -4,15 +4,15 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 /// A fenced block of code.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// What stands behind its fence: the language, and what else is said of it.
-    pub info: String,
+    pub(crate) info: String,
     /// Its lines.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// All fenced blocks of a page.
-pub fn parse(page: &str) -> Vec<Block> {
+pub(crate) fn parse(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     for event in Parser::new(page) {

@@ -22,7 +22,7 @@ const POLICIES: [&str; 3] = ["--a", "--b", "--policy"];
 ///
 /// # Errors
 /// [`Error::Command`] with the first that is none, or whose policy is none.
-pub fn run(freehold: &Path) -> Result<(), Error> {
+pub(crate) fn run(freehold: &Path) -> Result<(), Error> {
     let mut lines = BTreeSet::new();
     for file in workspace::files()? {
         if file.starts_with("docs") && file.extension().is_some_and(|ending| ending == "md") {

@@ -21,7 +21,7 @@ use crate::workspace::{self, cargo};
 ///
 /// # Errors
 /// [`Error::Failed`] or [`Error::Command`] with what does not work.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     check_builder()?;
     let freehold = smoke::freehold()?;
     commands::run(&freehold)?;

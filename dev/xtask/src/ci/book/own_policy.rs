@@ -20,7 +20,7 @@ const MEMBERS: [&str; 2] = ["engine/core", "engine/policies"];
 ///
 /// # Errors
 /// [`Error::Command`] if an edit does not fit, or the test fails; [`Error::Failed`] if there is no test.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let page = fs::read_to_string(&path).map_err(on_file("read", &path))?;
     let copy = tempfile::tempdir().map_err(on_file("create", &std::env::temp_dir()))?;

@@ -35,7 +35,7 @@ struct Step {
 ///
 /// # Errors
 /// [`Error::Command`] with the command that failed; [`Error::Failed`] with a line that was not printed.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let steps = steps(&fs::read_to_string(&path).map_err(on_file("read", &path))?);
     follow(&steps, workspace::root(), may_record())
