@@ -7,7 +7,7 @@ use mdbook_driver::errors::Error as BuilderError;
 
 /// Why there is no book, or none to trust.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// mdBook refuses the book. It gives a chain of reasons, the outermost first.
     #[error("the book cannot be built: {0:#}")]
     Builder(BuilderError),
@@ -30,7 +30,7 @@ pub enum Error {
 }
 
 /// Turns an I/O error about `path` into ours; for `map_err`.
-pub fn on_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn on_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { path, source }
 }

@@ -17,18 +17,18 @@ use crate::error::{Error, on_file};
 
 /// What came of following all links.
 #[derive(Debug)]
-pub struct Followed {
+pub(crate) struct LinkReport {
     /// Pages that were read.
-    pub pages: usize,
+    pub(crate) pages: usize,
     /// Links on them, those to other hosts not counted.
-    pub links: usize,
+    pub(crate) links: usize,
     /// Links that lead nowhere.
-    pub dead: Vec<Dead>,
+    pub(crate) dead: Vec<Dead>,
 }
 
 /// A link that leads nowhere.
 #[derive(Debug)]
-pub struct Dead {
+pub(crate) struct Dead {
     page: PathBuf,
     target: String,
     why: &'static str,
@@ -54,7 +54,7 @@ type Files = BTreeMap<PathBuf, Option<Page>>;
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn follow(folder: &Path) -> Result<Followed, Error> {
+pub(crate) fn follow(folder: &Path) -> Result<LinkReport, Error> {
     let mut files = Files::new();
     read(folder, Path::new(""), &mut files)?;
     let pages = || files.iter().filter_map(|(file, page)| Some((file, page.as_ref()?)));
@@ -62,7 +62,7 @@ pub fn follow(folder: &Path) -> Result<Followed, Error> {
     let dead = links().filter_map(|(page, target)| {
         Some(Dead { page: page.clone(), target: target.clone(), why: wrong(&files, page, target)? })
     });
-    Ok(Followed { pages: pages().count(), links: links().count(), dead: dead.collect() })
+    Ok(LinkReport { pages: pages().count(), links: links().count(), dead: dead.collect() })
 }
 
 fn read(folder: &Path, inside: &Path, files: &mut Files) -> Result<(), Error> {
@@ -75,7 +75,7 @@ fn read(folder: &Path, inside: &Path, files: &mut Files) -> Result<(), Error> {
             continue;
         }
         let is_page = path.extension().is_some_and(|ending| ending == "html");
-        let page = is_page.then(|| fs::read_to_string(&path).map(|text| Page::of(&text))).transpose();
+        let page = is_page.then(|| fs::read_to_string(&path).map(|text| Page::parse(&text))).transpose();
         files.insert(file, page.map_err(on_file(&path))?);
     }
     Ok(())
@@ -110,7 +110,7 @@ fn resolved(page: &Path, path: &str) -> Option<PathBuf> {
 }
 
 impl Page {
-    fn of(html: &str) -> Page {
+    fn parse(html: &str) -> Page {
         let input = BufferQueue::default();
         input.push_back(StrTendril::from(html));
         let tokens = Tokenizer::new(Attributes::default(), TokenizerOpts::default());
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn links_and_anchors_are_read_from_elements_alone() {
-        let page = Page::of(
+        let page = Page::parse(
             "<title><a href=no></title><script>'<a href=\"no\">'</script><h2 id=here>x</h2><!-- <a href=no> -->\
              <a href=\"a.html#b\">&lt;a href=no&gt;</a><img src='c.svg'><a href='https://example.org/'>y</a>",
         );

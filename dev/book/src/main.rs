@@ -1,4 +1,4 @@
-//! Builds the book in `docs` with mdBook, and finds links in it that lead nowhere: `cargo run -p freehold-book`.
+//! Builds the book in `docs` with mdBook, and finds links in it that lead nowhere: `cargo run --manifest-path dev/book/Cargo.toml`.
 //!
 //! Its pages are read in two places: where the repository is read, links to any file of it work; in the book there are
 //! no files but its own. So what leads out of the book is rewritten before it is rendered ([`outward`]). Then every
@@ -45,7 +45,7 @@ fn build(docs: &Path, out: Option<PathBuf>) -> Result<PathBuf, Error> {
     if let Some(out) = out {
         book.config.build.build_dir = std::path::absolute(&out).map_err(error::on_file(&out))?;
     }
-    book.with_preprocessor(Outward::of(docs));
+    book.with_preprocessor(Outward::new(docs));
     book.build().map_err(Error::Builder)?;
     Ok(book.build_dir_for("html"))
 }

@@ -18,7 +18,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::error::{Error, on_file};
 
 /// The step that rewrites the pages.
-pub struct Outward {
+pub(crate) struct Outward {
     /// The folder of the repository.
     root: PathBuf,
     /// The folder of the pages, from there.
@@ -38,7 +38,7 @@ enum Target {
 
 impl Outward {
     /// For the book whose pages are in `docs`, a folder of the repository's.
-    pub fn of(docs: &Path) -> Outward {
+    pub(crate) fn new(docs: &Path) -> Outward {
         let name = docs.file_name().map(PathBuf::from).unwrap_or_default();
         Outward { root: docs.join(".."), docs: name }
     }

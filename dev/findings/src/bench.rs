@@ -13,8 +13,8 @@ use freehold_report::report::markdown::format_table;
 use freehold_report::report::{Report, Table};
 use freehold_timing::clock::{self, Place};
 
+use crate::data_table::DataTable;
 use crate::error::Error;
-use crate::markup::{list, table};
 use crate::{Args, Page, command};
 
 /// Most runs of a comparison, and most seconds.
@@ -29,7 +29,7 @@ const MARGIN: f64 = 2.0;
 ///
 /// # Errors
 /// When it cannot be measured here.
-pub fn measured(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
+pub(crate) fn measure(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
     let Place { cpu, partner } = clock::pin(None)?;
     let settings = Settings {
         effort: if args.quick { Effort::Quick } else { Effort::Full },
@@ -102,7 +102,7 @@ fn recipe(result: &BenchResult, report: &BenchReport) -> String {
         .rows(&result.timing, |name| result.policies.contains(name))
         .into_iter()
         .map(|(word, meaning)| vec![word, meaning]);
-    table(&["what", "value"], rows)
+    DataTable::new(&["what", "value"], rows).to_markdown()
 }
 
 /// What might disturb it, if something is known.
@@ -159,4 +159,9 @@ fn by_comparisons(report: &BenchReport) -> String {
         error = decide::ERROR * 100.0,
         confidence = 100.0 - decide::ERROR * 100.0,
     )
+}
+
+/// A list in Markdown.
+fn list(sentences: impl IntoIterator<Item = String>) -> String {
+    sentences.into_iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
 }

@@ -2,7 +2,7 @@
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// What was asked for cannot be written; the sentence is complete.
     #[error("{0}")]
     Input(String),

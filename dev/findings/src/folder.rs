@@ -14,7 +14,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// When one of them cannot be made.
-pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) -> Result<(), Error> {
+pub(crate) fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) -> Result<(), Error> {
     let is_new = make_folder(folder)?;
     let tried = names.into_iter().try_for_each(|name| output::try_file(&folder.join(name)));
     if is_new {
@@ -27,9 +27,11 @@ pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) ->
 ///
 /// # Errors
 /// When one cannot be written.
-pub fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
+pub(crate) fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
     make_folder(folder)?;
     for Page { name, text } in pages {
+        let parent = folder.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
+        fs::create_dir_all(&parent).map_err(|source| OutputError::Write { path: parent, source })?;
         output::write_atomically(&folder.join(name), text.as_bytes())?;
     }
     Ok(())

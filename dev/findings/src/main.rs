@@ -1,18 +1,18 @@
 //! Writes the pages in `docs/findings`: `cargo xtask findings`.
 //!
-//! Each page stands on measurements: [`owned`], [`highatomic`] and [`ages`] on simulations, filled into what people
-//! wrote ([`template`]), and one for each benchmark ([`bench`](mod@bench)). What a page needs is measured first, which
-//! takes hours for the simulations; then each page is written whole. People who only use `freehold` need none of this,
-//! so it is a program of its own.
+//! Pages on simulations ([`owned`], [`highatomic`] and [`ages`]) are written by people: the program replaces their
+//! tables, writes these as CSV too, and replaces their pictures ([`regions`]). A test holds the figures in sentences
+//! against the tables. The page of a benchmark is written whole ([`bench`](mod@bench)). Measurements come first, which
+//! takes hours for the simulations. Users of `freehold` need none of this, so it is a program of its own.
 
 mod ages;
 mod bench;
+mod data_table;
 mod error;
 mod folder;
 mod highatomic;
-mod markup;
 mod owned;
-mod template;
+mod regions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,10 +43,10 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// A page that is whole, or a picture on one.
+/// A page that is whole, or a picture or a data file of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Page {
-    /// Its name, with ending.
+    /// Its path from the folder of the pages.
     name: String,
     /// Its text.
     text: String,
@@ -62,7 +62,7 @@ enum Subject {
 }
 
 impl Subject {
-    fn all() -> impl Iterator<Item = Subject> {
+    fn list() -> impl Iterator<Item = Subject> {
         [Subject::Owned, Subject::HighAtomic, Subject::Ages]
             .into_iter()
             .chain(BENCHES.iter().map(|bench| Subject::Bench(bench)))
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
 
 /// Measures what the pages need, and writes them.
 fn run(args: &Args) -> Result<(), Error> {
-    let subjects = chosen(&args.names)?;
+    let subjects = choose(&args.names)?;
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
     let names: Vec<String> = subjects.iter().map(|subject| format!("{}.md", subject.name())).collect();
     folder::try_pages(&folder, names.iter().map(String::as_str))?;
@@ -101,24 +101,24 @@ fn run(args: &Args) -> Result<(), Error> {
             Subject::Owned => folder::write_pages(&folder, &owned::pages(&costs, args)?)?,
             Subject::HighAtomic => {
                 let document = highatomic::Document::simulate(&costs, args)?;
-                folder::write_pages(&folder, &[document.page()])?;
+                folder::write_pages(&folder, &document.pages())?;
                 document.conclude();
             }
-            Subject::Ages => folder::write_pages(&folder, &[ages::page(&costs, args)?])?,
-            Subject::Bench(bench) => folder::write_pages(&folder, &[bench::measured(bench, args)?])?,
+            Subject::Ages => folder::write_pages(&folder, &ages::pages(&costs, args)?)?,
+            Subject::Bench(bench) => folder::write_pages(&folder, &[bench::measure(bench, args)?])?,
         }
     }
     Ok(())
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Subject>, Error> {
+fn choose(names: &[String]) -> Result<Vec<Subject>, Error> {
     let find = |name: &String| {
-        let known = || Subject::all().map(Subject::name);
-        Subject::all().find(|subject| subject.name() == name).ok_or_else(|| {
+        let known = || Subject::list().map(Subject::name);
+        Subject::list().find(|subject| subject.name() == name).ok_or_else(|| {
             Error::Input(format!("there is no page `{name}`; {}", freehold_policies::hint(name, known())))
         })
     };
-    if names.is_empty() { Ok(Subject::all().collect()) } else { names.iter().map(find).collect() }
+    if names.is_empty() { Ok(Subject::list().collect()) } else { names.iter().map(find).collect() }
 }
 
 /// The command that writes a page, as it stands there.
@@ -142,14 +142,14 @@ mod tests {
             if ["cargo xtask oracle --changes", "freehold bench malloc --markdown"].iter().any(|by| text.contains(by)) {
                 continue;
             }
-            assert!(chosen(std::slice::from_ref(&name)).is_ok(), "{name}");
+            assert!(choose(std::slice::from_ref(&name)).is_ok(), "{name}");
             assert!(text.contains(&format!("`cargo xtask findings {name}`")), "{name} does not say how it is made");
         }
     }
 
     #[test]
     fn a_page_that_is_none_is_one_sentence() {
-        let error = chosen(&["flgas".to_owned()]).err().unwrap().to_string();
+        let error = choose(&["flgas".to_owned()]).err().unwrap().to_string();
         assert_eq!(error, "there is no page `flgas`; perhaps `flags` is meant");
     }
 }

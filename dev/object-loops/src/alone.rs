@@ -1,18 +1,19 @@
 //! The loops of one thread: fill and pair.
 
+use crate::Objects;
 use crate::array::ObjectArray;
 use crate::clock::now;
-use crate::{Objects, Rounds, Size, Trouble};
+use crate::rounds::{Rounds, Size, Trouble};
 
 /// So many objects allocated, then freed in the order of allocation: ticks of both, for each timed round.
-pub fn fill(
+pub(crate) fn fill(
     objects: &(impl Objects + ?Sized),
     size: Size,
     count: usize,
     rounds: Rounds,
 ) -> Result<Vec<[u64; 2]>, Trouble> {
-    let array = ObjectArray::of(count);
-    rounds.take(|| {
+    let array = ObjectArray::new(count);
+    rounds.run(|| {
         let filled = array.fill(objects, size)?;
         // SAFETY: it was filled in the line before.
         let cleared = unsafe { array.clear(objects) };
@@ -21,13 +22,13 @@ pub fn fill(
 }
 
 /// So many objects, each freed as soon as it is allocated: ticks for each timed round.
-pub fn pair(
+pub(crate) fn pair(
     objects: &(impl Objects + ?Sized),
     size: Size,
     count: usize,
     rounds: Rounds,
 ) -> Result<Vec<[u64; 1]>, Trouble> {
-    rounds.take(|| pairs(objects, size, count).map(|ticks| [ticks]))
+    rounds.run(|| pairs(objects, size, count).map(|ticks| [ticks]))
 }
 
 #[inline(never)]

@@ -5,15 +5,16 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::Objects;
 use crate::clock::now;
-use crate::{Objects, Size, Trouble};
+use crate::rounds::{Size, Trouble};
 
 /// An array of addresses.
-pub struct ObjectArray(Box<[AtomicPtr<u8>]>);
+pub(crate) struct ObjectArray(Box<[AtomicPtr<u8>]>);
 
 impl ObjectArray {
-    /// Room for so many.
-    pub fn of(count: usize) -> ObjectArray {
+    /// An array with room for `count` objects.
+    pub(crate) fn new(count: usize) -> ObjectArray {
         ObjectArray((0..count).map(|_| AtomicPtr::new(null_mut())).collect())
     }
 
@@ -23,7 +24,7 @@ impl ObjectArray {
     /// # Errors
     /// When an allocation fails.
     #[inline(never)]
-    pub fn fill(&self, objects: &(impl Objects + ?Sized), size: Size) -> Result<u64, Trouble> {
+    pub(crate) fn fill(&self, objects: &(impl Objects + ?Sized), size: Size) -> Result<u64, Trouble> {
         let bytes = size.bytes();
         let start = now();
         for (at, place) in self.0.iter().enumerate() {
@@ -43,7 +44,7 @@ impl ObjectArray {
     /// # Safety
     /// `fill` has filled the array with objects of the same allocator, and nobody has cleared it since.
     #[inline(never)]
-    pub unsafe fn clear(&self, objects: &(impl Objects + ?Sized)) -> u64 {
+    pub(crate) unsafe fn clear(&self, objects: &(impl Objects + ?Sized)) -> u64 {
         let start = now();
         // SAFETY: as the caller promises.
         unsafe { free_all(objects, &self.0) }
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn all_that_is_filled_is_cleared_in_order() {
-        let (fake, array) = (FakeAllocator::new(), ObjectArray::of(100));
+        let (fake, array) = (FakeAllocator::new(), ObjectArray::new(100));
         for _ in 0..3 {
             array.fill(&fake, SIZE).unwrap();
             assert_eq!(fake.live(), 100);
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_was_had_before_the_end_of_memory_goes_back() {
-        let (fake, array) = (FakeAllocator::with_most(60), ObjectArray::of(100));
+        let (fake, array) = (FakeAllocator::with_most(60), ObjectArray::new(100));
         assert_eq!(array.fill(&fake, SIZE).unwrap_err(), Trouble::Exhausted { after: 60, size: SIZE });
         assert_eq!(fake.close(), Ok(60));
     }
@@ -92,7 +93,7 @@ mod tests {
     /// A loop that frees the first object twice, and one that forgets the last.
     #[test]
     fn a_loop_that_does_wrong_is_noticed() {
-        let (fake, array) = (FakeAllocator::new(), ObjectArray::of(10));
+        let (fake, array) = (FakeAllocator::new(), ObjectArray::new(10));
         array.fill(&fake, SIZE).unwrap();
         // SAFETY: the fake takes note of what is freed twice, and does nothing else.
         unsafe {

@@ -9,6 +9,7 @@
 //! ```text
 //! clock     what a tick is           objects   an allocator              entries   two functions, as C has them
 //! array     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
+//! rounds    sizes, numbers of rounds, errors
 //! work      the loops by name, and what they answer
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod clock;
 mod entries;
 mod objects;
 mod remote;
+mod rounds;
 mod touched;
 mod work;
 
@@ -29,5 +31,6 @@ mod fake;
 
 pub use entries::{Entries, Hook};
 pub use objects::Objects;
+pub use rounds::{Rounds, Size, Trouble};
 pub use touched::Touched;
-pub use work::{Rounds, Size, Ticks, Trouble, Work};
+pub use work::{Ticks, Work};

@@ -7,8 +7,9 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use crate::Objects;
 use crate::array::ObjectArray;
-use crate::{Objects, Rounds, Size, Trouble};
+use crate::rounds::{Rounds, Size, Trouble};
 
 /// Looks before the CPU is given to somebody else.
 const PATIENCE: u32 = 20_000;
@@ -20,14 +21,14 @@ const OVER: u32 = u32::MAX;
 ///
 /// # Errors
 /// When an allocation fails, or `settle` does.
-pub fn remote(
+pub(crate) fn remote(
     objects: &(impl Objects + ?Sized),
     size: Size,
     count: usize,
     rounds: Rounds,
     settle: &(dyn Fn() -> Result<(), String> + Sync),
 ) -> Result<Vec<[u64; 2]>, Trouble> {
-    let (array, turn) = (ObjectArray::of(count), Turn::default());
+    let (array, turn) = (ObjectArray::new(count), Turn::default());
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             let settled = settle().map_err(Trouble::Settle);
@@ -39,7 +40,7 @@ pub fn remote(
         let filled = fill_in_turn(objects, size, rounds, &array, &turn);
         let freed = other.join().expect("the other thread does not panic");
         let (filled, freed) = (filled?, freed?);
-        Ok(filled.into_iter().zip(rounds.timed(freed)).map(|(fill, free)| [fill, free]).collect())
+        Ok(filled.into_iter().zip(rounds.keep_timed(freed)).map(|(fill, free)| [fill, free]).collect())
     })
 }
 
@@ -52,7 +53,7 @@ fn fill_in_turn(
     turn: &Turn,
 ) -> Result<Vec<u64>, Trouble> {
     let mut round = 0;
-    let filled = rounds.take(|| {
+    let filled = rounds.run(|| {
         let filled = array.fill(objects, size)?;
         turn.give(2 * round + 1);
         turn.wait(|turn| turn == 2 * round + 2);

@@ -1,41 +1,7 @@
 //! The loops by name, and what they answer.
 
-use std::fmt;
-
+use crate::rounds::{Rounds, Size, Trouble};
 use crate::{Objects, Touched, alone, remote};
-
-/// Bytes of an object: at least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Size(usize);
-
-impl Size {
-    /// Those of the table: powers of two from 8 to 16384.
-    pub const TABLE: [Size; 12] = {
-        let mut sizes = [Size(8); 12];
-        let mut at = 1;
-        while at < sizes.len() {
-            sizes[at] = Size(8 << at);
-            at += 1;
-        }
-        sizes
-    };
-
-    /// So many bytes; `None` for none.
-    pub const fn new(bytes: usize) -> Option<Size> {
-        if bytes == 0 { None } else { Some(Size(bytes)) }
-    }
-
-    /// Bytes.
-    pub const fn bytes(self) -> usize {
-        self.0
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,22 +16,6 @@ pub enum Work {
     Remote,
 }
 
-/// Why a loop has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
-    /// The allocator had no more.
-    #[error("there was no object of {size} bytes after {after}; ask for fewer")]
-    Exhausted {
-        /// Objects before.
-        after: usize,
-        /// Of this size.
-        size: Size,
-    },
-    /// The second thread cannot be where it should.
-    #[error("{0}")]
-    Settle(String),
-}
-
 /// Ticks of so many operations, in the middle of the timed rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
@@ -73,28 +23,6 @@ pub struct Ticks {
     pub ticks: u64,
     /// Operations in them.
     pub operations: u64,
-}
-
-/// How often a loop runs for one answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rounds {
-    /// At first, untimed.
-    pub warm_up: u32,
-    /// Then, timed; at least one.
-    pub timed: u32,
-}
-
-impl Rounds {
-    /// Runs as often; what the timed ones said.
-    pub(crate) fn take<T>(self, mut round: impl FnMut() -> Result<T, Trouble>) -> Result<Vec<T>, Trouble> {
-        let all = (0..self.warm_up + self.timed).map(|_| round()).collect::<Result<_, _>>()?;
-        Ok(self.timed(all))
-    }
-
-    /// The last of all rounds.
-    pub(crate) fn timed<T>(self, mut all: Vec<T>) -> Vec<T> {
-        all.split_off(all.len().saturating_sub(self.timed as usize))
-    }
 }
 
 impl Work {
@@ -138,23 +66,23 @@ impl Work {
         settle: &(dyn Fn() -> Result<(), String> + Sync),
     ) -> Result<Vec<Ticks>, Trouble> {
         let figures = match self {
-            Work::Fill => middles(alone::fill(objects, size, count, rounds)?),
-            Work::FillTouched => middles(alone::fill(&Touched(objects), size, count, rounds)?),
-            Work::Pair => middles(alone::pair(objects, size, count, rounds)?),
-            Work::Remote => middles(remote::remote(objects, size, count, rounds, settle)?),
+            Work::Fill => medians(alone::fill(objects, size, count, rounds)?),
+            Work::FillTouched => medians(alone::fill(&Touched(objects), size, count, rounds)?),
+            Work::Pair => medians(alone::pair(objects, size, count, rounds)?),
+            Work::Remote => medians(remote::remote(objects, size, count, rounds, settle)?),
         };
         Ok(figures.into_iter().map(|ticks| Ticks { ticks, operations: count as u64 }).collect())
     }
 }
 
-/// The middle of each figure, the lower one of two.
-fn middles<const N: usize>(rounds: Vec<[u64; N]>) -> Vec<u64> {
-    let middle = |figure: usize| {
-        let mut ticks: Vec<u64> = rounds.iter().map(|round| round[figure]).collect();
-        ticks.sort_unstable();
-        ticks[(ticks.len() - 1) / 2]
-    };
-    (0..N).map(middle).collect()
+/// The median of each figure, the lower one of two.
+fn medians<const N: usize>(rounds: Vec<[u64; N]>) -> Vec<u64> {
+    (0..N).map(|figure| median(rounds.iter().map(|round| round[figure]).collect())).collect()
+}
+
+fn median(mut ticks: Vec<u64>) -> u64 {
+    ticks.sort_unstable();
+    ticks[(ticks.len() - 1) / 2]
 }
 
 #[cfg(test)]
@@ -163,7 +91,7 @@ mod tests {
     use crate::fake::FakeAllocator;
 
     const ROUNDS: Rounds = Rounds { warm_up: 1, timed: 3 };
-    const SIZE: Size = Size(48);
+    const SIZE: Size = Size::new(48).unwrap();
 
     fn run(
         work: Work,
@@ -206,17 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn middles_are_of_each_figure() {
-        assert_eq!(middles(vec![[5, 1], [1, 2], [3, 3], [2, 4]]), [2, 2]);
-        assert_eq!(middles(vec![[7]]), [7]);
+    fn medians_are_of_each_figure() {
+        assert_eq!(medians(vec![[5, 1], [1, 2], [3, 3], [2, 4]]), [2, 2]);
+        assert_eq!(medians(vec![[7]]), [7]);
     }
 
     #[test]
-    fn sizes_and_names_are_those_of_the_table() {
-        assert_eq!(
-            Size::TABLE.map(Size::bytes).as_slice(),
-            [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
-        );
+    fn work_is_found_by_its_name() {
         for work in Work::ALL {
             assert_eq!(Work::named(work.name()), Some(work));
         }

@@ -30,7 +30,7 @@ static HEAP: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
 ///
 /// # Panics
 /// When the system has no restartable sequences, or no room for it.
-pub fn start() {
+pub(crate) fn start() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let heap = Heap::with_rseq(&HeapConfig::default());

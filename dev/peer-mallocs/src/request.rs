@@ -5,8 +5,8 @@
 
 use std::ops::RangeInclusive;
 
-use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 use freehold_object_loops::{Size, Work};
+use freehold_peer_protocol::{CpuError, parse_cpu, quoted};
 
 use crate::roster::Candidate;
 
@@ -21,7 +21,7 @@ const ROUNDS: RangeInclusive<u32> = 1..=1000;
 
 /// A line that makes sense.
 #[derive(Clone, Copy)]
-pub enum Request {
+pub(crate) enum Request {
     /// Time a loop over a malloc.
     Sample {
         /// The malloc.
@@ -46,7 +46,7 @@ pub enum Request {
 
 /// Why a line makes none. What it quotes is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
+pub(crate) enum RequestError {
     /// Neither of the two requests.
     #[error("`{0}` is no request; write `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` or `PIN <cpu> [<cpu>]`")]
     Word(String),
@@ -86,7 +86,7 @@ impl Request {
     ///
     /// # Errors
     /// When it is no request, or one that nobody here can answer.
-    pub fn parse(line: &str) -> Result<Request, RequestError> {
+    pub(crate) fn parse(line: &str) -> Result<Request, RequestError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["SAMPLE", malloc, work, bytes, objects, rounds] => sample(malloc, work, bytes, objects, rounds),
@@ -98,7 +98,7 @@ impl Request {
 }
 
 fn sample(malloc: &str, work: &str, bytes: &str, objects: &str, rounds: &str) -> Result<Request, RequestError> {
-    let candidate = Candidate::named(malloc).ok_or_else(|| RequestError::Malloc(quoted(malloc)))?;
+    let candidate = Candidate::find(malloc).ok_or_else(|| RequestError::Malloc(quoted(malloc)))?;
     let work = Work::named(work).ok_or_else(|| RequestError::Loop(quoted(work)))?;
     let bytes = number(bytes, "bytes", &BYTES)?;
     let objects = number(objects, "objects", &OBJECTS)?;

@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::{ours, version};
 
 /// A malloc.
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// Its name on the command line and in reports.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The package that it comes from.
     package: &'static str,
     /// How its version is found.
@@ -18,9 +18,9 @@ pub struct Candidate {
     /// What it is, in one line.
     about: &'static str,
     /// Its functions.
-    pub entries: Entries,
+    pub(crate) entries: Entries,
     /// What it wants to be called before a loop, on the thread that runs it.
-    pub start: fn(),
+    pub(crate) start: fn(),
 }
 
 /// Nothing to be called.
@@ -30,7 +30,7 @@ fn no_start() {}
 const MIMALLOC: &str = if cfg!(feature = "mimalloc-2") { "mimalloc-2" } else { "mimalloc-3" };
 
 /// All of them.
-pub static ROSTER: [Candidate; 6] = [
+pub(crate) static ROSTER: [Candidate; 6] = [
     Candidate {
         name: "freehold",
         package: "freehold-malloc",
@@ -98,14 +98,14 @@ fn start_rpmalloc() {
 
 impl Candidate {
     /// The malloc of this name.
-    pub fn named(name: &str) -> Option<&'static Candidate> {
+    pub(crate) fn find(name: &str) -> Option<&'static Candidate> {
         ROSTER.iter().find(|candidate| candidate.name == name)
     }
 }
 
 /// What `--list` says of a malloc.
 #[derive(Debug, Serialize)]
-pub struct Listed {
+pub(crate) struct RosterRow {
     malloc: &'static str,
     version: String,
     package: &'static str,
@@ -113,8 +113,8 @@ pub struct Listed {
 }
 
 /// What `--list` says.
-pub fn listed() -> Vec<Listed> {
-    let listed = |candidate: &Candidate| Listed {
+pub(crate) fn list() -> Vec<RosterRow> {
+    let listed = |candidate: &Candidate| RosterRow {
         malloc: candidate.name,
         version: (candidate.version)(candidate.package),
         package: candidate.package,
@@ -135,11 +135,11 @@ mod tests {
     #[test]
     fn names_differ_and_every_version_is_known() {
         for candidate in &ROSTER {
-            assert!(std::ptr::eq(Candidate::named(candidate.name).unwrap(), candidate));
+            assert!(std::ptr::eq(Candidate::find(candidate.name).unwrap(), candidate));
             assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
             assert!((candidate.version)(candidate.package).starts_with(|c: char| c.is_alphanumeric()));
         }
-        assert!(Candidate::named("malloc").is_none());
+        assert!(Candidate::find("malloc").is_none());
     }
 
     /// Objects that carry their number from end to end, half of them freed on another thread.

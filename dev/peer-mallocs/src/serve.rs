@@ -10,8 +10,8 @@ use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::thread;
 
-use freehold_peer_protocol::{CpuError, answer_lines, pin};
 use freehold_object_loops::{Rounds, Ticks, Trouble, Work};
+use freehold_peer_protocol::{CpuError, answer_lines, pin};
 
 use crate::request::{Request, RequestError};
 
@@ -44,13 +44,13 @@ enum Refusal {
 }
 
 /// Where samples are taken.
-pub struct Session {
+pub(crate) struct Session {
     partner: Option<usize>,
 }
 
 impl Session {
     /// Starts the thread that sleeps.
-    pub fn start() -> Session {
+    pub(crate) fn start() -> Session {
         thread::spawn(|| {
             loop {
                 thread::park();
@@ -63,7 +63,7 @@ impl Session {
     ///
     /// # Errors
     /// When a line cannot be read or an answer not be written.
-    pub fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
         answer_lines(requests, answers, |line| self.answer(line))
     }
 

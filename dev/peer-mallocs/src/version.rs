@@ -11,19 +11,19 @@ const LOCK_FILE: &str = include_str!("../Cargo.lock");
 ///
 /// # Panics
 /// When `Cargo.lock` does not name the package, which a test rules out.
-pub fn of_package(package: &str) -> String {
+pub(crate) fn of_package(package: &str) -> String {
     versions_of(LOCK_FILE, package).next().expect("Cargo.lock names every package of the roster").to_owned()
 }
 
 /// The version of the C library.
-pub fn of_libc(_: &str) -> String {
+pub(crate) fn of_libc(_: &str) -> String {
     // SAFETY: asks nothing, and answers with a text that is there for ever.
     let text = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
     format!("glibc {}", text.to_string_lossy())
 }
 
 /// The version of mimalloc, and that of its package.
-pub fn of_mimalloc(package: &str) -> String {
+pub(crate) fn of_mimalloc(package: &str) -> String {
     // SAFETY: this is how the library declares it; it asks nothing and changes nothing.
     unsafe extern "C" {
         safe fn mi_version() -> c_int;

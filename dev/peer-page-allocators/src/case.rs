@@ -6,13 +6,13 @@
 use crate::units::Order;
 
 /// Frames of a machine: 2 GiB.
-pub const MACHINE_FRAMES: u32 = 1 << 19;
+pub(crate) const MACHINE_FRAMES: u32 = 1 << 19;
 /// Most operations of a sample of pairs: a sample takes seconds, not hours.
 const PAIRS_MAX: u64 = 1_000_000_000;
 
 /// One thing to be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Case {
+pub(crate) enum Case {
     /// One block of this order, allocated and freed; a pair is one operation.
     Pair(Order),
     /// Single pages: all allocated, then freed in random order; each allocation and each free is one operation.
@@ -21,7 +21,7 @@ pub enum Case {
 
 impl Case {
     /// All of them.
-    pub const ALL: [Case; 5] = [
+    pub(crate) const ALL: [Case; 5] = [
         Case::Pair(Order::ZERO),
         Case::Pair(Order::new(3)),
         Case::Pair(Order::new(4)),
@@ -29,12 +29,12 @@ impl Case {
         Case::FillFreeRandom,
     ];
     /// Those that allocate one block at a time.
-    pub const PAIRS: [Case; 4] = [Case::ALL[0], Case::ALL[1], Case::ALL[2], Case::ALL[3]];
+    pub(crate) const PAIRS: [Case; 4] = [Case::ALL[0], Case::ALL[1], Case::ALL[2], Case::ALL[3]];
     /// Those of single pages.
-    pub const PAGES: [Case; 2] = [Case::ALL[0], Case::ALL[4]];
+    pub(crate) const PAGES: [Case; 2] = [Case::ALL[0], Case::ALL[4]];
 
     /// Its name on the command line and in reports.
-    pub const fn slug(self) -> &'static str {
+    pub(crate) const fn slug(self) -> &'static str {
         match self {
             Case::Pair(order) => match order.raw() {
                 0 => "order-0-pair",
@@ -48,12 +48,12 @@ impl Case {
     }
 
     /// The case of this name.
-    pub fn from_slug(slug: &str) -> Option<Case> {
+    pub(crate) fn from_slug(slug: &str) -> Option<Case> {
         Case::ALL.into_iter().find(|case| case.slug() == slug)
     }
 
     /// The numbers of operations that one sample may have in a machine of so many frames.
-    pub fn operations(self, machine_frames: u32) -> std::ops::RangeInclusive<u64> {
+    pub(crate) fn operations(self, machine_frames: u32) -> std::ops::RangeInclusive<u64> {
         match self {
             Case::Pair(_) => 1..=PAIRS_MAX,
             // Half of the frames, each allocated and freed.

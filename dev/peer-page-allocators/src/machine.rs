@@ -15,15 +15,15 @@ use crate::units::{Frame, Order};
 
 /// What one sample took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// CPU time of the thread, in nanoseconds.
-    pub nanoseconds: u64,
+    pub(crate) nanoseconds: u64,
     /// Operations in it.
-    pub operations: u64,
+    pub(crate) operations: u64,
 }
 
 /// A machine for one case, whatever the peer in it.
-pub trait Machine {
+pub(crate) trait Machine {
     /// Times so many operations, an odd number of a fill rounded down; `None` when the peer ran out of memory.
     /// All memory is free before and after.
     fn sample(&mut self, operations: u64) -> Option<Sample>;
@@ -33,7 +33,7 @@ pub trait Machine {
 ///
 /// # Errors
 /// When the system has no memory for it.
-pub fn boot<P: Peer + 'static>(frames: u32, case: Case) -> Result<Box<dyn Machine>, BootError> {
+pub(crate) fn boot<P: Peer + 'static>(frames: u32, case: Case) -> Result<Box<dyn Machine>, BootError> {
     let peer = P::boot(frames)?;
     match case {
         Case::Pair(order) => Ok(Box::new(Pairs { peer, order })),

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     if cli.list {
-        serde_json::to_writer_pretty(&mut stdout, &roster::listed())?;
+        serde_json::to_writer_pretty(&mut stdout, &roster::list())?;
         writeln!(stdout)
     } else if cli.serve {
         Session::new(MACHINE_FRAMES).serve(io::stdin().lock(), stdout)

@@ -10,7 +10,7 @@ use crate::roster::Candidate;
 
 /// A line that makes sense.
 #[derive(Clone, Copy)]
-pub enum Request {
+pub(crate) enum Request {
     /// Time a case of a peer.
     Sample {
         /// The peer's place in the roster.
@@ -28,7 +28,7 @@ pub enum Request {
 
 /// Why a line makes none. What it quotes is escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
+pub(crate) enum RequestError {
     /// Neither of the two requests.
     #[error("`{0}` is no request; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
     Word(String),
@@ -74,7 +74,7 @@ impl Request {
     ///
     /// # Errors
     /// When it is no request, or one that no peer here can answer.
-    pub fn parse(line: &str, machine_frames: u32) -> Result<Request, RequestError> {
+    pub(crate) fn parse(line: &str, machine_frames: u32) -> Result<Request, RequestError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["SAMPLE", peer, case, operations] => sample(peer, case, operations, machine_frames),
@@ -86,7 +86,7 @@ impl Request {
 }
 
 fn sample(peer: &str, case: &str, operations: &str, machine_frames: u32) -> Result<Request, RequestError> {
-    let (place, candidate) = Candidate::named(peer).ok_or_else(|| RequestError::Peer(quoted(peer)))?;
+    let (place, candidate) = Candidate::find(peer).ok_or_else(|| RequestError::Peer(quoted(peer)))?;
     let case = Case::from_slug(case).filter(|case| candidate.offers(*case)).ok_or_else(|| RequestError::Case {
         peer: candidate.name,
         case: quoted(case),

@@ -24,21 +24,21 @@ const LOCK_FILE: &str = include_str!("../Cargo.lock");
 const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
 
 /// A peer.
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// Its name on the command line and in reports.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The package that it comes from.
-    pub package: &'static str,
+    pub(crate) package: &'static str,
     /// The cases that it can do.
-    pub cases: &'static [Case],
+    pub(crate) cases: &'static [Case],
     /// What it is, in one line.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// Boots a machine of so many frames for one of its cases.
-    pub boot: fn(u32, Case) -> Result<Box<dyn Machine>, BootError>,
+    pub(crate) boot: fn(u32, Case) -> Result<Box<dyn Machine>, BootError>,
 }
 
 /// All of them; the floors last.
-pub const ROSTER: [Candidate; 9] = [
+pub(crate) const ROSTER: [Candidate; 9] = [
     Candidate {
         name: "bitmap-allocator",
         package: "bitmap-allocator",
@@ -106,19 +106,19 @@ pub const ROSTER: [Candidate; 9] = [
 
 impl Candidate {
     /// The peer of this name, with its place in the roster.
-    pub fn named(name: &str) -> Option<(usize, &'static Candidate)> {
+    pub(crate) fn find(name: &str) -> Option<(usize, &'static Candidate)> {
         const { &ROSTER }.iter().enumerate().find(|(_, candidate)| candidate.name == name)
     }
 
     /// Whether it can do `case`.
-    pub fn offers(&self, case: Case) -> bool {
+    pub(crate) fn offers(&self, case: Case) -> bool {
         self.cases.contains(&case)
     }
 }
 
 /// A peer as `--list` prints it.
 #[derive(Debug, Serialize)]
-pub struct Listed {
+pub(crate) struct RosterRow {
     peer: &'static str,
     version: &'static str,
     cases: Vec<&'static str>,
@@ -126,8 +126,8 @@ pub struct Listed {
 }
 
 /// The whole roster, to be printed as JSON.
-pub fn listed() -> Vec<Listed> {
-    let list = |candidate: &Candidate| Listed {
+pub(crate) fn list() -> Vec<RosterRow> {
+    let list = |candidate: &Candidate| RosterRow {
         peer: candidate.name,
         version: version_of(candidate.package),
         cases: candidate.cases.iter().map(|case| case.slug()).collect(),
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn names_differ_and_every_package_has_one_version() {
         for (place, candidate) in ROSTER.iter().enumerate() {
-            assert_eq!(Candidate::named(candidate.name).map(|(found, _)| found), Some(place));
+            assert_eq!(Candidate::find(candidate.name).map(|(found, _)| found), Some(place));
             assert_eq!(versions_of(LOCK_FILE, candidate.package).count(), 1, "{}", candidate.package);
             assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
         }
-        assert!(Candidate::named("bitmap").is_none());
+        assert!(Candidate::find("bitmap").is_none());
     }
 
     #[test]

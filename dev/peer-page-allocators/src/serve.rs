@@ -47,14 +47,14 @@ enum Refusal {
 }
 
 /// The machines that have booted.
-pub struct Session {
+pub(crate) struct Session {
     frames: u32,
     machines: BTreeMap<(usize, Case), Box<dyn Machine>>,
 }
 
 impl Session {
     /// A session whose machines will have so many frames.
-    pub fn new(frames: u32) -> Session {
+    pub(crate) fn new(frames: u32) -> Session {
         Session { frames, machines: BTreeMap::new() }
     }
 
@@ -62,7 +62,7 @@ impl Session {
     ///
     /// # Errors
     /// When a line cannot be read or an answer not be written.
-    pub fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
         answer_lines(requests, answers, |line| self.answer(line))
     }
 

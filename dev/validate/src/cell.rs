@@ -11,7 +11,7 @@ use fastrand::Rng;
 use freehold_boot::Mebibytes;
 
 /// Kernels that are asked, by version.
-pub const KERNELS: [&str; 5] = ["6.12", "6.16", "6.18", "7.2", "7.3"];
+pub(crate) const KERNELS: [&str; 5] = ["6.12", "6.16", "6.18", "7.2", "7.3"];
 
 /// Draws after which a kernel has no more cells of a half.
 const DRAWS_MAX: usize = 1000;
@@ -39,7 +39,7 @@ const WITH_HEADERS: [&str; 3] = ["6.12", "7.2", "7.3"];
 
 /// Which half of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Half {
+pub(crate) enum Half {
     /// May be looked at while the engine is tuned.
     Open,
     /// May not.
@@ -57,25 +57,25 @@ impl fmt::Display for Half {
 
 /// A kernel, a workload, and a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// The kernel's version.
-    pub kernel: &'static str,
+    pub(crate) kernel: &'static str,
     /// The workload's name.
-    pub workload: &'static str,
+    pub(crate) workload: &'static str,
     /// CPUs.
-    pub cpus: u16,
+    pub(crate) cpus: u16,
     /// MiB of memory.
-    pub memory: u32,
+    pub(crate) memory: u32,
 }
 
 impl Cell {
     /// What its folder is called.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}-{}-{}cpu-{}M", self.kernel, self.workload, self.cpus, self.memory)
     }
 
     /// The half that it belongs to.
-    pub fn half(&self) -> Half {
+    pub(crate) fn half(&self) -> Half {
         let is_open = OPEN.workloads.contains(&self.workload)
             && OPEN.cpus.contains(&self.cpus)
             && OPEN.memory.contains(&self.memory);
@@ -83,17 +83,17 @@ impl Cell {
     }
 
     /// Its memory as a guest's.
-    pub fn mebibytes(&self) -> Mebibytes {
+    pub(crate) fn mebibytes(&self) -> Mebibytes {
         format!("{}M", self.memory).parse().expect("sizes of cells are sizes of guests")
     }
 
     /// The same workload and size on another kernel.
-    pub fn on(&self, kernel: &'static str) -> Cell {
+    pub(crate) fn on(&self, kernel: &'static str) -> Cell {
         Cell { kernel, ..self.clone() }
     }
 
     /// Whether its kernel can run its workload.
-    pub fn is_possible(&self) -> bool {
+    pub(crate) fn is_possible(&self) -> bool {
         !BY_MODULE.contains(&self.workload) || WITH_HEADERS.contains(&self.kernel)
     }
 
@@ -115,12 +115,12 @@ impl Cell {
 
 /// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice, and none that is
 /// impossible.
-pub fn sample(count: usize, seed: u64) -> Vec<Cell> {
+pub(crate) fn sample(count: usize, seed: u64) -> Vec<Cell> {
     sample_of(&KERNELS, count, seed)
 }
 
 /// The same on these kernels. Fewer, if there are no more.
-pub fn sample_of(kernels: &[&'static str], count: usize, seed: u64) -> Vec<Cell> {
+pub(crate) fn sample_of(kernels: &[&'static str], count: usize, seed: u64) -> Vec<Cell> {
     let mut rng = Rng::with_seed(seed);
     let mut cells: Vec<Cell> = Vec::new();
     for turn in 0..2 * count {

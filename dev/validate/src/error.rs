@@ -2,7 +2,7 @@
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// A kernel could not be booted, or not be recorded.
     #[error(transparent)]
     Boot(#[from] freehold_boot::Error),

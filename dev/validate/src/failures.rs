@@ -13,22 +13,22 @@ type CountedBy<K> = BTreeMap<K, u64>;
 
 /// What failed in each run: in the kernel, and in the engine.
 #[derive(Clone, Debug, Default)]
-pub struct Failures {
+pub(crate) struct Failures {
     by_task: Vec<[CountedBy<(String, u8)>; 2]>,
     by_tenth: Vec<[CountedBy<u64>; 2]>,
 }
 
 /// What two sides have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct InCommon {
+pub(crate) struct InCommon {
     /// The kernel and the engine, run by run, in the mean; nothing if neither refused any.
-    pub with_engine: Option<f64>,
+    pub(crate) with_engine: Option<f64>,
     /// Each two runs of the kernel.
-    pub between_runs: Option<f64>,
+    pub(crate) between_runs: Option<f64>,
 }
 
 impl InCommon {
-    fn of<K: Ord>(runs: &[[CountedBy<K>; 2]]) -> InCommon {
+    fn new<K: Ord>(runs: &[[CountedBy<K>; 2]]) -> InCommon {
         let kernels = || runs.iter().map(|[kernel, _]| kernel);
         let pairs = kernels().enumerate().flat_map(|(at, one)| kernels().skip(at + 1).map(move |other| (one, other)));
         InCommon {
@@ -40,7 +40,7 @@ impl InCommon {
 
 impl Failures {
     /// Adds a run.
-    pub fn push(&mut self, course: &Course) {
+    pub(crate) fn push(&mut self, course: &Course) {
         let tasks = course.failures.iter().map(|row| ((bare(&row.task), row.order), [row.recorded, row.replayed]));
         self.by_task.push(sides(tasks));
         let tenths = course.failures_over_time.iter().map(|row| (row.tenth, [row.recorded, row.replayed]));
@@ -48,17 +48,17 @@ impl Failures {
     }
 
     /// By task and order.
-    pub fn by_task(&self) -> InCommon {
-        InCommon::of(&self.by_task)
+    pub(crate) fn by_task(&self) -> InCommon {
+        InCommon::new(&self.by_task)
     }
 
     /// By tenths of a second.
-    pub fn by_tenth(&self) -> InCommon {
-        InCommon::of(&self.by_tenth)
+    pub(crate) fn by_tenth(&self) -> InCommon {
+        InCommon::new(&self.by_tenth)
     }
 
     /// What the kernel refused in all runs.
-    pub fn of_kernel(&self) -> u64 {
+    pub(crate) fn of_kernel(&self) -> u64 {
         self.by_task.iter().map(|[kernel, _]| kernel.values().sum::<u64>()).sum()
     }
 }

@@ -14,53 +14,53 @@ use crate::failures::Failures;
 
 /// What both did in all runs of a cell, by row.
 #[derive(Clone, Debug, Default)]
-pub struct Runs {
+pub(crate) struct Runs {
     /// A row's name, what the kernel did, and what the engine did, run by run.
-    pub rows: Vec<(String, Sample, Sample)>,
+    pub(crate) rows: Vec<(String, Sample, Sample)>,
     /// Requests that failed.
-    pub failures: Failures,
+    pub(crate) failures: Failures,
 }
 
 impl Runs {
     /// What so many recordings gave. A row that some of them lack has no spread to speak of.
-    fn of((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
+    fn new((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
         let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
         let rows = whole.map(|(name, kernel, engine)| (name, Sample::new(kernel), Sample::new(engine))).collect();
         Runs { rows, failures }
     }
 
     /// The row called `name`.
-    pub fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
+    pub(crate) fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
         self.rows.iter().find(|(row, ..)| row == name).map(|(_, kernel, engine)| (kernel, engine))
     }
 }
 
 /// Changes up to this are none.
-pub const MARGIN: f64 = 0.02;
+pub(crate) const MARGIN: f64 = 0.02;
 
 /// How the second group stands against the first, in this row, which is one of `family`.
-pub fn judge(row: &str, a: &Sample, b: &Sample, family: usize) -> Comparison {
+pub(crate) fn judge(row: &str, a: &Sample, b: &Sample, family: usize) -> Comparison {
     let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
     samples::compare(a.clone(), b.clone(), scale, Direction::Neutral, family, MARGIN)
 }
 
 /// A change, and its interval where there is one.
-pub fn with_interval(judged: &Comparison) -> String {
+pub(crate) fn with_interval(judged: &Comparison) -> String {
     let interval = judged.interval.map(|(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
     change(judged.change) + &interval.unwrap_or_default()
 }
 
 /// How recordings are replayed.
 #[derive(Clone, Copy, Debug)]
-pub struct Way<'w> {
+pub(crate) struct Way<'w> {
     /// Under this policy; without one, under the rules of the kernel that was recorded.
-    pub policy: Option<&'w str>,
+    pub(crate) policy: Option<&'w str>,
     /// Under these settings, where they are not as they were recorded.
-    pub settings: &'w [Setting],
+    pub(crate) settings: &'w [Setting],
 }
 
 /// Under the recorded kernel's rules, set as it was.
-pub const AS_RECORDED: Way<'static> = Way { policy: None, settings: &[] };
+pub(crate) const AS_RECORDED: Way<'static> = Way { policy: None, settings: &[] };
 
 /// Rows as they come, run by run.
 type Rows = Vec<(String, Vec<f64>, Vec<f64>)>;
@@ -69,7 +69,10 @@ type Rows = Vec<(String, Vec<f64>, Vec<f64>)>;
 ///
 /// # Errors
 /// If one cannot be read or replayed.
-pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAYS]) -> Result<[Runs; WAYS], Error> {
+pub(crate) fn replay<const WAYS: usize>(
+    files: &[impl AsRef<Path>],
+    ways: [Way<'_>; WAYS],
+) -> Result<[Runs; WAYS], Error> {
     let mut all: [(Rows, Failures); WAYS] = std::array::from_fn(|_| Default::default());
     for file in files {
         let recording = Recording::open(file.as_ref())?;
@@ -82,7 +85,7 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
             outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }
     }
-    Ok(all.map(|one| Runs::of(one, files.len())))
+    Ok(all.map(|one| Runs::new(one, files.len())))
 }
 
 fn add(rows: &mut Rows, row: FidelityRow) {

@@ -18,47 +18,47 @@ const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// What is booted: a cell, as its kernel is or under one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
+pub(crate) struct Load {
     /// Kernel, workload, and size.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// `NAME=VALUE`.
-    pub setting: Option<&'static str>,
+    pub(crate) setting: Option<&'static str>,
 }
 
 impl Load {
     /// This cell as its kernel is.
-    pub fn of(cell: &Cell) -> Load {
+    pub(crate) fn new(cell: &Cell) -> Load {
         Load { cell: cell.clone(), setting: None }
     }
 
     /// What its folder is called.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.setting.map_or_else(|| self.cell.name(), |setting| format!("{}-{setting}", self.cell.name()))
     }
 }
 
 /// The recordings of loads; or the sentence that says why a load has none.
 #[derive(Debug)]
-pub struct Recorded {
+pub(crate) struct Recordings {
     loads: Vec<(Load, Result<Vec<PathBuf>, String>)>,
 }
 
-impl Recorded {
+impl Recordings {
     /// The recordings of a load that was asked for.
-    pub fn of(&self, load: &Load) -> Result<&[PathBuf], String> {
+    pub(crate) fn find(&self, load: &Load) -> Result<&[PathBuf], String> {
         let found = self.loads.iter().find(|(known, _)| known == load);
         let files = &found.expect("what is judged was asked for").1;
         files.as_deref().map_err(String::clone)
     }
 
     /// The recordings of two loads; or why one of them has none.
-    pub fn both(&self, [before, after]: &[Load; 2]) -> Result<[&[PathBuf]; 2], String> {
-        Ok([self.of(before)?, self.of(after)?])
+    pub(crate) fn find_pair(&self, [before, after]: &[Load; 2]) -> Result<[&[PathBuf]; 2], String> {
+        Ok([self.find(before)?, self.find(after)?])
     }
 }
 
 /// What all boots share.
-pub struct Lab<'a> {
+pub(crate) struct Lab<'a> {
     args: &'a Args,
     tools: Tools,
     interrupts: Interrupts,
@@ -70,7 +70,7 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// If one is missing.
-    pub fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
+    pub(crate) fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
         let tools = Tools::find(args.freehold.clone())?;
         Ok(Lab { args, tools, interrupts: Interrupts::listen()?, kernels: Store::for_user()? })
     }
@@ -79,7 +79,7 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// See [`freehold_boot::Error`].
-    pub fn record(&self, about: &str, wanted: impl IntoIterator<Item = Load>) -> Result<Recorded, Error> {
+    pub(crate) fn record(&self, about: &str, wanted: impl IntoIterator<Item = Load>) -> Result<Recordings, Error> {
         let mut loads: Vec<(Load, Guest)> = Vec::new();
         for load in wanted {
             if loads.iter().all(|(known, _)| *known != load) {
@@ -97,7 +97,7 @@ impl<'a> Lab<'a> {
                 outcome => outcome.map(Ok),
             }
         })?;
-        Ok(Recorded { loads: loads.into_iter().map(|(load, _)| load).zip(files).collect() })
+        Ok(Recordings { loads: loads.into_iter().map(|(load, _)| load).zip(files).collect() })
     }
 
     fn guest(&self, load: &Load) -> Result<Guest, Error> {

@@ -28,12 +28,12 @@ use freehold_report::progress::Progress;
 use freehold_stats::samples::RUNS_MIN;
 use judge::AS_RECORDED;
 use lab::{Lab, Load};
-use prediction::{Predicted, Prediction};
+use prediction::{PredictedRow, Prediction};
 
 /// Holds the engine against real kernels.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask oracle", bin_name = "cargo xtask oracle")]
-pub struct Args {
+pub(crate) struct Args {
     /// Boot cells of the grid, and say how far the engine is from what their kernels did
     #[arg(long)]
     suite: bool,
@@ -116,34 +116,34 @@ fn run(args: &Args) -> Result<(), Error> {
 }
 
 /// The cells of the suite, recorded and replayed.
-fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::Judged>, Error> {
+fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::CellResult>, Error> {
     let cells = cell::sample(args.cells, args.seed);
-    let recorded = lab.record("the suite", cells.iter().map(Load::of))?;
+    let recorded = lab.record("the suite", cells.iter().map(Load::new))?;
     let progress = Progress::counting("replays of the suite", cells.len() as u64, "cells");
     run_all(cells.len(), |at| {
         let cell = cells[at].clone();
-        let runs = match recorded.of(&Load::of(&cell)) {
+        let runs = match recorded.find(&Load::new(&cell)) {
             Ok(files) => Ok(judge::replay(files, [AS_RECORDED])?).map(|[runs]| runs),
             Err(sentence) => Err(sentence),
         };
         progress.advance(1);
-        Ok(suite::Judged { cell, runs })
+        Ok(suite::CellResult { cell, runs })
     })
 }
 
 /// The pairs of predictions, recorded and replayed.
-fn predicted_pairs(lab: &Lab<'_>, args: &Args) -> Result<Vec<Predicted>, Error> {
+fn predicted_pairs(lab: &Lab<'_>, args: &Args) -> Result<Vec<PredictedRow>, Error> {
     let pairs = prediction::pairs(args.pairs, args.seed);
-    let loads: Vec<[Load; 2]> = pairs.iter().map(|(cell, to)| [Load::of(cell), to.applied_to(cell)]).collect();
+    let loads: Vec<[Load; 2]> = pairs.iter().map(|(cell, to)| [Load::new(cell), to.applied_to(cell)]).collect();
     let recorded = lab.record("predictions", loads.iter().flatten().cloned())?;
     let progress = Progress::counting("replays of predictions", pairs.len() as u64, "pairs");
     run_all(pairs.len(), |at| {
         let (cell, to) = pairs[at].clone();
-        let outcome = match recorded.both(&loads[at]) {
-            Ok(files) => Ok(Prediction::of(to, files)?),
+        let outcome = match recorded.find_pair(&loads[at]) {
+            Ok(files) => Ok(Prediction::measure(to, files)?),
             Err(sentence) => Err(sentence),
         };
         progress.advance(1);
-        Ok(Predicted { cell, to, outcome })
+        Ok(PredictedRow { cell, to, outcome })
     })
 }

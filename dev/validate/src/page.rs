@@ -6,14 +6,14 @@ use freehold_report::output;
 use crate::Args;
 use crate::cell::Half;
 use crate::error::Error;
-use crate::prediction::{self, Predicted};
-use crate::suite::{self, Judged};
+use crate::prediction::{self, PredictedRow};
+use crate::suite::{self, CellResult};
 
 /// Writes a page, or prints it.
 ///
 /// # Errors
 /// When it cannot be.
-pub fn emit(args: &Args, text: &str) -> Result<(), Error> {
+pub(crate) fn emit(args: &Args, text: &str) -> Result<(), Error> {
     match &args.out {
         Some(file) => output::write_atomically(file, text.as_bytes())?,
         None => output::print(text.as_bytes())?,
@@ -22,21 +22,21 @@ pub fn emit(args: &Args, text: &str) -> Result<(), Error> {
 }
 
 /// The page of the published changes.
-pub fn changes(args: &Args, sections: &[String]) -> String {
+pub(crate) fn changes(args: &Args, sections: &[String]) -> String {
     let recipe =
         format!("```sh\ncargo xtask oracle --changes --runs {} --out docs/findings/kernels.md\n```\n", args.runs);
     let mut parts = vec![KERNELS, &recipe];
     parts.extend(sections.iter().map(String::as_str));
-    joined(&parts)
+    join_parts(&parts)
 }
 
-fn joined(parts: &[&str]) -> String {
+fn join_parts(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
     wrapped(&(parts.join("\n\n") + "\n"))
 }
 
 /// The page of the suite, of predictions, or of both.
-pub fn fidelity(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
+pub(crate) fn fidelity(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> String {
     let mut parts = vec!["# Fidelity".to_owned(), OPENING.to_owned(), recipe(args)];
     if !judged.is_empty() {
         parts.push(suite_opening(args, judged.len()));
@@ -55,11 +55,11 @@ pub fn fidelity(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Stri
     if !failed.is_empty() {
         parts.push(format!("## What gave no numbers\n\n{failed}"));
     }
-    joined(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+    join_parts(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Cells and pairs that failed, each with its sentence.
-fn failed(judged: &[Judged], predicted: &[Predicted]) -> String {
+fn failed(judged: &[CellResult], predicted: &[PredictedRow]) -> String {
     let cells = judged.iter().filter_map(|judged| Some((judged.cell.name(), judged.runs.as_ref().err()?)));
     let pairs = predicted
         .iter()

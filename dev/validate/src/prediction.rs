@@ -21,21 +21,21 @@ use crate::lab::Load;
 use crate::suite::ROWS;
 
 /// The kernel that is recorded.
-pub const FROM: &str = "6.12";
+pub(crate) const FROM: &str = "6.12";
 /// The kernels that it is replayed as.
-pub const KERNELS: [&str; 3] = ["6.18", "7.2", "7.3"];
+pub(crate) const KERNELS: [&str; 3] = ["6.18", "7.2", "7.3"];
 
 /// A setting under which it is replayed.
 #[derive(Debug)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// The setting.
-    pub setting: &'static str,
+    pub(crate) setting: &'static str,
     /// The workload, where few others would notice.
-    pub workload: Option<&'static str>,
+    pub(crate) workload: Option<&'static str>,
 }
 
 /// Those, in turn.
-pub const TRIALS: [Trial; 7] = [
+pub(crate) const TRIALS: [Trial; 7] = [
     Trial { setting: "vm.percpu_pagelist_high_fraction=1000", workload: None },
     Trial { setting: "vm.min_free_kbytes=16384", workload: None },
     Trial { setting: "transparent_hugepage.defrag=always", workload: Some("huge-pages") },
@@ -47,7 +47,7 @@ pub const TRIALS: [Trial; 7] = [
 
 /// What makes the second kernel another one.
 #[derive(Clone, Copy, Debug)]
-pub enum Change {
+pub(crate) enum Change {
     /// Its version.
     Kernel(&'static str),
     /// A setting.
@@ -56,9 +56,9 @@ pub enum Change {
 
 impl Change {
     /// The second kernel, on this cell of the first.
-    pub fn applied_to(self, cell: &Cell) -> Load {
+    pub(crate) fn applied_to(self, cell: &Cell) -> Load {
         match self {
-            Change::Kernel(version) => Load::of(&cell.on(version)),
+            Change::Kernel(version) => Load::new(&cell.on(version)),
             Change::Setting(setting) => Load { cell: cell.clone(), setting: Some(setting) },
         }
     }
@@ -66,7 +66,7 @@ impl Change {
 
 /// So many pairs of kernels, and as many of settings on the same cells, as far as their workload tells: cells of the
 /// first kernel, each with what makes the second. Fewer, if there are not as many cells.
-pub fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
+pub(crate) fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
     // Not every kernel can run every workload.
     let mut cells = sample_of(&[FROM], 3 * count, seed);
     let of_kernels = KERNELS.into_iter().cycle().take(count).filter_map(|to| {
@@ -91,24 +91,24 @@ impl fmt::Display for Change {
 
 /// A pair on one cell: a kernel, and what it is replayed as.
 #[derive(Debug)]
-pub struct Predicted {
+pub(crate) struct PredictedRow {
     /// The cell of the first kernel.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// What the second kernel is.
-    pub to: Change,
+    pub(crate) to: Change,
     /// What was predicted, and what came; or why there is nothing.
-    pub outcome: Result<Prediction, String>,
+    pub(crate) outcome: Result<Prediction, String>,
 }
 
 /// The runs that a prediction stands on.
 #[derive(Debug)]
-pub struct Prediction {
+pub(crate) struct Prediction {
     /// The first kernel's runs, replayed under its own rules.
-    pub before: Runs,
+    pub(crate) before: Runs,
     /// The same recordings, replayed as the second.
-    pub after: Runs,
+    pub(crate) after: Runs,
     /// The second kernel's runs.
-    pub truth: Runs,
+    pub(crate) truth: Runs,
 }
 
 /// One row of one prediction.
@@ -126,7 +126,7 @@ impl Prediction {
     ///
     /// # Errors
     /// If one cannot be read or replayed.
-    pub fn of(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
+    pub(crate) fn measure(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
         let settings: Vec<Setting>;
         let policy: String;
         let way = match to {
@@ -186,7 +186,7 @@ impl Row {
 }
 
 /// Every row of every prediction.
-pub fn table(predicted: &[Predicted]) -> String {
+pub(crate) fn table(predicted: &[PredictedRow]) -> String {
     let head =
         ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
     let word = |is: Option<bool>| match is {
@@ -218,8 +218,8 @@ pub fn table(predicted: &[Predicted]) -> String {
 
 /// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is
 /// right about all that does not, so the engine must be better than that.
-pub fn in_short(predicted: &[Predicted]) -> String {
-    let is_kernel = |pair: &&Predicted| matches!(pair.to, Change::Kernel(_));
+pub(crate) fn in_short(predicted: &[PredictedRow]) -> String {
+    let is_kernel = |pair: &&PredictedRow| matches!(pair.to, Change::Kernel(_));
     let lines = [
         score("another kernel", predicted.iter().filter(is_kernel)),
         score("another setting", predicted.iter().filter(|pair| !is_kernel(pair))),
@@ -240,11 +240,11 @@ pub fn in_short(predicted: &[Predicted]) -> String {
     markdown::table(&head, lines.into_iter())
 }
 
-fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<String> {
+fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p PredictedRow>) -> Vec<String> {
     let told: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
     let rows: Vec<Row> = told.iter().flat_map(|prediction| prediction.rows()).collect();
     let none: Vec<Row> = rows.iter().map(|row| Row { predicted: 0.0, ..*row }).collect();
-    let (some, none) = (counted(&rows), counted(&none));
+    let (some, none) = (count_predictions(&rows), count_predictions(&none));
     vec![
         name.to_owned(),
         told.len().to_string(),
@@ -258,7 +258,7 @@ fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<Stri
 }
 
 /// How often predictions came true, for kernels and by the name of the setting.
-pub fn track_record(predicted: &[Predicted]) -> TrackRecord {
+pub(crate) fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
     let mut record = TrackRecord::default();
     for (to, prediction) in predicted.iter().filter_map(|pair| Some((pair.to, pair.outcome.as_ref().ok()?))) {
         let of_change = match to {
@@ -268,13 +268,13 @@ pub fn track_record(predicted: &[Predicted]) -> TrackRecord {
                 record.settings.entry(name.to_owned()).or_default()
             }
         };
-        of_change.add(Predictions { pairs: 1, ..counted(&prediction.rows()) });
+        of_change.add(Predictions { pairs: 1, ..count_predictions(&prediction.rows()) });
     }
     record
 }
 
 /// What these rows came to, of no pair.
-fn counted(rows: &[Row]) -> Predictions {
+fn count_predictions(rows: &[Row]) -> Predictions {
     let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count() as u32;
     Predictions {
         pairs: 0,
@@ -333,7 +333,7 @@ mod tests {
         let rows =
             [row(0.3, 0.5, Verdict::Neither), row(0.01, 0.5, Verdict::Neither), row(0.2, 0.2, Verdict::Undecided)];
         let expected = Predictions { pairs: 0, decided: 2, right: 1, with_interval: 3, within: 1 };
-        assert_eq!(counted(&rows), expected);
+        assert_eq!(count_predictions(&rows), expected);
         assert_eq!((share(3, 4), share(0, 0)), ("3 (75.0 %)".to_owned(), "-".to_owned()));
     }
 

@@ -10,7 +10,7 @@ use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 
 /// Rows that the tables show, and what people call them.
-pub const ROWS: [(&str, &str); 19] = [
+pub(crate) const ROWS: [(&str, &str); 19] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
     ("free_pages", "free pages at the end"),
@@ -34,14 +34,14 @@ pub const ROWS: [(&str, &str); 19] = [
 
 /// A cell, and what came of its runs.
 #[derive(Debug)]
-pub struct Judged {
+pub(crate) struct CellResult {
     /// The cell.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// Its runs, or why there are none.
-    pub runs: Result<Runs, String>,
+    pub(crate) runs: Result<Runs, String>,
 }
 
-impl Judged {
+impl CellResult {
     fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
         self.runs.as_ref().ok()?.row(name)
     }
@@ -58,8 +58,8 @@ struct Summary {
 }
 
 /// The table of errors of one half.
-pub fn table(judged: &[Judged], half: Half) -> String {
-    let of_half: Vec<&Judged> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
+pub(crate) fn table(judged: &[CellResult], half: Half) -> String {
+    let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
     let rows = ROWS.iter().filter_map(|(row, name)| {
         let summary = summarize(&of_half, row);
         (summary.errors.len() + summary.invented > 0).then(|| line(name, summary))
@@ -77,7 +77,7 @@ pub fn table(judged: &[Judged], half: Half) -> String {
     markdown::table(&head, rows)
 }
 
-fn summarize(judged: &[&Judged], row: &str) -> Summary {
+fn summarize(judged: &[&CellResult], row: &str) -> Summary {
     let mut summary = Summary { errors: Vec::new(), worst: None, spreads: Vec::new(), within: 0, invented: 0 };
     for judged in judged {
         let Some((kernel, engine)) = judged.row(row) else { continue };
@@ -115,12 +115,13 @@ fn line(name: &str, mut summary: Summary) -> Vec<String> {
 }
 
 /// Every cell: the rows that matter most, each as what the kernel did, and the error beside the spread.
-pub fn cells(judged: &[Judged], half: Half) -> String {
+pub(crate) fn cells(judged: &[CellResult], half: Half) -> String {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
     let of_half = judged.iter().filter(|judged| judged.cell.half() == half);
     let rows = of_half.map(|judged| {
-        let values =
-            shown.iter().map(|row| judged.row(row).map_or("-".to_owned(), |(kernel, engine)| both(kernel, engine)));
+        let values = shown
+            .iter()
+            .map(|row| judged.row(row).map_or("-".to_owned(), |(kernel, engine)| kernel_and_engine(kernel, engine)));
         std::iter::once(judged.cell.name()).chain(values).collect()
     });
     let head = ["cell", "taken", "drained", "free pages", "failures", "huge pages", "direct reclaims"];
@@ -128,14 +129,14 @@ pub fn cells(judged: &[Judged], half: Half) -> String {
 }
 
 /// What the kernel did, and the engine's error beside the kernel's spread.
-fn both(kernel: &Sample, engine: &Sample) -> String {
+fn kernel_and_engine(kernel: &Sample, engine: &Sample) -> String {
     let error = change(relative_change(kernel.mean, engine.mean));
     let spread = kernel.spread().map_or_else(String::new, |spread| format!(" ({})", percent(spread)));
     format!("{}: {error}{spread}", quantity(Some(Quantity::from_mean(kernel.mean))))
 }
 
 /// Failed requests in common, of the cells of a half in which the kernel refused something.
-pub fn failures(judged: &[Judged], half: Half) -> String {
+pub(crate) fn failures(judged: &[CellResult], half: Half) -> String {
     let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;

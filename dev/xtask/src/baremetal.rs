@@ -26,7 +26,7 @@ const PASSED: i32 = 33;
 
 /// Which kernels are booted.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The processor: all of them, if none is named
     #[arg(long, value_enum)]
     arch: Vec<Arch>,
@@ -87,7 +87,7 @@ impl Arch {
     /// For a clock that counts instructions: how long each of them takes, as a power of two of nanoseconds, which is
     /// about as long as the timer's smallest delay; and how many CPUs there are. An emulator that counts lets them take
     /// turns, and those of ARM and RISC-V never end theirs while they wait for another to start.
-    fn counted(self) -> (&'static str, &'static str) {
+    fn instruction_clock(self) -> (&'static str, &'static str) {
         match self {
             Arch::X86_64 => ("shift=0", "2"),
             Arch::Aarch64 => ("shift=4", "1"),
@@ -125,7 +125,7 @@ const BOOTS: [Boot; 4] = [
 ///
 /// # Errors
 /// If one does not pass, or cannot be built or booted here.
-pub fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let named = if args.arch.is_empty() { Arch::value_variants() } else { &args.arch };
     named.iter().try_for_each(|&arch| match boot(arch, arch.boots())? {
         Outcome::Passed => Ok(()),
@@ -137,19 +137,19 @@ pub fn run(args: &Args) -> Result<(), Error> {
 ///
 /// # Errors
 /// If a kernel does not pass.
-pub fn stage() -> Result<Outcome, Error> {
-    all(Arch::gate_boots)
+pub(crate) fn stage() -> Result<Outcome, Error> {
+    boot_all(Arch::gate_boots)
 }
 
 /// The same with every boot.
 ///
 /// # Errors
 /// If a kernel does not pass.
-pub fn nightly() -> Result<Outcome, Error> {
-    all(Arch::boots)
+pub(crate) fn nightly() -> Result<Outcome, Error> {
+    boot_all(Arch::boots)
 }
 
-fn all(boots: fn(Arch) -> &'static [Boot]) -> Result<Outcome, Error> {
+fn boot_all(boots: fn(Arch) -> &'static [Boot]) -> Result<Outcome, Error> {
     let mut left_out = Vec::new();
     for &arch in Arch::value_variants() {
         if let Outcome::Skipped(reason) = boot(arch, boots(arch))? {
@@ -191,7 +191,7 @@ fn cannot_boot(arch: Arch) -> Option<String> {
 }
 
 /// A `cargo` command for the kernel's own workspace, whose flags for the compiler are its own as well.
-pub fn own_cargo() -> Command {
+pub(crate) fn own_cargo() -> Command {
     let mut command = cargo();
     command.current_dir(root().join("engine/baremetal"));
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env("CARGO_TARGET_DIR", target());
@@ -204,7 +204,7 @@ fn build(arch: Arch, profile: &str) -> Result<PathBuf, Error> {
 }
 
 /// Where what is built for a processor lies.
-pub fn built(target_name: &str, profile: &str) -> PathBuf {
+pub(crate) fn built(target_name: &str, profile: &str) -> PathBuf {
     target().join(target_name).join(profile)
 }
 
@@ -216,7 +216,7 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
     match boot.steps {
         Steps::Blocks => emulator.args(["-smp", boot.cpus]),
         Steps::Counted => {
-            let (instruction, cpus) = arch.counted();
+            let (instruction, cpus) = arch.instruction_clock();
             emulator.args(["-smp", cpus, "-icount", instruction])
         }
         Steps::Single => emulator.args(["-smp", boot.cpus]).args(single_steps(program)?),

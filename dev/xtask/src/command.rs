@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::error::Error;
 
 /// Runs `command` with the terminal's output, and fails unless it succeeds.
-pub fn run(command: &mut Command) -> Result<(), Error> {
+pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.stdin(Stdio::null()).status().map_err(|error| not_started(command, &error))?;
     if status.success() {
         return Ok(());
@@ -15,7 +15,7 @@ pub fn run(command: &mut Command) -> Result<(), Error> {
 }
 
 /// Runs `command` and hands back what it printed on stdout; its stderr becomes part of the error.
-pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| not_started(command, &error))?;
     if output.status.success() {
         return Ok(output.stdout);
@@ -25,12 +25,12 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
 }
 
 /// What a command printed, as [`output`], as text.
-pub fn text(command: &mut Command) -> Result<String, Error> {
+pub(crate) fn text(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output(command)?).into_owned())
 }
 
 /// The command line as a person would type it: the program without its folder, and nothing quoted.
-pub fn line(command: &Command) -> String {
+pub(crate) fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = program.file_name().into_iter().chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 /// What can go wrong in any task.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The request makes no sense. The sentence says what would.
     #[error("{0}")]
     Usage(String),
@@ -38,7 +38,7 @@ pub enum Error {
 
 impl Error {
     /// The code with which the process ends.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Error::Usage(_) => ExitCode::from(2),
             Error::Failed(_) | Error::File { .. } | Error::Command { .. } => ExitCode::from(1),
@@ -47,7 +47,7 @@ impl Error {
 }
 
 /// Turns an I/O error about `path` into ours; for `map_err`.
-pub fn on_file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn on_file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { action, path, source }
 }

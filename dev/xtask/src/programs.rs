@@ -10,7 +10,7 @@ use crate::workspace::{cargo_here, root};
 /// Arguments of such a program, which it has itself, and their help.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct Args {
+pub(crate) struct Args {
     /// What the program is given: see its `--help`
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
@@ -29,7 +29,7 @@ fn run(folder: &str, profile: &str, args: &Args) -> Result<(), Error> {
 ///
 /// # Errors
 /// When it fails.
-pub fn findings(args: &Args) -> Result<(), Error> {
+pub(crate) fn findings(args: &Args) -> Result<(), Error> {
     run("dev/findings", "dist", args)
 }
 
@@ -37,7 +37,7 @@ pub fn findings(args: &Args) -> Result<(), Error> {
 ///
 /// # Errors
 /// When it fails.
-pub fn oracle(args: &Args) -> Result<(), Error> {
+pub(crate) fn oracle(args: &Args) -> Result<(), Error> {
     let mut build = cargo_here();
     build.args(["build", "--quiet", "--release", "--manifest-path"]).arg(root().join("lab/cli/Cargo.toml"));
     command::run(&mut build)?;

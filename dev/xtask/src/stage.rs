@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// Which stages to run.
 #[derive(ClapArgs, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run only these stages; may be given several times.
     #[arg(long, value_name = "STAGE")]
     only: Vec<String>,
@@ -24,20 +24,20 @@ pub struct Args {
 
 /// One stage of the gate or of the night.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     /// Name of the stage, for `--only`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What the stage does, in a phrase.
-    pub summary: &'static str,
+    pub(crate) summary: &'static str,
     /// Seconds that it should take at most, on two CPUs that others use as well, with nothing built.
-    pub budget: u64,
+    pub(crate) budget: u64,
     /// Runs the stage to its end.
-    pub run: fn() -> Result<Outcome, Error>,
+    pub(crate) run: fn() -> Result<Outcome, Error>,
 }
 
 /// How a stage ended that did not fail.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The stage ran, and nothing is wrong.
     Passed,
     /// It could not run here; the sentence says what is missing.
@@ -48,7 +48,7 @@ pub enum Outcome {
 ///
 /// # Errors
 /// The first stage's failure; [`Error::Usage`] when a stage does not exist.
-pub fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(), Error> {
+pub(crate) fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(), Error> {
     if args.list {
         for stage in stages {
             println!("{:<9} {:>5} s  {}", stage.name, stage.budget, stage.summary);

@@ -27,7 +27,7 @@ const BYTES_MAX: u64 = 128 << 10;
 ///
 /// # Errors
 /// If one cannot be built, or is larger than any is to be.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     println!("| bytes of code | opt-level 2 | opt-level s |\n|---|---|---|");
     for (name, features) in KERNELS {
         let [fast, small] = [text(features, "2")?, text(features, "s")?];
@@ -43,7 +43,7 @@ pub fn run() -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn nightly() -> Result<Outcome, Error> {
+pub(crate) fn nightly() -> Result<Outcome, Error> {
     run().map(|()| Outcome::Passed)
 }
 

@@ -9,12 +9,12 @@ use crate::command;
 use crate::error::{Error, on_file};
 
 /// The root of the workspace: two folders above this package.
-pub fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
 }
 
 /// The folder that cargo builds into, honouring `CARGO_TARGET_DIR`.
-pub fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root().join(folder),
         None => root().join("target"),
@@ -22,14 +22,14 @@ pub fn target() -> PathBuf {
 }
 
 /// A `cargo` command that runs at the workspace's root, with the cargo that runs us.
-pub fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut command = cargo_here();
     command.current_dir(root());
     command
 }
 
 /// As [`cargo`], but in the folder in which we were called.
-pub fn cargo_here() -> Command {
+pub(crate) fn cargo_here() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
@@ -37,7 +37,7 @@ pub fn cargo_here() -> Command {
 ///
 /// # Errors
 /// When git is missing or the workspace is not a git repository.
-pub fn files() -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn files() -> Result<Vec<PathBuf>, Error> {
     let listed = command::text(
         Command::new("git")
             // A CI checkout may belong to another user; listing files is harmless there.
@@ -56,7 +56,7 @@ pub fn files() -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// When there is no such manifest.
-pub fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
+pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
     let path = root.join("Cargo.toml");
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
     let unreadable = |error: &dyn std::fmt::Display| Error::Failed(format!("Cargo.toml cannot be read: {error}"));

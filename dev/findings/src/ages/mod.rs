@@ -1,8 +1,7 @@
 //! The document about ages: `docs/findings/ages.md`. Real machines from the folder `recordings`, machines drawn like
 //! them, and ages, and what happens on each under the plan `fragment`.
 //!
-//! What people wrote stands in a template beside this file; its comments name the tables and sentences that are made
-//! here.
+//! People write the page; its tables are made here.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +14,15 @@ use freehold_sim::report::{SimReport, judge};
 use freehold_sim::start::{self, Figures, Layout, PAGEBLOCK_PAGES, Start, age};
 use freehold_stats::intervals;
 
+use crate::data_table::{DataTable, difference_text};
 use crate::error::Error;
-use crate::markup::{difference_text, table};
-use crate::template::Part;
-use crate::{Args, Page, command, template};
+use crate::regions::{self, Region};
+use crate::{Args, Page, command};
 
-/// The document without its numbers.
-const TEMPLATE: &str = include_str!("ages.md");
-/// The document's name.
-pub const NAME: &str = "ages";
+/// The page, with the tables that it had when this program was built.
+const PAGE: &str = include_str!("../../../../docs/findings/ages.md");
+/// The page's name.
+pub(crate) const NAME: &str = "ages";
 /// The plan that is simulated on every machine.
 const PLAN: &str = "fragment";
 const A: &str = "linux-6.12";
@@ -71,41 +70,41 @@ impl Begin {
 }
 
 /// A machine, and what happens on it, by [`Begin`].
-struct Tried {
+struct Trial {
     name: &'static str,
     about: &'static str,
     figures: Figures,
     reports: Vec<SimReport>,
 }
 
-/// Simulates everything that the document stands on, and writes it.
+/// Simulates everything that the document stands on, and makes its tables.
 ///
 /// # Errors
 /// When a snapshot cannot be read, or a run fails.
-pub fn page(costs: &Costs, args: &Args) -> Result<Page, Error> {
-    let tried: Vec<Tried> =
-        MACHINES.into_iter().map(|machine| tried(machine, costs, args)).collect::<Result<_, _>>()?;
-    let text = template::fill(TEMPLATE, |part| made(part, &tried, &command(NAME, args)));
-    Ok(Page { name: format!("{NAME}.md"), text })
+pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
+    let trials: Vec<Trial> =
+        MACHINES.into_iter().map(|machine| simulate(machine, costs, args)).collect::<Result<_, _>>()?;
+    Ok(regions::fill(NAME, PAGE, |region| make_table(region, &trials, &command(NAME, args))))
 }
 
-fn tried((name, about): (&'static str, &'static str), costs: &Costs, args: &Args) -> Result<Tried, Error> {
+/// Simulates the plan on one machine, by how its memory begins.
+fn simulate((name, about): (&'static str, &'static str), costs: &Costs, args: &Args) -> Result<Trial, Error> {
     let path = snapshot(name);
     let start = start::read(&path).map_err(|error| Error::Input(error.to_string()))?;
     let figures = Figures::from_start(&start);
     let simulated = |begin| {
-        let made = match begin {
+        let file = match begin {
             Begin::AsItWas | Begin::OfAge => None,
-            Begin::Drawn => Some(Made::write(&start::draw_start(&Layout::from_start(&start), 1))?),
-            Begin::Shuffled => Some(Made::write(&start.shuffled(1))?),
+            Begin::Drawn => Some(StartFile::write(&start::draw_start(&Layout::from_start(&start), 1))?),
+            Begin::Shuffled => Some(StartFile::write(&start.shuffled(1))?),
         };
-        let path = made.as_ref().map_or(&path, |made| &made.path);
+        let path = file.as_ref().map_or(&path, |file| &file.path);
         let plan = Plan::open(PLAN, &changes(begin, &figures, path)).map_err(freehold_sim::Error::from)?;
         let plan = if args.quick { plan.shortened() } else { plan };
         Ok::<_, Error>(SimReport::simulate(plan, costs).map_err(freehold_sim::Error::from)?)
     };
     let reports = Begin::ALL.into_iter().map(simulated).collect::<Result<_, Error>>()?;
-    Ok(Tried { name, about, figures, reports })
+    Ok(Trial { name, about, figures, reports })
 }
 
 /// The snapshot of a machine.
@@ -137,23 +136,23 @@ const PAGES_PER_MIB: u64 = 256;
 const CPUS: u16 = 32;
 
 /// A start that was made, as a file.
-struct Made {
+struct StartFile {
     path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-impl Made {
-    fn write(start: &Start) -> Result<Made, Error> {
+impl StartFile {
+    fn write(start: &Start) -> Result<StartFile, Error> {
         let unwritten = |path: &Path, source| OutputError::Write { path: path.to_path_buf(), source };
         let folder = tempfile::tempdir().map_err(|source| unwritten(&std::env::temp_dir(), source))?;
         let path = folder.path().join("made.parquet");
         let machine = Machine { pages: start.len() * PAGEBLOCK_PAGES, nodes: 1 };
         start::write(start, &machine, CPUS, &path).map_err(|error| Error::Input(error.to_string()))?;
-        Ok(Made { path, _folder: folder })
+        Ok(StartFile { path, _folder: folder })
     }
 }
 
-impl Tried {
+impl Trial {
     /// A measure under every seed that had anything to measure.
     fn values(&self, begin: Begin, measure: &Measure, policy: usize) -> Vec<f64> {
         let report = &self.reports[begin as usize];
@@ -167,7 +166,7 @@ impl Tried {
     }
 
     /// How far from the real machine a share is.
-    fn away(&self, begin: Begin, measure: &Measure) -> Option<f64> {
+    fn distance(&self, begin: Begin, measure: &Measure) -> Option<f64> {
         Some((self.median(begin, measure, 0)? - self.median(Begin::AsItWas, measure, 0)?).abs())
     }
 
@@ -176,47 +175,37 @@ impl Tried {
     }
 }
 
-/// A part of the template; nothing if there is no such part.
-fn made(part: &Part, tried: &[Tried], command: &str) -> Option<String> {
-    let measure = part.words.first().map(|name| MEASURES.iter().find(|measure| measure.name == name));
-    Some(match (part.name.as_str(), measure) {
-        ("answer", None) => answer(tried),
-        ("machines", None) => machines(tried),
-        ("measure", Some(measure)) => measured(tried, measure?),
-        ("comparison", Some(measure)) => compared(tried, measure?),
-        ("recipe", None) => recipe(tried, command),
+/// Makes a table of the page; `None` if there is no such table.
+fn make_table(region: &Region, trials: &[Trial], command: &str) -> Option<DataTable> {
+    let measure = region.words.first().map(|name| MEASURES.iter().find(|measure| measure.name == name));
+    Some(match (region.name.as_str(), measure) {
+        ("distances", None) => distances(trials),
+        ("machines", None) => machines(trials),
+        ("measure", Some(measure)) => measure_table(trials, measure?),
+        ("comparison", Some(measure)) => comparison_table(trials, measure?),
+        ("recipe", None) => recipe(trials, command),
         _ => return None,
     })
 }
 
-fn answer(tried: &[Tried]) -> String {
-    let told = |begin, measure: &Measure| {
-        let mut away: Vec<f64> = tried.iter().filter_map(|tried| tried.away(begin, measure)).collect();
-        let most = away.iter().copied().fold(0.0, f64::max);
-        let median = if away.is_empty() { 0.0 } else { intervals::median(&mut away) };
-        format!("{:.1} points in the median and {:.1} at most", median * 100.0, most * 100.0)
-    };
-    let [thp, compaction, _] = &MEASURES;
-    format!(
-        "Memory that is drawn like that of {} real machines, by figures of each eighth of it, behaves much as theirs: the \
-         share of faults that get a huge page is off by {}, and the share of compactions that succeed by {}. With the very \
-         pageblocks of these machines in another order, huge pages are off by {}, compaction by {}: so much lies in where \
-         they are. At the age whose share of pageblocks with something unmovable comes nearest, huge pages are off by {}, \
-         compaction by {}: that share alone does not tell how a machine fares, and `freehold age --like` says what else \
-         differs.",
-        tried.len(),
-        told(Begin::Drawn, thp),
-        told(Begin::Drawn, compaction),
-        told(Begin::Shuffled, thp),
-        told(Begin::Shuffled, compaction),
-        told(Begin::OfAge, thp),
-        told(Begin::OfAge, compaction),
-    )
+/// How far shares are from those of the real machine, over all machines.
+fn distances(trials: &[Trial]) -> DataTable {
+    let mut rows = Vec::new();
+    for begin in [Begin::Drawn, Begin::Shuffled, Begin::OfAge] {
+        for measure in [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS] {
+            let mut distances: Vec<f64> = trials.iter().filter_map(|trial| trial.distance(begin, &measure)).collect();
+            let most = distances.iter().copied().fold(0.0, f64::max);
+            let median = if distances.is_empty() { 0.0 } else { intervals::median(&mut distances) };
+            let [median, most] = [median, most].map(|distance| format!("{:.1} points", distance * 100.0));
+            rows.push(vec![begin.title().to_owned(), measure.about.to_owned(), median, most]);
+        }
+    }
+    DataTable::new(&["memory", "measure", "median", "at most"], rows)
 }
 
-fn machines(tried: &[Tried]) -> String {
+fn machines(trials: &[Trial]) -> DataTable {
     let percent = |part: u64, whole: u64| format!("{:.1} %", part as f64 / whole.max(1) as f64 * 100.0);
-    let rows = tried.iter().map(|Tried { name, about, figures, .. }| {
+    let rows = trials.iter().map(|Trial { name, about, figures, .. }| {
         vec![
             format!("`{FOLDER}/{name}.parquet`"),
             (*about).to_owned(),
@@ -238,13 +227,13 @@ fn machines(tried: &[Tried]) -> String {
         "pageblocks with some of it",
         "nearest age",
     ];
-    table(&header, rows)
+    DataTable::new(&header, rows)
 }
 
 /// A measure of `linux-6.12` on every machine, by how it begins.
-fn measured(tried: &[Tried], measure: &Measure) -> String {
-    let text = |tried: &Tried, begin| {
-        let mut values = tried.values(begin, measure, 0);
+fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
+    let text = |trial: &Trial, begin| {
+        let mut values = trial.values(begin, measure, 0);
         if values.is_empty() {
             return "-".to_owned();
         }
@@ -253,26 +242,26 @@ fn measured(tried: &[Tried], measure: &Measure) -> String {
         let [median, least, most] = [median, least, most].map(|value| measure.text(value));
         format!("{median} ({least} to {most})")
     };
-    let row = |tried: &Tried| {
-        let begins = Begin::ALL.map(|begin| text(tried, begin));
-        [tried.name.to_owned()].into_iter().chain(begins).chain([tried.age().to_string()]).collect()
+    let row = |trial: &Trial| {
+        let begins = Begin::ALL.map(|begin| text(trial, begin));
+        [trial.name.to_owned()].into_iter().chain(begins).chain([trial.age().to_string()]).collect()
     };
     let header: Vec<&str> = by_begin(measure).chain(["which is"]).collect();
-    table(&header, tried.iter().map(row))
+    DataTable::new(&header, trials.iter().map(row))
 }
 
 /// What the library's policy changes on every machine, by how it begins.
-fn compared(tried: &[Tried], measure: &Measure) -> String {
-    let text = |tried: &Tried, begin| {
-        let of = |policy| tried.median(begin, measure, policy);
+fn comparison_table(trials: &[Trial], measure: &Measure) -> DataTable {
+    let text = |trial: &Trial, begin| {
+        let of = |policy| trial.median(begin, measure, policy);
         let difference = of(0).zip(of(1)).map(|(a, b)| difference_text(measure, judge::difference(measure, a, b)));
         difference.unwrap_or_else(|| "-".to_owned())
     };
-    let row = |tried: &Tried| {
-        let begins = Begin::ALL.map(|begin| text(tried, begin));
-        [tried.name.to_owned()].into_iter().chain(begins).collect()
+    let row = |trial: &Trial| {
+        let begins = Begin::ALL.map(|begin| text(trial, begin));
+        [trial.name.to_owned()].into_iter().chain(begins).collect()
     };
-    table(&by_begin(measure).collect::<Vec<_>>(), tried.iter().map(row))
+    DataTable::new(&by_begin(measure).collect::<Vec<_>>(), trials.iter().map(row))
 }
 
 /// The columns of a table that tells of a measure by how machines begin.
@@ -281,14 +270,14 @@ fn by_begin(measure: &Measure) -> impl Iterator<Item = &'static str> {
 }
 
 /// How to have all of this again.
-fn recipe(tried: &[Tried], command: &str) -> String {
+fn recipe(trials: &[Trial], command: &str) -> DataTable {
     let mut rows = vec![vec!["command".to_owned(), format!("`{command}`")]];
-    let first = tried.first().map(|tried| &tried.reports[0].recipe);
+    let first = trials.first().map(|trial| &trial.reports[0].recipe);
     rows.extend(first.map(|recipe| vec!["freehold".to_owned(), recipe.program.version()]));
     rows.extend(
         first.map(|recipe| vec!["cost table".to_owned(), format!("`{}`: {}", recipe.costs.name, recipe.costs_text())]),
     );
-    for Tried { name, figures, .. } in tried {
+    for Trial { name, figures, .. } in trials {
         let mib = figures.pages() / PAGES_PER_MIB;
         let like = format!("`freehold age --like {FOLDER}/{name}.parquet --out drawn.parquet`");
         let sim = |begin: &str| {
@@ -299,7 +288,7 @@ fn recipe(tried: &[Tried], command: &str) -> String {
         rows.push(vec![format!("{name}, in another order"), "only this page's command makes it".to_owned()]);
         rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest_age(figures)))]);
     }
-    table(&["what", "value"], rows.into_iter())
+    DataTable::new(&["what", "value"], rows)
 }
 
 #[cfg(test)]
@@ -307,9 +296,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_asks_for_nothing_that_is_not_made() {
-        for part in template::parts(TEMPLATE) {
-            assert!(made(&part, &[], "command").is_some(), "{part:?}");
+    fn every_table_of_the_page_is_made() {
+        for region in regions::tests::tables(PAGE) {
+            assert!(make_table(&region, &[], "command").is_some(), "{region:?}");
         }
     }
 

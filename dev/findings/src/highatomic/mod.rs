@@ -1,58 +1,53 @@
 //! The document about the high-atomic reserve: `docs/findings/highatomic.md`.
 //!
-//! What people wrote stands in a template beside this file, and holds no numbers of ours. Its comments name parts that
-//! are made from fleets: tables ([`parts`]), and sentences ([`sentences`]) whose words hang on what came out. First
-//! comes the answer to all of it ([`answer`]), then where the reserve matters ([`region`]). The numbers of the proposal
-//! stand in [`published`]. All [`studies`] are simulated first; then the template is filled in and written whole.
+//! The page's tables are made from fleets ([`tables`]), among them a map of the region in which the reserve matters
+//! ([`region`]). The numbers of the proposal stand in [`published`]. All [`studies`] are simulated first.
 
-mod answer;
-mod parts;
+mod fleets;
 mod published;
 mod region;
-mod sentences;
 mod studies;
-#[cfg(test)]
-mod tests;
+mod tables;
 
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::Plan;
-use studies::{Adjusted, Reports};
+use studies::{Adjustment, Reports};
 
-use crate::{Args, Page, command, template};
+use crate::{Args, Page, command, regions};
 
-/// The document without its numbers.
-const TEMPLATE: &str = include_str!("highatomic.md");
-/// The document's name.
-pub const NAME: &str = "highatomic";
+/// The page, with the tables that it had when this program was built.
+const PAGE: &str = include_str!("../../../../docs/findings/highatomic.md");
+/// The page's name.
+pub(crate) const NAME: &str = "highatomic";
 
-/// A document that is whole, and what was kept while it was not.
+/// The files of the document, and what was kept while they were not whole.
 #[derive(Debug)]
-pub struct Document {
-    text: String,
+pub(crate) struct Document {
+    pages: Vec<Page>,
     reports: Reports,
 }
 
 impl Document {
-    /// Simulates what the document stands on, and writes it; in a quick run on one host a fleet, for a short time.
+    /// Simulates what the document stands on, and makes its tables; in a quick run on one host a fleet, for a short time.
     ///
     /// # Errors
     /// When the plan cannot be simulated.
-    pub fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
+    pub(crate) fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
         let plan = |plan: Plan| if args.quick { plan.shortened() } else { plan };
-        let adjusted = Adjusted { hosts: args.quick.then_some(1), plan };
+        let adjusted = Adjustment { hosts: args.quick.then_some(1), plan };
         let reports = Reports::simulate(costs, command(NAME, args), &adjusted)?;
-        let text = template::fill(TEMPLATE, |part| parts::make(&part.name, &reports));
-        Ok(Document { text, reports })
+        let pages = regions::fill(NAME, PAGE, |region| tables::make(&region.name, &reports));
+        Ok(Document { pages, reports })
     }
 
-    /// The document as a page.
-    pub fn page(&self) -> Page {
-        Page { name: format!("{NAME}.md"), text: self.text.clone() }
+    /// The page, and the data of its tables.
+    pub(crate) fn pages(&self) -> &[Page] {
+        &self.pages
     }
 
     /// Forgets what was kept for the case of an interruption: the document is where it belongs.
-    pub fn conclude(self) {
+    pub(crate) fn conclude(self) {
         self.reports.conclude();
     }
 }

@@ -7,21 +7,21 @@ use freehold_sim::fleet::measures::{self, Measure};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Our measure of the same thing.
-    pub measure: Measure,
+    pub(crate) measure: Measure,
     /// What the row was called.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The bounds before.
-    pub before: (f64, f64),
+    pub(crate) before: (f64, f64),
     /// The bounds after.
-    pub after: (f64, f64),
+    pub(crate) after: (f64, f64),
     /// The numbers as they were written.
-    pub text: [&'static str; 2],
+    pub(crate) text: [&'static str; 2],
 }
 
 /// The rows, in their order.
-pub const ROWS: [Row; 5] = [
+pub(crate) const ROWS: [Row; 5] = [
     Row {
         measure: measures::RESERVED_SHARE,
         name: "memory in HighAtomic pageblocks",
@@ -58,30 +58,3 @@ pub const ROWS: [Row; 5] = [
         text: ["0", "0"],
     },
 ];
-
-impl Row {
-    /// The smallest change that the bounds allow, as a difference of shares.
-    pub fn least_points(&self) -> f64 {
-        let up = self.after.0 - self.before.1;
-        if up > 0.0 { up } else { (self.before.0 - self.after.1).max(0.0) }
-    }
-
-    /// After as a part of before, from the middles; nothing where there was none before.
-    pub fn ratio(&self) -> Option<f64> {
-        let middle = |bounds: (f64, f64)| bounds.0 + bounds.1;
-        (middle(self.before) > 0.0).then(|| middle(self.after) / middle(self.before))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_the_smallest_that_were_claimed() {
-        let thp = &ROWS[1];
-        assert!((thp.least_points() - 0.38).abs() < 1e-9);
-        assert!((ROWS[3].ratio().unwrap() - 29.9 / 70.2).abs() < 1e-9);
-        assert_eq!(ROWS[4].ratio(), None);
-    }
-}

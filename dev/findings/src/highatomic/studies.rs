@@ -16,15 +16,15 @@ use freehold_sim::fleet::state::{Place, State};
 use freehold_sim::plan::{Changes, Plan};
 
 /// The plan behind the document.
-pub const PLAN: &str = "webhost";
+pub(crate) const PLAN: &str = "webhost";
 /// What the proposal does.
-pub const SKIP: &str = "highatomic=skip-costly";
+pub(crate) const SKIP: &str = "highatomic=skip-costly";
 /// What kernels did after it.
-pub const REUSE: &str = "highatomic=reuse-first";
+pub(crate) const REUSE: &str = "highatomic=reuse-first";
 /// What nobody proposed.
-pub const BACK: &str = "highatomic=give-back";
+pub(crate) const BACK: &str = "highatomic=give-back";
 /// Single ways in which the reserve acts on others, each switched to the other side, and all together.
-pub const SWITCHES: [&str; 6] = [
+pub(crate) const SWITCHES: [&str; 6] = [
     "reserve.watermark=counted",
     "reserve.index=apart",
     "reserve.list=open",
@@ -33,7 +33,7 @@ pub const SWITCHES: [&str; 6] = [
     "reserve.watermark=counted,reserve.index=apart,reserve.list=open,reserve.leaving=unmovable,compaction.deferral=none",
 ];
 /// The policies that are set against Linux.
-pub const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
+pub(crate) const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
 /// What all hosts have in common, unless a fleet says otherwise: whoever touches memory wants huge pages and nobody
 /// waits for one, atomic requests come as often as the plan's fleets draw them at most, and what is counted begins
 /// after ten minutes.
@@ -57,9 +57,9 @@ const LARGE: Size = Size { hosts: 6, memory: "64GiB" };
 const EXHAUSTED: Size = Size { hosts: 12, memory: "1GiB" };
 
 /// Ages with which hosts of the region begin.
-pub const AGES: [u8; 4] = [0, 30, 60, 90];
+pub(crate) const AGES: [u8; 4] = [0, 30, 60, 90];
 /// Tasks of the region that may wait for a huge page, in percent of their memory.
-pub const WAITING: [u8; 3] = [0, 10, 100];
+pub(crate) const WAITING: [u8; 3] = [0, 10, 100];
 
 /// Where the reserve is taken apart once more: hosts as old as the median of servers, on which everybody waits.
 const ALL_WAIT: Cell = Cell { age: 60, waiting: 100 };
@@ -84,11 +84,11 @@ struct Size {
 
 /// A small fleet: in which respect it differs, how, and what that sets.
 #[derive(Clone, Copy, Debug)]
-pub struct Point {
+pub(crate) struct Point {
     /// The respect.
-    pub respect: &'static str,
+    pub(crate) respect: &'static str,
     /// How it differs.
-    pub value: &'static str,
+    pub(crate) value: &'static str,
     /// Keys of the plan.
     set: &'static [&'static str],
     size: Size,
@@ -99,7 +99,7 @@ const fn point(respect: &'static str, value: &'static str, set: &'static [&'stat
 }
 
 /// Every small fleet, by respect.
-pub const POINTS: [Point; 12] = [
+pub(crate) const POINTS: [Point; 12] = [
     point("as the others", "-", &[]),
     point("atomic rate", "low", &["workload.network.per_10000_pages=5", "workload.filesystem.per_10000_pages=5"]),
     point(
@@ -126,11 +126,11 @@ const MADVISED: &str = "workload.memory.thp.madvised_percent=72";
 
 /// Where a fleet of the region stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// How old memory is at the beginning.
-    pub age: u8,
+    pub(crate) age: u8,
     /// Tasks that may wait for a huge page, in percent of their memory.
-    pub waiting: u8,
+    pub(crate) waiting: u8,
 }
 
 impl fmt::Display for Cell {
@@ -148,32 +148,32 @@ impl Cell {
 
 /// All reports.
 #[derive(Debug)]
-pub struct Reports {
+pub(crate) struct Reports {
     /// The command that writes the document.
-    pub command: String,
+    pub(crate) command: String,
     /// The fleet whose reserve is taken apart: Linux, the rivals, then the switches.
-    pub main: FleetReport,
+    pub(crate) main: FleetReport,
     /// The fleet on which everybody waits for huge pages and memory is old, taken apart likewise.
-    pub waiting: FleetReport,
+    pub(crate) waiting: FleetReport,
     /// Fleets by age and by who waits.
-    pub region: Vec<(Cell, FleetReport)>,
+    pub(crate) region: Vec<(Cell, FleetReport)>,
     /// The fleet that runs out of memory.
-    pub short: FleetReport,
+    pub(crate) short: FleetReport,
     /// The fleet with as much memory as the published hosts have.
-    pub large: FleetReport,
+    pub(crate) large: FleetReport,
     /// The small fleets.
-    pub points: Vec<(Point, FleetReport)>,
+    pub(crate) points: Vec<(Point, FleetReport)>,
     /// What was kept for the case of an interruption.
-    pub states: Vec<State>,
+    pub(crate) states: Vec<State>,
 }
 
 /// What the command line changes about all fleets.
 #[derive(Clone, Copy, Debug)]
-pub struct Adjusted<F> {
+pub(crate) struct Adjustment<F> {
     /// Hosts of each fleet, instead of its own number.
-    pub hosts: Option<u32>,
+    pub(crate) hosts: Option<u32>,
     /// What becomes of the plan.
-    pub plan: F,
+    pub(crate) plan: F,
 }
 
 impl Reports {
@@ -181,10 +181,10 @@ impl Reports {
     ///
     /// # Errors
     /// The first that a plan or a run has.
-    pub fn simulate<F: Fn(Plan) -> Plan>(
+    pub(crate) fn simulate<F: Fn(Plan) -> Plan>(
         costs: &Costs,
         command: String,
-        adjusted: &Adjusted<F>,
+        adjusted: &Adjustment<F>,
     ) -> Result<Reports, Error> {
         let mut states = Vec::with_capacity(POINTS.len() + AGES.len() * WAITING.len() + 4);
         let mut fleet = |size: Size, set: &[String], rivals: &[&str]| {
@@ -207,13 +207,13 @@ impl Reports {
     }
 
     /// Forgets what was kept for the case of an interruption.
-    pub fn conclude(self) {
+    pub(crate) fn conclude(self) {
         self.states.into_iter().for_each(State::conclude);
     }
 }
 
 /// Every place of the region.
-pub fn cells() -> impl Iterator<Item = Cell> {
+pub(crate) fn cells() -> impl Iterator<Item = Cell> {
     AGES.into_iter().flat_map(|age| WAITING.into_iter().map(move |waiting| Cell { age, waiting }))
 }
 

@@ -5,10 +5,10 @@ use freehold::policy::PcpPolicy;
 use freehold_report::number;
 use freehold_stats::verdict::Verdict;
 
-use super::parts::{change, throughput, value};
-use super::sentences::{median, nearest};
+use super::costs::{median, nearest};
+use super::judged::{change, throughput, value};
 use super::studies::Reports;
-use crate::markup::table;
+use crate::data_table::DataTable;
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 
@@ -32,9 +32,9 @@ const COSTS: [Measure; 8] = [
 ];
 
 /// The promises, and whether they are kept.
-pub fn bars(reports: &Reports) -> String {
+pub(super) fn bars(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
-    if let Some(purge) = reports.of("purge") {
+    if let Some(purge) = reports.find("purge") {
         for (point, value) in
             purge.plan.points.iter().enumerate().filter_map(|(point, at)| Some((point, at.value.as_ref()?)))
         {
@@ -43,8 +43,8 @@ pub fn bars(reports: &Reports) -> String {
             }
         }
     }
-    rows.extend(reports.of("steady").into_iter().flat_map(steady_bars));
-    table(&["plan", "policy", "promised against policy A", "figure", "kept"], rows.into_iter())
+    rows.extend(reports.find("steady").into_iter().flat_map(steady_bars));
+    DataTable::new(&["plan", "policy", "promised against policy A", "figure", "kept"], rows)
 }
 
 fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>> {
@@ -63,7 +63,7 @@ fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>>
             format!("`{}`", report.label(policy)),
             format!("at least {times} times {what}"),
             figure,
-            kept(a >= times * b),
+            yes_or_no(a >= times * b),
         ]
     };
     let bars = |policy| {
@@ -86,7 +86,7 @@ fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
             format!("`{}`", report.label(policy)),
             format!("not slower (no difference beyond {} %, or better)", judge::MARGIN * 100.0),
             format!("{} at least", number::change(Some(least))),
-            kept(is_kept),
+            yes_or_no(is_kept),
         ]
     };
     owning(report).map(bar).collect()
@@ -99,14 +99,14 @@ fn owning(report: &SimReport) -> impl Iterator<Item = usize> {
     (1..report.plan.policies.len()).filter(owns)
 }
 
-fn kept(is_kept: bool) -> String {
+fn yes_or_no(is_kept: bool) -> String {
     if is_kept { "yes".to_owned() } else { "**no**".to_owned() }
 }
 
 /// Every measure in which a policy that owns is worse than policy A, plan by plan.
-pub fn losses(reports: &Reports) -> String {
+pub(super) fn losses(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
-    for report in reports.all() {
+    for report in reports.plans() {
         for point in 0..report.plan.points.len() {
             for policy in owning(report) {
                 rows.extend(COSTS.iter().filter_map(|measure| loss(report, point, policy, measure)));
@@ -114,7 +114,7 @@ pub fn losses(reports: &Reports) -> String {
         }
     }
     let header = ["plan", "policy", "measure", "worse on so many CPUs", "at its worst", "there", "instead of"];
-    table(&header, rows.into_iter())
+    DataTable::new(&header, rows)
 }
 
 fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> Option<Vec<String>> {
@@ -138,8 +138,8 @@ fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> O
 }
 
 /// What becomes of the gain as bursts grow, on the number of CPUs for which there is a promise.
-pub fn sweep(reports: &Reports) -> String {
-    let Some(report) = reports.of("purge") else { return String::new() };
+pub(super) fn sweep(reports: &Reports) -> DataTable {
+    let Some(report) = reports.find("purge") else { return DataTable::default() };
     let cpus = nearest(&report.plan.cpus, BAR_CPUS);
     let header = [
         "burst, % of `high`",
@@ -161,14 +161,14 @@ pub fn sweep(reports: &Reports) -> String {
             rows.push(row);
         }
     }
-    format!("On {cpus} CPUs:\n\n{}", table(&header, rows.into_iter()))
+    DataTable::new(&header, rows)
 }
 
 /// The change in throughput with cheaper and dearer locks.
-pub fn locks(reports: &Reports) -> String {
+pub(super) fn locks(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     for varied in reports.varied() {
-        let Some(report) = reports.of(varied.plan) else { continue };
+        let Some(report) = reports.find(varied.plan) else { continue };
         let [half, twice] = &varied.reports;
         for &cpus in &report.plan.cpus {
             for policy in 1..report.plan.policies.len() {
@@ -183,14 +183,14 @@ pub fn locks(reports: &Reports) -> String {
             }
         }
     }
-    table(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows.into_iter())
+    DataTable::new(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows)
 }
 
 /// How to have all of this again.
-pub fn recipe(reports: &Reports) -> String {
+pub(super) fn recipe(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
     let mut row = |what: &str, value: String| rows.push(vec![what.to_owned(), value]);
-    if let Some(report) = reports.all().next() {
+    if let Some(report) = reports.plans().next() {
         let recipe = &report.recipe;
         row("command", format!("`{}`", reports.command()));
         row("freehold", recipe.program.version());
@@ -199,11 +199,11 @@ pub fn recipe(reports: &Reports) -> String {
             row("policy", format!("`{name}` is {choices}"));
         }
     }
-    for report in reports.all() {
+    for report in reports.plans() {
         let plan = &report.plan;
         let window = plan.points.first().map_or((0, 0), |point| (point.warmup_ms, point.duration_ms));
         let times = format!("{} ms of virtual time after {} ms that do not count", window.1, window.0);
         row(&format!("`{}`", plan.name), format!("{} seeds, {times}; `freehold sim {}`", plan.seeds, plan.name));
     }
-    table(&["what", "value"], rows.into_iter())
+    DataTable::new(&["what", "value"], rows)
 }

@@ -14,16 +14,13 @@ use freehold_sim::report::{SimReport, judge};
 use freehold_stats::intervals;
 use freehold_stats::verdict::{Direction, Verdict, judge_change};
 
-use super::studies::Reports;
-use crate::markup::{difference_text, list, table};
+use crate::data_table::{DataTable, difference_text};
 
 /// How old machines are. From pristine, by the median of servers, to nearly hopeless.
 const AGES: [u8; 4] = [0, 30, 60, 90];
 /// Both policies.
 const A: &str = "linux-6.12";
 const B: &str = "freehold";
-/// What of [`MEASURES`] tells of contiguity.
-const CONTIGUITY: [Measure; 3] = [measures::UNUSABLE_END, measures::FREE_BLOCKS_END, measures::THP_SUCCESS];
 /// The measures: locks, fragmentation, who is served, and time.
 const MEASURES: [Measure; 11] = [
     measures::ZONE_LOCKS,
@@ -47,20 +44,20 @@ type OfAge = fn(u8) -> Changes;
 /// Each plan. An aged machine has page cache, so `long` has that much more memory there; `webhost` has less, so that it
 /// is turned over sooner, and more seeds, since it is the only one with huge pages.
 const PLANS: [(&str, OfAge); 5] = [
-    ("long", |age| Changes { memory: (age > 0).then(|| "3GiB".to_owned()), ..aged(age) }),
-    ("numa", |age| Changes { cpus: vec![32], ..aged(age) }),
-    ("small-machine", aged),
-    ("pressure", aged),
-    ("webhost", |age| Changes { memory: Some("4GiB".to_owned()), seeds: Some(5), ..aged(age) }),
+    ("long", |age| Changes { memory: (age > 0).then(|| "3GiB".to_owned()), ..age_changes(age) }),
+    ("numa", |age| Changes { cpus: vec![32], ..age_changes(age) }),
+    ("small-machine", age_changes),
+    ("pressure", age_changes),
+    ("webhost", |age| Changes { memory: Some("4GiB".to_owned()), seeds: Some(5), ..age_changes(age) }),
 ];
 
-fn aged(age: u8) -> Changes {
+fn age_changes(age: u8) -> Changes {
     Changes { age: Some(age), a: Some(A.to_owned()), b: vec![B.to_owned()], ..Changes::default() }
 }
 
 /// A plan at an age.
 #[derive(Debug)]
-pub struct Aged {
+pub(super) struct AgedRun {
     age: u8,
     report: SimReport,
 }
@@ -69,30 +66,20 @@ pub struct Aged {
 ///
 /// # Errors
 /// The first that a plan or a run has.
-pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Aged>, Error> {
+pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<AgedRun>, Error> {
     let cases = PLANS.into_iter().flat_map(|(name, of_age)| AGES.map(|age| (name, age, of_age(age))));
     cases
         .map(|(name, age, changes)| {
             let plan = changed(Plan::open(name, &changes)?);
-            Ok(Aged { age, report: SimReport::simulate(plan, costs)? })
+            Ok(AgedRun { age, report: SimReport::simulate(plan, costs)? })
         })
         .collect()
-}
-
-/// The command of a plan at an age.
-fn command((name, of_age): (&str, OfAge), age: u8) -> String {
-    let Changes { memory, cpus, seeds, .. } = of_age(age);
-    let memory = memory.map(|size| format!(" --memory {size}"));
-    let cpus = cpus.first().map(|cpus| format!(" --cpus {cpus}"));
-    let seeds = seeds.map(|seeds| format!(" --set seeds={seeds}"));
-    let set: String = [memory, cpus, seeds].into_iter().flatten().collect();
-    format!("`freehold sim {name} --age {age}{set} --a {A} --b {B}`")
 }
 
 /// One measure of a plan at an age, on so many CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'r> {
-    aged: &'r Aged,
+    aged: &'r AgedRun,
     cpus: u16,
     /// Relative, or of shares in percentage points, as a share.
     difference: f64,
@@ -100,8 +87,7 @@ struct Cell<'r> {
 }
 
 /// One measure over all machines on which it was measured.
-struct Pooled<'r> {
-    measure: Measure,
+struct PooledMeasure<'r> {
     /// Machine by machine.
     cells: Vec<Vec<Cell<'r>>>,
     median: f64,
@@ -110,7 +96,7 @@ struct Pooled<'r> {
     verdict: Verdict,
 }
 
-impl Aged {
+impl AgedRun {
     /// A measure on each number of CPUs. What neither policy had any of is no difference.
     fn cells(&self, measure: &Measure) -> Vec<Cell<'_>> {
         let report = &self.report;
@@ -126,8 +112,8 @@ impl Aged {
     }
 }
 
-impl<'r> Pooled<'r> {
-    fn of(aged: &'r [Aged], measure: &Measure) -> Pooled<'r> {
+impl<'r> PooledMeasure<'r> {
+    fn new(aged: &'r [AgedRun], measure: &Measure) -> PooledMeasure<'r> {
         let cells = aged.iter().map(|aged| aged.cells(measure)).filter(|cells| !cells.is_empty());
         let cells: Vec<Vec<Cell<'r>>> = cells.collect();
         let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
@@ -137,16 +123,12 @@ impl<'r> Pooled<'r> {
             .then(|| intervals::rank_interval(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
         let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
-        Pooled { measure: *measure, cells, median, interval, verdict }
+        PooledMeasure { cells, median, interval, verdict }
     }
 
     /// Cells of which this is said.
     fn count(&self, of: Verdict) -> usize {
         self.cells.iter().flatten().filter(|cell| cell.verdict == of).count()
-    }
-
-    fn told(&self) -> String {
-        format!("{} ({})", self.measure.about, difference_text(&self.measure, self.median))
     }
 }
 
@@ -169,7 +151,7 @@ fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdi
 }
 
 /// Every measure, a row each.
-pub fn together(reports: &Reports) -> String {
+pub(super) fn together(aged: &[AgedRun]) -> DataTable {
     let header = [
         "measure",
         "cells",
@@ -183,7 +165,7 @@ pub fn together(reports: &Reports) -> String {
         "together",
     ];
     let row = |measure: &Measure| {
-        let pooled = Pooled::of(reports.aged(), measure);
+        let pooled = PooledMeasure::new(aged, measure);
         let count = |of: Verdict| pooled.count(of).to_string();
         let text = |difference: f64| difference_text(measure, difference);
         let interval = |(low, high)| format!("{} to {}", text(low), text(high));
@@ -200,16 +182,15 @@ pub fn together(reports: &Reports) -> String {
             pooled.verdict.word().to_owned(),
         ]
     };
-    let commands = list(PLANS.iter().flat_map(|&plan| AGES.map(|age| command(plan, age))));
-    format!("{}\n\nThe machines by themselves:\n\n{commands}", table(&header, MEASURES.iter().map(row)))
+    DataTable::new(&header, MEASURES.iter().map(row))
 }
 
 /// Every cell that is worse, the worst of each measure first.
-pub fn worse(reports: &Reports) -> String {
+pub(super) fn worse(aged: &[AgedRun]) -> DataTable {
     let header = ["measure", "plan", "age", "CPUs", "difference"];
     let mut rows = Vec::new();
     for measure in &MEASURES {
-        let mut cells: Vec<Cell<'_>> = reports.aged().iter().flat_map(|aged| aged.cells(measure)).collect();
+        let mut cells: Vec<Cell<'_>> = aged.iter().flat_map(|aged| aged.cells(measure)).collect();
         cells.retain(|cell| cell.verdict == Verdict::Worse);
         cells.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
         rows.extend(cells.iter().map(|cell| {
@@ -222,43 +203,7 @@ pub fn worse(reports: &Reports) -> String {
             ]
         }));
     }
-    table(&header, rows.into_iter())
-}
-
-/// The page's answer, in three sentences: what holds together, what single cells say, and what is done about it.
-pub fn answer(reports: &Reports) -> String {
-    let all: Vec<Pooled<'_>> = MEASURES.iter().map(|measure| Pooled::of(reports.aged(), measure)).collect();
-    let named = |of: Verdict| {
-        let named = all.iter().filter(|pooled| pooled.verdict == of).map(Pooled::told).collect::<Vec<_>>();
-        if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
-    };
-    let count = |of: Verdict| -> usize { all.iter().map(|pooled| pooled.count(of)).sum() };
-    let cells = all.iter().flat_map(|pooled| &pooled.cells).map(Vec::len).sum::<usize>();
-    let is_worse = |pooled: &Pooled<'_>| {
-        pooled.verdict == Verdict::Worse && CONTIGUITY.iter().any(|measure| measure.name == pooled.measure.name)
-    };
-    let advice = if all.iter().any(is_worse) {
-        "Contiguity is what it costs, which speaks against it where huge pages matter."
-    } else {
-        "No measure of contiguity is worse together, so owning is the library's default: it sleeps where memory is short, \
-         and a page goes home only while a whole pageblock is free for each CPU."
-    };
-    format!(
-        "Under {} plans on machines of {} ages, `{B}` is better than `{A}` in {}; worse in {}; no different in {}; and in the \
-         rest of {} measures it is undecided. Of their {} single cells {} are better, {} show no difference, {} are \
-         undecided, and {} are worse, which stand below one by one. {advice}",
-        PLANS.len(),
-        AGES.len(),
-        named(Verdict::Better),
-        named(Verdict::Worse),
-        named(Verdict::NoDifference),
-        MEASURES.len(),
-        cells,
-        count(Verdict::Better),
-        count(Verdict::NoDifference),
-        count(Verdict::Undecided),
-        count(Verdict::Worse),
-    )
+    DataTable::new(&header, rows)
 }
 
 #[cfg(test)]

@@ -7,14 +7,13 @@ use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::SimReport;
-use freehold_sim::report::measures::{self, Measure};
+use freehold_sim::report::measures;
 
-use super::parts::{change, value};
-use super::studies::Reports;
-use crate::markup::table;
+use super::judged::{change, value};
+use crate::data_table::DataTable;
 
 /// The plan, which has the server at its own pace.
-const PLAN: &str = "mallocs";
+pub(super) const PLAN: &str = "mallocs";
 /// The other paces, in percent.
 const PACE_PERCENTS: [u64; 2] = [200, 400];
 
@@ -22,7 +21,7 @@ const PACE_PERCENTS: [u64; 2] = [200, 400];
 ///
 /// # Errors
 /// The first that a plan or a run has.
-pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<SimReport>, Error> {
+pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<SimReport>, Error> {
     let at = |percent| {
         let set = vec![format!("workload.pace_percent={percent}")];
         let plan = Plan::open(PLAN, &Changes { set, ..Changes::default() })?;
@@ -31,31 +30,31 @@ pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Sim
     PACE_PERCENTS.into_iter().map(at).collect()
 }
 
-/// Waiting and throughput by pace, a row for each malloc, number of CPUs and policy.
-pub fn paces(reports: &Reports) -> String {
-    let Some(own) = reports.of(PLAN) else { return String::new() };
+/// Waiting and throughput by pace, a row for each malloc, number of CPUs and policy. `own` is the report at the
+/// server's own pace.
+pub(super) fn paces(own: &SimReport, others: &[SimReport]) -> DataTable {
     let mut header = vec!["recording".to_owned(), "CPUs".to_owned(), "policy".to_owned()];
     for percent in [100].iter().chain(&PACE_PERCENTS) {
         header.extend([format!("M operations/s at {percent} %"), "change".to_owned(), "waiting".to_owned()]);
     }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut rows = Vec::new();
     for point in 0..own.plan.points.len() {
         for &cpus in &own.plan.cpus {
-            rows.extend((0..own.plan.policies.len()).map(|policy| row(reports, own, point, cpus, policy)));
+            rows.extend((0..own.plan.policies.len()).map(|policy| row(own, others, point, cpus, policy)));
         }
     }
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let command = format!("`freehold sim {PLAN} --set workload.pace_percent=PACE`");
-    format!("Columns of another pace are those of {command}:\n\n{}", table(&header, rows.into_iter()))
+    DataTable::new(&header, rows)
 }
 
-fn row(reports: &Reports, own: &SimReport, point: usize, cpus: u16, policy: usize) -> Vec<String> {
+fn row(own: &SimReport, others: &[SimReport], point: usize, cpus: u16, policy: usize) -> Vec<String> {
     let malloc = own.plan.points[point].value.as_deref().unwrap_or(number::ABSENT);
     let mut row = vec![format!("`{malloc}`"), cpus.to_string(), format!("`{}`", own.label(policy))];
-    for report in [own].into_iter().chain(reports.paces()) {
-        let shown = |measure: &Measure| value(report, measure, point, cpus, policy);
+    for report in [own].into_iter().chain(others) {
         let (change, _) = change(report, &measures::THROUGHPUT, point, cpus, policy);
-        row.extend([shown(&measures::THROUGHPUT), change, shown(&measures::ZONE_WAIT)]);
+        let [throughput, waiting] =
+            [measures::THROUGHPUT, measures::ZONE_WAIT].map(|measure| value(report, &measure, point, cpus, policy));
+        row.extend([throughput, change, waiting]);
     }
     row
 }

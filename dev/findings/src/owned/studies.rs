@@ -1,7 +1,7 @@
 //! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
 //! locks.
 
-use super::aged::{self, Aged};
+use super::aged::{self, AgedRun};
 use super::paces;
 use super::reconcile::{self, Load};
 use super::system_time::{self, Build};
@@ -52,12 +52,12 @@ const STUDIES: [Study; 11] = [
 
 /// All reports, by the name of the plan.
 #[derive(Debug)]
-pub struct Reports {
+pub(super) struct Reports {
     /// The command that writes the document.
     command: String,
     reports: Vec<SimReport>,
     /// With cheaper and with dearer locks.
-    varied: Vec<Varied>,
+    varied: Vec<VariedStudy>,
     /// With less and less to do for the allocator.
     loads: Vec<Load>,
     /// The recorded server at other paces.
@@ -65,18 +65,18 @@ pub struct Reports {
     /// Builds on the author's machine.
     builds: Vec<Build>,
     /// Machines of several ages.
-    aged: Vec<Aged>,
+    aged: Vec<AgedRun>,
 }
 
 /// A point of a plan with locks at several costs.
 #[derive(Debug)]
-pub struct Varied {
+pub(super) struct VariedStudy {
     /// The plan.
-    pub plan: &'static str,
+    pub(super) plan: &'static str,
     /// Which of its points.
-    pub point: usize,
+    pub(super) point: usize,
     /// That point alone, with each of [`LOCK_PERCENTS`].
-    pub reports: [SimReport; LOCK_PERCENTS.len()],
+    pub(super) reports: [SimReport; LOCK_PERCENTS.len()],
 }
 
 impl Reports {
@@ -84,7 +84,7 @@ impl Reports {
     ///
     /// # Errors
     /// The first that a plan or a run has.
-    pub fn simulate(costs: &Costs, command: String, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
+    pub(super) fn simulate(costs: &Costs, command: String, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
         let open = |name| Ok::<_, Error>(changed(Plan::open(name, &Changes::default())?));
         let mut reports = Vec::with_capacity(STUDIES.len());
         let mut varied = Vec::new();
@@ -99,7 +99,7 @@ impl Reports {
                     SimReport::simulate(plan, &costs.with_lock_transfer_percent(percent))
                 };
                 let [half, twice] = LOCK_PERCENTS.map(at);
-                varied.push(Varied { plan: study.plan, point, reports: [half?, twice?] });
+                varied.push(VariedStudy { plan: study.plan, point, reports: [half?, twice?] });
             }
             reports.push(report);
         }
@@ -109,42 +109,42 @@ impl Reports {
     }
 
     /// The command that writes the document.
-    pub fn command(&self) -> &str {
+    pub(super) fn command(&self) -> &str {
         &self.command
     }
 
     /// The report on this plan.
-    pub fn of(&self, plan: &str) -> Option<&SimReport> {
+    pub(super) fn find(&self, plan: &str) -> Option<&SimReport> {
         self.reports.iter().find(|report| report.plan.name == plan)
     }
 
     /// Every report with locks as they were measured.
-    pub fn all(&self) -> impl Iterator<Item = &SimReport> {
+    pub(super) fn plans(&self) -> impl Iterator<Item = &SimReport> {
         self.reports.iter()
     }
 
     /// One plan with less and less to do for the allocator.
-    pub fn loads(&self) -> &[Load] {
+    pub(super) fn loads(&self) -> &[Load] {
         &self.loads
     }
 
     /// The recorded server at other paces than its own.
-    pub fn paces(&self) -> impl Iterator<Item = &SimReport> {
-        self.paces.iter()
+    pub(super) fn paces(&self) -> &[SimReport] {
+        &self.paces
     }
 
     /// Builds on the author's machine.
-    pub fn builds(&self) -> &[Build] {
+    pub(super) fn builds(&self) -> &[Build] {
         &self.builds
     }
 
     /// Machines of several ages.
-    pub fn aged(&self) -> &[Aged] {
+    pub(super) fn aged(&self) -> &[AgedRun] {
         &self.aged
     }
 
     /// What was simulated with locks at half and at twice their cost as well.
-    pub fn varied(&self) -> impl Iterator<Item = &Varied> {
+    pub(super) fn varied(&self) -> impl Iterator<Item = &VariedStudy> {
         self.varied.iter()
     }
 }

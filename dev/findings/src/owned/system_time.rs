@@ -12,9 +12,8 @@ use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures;
 
-use super::sentences::per_operation;
-use super::studies::Reports;
-use crate::markup::{list, table};
+use super::costs::per_operation;
+use crate::data_table::DataTable;
 
 /// The author's machine, and as many CPUs as the real builds had.
 const CPUS: u16 = 32;
@@ -25,13 +24,12 @@ const PACE_PERCENTS: [u64; 3] = [100, 1000, 2000];
 const WINDOW_MS: [u64; 2] = [300, 600];
 /// What the author measured: so much less system time.
 const AUTHORS_SAVING: [f64; 2] = [0.03, 0.04];
-/// The page allocator's share of a real build's system time, and what finds it.
+/// The page allocator's share of a real build's system time, as `recordings/system-time.sh` measures it.
 const MEASURED_SHARE: f64 = 0.085;
-const MEASURED_BY: &str = "recordings/system-time.sh";
 
 /// A build on the author's machine.
 #[derive(Debug)]
-pub struct Build {
+pub(super) struct Build {
     /// The plan and what is set in it.
     words: String,
     report: SimReport,
@@ -41,8 +39,9 @@ pub struct Build {
 ///
 /// # Errors
 /// The first that a plan or a run has.
-pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
-    let loads = [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", paced(percent))));
+pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
+    let loads =
+        [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", pace_settings(percent))));
     let build = |(plan, set): (&str, Vec<String>)| {
         let words = [plan.to_owned()].into_iter().chain(set.iter().map(|change| format!("--set {change}")));
         let words = words.collect::<Vec<_>>().join(" ");
@@ -54,7 +53,7 @@ pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Bui
 }
 
 /// What is set in the plan at a pace, so that as much is played at each.
-fn paced(percent: u64) -> Vec<String> {
+fn pace_settings(percent: u64) -> Vec<String> {
     let [warmup, duration] = WINDOW_MS.map(|ms| ms * 100 / percent);
     vec![format!("workload.pace_percent={percent}"), format!("warmup_ms={warmup}"), format!("duration_ms={duration}")]
 }
@@ -72,7 +71,7 @@ impl Build {
 
     /// The measured share, on the author's CPUs: all else stays, and the allocator's time grows as it does here.
     fn share(&self) -> f64 {
-        grown(MEASURED_SHARE, self.in_allocator(CPUS, 0) / self.in_allocator(CPUS_OF_REAL_BUILD, 0))
+        scale_share(MEASURED_SHARE, self.in_allocator(CPUS, 0) / self.in_allocator(CPUS_OF_REAL_BUILD, 0))
     }
 
     fn row(&self, policy: usize) -> Vec<String> {
@@ -80,7 +79,7 @@ impl Build {
         let change = |saved: f64| if policy == 0 { String::new() } else { number::change(Some(-saved)) };
         let (own, author) = match policy {
             0 => (number::percent(share), String::new()),
-            _ => (String::new(), needed(saved)),
+            _ => (String::new(), required_share(saved)),
         };
         let name = format!("`{}`", self.report.label(policy));
         vec![format!("`{}`", self.words), name, number::decimal(ns), change(saved), own, change(saved * share), author]
@@ -88,12 +87,12 @@ impl Build {
 }
 
 /// What a share becomes when its part grows by a factor, and the rest does not.
-fn grown(share: f64, factor: f64) -> f64 {
+fn scale_share(share: f64, factor: f64) -> f64 {
     share * factor / (share * factor + 1.0 - share)
 }
 
 /// The share of system time of which a saving would be the author's figure.
-fn needed(saved: f64) -> String {
+fn required_share(saved: f64) -> String {
     match AUTHORS_SAVING.map(|saving| saving / saved) {
         [least, most] if saved > 0.0 && least <= 1.0 => {
             format!("{} to {}", number::percent(least), number::percent(most.min(1.0)))
@@ -103,7 +102,7 @@ fn needed(saved: f64) -> String {
 }
 
 /// What each policy saves of the allocator's time, and what that is of system time.
-pub fn savings(reports: &Reports) -> String {
+pub(super) fn savings(builds: &[Build]) -> DataTable {
     let header = [
         "build",
         "policy",
@@ -113,29 +112,11 @@ pub fn savings(reports: &Reports) -> String {
         "change of system time",
         "the author's figure takes a share of",
     ];
-    let rows = reports.builds().iter().flat_map(|build| {
+    let rows = builds.iter().flat_map(|build| {
         let policies = 0..build.report.plan.policies.len();
         policies.map(|policy| build.row(policy))
     });
-    table(&header, rows)
-}
-
-/// Where the share comes from, and what prints the rest.
-pub fn meaning(reports: &Reports) -> String {
-    let Some(build) = reports.builds().first() else { return String::new() };
-    let share = format!(
-        "`{MEASURED_BY}` finds the page allocator in {} of the system time of a real build on {CPUS_OF_REAL_BUILD} CPUs; the \
-         clearing of pages is not in it. It is carried to {CPUS} CPUs as if all else stayed as it is: the first build's \
-         operation takes {} ns in the allocator on {CPUS_OF_REAL_BUILD} CPUs, and {} on {CPUS}.",
-        number::percent(MEASURED_SHARE),
-        number::decimal(build.in_allocator(CPUS_OF_REAL_BUILD, 0)),
-        number::decimal(build.in_allocator(CPUS, 0)),
-    );
-    let command = format!(
-        "Each build is `freehold sim BUILD --cpus {CPUS_OF_REAL_BUILD},{CPUS} --memory {MEMORY}`; nanoseconds are the \
-         allocator's share of CPU time, by operations a second."
-    );
-    list([share, command])
+    DataTable::new(&header, rows)
 }
 
 #[cfg(test)]
@@ -144,15 +125,15 @@ mod tests {
 
     #[test]
     fn a_share_grows_with_its_part_and_never_beyond_all() {
-        assert!((grown(0.1, 1.0) - 0.1).abs() < 1e-12);
-        assert!((grown(0.1, 9.0) - 0.5).abs() < 1e-12);
-        assert!(grown(0.5, 1e9) < 1.0);
+        assert!((scale_share(0.1, 1.0) - 0.1).abs() < 1e-12);
+        assert!((scale_share(0.1, 9.0) - 0.5).abs() < 1e-12);
+        assert!(scale_share(0.5, 1e9) < 1.0);
     }
 
     #[test]
     fn what_saves_little_or_nothing_never_comes_to_the_authors_figure() {
-        assert_eq!(needed(0.3), "10.0 % to 13.3 %");
-        assert_eq!(needed(0.035), "85.7 % to 100.0 %");
-        assert_eq!([needed(0.02), needed(0.0), needed(-0.1)], ["more than all"; 3]);
+        assert_eq!(required_share(0.3), "10.0 % to 13.3 %");
+        assert_eq!(required_share(0.035), "85.7 % to 100.0 %");
+        assert_eq!([required_share(0.02), required_share(0.0), required_share(-0.1)], ["more than all"; 3]);
     }
 }

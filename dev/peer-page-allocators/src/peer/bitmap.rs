@@ -9,7 +9,7 @@ use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
 /// A bitmap of 2^20 frames, of which the machine's are free at first.
-pub struct Bitmap(Box<BitAlloc1M>);
+pub(crate) struct Bitmap(Box<BitAlloc1M>);
 
 impl Peer for Bitmap {
     fn boot(frames: u32) -> Result<Self, BootError> {

@@ -12,7 +12,7 @@ use super::{BootError, Peer};
 use crate::units::{FRAME_BYTES, Frame, Order};
 
 /// Buddies linked through their own memory.
-pub struct LinkedBuddies {
+pub(crate) struct LinkedBuddies {
     allocator: BuddyAlloc,
     reserve: Reserve,
 }

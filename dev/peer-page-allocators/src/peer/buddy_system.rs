@@ -10,7 +10,7 @@ use super::{BootError, Peer};
 use crate::units::{Frame, ORDERS, Order};
 
 /// Buddies in trees.
-pub struct BuddySystem(FrameAllocator<ORDERS>);
+pub(crate) struct BuddySystem(FrameAllocator<ORDERS>);
 
 impl Peer for BuddySystem {
     fn boot(frames: u32) -> Result<Self, BootError> {

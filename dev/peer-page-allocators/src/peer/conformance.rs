@@ -52,14 +52,14 @@ impl TakenFrames {
 }
 
 /// A peer under examination: whatever it hands out is entered among the frames taken.
-struct Examined<P> {
+struct Examination<P> {
     peer: P,
     taken_frames: TakenFrames,
 }
 
-impl<P: Peer> Examined<P> {
-    fn boot() -> Examined<P> {
-        Examined { peer: P::boot(FRAMES).expect("memory is plenty"), taken_frames: TakenFrames::new() }
+impl<P: Peer> Examination<P> {
+    fn boot() -> Examination<P> {
+        Examination { peer: P::boot(FRAMES).expect("memory is plenty"), taken_frames: TakenFrames::new() }
     }
 
     fn alloc(&mut self, order: Order) -> Result<Option<Frame>, Fault> {
@@ -108,20 +108,20 @@ impl<P: Peer> Examined<P> {
 }
 
 /// Panics unless `P` keeps its promises at these orders.
-pub fn examine<P: Peer>(orders: &[u8]) {
+pub(crate) fn examine<P: Peer>(orders: &[u8]) {
     let orders: Vec<Order> = orders.iter().copied().map(Order::new).collect();
     assert_eq!(inspect::<P>(&orders), Ok(()));
 }
 
 /// Panics unless a new machine of the peer is made of whole blocks of the largest order, its books being elsewhere.
-pub fn examine_wholeness<P: Peer>() {
+pub(crate) fn examine_wholeness<P: Peer>() {
     let largest = Order::new(ORDERS as u8 - 1);
-    let blocks = Examined::<P>::boot().empty_and_fill(largest);
+    let blocks = Examination::<P>::boot().empty_and_fill(largest);
     assert_eq!(blocks, Ok(FRAMES as usize / largest.frames()));
 }
 
 fn inspect<P: Peer>(orders: &[Order]) -> Result<(), Fault> {
-    let mut machine = Examined::<P>::boot();
+    let mut machine = Examination::<P>::boot();
     let mut counts = Vec::new();
     for &order in orders {
         let count = machine.empty_and_fill(order)?;

@@ -8,7 +8,7 @@ use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
 /// Free frames, the last freed on top.
-pub struct Array(Vec<Frame>);
+pub(crate) struct Array(Vec<Frame>);
 
 impl Peer for Array {
     fn boot(frames: u32) -> Result<Self, BootError> {

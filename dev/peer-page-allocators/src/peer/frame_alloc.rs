@@ -27,7 +27,7 @@ type Bitmaps = SummaryBuddyAllocator<ORDERS, Exposed>;
 type CachedBitmaps = DepotAllocator<Bitmaps, NoCpuId, CPUS>;
 
 /// Turns an address of the reserve back into a pointer.
-pub struct Exposed;
+pub(crate) struct Exposed;
 
 // SAFETY: `boot` exposes the provenance of the whole reserve before the allocator asks for any of it, and nothing
 // ends at `destroy`.
@@ -42,7 +42,7 @@ unsafe impl Provenance for Exposed {
 }
 
 /// One of the package's allocators as it comes, before it knows its memory.
-pub trait Flavour: PhysicalAllocator + RegionInit {
+pub(crate) trait Flavour: PhysicalAllocator + RegionInit {
     /// An empty one.
     fn empty() -> Self;
 }
@@ -60,15 +60,15 @@ impl Flavour for CachedBitmaps {
 }
 
 /// Any of the package's allocators with its memory.
-pub struct FrameAlloc<A> {
+pub(crate) struct FrameAlloc<A> {
     allocator: Box<A>,
     reserve: Reserve,
 }
 
 /// The allocator alone.
-pub type Plain = FrameAlloc<Bitmaps>;
+pub(crate) type Plain = FrameAlloc<Bitmaps>;
 /// The allocator below its per-CPU cache.
-pub type Cached = FrameAlloc<CachedBitmaps>;
+pub(crate) type Cached = FrameAlloc<CachedBitmaps>;
 
 impl<A: Flavour> Peer for FrameAlloc<A> {
     fn boot(frames: u32) -> Result<Self, BootError> {

@@ -13,7 +13,7 @@ use crate::units::{FRAME_BYTES, Frame, Order};
 const RANGES_INLINE: usize = 16;
 
 /// Free ranges in order of address.
-pub struct SortedRanges(FreeList<RANGES_INLINE>);
+pub(crate) struct SortedRanges(FreeList<RANGES_INLINE>);
 
 impl Peer for SortedRanges {
     fn boot(frames: u32) -> Result<Self, BootError> {

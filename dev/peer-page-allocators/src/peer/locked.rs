@@ -9,7 +9,7 @@ use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
 /// A peer under a spin lock.
-pub struct Locked<P>(SpinMutex<P>);
+pub(crate) struct Locked<P>(SpinMutex<P>);
 
 impl<P: Peer> Peer for Locked<P> {
     fn boot(frames: u32) -> Result<Self, BootError> {

@@ -3,24 +3,24 @@
 //! A peer that has no lock is put under one ([`locked`]); a peer that keeps its books inside the memory that it
 //! manages gets some ([`reserve`]). Calls are resolved when the program is built, so that a front costs nothing.
 
-pub mod bitmap;
-pub mod buddy_alloc;
-pub mod buddy_system;
+pub(crate) mod bitmap;
+pub(crate) mod buddy_alloc;
+pub(crate) mod buddy_system;
 #[cfg(test)]
 mod conformance;
-pub mod floor;
-pub mod frame_alloc;
-pub mod free_list;
-pub mod locked;
+pub(crate) mod floor;
+pub(crate) mod frame_alloc;
+pub(crate) mod free_list;
+pub(crate) mod locked;
 mod reserve;
-pub mod talc;
+pub(crate) mod talc;
 
 use std::io;
 
 use crate::units::{Frame, Order};
 
 /// A page-frame allocator.
-pub trait Peer: Sized {
+pub(crate) trait Peer: Sized {
     /// An allocator of `frames` frames, all of them free, in the largest blocks that it knows.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ pub trait Peer: Sized {
 
 /// Why a peer has no machine.
 #[derive(Debug, thiserror::Error)]
-pub enum BootError {
+pub(crate) enum BootError {
     /// The system refused the memory.
     #[error("cannot reserve {bytes} bytes of address space: {source}; raise the limit that `ulimit -v` shows")]
     Memory {

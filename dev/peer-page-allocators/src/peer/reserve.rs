@@ -13,10 +13,10 @@ use super::BootError;
 use crate::units::{FRAME_BYTES, Frame, ORDERS, Order};
 
 /// Bytes of the largest block.
-pub const BLOCK_BYTES_MAX: usize = Order::new(ORDERS as u8 - 1).bytes();
+pub(crate) const BLOCK_BYTES_MAX: usize = Order::new(ORDERS as u8 - 1).bytes();
 
 /// A span of zeroed memory, numbered by frame; given back when dropped.
-pub struct Reserve {
+pub(crate) struct Reserve {
     base: NonNull<u8>,
     bytes: usize,
     books: usize,
@@ -29,7 +29,7 @@ impl Reserve {
     ///
     /// # Errors
     /// [`BootError::Memory`] when the system refuses.
-    pub fn new(frames: u32) -> Result<Reserve, BootError> {
+    pub(crate) fn new(frames: u32) -> Result<Reserve, BootError> {
         Reserve::with_books(frames, 0)
     }
 
@@ -37,7 +37,7 @@ impl Reserve {
     ///
     /// # Errors
     /// As [`Reserve::new`].
-    pub fn with_books(frames: u32, books: usize) -> Result<Reserve, BootError> {
+    pub(crate) fn with_books(frames: u32, books: usize) -> Result<Reserve, BootError> {
         let bytes = frames as usize * FRAME_BYTES;
         let mapped = books + BLOCK_BYTES_MAX + bytes;
         let map = MmapOptions::new().len(mapped).no_reserve_swap().map_anon();
@@ -49,34 +49,34 @@ impl Reserve {
     }
 
     /// Where the books start; they end where the first frame starts.
-    pub fn books(&self) -> *mut u8 {
+    pub(crate) fn books(&self) -> *mut u8 {
         self.base.as_ptr().wrapping_sub(self.books)
     }
 
     /// Bytes of books and frames together.
-    pub fn bytes_with_books(&self) -> usize {
+    pub(crate) fn bytes_with_books(&self) -> usize {
         self.books + self.bytes
     }
 
     /// Where the first frame starts.
-    pub fn base(&self) -> NonNull<u8> {
+    pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
     /// Bytes of all frames.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// The frame that `address` lies in.
     #[inline]
-    pub fn frame_at(&self, address: usize) -> Frame {
+    pub(crate) fn frame_at(&self, address: usize) -> Frame {
         Frame::at_offset(address - self.base.addr().get())
     }
 
     /// Where a frame starts.
     #[inline]
-    pub fn start_of(&self, frame: Frame) -> *mut u8 {
+    pub(crate) fn start_of(&self, frame: Frame) -> *mut u8 {
         self.base.as_ptr().wrapping_add(frame.offset())
     }
 }

@@ -19,7 +19,7 @@ use crate::units::{Frame, ORDERS, Order};
 const FRAMES_A_FRAME: u32 = 2;
 
 /// A general allocator as an allocator of pages.
-pub struct AlignedTalc {
+pub(crate) struct AlignedTalc {
     allocator: Talc<Manual, DefaultBinning>,
     /// What it is asked for, by order.
     layouts: [Layout; ORDERS],

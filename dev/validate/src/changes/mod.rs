@@ -15,7 +15,7 @@ use freehold_stats::samples::{Sample, any_nonzero};
 use crate::cell::Cell;
 use crate::error::Error;
 use crate::judge::{self, AS_RECORDED, Runs, Way, judge, with_interval};
-use crate::lab::{Load, Recorded};
+use crate::lab::{Load, Recordings};
 use crate::suite::ROWS;
 
 /// CPUs and MiB of all loads.
@@ -99,11 +99,11 @@ fn cell(workload: &'static str, kernel: &'static str) -> Cell {
 
 impl Change {
     fn loads(&self) -> [Load; 2] {
-        [self.before, self.after].map(|kernel| Load::of(&cell(self.workload, kernel)))
+        [self.before, self.after].map(|kernel| Load::new(&cell(self.workload, kernel)))
     }
 
-    fn section(&self, recorded: &Recorded) -> Result<Section, Error> {
-        let [before, after] = match recorded.both(&self.loads()) {
+    fn section(&self, recorded: &Recordings) -> Result<Section, Error> {
+        let [before, after] = match recorded.find_pair(&self.loads()) {
             Ok(files) => files,
             Err(sentence) => return Ok(Section { line: self.line(None), text: self.text(&sentence) }),
         };
@@ -112,7 +112,7 @@ impl Change {
         let [second] = judge::replay(after, [AS_RECORDED])?;
         let lines: Vec<Line> = std::iter::once(&self.row)
             .chain(ROWS.iter().filter(|row| **row != self.row))
-            .filter_map(|(row, name)| Line::of(row, name, &first, &changed, &second))
+            .filter_map(|(row, name)| Line::new(row, name, &first, &changed, &second))
             .collect();
         let key = lines.iter().find(|line| line.name == self.row.1);
         Ok(Section {
@@ -166,7 +166,7 @@ struct Line {
 
 impl Line {
     /// Nothing where a side lacks the row, or there was nothing of it.
-    fn of(row: &'static str, name: &'static str, first: &Runs, changed: &Runs, second: &Runs) -> Option<Line> {
+    fn new(row: &'static str, name: &'static str, first: &Runs, changed: &Runs, second: &Runs) -> Option<Line> {
         let (kernel, engine) = first.row(row)?;
         let (kernel_after, engine_after) = second.row(row)?;
         let (_, engine_changed) = changed.row(row)?;
@@ -233,7 +233,7 @@ fn in_short(lines: &[Line]) -> String {
 }
 
 /// Everything that the page stands on.
-pub fn loads() -> impl Iterator<Item = Load> {
+pub(crate) fn loads() -> impl Iterator<Item = Load> {
     CHANGES.iter().flat_map(Change::loads).chain(sheaves::loads())
 }
 
@@ -241,7 +241,7 @@ pub fn loads() -> impl Iterator<Item = Load> {
 ///
 /// # Errors
 /// If a recording cannot be read or replayed.
-pub fn sections(recorded: &Recorded) -> Result<Vec<String>, Error> {
+pub(crate) fn sections(recorded: &Recordings) -> Result<Vec<String>, Error> {
     let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
     let head = [
         "Linux",

@@ -12,7 +12,7 @@ use freehold_trace::recording::Recording;
 use super::{SIZE, cell, recipe, with_spread};
 use crate::error::Error;
 use crate::judge::{judge, with_interval};
-use crate::lab::{Load, Recorded};
+use crate::lab::{Load, Recordings};
 
 const WORKLOAD: &str = "slab-churn";
 const KERNELS: [&str; 2] = ["6.12", "7.2"];
@@ -25,17 +25,17 @@ const ABOUT: &str = "Since 7.0 every CPU keeps arrays of objects for each cache,
     the engine replays none here: its rules lay out the same caches.";
 
 /// What the section stands on.
-pub fn loads() -> [Load; 2] {
-    KERNELS.map(|kernel| Load::of(&cell(WORKLOAD, kernel)))
+pub(crate) fn loads() -> [Load; 2] {
+    KERNELS.map(|kernel| Load::new(&cell(WORKLOAD, kernel)))
 }
 
 /// The section.
 ///
 /// # Errors
 /// If a recording cannot be read.
-pub fn section(recorded: &Recorded) -> Result<String, Error> {
-    let findings = match recorded.both(&loads()) {
-        Ok([before, after]) => findings(&shown(before)?, &shown(after)?),
+pub(crate) fn section(recorded: &Recordings) -> Result<String, Error> {
+    let findings = match recorded.find_pair(&loads()) {
+        Ok([before, after]) => findings(&read_cache_facts(before)?, &read_cache_facts(after)?),
         Err(sentence) => sentence,
     };
     let recipe = format!("`{}`.", recipe(KERNELS, WORKLOAD));
@@ -43,7 +43,7 @@ pub fn section(recorded: &Recorded) -> Result<String, Error> {
 }
 
 /// The caches at the end of each run.
-fn shown(files: &[impl AsRef<Path>]) -> Result<Vec<Vec<CacheFacts>>, Error> {
+fn read_cache_facts(files: &[impl AsRef<Path>]) -> Result<Vec<Vec<CacheFacts>>, Error> {
     files.iter().map(|file| Ok(Recording::open(file.as_ref())?.reader.facts().caches_end.clone())).collect()
 }
 

@@ -33,7 +33,7 @@ const FAILURES: [(&[&str], &str); 2] =
     [(&["--append", "rdinit=/nothing"], "panicked"), (&["--setting", "vm.swappiness=9999"], "refuses to set")];
 
 /// A comparison whose truth is known.
-struct Known {
+struct KnownComparison {
     name: &'static str,
     runs: &'static str,
     setting_b: Option<&'static str>,
@@ -41,16 +41,16 @@ struct Known {
     truth: Option<(&'static str, &'static str)>,
 }
 
-const KNOWN: [Known; 3] = [
-    Known { name: "same", runs: "3", setting_b: None, truth: None },
-    Known {
+const KNOWN: [KnownComparison; 3] = [
+    KnownComparison { name: "same", runs: "3", setting_b: None, truth: None },
+    KnownComparison {
         name: "small-lists",
         // Without the setting, drains of so small a load spread by a third from boot to boot.
         runs: "6",
         setting_b: Some("vm.percpu_pagelist_high_fraction=1000"),
         truth: Some(("blocks drained to the zone", "worse")),
     },
-    Known {
+    KnownComparison {
         name: "no-huge-pages",
         runs: "3",
         setting_b: Some("transparent_hugepage.enabled=never"),
@@ -59,7 +59,7 @@ const KNOWN: [Known; 3] = [
 ];
 
 /// Boots, unless this machine cannot.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
         return Ok(Outcome::Skipped(reason));
@@ -74,7 +74,7 @@ pub fn run() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// The guest's.
-pub fn flights() -> Result<Outcome, Error> {
+pub(crate) fn flights() -> Result<Outcome, Error> {
     let lab = Lab::new()?;
     if let Some(reason) = lab.cannot_boot()? {
         return Ok(Outcome::Skipped(reason));
@@ -107,7 +107,7 @@ impl Lab {
             return Ok(Some(format!("`{program}` is missing")));
         }
         let output = self.output(self.command("boot").args(["--kernel", KERNEL, "--fetch"]))?;
-        Ok((!output.status.success()).then(|| said(&output)))
+        Ok((!output.status.success()).then(|| last_line(&output)))
     }
 
     /// One boot, whose recording goes through the laboratory at once.
@@ -124,19 +124,19 @@ impl Lab {
         let mut boot = self.command("boot");
         boot.args(["--kernel", KERNEL, "--quiet"]).args(GUEST).args(options).arg("--out").arg(&out);
         let output = self.output(&mut boot)?;
-        let is_right = output.status.code() == Some(1) && said(&output).contains(words) && !out.exists();
-        let sentence = || format!("`{}` ended with {}: {}", command::line(&boot), output.status, said(&output));
+        let is_right = output.status.code() == Some(1) && last_line(&output).contains(words) && !out.exists();
+        let sentence = || format!("`{}` ended with {}: {}", command::line(&boot), output.status, last_line(&output));
         if is_right { Ok(()) } else { Err(Error::Failed(sentence())) }
     }
 
     /// The verdict is the truth. At 95 % it may miss it once in twenty times; so who misses is asked once more, in new
     /// boots.
-    fn knows(&self, known: &Known) -> Result<(), Error> {
+    fn knows(&self, known: &KnownComparison) -> Result<(), Error> {
         let first = self.is_told(known, known.name);
         first.or_else(|_| self.is_told(known, &format!("{}-again", known.name)))
     }
 
-    fn is_told(&self, known: &Known, folder: &str) -> Result<(), Error> {
+    fn is_told(&self, known: &KnownComparison, folder: &str) -> Result<(), Error> {
         let folder = self.folder.join(folder);
         let mut diff = self.command("diff");
         diff.args(["--kernels", KERNEL, KERNEL, "--runs", known.runs]).args(GUEST);
@@ -160,7 +160,7 @@ impl Lab {
 }
 
 /// The last line of what a command said.
-fn said(output: &Output) -> String {
+fn last_line(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
 }
 

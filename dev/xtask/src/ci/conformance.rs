@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use super::group::Group;
-use super::malloc::Place;
+use super::sandbox::Sandbox;
 use crate::command;
 use crate::error::Error;
 use crate::workspace;
@@ -34,7 +34,7 @@ enum Limit {
     Group,
 }
 
-const fn free(argument: &'static str) -> Run {
+const fn unlimited(argument: &'static str) -> Run {
     Run { argument, limit: Limit::None }
 }
 
@@ -43,16 +43,16 @@ const fn limited(argument: &'static str) -> Run {
 }
 
 const PROGRAMS: [Program; 3] = [
-    Program { source: "conformance.c", compiler: "gcc", runs: &[free("all")] },
-    Program { source: "conformance.cc", compiler: "g++", runs: &[free("all"), limited("all")] },
+    Program { source: "conformance.c", compiler: "gcc", runs: &[unlimited("all")] },
+    Program { source: "conformance.cc", compiler: "g++", runs: &[unlimited("all"), limited("all")] },
     Program {
         source: "storms.c",
         compiler: "gcc",
         runs: &[
-            free("forks"),
-            free("signals"),
-            free("threads"),
-            free("limit"),
+            unlimited("forks"),
+            unlimited("signals"),
+            unlimited("threads"),
+            unlimited("limit"),
             limited("threads"),
             limited("limit"),
             limited("forks"),
@@ -76,15 +76,15 @@ const JOINER: &str = "echo $$ >\"$0/cgroup.procs\" && exec \"$@\"";
 ///
 /// # Errors
 /// When one cannot be compiled, or finds something wrong.
-pub fn run(place: &Place) -> Result<usize, Error> {
+pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
     let mut count = 0;
     let group = Group::new();
     if group.is_none() {
         println!("  no control group can be made here; runs in one are left out");
     }
     for program in &PROGRAMS {
-        if place.has(program.compiler) {
-            program.check(place, group.as_ref())?;
+        if sandbox.has(program.compiler) {
+            program.check(sandbox, group.as_ref())?;
             count += 1;
         } else {
             println!("  {} is left out: `{}` is not here", program.source, program.compiler);
@@ -94,23 +94,23 @@ pub fn run(place: &Place) -> Result<usize, Error> {
 }
 
 impl Program {
-    fn check(&self, place: &Place, group: Option<&Group>) -> Result<(), Error> {
+    fn check(&self, sandbox: &Sandbox, group: Option<&Group>) -> Result<(), Error> {
         let source = workspace::root().join("malloc/preload/tests").join(self.source);
-        let program = place.scratch.join(self.source.replace('.', "-"));
+        let program = sandbox.scratch.join(self.source.replace('.', "-"));
         let mut compile = Command::new(self.compiler);
         compile.args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wextra", "-Werror"]);
         command::run(compile.arg(source).arg("-o").arg(&program))?;
         let program = program.to_string_lossy();
         if WITHOUT.contains(&self.source) {
             command::output(
-                place.command(&["timeout", PATIENCE, &program, "glibc"], None)?.current_dir(&place.scratch),
+                sandbox.command(&["timeout", PATIENCE, &program, "glibc"], None)?.current_dir(&sandbox.scratch),
             )?;
         }
         for options in OPTIONS {
             for run in self.runs {
                 let Some(words) = run.words(&program, group) else { continue };
-                let mut command = place.command(&words, Some(options))?;
-                command::output(command.current_dir(&place.scratch))
+                let mut command = sandbox.command(&words, Some(options))?;
+                command::output(command.current_dir(&sandbox.scratch))
                     .map_err(|error| Error::Failed(format!("{} under {options}: {error}", self.source)))?;
             }
         }

@@ -22,13 +22,13 @@ struct Hierarchy {
 }
 
 /// The group, removed when dropped: nothing runs in it any more by then.
-pub struct Group {
-    pub folder: String,
+pub(crate) struct Group {
+    pub(crate) folder: String,
 }
 
 impl Group {
     /// One of this process's own; nothing where it may not, or memory cannot be limited.
-    pub fn new() -> Option<Group> {
+    pub(crate) fn new() -> Option<Group> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         HIERARCHIES.iter().find_map(|hierarchy| {
             let folder = Path::new(hierarchy.root).join(hierarchy.own(&groups)?);

@@ -20,7 +20,7 @@ const LONG: [&str; 3] = [
 ///
 /// # Errors
 /// The failure of the tests.
-pub fn sample() -> Result<Outcome, Error> {
+pub(crate) fn sample() -> Result<Outcome, Error> {
     run(&LONG)
 }
 
@@ -28,7 +28,7 @@ pub fn sample() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// As [`sample`].
-pub fn full() -> Result<Outcome, Error> {
+pub(crate) fn full() -> Result<Outcome, Error> {
     run(&[])
 }
 

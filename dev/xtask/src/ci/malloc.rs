@@ -6,13 +6,14 @@
 //! [`conformance`]; then its heap profiles against what a program is known to hold: [`profile`].
 
 use std::env;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use super::sandbox::Sandbox;
 use super::{conformance, profile, smoke};
 use crate::command;
 use crate::error::{Error, on_file};
@@ -97,15 +98,15 @@ const NOBODY: u32 = 65534;
 ///
 /// # Errors
 /// When a build fails, a program does something else under the malloc, or a check of conformance fails.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     let scratch = tempfile::tempdir().map_err(on_file("create a folder in", &env::temp_dir()))?;
-    let place = Place::new(smoke::freehold()?, scratch.path())?;
-    let checked = conformance::run(&place)? + profile::run(&place)?;
-    let (present, absent): (Vec<_>, Vec<_>) = CASES.iter().partition(|case| place.missing(case).is_none());
+    let sandbox = Sandbox::new(smoke::freehold()?, scratch.path())?;
+    let checked = conformance::run(&sandbox)? + profile::run(&sandbox)?;
+    let (present, absent): (Vec<_>, Vec<_>) = CASES.iter().partition(|case| sandbox.missing(case).is_none());
     for case in absent {
-        println!("  {} is left out: `{}` is not here", case.name, place.missing(case).unwrap_or_default());
+        println!("  {} is left out: `{}` is not here", case.name, sandbox.missing(case).unwrap_or_default());
     }
-    place.run_all(&present)?;
+    sandbox.run_all(&present)?;
     let is_empty = present.is_empty() && checked == 0;
     Ok(if is_empty {
         Outcome::Skipped("neither a compiler nor any of the programs is here".into())
@@ -114,37 +115,10 @@ pub fn run() -> Result<Outcome, Error> {
     })
 }
 
-/// Where things are during the stage.
-pub struct Place {
-    /// The laboratory's program.
-    pub freehold: PathBuf,
-    /// A copy of the library that it carries, which anybody may read.
-    library: PathBuf,
-    /// The folder in which each run gets its own.
-    pub scratch: PathBuf,
-    /// Folders with programs.
-    path: Vec<PathBuf>,
-}
-
-impl Place {
-    fn new(freehold: PathBuf, scratch: &Path) -> Result<Place, Error> {
-        let permissions = || Permissions::from_mode(0o755);
-        fs::set_permissions(scratch, permissions()).map_err(on_file("open", scratch))?;
-        let carried = command::text(Command::new(&freehold).args(["run", "--print-library"]))?;
-        let library = scratch.join("libfreehold.so");
-        fs::copy(carried.trim_end(), &library).map_err(on_file("create", &library))?;
-        fs::set_permissions(&library, permissions()).map_err(on_file("open", &library))?;
-        Ok(Place { freehold, library, scratch: scratch.to_owned(), path: program_folders() })
-    }
-
+impl Sandbox {
     /// The first program that a case needs and that is nowhere.
     fn missing(&self, case: &Case) -> Option<&'static str> {
         case.needs.iter().copied().find(|program| !self.has(program))
-    }
-
-    /// Whether a program is here.
-    pub fn has(&self, program: &str) -> bool {
-        self.path.iter().any(|folder| folder.join(program).is_file())
     }
 
     /// A few at a time, until all are done; then the first failure, if there is one.
@@ -181,7 +155,7 @@ impl Place {
     /// The library is in the program at all: at its end, it says so.
     fn carries(&self, case: &Case) -> Result<(), Error> {
         let mut command = Command::new(&self.freehold);
-        command.args(["run", "--stats", "--", case.needs[0]]).args(case.hello).env("PATH", self.joined()?);
+        command.args(["run", "--stats", "--", case.needs[0]]).args(case.hello).env("PATH", self.path_text()?);
         let said = String::from_utf8_lossy(&output(&mut command)?.stderr).into_owned();
         if said.lines().any(|line| line.starts_with(COMPLAINT)) {
             return Ok(());
@@ -206,34 +180,6 @@ impl Place {
         let mut command = self.command(&words, options)?;
         output(command.arg(&copy).arg(workspace::root()).current_dir(&folder))
     }
-
-    /// A command with the library, where there are options, and without, where there are none.
-    pub fn command(&self, words: &[&str], options: Option<&str>) -> Result<Command, Error> {
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).env("PATH", self.joined()?).env_remove("LD_PRELOAD").env_remove("FREEHOLD_OPTIONS");
-        if let Some(options) = options {
-            command.env("LD_PRELOAD", &self.library).env("FREEHOLD_OPTIONS", options);
-        }
-        Ok(command)
-    }
-
-    /// What `env` sets for the library and options, where what starts a program is not to have them.
-    pub fn settings(&self, options: &str) -> [String; 2] {
-        [format!("LD_PRELOAD={}", self.library.display()), format!("FREEHOLD_OPTIONS={options}")]
-    }
-
-    fn joined(&self) -> Result<std::ffi::OsString, Error> {
-        env::join_paths(&self.path).map_err(|error| Error::Failed(format!("PATH: {error}")))
-    }
-}
-
-/// What PATH names, and where servers are installed that not everybody is meant to start.
-fn program_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
-    folders.push("/usr/sbin".into());
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    folders.extend(versions.map(|version| version.path().join("bin")).max());
-    folders
 }
 
 /// How a command ended, and what it said.
@@ -258,10 +204,10 @@ fn judge(plain: &Output, under: &Output) -> Result<(), String> {
         return Ok(());
     }
     let [old, new] = [plain, under].map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let place = old.lines().zip(new.lines()).position(|(old, new)| old != new);
-    let place = place.unwrap_or_else(|| old.lines().count().min(new.lines().count()));
-    let line = |text: &str| text.lines().nth(place).unwrap_or("nothing").to_owned();
-    Err(format!("line {} of its output should be `{}`, and is `{}`", place + 1, line(&old), line(&new)))
+    let difference = old.lines().zip(new.lines()).position(|(old, new)| old != new);
+    let index = difference.unwrap_or_else(|| old.lines().count().min(new.lines().count()));
+    let [old_line, new_line] = [&old, &new].map(|text| text.lines().nth(index).unwrap_or("nothing"));
+    Err(format!("line {} of its output should be `{old_line}`, and is `{new_line}`", index + 1))
 }
 
 #[cfg(test)]

@@ -4,20 +4,21 @@
 //! a change can wait for is in [`nightly`](crate::nightly), which shares some of these checks.
 
 mod book;
-pub mod boot;
+pub(crate) mod boot;
 mod conformance;
 mod group;
-pub mod loom;
+pub(crate) mod loom;
 mod malloc;
-pub mod planted;
+pub(crate) mod planted;
 mod profile;
-pub mod python;
+pub(crate) mod python;
 mod readme;
-pub mod sanitizer;
+mod sandbox;
+pub(crate) mod sanitizer;
 mod smoke;
-pub mod soak;
+pub(crate) mod soak;
 mod spelling;
 mod stages;
-pub mod uncoupled;
+pub(crate) mod uncoupled;
 
-pub use stages::STAGES;
+pub(crate) use stages::STAGES;

@@ -9,7 +9,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// [`Error::Failed`] with `silence` if it succeeds; its own failure if that is another one.
-pub fn find(command: &mut Command, finding: &str, silence: &str) -> Result<(), Error> {
+pub(crate) fn find(command: &mut Command, finding: &str, silence: &str) -> Result<(), Error> {
     judge(&command::line(command), command::output(command), finding, silence)
 }
 

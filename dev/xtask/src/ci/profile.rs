@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::malloc::Place;
+use super::sandbox::Sandbox;
 use crate::command;
 use crate::error::{Error, on_file};
 use crate::workspace;
@@ -40,40 +40,40 @@ const PATIENCE: &str = "100";
 ///
 /// # Errors
 /// When a profile says something else than what is known.
-pub fn run(place: &Place) -> Result<usize, Error> {
-    if let Some(missing) = ["gcc", "addr2line"].into_iter().find(|program| !place.has(program)) {
+pub(crate) fn run(sandbox: &Sandbox) -> Result<usize, Error> {
+    if let Some(missing) = ["gcc", "addr2line"].into_iter().find(|program| !sandbox.has(program)) {
         println!("  profile.c is left out: `{missing}` is not here");
         return Ok(0);
     }
-    let program = place.scratch.join("profile");
+    let program = sandbox.scratch.join("profile");
     let mut compile = Command::new("gcc");
     compile.args(["-O1", "-fno-builtin", "-no-pie", "-pthread", "-Wall", "-Wextra", "-Werror"]);
     command::run(compile.arg(workspace::root().join("malloc/preload/tests/profile.c")).arg("-o").arg(&program))?;
     for (number, options) in OPTIONS.iter().enumerate() {
         for (way, files) in &WAYS {
-            let file = place.scratch.join(format!("{way}-{number}.heap"));
+            let file = sandbox.scratch.join(format!("{way}-{number}.heap"));
             let options = format!("{options},profile={},profile-rate=4096,profile-signal=12", file.display());
             // Whatever ends a program that hangs would write a profile of its own over the program's.
-            let [library, options] = place.settings(&options);
+            let [library, options] = sandbox.settings(&options);
             let (name, file_name) = (program.to_string_lossy(), file.to_string_lossy());
             let words = ["timeout", PATIENCE, "env", &library, &options, &name, way, &file_name];
-            command::output(&mut place.command(&words, None)?)?;
+            command::output(&mut sandbox.command(&words, None)?)?;
             for (ending, known) in *files {
-                let file = written(&file, ending)?;
-                hold(&held(&program, &file)?, known)
+                let file = profile_file(&file, ending)?;
+                hold(&bytes_by_function(&program, &file)?, known)
                     .map_err(|sentence| Error::Failed(format!("profile.c {way}: {}: {sentence}", file.display())))?;
             }
         }
     }
     println!("  profile.c is profiled as it is under {}", OPTIONS.join(" and "));
-    named(place, &program)?;
+    check_names(sandbox, &program)?;
     Ok(1)
 }
 
 /// `freehold run --profile` writes what pprof reads, with names in it.
-fn named(place: &Place, program: &Path) -> Result<(), Error> {
-    let file = place.scratch.join("profile.pb.gz");
-    let mut run = Command::new(&place.freehold);
+fn check_names(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
+    let file = sandbox.scratch.join("profile.pb.gz");
+    let mut run = Command::new(&sandbox.freehold);
     run.args(["run", "--set", "profile-rate=4096", "--profile"]).arg(&file).arg("--").arg(program).args(["exit", "-"]);
     command::output(&mut run)?;
     let unpacked = Command::new("gzip").arg("-dc").arg(&file).output();
@@ -86,7 +86,7 @@ fn named(place: &Place, program: &Path) -> Result<(), Error> {
 }
 
 /// The file of that ending: that of a child has the child's number.
-fn written(file: &Path, ending: &str) -> Result<PathBuf, Error> {
+fn profile_file(file: &Path, ending: &str) -> Result<PathBuf, Error> {
     let name = file.to_string_lossy();
     if ending != ".CHILD" {
         return Ok(format!("{name}{ending}").into());
@@ -102,7 +102,7 @@ fn written(file: &Path, ending: &str) -> Result<PathBuf, Error> {
 }
 
 /// Bytes that each function holds, as the samples say.
-fn held(program: &Path, file: &Path) -> Result<BTreeMap<String, f64>, Error> {
+fn bytes_by_function(program: &Path, file: &Path) -> Result<BTreeMap<String, f64>, Error> {
     let text = fs::read_to_string(file).map_err(on_file("read", file))?;
     let samples: Vec<(f64, &str)> = text.lines().filter_map(sample).collect();
     let is_whole = text.starts_with("heap profile: ") && text.contains("\nMAPPED_LIBRARIES:\n");

@@ -24,7 +24,7 @@ const NIGHTLY: &str = "tests/nightly_sweep_many.py";
 ///
 /// # Errors
 /// The first step's that fails.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     in_environment(|python| tests(python, &[]))
 }
 
@@ -32,7 +32,7 @@ pub fn run() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// The first step's that fails.
-pub fn nightly() -> Result<Outcome, Error> {
+pub(crate) fn nightly() -> Result<Outcome, Error> {
     in_environment(|python| tests(python, &[NIGHTLY]))
 }
 

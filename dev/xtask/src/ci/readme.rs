@@ -11,7 +11,7 @@ use crate::workspace::{self, cargo};
 
 /// What the README's first code block holds.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Commands {
+pub(crate) struct Commands {
     compare: Vec<String>,
     tests: Vec<String>,
 }
@@ -20,7 +20,7 @@ pub struct Commands {
 ///
 /// # Errors
 /// [`Error::Failed`] when the first code block of the README is not a comparison and a test command.
-pub fn commands() -> Result<Commands, Error> {
+pub(crate) fn commands() -> Result<Commands, Error> {
     let path = workspace::root().join("README.md");
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
     parse(&text).ok_or_else(|| {
@@ -34,12 +34,12 @@ pub fn commands() -> Result<Commands, Error> {
 
 impl Commands {
     /// The comparison, which is the main job, ready to run.
-    pub fn compare(&self) -> Command {
+    pub(crate) fn compare(&self) -> Command {
         with(&self.compare)
     }
 
     /// The command that runs all tests.
-    pub fn tests(&self) -> Command {
+    pub(crate) fn tests(&self) -> Command {
         with(&self.tests)
     }
 }

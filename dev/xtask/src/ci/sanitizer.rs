@@ -48,7 +48,7 @@ const PLANTED: Filter = &["planted_race::", "--ignored"];
 ///
 /// # Errors
 /// If the planted race is not seen, or a test fails, or a race is seen in one.
-pub fn sample() -> Result<Outcome, Error> {
+pub(crate) fn sample() -> Result<Outcome, Error> {
     for_races(&[SOME_THREADS, SOME_OBJECTS, SOME_RANGES])
 }
 
@@ -56,7 +56,7 @@ pub fn sample() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// As [`sample`].
-pub fn full() -> Result<Outcome, Error> {
+pub(crate) fn full() -> Result<Outcome, Error> {
     for_races(&[THREADS, OBJECTS, RANGES])
 }
 
@@ -64,8 +64,8 @@ pub fn full() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// If a test fails, or touches memory that is not its own.
-pub fn address() -> Result<Outcome, Error> {
-    let build = match Build::of("address") {
+pub(crate) fn address() -> Result<Outcome, Error> {
+    let build = match Build::prepare("address") {
         Ok(build) => build,
         Err(outcome) => return outcome,
     };
@@ -75,7 +75,7 @@ pub fn address() -> Result<Outcome, Error> {
 }
 
 fn for_races(filters: &[Filter]) -> Result<Outcome, Error> {
-    let build = match Build::of("thread") {
+    let build = match Build::prepare("thread") {
         Ok(build) => build,
         Err(outcome) => return outcome,
     };
@@ -101,7 +101,7 @@ struct Build {
 
 impl Build {
     /// Finds out whether programs with this sanitizer run here; otherwise says how the stage ends.
-    fn of(sanitizer: &str) -> Result<Build, Result<Outcome, Error>> {
+    fn prepare(sanitizer: &str) -> Result<Build, Result<Outcome, Error>> {
         let name = if sanitizer == "thread" { "sanitizer".to_owned() } else { format!("sanitizer-{sanitizer}") };
         let folder = workspace::target().join(name);
         fs::create_dir_all(&folder).map_err(on_file("create", &folder)).map_err(Err)?;

@@ -156,7 +156,7 @@ const fn refused(name: &'static str, arguments: &'static [&'static str]) -> Case
 ///
 /// # Errors
 /// [`Error::Failed`] when a command has no case, or a case ends as it should not.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     let freehold = freehold()?;
     let help = command::text(Command::new(&freehold).arg("help"))?;
     if let Some(name) = commands(&help).find(|name| CASES.iter().all(|case| case.name != *name)) {
@@ -193,7 +193,7 @@ impl Case {
 /// The program is named by its binary and not by its package, so that cargo selects the same features as for the
 /// README's command and builds it once. The library is the one that packages carry: without the standard library, and
 /// optimised across crates.
-pub fn freehold() -> Result<PathBuf, Error> {
+pub(crate) fn freehold() -> Result<PathBuf, Error> {
     command::run(cargo().args(["build", "--quiet", "--release", "--bin", "freehold"]))?;
     command::run(cargo().args(["build", "--quiet", "--profile", "preload", "--package", "freehold-preload"]))?;
     let built = workspace::target().join("preload/libfreehold_preload.so");

@@ -25,7 +25,7 @@ const STEPS: u64 = 200_000_000;
 ///
 /// # Errors
 /// The failure of a build or of a test.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     command::run(&mut test("budget"))?;
     command::run(test("injection").arg("--no-run"))?;
     let answer = command::text(test("injection").args(["--", "--exact", ASKED_FIRST, "--include-ignored"]));
@@ -43,7 +43,7 @@ pub fn run() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// The failure of the build or of a test.
-pub fn stress(steps: u64) -> Result<(), Error> {
+pub(crate) fn stress(steps: u64) -> Result<(), Error> {
     command::run(test("stress").env("STEPS", steps.to_string()).args(["--", "--include-ignored"]))
 }
 

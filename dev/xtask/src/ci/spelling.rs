@@ -18,7 +18,7 @@ const MISSPELLED: &str = concat!("te", "h allocator\n");
 ///
 /// # Errors
 /// [`Error::Failed`] when a word is misspelled, or the planted one is not found.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     let version = Command::new(PROGRAM).arg("--version").output();
     if version.is_err() {
         return Ok(Outcome::Skipped(format!("`pip install {PROGRAM}` would make it possible")));

@@ -13,7 +13,7 @@ use crate::tidy;
 use crate::workspace::cargo;
 
 /// All stages of the gate, cheapest first.
-pub static STAGES: [Stage; 21] = [
+pub(crate) static STAGES: [Stage; 21] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage {
         name: "tidy",

@@ -32,7 +32,7 @@ const GATE_TESTS: &[&str] = &["boot::", "rules::", "--skip", "contig::", "--skip
 ///
 /// # Errors
 /// [`Error::Failed`] when the bad build is not refused, or for another reason; the failure of the tests.
-pub fn sample() -> Result<Outcome, Error> {
+pub(crate) fn sample() -> Result<Outcome, Error> {
     run(GATE_TESTS)
 }
 
@@ -40,7 +40,7 @@ pub fn sample() -> Result<Outcome, Error> {
 ///
 /// # Errors
 /// As [`sample`].
-pub fn full() -> Result<Outcome, Error> {
+pub(crate) fn full() -> Result<Outcome, Error> {
     run(PAGE_TESTS)
 }
 

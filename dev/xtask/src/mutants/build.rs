@@ -23,13 +23,13 @@ use crate::workspace;
 
 /// A program of tests with all mutants in it.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub(crate) struct Program {
     /// Its package's and its own name.
-    pub name: String,
+    pub(crate) name: String,
     /// Path of the program.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Where its tests expect to be: its package's folder.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// What came of one attempt to build.
@@ -41,20 +41,20 @@ enum Attempt {
 }
 
 /// Mutants that compile, by their numbers, and the programs of tests that have them all.
-pub struct Built<'s> {
+pub(crate) struct Built<'s> {
     /// Mutants in the programs, by number.
-    pub mutants: BTreeMap<u32, &'s Site>,
+    pub(crate) mutants: BTreeMap<u32, &'s Site>,
     /// Programs of tests, one for each test target.
-    pub programs: Vec<Program>,
+    pub(crate) programs: Vec<Program>,
     /// How many the compiler refused.
-    pub refused: usize,
+    pub(crate) refused: usize,
 }
 
 /// Draws `count` mutants that compile, or as many as there are, and builds all tests with them.
 ///
 /// # Errors
 /// If an error of the compiler cannot be laid to a mutant, or a file cannot be written.
-pub fn build<'s>(
+pub(crate) fn build<'s>(
     subject: &Subject,
     sources: &[Source],
     mut drawn: Drawn<'s>,

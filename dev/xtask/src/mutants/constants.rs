@@ -17,7 +17,7 @@ type Key = (Option<String>, String);
 
 /// A constant whose numbers can be changed.
 #[derive(Debug)]
-pub struct Constant {
+pub(crate) struct Constant {
     key: Key,
     file: String,
     line: usize,
@@ -30,7 +30,7 @@ pub struct Constant {
 
 /// A place that uses a constant.
 #[derive(Debug)]
-pub struct Use {
+pub(crate) struct Use {
     key: Key,
     file: String,
     range: std::ops::Range<usize>,
@@ -38,7 +38,7 @@ pub struct Use {
 
 impl Constant {
     /// A constant as its declaration has it.
-    pub fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
+    pub(crate) fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
         let mut numbers = Numbers::default();
         numbers.visit_expr(value);
         let (whole, text) = (range_of(value), source.text_of(value));
@@ -62,7 +62,7 @@ impl Constant {
 
 impl Use {
     /// A path, if it looks like a constant's.
-    pub fn new(source: &Source, owner: Option<&String>, path: &ExprPath) -> Option<Use> {
+    pub(crate) fn new(source: &Source, owner: Option<&String>, path: &ExprPath) -> Option<Use> {
         let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
         let name = names.next()?;
         let is_constant = path.qself.is_none() && name.len() > 1 && !name.contains(|c: char| c.is_ascii_lowercase());
@@ -73,7 +73,7 @@ impl Use {
 }
 
 /// A site for each mutant of each constant that some code uses.
-pub fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
+pub(crate) fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
     constants.iter().flat_map(|constant| of_constant(constant, constants, uses)).collect()
 }
 
@@ -139,11 +139,11 @@ impl<'ast> Visit<'ast> for Numbers<'ast> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scan::{Found, scan};
+    use super::super::scan::{Scan, scan};
     use super::*;
 
-    fn found(texts: &[(&str, &str)]) -> Vec<Site> {
-        let mut all = Found::default();
+    fn find_sites(texts: &[(&str, &str)]) -> Vec<Site> {
+        let mut all = Scan::default();
         for (file, text) in texts {
             let found = scan(&Source::new(file, (*text).to_owned()).unwrap());
             all.constants.extend(found.constants);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_constant_is_written_at_all_its_uses() {
-        let sites = found(&[
+        let sites = find_sites(&[
             ("a.rs", "pub const MASK: u16 = 0x7fff;\nfn f(a: u16) -> u16 { a & MASK }"),
             ("b.rs", "use super::a::MASK;\nfn g(a: u16) -> [u16; MASK as usize] { a & a::MASK }"),
         ]);
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn numbers_of_loom_builds_are_left_alone() {
-        let sites = found(&[("a.rs", "const MOST: u8 = if cfg!(loom) { 4 } else { 10 }; fn f() -> u8 { MOST }")]);
+        let sites = find_sites(&[("a.rs", "const MOST: u8 = if cfg!(loom) { 4 } else { 10 }; fn f() -> u8 { MOST }")]);
         let mutated: Vec<&str> = sites.iter().map(|site| site.mutated.as_str()).collect();
         assert_eq!(mutated, ["if cfg!(loom) { 4 } else { 11 }", "if cfg!(loom) { 4 } else { 9 }"]);
     }
 
     #[test]
     fn names_that_two_have_are_each_for_their_own_file() {
-        let sites = found(&[
+        let sites = find_sites(&[
             ("a.rs", "const NIL: u8 = 9; fn f() -> u8 { NIL }"),
             ("b.rs", "const NIL: u8 = 0; fn f() -> u8 { NIL }"),
             ("c.rs", "impl Order { const MAX: u8 = 10; fn f() -> u8 { Self::MAX } }\nfn g() -> u8 { u8::MAX }"),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::render::{self, Placed};
+use super::render::{self, Stretch};
 use super::runtime;
 use super::site::{Edit, Site};
 use super::source::Source;
@@ -16,13 +16,13 @@ use crate::error::{Error, on_file};
 use crate::workspace;
 
 /// Where sites stand in the copy: stretches of files, by their paths from the copy's root.
-pub type Places = BTreeMap<String, Vec<Placed>>;
+pub(crate) type Places = BTreeMap<String, Vec<Stretch>>;
 
 /// Writes the copy with these mutants, by their numbers.
 ///
 /// # Errors
 /// If a file cannot be read or written.
-pub fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
+pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
     let (mut wanted, mut places) = (BTreeMap::new(), Places::new());
     for member in subject.members {
         take(subject, Path::new(member), &mut wanted)?;
@@ -63,7 +63,7 @@ fn of_file<'m>(file: &'m str, mutants: &'m BTreeMap<u32, &Site>) -> impl Iterato
 
 /// Reads a folder with all that is below it, but for tests that are left out and what was built there.
 fn take(subject: &Subject, folder: &Path, wanted: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
-    for file in listed(&subject.root.join(folder))? {
+    for file in list_files(&subject.root.join(folder))? {
         let Some(name) = file.file_name() else { continue };
         let short = folder.join(name);
         let text = format!("{}{}", short.display(), if file.is_dir() { "/" } else { "" });
@@ -80,7 +80,7 @@ fn take(subject: &Subject, folder: &Path, wanted: &mut BTreeMap<PathBuf, Vec<u8>
     Ok(())
 }
 
-fn listed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+fn list_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(on_file("read", folder))).collect()
 }
@@ -101,7 +101,7 @@ fn put(root: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
 }
 
 fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<(), Error> {
-    for path in listed(folder)? {
+    for path in list_files(folder)? {
         if path.is_dir() {
             remove_others(&path, wanted)?;
         } else if !wanted.contains(&path) {

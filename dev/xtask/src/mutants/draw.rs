@@ -7,14 +7,14 @@ use super::site::Site;
 use crate::error::Error;
 
 /// Sites in the order of a seed, numbered from 1.
-pub struct Drawn<'s> {
+pub(crate) struct Drawn<'s> {
     sites: std::vec::IntoIter<&'s Site>,
     last: u32,
 }
 
 impl<'s> Drawn<'s> {
     /// Sites in the order that a seed gives them.
-    pub fn new(sites: &[&'s Site], seed: u64) -> Drawn<'s> {
+    pub(crate) fn new(sites: &[&'s Site], seed: u64) -> Drawn<'s> {
         let mut sites = sites.to_vec();
         sites.sort_by_cached_key(|site| place(site, seed));
         Drawn { sites: sites.into_iter(), last: 0 }
@@ -45,7 +45,7 @@ impl<'s> Iterator for Drawn<'s> {
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none at one of the places.
-pub fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
+pub(crate) fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
     let is_at = |site: &Site, place: &String| {
         let (path, line) = match place.rsplit_once(':') {
             Some((path, line)) => (path, line.parse().ok()),

@@ -13,7 +13,7 @@ use crate::error::{Error, on_file};
 /// One mutant that means the same as the program.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct Equivalent {
+pub(crate) struct Equivalent {
     file: String,
     function: String,
     original: String,
@@ -32,7 +32,7 @@ struct List {
 
 impl Equivalent {
     /// Whether it argues about this mutant.
-    pub fn is_about(&self, site: &Site) -> bool {
+    pub(crate) fn is_about(&self, site: &Site) -> bool {
         self.file == site.file
             && self.function == site.function
             && one_line(&self.original) == site.original
@@ -40,7 +40,7 @@ impl Equivalent {
     }
 
     /// File, function and edit, for people.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("`{}` for `{}` in {} ({})", self.mutated, self.original, self.function, self.file)
     }
 }
@@ -49,7 +49,7 @@ impl Equivalent {
 ///
 /// # Errors
 /// If the file cannot be read, or an entry is wrong.
-pub fn read(path: &Path, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
+pub(crate) fn read(path: &Path, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
     if !path.exists() {
         return Ok(Vec::new());
     }

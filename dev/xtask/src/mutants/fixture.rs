@@ -54,7 +54,7 @@ fn counted() {
 }
 ";
 
-fn written(folder: &Path) -> Subject {
+fn write_subject(folder: &Path) -> Subject {
     let write = |file: &str, text: &str| {
         let path = folder.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -78,7 +78,7 @@ fn written(folder: &Path) -> Subject {
 #[test]
 fn caught_survived_and_not_covered_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let subject = written(folder.path());
+    let subject = write_subject(folder.path());
     let json = folder.path().join("report.json");
     let args = Args { json: Some(json.clone()), ..Args::sample(100, 1, 5) };
     let sentence = run_on(&subject, &folder.path().join("equivalent.toml"), &args).unwrap_err().to_string();
@@ -106,7 +106,7 @@ fn caught_survived_and_not_covered_are_told_apart() {
 #[test]
 fn what_is_listed_as_equivalent_may_survive_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let subject = written(folder.path());
+    let subject = write_subject(folder.path());
     let list = folder.path().join("equivalent.toml");
     let entry = |mutated: &str| {
         format!(

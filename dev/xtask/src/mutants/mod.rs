@@ -49,7 +49,7 @@ use clap::Args as ClapArgs;
 use crate::error::Error;
 use crate::workspace;
 use draw::Drawn;
-use report::{Report, Tried};
+use report::{MutantReport, Report};
 use site::Site;
 use subject::Subject;
 
@@ -60,7 +60,7 @@ const EQUIVALENT: &str = "dev/xtask/mutants/equivalent.toml";
 
 /// Which mutants to try, and how.
 #[derive(ClapArgs, Debug, Clone)]
-pub struct Args {
+pub(crate) struct Args {
     /// How many to draw: 300, or all where --only says which.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
@@ -89,7 +89,7 @@ pub struct Args {
 
 impl Args {
     /// So many by a seed; tests that take long come last.
-    pub fn sample(count: u32, seed: u64, patience: u32) -> Args {
+    pub(crate) fn sample(count: u32, seed: u64, patience: u32) -> Args {
         Args { count: Some(count), seed, only: Vec::new(), list: false, json: None, jobs: 2, patience, quick: false }
     }
 
@@ -107,7 +107,7 @@ impl Args {
 ///
 /// # Errors
 /// [`Error::Failed`] if one of them was not noticed; [`Error::Usage`] if there are none.
-pub fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
     run_on(&Subject::core(), &workspace::root().join(EQUIVALENT), args)
 }
 
@@ -130,7 +130,7 @@ fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error
         tests.retain(|test| test.has_ended);
     }
     let fates = trial::run(&built.mutants, &tests, jobs, |site, fate| report::complaint(site, fate, &listed))?;
-    let mutants = fates.into_iter().map(|(site, fate)| Tried::new(site, fate, &listed)).collect();
+    let mutants = fates.into_iter().map(|(site, fate)| MutantReport::new(site, fate, &listed)).collect();
     let report =
         Report { seed: args.seed, sites: asked_for.len(), tests: tests.len(), refused: built.refused, mutants };
     if let Some(path) = &args.json {

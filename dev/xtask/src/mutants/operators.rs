@@ -31,7 +31,7 @@ const PAIRS: [(&str, &str); 15] = [
 const MASK_MIN: u128 = 0xf;
 
 /// Everything that may stand instead of `expr` as a whole.
-pub fn instead(source: &Source, expr: &Expr) -> Vec<String> {
+pub(crate) fn instead(source: &Source, expr: &Expr) -> Vec<String> {
     match expr {
         Expr::Binary(binary) => of_binary(source, binary),
         Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => vec![source.text_of(&unary.expr).to_owned()],
@@ -42,7 +42,7 @@ pub fn instead(source: &Source, expr: &Expr) -> Vec<String> {
 }
 
 /// Whether a condition binds something by a pattern, and so cannot stand in parentheses.
-pub fn has_let(expr: &Expr) -> bool {
+pub(crate) fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
         Expr::Binary(binary) if matches!(binary.op, BinOp::And(_)) => has_let(&binary.left) || has_let(&binary.right),
@@ -52,7 +52,7 @@ pub fn has_let(expr: &Expr) -> bool {
 
 /// The branch that every build but loom's takes, if that is what the choice is about: mutants are tried in no loom
 /// build.
-pub fn branch_without_loom(choice: &syn::ExprIf) -> Option<&Expr> {
+pub(crate) fn branch_without_loom(choice: &syn::ExprIf) -> Option<&Expr> {
     let is_loom = match &*choice.cond {
         Expr::Macro(asked) => asked.mac.path.is_ident("cfg") && asked.mac.tokens.to_string() == "loom",
         _ => false,
@@ -139,7 +139,7 @@ fn of_literal(literal: &Lit) -> Vec<String> {
 }
 
 /// One bit less for a mask; one more and one less for any other number.
-pub fn of_number(number: &LitInt) -> Vec<String> {
+pub(crate) fn of_number(number: &LitInt) -> Vec<String> {
     let Ok(value) = number.base10_parse::<u128>() else { return Vec::new() };
     let suffix = number.suffix();
     let is_mask = !number.to_string().starts_with(|c: char| ('1'..='9').contains(&c)) && value >= MASK_MIN;
@@ -162,7 +162,7 @@ fn of_call(source: &Source, call: &ExprMethodCall) -> Option<String> {
 }
 
 /// The line on which something begins.
-pub fn line_of(node: &impl Spanned) -> usize {
+pub(crate) fn line_of(node: &impl Spanned) -> usize {
     node.span().start().line
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Counts what is done. Dropping it wipes the bar off the terminal.
-pub struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     what: &'static str,
     done: AtomicUsize,
@@ -15,7 +15,7 @@ pub struct Progress {
 
 impl Progress {
     /// A line for `total` steps, none of them done.
-    pub fn new(what: &'static str, total: usize) -> Progress {
+    pub(crate) fn new(what: &'static str, total: usize) -> Progress {
         let style = ProgressStyle::with_template("  {msg} [{bar:30}] {pos}/{len}, {eta} left");
         let style = style.expect("the template is a constant").progress_chars("=> ");
         let bar = || ProgressBar::new(total as u64).with_message(what).with_style(style);
@@ -23,7 +23,7 @@ impl Progress {
     }
 
     /// Prints a line above the progress.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| println!("{text}")),
             None => println!("{text}"),
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// Counts one more step as done.
-    pub fn advance(&self) {
+    pub(crate) fn advance(&self) {
         let done = self.done.fetch_add(1, Relaxed) + 1;
         match &self.bar {
             Some(bar) => bar.inc(1),

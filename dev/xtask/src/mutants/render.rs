@@ -9,20 +9,20 @@ use std::ops::Range;
 use super::site::{Edit, Kind};
 
 /// A source file with the original and all mutants in it.
-pub struct Rendered {
+pub(crate) struct MutantText {
     /// The file's new text.
-    pub text: String,
+    pub(crate) text: String,
     /// Where sites are in it, outer ones after those that lie in them.
-    pub placed: Vec<Placed>,
+    pub(crate) placed: Vec<Stretch>,
 }
 
 /// A stretch of the text, and whose it is.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Placed {
+pub(crate) struct Stretch {
     /// Bytes of the original that it covers.
-    pub range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// The sites that have to go if it does not compile.
-    pub ids: Vec<u32>,
+    pub(crate) ids: Vec<u32>,
 }
 
 /// The edits of one stretch of source.
@@ -32,7 +32,7 @@ struct Group<'e> {
 }
 
 /// Writes `text` with these edits of it.
-pub fn render(text: &str, edits: &[(u32, &Edit)]) -> Rendered {
+pub(crate) fn render(text: &str, edits: &[(u32, &Edit)]) -> MutantText {
     let mut sorted: Vec<&(u32, &Edit)> = edits.iter().collect();
     sorted.sort_by_key(|(id, edit)| (edit.range.start, usize::MAX - edit.range.end, *id));
     let mut groups: Vec<Group> = Vec::new();
@@ -44,7 +44,7 @@ pub fn render(text: &str, edits: &[(u32, &Edit)]) -> Rendered {
     }
     let mut writer = Writer { source: text, groups: &groups, next: 0, text: String::new(), placed: Vec::new() };
     writer.copy(0..text.len());
-    Rendered { text: writer.text, placed: writer.placed }
+    MutantText { text: writer.text, placed: writer.placed }
 }
 
 struct Writer<'a> {
@@ -53,7 +53,7 @@ struct Writer<'a> {
     /// Index of the group that comes next.
     next: usize,
     text: String,
-    placed: Vec<Placed>,
+    placed: Vec<Stretch>,
 }
 
 impl Writer<'_> {
@@ -84,7 +84,7 @@ impl Writer<'_> {
                 Kind::First(statement) => format!(" if {} {{ {statement}; }}", asked(*id)),
             };
             self.text.push_str(&written);
-            self.placed.push(Placed { range: before..self.text.len(), ids: vec![*id] });
+            self.placed.push(Stretch { range: before..self.text.len(), ids: vec![*id] });
         }
         self.text.push_str(if is_branch { "{ " } else { "" });
         self.copy(group.range.clone());
@@ -92,7 +92,7 @@ impl Writer<'_> {
             self.text.push_str(&format!("{end} }})"));
         }
         let ids = group.edits.iter().map(|(id, _)| *id).collect();
-        self.placed.push(Placed { range: start..self.text.len(), ids });
+        self.placed.push(Stretch { range: start..self.text.len(), ids });
     }
 }
 

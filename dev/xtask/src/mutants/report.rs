@@ -12,22 +12,22 @@ use crate::error::{Error, on_file};
 
 /// A whole run of mutants, as JSON has it.
 #[derive(Debug, Serialize)]
-pub struct Report<'s> {
+pub(crate) struct Report<'s> {
     /// Seed that the mutants were drawn by.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Number of sites to draw from.
-    pub sites: usize,
+    pub(crate) sites: usize,
     /// Number of tests that ran.
-    pub tests: usize,
+    pub(crate) tests: usize,
     /// Drawn, and refused by the compiler.
-    pub refused: usize,
+    pub(crate) refused: usize,
     /// Every mutant that was tried.
-    pub mutants: Vec<Tried<'s>>,
+    pub(crate) mutants: Vec<MutantReport<'s>>,
 }
 
 /// What became of one mutant.
 #[derive(Debug, Serialize)]
-pub struct Tried<'s> {
+pub(crate) struct MutantReport<'s> {
     /// The edit, and where it is.
     #[serde(flatten)]
     site: &'s Site,
@@ -53,9 +53,9 @@ enum Ending {
     NotCovered,
 }
 
-impl<'s> Tried<'s> {
+impl<'s> MutantReport<'s> {
     /// Judges one by its fate and the list.
-    pub fn new(site: &'s Site, fate: Fate, listed: &[Equivalent]) -> Tried<'s> {
+    pub(crate) fn new(site: &'s Site, fate: Fate, listed: &[Equivalent]) -> MutantReport<'s> {
         let (ending, noticed_by, tests_passed) = match fate {
             Fate::Caught(test) => (Ending::Caught, Some(test), None),
             Fate::TimedOut(test) => (Ending::TimedOut, Some(test), None),
@@ -63,7 +63,7 @@ impl<'s> Tried<'s> {
             Fate::NotCovered => (Ending::NotCovered, None, None),
         };
         let is_listed = listed.iter().any(|entry| entry.is_about(site));
-        Tried { site, ending, noticed_by, tests_passed, is_listed }
+        MutantReport { site, ending, noticed_by, tests_passed, is_listed }
     }
 
     fn is_unnoticed(&self) -> bool {
@@ -76,10 +76,10 @@ impl Report<'_> {
     ///
     /// # Errors
     /// [`Error::Failed`] if a mutant was not noticed that should be, or one was noticed that nothing can notice.
-    pub fn conclude(&self) -> Result<(), Error> {
+    pub(crate) fn conclude(&self) -> Result<(), Error> {
         println!("{}", self.counts());
         let wrong = self.mutants.iter().find(|tried| tried.is_listed && !tried.is_unnoticed());
-        if let Some(Tried { site, noticed_by, .. }) = wrong {
+        if let Some(MutantReport { site, noticed_by, .. }) = wrong {
             let (place, test) = (place(site), noticed_by.as_deref().unwrap_or("a test"));
             return Err(Error::Failed(format!("{place} is listed as equivalent, and yet {test} notices it")));
         }
@@ -113,14 +113,14 @@ impl Report<'_> {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).expect("a report has text and numbers only");
         fs::write(path, text + "\n").map_err(on_file("write", path))
     }
 }
 
 /// What is said of a mutant that no test noticed, unless it is listed.
-pub fn complaint(site: &Site, fate: &Fate, listed: &[Equivalent]) -> Option<String> {
+pub(crate) fn complaint(site: &Site, fate: &Fate, listed: &[Equivalent]) -> Option<String> {
     let what = match fate {
         Fate::Caught(_) | Fate::TimedOut(_) => return None,
         Fate::Survived(1) => "survived 1 test".to_owned(),
@@ -133,6 +133,6 @@ pub fn complaint(site: &Site, fate: &Fate, listed: &[Equivalent]) -> Option<Stri
 }
 
 /// Where a mutant is, so that editors can jump to it.
-pub fn place(site: &Site) -> String {
+pub(crate) fn place(site: &Site) -> String {
     format!("{}:{}: {}", site.file, site.line, site.function)
 }

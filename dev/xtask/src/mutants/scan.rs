@@ -22,18 +22,18 @@ const WAITS: [&str; 2] = ["spin_loop", "yield_now"];
 
 /// What a source file has for mutants.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(crate) struct Scan {
     /// Sites of edits, but for those of constants.
-    pub sites: Vec<Site>,
+    pub(crate) sites: Vec<Site>,
     /// Constants that the file declares.
-    pub constants: Vec<Constant>,
+    pub(crate) constants: Vec<Constant>,
     /// Places that use a constant, of whatever file.
-    pub uses: Vec<Use>,
+    pub(crate) uses: Vec<Use>,
 }
 
 /// Finds sites, constants and uses in a file.
-pub fn scan(source: &Source) -> Found {
-    let mut scanner = Scanner { source, owners: Vec::new(), functions: Vec::new(), found: Found::default() };
+pub(crate) fn scan(source: &Source) -> Scan {
+    let mut scanner = Scanner { source, owners: Vec::new(), functions: Vec::new(), found: Scan::default() };
     scanner.visit_file(&source.syntax);
     let mut found = scanner.found;
     found.sites.sort_by(|a, b| a.edits[0].range.start.cmp(&b.edits[0].range.start).then(a.mutated.cmp(&b.mutated)));
@@ -47,7 +47,7 @@ struct Scanner<'s> {
     owners: Vec<String>,
     /// Functions around the place, outermost first.
     functions: Vec<String>,
-    found: Found,
+    found: Scan,
 }
 
 impl Scanner<'_> {

@@ -6,36 +6,36 @@ use serde::Serialize;
 
 /// A mutant, before it has a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Site {
+pub(crate) struct Site {
     /// The file, from the workspace's root.
-    pub file: String,
+    pub(crate) file: String,
     /// Line of the edit, counted from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The function around it, after the type that it belongs to; the constant's name for a constant.
-    pub function: String,
+    pub(crate) function: String,
     /// What stands there, on one line.
-    pub original: String,
+    pub(crate) original: String,
     /// What would stand there instead, on one line.
-    pub mutated: String,
+    pub(crate) mutated: String,
     /// What is written to have both: one edit, or one at each use of a constant.
     #[serde(skip)]
-    pub edits: Vec<Edit>,
+    pub(crate) edits: Vec<Edit>,
 }
 
 /// One place in one file that can be had in two ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub(crate) struct Edit {
     /// The file, from the workspace's root.
-    pub file: String,
+    pub(crate) file: String,
     /// Bytes of the file that the edit replaces.
-    pub range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// What the edit does to these bytes.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 /// What an edit does to the bytes of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Another expression stands there.
     Instead(String),
     /// A statement is left out.
@@ -48,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// The bytes after the edit, as people read them.
-    pub fn mutated(&self) -> String {
+    pub(crate) fn mutated(&self) -> String {
         match self {
             Kind::Instead(text) | Kind::First(text) => one_line(text),
             Kind::LeftOut => "nothing".to_owned(),
@@ -58,6 +58,6 @@ impl Kind {
 }
 
 /// A piece of source on one line, with single blanks.
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -16,13 +16,13 @@ use crate::error::{Error, on_file};
 const LEFT_OUT: [&str; 1] = ["/base/fault.rs"];
 
 /// One source file of the library.
-pub struct Source {
+pub(crate) struct Source {
     /// Its path from the workspace's root, with `/` between folders.
-    pub file: String,
+    pub(crate) file: String,
     /// The file's text.
-    pub text: String,
+    pub(crate) text: String,
     /// The text as a syntax tree.
-    pub syntax: syn::File,
+    pub(crate) syntax: syn::File,
 }
 
 impl Source {
@@ -30,24 +30,24 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Failed`] if it is not Rust.
-    pub fn new(file: &str, text: String) -> Result<Source, Error> {
+    pub(crate) fn new(file: &str, text: String) -> Result<Source, Error> {
         let syntax = syn::parse_file(&text).map_err(|error| Error::Failed(format!("{file} is not Rust: {error}")))?;
         Ok(Source { file: file.to_owned(), text, syntax })
     }
 
     /// The text of a piece of syntax.
-    pub fn text_of(&self, node: &impl Spanned) -> &str {
+    pub(crate) fn text_of(&self, node: &impl Spanned) -> &str {
         &self.text[range_of(node)]
     }
 }
 
 /// The bytes of a piece of syntax.
-pub fn range_of(node: &impl Spanned) -> Range<usize> {
+pub(crate) fn range_of(node: &impl Spanned) -> Range<usize> {
     node.span().byte_range()
 }
 
 /// Whether something exists under a condition only.
-pub fn is_conditional(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("cfg") || attribute.path().is_ident("test"))
 }
 
@@ -55,7 +55,7 @@ pub fn is_conditional(attributes: &[Attribute]) -> bool {
 ///
 /// # Errors
 /// If a file cannot be read, or is not Rust.
-pub fn read(root: &Path, library: &str) -> Result<Vec<Source>, Error> {
+pub(crate) fn read(root: &Path, library: &str) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
     let folder = Path::new(library).parent().unwrap_or(Path::new("")).to_owned();
     follow(root, Path::new(library), &folder, &mut sources)?;

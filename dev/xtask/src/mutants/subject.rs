@@ -9,25 +9,25 @@ use crate::workspace;
 
 /// A library whose code is mutated, and its tests.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub(crate) struct Subject {
     /// Root folder of the workspace.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The library's root file, from there.
-    pub library: &'static str,
+    pub(crate) library: &'static str,
     /// Name of the library's package.
-    pub package: &'static str,
+    pub(crate) package: &'static str,
     /// The folders of the packages whose tests are run, the library's among them.
-    pub members: &'static [&'static str],
+    pub(crate) members: &'static [&'static str],
     /// Tests that are not taken over, by how their files begin.
-    pub left_out: &'static [&'static str],
+    pub(crate) left_out: &'static [&'static str],
     /// Where all that is built for this lies.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl Subject {
     /// The core, by its own tests and those of the heap on it. Left out is what tries nothing in this build, or stops
     /// at each instruction of machine code, or takes chance and minutes.
-    pub fn core() -> Subject {
+    pub(crate) fn core() -> Subject {
         Subject {
             root: workspace::root().to_owned(),
             library: "engine/core/src/lib.rs",
@@ -40,12 +40,12 @@ impl Subject {
     }
 
     /// Folder that the mutated copy lies in.
-    pub fn copy(&self) -> PathBuf {
+    pub(crate) fn copy(&self) -> PathBuf {
         self.folder.join("source")
     }
 
     /// The library's folder of sources, from the root.
-    pub fn sources(&self) -> &Path {
+    pub(crate) fn sources(&self) -> &Path {
         Path::new(self.library).parent().unwrap_or(Path::new(""))
     }
 
@@ -53,9 +53,9 @@ impl Subject {
     ///
     /// # Errors
     /// If a file cannot be read, or is not Rust.
-    pub fn read(&self) -> Result<(Vec<Source>, Vec<Site>), Error> {
+    pub(crate) fn read(&self) -> Result<(Vec<Source>, Vec<Site>), Error> {
         let sources = source::read(&self.root, self.library)?;
-        let mut all = scan::Found::default();
+        let mut all = scan::Scan::default();
         for source in &sources {
             let found = scan::scan(source);
             all.sites.extend(found.sites);

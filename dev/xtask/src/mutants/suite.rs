@@ -25,20 +25,20 @@ const MEMORY_KIB: u64 = 12 << 20;
 
 /// One test of one program.
 #[derive(Debug)]
-pub struct Test {
+pub(crate) struct Test {
     program: Program,
     name: String,
     /// How long it took, or how long it was let run.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// Whether it came to its end in that time.
-    pub has_ended: bool,
+    pub(crate) has_ended: bool,
     /// The numbers of the sites that it met.
-    pub met: BTreeSet<u32>,
+    pub(crate) met: BTreeSet<u32>,
 }
 
 /// How a run of a test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// The test passed.
     Passed,
     /// The test failed, or crashed.
@@ -49,7 +49,7 @@ pub enum Ending {
 
 impl Test {
     /// Program and test, for people.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {}", self.program.name, self.name)
     }
 
@@ -57,7 +57,7 @@ impl Test {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn with_mutant(&self, id: u32, limit: Duration) -> Result<Ending, Error> {
+    pub(crate) fn with_mutant(&self, id: u32, limit: Duration) -> Result<Ending, Error> {
         self.run(runtime::CHOSEN, id.to_string().as_ref(), limit)
     }
 
@@ -89,7 +89,7 @@ fn ending(mut child: Child, limit: Duration) -> std::io::Result<Ending> {
 ///
 /// # Errors
 /// If a program cannot be asked, or there is no test.
-pub fn watch(programs: &[Program], folder: &Path, patience: Duration, jobs: usize) -> Result<Vec<Test>, Error> {
+pub(crate) fn watch(programs: &[Program], folder: &Path, patience: Duration, jobs: usize) -> Result<Vec<Test>, Error> {
     let mut listed = Vec::new();
     for program in programs {
         listed.extend(list(program)?);

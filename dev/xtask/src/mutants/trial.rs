@@ -20,7 +20,7 @@ const PATIENCE_MORE: Duration = Duration::from_secs(10);
 
 /// What became of a mutant that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// This test failed with it.
     Caught(String),
     /// A test did not come to its end: this one.
@@ -35,7 +35,7 @@ pub enum Fate {
 ///
 /// # Errors
 /// If a test cannot be started.
-pub fn run<'s>(
+pub(crate) fn run<'s>(
     mutants: &BTreeMap<u32, &'s Site>,
     tests: &[Test],
     jobs: usize,
@@ -44,7 +44,7 @@ pub fn run<'s>(
     let progress = Progress::new("mutants are tried", mutants.len());
     let fates = Mutex::new(BTreeMap::new());
     workers::share(jobs, mutants.iter(), |(id, site)| {
-        let fate = of(*id, tests)?;
+        let fate = try_mutant(*id, tests)?;
         if let Some(text) = tell(site, &fate) {
             progress.say(&text);
         }
@@ -55,7 +55,7 @@ pub fn run<'s>(
     Ok(fates.into_inner().expect("no worker panics").into_values().collect())
 }
 
-fn of(id: u32, tests: &[Test]) -> Result<Fate, Error> {
+fn try_mutant(id: u32, tests: &[Test]) -> Result<Fate, Error> {
     let covering: Vec<&Test> = tests.iter().filter(|test| test.met.contains(&id)).collect();
     for test in &covering {
         match test.with_mutant(id, test.time * PATIENCE_TIMES + PATIENCE_MORE)? {

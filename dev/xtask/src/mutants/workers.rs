@@ -9,7 +9,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The first error that a piece ended with; pieces that nobody has begun are not begun then.
-pub fn share<T: Send>(
+pub(crate) fn share<T: Send>(
     jobs: usize,
     pieces: impl Iterator<Item = T> + Send,
     work: impl Fn(T) -> Result<(), Error> + Sync,

@@ -34,7 +34,7 @@ const LEFT_OUT: [&str; 4] = [
 ///
 /// # Errors
 /// If one fails, or does something undefined.
-pub fn run() -> Result<Outcome, Error> {
+pub(crate) fn run() -> Result<Outcome, Error> {
     if command::output(miri().arg("--version")).is_err() {
         let sentence = "`rustup component add --toolchain nightly miri rust-src` would make it possible";
         return Ok(Outcome::Skipped(sentence.to_owned()));

@@ -13,7 +13,7 @@ const ENDINGS: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".parquet", ".json", "
 const BUILT: &str = "target/";
 
 /// Finds links and paths that lead nowhere.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".md") {
         let document = Document::parse(text);
@@ -65,8 +65,8 @@ fn exists_somewhere(tree: &Tree, file: &str, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn found(document: &str) -> Vec<usize> {
-        let tree = Tree::of(&[
+    fn finding_lines(document: &str) -> Vec<usize> {
+        let tree = Tree::from_texts(&[
             ("docs/a.md", document),
             ("README.md", "# Freehold\n\n## How to read it\n"),
             ("engine/core/src/page/zone.rs", ""),
@@ -76,20 +76,21 @@ mod tests {
 
     #[test]
     fn dead_links_anchors_and_paths_are_found() {
-        assert_eq!(found("# A\n\n[x](gone.md)\n"), [3]);
-        assert_eq!(found("# A\n\n[x](../README.md#gone)\n"), [3]);
-        assert_eq!(found("# A\n\n[x](#b)\n"), [3]);
-        assert_eq!(found("# A\n\n`page/gone.rs`\n"), [3]);
-        assert_eq!(found("# A\n\n`lab/gone/`\n"), [3]);
-        assert_eq!(found("# A\n\n[x](../../outside.md)\n"), [3]);
+        assert_eq!(finding_lines("# A\n\n[x](gone.md)\n"), [3]);
+        assert_eq!(finding_lines("# A\n\n[x](../README.md#gone)\n"), [3]);
+        assert_eq!(finding_lines("# A\n\n[x](#b)\n"), [3]);
+        assert_eq!(finding_lines("# A\n\n`page/gone.rs`\n"), [3]);
+        assert_eq!(finding_lines("# A\n\n`lab/gone/`\n"), [3]);
+        assert_eq!(finding_lines("# A\n\n[x](../../outside.md)\n"), [3]);
     }
 
     #[test]
     fn what_exists_is_fine() {
-        assert!(found("# A\n\n[x](../README.md#how-to-read-it) [y](#a) [z](../engine/core)\n").is_empty());
-        assert!(found("# A\n\n`page/zone.rs` `engine/core/src/page/zone.rs` `engine/core/`\n").is_empty());
+        assert!(finding_lines("# A\n\n[x](../README.md#how-to-read-it) [y](#a) [z](../engine/core)\n").is_empty());
+        assert!(finding_lines("# A\n\n`page/zone.rs` `engine/core/src/page/zone.rs` `engine/core/`\n").is_empty());
         assert!(
-            found("# A\n\n`mm/page_alloc.c` `and/or` `/proc/x.md` `plans/*.toml` <https://example.org/x>\n").is_empty()
+            finding_lines("# A\n\n`mm/page_alloc.c` `and/or` `/proc/x.md` `plans/*.toml` <https://example.org/x>\n")
+                .is_empty()
         );
     }
 }

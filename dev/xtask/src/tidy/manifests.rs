@@ -20,7 +20,7 @@ const COMMAND: &str = "freehold-cli";
 const COMMAND_USERS: [&str; 3] = ["Cargo.toml", "lab/cli/Cargo.toml", "lab/python/Cargo.toml"];
 
 /// Finds manifests that turn the feature on outside of `[dev-dependencies]`, and those that depend on the command.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending("Cargo.toml") {
         let Ok(manifest) = text.parse::<Table>() else { continue };
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn lines(manifest: &str) -> Vec<usize> {
-        check(&Tree::of(&[("lab/x/Cargo.toml", manifest)])).iter().map(|finding| finding.line).collect()
+        check(&Tree::from_texts(&[("lab/x/Cargo.toml", manifest)])).iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
     fn dependency_on_the_command_is_found() {
         assert_eq!(lines("[dependencies]\nfreehold-cli.workspace = true\n"), [2]);
         let python = ("lab/python/Cargo.toml", "[dependencies]\nfreehold-cli.workspace = true\n");
-        assert!(check(&Tree::of(&[python])).is_empty());
+        assert!(check(&Tree::from_texts(&[python])).is_empty());
     }
 
     #[test]

@@ -4,18 +4,18 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 /// What the link check wants to know of one document.
 #[derive(Debug, Default)]
-pub struct Document {
+pub(crate) struct Document {
     /// Targets of links and images, with their line.
-    pub links: Vec<(String, usize)>,
+    pub(crate) links: Vec<(String, usize)>,
     /// Code spans, each with its line.
-    pub spans: Vec<(String, usize)>,
+    pub(crate) spans: Vec<(String, usize)>,
     /// Anchors of the headings, as code hosts make them.
-    pub anchors: Vec<String>,
+    pub(crate) anchors: Vec<String>,
 }
 
 impl Document {
     /// Finds links, headings and code spans of a text.
-    pub fn parse(text: &str) -> Document {
+    pub(crate) fn parse(text: &str) -> Document {
         let mut document = Document::default();
         let mut heading: Option<(HeadingLevel, String)> = None;
         for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {

@@ -13,10 +13,12 @@
 //! | [`links`] | links, anchors and paths in documents lead somewhere |
 //! | [`words`] | nothing that only makes sense on the author's machine |
 //! | [`reach`] | every source file is part of some program |
+//! | [`locks`] | lock files of all workspaces are fresh |
 //! | [`manifests`] | feature `damage` is on for tests alone; only `lab/python` depends on `lab/cli` |
 
 mod circles;
 mod links;
+mod locks;
 mod manifests;
 mod markdown;
 mod modules;
@@ -33,7 +35,7 @@ use crate::error::Error;
 use tree::{Finding, Tree};
 
 /// Every check, in the order in which its findings are printed.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
     circles::check,
     sizes::check,
     widths::check,
@@ -43,13 +45,14 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     words::check,
     reach::check,
     manifests::check,
+    locks::check,
 ];
 
 /// Checks the whole workspace and prints what it finds. Takes about a second.
 ///
 /// # Errors
 /// [`Error::Failed`] when there is a finding.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     let tree = Tree::read()?;
     let findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     for finding in &findings {

@@ -12,10 +12,10 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Meta, UseTree, Visibility};
 use super::tree::{Tree, folder_of};
 
 /// Names from a crate's root to a module, or of a path in the code.
-pub type Path = Vec<String>;
+pub(crate) type Path = Vec<String>;
 
 /// The modules of one package, by their paths.
-pub struct Package<'t> {
+pub(crate) struct Package<'t> {
     modules: BTreeMap<Path, Module<'t>>,
 }
 
@@ -38,7 +38,7 @@ const HOPS_MAX: usize = 16;
 
 impl<'t> Package<'t> {
     /// Reads the sources of the package whose manifest is `manifest`.
-    pub fn read(tree: &'t Tree, manifest: &str) -> Package<'t> {
+    pub(crate) fn read(tree: &'t Tree, manifest: &str) -> Package<'t> {
         let root = format!("{}/src/", folder_of(manifest));
         let mut package = Package { modules: BTreeMap::new() };
         let mut test_modules = BTreeSet::new();
@@ -69,7 +69,7 @@ impl<'t> Package<'t> {
     }
 
     /// Every pair of different files of which the first uses an item of the second.
-    pub fn file_uses(&self) -> BTreeSet<(&'t str, &'t str)> {
+    pub(crate) fn file_uses(&self) -> BTreeSet<(&'t str, &'t str)> {
         let mut uses = BTreeSet::new();
         for (path, module) in &self.modules {
             let imported = module.imports.values().chain(&module.globs).chain(&module.paths);

@@ -7,7 +7,7 @@ use super::tree::{Finding, Tree};
 const WORDS_MIN: usize = 5;
 
 /// Finds files that start without a word.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let rust = tree.ending(".rs").filter_map(|(file, text)| complain(file, rust_opening(text), RUST));
     let shell = tree.ending(".sh").filter_map(|(file, text)| complain(file, shell_opening(text), SHELL));
     let documents = tree.ending(".md").filter_map(|(file, text)| complain(file, document_opening(text), DOCUMENT));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn is_found(file: &str, text: &str) -> bool {
-        !check(&Tree::of(&[(file, text)])).is_empty()
+        !check(&Tree::from_texts(&[(file, text)])).is_empty()
     }
 
     #[test]

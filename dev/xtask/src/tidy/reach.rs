@@ -16,7 +16,7 @@ const ROOT_FOLDERS: [&str; 5] = ["src/bin", "tests", "benches", "examples", "fuz
 const ROOT_FILES: [&str; 3] = ["src/lib.rs", "src/main.rs", "build.rs"];
 
 /// Finds files that no program contains.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     for root in roots(tree) {
         let folder = folder_of(&root).to_owned();
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn dead(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files)).into_iter().map(|finding| finding.file).collect()
+        check(&Tree::from_texts(files)).into_iter().map(|finding| finding.file).collect()
     }
 
     #[test]

@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const CODE: [&str; 4] = [".rs", ".sh", ".py", ".toml"];
 
 /// Finds files and functions that are too long.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts().filter(|(file, _)| CODE.iter().any(|ending| file.ends_with(ending))) {
         let lines = text.lines().count();
@@ -80,16 +80,16 @@ impl<'ast> Visit<'ast> for Functions<'_> {
 mod tests {
     use super::*;
 
-    fn found(file: &str, text: &str) -> usize {
-        check(&Tree::of(&[(file, text)])).len()
+    fn count_findings(file: &str, text: &str) -> usize {
+        check(&Tree::from_texts(&[(file, text)])).len()
     }
 
     #[test]
     fn long_file_is_found() {
-        assert_eq!(found("a.rs", &"\n".repeat(501)), 1);
-        assert_eq!(found("a.sh", &"\n".repeat(501)), 1);
-        assert_eq!(found("a.rs", &"\n".repeat(500)), 0);
-        assert_eq!(found("Cargo.lock", &"\n".repeat(501)), 0);
+        assert_eq!(count_findings("a.rs", &"\n".repeat(501)), 1);
+        assert_eq!(count_findings("a.sh", &"\n".repeat(501)), 1);
+        assert_eq!(count_findings("a.rs", &"\n".repeat(500)), 0);
+        assert_eq!(count_findings("Cargo.lock", &"\n".repeat(501)), 0);
     }
 
     #[test]
@@ -102,8 +102,8 @@ mod tests {
             format!("mod m {{ fn g() {{ {} }} }}", body(69)),
         ] {
             let expected = 1 - usize::from(wrapped.starts_with("mod"));
-            assert_eq!(found("a.rs", &wrapped), expected, "{wrapped}");
+            assert_eq!(count_findings("a.rs", &wrapped), expected, "{wrapped}");
         }
-        assert_eq!(found("a.rs", &format!("/// Comment\n\n/// more\n#[inline]\n{}", body(70))), 0);
+        assert_eq!(count_findings("a.rs", &format!("/// Comment\n\n/// more\n#[inline]\n{}", body(70))), 0);
     }
 }

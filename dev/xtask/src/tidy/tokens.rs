@@ -3,21 +3,21 @@
 use proc_macro2::{TokenStream, TokenTree};
 
 /// The tokens of a file; none when it is not Rust, which the compiler will say better than we could.
-pub fn of(text: &str) -> TokenStream {
+pub(crate) fn parse(text: &str) -> TokenStream {
     text.parse().unwrap_or_default()
 }
 
 /// Whether `tree` is the word `word`.
-pub fn is_word(tree: Option<&TokenTree>, word: &str) -> bool {
+pub(crate) fn is_word(tree: Option<&TokenTree>, word: &str) -> bool {
     matches!(tree, Some(TokenTree::Ident(ident)) if ident == word)
 }
 
 /// The line on which `tree` begins, counted from 1.
-pub fn line(tree: &TokenTree) -> usize {
+pub(crate) fn line(tree: &TokenTree) -> usize {
     tree.span().start().line
 }
 
 /// Words of a comment: what has a letter or a digit in it.
-pub fn words(comment: &str) -> usize {
+pub(crate) fn words(comment: &str) -> usize {
     comment.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }

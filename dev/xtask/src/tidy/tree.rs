@@ -11,7 +11,7 @@ use crate::error::{Error, on_file};
 use crate::workspace;
 
 /// Files by their path from the workspace's root, with `/` between folders.
-pub struct Tree {
+pub(crate) struct Tree {
     texts: BTreeMap<String, String>,
     /// Files that are not text, and so only exist.
     opaque: BTreeSet<String>,
@@ -19,13 +19,13 @@ pub struct Tree {
 
 /// A place in the workspace that is to be put right.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The file, from the workspace's root.
-    pub file: String,
+    pub(crate) file: String,
     /// Line of the finding, counted from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// What is wrong and what would be right.
-    pub sentence: String,
+    pub(crate) sentence: String,
 }
 
 impl fmt::Display for Finding {
@@ -36,7 +36,7 @@ impl fmt::Display for Finding {
 
 impl Tree {
     /// Reads every file of the workspace that tidy looks at.
-    pub fn read() -> Result<Tree, Error> {
+    pub(crate) fn read() -> Result<Tree, Error> {
         let (mut texts, mut opaque) = (BTreeMap::new(), BTreeSet::new());
         for file in workspace::files()? {
             let path = workspace::root().join(&file);
@@ -52,33 +52,33 @@ impl Tree {
 
     /// A tree of these files and texts, for tests.
     #[cfg(test)]
-    pub fn of(files: &[(&str, &str)]) -> Tree {
+    pub(crate) fn from_texts(files: &[(&str, &str)]) -> Tree {
         let texts = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         Tree { texts, opaque: BTreeSet::new() }
     }
 
     /// Number of files in the tree.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.texts.len() + self.opaque.len()
     }
 
     /// Every text file: name and text.
-    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
     /// The text files whose name ends in `ending`.
-    pub fn ending(&self, ending: &'static str) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn ending(&self, ending: &'static str) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(move |(name, _)| name.ends_with(ending))
     }
 
     /// The text of a file, by its path from the root.
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
     /// Whether `name` is a file, or a folder with a file in it.
-    pub fn exists(&self, name: &str) -> bool {
+    pub(crate) fn exists(&self, name: &str) -> bool {
         let name = name.trim_end_matches('/');
         if name.is_empty() || self.texts.contains_key(name) || self.opaque.contains(name) {
             return true;
@@ -88,7 +88,7 @@ impl Tree {
     }
 
     /// Whether `path` is a file or folder in the `src` of some package.
-    pub fn exists_in_sources(&self, path: &str) -> bool {
+    pub(crate) fn exists_in_sources(&self, path: &str) -> bool {
         let end = format!("/src/{}", path.trim_end_matches('/'));
         let inside = format!("{end}/");
         self.texts.keys().any(|file| file.ends_with(&end) || file.contains(&inside))
@@ -96,12 +96,12 @@ impl Tree {
 }
 
 /// The folder of a file or folder; empty at the root.
-pub fn folder_of(name: &str) -> &str {
+pub(crate) fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// `path` as seen from `folder`, with `.` and `..` resolved; `None` when it leaves the workspace.
-pub fn join(folder: &str, path: &str) -> Option<String> {
+pub(crate) fn join(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in folder.split('/').chain(path.split('/')) {
         match part {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn folders_exist_through_their_files() {
-        let tree = Tree::of(&[("engine/core/src/lib.rs", "")]);
+        let tree = Tree::from_texts(&[("engine/core/src/lib.rs", "")]);
         assert!(tree.exists("engine/core/") && tree.exists("engine/core/src/lib.rs"));
         assert!(!tree.exists("engine/cor"));
     }

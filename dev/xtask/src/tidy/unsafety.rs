@@ -42,14 +42,14 @@ const STATEMENT_LINES: usize = 4;
 /// The fewest words that can argue.
 const WORDS_MIN: usize = 4;
 /// The fewest words that can ask: a name, of what asks the same.
-const ASKED_WORDS_MIN: usize = 1;
+const REQUIRED_WORDS_MIN: usize = 1;
 
 /// Finds `unsafe` in the wrong place or without its argument.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".rs") {
         let mut uses = Vec::new();
-        collect(tokens::of(text), Around::Other, &mut uses);
+        collect(tokens::parse(text), Around::Other, &mut uses);
         let lines: Vec<&str> = text.lines().collect();
         for (line, kind) in uses {
             if let Some(sentence) = judge(file, &lines, line, kind) {
@@ -64,9 +64,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A promise kept here: a block, an implementation, foreign functions, an unsafe attribute.
-    Kept,
+    Argued,
     /// A promise asked of the caller: a function, a trait.
-    Asked,
+    Required,
     /// A function of a trait's implementation: the trait has said what it asks.
     Inherited,
 }
@@ -85,8 +85,8 @@ fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> 
         return Some(format!("`unsafe` may only stand in {}", places.join(", ")));
     }
     let (mark, words_min, advice) = match kind {
-        Kind::Kept => ("SAFETY:", WORDS_MIN, "say in a `// SAFETY:` comment above why this `unsafe` is sound"),
-        Kind::Asked => ("# Safety", ASKED_WORDS_MIN, "say in a `# Safety` section what the caller must promise"),
+        Kind::Argued => ("SAFETY:", WORDS_MIN, "say in a `// SAFETY:` comment above why this `unsafe` is sound"),
+        Kind::Required => ("# Safety", REQUIRED_WORDS_MIN, "say in a `# Safety` section what the caller must promise"),
         Kind::Inherited => return None,
     };
     match argument_words(lines, line, mark) {
@@ -149,8 +149,8 @@ fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
     match word.as_deref() {
         Some("fn") if is_type(rest) => None,
         Some("fn") if around == Around::TraitImplementation => Some(Kind::Inherited),
-        Some("fn" | "trait") => Some(Kind::Asked),
-        _ => Some(Kind::Kept),
+        Some("fn" | "trait") => Some(Kind::Required),
+        _ => Some(Kind::Argued),
     }
 }
 
@@ -166,29 +166,32 @@ mod tests {
 
     const PLACE: &str = "engine/core/src/base/list.rs";
 
-    fn found(file: &str, text: &str) -> usize {
-        check(&Tree::of(&[(file, text)])).len()
+    fn count_findings(file: &str, text: &str) -> usize {
+        check(&Tree::from_texts(&[(file, text)])).len()
     }
 
     #[test]
     fn unsafe_in_the_wrong_place_is_found() {
         let text = "// SAFETY: none of your business\nfn f() { unsafe { g() } }\n";
-        assert_eq!(found("engine/core/src/page/zone.rs", text), 1);
-        assert_eq!(found("lab/trace/src/ring.rs", "m! { unsafe impl Send for X {} }"), 1);
-        assert_eq!(found(PLACE, text), 0);
+        assert_eq!(count_findings("engine/core/src/page/zone.rs", text), 1);
+        assert_eq!(count_findings("lab/trace/src/ring.rs", "m! { unsafe impl Send for X {} }"), 1);
+        assert_eq!(count_findings(PLACE, text), 0);
     }
 
     #[test]
     fn unsafe_without_argument_is_found() {
-        assert_eq!(found(PLACE, "fn f() {\n    let x = unsafe { g() };\n}\n"), 1);
+        assert_eq!(count_findings(PLACE, "fn f() {\n    let x = unsafe { g() };\n}\n"), 1);
         assert_eq!(
-            found(PLACE, "fn f() {\n    // SAFETY: fine, as g says\n    let x =\n        unsafe { g() };\n}\n"),
+            count_findings(
+                PLACE,
+                "fn f() {\n    // SAFETY: fine, as g says\n    let x =\n        unsafe { g() };\n}\n"
+            ),
             0
         );
-        assert_eq!(found(PLACE, "unsafe impl Send for X {}\n"), 1);
-        assert_eq!(found(PLACE, "/// Does.\npub unsafe fn f() {}\n"), 1);
-        assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n/// Be good.\npub unsafe fn f() {}\n"), 0);
-        assert_eq!(found(PLACE, "/// Locks.\npub unsafe trait T {}\n"), 1);
+        assert_eq!(count_findings(PLACE, "unsafe impl Send for X {}\n"), 1);
+        assert_eq!(count_findings(PLACE, "/// Does.\npub unsafe fn f() {}\n"), 1);
+        assert_eq!(count_findings(PLACE, "/// Does.\n///\n/// # Safety\n/// Be good.\npub unsafe fn f() {}\n"), 0);
+        assert_eq!(count_findings(PLACE, "/// Locks.\npub unsafe trait T {}\n"), 1);
     }
 
     #[test]
@@ -196,19 +199,26 @@ mod tests {
         for note in
             ["// SAFETY:", "// SAFETY: ok.", "// SAFETY: this is sound", "// SAFETY:\n//\n//", "// SAFETY: - - - -"]
         {
-            assert_eq!(found(PLACE, &format!("{note}\nunsafe impl Send for X {{}}\n")), 1, "{note}");
-            assert_eq!(found(PLACE, &format!("fn f() {{\n{note}\nlet x = unsafe {{ g() }};\n}}\n")), 1, "{note}");
+            assert_eq!(count_findings(PLACE, &format!("{note}\nunsafe impl Send for X {{}}\n")), 1, "{note}");
+            assert_eq!(
+                count_findings(PLACE, &format!("fn f() {{\n{note}\nlet x = unsafe {{ g() }};\n}}\n")),
+                1,
+                "{note}"
+            );
         }
-        assert_eq!(found(PLACE, "fn f() { unsafe { g() } } // SAFETY: ok.\n"), 1);
-        assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n///\npub unsafe fn f() {}\n"), 1);
-        assert_eq!(found(PLACE, "// SAFETY: it\n// is sound by its type\nunsafe impl Send for X {}\n"), 0);
-        assert_eq!(found(PLACE, "fn f() { unsafe { g() } } // SAFETY: g asks for nothing\n"), 0);
+        assert_eq!(count_findings(PLACE, "fn f() { unsafe { g() } } // SAFETY: ok.\n"), 1);
+        assert_eq!(count_findings(PLACE, "/// Does.\n///\n/// # Safety\n///\npub unsafe fn f() {}\n"), 1);
+        assert_eq!(count_findings(PLACE, "// SAFETY: it\n// is sound by its type\nunsafe impl Send for X {}\n"), 0);
+        assert_eq!(count_findings(PLACE, "fn f() { unsafe { g() } } // SAFETY: g asks for nothing\n"), 0);
     }
 
     #[test]
     fn what_needs_no_argument_is_left_alone() {
-        assert_eq!(found(PLACE, "// SAFETY: T asks nothing of us\nunsafe impl T for X { unsafe fn f() {} }\n"), 0);
-        assert_eq!(found(PLACE, "type F = unsafe fn(u8);\n"), 0);
-        assert_eq!(found("README.rs", "// unsafe in a comment\nconst S: &str = \"unsafe\";\n"), 0);
+        assert_eq!(
+            count_findings(PLACE, "// SAFETY: T asks nothing of us\nunsafe impl T for X { unsafe fn f() {} }\n"),
+            0
+        );
+        assert_eq!(count_findings(PLACE, "type F = unsafe fn(u8);\n"), 0);
+        assert_eq!(count_findings("README.rs", "// unsafe in a comment\nconst S: &str = \"unsafe\";\n"), 0);
     }
 }

@@ -12,7 +12,7 @@ use super::tree::{Finding, Tree};
 const WIDTH_MAX: usize = 160;
 
 /// Finds lines that are too long.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let rust = tree.ending(".rs").map(|(file, text)| (file, long_in_rust(text)));
     let documents = tree.ending(".md").map(|(file, text)| (file, long_in_prose(text.lines())));
     let tables = tree.ending(".toml").map(|(file, text)| (file, long_in_prose(text.lines())));
@@ -49,7 +49,7 @@ fn long_in_rust(text: &str) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().collect();
     let prose = long_in_prose(lines.iter().map(|line| comment(line).map_or("", |_| *line)));
     let code = (1..=lines.len()).filter(|line| comment(lines[line - 1]).is_none() && is_long(lines[line - 1]));
-    let literals = literals(tokens::of(text));
+    let literals = literals(tokens::parse(text));
     let is_in_literal = |line: usize| literals.iter().any(|literal| reaches_border(literal, line));
     let mut found: Vec<usize> = prose.into_iter().chain(code).filter(|line| !is_in_literal(*line)).collect();
     found.sort_unstable();
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn lines(file: &str, text: &str) -> Vec<usize> {
-        check(&Tree::of(&[(file, text)])).iter().map(|finding| finding.line).collect()
+        check(&Tree::from_texts(&[(file, text)])).iter().map(|finding| finding.line).collect()
     }
 
     #[test]

@@ -20,7 +20,7 @@ const EXCEPTIONS: [(&str, &str, &str); 1] =
     [("lab/boot/", concat!("/t", "mp/"), "the guest is a machine of our own making")];
 
 /// Finds words that nothing committed may contain.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts() {
         for (number, line) in text.lines().enumerate() {
@@ -52,21 +52,21 @@ fn is_exception(file: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn found(file: &str, text: &str) -> usize {
-        check(&Tree::of(&[(file, text)])).len()
+    fn count_findings(file: &str, text: &str) -> usize {
+        check(&Tree::from_texts(&[(file, text)])).len()
     }
 
     #[test]
     fn machine_paths_and_registry_hosts_are_found() {
         for (word, _) in WORDS {
-            assert_eq!(found("README.md", &format!("See {word}x here.\n")), 1, "{word}");
+            assert_eq!(count_findings("README.md", &format!("See {word}x here.\n")), 1, "{word}");
         }
     }
 
     #[test]
     fn relative_paths_and_exceptions_are_fine() {
-        assert_eq!(found("README.md", concat!("engine/wo", "rk/x and ../ho", "me/y\n")), 0);
-        assert_eq!(found("lab/boot/guest/init.sh", concat!("mount /t", "mp/x\n")), 0);
-        assert_eq!(found("lab/boot/guest/init.sh", concat!("mount /ho", "me/x\n")), 1);
+        assert_eq!(count_findings("README.md", concat!("engine/wo", "rk/x and ../ho", "me/y\n")), 0);
+        assert_eq!(count_findings("lab/boot/guest/init.sh", concat!("mount /t", "mp/x\n")), 0);
+        assert_eq!(count_findings("lab/boot/guest/init.sh", concat!("mount /ho", "me/x\n")), 1);
     }
 }

@@ -4,15 +4,15 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 /// A fenced block of code.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// What stands behind its fence: the language, and what else is said of it.
-    pub info: String,
+    pub(crate) info: String,
     /// Its lines.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// All fenced blocks of a page.
-pub fn of(page: &str) -> Vec<Block> {
+pub(crate) fn parse(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     for event in Parser::new(page) {
@@ -36,6 +36,6 @@ mod tests {
     fn blocks_have_their_info_and_their_lines() {
         let page = "# A\n\n```sh root\nls\n\nls -l\n```\n\n    indented\n\n```\nx\n```\n";
         let block = |info: &str, text: &str| Block { info: info.to_owned(), text: text.to_owned() };
-        assert_eq!(of(page), [block("sh root", "ls\n\nls -l\n"), block("", "x\n")]);
+        assert_eq!(parse(page), [block("sh root", "ls\n\nls -l\n"), block("", "x\n")]);
     }
 }

@@ -22,12 +22,12 @@ const POLICIES: [&str; 3] = ["--a", "--b", "--policy"];
 ///
 /// # Errors
 /// [`Error::Command`] with the first that is none, or whose policy is none.
-pub fn run(freehold: &Path) -> Result<(), Error> {
+pub(crate) fn run(freehold: &Path) -> Result<(), Error> {
     let mut lines = BTreeSet::new();
     for file in workspace::files()? {
         if file.starts_with("docs") && file.extension().is_some_and(|ending| ending == "md") {
             let path = workspace::root().join(&file);
-            lines.extend(shown(&fs::read_to_string(&path).map_err(on_file("read", &path))?));
+            lines.extend(commands_on(&fs::read_to_string(&path).map_err(on_file("read", &path))?));
         }
     }
     for line in &lines {
@@ -43,8 +43,8 @@ pub fn run(freehold: &Path) -> Result<(), Error> {
 }
 
 /// Arguments of the commands that a page shows, without the command that is to be recorded.
-fn shown(page: &str) -> Vec<Vec<String>> {
-    let blocks = blocks::of(page).into_iter().filter(|block| block.info == "console");
+fn commands_on(page: &str) -> Vec<Vec<String>> {
+    let blocks = blocks::parse(page).into_iter().filter(|block| block.info == "console");
     let arguments = |line: &str| {
         let typed = line.strip_prefix("$ ")?;
         let line = typed.strip_prefix("sudo ").unwrap_or(typed).strip_prefix("freehold ")?;
@@ -67,7 +67,7 @@ mod tests {
         let page = "```console\n$ sudo freehold record -- freehold --b x\nsome output\n$ cargo test\n\
                     $ freehold compare my.parquet --b linux-6.12,pcp=merge --cpus 8 --b freehold\n```\n\n\
                     ```text\n$ freehold gone\n```\n";
-        let lines = shown(page);
+        let lines = commands_on(page);
         let compare = "compare my.parquet --b linux-6.12,pcp=merge --cpus 8 --b freehold";
         assert_eq!(lines.iter().map(|line| line.join(" ")).collect::<Vec<_>>(), ["record", compare]);
         assert_eq!(policies(&lines[1]).collect::<Vec<_>>(), ["linux-6.12,pcp=merge", "freehold"]);

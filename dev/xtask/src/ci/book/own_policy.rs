@@ -20,7 +20,7 @@ const MEMBERS: [&str; 2] = ["engine/core", "engine/policies"];
 ///
 /// # Errors
 /// [`Error::Command`] if an edit does not fit, or the test fails; [`Error::Failed`] if there is no test.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let page = fs::read_to_string(&path).map_err(on_file("read", &path))?;
     let copy = tempfile::tempdir().map_err(on_file("create", &std::env::temp_dir()))?;
@@ -54,7 +54,7 @@ fn fill(copy: &Path) -> Result<(), Error> {
 
 /// Makes the edits of a page in a folder, one after the other.
 fn apply(page: &str, folder: &Path) -> Result<(), Error> {
-    let edits: Vec<_> = blocks::of(page).into_iter().filter(|block| block.info == "diff").collect();
+    let edits: Vec<_> = blocks::parse(page).into_iter().filter(|block| block.info == "diff").collect();
     if edits.is_empty() {
         return Err(Error::Failed(format!("{PAGE} has no edit")));
     }

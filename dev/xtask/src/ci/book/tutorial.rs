@@ -35,7 +35,7 @@ struct Step {
 ///
 /// # Errors
 /// [`Error::Command`] with the command that failed; [`Error::Failed`] with a line that was not printed.
-pub fn run() -> Result<(), Error> {
+pub(crate) fn run() -> Result<(), Error> {
     let path = workspace::root().join(PAGE);
     let steps = steps(&fs::read_to_string(&path).map_err(on_file("read", &path))?);
     follow(&steps, workspace::root(), may_record())
@@ -68,7 +68,7 @@ fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> 
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut is_after_step = false;
-    for Block { info, text } in blocks::of(page) {
+    for Block { info, text } in blocks::parse(page) {
         let needs_root = info == "sh root";
         match steps.last_mut() {
             Some(last) if info == "text" && is_after_step => last.shown = text,

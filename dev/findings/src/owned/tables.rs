@@ -1,82 +1,80 @@
-//! The parts of the document that are made from runs, by name, and the tables and the picture of one plan.
+//! The tables of the document by their names, and the tables and the picture of one plan.
 
-use freehold_report::number;
 use freehold_report::report::plot;
 
+use super::judged::{change, throughput, value};
 use super::studies::Reports;
-use super::{NAME, across, aged, paces, reconcile, sentences, system_time};
+use super::{NAME, across, aged, costs, paces, reconcile, system_time};
 use crate::Page;
-use crate::markup::table;
-use crate::template::Part;
+use crate::data_table::DataTable;
+use crate::regions::Region;
 use freehold_sim::report::SimReport;
 use freehold_sim::report::measures::{self, Measure};
 
-/// What the words of a part come to: text, and a picture that the text shows.
-pub type Made = (String, Option<Page>);
+/// Makes a table about one point of a plan.
+type OfPlan = fn(&SimReport, usize) -> DataTable;
+/// Makes a table about all plans.
+type OfAll = fn(&Reports) -> DataTable;
 
-/// Makes a part about one point of a plan.
-type OfPlan = fn(&SimReport, usize) -> String;
-/// Makes a part about all plans.
-type OfAll = fn(&Reports) -> String;
-
-/// Parts about one plan: `NAME: PLAN [SWEPT VALUE]`.
+/// Tables about one plan: `NAME PLAN [SWEPT VALUE]`.
 const OF_A_PLAN: [(&str, OfPlan); 6] = [
     ("contention", contention),
     ("memory", memory),
     ("times", times),
-    ("growth", sentences::growth),
-    ("lead", sentences::lead),
-    ("savings", sentences::savings),
+    ("growth", costs::growth),
+    ("lead", lead),
+    ("savings", costs::savings),
 ];
-/// Parts about all plans.
-const OF_ALL: [(&str, OfAll); 13] = [
-    ("answer", aged::answer),
-    ("together", aged::together),
-    ("worse-by-age", aged::worse),
+/// Tables about all plans.
+const OF_ALL: [(&str, OfAll); 10] = [
+    ("together", |reports| aged::together(reports.aged())),
+    ("worse-by-age", |reports| aged::worse(reports.aged())),
     ("bars", across::bars),
     ("losses", across::losses),
     ("sweep", across::sweep),
     ("locks", across::locks),
     ("loads", |reports| reconcile::loads(reports.loads())),
-    ("reconcile", |reports| reconcile::meaning(reports.loads())),
-    ("paces", paces::paces),
-    ("system-time", system_time::savings),
-    ("system-time-meaning", system_time::meaning),
+    ("paces", |reports| {
+        reports.find(paces::PLAN).map_or_else(DataTable::default, |own| paces::paces(own, reports.paces()))
+    }),
+    ("system-time", |reports| system_time::savings(reports.builds())),
     ("recipe", across::recipe),
 ];
-/// The part that shows a picture: `picture: PLAN [SWEPT VALUE]`.
-const PICTURE: &str = "picture";
 
-/// Whether such a part can be made.
+/// Whether such a table can be made.
 #[cfg(test)]
-pub fn is_known(part: &Part) -> bool {
-    let names = OF_A_PLAN.iter().map(|part| part.0).chain(OF_ALL.iter().map(|part| part.0));
-    names.chain([PICTURE]).any(|name| name == part.name)
+pub(super) fn is_known(region: &Region) -> bool {
+    let names = OF_A_PLAN.iter().map(|table| table.0).chain(OF_ALL.iter().map(|table| table.0));
+    names.into_iter().any(|name| name == region.name)
 }
 
-/// Makes a part; nothing if there is no such part or plan.
-pub fn make(part: &Part, reports: &Reports) -> Option<Made> {
-    if let Some((_, make)) = OF_ALL.iter().find(|(name, _)| *name == part.name) {
-        return Some((make(reports), None));
+/// Makes a table; `None` if there is no such table or plan.
+pub(super) fn make(region: &Region, reports: &Reports) -> Option<DataTable> {
+    if let Some((_, make)) = OF_ALL.iter().find(|(name, _)| *name == region.name) {
+        return Some(make(reports));
     }
-    let report = reports.of(part.words.first()?)?;
-    let value = part.words.get(1);
-    let point = report.plan.points.iter().position(|point| point.value.as_ref() == value)?;
-    if part.name == PICTURE {
-        return Some(picture(report, point));
-    }
-    let (_, make) = OF_A_PLAN.iter().find(|(name, _)| *name == part.name)?;
-    Some((make(report, point), None))
+    let (report, point) = find(&region.words, reports)?;
+    let (_, make) = OF_A_PLAN.iter().find(|(name, _)| *name == region.name)?;
+    Some(make(report, point))
 }
 
-fn picture(report: &SimReport, point: usize) -> Made {
+/// Draws the picture of a plan; `None` if there is no such plan.
+pub(super) fn picture(words: &[String], reports: &Reports) -> Option<Page> {
+    let (report, point) = find(words, reports)?;
     let name = format!("{NAME}-{}.svg", report.plan.name);
-    let text = format!("![{}]({name})", report.plan.title);
-    (text, Some(Page { name, text: plot::svg(&report.plan.title, &report.plots(point)) }))
+    Some(Page { name, text: plot::svg(&report.plan.title, &report.plots(point)) })
+}
+
+/// The report and the point that `PLAN [SWEPT VALUE]` means.
+fn find<'r>(words: &[String], reports: &'r Reports) -> Option<(&'r SimReport, usize)> {
+    let report = reports.find(words.first()?)?;
+    let value = words.get(1);
+    let point = report.plan.points.iter().position(|point| point.value.as_ref() == value)?;
+    Some((report, point))
 }
 
 /// What the CPUs did and waited for.
-fn contention(report: &SimReport, point: usize) -> String {
+fn contention(report: &SimReport, point: usize) -> DataTable {
     let shown = [measures::ZONE_WAIT, measures::ZONE_LOCKS, measures::PAGES_PER_LOCK, measures::ZONE_HOLD];
     let more = [measures::REMOTE_FREES, measures::ALLOC_P99];
     let header = [
@@ -98,11 +96,11 @@ fn contention(report: &SimReport, point: usize) -> String {
         cells.extend(shown.iter().chain(&more).map(|measure| value(report, measure, point, cpus, policy)));
         cells
     };
-    table(&header, rows(report, row))
+    DataTable::new(&header, rows(report, row))
 }
 
 /// What became of memory, at the end and at its worst.
-fn memory(report: &SimReport, point: usize) -> String {
+fn memory(report: &SimReport, point: usize) -> DataTable {
     let pairs = [
         (measures::FREE_BLOCKS_END, measures::FREE_BLOCKS_WORST),
         (measures::UNUSABLE_END, measures::UNUSABLE_WORST),
@@ -138,11 +136,11 @@ fn memory(report: &SimReport, point: usize) -> String {
             value(&measures::FAILURES),
         ]
     };
-    table(&header, rows(report, row))
+    DataTable::new(&header, rows(report, row))
 }
 
 /// What CPU time was spent on.
-fn times(report: &SimReport, point: usize) -> String {
+fn times(report: &SimReport, point: usize) -> DataTable {
     let shown: Vec<Measure> = measures::TIMES.iter().copied().chain([measures::ZONE_WAIT]).collect();
     let mut header = vec!["CPUs", "policy"];
     header.extend(shown.iter().map(|measure| measure.about.trim_start_matches("share of CPU time spent ")));
@@ -151,7 +149,19 @@ fn times(report: &SimReport, point: usize) -> String {
         cells.extend(shown.iter().map(|measure| value(report, measure, point, cpus, policy)));
         cells
     };
-    table(&header, rows(report, row))
+    DataTable::new(&header, rows(report, row))
+}
+
+/// Throughput against policy A, for each policy on each number of CPUs.
+fn lead(report: &SimReport, point: usize) -> DataTable {
+    let mut rows = Vec::new();
+    for policy in 1..report.plan.policies.len() {
+        for &cpus in &report.plan.cpus {
+            let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
+            rows.push(vec![format!("`{}`", report.label(policy)), cpus.to_string(), change, verdict]);
+        }
+    }
+    DataTable::new(&["policy", "CPUs", "change in throughput", "verdict"], rows)
 }
 
 /// A row for each number of CPUs and policy.
@@ -162,25 +172,4 @@ fn rows<'r>(
     let policies = 0..report.plan.policies.len();
     let pairs = report.plan.cpus.iter().flat_map(move |&cpus| policies.clone().map(move |policy| (cpus, policy)));
     pairs.map(move |(cpus, policy)| row(cpus, policy))
-}
-
-/// A measure, as tables show it.
-pub fn value(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> String {
-    let spread = report.spread(measure, point, cpus, policy);
-    spread.map_or(number::ABSENT.to_owned(), |spread| measure.text(spread.median))
-}
-
-/// A policy, its throughput, and change and verdict of that.
-pub fn throughput(report: &SimReport, point: usize, cpus: u16, policy: usize) -> [String; 4] {
-    let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
-    let value = value(report, &measures::THROUGHPUT, point, cpus, policy);
-    [format!("`{}`", report.label(policy)), value, change, verdict]
-}
-
-/// Change and verdict against policy A, which has none.
-pub fn change(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> (String, String) {
-    match report.judge(measure, point, cpus, policy).filter(|_| policy > 0) {
-        None => (String::new(), String::new()),
-        Some(judged) => (number::change(judged.change), judged.verdict.word().to_owned()),
-    }
 }

@@ -1,0 +1,46 @@
+//! Figures of a fleet, and the names of all fleets of the document.
+
+use freehold_sim::fleet::measures::{self, Measure};
+use freehold_sim::fleet::report::FleetReport;
+use freehold_stats::intervals;
+
+use super::studies::{Point, Reports};
+
+/// What production showed to hang on the reserve.
+pub(super) const EFFECTS: [Measure; 3] =
+    [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED];
+
+/// A measure on all hosts together.
+pub(super) fn sum(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
+    report.values(measure, policy).into_iter().flatten().sum()
+}
+
+/// The reserve at a look, in pageblocks: the median over the hosts.
+pub(super) fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f64 {
+    let at = |host: &Vec<freehold_sim::fleet::host::HostResult>| host[policy].reserved_pages.get(look).copied();
+    let mut blocks: Vec<f64> =
+        report.results.iter().filter_map(at).map(|pages| pages as f64 / measures::PAGEBLOCK_PAGES).collect();
+    if blocks.is_empty() { 0.0 } else { intervals::median(&mut blocks) }
+}
+
+/// Every fleet by a name.
+pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
+    let name = |point: &Point| match point.value {
+        "-" => format!("small, {}", point.respect),
+        value => format!("small, {}: {value}", point.respect),
+    };
+    let region = reports.region.iter().map(|(cell, report)| (cell.to_string(), report));
+    let small = reports.points.iter().map(|(point, report)| (name(point), report));
+    let single = [
+        ("main", &reports.main),
+        ("where all wait", &reports.waiting),
+        ("short of memory", &reports.short),
+        ("64 GiB", &reports.large),
+    ];
+    single.map(|(name, report)| (name.to_owned(), report)).into_iter().chain(region).chain(small).collect()
+}
+
+/// A measure of the host in the middle; zero if no host has it.
+pub(super) fn median(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
+    report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
+}

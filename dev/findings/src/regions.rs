@@ -1,0 +1,183 @@
+//! Regions of a page that the program writes. People write the rest of the page.
+//!
+//! A line `<!-- table: NAME WORDS -->` stands before a table, and the table below it is replaced. A line
+//! `<!-- plot: WORDS -->` stands before a picture, whose file is replaced. Every table is also written as CSV, to
+//! `data/PAGE/NAME-WORDS.csv` beside the page.
+//!
+//! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, in which its figures
+//! stand. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
+//! fails on any other figure there, so a new measurement shows which sentences have to change.
+
+use freehold_report::markdown::wrapped;
+
+use crate::Page;
+use crate::data_table::DataTable;
+
+/// Names of the kinds of regions, as they stand in the comments.
+const TABLE: &str = "table";
+const PLOT: &str = "plot";
+
+/// The name of a table, and what the table is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// Which table.
+    pub(crate) name: String,
+    /// A plan, or a measure.
+    pub(crate) words: Vec<String>,
+}
+
+impl Region {
+    /// The name of the data file, without ending.
+    fn stem(&self) -> String {
+        let words = self.words.iter().map(|word| word.trim_end_matches(".parquet"));
+        [self.name.as_str()].into_iter().chain(words).collect::<Vec<_>>().join("-")
+    }
+}
+
+/// Replaces every table of a page. Returns the page, and then the data files of its tables.
+///
+/// # Panics
+/// If the page names a table that `make` does not know: pages are constants, and tested.
+pub(crate) fn fill(name: &str, page: &str, mut make: impl FnMut(&Region) -> Option<DataTable>) -> Vec<Page> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut files = Vec::new();
+    let mut is_replaced = false;
+    for block in page.trim_end().split("\n\n") {
+        if is_replaced && block.starts_with('|') {
+            is_replaced = false;
+            continue;
+        }
+        blocks.push(block.to_owned());
+        is_replaced = false;
+        if let Some(region) = table_region(block) {
+            let table = make(&region).unwrap_or_else(|| panic!("the page asks for {region:?}, which is not made"));
+            files.push(Page { name: data_file(name, &region), text: table.to_csv() });
+            blocks.push(table.to_markdown());
+            is_replaced = true;
+        }
+    }
+    let text = wrapped(&(blocks.join("\n\n") + "\n"));
+    [Page { name: format!("{name}.md"), text }].into_iter().chain(files).collect()
+}
+
+/// The file of a table, from the folder of the pages.
+fn data_file(page: &str, region: &Region) -> String {
+    format!("data/{page}/{}.csv", region.stem())
+}
+
+/// The table that a block of a page announces.
+fn table_region(block: &str) -> Option<Region> {
+    let mut words = comment(block, TABLE)?.split_whitespace().map(str::to_owned);
+    Some(Region { name: words.next()?, words: words.collect() })
+}
+
+/// What every plot of a page is about.
+pub(crate) fn plots(page: &str) -> Vec<Vec<String>> {
+    let comments = page.split("\n\n").filter_map(|block| comment(block, PLOT));
+    comments.map(|words| words.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+/// The text of a comment of this kind.
+fn comment<'t>(block: &'t str, kind: &str) -> Option<&'t str> {
+    block.strip_prefix("<!-- ")?.strip_prefix(kind)?.strip_prefix(": ")?.strip_suffix(" -->")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Every table that a page announces.
+    pub(crate) fn tables(page: &str) -> Vec<Region> {
+        page.split("\n\n").filter_map(table_region).collect()
+    }
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|&cell| cell.to_owned()).collect()
+    }
+
+    #[test]
+    fn tables_are_replaced_and_sentences_stay() {
+        let page = "# A\n\n<!-- table: locks purge -->\n\n| old |\n|---|\n\nA sentence.\n";
+        let files = fill("a", page, |region| Some(DataTable::new(&["x"], [row(&[&region.words[0]])])));
+        let expected = "# A\n\n<!-- table: locks purge -->\n\n| x |\n|---|\n| purge |\n\nA sentence.\n";
+        assert_eq!(files[0].text, expected);
+        assert_eq!(files[1], Page { name: "data/a/locks-purge.csv".to_owned(), text: "x\npurge\n".to_owned() });
+    }
+
+    #[test]
+    #[should_panic(expected = "which is not made")]
+    fn unknown_table_is_a_mistake() {
+        fill("a", "<!-- table: tabel -->\n", |_| None);
+    }
+
+    /// The pages whose tables have data files, with their text.
+    fn pages() -> Vec<(String, String)> {
+        let entries = fs::read_dir(Path::new(crate::FOLDER).join("data")).expect("the folder is there");
+        let names = entries.map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned());
+        names.map(|name| (name.clone(), read(&format!("{name}.md")))).collect()
+    }
+
+    fn read(file: &str) -> String {
+        fs::read_to_string(Path::new(crate::FOLDER).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
+
+    #[test]
+    fn tables_on_pages_are_those_of_their_data_files() {
+        for (name, text) in pages() {
+            let files = fill(&name, &text, |region| Some(DataTable::from_csv(&read(&data_file(&name, region)))));
+            for (from_data, on_page) in files[0].text.lines().zip(text.lines()) {
+                assert_eq!(from_data, on_page, "{name}.md: a table is not that of its data file");
+            }
+            assert_eq!(files[0].text.len(), text.len(), "{name}.md");
+            let folder = Path::new(crate::FOLDER).join("data").join(&name);
+            assert_eq!(fs::read_dir(folder).unwrap().count(), files.len() - 1, "data of {name} that no table shows");
+        }
+    }
+
+    #[test]
+    fn figures_in_sentences_are_those_of_the_tables() {
+        for (name, text) in pages() {
+            let missing = missing_figures(&text, |stem| DataTable::from_csv(&read(&format!("data/{name}/{stem}.csv"))));
+            assert!(missing.is_empty(), "{name}.md: {missing:?}");
+        }
+    }
+
+    #[test]
+    fn planted_figure_is_found() {
+        let table = DataTable::new(&["policy", "share"], [row(&["a", "12.5 % [11.0, 1,300]"])]);
+        let page =
+            "<!-- figures: shares -->\n\n<!-- derived: 27 -->\n\nOf 27, 12.5 % to 1,300 are `x-9`; 14.5 % not.\n";
+        assert_eq!(missing_figures(page, |_| table.clone()), ["14.5"]);
+    }
+
+    /// The figures of sentences below `<!-- figures: TABLES -->` that stand in none of these tables. Figures that a
+    /// person computed from a table are listed in `<!-- derived: FIGURES -->`.
+    fn missing_figures(page: &str, read_table: impl Fn(&str) -> DataTable) -> Vec<String> {
+        let mut missing = Vec::new();
+        let mut known: Option<BTreeSet<String>> = None;
+        for block in page.split("\n\n") {
+            if let Some(stems) = comment(block, "figures") {
+                for table in stems.split_whitespace().map(&read_table) {
+                    known.get_or_insert_default().extend(table.cells().flat_map(figures));
+                }
+            } else if let Some(derived) = comment(block, "derived") {
+                known.get_or_insert_default().extend(figures(derived));
+            } else if let Some(known) = known.take() {
+                let text: String = block.split('`').step_by(2).collect();
+                missing.extend(figures(&text).into_iter().filter(|figure| !known.contains(figure)));
+            }
+        }
+        missing
+    }
+
+    /// The numbers in a text, without their signs.
+    fn figures(text: &str) -> Vec<String> {
+        let words = text.split(|letter: char| !letter.is_ascii_digit() && !matches!(letter, ',' | '.'));
+        let numbers = words.map(|word| word.trim_matches([',', '.']));
+        numbers.filter(|number| number.starts_with(|letter: char| letter.is_ascii_digit())).map(str::to_owned).collect()
+    }
+}

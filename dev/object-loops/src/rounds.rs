@@ -1,0 +1,87 @@
+//! What a loop is run with, and why it may have no result: the size of objects, and the number of rounds.
+
+use std::fmt;
+
+/// Bytes of an object: at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(usize);
+
+impl Size {
+    /// Those of the table: powers of two from 8 to 16384.
+    pub const TABLE: [Size; 12] = {
+        let mut sizes = [Size(8); 12];
+        let mut at = 1;
+        while at < sizes.len() {
+            sizes[at] = Size(8 << at);
+            at += 1;
+        }
+        sizes
+    };
+
+    /// A size in bytes; `None` for zero.
+    pub const fn new(bytes: usize) -> Option<Size> {
+        if bytes == 0 { None } else { Some(Size(bytes)) }
+    }
+
+    /// Bytes.
+    pub const fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How often a loop runs for one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// At first, untimed.
+    pub warm_up: u32,
+    /// Then, timed; at least one.
+    pub timed: u32,
+}
+
+impl Rounds {
+    /// Runs `round` as often as this says, and returns the results of the timed rounds.
+    pub(crate) fn run<T>(self, mut round: impl FnMut() -> Result<T, Trouble>) -> Result<Vec<T>, Trouble> {
+        let all = (0..self.warm_up + self.timed).map(|_| round()).collect::<Result<_, _>>()?;
+        Ok(self.keep_timed(all))
+    }
+
+    /// Keeps the results of the timed rounds, which are the last.
+    pub(crate) fn keep_timed<T>(self, mut all: Vec<T>) -> Vec<T> {
+        all.split_off(all.len().saturating_sub(self.timed as usize))
+    }
+}
+
+/// Why a loop has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The allocator had no more.
+    #[error("there was no object of {size} bytes after {after}; ask for fewer")]
+    Exhausted {
+        /// Objects before.
+        after: usize,
+        /// Of this size.
+        size: Size,
+    },
+    /// The second thread cannot be where it should.
+    #[error("{0}")]
+    Settle(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_table() {
+        assert_eq!(
+            Size::TABLE.map(Size::bytes).as_slice(),
+            [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+        );
+    }
+}
