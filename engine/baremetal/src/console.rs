@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::arch;
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 
 static BUSY: AtomicBool = AtomicBool::new(false);
 /// A CPU that panics does not wait for others.

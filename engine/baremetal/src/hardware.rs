@@ -1,13 +1,15 @@
-//! What the allocator wants to know of the machine. This, and [`memory`](crate::memory), is all that a kernel writes.
+//! The machine as the allocator sees it, and the allocator itself, a static. With [`promises`](crate::promises) and
+//! [`memory`](crate::memory), this is all that a kernel writes.
 
-use freehold::kernel::{Cpu, Kernel, Promises};
-use freehold::platform::{Context, SlabReport, Task};
+use freehold::kernel::{Cpu, Kernel};
 
-use crate::console::say;
-use crate::{arch, interrupts, memory};
+use crate::arch;
 
 /// The machine that the kernel runs on.
 pub struct Hardware;
+
+/// The kernel's allocator.
+pub static KERNEL: Kernel<Hardware> = Kernel::new();
 
 // SAFETY: numbers are given to CPUs as they start, one each; interrupts are off between the two calls, in which the
 // compiler moves no access to memory; calls are answered in their interrupt's handler.
@@ -15,7 +17,7 @@ unsafe impl Cpu for Hardware {
     const CPUS: u16 = arch::CPUS_MAX;
 
     fn kernel() -> &'static Kernel<Hardware> {
-        &memory::KERNEL
+        &KERNEL
     }
 
     fn id() -> u16 {
@@ -36,22 +38,5 @@ unsafe impl Cpu for Hardware {
 
     fn irqs_disabled() -> Option<bool> {
         Some(arch::irqs_disabled())
-    }
-}
-
-impl Promises for Hardware {
-    /// The heap asks for no reclaim in a handler.
-    fn task() -> Task {
-        let context = if interrupts::is_in_handler() { Context::Hardirq } else { Context::Task };
-        Task { context, ..Task::default() }
-    }
-
-    fn slab_error(report: &SlabReport<'_>) {
-        memory::REPORTS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        say!("  {}: {} {:#x}", report.cache, report.bug, report.address);
-    }
-
-    fn unanswered(cpu: freehold::base::CpuId) {
-        panic!("CPU {} does not answer", cpu.0);
     }
 }

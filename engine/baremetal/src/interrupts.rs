@@ -7,13 +7,13 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64};
 
 use freehold::base::{Gfp, Order};
 
+use crate::address_set::AddressSet;
 use crate::arch::{self, CPUS_MAX};
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 use crate::paths;
-use crate::places::Places;
 
-/// What handlers of one CPU have.
-pub struct OfCpu {
+/// State of the interrupt handlers of one CPU.
+pub struct HandlerState {
     /// Interrupts that came, and requests that they made.
     pub ticks: AtomicU64,
     pub requests: AtomicU64,
@@ -24,9 +24,9 @@ pub struct OfCpu {
     left: AtomicPtr<u8>,
 }
 
-/// Of each CPU.
-pub static CPUS: [OfCpu; CPUS_MAX as usize] = [const {
-    OfCpu {
+/// Handlers of each CPU.
+pub static HANDLERS: [HandlerState; CPUS_MAX as usize] = [const {
+    HandlerState {
         ticks: AtomicU64::new(0),
         requests: AtomicU64::new(0),
         refused: AtomicU64::new(0),
@@ -35,57 +35,57 @@ pub static CPUS: [OfCpu; CPUS_MAX as usize] = [const {
     }
 }; CPUS_MAX as usize];
 
-/// What handlers do: a [`Busy`].
-static BUSY: AtomicU8 = AtomicU8::new(Busy::No as u8);
+/// Work of the handlers: a [`TickWork`].
+static TICK_WORK: AtomicU8 = AtomicU8::new(TickWork::Count as u8);
 
-/// Where ticks came.
-pub static CAME_AT: Places = Places::new();
-/// Where those came that were to come in fast paths.
-pub static CAME_AT_PATHS: Places = Places::new();
-/// Where an interrupt could have come in what the processor stopped at each instruction of.
-pub static COULD_COME_AT: Places = Places::new();
+/// Addresses at which a tick came.
+pub static TICKS_AT: AddressSet = AddressSet::new();
+/// Addresses in fast paths at which a tick came that was meant for a fast path.
+pub static TICKS_IN_PATHS: AddressSet = AddressSet::new();
+/// Addresses at which the processor stopped with interrupts on, so that one could have come.
+pub static STOPS_AT: AddressSet = AddressSet::new();
 
 /// So long until a tick, in any timer's units, that it does not disturb what is done meanwhile.
 pub const FAR: u32 = 1 << 30;
 
 /// Whether this CPU is in a handler.
 pub fn is_in_handler() -> bool {
-    CPUS[usize::from(arch::cpu())].is_in_handler.load(Relaxed)
+    HANDLERS[usize::from(arch::cpu())].is_in_handler.load(Relaxed)
 }
 
-/// Has handlers allocate from now on, or no more.
-pub fn keep_busy(busy: Busy) {
-    BUSY.store(busy as u8, Relaxed);
+/// Sets the work of all handlers from now on.
+pub fn set_tick_work(work: TickWork) {
+    TICK_WORK.store(work as u8, Relaxed);
 }
 
-/// What handlers do at each tick.
+/// Work of a handler at each tick.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Busy {
+pub enum TickWork {
     /// They only count.
-    No,
+    Count,
     /// They allocate or free, one thing in turn.
-    Yes,
+    Allocate,
     /// They go through the fast paths themselves; and no tick comes before it is asked for.
-    AtPaths,
+    WalkPaths,
 }
 
 /// A tick came at this address. Returns how long until the next, in the timer's units.
 pub fn tick(address: usize) -> u32 {
     let began = arch::clock();
-    let here = &CPUS[usize::from(arch::cpu())];
+    let here = &HANDLERS[usize::from(arch::cpu())];
     let tick = here.ticks.load(Relaxed);
     here.ticks.store(tick + 1, Relaxed);
-    CAME_AT.note(address);
-    let busy = BUSY.load(Relaxed);
-    if busy == Busy::AtPaths as u8 && arch::cpu() == 0 {
+    TICKS_AT.insert(address);
+    let work = TICK_WORK.load(Relaxed);
+    if work == TickWork::WalkPaths as u8 && arch::cpu() == 0 {
         if paths::is_walking() {
-            CAME_AT_PATHS.note(address);
+            TICKS_IN_PATHS.insert(address);
         }
         here.handle(|| here.walk_paths(tick));
         return FAR;
     }
-    if busy == Busy::Yes as u8 {
+    if work == TickWork::Allocate as u8 {
         here.handle(|| here.work(tick));
     }
     // Not in step with anything; and what is interrupted has as long as what interrupts it, however slow the machine
@@ -94,7 +94,7 @@ pub fn tick(address: usize) -> u32 {
     arch::TICK_MIN + spread + arch::clock().wrapping_sub(began) as u32
 }
 
-impl OfCpu {
+impl HandlerState {
     fn handle(&self, work: impl FnOnce()) {
         self.is_in_handler.store(true, Relaxed);
         work();
@@ -155,5 +155,5 @@ fn can_box(value: u64) -> bool {
 
 /// Frees what handlers have left, once they are not busy any more.
 pub fn clear() {
-    CPUS.iter().for_each(|cpu| cpu.leave(null_mut()));
+    HANDLERS.iter().for_each(|cpu| cpu.leave(null_mut()));
 }

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! arch        a folder a processor: from the loader to Rust, interrupts, further CPUs, a console, the end
-//! hardware    what the allocator wants to know of it: five functions
-//! memory      the allocator: a static, a heap, and one call at boot
+//! hardware    the machine as the allocator sees it, and the allocator, a static
+//! promises    the machine's answers to the allocator
+//! memory      Rust's heap on the allocator, and one call at boot
 //! scenes      what is tried, one file each: all CPUs at once, with timer interrupts that allocate in the middle of it all
 //! ```
 //!
-//! Start with [`hardware`] and [`memory`]: all that a kernel needs is there. It boots in an emulator, says what it
+//! Start with [`hardware`], [`promises`] and [`memory`]: all that a kernel needs is there. It boots in an emulator, says what it
 //! found line by line, and ends with a code: `cargo run --release` in this folder, or `cargo xtask boot` for all of
 //! them.
 
@@ -16,6 +17,7 @@
 
 extern crate alloc;
 
+mod address_set;
 mod arch;
 mod clock;
 mod console;
@@ -23,7 +25,7 @@ mod hardware;
 mod interrupts;
 mod memory;
 mod paths;
-mod places;
+mod promises;
 mod scenes;
 mod together;
 

@@ -1,23 +1,17 @@
-//! The allocator: a static, Rust's heap on it, and one call at boot.
+//! Rust's heap on the allocator, and one call at boot.
 
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use freehold::kernel::{Boot, Heap, Kernel, Region, RegionKind};
+use freehold::kernel::{Boot, Heap, Region, RegionKind};
 
 use crate::arch;
 use crate::console::say;
-use crate::hardware::Hardware;
-
-/// The kernel's allocator.
-pub static KERNEL: Kernel<Hardware> = Kernel::new();
+use crate::hardware::{Hardware, KERNEL};
 
 #[global_allocator]
 static HEAP: Heap<Hardware> = Heap::new();
-
-/// Reports of the slab's.
-pub static REPORTS: AtomicU32 = AtomicU32::new(0);
 
 /// What is kept back at boot, as if somebody plugged it in later: the last bytes of memory.
 pub const PLUGGED_LATER: u64 = 64 << 20;

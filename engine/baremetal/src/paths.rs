@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::{Gfp, Order};
 
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 
 /// A path: its name, and one time through it.
 pub struct Path {

@@ -7,7 +7,7 @@ use freehold::policy::compaction::{AfterDeferral, CmaRoom, ProactiveMarks, Sourc
 use freehold::policy::kswapd::{BoostRuns, BusyNodes, Hope};
 use freehold::policy::slowpath::RetryPolicy;
 
-use super::{Choice, Field};
+use crate::choice::{Choice, Field};
 
 /// Rules of Linux that changed since 6.12. Sets of later kernels throw these switches; each can be thrown by itself.
 pub const RULES: &[Field] = &[

@@ -8,7 +8,7 @@ use freehold::policy::{
     ReserveWatermark,
 };
 
-use super::{Choice, Field, Number, Set};
+use crate::choice::{Choice, Field, Number, Set};
 
 /// Where a policy may start.
 pub const SETS: &[Set] = &[

@@ -32,14 +32,14 @@ impl DeviceTree {
     ///
     /// # Safety
     /// There is one, and it stays until the last use of the value.
-    pub unsafe fn at(start: usize) -> DeviceTree {
+    pub unsafe fn from_address(start: usize) -> DeviceTree {
         let tree = DeviceTree { start };
         assert_eq!(tree.word(start), MAGIC, "the loader leaves a device tree");
         tree
     }
 
     fn byte(self, at: usize) -> u8 {
-        // SAFETY: `at` promises that the tree is there.
+        // SAFETY: `from_address` promises that the tree is there.
         unsafe { core::ptr::with_exposed_provenance::<u8>(at).read() }
     }
 

@@ -12,8 +12,8 @@ use freehold::base::{Gfp, Order};
 use crate::arch;
 use crate::clock::{self, Rate};
 use crate::console::say;
+use crate::hardware::KERNEL;
 use crate::interrupts::FAR;
-use crate::memory::KERNEL;
 use crate::paths::{self, PATHS};
 
 /// Two heaps of others, each in a block of its own; their locks leave interrupts on, as a kernel's could not.

@@ -5,16 +5,16 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::address_set::AddressSet;
 use crate::arch;
 use crate::clock::{self, Rate};
 use crate::console::say;
-use crate::interrupts::{self, Busy};
+use crate::interrupts::{self, TickWork};
 use crate::paths::{self, PATHS, Path};
-use crate::places::Places;
 
 /// Where interrupts can come in fast paths, and where they could in the shortest walk through the present one.
-static CAN_COME_AT: Places = Places::new();
-static SHORTEST: Places = Places::new();
+static CAN_COME_AT: AddressSet = AddressSet::new();
+static SHORTEST: AddressSet = AddressSet::new();
 /// Walks of which the shortest counts.
 const WALKS: u32 = 16;
 /// Of the places where an interrupt can come, so many in a hundred must be hit.
@@ -33,12 +33,12 @@ pub fn play() {
         return;
     }
     paths::warm_up();
-    interrupts::keep_busy(Busy::AtPaths);
+    interrupts::set_tick_work(TickWork::WalkPaths);
     PATHS.iter().for_each(sweep);
     let can_stop = PATHS.iter().all(learn);
-    interrupts::keep_busy(Busy::Yes);
+    interrupts::set_tick_work(TickWork::Allocate);
     arch::next_tick(arch::TICK_MIN);
-    let came = &interrupts::CAME_AT_PATHS;
+    let came = &interrupts::TICKS_IN_PATHS;
     if can_stop {
         let (all, hit) = (CAN_COME_AT.count(), CAN_COME_AT.count_in(came));
         say!("  interrupts can come at {all} instructions of the fast paths, and came at {hit} of them");
@@ -55,7 +55,7 @@ pub fn play() {
 fn learn(path: &Path) -> bool {
     let mut shortest = u32::MAX;
     for _ in 0..WALKS {
-        let walked = &interrupts::COULD_COME_AT;
+        let walked = &interrupts::STOPS_AT;
         walked.clear();
         if !arch::stop_at_each_instruction(path.walk) {
             return false;
@@ -72,7 +72,7 @@ fn learn(path: &Path) -> bool {
 
 /// Goes through a path with a tick after each delay.
 fn sweep(path: &Path) {
-    let ticks = &interrupts::CPUS[usize::from(arch::cpu())].ticks;
+    let ticks = &interrupts::HANDLERS[usize::from(arch::cpu())].ticks;
     for delay in (0..ROUNDS).flat_map(|_| 1..LATEST) {
         let before = ticks.load(Relaxed);
         arch::next_tick(delay);

@@ -10,8 +10,9 @@ use freehold::kernel::Pages;
 
 use crate::console::say;
 use crate::hardware::Hardware;
-use crate::interrupts::{self, Busy};
-use crate::memory::{KERNEL, free_pages};
+use crate::hardware::KERNEL;
+use crate::interrupts::{self, TickWork};
+use crate::memory::free_pages;
 use crate::together;
 
 /// Pages that were taken, each with the address of the next one at its start.
@@ -22,7 +23,7 @@ pub fn play() {
     let before = free_pages();
     together::on_all_cpus(|_| take_all());
     // What idles is had, too, once ticks ask for nothing.
-    interrupts::keep_busy(Busy::No);
+    interrupts::set_tick_work(TickWork::Count);
     KERNEL.shrink();
     take_all();
     assert!(free_pages() < before / 20, "{} of {before} pages are free", free_pages());
@@ -32,7 +33,7 @@ pub fn play() {
     // SAFETY: the layout has bytes, and nothing is done with none. The compiler may not leave it out.
     assert!(core::hint::black_box(unsafe { alloc::alloc::alloc(layout) }).is_null());
     say!("  {} of {before} pages are left to those who may not fail", free_pages());
-    interrupts::keep_busy(Busy::Yes);
+    interrupts::set_tick_work(TickWork::Allocate);
     together::on_all_cpus(|_| while give_back() {});
     drop(Box::new([1_u8; 30_000]));
 }

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use freehold::base::{Gfp, Order};
 
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 
 /// On the first CPU.
 pub fn play() {

@@ -19,50 +19,54 @@ use core::sync::atomic::Ordering::Relaxed;
 use freehold::page::Census;
 
 use crate::console::say;
-use crate::interrupts::{self, Busy};
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
+use crate::interrupts::{self, TickWork};
 use crate::together;
 
 /// A scene: its name, and what it does, under ticks that allocate or not.
 struct Scene {
     name: &'static str,
-    ticks: Busy,
+    ticks: TickWork,
     play: fn(),
 }
 
 const SCENES: [Scene; 11] = [
-    Scene { name: "heap: boxes, vectors, maps, any alignment", ticks: Busy::Yes, play: heap::play },
-    Scene { name: "misuse: double frees and strangers are refused", ticks: Busy::No, play: misuse::play },
-    Scene { name: "storm: all CPUs, each other's objects and pages", ticks: Busy::Yes, play: storm::play },
-    Scene { name: "stack: how deep calls go", ticks: Busy::No, play: stack::play },
-    Scene { name: "exhaustion: nothing left, and all of it back", ticks: Busy::Yes, play: exhaustion::play },
-    Scene { name: "ranges: neighbours and a CMA area", ticks: Busy::Yes, play: ranges::play },
-    Scene { name: "plugged: memory comes and goes", ticks: Busy::Yes, play: plugged::play },
-    Scene { name: "offline: a CPU goes, and comes back", ticks: Busy::Yes, play: offline::play },
-    Scene { name: "everywhere: a tick at each instruction of the fast paths", ticks: Busy::No, play: everywhere::play },
-    Scene { name: "counts: fast paths in instructions", ticks: Busy::No, play: counts::play },
-    Scene { name: "policies: every other set of rules", ticks: Busy::No, play: policies::play },
+    Scene { name: "heap: boxes, vectors, maps, any alignment", ticks: TickWork::Allocate, play: heap::play },
+    Scene { name: "misuse: double frees and strangers are refused", ticks: TickWork::Count, play: misuse::play },
+    Scene { name: "storm: all CPUs, each other's objects and pages", ticks: TickWork::Allocate, play: storm::play },
+    Scene { name: "stack: how deep calls go", ticks: TickWork::Count, play: stack::play },
+    Scene { name: "exhaustion: nothing left, and all of it back", ticks: TickWork::Allocate, play: exhaustion::play },
+    Scene { name: "ranges: neighbours and a CMA area", ticks: TickWork::Allocate, play: ranges::play },
+    Scene { name: "plugged: memory comes and goes", ticks: TickWork::Allocate, play: plugged::play },
+    Scene { name: "offline: a CPU goes, and comes back", ticks: TickWork::Allocate, play: offline::play },
+    Scene {
+        name: "everywhere: a tick at each instruction of the fast paths",
+        ticks: TickWork::Count,
+        play: everywhere::play,
+    },
+    Scene { name: "counts: fast paths in instructions", ticks: TickWork::Count, play: counts::play },
+    Scene { name: "policies: every other set of rules", ticks: TickWork::Count, play: policies::play },
 ];
 
 /// Plays all of them.
 pub fn play() {
     for scene in &SCENES {
         say!("{}", scene.name);
-        interrupts::keep_busy(scene.ticks);
+        interrupts::set_tick_work(scene.ticks);
         (scene.play)();
-        interrupts::keep_busy(Busy::No);
+        interrupts::set_tick_work(TickWork::Count);
         together::on_all_cpus(|_| {});
         interrupts::clear();
         let census = audit();
         say!("  nothing lost: {} pages free, {} in use", census.free + census.cached, census.allocated);
     }
-    for (cpu, of_cpu) in interrupts::CPUS.iter().enumerate().take(together::cpus() as usize) {
+    for (cpu, of_cpu) in interrupts::HANDLERS.iter().enumerate().take(together::cpus() as usize) {
         let [ticks, requests, refused] =
             [&of_cpu.ticks, &of_cpu.requests, &of_cpu.refused].map(|count| count.load(Relaxed));
         say!("CPU {cpu}: {ticks} ticks, {requests} of them with requests, {refused} found no memory");
         assert!(requests > 0, "no tick of CPU {cpu} allocated");
     }
-    say!("interrupts came at {} addresses", interrupts::CAME_AT.count());
+    say!("interrupts came at {} addresses", interrupts::TICKS_AT.count());
 }
 
 /// The proof that nothing is lost, when nobody else runs.

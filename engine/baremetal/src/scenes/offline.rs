@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use freehold::base::{CpuId, Gfp};
 
 use crate::arch;
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 use crate::together;
 
 /// The CPU that goes: the last one.

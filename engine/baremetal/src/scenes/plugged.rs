@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use freehold::base::{Gfp, Order, Pfn};
 
 use crate::console::say;
-use crate::memory::{KERNEL, PLUGGED_LATER, free_pages, plugged_later};
+use crate::hardware::KERNEL;
+use crate::memory::{PLUGGED_LATER, free_pages, plugged_later};
 use crate::together;
 
 /// On all CPUs.

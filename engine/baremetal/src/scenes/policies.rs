@@ -10,7 +10,7 @@ use freehold::policy::Policy;
 use super::Random;
 use crate::arch;
 use crate::console::say;
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 use crate::together;
 
 /// Rules with a name: the hardware of a kernel that follows them, and its allocator.

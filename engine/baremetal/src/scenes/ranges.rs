@@ -4,7 +4,8 @@ use freehold::base::{Gfp, Order, Pfn};
 use freehold::kernel::Cma;
 
 use crate::hardware::Hardware;
-use crate::memory::{self, KERNEL};
+use crate::hardware::KERNEL;
+use crate::memory;
 use crate::together;
 
 /// On all CPUs, but for the area.

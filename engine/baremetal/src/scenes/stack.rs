@@ -7,7 +7,7 @@ use freehold::base::{Gfp, Order};
 
 use crate::arch;
 use crate::console::say;
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 
 /// Bytes that are painted, and left out next to the caller, which has them for itself.
 const PAINTED: usize = 24 << 10;

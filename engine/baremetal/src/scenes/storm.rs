@@ -9,11 +9,11 @@ use freehold::kernel::Pages;
 
 use super::Random;
 use crate::hardware::Hardware;
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 use crate::together;
 
 const STEPS: u64 = 60_000;
-/// Places that all CPUs put objects into, and take them out of.
+/// AddressSet that all CPUs put objects into, and take them out of.
 const SHARED: usize = 512;
 static OBJECTS: [AtomicPtr<u8>; SHARED] = [const { AtomicPtr::new(null_mut()) }; SHARED];
 

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
-use freehold::page::{Config, ConfigError, MinFree, Mobility, OnlineError, PageAllocator};
+use freehold::page::{Config, ConfigError, MinFree, Mobility, OnlineError, PageAllocator, Range};
 use freehold::platform::host::Solo;
 use freehold::platform::{NoProbe, Platform};
 use freehold::policy::{Numbers, Policy};
@@ -51,22 +51,30 @@ fn exactly_the_promised_metadata_is_enough() {
     assert_eq!(short.err(), Some(ConfigError::Metadata));
 }
 
+/// Frames `[start, end)` of the Normal zone on node 0.
+fn normal(start: u32, end: u32) -> Range {
+    range(ZoneKind::Normal, 0, start, end)
+}
+
+fn not_reserved(pfn: u32) -> Result<(), OnlineError> {
+    Err(OnlineError::NotReserved { pfn: Pfn::new(pfn) })
+}
+
 #[test]
 fn wrong_ranges_are_refused() {
-    let normal = |start, end| range(ZoneKind::Normal, 0, start, end);
     let memory = [normal(0, 1024 + 100)];
     let mut metadata = Memory::of(&SMALL, &memory);
     let engine = build(&SMALL, &memory, &mut metadata);
-    let online = |range| engine.online(&range, &mut []);
-    assert_eq!(online(normal(64, 64)), Err(OnlineError::Range));
-    assert_eq!(online(normal(0, (1 << 16) + 1)), Err(OnlineError::Range));
-    assert_eq!(online(range(ZoneKind::Normal, 1, 0, 64)), Err(OnlineError::Range), "no such node");
-    assert_eq!(online(normal(1 << 15, (1 << 15) + 64)), Err(OnlineError::Metadata), "a new section needs some");
+    for wrong in [normal(64, 64), normal(0, (1 << 16) + 1), range(ZoneKind::Normal, 1, 0, 64)] {
+        assert_eq!(engine.online(&wrong, &mut []), Err(OnlineError::Range), "empty, too long, or on no node");
+    }
+    let new_section = normal(1 << 15, (1 << 15) + 64);
+    assert_eq!(engine.online(&new_section, &mut []), Err(OnlineError::Metadata), "a new section needs some");
     let shared = OnlineError::SharedPageblock { pfn: Pfn::new(1024) };
-    assert_eq!(online(range(ZoneKind::Movable, 0, 1200, 1300)), Err(shared));
-    assert_eq!(online(range(ZoneKind::Movable, 0, 1536, 2048)), Ok(()), "the section is there already");
+    assert_eq!(engine.online(&range(ZoneKind::Movable, 0, 1200, 1300), &mut []), Err(shared));
+    let old_section = range(ZoneKind::Movable, 0, 1536, 2048);
+    assert_eq!(engine.online(&old_section, &mut []), Ok(()), "the section is there already");
 
-    let not_reserved = |pfn| Err(OnlineError::NotReserved { pfn: Pfn::new(pfn) });
     assert_eq!(engine.release(Pfn::new(0), Pfn::new(512)), Ok(()));
     assert_eq!(engine.release(Pfn::new(500), Pfn::new(600)), not_reserved(500), "released twice");
     assert_eq!(engine.release(Pfn::new(1 << 15), Pfn::new((1 << 15) + 1)), not_reserved(1 << 15), "never online");
@@ -92,6 +100,11 @@ fn adopted_frames_are_allocated_and_can_be_freed() {
     assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).managed(), 16);
 }
 
+/// Allocates every page, and returns how many there were.
+fn take_all_pages(engine: &PageAllocator<'_, Host<'_>>) -> usize {
+    core::iter::from_fn(|| engine.alloc_pages(Gfp::NOWAIT | Gfp::MEMALLOC, Order::ZERO).ok()).count()
+}
+
 #[test]
 fn memory_may_come_later() {
     let (early, late) = (range(ZoneKind::Normal, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 15, 1 << 16));
@@ -99,18 +112,15 @@ fn memory_may_come_later() {
     let engine = build(&SMALL, &[early], &mut first);
     let layout = engine.online_layout(&late);
     let mut second = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let all = |engine: &PageAllocator<'_, Host<'_>>| {
-        core::iter::from_fn(|| engine.alloc_pages(Gfp::NOWAIT | Gfp::MEMALLOC, Order::ZERO).ok()).count()
-    };
     engine.release(early.start, early.end).expect("the range is online");
     engine.set_up_watermarks(MinFree::Pages(0));
-    let before = all(&engine);
+    let before = take_all_pages(&engine);
     assert!(before <= 1 << 12);
     engine.online(&late, &mut second).expect("there is room for its metadata");
     engine.release(late.start, late.end).expect("the range is online");
     engine.set_up_watermarks(MinFree::Pages(0));
     assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).span(), (early.start, late.end));
-    assert_eq!(before + all(&engine), (1 << 12) + (1 << 15));
+    assert_eq!(before + take_all_pages(&engine), (1 << 12) + (1 << 15));
     engine.check().expect("nothing is lost");
 }
 
@@ -148,16 +158,18 @@ impl Platform for Pinned {
     }
 }
 
+/// Builds an allocator on the pinned platform with this policy, and returns the policy that it has.
+fn policy_on_pinned(policy: Policy) -> Result<Policy, ConfigError> {
+    let mut metadata = vec![MaybeUninit::uninit(); 1 << 20];
+    let engine = PageAllocator::new(Pinned(Solo::new(NoProbe)), &Config { policy, ..SMALL }, &mut metadata)?;
+    Ok(*engine.policy())
+}
+
 /// Fixed rules are those of the configuration, or there is no allocator; numbers are the configuration's.
 #[test]
 fn rules_that_a_platform_fixes_are_the_only_ones() {
-    let mut metadata = vec![MaybeUninit::uninit(); 1 << 20];
-    let mut made = |policy| {
-        let made = PageAllocator::new(Pinned(Solo::new(NoProbe)), &Config { policy, ..SMALL }, &mut metadata);
-        made.map(|engine| *engine.policy())
-    };
-    assert_eq!(made(Policy::FREEHOLD), Err(ConfigError::Policy));
+    assert_eq!(policy_on_pinned(Policy::FREEHOLD), Err(ConfigError::Policy));
     let numbers = Numbers { pcp_batch: Some(7), ..Numbers::default() };
     let policy = Policy { numbers, ..Policy::LINUX_6_12 };
-    assert_eq!(made(policy), Ok(policy));
+    assert_eq!(policy_on_pinned(policy), Ok(policy));
 }

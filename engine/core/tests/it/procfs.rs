@@ -49,27 +49,32 @@ fn pagetypeinfo_has_linux_columns() {
         assert_eq!(procfs::pageblock_counts(engine, zone)[MigrateType::Movable.index()], 8);
         let mut text = String::new();
         procfs::pagetypeinfo(engine, &mut text).expect("a string takes all");
-        let of_one_node = |node, largest, pageblocks| {
-            let free = |migratetype: &str, largest: u32| {
-                let zeros = "     0 ".repeat(10);
-                format!("Node {node:4}, zone   Normal, type {migratetype:>12} {zeros}{largest:6} \n")
-            };
-            format!(
-                "Page block order: 9\nPages per block:  512\n\n\
+        assert_eq!(text, format!("{}{}", expected_pagetypeinfo(0, 4, 8), expected_pagetypeinfo(1, 6, 12)));
+    });
+}
+
+/// Returns the text about a node whose free memory is `largest` movable blocks of order 10, in `pageblocks` pageblocks.
+fn expected_pagetypeinfo(node: u8, largest: u32, pageblocks: u32) -> String {
+    let mut free_pages = String::new();
+    for migratetype in ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"] {
+        let count = if migratetype == "Movable" { largest } else { 0 };
+        let zeros = "     0 ".repeat(10);
+        free_pages += &format!("Node {node:4}, zone   Normal, type {migratetype:>12} {zeros}{count:6} \n");
+    }
+    format!(
+        "Page block order: 9\nPages per block:  512\n\n\
 Free pages count per migrate type at order       0      1      2      3      4      5      6      7      8      9     10 \n\
-{}{}{}{}{}{}\n\
+{free_pages}\n\
 Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic          CMA      Isolate \n\
 Node {node}, zone   Normal            0 {pageblocks:12}            0            0            0            0 \n",
-                free("Unmovable", 0),
-                free("Movable", largest),
-                free("Reclaimable", 0),
-                free("HighAtomic", 0),
-                free("CMA", 0),
-                free("Isolate", 0),
-            )
-        };
-        assert_eq!(text, format!("{}{}", of_one_node(0, 4, 8), of_one_node(1, 6, 12)));
-    });
+    )
+}
+
+/// Returns the last number of the first line that begins with `name`.
+fn number_after(text: &str, name: &str) -> u64 {
+    let line = text.lines().find(|line| line.trim_start().starts_with(name));
+    let mut words = line.unwrap_or_else(|| panic!("{name} is missing")).split_whitespace();
+    words.next_back().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name} is no number"))
 }
 
 #[test]
@@ -78,18 +83,19 @@ fn zoneinfo_counts_what_is_there() {
         let mut text = String::new();
         procfs::zoneinfo(engine, &mut text).expect("a string takes all");
         let normal = text.split("Node 0, zone   Normal\n").nth(1).expect("the zone is shown");
-        let number = |name: &str| -> u64 {
-            let line = normal.lines().find(|line| line.trim_start().starts_with(name));
-            let words = line.unwrap_or_else(|| panic!("{name} is missing")).split_whitespace();
-            words.last().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name} is no number"))
-        };
         let zone = engine.zone(NodeId(0), ZoneKind::Normal);
-        assert_eq!(number("pages free"), zone.free_pages());
-        assert_eq!(number("nr_free_pages"), zone.free_pages());
-        assert_eq!((number("min"), number("high")), (zone.watermarks().min, zone.watermarks().high));
-        assert_eq!((number("spanned"), number("present"), number("managed")), (1 << 15, 1 << 15, 1 << 15));
-        assert_eq!(number("start_pfn:"), 1 << 20);
-        let listed = number("count:");
+        assert_eq!(number_after(normal, "pages free"), zone.free_pages());
+        assert_eq!(number_after(normal, "nr_free_pages"), zone.free_pages());
+        assert_eq!(
+            (number_after(normal, "min"), number_after(normal, "high")),
+            (zone.watermarks().min, zone.watermarks().high)
+        );
+        assert_eq!(
+            (number_after(normal, "spanned"), number_after(normal, "present"), number_after(normal, "managed")),
+            (1 << 15, 1 << 15, 1 << 15)
+        );
+        assert_eq!(number_after(normal, "start_pfn:"), 1 << 20);
+        let listed = number_after(normal, "count:");
         assert_eq!(zone.free_pages() + listed + 10 + 16, zone.managed());
         assert!(normal.contains("        protection: (0, 0, 0, 0)\n"));
     });
@@ -126,22 +132,27 @@ fn every_line_is_one_of_this_kernels() {
     });
 }
 
+/// Whether each number of a line of buddyinfo fits its column; wider ones widen the line.
+fn fits_columns(line: &str) -> bool {
+    line.split_whitespace().skip(4).all(|number| number.len() <= 6)
+}
+
+/// Returns length and last character of the lines whose numbers fit their columns.
+fn line_shapes(text: &str) -> BTreeSet<(usize, bool)> {
+    text.lines().filter(|line| fits_columns(line)).map(|line| (line.len(), line.ends_with(' '))).collect()
+}
+
 #[test]
 fn buddyinfo_is_shaped_like_this_kernels() {
     let Ok(theirs) = std::fs::read_to_string("/proc/buddyinfo") else {
         eprintln!("skipped: this system has no /proc/buddyinfo");
         return;
     };
-    let columns = |text: &str| -> BTreeSet<(usize, bool)> {
-        // Wider numbers widen a line, there as here.
-        let fits = |line: &&str| line.split_whitespace().skip(4).all(|number| number.len() <= 6);
-        text.lines().filter(fits).map(|line| (line.len(), line.ends_with(' '))).collect()
-    };
     scene(|engine| {
         let mut text = String::new();
         procfs::buddyinfo(engine, &mut text).expect("a string takes all");
-        assert_eq!(columns(&text).len(), 1);
-        assert!(columns(&theirs).is_subset(&columns(&text)), "theirs:\n{theirs}ours:\n{text}");
+        assert_eq!(line_shapes(&text).len(), 1);
+        assert!(line_shapes(&theirs).is_subset(&line_shapes(&text)), "theirs:\n{theirs}ours:\n{text}");
     });
 }
 
@@ -175,6 +186,12 @@ fn slabinfo_counts_objects_and_slabs() {
     .expect("the machine is right");
 }
 
+/// Returns length and number of columns of the line that begins with `name`.
+fn row_shape(text: &str, name: &str) -> Option<(usize, usize)> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some((line.len(), line.split_whitespace().count()))
+}
+
 #[test]
 fn slabinfo_is_shaped_like_this_kernels() {
     let Ok(theirs) = std::fs::read_to_string("/proc/slabinfo") else {
@@ -184,16 +201,11 @@ fn slabinfo_is_shaped_like_this_kernels() {
     with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
         let mut text = String::new();
         procfs::slabinfo(slab, &mut text).expect("a string takes all");
-        let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(head(&text), head(&theirs));
-        let row = |text: &str, name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
-            line.map(|line| (line.len(), line.split_whitespace().count()))
-        };
+        assert!(text.lines().take(2).eq(theirs.lines().take(2)), "theirs:\n{theirs}ours:\n{text}");
         // A kernel with more objects than six digits writes wider rows.
-        let narrow = row(&theirs, "kmalloc-8k ").filter(|&(len, _)| len <= 109);
+        let narrow = row_shape(&theirs, "kmalloc-8k ").filter(|&(len, _)| len <= 109);
         if let Some(theirs) = narrow {
-            assert_eq!(row(&text, "kmalloc-8k "), Some(theirs));
+            assert_eq!(row_shape(&text, "kmalloc-8k "), Some(theirs));
         }
     })
     .expect("the machine is right");

@@ -8,7 +8,7 @@ use std::thread;
 
 use fastrand::Rng;
 use freehold::Policy;
-use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, ZoneKind};
 use freehold::machine;
 use freehold::page::{Config, MinFree, PageAllocator, Range, Zone};
 use freehold::platform::Platform;
@@ -17,7 +17,7 @@ use freehold::policy::{Numbers, PcpPolicy};
 use freehold::stats::{Counters, Counts};
 
 use crate::common::holders::{Beside, Block, Hold};
-use crate::common::join_all;
+use crate::common::{join_all, range};
 
 const CPUS: u16 = 4;
 /// More than CPUs: some share one.
@@ -109,11 +109,10 @@ fn run(pcp: PcpPolicy) -> Counts {
     let policy = Policy { pcp, numbers: Numbers { pcp_batch: Some(3), ..Numbers::default() }, ..Policy::LINUX_6_12 };
     let cpu_nodes = [NodeId(0); CPUS as usize];
     let config = Config { cpu_nodes: &cpu_nodes, policy, pageblock_order: Order::new(5), ..Config::default() };
-    let range = |kind, start, end| Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(0), kind };
-    let ranges = [range(ZoneKind::Dma32, 0, 1 << 12), range(ZoneKind::Normal, 1 << 12, END)];
+    let ranges = [range(ZoneKind::Dma32, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 12, END)];
     machine::with_ranges(Host::default(), &config, &ranges, |engine| {
-        for range in &ranges {
-            engine.release(range.start, range.end).expect("the range is online");
+        for Range { start, end, .. } in ranges {
+            engine.release(start, end).expect("the range is online");
         }
         engine.set_up_watermarks(MinFree::BySize);
         work(engine);
@@ -134,14 +133,15 @@ fn largest_blocks(zone: &Zone<<Host as Platform>::Lock>) -> u32 {
 fn work(engine: &PageAllocator<'_, Host>) {
     let beside = Beside::new(END);
     thread::scope(|scope| {
-        let start = |number| {
+        let mut threads = Vec::new();
+        for number in 0..THREADS {
             let worker = Worker { engine, beside: &beside, rng: Rng::with_seed(u64::from(number)), mine: Vec::new() };
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 run_on_cpu(CpuId(number % CPUS));
                 worker.run();
-            })
-        };
-        join_all((0..THREADS).map(start).collect());
+            }));
+        }
+        join_all(threads);
     });
     while let Some((pfn, order)) = beside.collect() {
         engine.free_pages(pfn, order).expect("the block was left");

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::fdt::DeviceTree;
 use super::{CPUS_MAX, Outcome, STACK_BYTES};
-use crate::memory::KERNEL;
+use crate::hardware::KERNEL;
 use crate::{interrupts, together};
 
 /// Between two ticks at least, and how much more it may be: units of 100 ns.
@@ -55,7 +55,7 @@ static CPUS: AtomicU32 = AtomicU32::new(0);
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.
 extern "C" fn start_first(tree: usize) -> ! {
     // SAFETY: the emulator has left it there, and nothing has been written there.
-    let tree = unsafe { DeviceTree::at(tree) };
+    let tree = unsafe { DeviceTree::from_address(tree) };
     CPUS.store(tree.cpus(), Relaxed);
     set_up_cpu();
     crate::main(tree.memory())

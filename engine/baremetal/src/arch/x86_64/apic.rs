@@ -1,7 +1,7 @@
 //! Each CPU's interrupt controller: its timer, calls to other CPUs, and their start.
 
-use super::idt::{CALL, SPURIOUS, TIMER};
-use super::{irq_restore, irq_save, name_of};
+use super::irqs::{irq_restore, irq_save};
+use super::vectors::{CALL, SPURIOUS, TIMER};
 
 /// Where a CPU's own is mapped.
 const BASE: usize = 0xfee0_0000;
@@ -54,13 +54,13 @@ pub fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// Interrupts another CPU.
-pub fn call(cpu: u16) {
+/// Interrupts the CPU of this name.
+pub fn call(name: usize) {
     let flags = irq_save();
     while read(COMMAND) & PENDING != 0 {
         core::hint::spin_loop();
     }
-    write(COMMAND_TARGET, (name_of(cpu) as u32) << 24);
+    write(COMMAND_TARGET, (name as u32) << 24);
     write(COMMAND, CALL.into());
     irq_restore(flags);
 }

@@ -5,15 +5,10 @@ use core::cell::UnsafeCell;
 use core::mem::size_of;
 
 use super::apic;
+use super::irqs::FLAG_IRQS;
+use super::vectors::{CALL, SPURIOUS, TIMER};
+use crate::hardware::KERNEL;
 use crate::interrupts;
-use crate::memory::KERNEL;
-
-/// Vectors of what this kernel takes.
-pub const TIMER: u8 = 32;
-/// See [`TIMER`].
-pub const CALL: u8 = 33;
-/// See [`TIMER`].
-pub const SPURIOUS: u8 = 255;
 
 /// The exception before each instruction.
 const TRAP: u8 = 1;
@@ -46,17 +41,15 @@ struct Pointer {
     base: u64,
 }
 
-/// Has this CPU take interrupts.
+/// Has this CPU take interrupts, once the table is filled.
 pub fn load() {
-    if super::cpu() == 0 {
-        fill();
-    }
     let pointer = Pointer { limit: (size_of::<Gates>() - 1) as u16, base: GATES.0.get() as u64 };
     // SAFETY: the gates stay where they are.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags)) };
 }
 
-fn fill() {
+/// Fills the table; the first CPU calls it, before there is another.
+pub fn fill() {
     // SAFETY: this is the first CPU, and there is no other yet.
     let gates = unsafe { &mut *GATES.0.get() };
     let first = (&raw const exceptions).addr();
@@ -88,8 +81,8 @@ extern "C" fn timer_interrupt(address: usize) {
 
 #[unsafe(no_mangle)] // SAFETY: nothing else has this name.
 extern "C" fn trap_interrupt(address: usize, flags: usize) {
-    if flags & super::FLAG_IRQS != 0 {
-        interrupts::COULD_COME_AT.note(address);
+    if flags & FLAG_IRQS != 0 {
+        interrupts::STOPS_AT.insert(address);
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod apic;
 mod idt;
+mod irqs;
 mod pvh;
+mod vectors;
 
 use core::arch::{asm, global_asm};
 use core::ops::Range;
@@ -12,7 +14,8 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::{CPUS_MAX, Outcome, STACK_BYTES};
 use crate::together;
 
-pub use apic::{TICK_MIN, TICK_SPREAD, call, next_tick};
+pub use apic::{TICK_MIN, TICK_SPREAD, next_tick};
+pub use irqs::{irq_restore, irq_save, irqs_disabled, irqs_on};
 
 /// Memory is mapped where it is.
 pub const DIRECT_MAP: usize = 0;
@@ -60,10 +63,11 @@ fn set_up_cpu(cpu: u16) {
     NUMBERS[place].store(cpu.into(), Relaxed);
     // SAFETY: nothing else uses GS; the number stays where it is.
     unsafe { write_msr(IA32_GS_BASE, (&raw const NUMBERS[place]) as u64) };
-    idt::load();
     if cpu == 0 {
+        idt::fill();
         silence();
     }
+    idt::load();
     NAMES[place].store(apic::set_up(), Relaxed);
 }
 
@@ -88,44 +92,6 @@ pub fn cpu() -> u16 {
 }
 
 const FLAG_TRAP: i32 = 1 << 8;
-const FLAG_IRQS: usize = 1 << 9;
-
-#[inline(always)]
-fn flags() -> usize {
-    let flags: usize;
-    // SAFETY: the flags are read, by way of the stack.
-    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
-    flags
-}
-
-/// Turns interrupts off; says how they were.
-#[inline(always)]
-pub fn irq_save() -> usize {
-    let flags = flags();
-    // SAFETY: what comes is taken later. Accesses to memory do not move across it.
-    unsafe { asm!("cli", options(nostack, preserves_flags)) };
-    flags
-}
-
-/// Turns them on again, if they were.
-#[inline(always)]
-pub fn irq_restore(flags: usize) {
-    if flags & FLAG_IRQS != 0 {
-        irqs_on();
-    }
-}
-
-/// Whether they are off.
-pub fn irqs_disabled() -> bool {
-    flags() & FLAG_IRQS == 0
-}
-
-/// Turns them on.
-#[inline(always)]
-pub fn irqs_on() {
-    // SAFETY: there are handlers for all that may come.
-    unsafe { asm!("sti", options(nostack, preserves_flags)) };
-}
 
 /// Rests until the next interrupt, with interrupts on: a tick at the latest.
 pub fn idle() {
@@ -171,9 +137,9 @@ pub fn start_cpus(running: &AtomicU32) {
 const LEAF_TOPOLOGY: u32 = 0xb;
 const LEVEL_PACKAGE: u32 = 1;
 
-/// The name of a CPU to the interrupt controller.
-fn name_of(cpu: u16) -> usize {
-    NAMES[usize::from(cpu)].load(Relaxed)
+/// Interrupts another CPU.
+pub fn call(cpu: u16) {
+    apic::call(NAMES[usize::from(cpu)].load(Relaxed));
 }
 
 /// What further CPUs start from.

@@ -8,6 +8,7 @@ pub mod panic_hook;
 pub mod picture;
 pub mod shrink;
 
+use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
 use std::panic::resume_unwind;
@@ -175,6 +176,11 @@ impl Events {
     }
 }
 
+/// Bytes in which a layout fits at any address.
+fn bytes_for(layout: Layout) -> Box<[MaybeUninit<u8>]> {
+    Box::new_uninit_slice(layout.size() + layout.align())
+}
+
 /// The bytes of a machine's metadata.
 pub struct Memory {
     fixed: Box<[MaybeUninit<u8>]>,
@@ -189,15 +195,8 @@ impl Memory {
 
     /// Enough for this machine on another platform.
     pub fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
-        let fixed = config.metadata_layout::<P>();
-        let layout = |range: &Range| config.online_layout(&(range.start..range.end));
-        Memory {
-            fixed: Box::new_uninit_slice(fixed.size() + fixed.align()),
-            ranges: ranges
-                .iter()
-                .map(|range| Box::new_uninit_slice(layout(range).size() + layout(range).align()))
-                .collect(),
-        }
+        let ranges = ranges.iter().map(|range| bytes_for(config.online_layout(&(range.start..range.end))));
+        Memory { fixed: bytes_for(config.metadata_layout::<P>()), ranges: ranges.collect() }
     }
 }
 

@@ -21,35 +21,46 @@ struct Outcome {
     scans: Vec<(u32, u32, u32)>,
 }
 
-/// Draws a zone, and lets something happen to it.
-fn compacted(before: &[impl AsRef<str>], act: impl FnOnce(&Engine<'_, '_>, &Mover)) -> Outcome {
+fn frames_drawn_as(frames: &[(u32, char)], letter: char) -> Vec<u32> {
+    frames.iter().filter(|(_, drawn)| *drawn == letter).map(|(pfn, _)| *pfn).collect()
+}
+
+/// Sets a zone up as `before` draws it, calls `act`, and returns what became of the zone.
+fn compact(before: &[impl AsRef<str>], act: impl FnOnce(&Engine<'_, '_>, &Mover)) -> Outcome {
     let config = Config { pageblock_order: ROW, ..config() };
     let mut outcome = Outcome { after: Vec::new(), moves: Vec::new(), scans: Vec::new() };
     with_full_machine(before.len() as u32, &config, |engine, mover| {
         let frames: Vec<(u32, char)> = (0..).zip(before.iter().flat_map(|row| row.as_ref().chars())).collect();
-        let of = |kind: char| frames.iter().filter(move |(_, drawn)| *drawn == kind).map(|(pfn, _)| *pfn);
-        mover.free(engine, of('.').chain(of('u')));
-        for pfn in of('u') {
+        let isolated = frames_drawn_as(&frames, 'u');
+        mover.free(engine, frames_drawn_as(&frames, '.').into_iter().chain(isolated.iter().copied()));
+        for &pfn in &isolated {
             assert_eq!(engine.isolate_free_page(Pfn::new(pfn), Order::ZERO, Gfp::KERNEL), Ok(true));
         }
-        of('p').for_each(|pfn| mover.pin(pfn));
+        frames_drawn_as(&frames, 'p').into_iter().for_each(|pfn| mover.pin(pfn));
         engine.platform().events.take();
         act(engine, mover);
         outcome.scans = scans(&engine.platform().events.take());
         outcome.moves = mover.moves.take().iter().map(|moved| (moved.from.raw(), moved.to.raw())).collect();
-        outcome.after = drawn(engine, frames.len() as u32);
-        of('u').for_each(|pfn| engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it stayed where it was"));
+        outcome.after = draw(engine, frames.len() as u32);
+        for pfn in isolated {
+            engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it stayed where it was");
+        }
     });
     outcome
 }
 
-fn drawn(engine: &Engine<'_, '_>, frames: u32) -> Vec<String> {
-    let letter = |pfn: u32| match engine.allocated_block(Pfn::new(pfn)).map(|(head, _)| engine.state(head)) {
+/// Returns the letter of a frame: in a block that can be moved, in one that cannot, or free.
+fn letter(engine: &Engine<'_, '_>, pfn: Pfn) -> char {
+    match engine.allocated_block(pfn).map(|(head, _)| engine.state(head)) {
         Some(Some(State::Allocated { movable: true, .. })) => 'm',
         Some(_) => 'u',
         None => '.',
-    };
-    let letters: Vec<char> = (0..frames).map(letter).collect();
+    }
+}
+
+/// Draws the zone, a row a pageblock.
+fn draw(engine: &Engine<'_, '_>, frames: u32) -> Vec<String> {
+    let letters: Vec<char> = (0..frames).map(|pfn| letter(engine, Pfn::new(pfn))).collect();
     letters.chunks(ROW.pages() as usize).map(|row| row.iter().collect()).collect()
 }
 
@@ -60,13 +71,13 @@ fn ask(engine: &Engine<'_, '_>, gfp: Gfp, order: u8) -> Option<u32> {
 }
 
 fn scans(events: &[Event]) -> Vec<(u32, u32, u32)> {
-    let scan = |event: &Event| match *event {
-        Event::CompactScan { migrate_scanned, free_scanned, isolated, .. } => {
-            Some((migrate_scanned, free_scanned, isolated))
+    let mut scans = Vec::new();
+    for event in events {
+        if let Event::CompactScan { migrate_scanned, free_scanned, isolated, .. } = *event {
+            scans.push((migrate_scanned, free_scanned, isolated));
         }
-        _ => None,
-    };
-    events.iter().filter_map(scan).collect()
+    }
+    scans
 }
 
 /// Half of a pageblock: three pairs, and two single pages in between.
@@ -81,7 +92,7 @@ const UNMOVABLE: Gfp = Gfp::KERNEL.union(Gfp::RETRY_MAYFAIL);
 
 #[test]
 fn a_quick_search_takes_pairs_from_the_upper_half_and_leaves_their_blocks() {
-    let outcome = compacted(&[HALF; 12], |engine, _| assert_eq!(ask(engine, THP, 4), Some(0)));
+    let outcome = compact(&[HALF; 12], |engine, _| assert_eq!(ask(engine, THP, 4), Some(0)));
     // A pair in each of four pageblocks, since an optimist takes nothing around what it found. The first search is
     // deep, and takes the first pair in the upper half.
     let pair = "m.mmmmm.m..m.mm.";
@@ -95,7 +106,7 @@ fn a_quick_search_takes_pairs_from_the_upper_half_and_leaves_their_blocks() {
 #[test]
 fn who_waits_takes_what_is_free_around_a_target_too() {
     for order in [2, 4] {
-        let outcome = compacted(&[HALF; 12], |engine, _| assert_eq!(ask(engine, UNMOVABLE, order), Some(0)));
+        let outcome = compact(&[HALF; 12], |engine, _| assert_eq!(ask(engine, UNMOVABLE, order), Some(0)));
         assert_eq!(outcome.after, [&[NONE], &[HALF; 5][..], &[FULL], &[HALF; 5]].concat(), "order {order}");
         // Single pages first, in the order of their frames; then the pairs, cut.
         let moves = [(0, 97), (2, 103), (3, 105), (6, 106), (8, 108), (11, 111), (13, 100), (14, 101)];
@@ -106,7 +117,7 @@ fn who_waits_takes_what_is_free_around_a_target_too() {
 
 #[test]
 fn unasked_the_whole_zone_is_scanned_from_both_ends_until_it_is_good_enough() {
-    let outcome = compacted(&[HALF; 12], |engine, _| engine.tick_kcompactd(NODE));
+    let outcome = compact(&[HALF; 12], |engine, _| engine.tick_kcompactd(NODE));
     // Two of six pageblocks that are free in all: a third is above the fifth that is wanted, a sixth is below.
     assert_eq!(outcome.after, [&[NONE; 2], &[HALF; 8][..], &[FULL; 2]].concat());
     assert_eq!(outcome.scans, [(16, 16, 16), (16, 16, 16)]);
@@ -123,7 +134,7 @@ fn with_fifth(fifth: char) -> Vec<String> {
 #[test]
 fn an_optimist_leaves_a_block_at_the_first_page_that_cannot_move() {
     let before = with_fifth('u');
-    let outcome = compacted(&before, |engine, _| assert_eq!(ask(engine, THP, 4), Some(32)));
+    let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, THP, 4), Some(32)));
     // The block that a quick search chose is given up at its fifth frame, and nothing of it was moved; the next is half
     // full.
     assert_eq!(outcome.scans, [(5, 0, 0), (16, 35, 28), (17, 36, 16)]);
@@ -140,7 +151,7 @@ fn an_optimist_leaves_a_block_at_the_first_page_that_cannot_move() {
 fn who_waits_moves_what_it_can_around_a_page_that_cannot() {
     let before = with_fifth('u');
     for order in [2, 4] {
-        let outcome = compacted(&before, |engine, _| {
+        let outcome = compact(&before, |engine, _| {
             assert_eq!(ask(engine, UNMOVABLE, order), Some(if order == 2 { 0 } else { 16 }));
         });
         assert_eq!(outcome.after[0], "....u...........");
@@ -152,7 +163,7 @@ fn who_waits_moves_what_it_can_around_a_page_that_cannot() {
 
 #[test]
 fn unasked_the_scan_of_targets_strides_over_what_is_full() {
-    let outcome = compacted(&with_fifth('u'), |engine, _| engine.tick_kcompactd(NODE));
+    let outcome = compact(&with_fifth('u'), |engine, _| engine.tick_kcompactd(NODE));
     // The last pageblock is full: in the one before it every other frame is looked at, until one is free.
     assert_eq!(outcome.scans, [(16, 31, 15), (16, 32, 32)]);
     assert_eq!(outcome.moves[..7], [(0, 151), (2, 153), (6, 159), (8, 129), (10, 148), (12, 149), (14, 132)]);
@@ -164,26 +175,25 @@ fn unasked_the_scan_of_targets_strides_over_what_is_full() {
 #[test]
 fn a_target_that_was_refused_is_used_for_the_next_page() {
     let before = with_fifth('p');
-    let last = |outcome: &Outcome| outcome.moves[6];
     for (gfp, scans, seventh) in
         [(THP, [(16, 11, 16), (17, 35, 31)], (14, 100)), (UNMOVABLE, [(16, 20, 16), (16, 34, 31)], (14, 116))]
     {
-        let outcome = compacted(&before, |engine, _| assert_eq!(ask(engine, gfp, 4), Some(16)));
+        let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, gfp, 4), Some(16)));
         assert_eq!(outcome.after[..3], ["....m...........", NONE, HALF]);
-        assert_eq!((last(&outcome), outcome.scans), (seventh, scans.to_vec()));
+        assert_eq!((outcome.moves[6], outcome.scans), (seventh, scans.to_vec()));
     }
-    let outcome = compacted(&before, |engine, _| engine.tick_kcompactd(NODE));
-    assert_eq!((last(&outcome), outcome.scans), ((14, 132), vec![(16, 31, 16), (16, 32, 32)]));
+    let outcome = compact(&before, |engine, _| engine.tick_kcompactd(NODE));
+    assert_eq!((outcome.moves[6], outcome.scans), ((14, 132), vec![(16, 31, 16), (16, 32, 32)]));
 }
 
 #[test]
 fn a_pageblock_that_is_almost_free_is_emptied_with_one_move() {
     let before = [&[".........m......", FULL, FULL], &[HALF; 8][..]].concat();
     for (gfp, scanned) in [(THP, 17), (UNMOVABLE, 16)] {
-        let outcome = compacted(&before, |engine, _| assert_eq!(ask(engine, gfp, 4), Some(0)));
+        let outcome = compact(&before, |engine, _| assert_eq!(ask(engine, gfp, 4), Some(0)));
         // The movable request asks the lists for a source: one look.
         assert_eq!((outcome.moves, outcome.scans), (vec![(9, 84)], vec![(scanned, 7, 3)]));
     }
-    let outcome = compacted(&before, |engine, _| engine.tick_kcompactd(NODE));
+    let outcome = compact(&before, |engine, _| engine.tick_kcompactd(NODE));
     assert_eq!((outcome.moves, outcome.scans), (vec![(9, 161)], vec![(16, 2, 2)]));
 }

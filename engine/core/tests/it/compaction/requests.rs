@@ -103,12 +103,11 @@ fn a_zone_where_compaction_failed_is_left_alone_for_a_while() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
-        let stalls = |engine: &Engine<'_, '_>| engine.platform().events.counts().compact_migrate_scanned;
         let mut scans = Vec::new();
         for _ in 0..24 {
-            let before = stalls(engine);
+            let before = engine.platform().events.counts().compact_migrate_scanned;
             assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL), None);
-            scans.push(stalls(engine) > before);
+            scans.push(engine.platform().events.counts().compact_migrate_scanned > before);
         }
         let tried = scans.iter().filter(|&&scanned| scanned).count();
         assert!(scans[0] && tried < 12, "tried {tried} times of 24: {scans:?}");
@@ -156,22 +155,26 @@ fn who_wants_a_whole_pageblock_may_have_a_movable_one_emptied_without_effort() {
     }
 }
 
+/// Requests huge pages on a machine where no page moves; returns how often compaction was tried, and how often it was
+/// passed over.
+fn count_stalls(deferred: AfterDeferral) -> (u64, u64) {
+    let compaction = CompactionPolicy { deferred, ..CompactionPolicy::LINUX_6_12 };
+    let policy = Policy { compaction, ..config().policy };
+    let mut stalls = (0, 0);
+    with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+        (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
+        let counts = engine.platform().events.counts();
+        stalls = (counts.compact_stall, counts.compact_deferred);
+    });
+    stalls
+}
+
 #[test]
 fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
-    let stalls = |deferred| {
-        let compaction = CompactionPolicy { deferred, ..CompactionPolicy::LINUX_6_12 };
-        let policy = Policy { compaction, ..config().policy };
-        let mut stalls = (0, 0);
-        with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
-            mover.free(engine, half_of(0..8));
-            (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
-            (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
-            let counts = engine.platform().events.counts();
-            stalls = (counts.compact_stall, counts.compact_deferred);
-        });
-        stalls
-    };
-    let ((tried, passed_over), (left, left_over)) = (stalls(AfterDeferral::Try), stalls(AfterDeferral::Leave));
+    let ((tried, passed_over), (left, left_over)) =
+        (count_stalls(AfterDeferral::Try), count_stalls(AfterDeferral::Leave));
     assert!(left > 0 && left < tried, "{left} stalls instead of {tried}");
     assert!(passed_over > 0 && passed_over < tried && left_over == 0, "{passed_over}, {left_over} passed over");
 }

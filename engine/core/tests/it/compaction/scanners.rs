@@ -149,13 +149,17 @@ fn a_node_that_is_not_there_has_nothing_to_compact() {
     });
 }
 
+/// Number of pageblocks that compaction passes over.
+fn count_skipped(engine: &Engine<'_, '_>) -> usize {
+    (0..8).filter(|block| engine.map().pageblock(Pfn::new(block * BLOCK)).is_skipped()).count()
+}
+
 /// Pageblocks that compaction passes over, before and after kswapd went to sleep.
 fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
-    let skipped = || (0..8).filter(|block| engine.map().pageblock(Pfn::new(block * BLOCK)).is_skipped()).count();
-    let before = skipped();
+    let before = count_skipped(engine);
     engine.alloc_pages(Gfp::NOWAIT, Order::new(9)).expect_err("nothing moves");
     while engine.run_kswapd(NodeId(0)) == Background::Working {}
-    [before, skipped()]
+    [before, count_skipped(engine)]
 }
 
 /// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps, but for

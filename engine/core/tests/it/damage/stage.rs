@@ -170,8 +170,8 @@ impl Stage {
 
     /// The movable blocks of an order that are free in the zone, first to last.
     pub fn free_list(&self, order: u8) -> Vec<Pfn> {
-        let blocks = |list: &freehold::base::list::List| list.iter(self.engine.map()).collect();
-        self.zone().inspect(|areas| blocks(areas.area(Order::new(order)).list(MigrateType::Movable)))
+        self.zone()
+            .inspect(|areas| areas.area(Order::new(order)).list(MigrateType::Movable).iter(self.engine.map()).collect())
     }
 
     /// The first page on CPU 0's list of movable single pages.

@@ -63,29 +63,42 @@ fn every_other(page: Pfn) -> bool {
     page.raw().is_multiple_of(2)
 }
 
+/// Requests a page where only reclaim can help.
+fn ask_for_reclaim(help: Help) -> Scene {
+    ask(Manners { reclaim: help, ..IDLE }, Gfp::KERNEL, 0, nobody)
+}
+
+/// Requests a block where only compaction can help.
+fn ask_for_compaction(migrate: Move) -> Scene {
+    ask(Manners { migrate, ..IDLE }, Gfp::KERNEL | Gfp::NORETRY, 3, every_other)
+}
+
+/// Requests a page where only the last resort can help.
+fn ask_for_last_resort(help: Help) -> Scene {
+    ask(Manners { last_resort: help, ..IDLE }, Gfp::KERNEL, 0, nobody)
+}
+
 #[test]
 fn what_reclaim_says_is_checked() {
-    let reclaim = |help| ask(Manners { reclaim: help, ..IDLE }, Gfp::KERNEL, 0, nobody);
     for help in [Help::Claimed, Help::Denied, Help::Twice, Help::TwiceAtOnce, Help::Foreign] {
-        let scene = reclaim(help);
+        let scene = ask_for_reclaim(help);
         assert!(!scene.broken.is_empty(), "{help:?} was not noticed");
         assert!(scene.broken.iter().all(|&promise| promise == Promise::Reclaim), "{help:?} is {:?}", scene.broken);
         assert_eq!(scene.counts.broken_promises, scene.broken.len() as u64);
     }
     for help in [Help::Nothing, Help::One, Help::All] {
-        assert_eq!(reclaim(help).broken, [], "{help:?} is no lie");
+        assert_eq!(ask_for_reclaim(help).broken, [], "{help:?} is no lie");
     }
 }
 
 #[test]
 fn what_came_counts_and_not_what_was_said() {
-    let reclaim = |help| ask(Manners { reclaim: help, ..IDLE }, Gfp::KERNEL, 0, nobody);
-    assert_eq!(reclaim(Help::Claimed).counts.pgsteal_direct, 0);
-    assert_eq!(reclaim(Help::Foreign).counts.pgsteal_direct, 0);
+    assert_eq!(ask_for_reclaim(Help::Claimed).counts.pgsteal_direct, 0);
+    assert_eq!(ask_for_reclaim(Help::Foreign).counts.pgsteal_direct, 0);
     // At thirteen priorities, a page each.
     for help in [Help::Denied, Help::One, Help::Twice, Help::TwiceAtOnce] {
-        assert_eq!(reclaim(help).counts.pgsteal_direct % 13, 0, "{help:?}");
-        assert!(reclaim(help).counts.pgsteal_direct > 0, "{help:?}");
+        assert_eq!(ask_for_reclaim(help).counts.pgsteal_direct % 13, 0, "{help:?}");
+        assert!(ask_for_reclaim(help).counts.pgsteal_direct > 0, "{help:?}");
     }
 }
 
@@ -123,34 +136,32 @@ fn nobody_looks_at_more_pages_than_there_are() {
 
 #[test]
 fn what_migration_leaves_behind_is_looked_at() {
-    let compact = |migrate| ask(Manners { migrate, ..IDLE }, Gfp::KERNEL | Gfp::NORETRY, 3, every_other);
     for migrate in [Move::FreesSource, Move::FreesTarget, Move::HoldsTarget] {
-        let scene = compact(migrate);
+        let scene = ask_for_compaction(migrate);
         assert!(!scene.broken.is_empty(), "{migrate:?} was not noticed");
         assert!(scene.broken.iter().all(|&promise| promise == Promise::Migrate), "{migrate:?} is {:?}", scene.broken);
     }
     for migrate in [Move::Never, Move::Always] {
-        assert_eq!(compact(migrate).broken, [], "{migrate:?} is no lie");
+        assert_eq!(ask_for_compaction(migrate).broken, [], "{migrate:?} is no lie");
     }
-    assert!(compact(Move::Always).served, "pages that move make room");
-    assert!(!compact(Move::Never).served, "pages that stay do not");
+    assert!(ask_for_compaction(Move::Always).served, "pages that move make room");
+    assert!(!ask_for_compaction(Move::Never).served, "pages that stay do not");
     // What a move in name only does is out of the engine's sight; its owner finds out (see `close`).
-    assert_eq!(compact(Move::InName).broken, []);
+    assert_eq!(ask_for_compaction(Move::InName).broken, []);
 }
 
 #[test]
 fn what_the_last_resort_says_is_checked() {
-    let end = |help| ask(Manners { last_resort: help, ..IDLE }, Gfp::KERNEL, 0, nobody);
     for help in [Help::Claimed, Help::Denied, Help::Twice, Help::Foreign] {
-        let scene = end(help);
+        let scene = ask_for_last_resort(help);
         assert!(scene.broken.contains(&Promise::OutOfMemory), "{help:?} was not noticed");
         assert!(!scene.broken.contains(&Promise::Reclaim), "{help:?} is {:?}", scene.broken);
     }
     for help in [Help::Nothing, Help::All] {
-        assert_eq!(end(help).broken, [], "{help:?} is no lie");
+        assert_eq!(ask_for_last_resort(help).broken, [], "{help:?} is no lie");
     }
-    assert!(end(Help::All).served);
-    assert!(!end(Help::Claimed).served, "memory that did not come is not there");
+    assert!(ask_for_last_resort(Help::All).served);
+    assert!(!ask_for_last_resort(Help::Claimed).served, "memory that did not come is not there");
 }
 
 /// A platform in the middle of its last resort asks for memory itself.

@@ -18,8 +18,13 @@ type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 
 /// Promises that were broken since this was asked last; events are kept from the first time on.
 fn broken(engine: &Engine<'_, '_>) -> Vec<Promise> {
-    let promise = |event| if let Event::BrokenPromise { promise } = event { Some(promise) } else { None };
-    engine.platform().events.take().into_iter().filter_map(promise).collect()
+    let mut promises = Vec::new();
+    for event in engine.platform().events.take() {
+        if let Event::BrokenPromise { promise } = event {
+            promises.push(promise);
+        }
+    }
+    promises
 }
 
 /// Whether everything is accounted for, and exactly so many pages are allocated.

@@ -175,11 +175,11 @@ fn a_cpu_that_was_given_up_reaches_itself() {
 
 /// Runs this as CPU 1, to the end.
 fn as_other(run: fn()) {
-    let on_cpu_1 = move || {
+    let other = std::thread::spawn(move || {
         CPU.set(1);
         run();
-    };
-    std::thread::spawn(on_cpu_1).join().unwrap();
+    });
+    other.join().unwrap();
 }
 
 /// Has this CPU have objects of many caches at hand.
@@ -325,10 +325,9 @@ fn an_nmi_that_allocates_in_a_section_is_noticed() {
     }
     let kernel = boot::<Struck>(32);
     touch::<Struck>();
-    let ask = || kernel.kmalloc(64, Gfp::KERNEL).is_ok();
     LOOKS.set(0);
     NMI.set(Some(|| _ = Struck::kernel().kmalloc(64, Gfp::ATOMIC)));
-    let noticed = catch_unwind(AssertUnwindSafe(ask)).unwrap_err();
+    let noticed = catch_unwind(AssertUnwindSafe(|| kernel.kmalloc(64, Gfp::KERNEL).is_ok())).unwrap_err();
     let said = noticed.downcast_ref::<&str>().map(|said| (*said).to_owned());
     assert!(said.is_some_and(|said| said.contains("a section was interrupted")));
 }

@@ -8,7 +8,7 @@ use freehold::kernel::{Boot, Contig, Cpu, Error, Pages, Region};
 use freehold::page::{AllocError, CmaError, ContigError};
 use freehold::slab::CreateError;
 
-use crate::kernel::machine::{MIB, audit, boot, init, machine};
+use crate::kernel::machine::{MIB, audit, boot, init, machine, take_all_pages};
 
 #[test]
 fn pages_are_zeros_if_asked_for_and_go_back_when_dropped() {
@@ -150,12 +150,11 @@ fn alignment_is_the_types_and_nothing_is_too_small() {
 fn what_idles_is_given_back_before_a_request_fails() {
     machine!(Idle, 1);
     let kernel = boot::<Idle>(16);
-    let take = || core::iter::from_fn(|| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect::<Vec<_>>();
-    let all = take().len();
+    let all = take_all_pages(kernel, Gfp::KERNEL).len();
     let objects: Vec<_> = core::iter::from_fn(|| kernel.kmalloc(1024, Gfp::KERNEL).ok()).collect();
     // SAFETY: each was allocated, and is freed once.
     objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.unwrap());
-    let pages = take();
+    let pages = take_all_pages(kernel, Gfp::KERNEL);
     assert!(pages.len() >= all, "{} of {all}", pages.len());
     assert_eq!(
         Idle::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(),

@@ -8,9 +8,11 @@ use crate::kernel::machine::{audit, boot, machine};
 
 /// Sizes around each that something changes at.
 fn sizes() -> impl Iterator<Item = usize> {
-    let around = |size: usize| [size - 1, size, size + 1];
     let powers = (0..=17).map(|power| 1_usize << power);
-    [1, 24, 40, 96, 160, 200, 3000, 5000, 40_000].into_iter().chain(powers).flat_map(around)
+    [1, 24, 40, 96, 160, 200, 3000, 5000, 40_000]
+        .into_iter()
+        .chain(powers)
+        .flat_map(|size: usize| [size - 1, size, size + 1])
 }
 
 #[test]

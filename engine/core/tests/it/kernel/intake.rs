@@ -8,7 +8,7 @@ use freehold::kernel::{Boot, Cpu, Error, Heap, Kernel, Pages, Region, RegionKind
 use freehold::page::{OnlineError, Zone};
 use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
-use crate::kernel::machine::{MIB, audit, boot, init, machine};
+use crate::kernel::machine::{MIB, audit, boot, init, machine, memory, take_all_pages};
 
 #[test]
 fn nothing_is_to_be_had_before_a_machine_is_set_up() {
@@ -100,25 +100,29 @@ fn of_two_cpus_at_once_one_sets_it_up() {
     audit::<Raced>();
 }
 
+/// Sets a machine up with a map that will not do, and returns the error.
+fn refusal<H: Cpu>(map: &[Region], boot: &Boot<'_>) -> SetupError {
+    init::<H>(map, 32, boot).unwrap_err()
+}
+
 #[test]
 fn a_map_that_will_not_do_is_refused_and_a_better_one_taken() {
     machine!(Tried, 2);
     let none = Boot::default();
-    let refused = |map: &[Region], boot: &Boot<'_>| init::<Tried>(map, 32, boot).unwrap_err();
-    assert_eq!(refused(&[], &none), SetupError::NoMemory);
-    assert_eq!(refused(&[Region::usable(0, 4096)], &none), SetupError::NoMemory);
-    assert_eq!(refused(&[Region::reserved(0, MIB)], &none), SetupError::NoMemory);
+    assert_eq!(refusal::<Tried>(&[], &none), SetupError::NoMemory);
+    assert_eq!(refusal::<Tried>(&[Region::usable(0, 4096)], &none), SetupError::NoMemory);
+    assert_eq!(refusal::<Tried>(&[Region::reserved(0, MIB)], &none), SetupError::NoMemory);
     let turned = Region { start: 8192, end: 4096, kind: RegionKind::Usable };
-    assert_eq!(refused(&[turned], &none), SetupError::Backwards { start: 8192, end: 4096 });
+    assert_eq!(refusal::<Tried>(&[turned], &none), SetupError::Backwards { start: 8192, end: 4096 });
     let reserved = core::ops::Range { start: 2, end: 1 };
     let reserved = Boot { reserved: from_ref(&reserved), ..Boot::default() };
-    assert_eq!(refused(&[Region::usable(0, MIB)], &reserved), SetupError::Backwards { start: 2, end: 1 });
+    assert_eq!(refusal::<Tried>(&[Region::usable(0, MIB)], &reserved), SetupError::Backwards { start: 2, end: 1 });
     let page = [Region::usable(MIB, 4096)];
-    assert!(matches!(refused(&page, &none), SetupError::NoRoom { largest: 4096, .. }));
+    assert!(matches!(refusal::<Tried>(&page, &none), SetupError::NoRoom { largest: 4096, .. }));
     let odd = Boot { direct_map: 4096, ..Boot::default() };
     // SAFETY: nothing is written where the offset leads before it is refused: the metadata lies there, and is memory.
     let wrong = unsafe {
-        let offset = crate::kernel::machine::memory(64 * MIB) + 4096;
+        let offset = memory(64 * MIB) + 4096;
         Tried::kernel().init([Region::usable(0, 32 * MIB)], &Boot { direct_map: offset, ..odd })
     };
     assert_eq!(wrong, Err(SetupError::DirectMap { largest: 4 << 20 }));
@@ -172,8 +176,10 @@ fn zones_lie_where_the_machine_says() {
     let kernel = Zoned::kernel();
     // SAFETY: the zones are only looked at.
     let zones = unsafe { kernel.pages() }.unwrap().zones();
-    let present = |kind: ZoneKind| zones.iter().find(|zone| zone.kind() == kind).map_or(0, Zone::present) * 4096 / MIB;
-    assert_eq!([ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal].map(present), [7, 24, 32]);
+    for (kind, mib) in [(ZoneKind::Dma, 7), (ZoneKind::Dma32, 24), (ZoneKind::Normal, 32)] {
+        let present = zones.iter().find(|zone| zone.kind() == kind).map_or(0, Zone::present);
+        assert_eq!(present * 4096 / MIB, mib, "{kind:?}");
+    }
     for (gfp, below) in [(Gfp::DMA, 8), (Gfp::DMA32, 32), (Gfp::empty(), 64)] {
         let pages = kernel.alloc_pages(Gfp::KERNEL | gfp, Order::new(2)).unwrap();
         assert!(pages.physical() < below * MIB, "{gfp:?}");
@@ -185,30 +191,33 @@ fn zones_lie_where_the_machine_says() {
     assert!(normal.physical() >= 32 * MIB, "the most plentiful zone comes first");
 }
 
+/// Adds memory from one MiB to another.
+fn add_mib<H: Cpu>(kernel: &'static Kernel<H>, start: u64, end: u64) -> Result<u32, SetupError> {
+    // SAFETY: the memory of the machine reaches as far, and nothing else uses it.
+    unsafe { kernel.add_memory(start * MIB..end * MIB) }
+}
+
 #[test]
 fn memory_comes_later_and_goes_again() {
     machine!(Grown, 2);
     let map = [Region::usable(0, 32 * MIB)];
     init::<Grown>(&map, 512, &Boot { end_max: 256 * MIB, ..Boot::default() }).unwrap();
     let kernel = Grown::kernel();
-    let take = || core::iter::from_fn(|| kernel.alloc_pages(Gfp::ATOMIC, Order::ZERO).ok()).collect::<Vec<_>>();
-    let few = take();
-    // SAFETY: the memory of the machine reaches as far, and nobody has it.
-    let add = |start: u64, end: u64| unsafe { kernel.add_memory(start * MIB..end * MIB) };
-    assert!(matches!(add(33, 34), Err(SetupError::Misaligned { .. })));
-    assert!(matches!(add(34, 34), Err(SetupError::Backwards { .. })));
-    assert!(matches!(add(16, 64), Err(SetupError::Online(OnlineError::Overlap { .. }))));
-    assert!(matches!(add(254, 258), Err(SetupError::Online(OnlineError::Range))));
-    assert_eq!(add(32, 64), Ok(8192), "there is metadata for the whole section");
-    let free = add(128, 192).unwrap();
+    let few = take_all_pages(kernel, Gfp::ATOMIC);
+    assert!(matches!(add_mib(kernel, 33, 34), Err(SetupError::Misaligned { .. })));
+    assert!(matches!(add_mib(kernel, 34, 34), Err(SetupError::Backwards { .. })));
+    assert!(matches!(add_mib(kernel, 16, 64), Err(SetupError::Online(OnlineError::Overlap { .. }))));
+    assert!(matches!(add_mib(kernel, 254, 258), Err(SetupError::Online(OnlineError::Range))));
+    assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "there is metadata for the whole section");
+    let free = add_mib(kernel, 128, 192).unwrap();
     assert!((15_000..16_384).contains(&free), "{free} of 16384, but for the metadata");
-    let more = take();
+    let more = take_all_pages(kernel, Gfp::ATOMIC);
     assert!(more.len() as u32 > free + 7000);
     drop((few, more));
     audit::<Grown>();
     // SAFETY: the range is free, and given back by its number.
     unsafe { kernel.pages() }.unwrap().offline(Pfn::new(32 << 8)..Pfn::new(64 << 8)).unwrap();
-    assert_eq!(add(32, 64), Ok(8192), "it may come back");
+    assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "it may come back");
     audit::<Grown>();
 }
 

@@ -3,8 +3,8 @@
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;
 
-use freehold::base::{CpuId, Gfp};
-use freehold::kernel::{Boot, Cpu, Kernel, Region, SetupError};
+use freehold::base::{CpuId, Gfp, Order};
+use freehold::kernel::{Boot, Cpu, Kernel, Pages, Region, SetupError};
 use freehold::page::Census;
 use freehold::slab::SlabCensus;
 
@@ -120,6 +120,11 @@ pub fn audit<H: Cpu>() -> (Census, SlabCensus) {
     kernel.shrink();
     // SAFETY: nobody else uses the kernel, and the pages are only looked at.
     unsafe { (kernel.pages().unwrap().check().unwrap(), kernel.slab().unwrap().check().unwrap()) }
+}
+
+/// Allocates single pages until there are none.
+pub fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Vec<Pages<H>> {
+    core::iter::from_fn(|| kernel.alloc_pages(gfp, Order::ZERO).ok()).collect()
 }
 
 /// Runs this as another CPU, and answers calls as if idle until `is_over`.

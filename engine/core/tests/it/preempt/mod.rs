@@ -66,14 +66,14 @@ fn run(pcp: PcpPolicy, seed: u64, sabotage: Sabotage) -> Counts {
 /// One round: everybody works, and leaves what it holds in the mailbox.
 fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
     thread::scope(|scope| {
-        let start = |number| {
-            let seed = round * THREADS + number;
-            scope.spawn(move || {
+        let mut threads = Vec::new();
+        for seed in round * THREADS..(round + 1) * THREADS {
+            threads.push(scope.spawn(move || {
                 luck::draw_from(seed);
                 Worker { engine, beside, rng: Rng::with_seed(seed), sabotage, mine: Vec::new() }.work(STEPS);
-            })
-        };
-        join_all((0..THREADS).map(start).collect());
+            }));
+        }
+        join_all(threads);
     });
 }
 

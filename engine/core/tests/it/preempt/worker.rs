@@ -178,12 +178,12 @@ impl Worker<'_, '_> {
         if self.engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_err() {
             return;
         }
-        let blocks = || start.up_to(range.end).map(|pfn| (pfn, Order::ZERO));
+        let blocks: Vec<Block> = start.up_to(range.end).map(|pfn| (pfn, Order::ZERO)).collect();
         if self.rng.bool() {
-            return blocks().for_each(|block| self.hold(block));
+            return blocks.into_iter().for_each(|block| self.hold(block));
         }
-        blocks().for_each(|block| self.beside.mark(block, Hold::Taken));
-        blocks().for_each(|block| self.beside.mark(block, Hold::Dropped));
+        blocks.iter().for_each(|&block| self.beside.mark(block, Hold::Taken));
+        blocks.iter().for_each(|&block| self.beside.mark(block, Hold::Dropped));
         self.engine.free_contig_range(range).expect("the range was this thread's");
     }
 

@@ -2,10 +2,10 @@
 //! linux: mm/page_alloc.c:__free_one_page, expand
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree, Mobility};
+use freehold::page::{Config, FreeError, MinFree, Mobility};
 
 use crate::common::{Memory, build, range, with_machine};
-use crate::rules::{alloc, bare, free, free_list, type_at, zone};
+use crate::rules::{Engine, alloc, bare, free, free_list, type_at, zone};
 
 use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
 
@@ -57,8 +57,9 @@ fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
         engine.damage().retype(Pfn::new(block + 512), types[1]);
         free(engine, block, 10);
         let found = (9..=10).flat_map(|order| MigrateType::ALL.map(|migratetype| (order, migratetype)));
-        let here = |&(order, t): &(u8, _)| free_list(engine, zone, order, t).iter().any(|&at| at & !512 == block);
-        let found: Vec<_> = found.filter(here).collect();
+        let found: Vec<_> = found
+            .filter(|&(order, t)| free_list(engine, zone, order, t).iter().any(|&pfn| pfn & !512 == block))
+            .collect();
         if let [(10, whole)] = found[..] {
             assert_eq!((type_at(engine, block), type_at(engine, block + 512)), (whole, whole));
         }
@@ -153,23 +154,40 @@ fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
     }
 }
 
+fn take(engine: &Engine<'_, '_>, pfn: u32, order: u8) -> Result<bool, FreeError> {
+    engine.isolate_free_page(Pfn::new(pfn), Order::new(order), Gfp::KERNEL)
+}
+
+fn take_near(engine: &Engine<'_, '_>, pfn: u32, gfp: Gfp) -> Option<u32> {
+    engine.isolate_free_page_near(Pfn::new(pfn), Order::ZERO, gfp).map(Pfn::raw)
+}
+
 /// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked
 /// for.
 #[test]
 fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
     with_machine(&bare(), &memory, MinFree::Pages(16), |engine| {
-        let take = |pfn, order| engine.isolate_free_page(Pfn::new(pfn), Order::new(order), Gfp::KERNEL);
         let zone = zone(engine, ZoneKind::Normal);
-        assert_eq!(take(1029, 0), Ok(true));
+        assert_eq!(take(engine, 1029, 0), Ok(true));
         assert_eq!(zone.free_pages(), 4095);
         let left = [(0, 1028), (1, 1030), (2, 1024), (3, 1032), (4, 1040), (9, 1536)];
         assert!(left.iter().all(|&(order, pfn)| free_list(engine, zone, order, Movable) == [pfn]));
-        assert_eq!([take(1029, 0), take(1028, 1), take(1024, 3)], [Ok(false); 3], "not all of it is free");
-        assert_eq!(take(1024, 2), Ok(true), "a whole free block");
-        assert!(take(1030, 2).is_err() && take(1 << 12, 0).is_err(), "no such block, no such frame");
-        let near = |pfn, gfp| engine.isolate_free_page_near(Pfn::new(pfn), Order::ZERO, gfp).map(Pfn::raw);
-        assert_eq!(near(5, Gfp::HIGHUSER_MOVABLE), Some(1028), "the smallest block of its type, wherever it is");
-        assert_eq!((near(5, Gfp::KERNEL), near(1 << 12, Gfp::HIGHUSER_MOVABLE)), (None, None));
+        assert_eq!(
+            [take(engine, 1029, 0), take(engine, 1028, 1), take(engine, 1024, 3)],
+            [Ok(false); 3],
+            "not all of it is free"
+        );
+        assert_eq!(take(engine, 1024, 2), Ok(true), "a whole free block");
+        assert!(take(engine, 1030, 2).is_err() && take(engine, 1 << 12, 0).is_err(), "no such block, no such frame");
+        assert_eq!(
+            take_near(engine, 5, Gfp::HIGHUSER_MOVABLE),
+            Some(1028),
+            "the smallest block of its type, wherever it is"
+        );
+        assert_eq!(
+            (take_near(engine, 5, Gfp::KERNEL), take_near(engine, 1 << 12, Gfp::HIGHUSER_MOVABLE)),
+            (None, None)
+        );
     });
 }

@@ -8,7 +8,7 @@ use freehold::policy::HighAtomicPolicy;
 use freehold::policy::watermark::Watermarks;
 
 use crate::common::{range, with_machine};
-use crate::rules::{Engine, bare, linux, zone};
+use crate::rules::{Engine, OneZone, bare, linux, zone};
 
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
@@ -62,6 +62,12 @@ fn without_lists_there_is_no_bulk() {
 }
 
 /// A bulk does not go to another node for more than a page.
+/// Sets the watermarks of a zone to its free pages, so that requests pass it over.
+fn shut(engine: &Engine<'_, '_>, zone: &OneZone<'_>) {
+    let free = zone.free_pages();
+    engine.set_watermarks(zone, Watermarks::given(free, free, free));
+}
+
 #[test]
 fn another_node_gives_no_bulk() {
     let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };
@@ -73,14 +79,10 @@ fn another_node_gives_no_bulk() {
     with_machine(&config, &ranges, MinFree::Pages(64), |engine| {
         let [dma32, normal] = [ZoneKind::Dma32, ZoneKind::Normal].map(|kind| engine.zone(NodeId(0), kind));
         engine.set_lowmem_reserve(dma32, ZoneKind::Normal, 0);
-        let shut = |zone: &crate::rules::OneZone<'_>| {
-            let free = zone.free_pages();
-            engine.set_watermarks(zone, Watermarks::given(free, free, free));
-        };
-        shut(normal);
+        shut(engine, normal);
         assert_eq!(ask(engine, Gfp::KERNEL, 8), 8, "the node's lower zone");
         engine.drain_all_pages();
-        shut(dma32);
+        shut(engine, dma32);
         assert_eq!(ask(engine, Gfp::KERNEL, 8), 1, "a page from elsewhere");
         engine.platform().run_on(1);
         assert_eq!(ask(engine, Gfp::KERNEL, 8), 8);

@@ -74,8 +74,12 @@ fn order_4_settles_at_one_block() {
             engine.free_pages(pfn, order).expect("the block is ours");
         }
         assert_eq!(zone(engine, ZoneKind::Normal).reserved_highatomic(), 512);
-        let from = |event| if let Event::ZoneLocked { migratetype, .. } = event { Some(migratetype) } else { None };
-        let served: Vec<MigrateType> = engine.platform().events.take().into_iter().filter_map(from).collect();
+        let mut served = Vec::new();
+        for event in engine.platform().events.take() {
+            if let Event::ZoneLocked { migratetype, .. } = event {
+                served.push(migratetype);
+            }
+        }
         let reserve = served.iter().filter(|&&migratetype| migratetype == MigrateType::HighAtomic).count();
         assert_eq!(reserve, 2999, "all but the first");
     });

@@ -288,9 +288,11 @@ fn leave_whole(engine: &Engine<'_, '_>, pageblocks: u32) {
     engine.platform().run_on(0);
     let mut halves: Vec<u32> = exhaust(engine, MOVABLE, 8).iter().map(|pfn| pfn.raw()).collect();
     halves.sort_unstable();
-    let is_lower = |&&half: &&u32| half.is_multiple_of(PAGEBLOCK);
-    let has_upper = |half: &u32| halves.contains(&(half + PAGEBLOCK / 2));
-    let both: Vec<u32> = halves.iter().filter(is_lower).copied().filter(has_upper).collect();
+    let both: Vec<u32> = halves
+        .iter()
+        .copied()
+        .filter(|half| half.is_multiple_of(PAGEBLOCK) && halves.contains(&(half + PAGEBLOCK / 2)))
+        .collect();
     both.iter().for_each(|&lower| free(engine, lower, 8));
     // A list that is too full is what notices that memory is not short any more.
     let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
@@ -353,7 +355,8 @@ fn a_block_of_a_cheap_order_is_halved_and_no_more() {
         engine.drain_all_pages();
         free(engine, block, 3);
         assert_eq!(alloc(engine, MOVABLE, 0), block);
-        let order = |page| engine.map().frame(Pfn::new(block + page)).word().order().get();
-        assert_eq!([1, 2, 4].map(order), [0, 1, 2]);
+        for (page, order) in [(1, 0), (2, 1), (4, 2)] {
+            assert_eq!(engine.map().frame(Pfn::new(block + page)).word().order().get(), order, "page {page}");
+        }
     });
 }

@@ -8,13 +8,13 @@ use core::mem::MaybeUninit;
 use freehold::Policy;
 use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Background, Config, MinFree, Range, ZoneFlag};
-use freehold::platform::Event;
 use freehold::policy::compaction::{CmaRoom, CompactionPolicy, SparedZones};
 use freehold::policy::kswapd::{BoostRuns, BusyNodes, Hope, KswapdPolicy};
 use freehold::policy::slowpath::RetryPolicy;
 use freehold::policy::{DrainPolicy, HighAtomicPolicy};
 
 use crate::common::{Hooks, Memory, build, range, with_machine};
+use crate::rules::lists::drains;
 use crate::rules::reclaim::{Cache, QUIET, with_cache};
 use crate::rules::{Engine, alloc, bare, exhaust, free, linux, zone};
 
@@ -39,19 +39,15 @@ fn run_to_sleep(engine: &Engine<'_, '_>) {
 
 #[test]
 fn a_full_list_gives_back_at_once_or_by_batches() {
-    let drains = |drain| {
+    let [whole, batched] = [DrainPolicy::Whole, DrainPolicy::Batched].map(|drain| {
         let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
-        let mut drains = Vec::new();
         with_machine(&with(linux(), |policy| policy.drain = drain), &memory, MinFree::BySize, |engine| {
             let pages: Vec<u32> = (0..40_000).map(|_| alloc(engine, Gfp::KERNEL, 0)).collect();
             engine.platform().events.take();
             pages.into_iter().for_each(|page| free(engine, page, 0));
-            let pages = |event| if let Event::Drain { pages, .. } = event { Some(pages) } else { None };
-            drains = engine.platform().events.take().into_iter().filter_map(pages).collect();
-        });
-        drains
-    };
-    let (whole, batched) = (drains(DrainPolicy::Whole), drains(DrainPolicy::Batched));
+            drains(engine)
+        })
+    });
     assert!(whole.iter().any(|&pages| pages > 1000), "{whole:?}");
     assert!(batched.iter().all(|&pages| pages <= 63), "a batch is 63 pages");
     assert_eq!(whole.iter().sum::<u32>(), batched.iter().sum::<u32>(), "single pages fit to the page");
@@ -59,21 +55,21 @@ fn a_full_list_gives_back_at_once_or_by_batches() {
 
 #[test]
 fn a_list_that_is_passed_by_is_tuned_all_the_same() {
-    let grows = |gfp| {
+    for gfp in [Gfp::ATOMIC, Gfp::KERNEL] {
         let mut grown = 0;
         let policy = Policy { highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_6_12 };
         let memory = [range(ZoneKind::Normal, 0, 0, 1 << 18)];
         with_machine(&Config { policy, ..linux() }, &memory, MinFree::BySize, |engine| {
             let zone = zone(engine, ZoneKind::Normal);
-            let state = || engine.pcp(freehold::base::CpuId(0), zone).inspect(|lists| (lists.count(), lists.high()));
-            let before = state().1;
+            let lists = engine.pcp(freehold::base::CpuId(0), zone);
+            let before = lists.inspect(|lists| lists.high());
             alloc(engine, gfp, 2);
-            assert_eq!(state().0 > 0, gfp == Gfp::KERNEL, "only one of the two refills it");
-            grown = state().1 - before;
+            let (count, high) = lists.inspect(|lists| (lists.count(), lists.high()));
+            assert_eq!(count > 0, gfp == Gfp::KERNEL, "only one of the two refills it");
+            grown = high - before;
         });
-        grown
-    };
-    assert_eq!([Gfp::ATOMIC, Gfp::KERNEL].map(grows), [63; 2]);
+        assert_eq!(grown, 63, "{gfp:?}");
+    }
 }
 
 /// Two nodes of 32 MiB, the CPU near the first; kswapd of the first is awake, and its zone between low and high.
@@ -102,17 +98,16 @@ fn with_a_busy_node(nodes: BusyNodes, scene: impl FnOnce(&Engine<'_, '_>, &Cache
 fn a_node_whose_kswapd_works_may_be_spared() {
     for (nodes, near) in [(BusyNodes::Used, true), (BusyNodes::Spared, false)] {
         with_a_busy_node(nodes, |engine, cache| {
-            let page = |gfp| alloc(engine, gfp, 0);
-            assert_eq!(page(Gfp::HIGHUSER_MOVABLE) < 1 << 13, near, "{nodes:?}");
-            assert!(page(Gfp::HIGHUSER_MOVABLE | Gfp::THISNODE) < 1 << 13, "no other node will do");
+            assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13, near, "{nodes:?}");
+            assert!(alloc(engine, Gfp::HIGHUSER_MOVABLE | Gfp::THISNODE, 0) < 1 << 13, "no other node will do");
             cache.drop_where(engine, |_| true);
             assert_eq!(
-                page(Gfp::HIGHUSER_MOVABLE) < 1 << 13,
+                alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13,
                 near,
                 "{nodes:?}: kswapd does not know yet, however much is free"
             );
             run_to_sleep(engine);
-            assert!(page(Gfp::HIGHUSER_MOVABLE) < 1 << 13, "it sleeps");
+            assert!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13, "it sleeps");
         });
     }
 }

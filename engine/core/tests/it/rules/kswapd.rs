@@ -55,29 +55,29 @@ fn kswapd_is_woken_once_and_fills_the_zone_to_its_high_mark() {
 
 #[test]
 fn a_pass_that_brings_too_little_makes_the_next_one_more_urgent() {
-    let priorities = |at_once| {
-        let mut priorities = Vec::new();
+    // Twice as many are looked at as come: half of the goal is enough.
+    for (at_once, expected) in [(1, vec![12, 11, 10, 9, 8]), (48, vec![12])] {
         with_cache(&bare(), &small(), at_once, |engine, cache| {
             fall_below_low(engine, cache);
             cache.pages.borrow_mut().push(Pfn::new(alloc(engine, WAKING, 0)));
             (0..5).for_each(|_| _ = engine.run_kswapd(NODE));
-            priorities = cache.priorities();
+            assert_eq!(cache.priorities(), expected, "{at_once} pages at once");
         });
-        priorities
-    };
-    assert_eq!(priorities(1), [12, 11, 10, 9, 8]);
-    // Twice as many are looked at as come: half of the goal is enough.
-    assert_eq!(priorities(48), [12]);
+    }
+}
+
+/// Allocates a page so that kswapd is woken, and leaves the page to the cache.
+fn wake_kswapd(engine: &Engine<'_, '_>, cache: &Cache) {
+    cache.pages.borrow_mut().extend(engine.alloc_pages(WAKING, Order::ZERO));
 }
 
 #[test]
 fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
         fall_below_low(engine, cache);
-        let wake = || _ = engine.alloc_pages(WAKING, Order::ZERO).map(|page| cache.pages.borrow_mut().push(page));
-        wake();
+        wake_kswapd(engine, cache);
         assert_eq!(run_to_sleep(engine), 16 * 12, "sixteen runs of twelve passes");
-        wake();
+        wake_kswapd(engine, cache);
         assert_eq!((cache.kswapd.get(), engine.run_kswapd(NODE)), (1, Background::Asleep), "it has given up");
         // One page that a request reclaims for itself is hope.
         cache.at_once.set(1);
@@ -85,7 +85,7 @@ fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
             let page = Pfn::new(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0));
             cache.pages.borrow_mut().push(page);
         }
-        wake();
+        wake_kswapd(engine, cache);
         assert_eq!(cache.kswapd.get(), 2);
     });
 }
@@ -163,14 +163,13 @@ fn who_cannot_reclaim_sends_for_kcompactd_where_kswapd_is_of_no_use() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
         // There is room to compact, and no block; kswapd tries in vain to reclaim one, and gives up.
         cache.drop_where(engine, |page| page.raw() < 400 && page.raw().is_multiple_of(2));
-        let ask = |gfp| engine.alloc_pages(gfp, Order::new(3)).expect_err("there is no block");
         for _ in 0..16 {
-            ask(WAKING);
+            engine.alloc_pages(WAKING, Order::new(3)).expect_err("there is no block");
             assert_eq!(run_to_sleep(engine), 12, "there are single pages enough, so it does not go on");
         }
-        ask(Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY);
+        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY, Order::new(3)).expect_err("there is no block");
         assert_eq!((cache.kswapd.get(), cache.kcompactd.get()), (16, 0), "who can reclaim does that");
-        ask(WAKING);
+        engine.alloc_pages(WAKING, Order::new(3)).expect_err("there is no block");
         assert_eq!((cache.kswapd.get(), cache.kcompactd.get()), (16, 1));
     });
 }
@@ -209,18 +208,22 @@ fn one_cpu_drives_and_the_others_are_told_that_it_sleeps() {
     engine.check().expect("nothing is lost");
 }
 
+/// Frames that kcompactd has looked at.
+fn kcompactd_scanned(engine: &Engine<'_, '_>) -> u64 {
+    engine.platform().events.counts().compact_daemon_migrate_scanned
+}
+
 #[test]
 fn kcompactd_waits_half_a_minute_after_it_made_nothing_better() {
     with_cache(&bare(), &small(), 0, |engine, cache| {
         // All that is free lies in single pages, and nothing moves.
         cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
-        let scanned = || engine.platform().events.counts().compact_daemon_migrate_scanned;
         engine.tick_kcompactd(NODE);
-        let once = scanned();
+        let once = kcompactd_scanned(engine);
         assert!(once > 0, "the node is as fragmented as can be");
         (0..63).for_each(|_| engine.tick_kcompactd(NODE));
-        assert_eq!(scanned(), once);
+        assert_eq!(kcompactd_scanned(engine), once);
         engine.tick_kcompactd(NODE);
-        assert!(scanned() > once);
+        assert!(kcompactd_scanned(engine) > once);
     });
 }

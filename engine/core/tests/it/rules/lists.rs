@@ -19,13 +19,23 @@ fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
 }
 
 fn refills(engine: &Engine<'_, '_>) -> Vec<u32> {
-    let blocks = |event| if let Event::Refill { blocks, .. } = event { Some(blocks) } else { None };
-    engine.platform().events.take().into_iter().filter_map(blocks).collect()
+    let mut refills = Vec::new();
+    for event in engine.platform().events.take() {
+        if let Event::Refill { blocks, .. } = event {
+            refills.push(blocks);
+        }
+    }
+    refills
 }
 
-fn drains(engine: &Engine<'_, '_>) -> Vec<u32> {
-    let pages = |event| if let Event::Drain { pages, .. } = event { Some(pages) } else { None };
-    engine.platform().events.take().into_iter().filter_map(pages).collect()
+pub(super) fn drains(engine: &Engine<'_, '_>) -> Vec<u32> {
+    let mut drains = Vec::new();
+    for event in engine.platform().events.take() {
+        if let Event::Drain { pages, .. } = event {
+            drains.push(pages);
+        }
+    }
+    drains
 }
 
 fn count(engine: &Engine<'_, '_>, cpu: u16) -> (u32, u32) {

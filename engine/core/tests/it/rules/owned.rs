@@ -7,6 +7,7 @@ use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
 
 use crate::common::{range, with_machine};
+use crate::rules::home::use_up;
 use crate::rules::{Engine, alloc, exhaust, free, free_list, zone};
 
 pub(super) const PAGEBLOCK: u32 = 512;
@@ -46,8 +47,8 @@ pub(super) fn fragments(engine: &Engine<'_, '_>, cpu: u16, migratetype: MigrateT
 }
 
 fn lock_holds(engine: &Engine<'_, '_>) -> usize {
-    let held = |event: &Event| matches!(event, Event::ZoneLockReleased { .. });
-    engine.platform().events.take().iter().filter(|event| held(event)).count()
+    let events = engine.platform().events.take();
+    events.iter().filter(|event| matches!(event, Event::ZoneLockReleased { .. })).count()
 }
 
 /// Movable pages, so that each comes from a pageblock's own type.
@@ -208,9 +209,9 @@ fn a_pageblock_that_becomes_whole_in_the_zone_is_nobodys() {
 
 #[test]
 fn a_list_too_small_for_a_pageblock_owns_what_it_took_a_part_of() {
-    let policy = |pcp| Policy { pcp, ..Policy::LINUX_6_12 };
     for pcp in [Owned, OwnedRemote] {
-        let config = Config { cpu_nodes: &[NodeId(0); 2], policy: policy(pcp), ..Config::default() };
+        let config =
+            Config { cpu_nodes: &[NodeId(0); 2], policy: Policy { pcp, ..Policy::LINUX_6_12 }, ..Config::default() };
         with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 14)], MinFree::Pages(64), |engine| {
             let page = alloc(engine, MOVABLE, 0);
             assert!(count(engine, 0) < PAGEBLOCK / 2, "a list of a zone of 64 MiB starts with less than a pageblock");
@@ -289,17 +290,22 @@ fn a_request_finds_pages_on_stacks_before_it_fails() {
         let pages: Vec<u32> = (0..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
         pages.iter().for_each(|&page| free(engine, page, 0));
-        crate::rules::home::use_up(engine, 1, Gfp::ATOMIC);
+        use_up(engine, 1, Gfp::ATOMIC);
         assert!(stacked(engine, 0) > 0);
         assert!(engine.alloc_pages(Gfp::ATOMIC | Gfp::MEMALLOC, Order::ZERO).is_ok());
     });
 }
 
+/// Allocates a range of pageblocks, by their numbers.
+fn take_pageblocks(engine: &Engine<'_, '_>, start: u32, end: u32) {
+    let range = Pfn::new(start * PAGEBLOCK)..Pfn::new(end * PAGEBLOCK);
+    engine.alloc_contig_range(range, Gfp::KERNEL).expect("all of it is free");
+}
+
 /// Leaves 20 pageblocks whole, and so many others of which every second page is in use.
 fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
-    let span = |start: u32, end: u32| Pfn::new(start * PAGEBLOCK)..Pfn::new(end * PAGEBLOCK);
-    engine.alloc_contig_range(span(0, blocks), Gfp::KERNEL).expect("all of it is free");
-    engine.alloc_contig_range(span(blocks + 20, 32), Gfp::KERNEL).expect("all of it is free");
+    take_pageblocks(engine, 0, blocks);
+    take_pageblocks(engine, blocks + 20, 32);
     (0..blocks * PAGEBLOCK).step_by(2).for_each(|page| free(engine, page, 0));
     engine.drain_all_pages();
 }
@@ -330,29 +336,32 @@ fn a_part_of_another_cpus_pageblock_is_not_owned() {
 /// Blocks on CPU 0's lists of movable parts, by order.
 fn parts(engine: &Engine<'_, '_>) -> [usize; 9] {
     let lists = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal));
-    let index = |order: usize| if order <= 3 { 3 * order + 1 } else { 14 + 3 * (order - 4) + 1 };
-    let length = |order| lists.inspect(|lists| lists.list(index(order)).iter(engine.map()).count());
-    core::array::from_fn(length)
+    core::array::from_fn(|order| {
+        let index = if order <= 3 { 3 * order + 1 } else { 14 + 3 * (order - 4) + 1 };
+        lists.inspect(|lists| lists.list(index).iter(engine.map()).count())
+    })
 }
 
 /// Most of what is cut stays in large parts; of the size asked for there are sixteen pages, and 128 single ones.
+/// Allocates a block, and returns how many blocks of the per-CPU list were split for it.
+fn count_splits(engine: &Engine<'_, '_>, order: u8) -> u64 {
+    let before = engine.platform().events.counts().pcp_split_blocks;
+    alloc(engine, MOVABLE, order);
+    engine.platform().events.counts().pcp_split_blocks - before
+}
+
 #[test]
 fn a_cut_leaves_large_parts_and_some_of_the_size() {
     scene(|engine| {
-        let split = |order| {
-            let before = engine.platform().events.counts().pcp_split_blocks;
-            alloc(engine, MOVABLE, order);
-            engine.platform().events.counts().pcp_split_blocks - before
-        };
-        assert_eq!((split(0), parts(engine)), (1 + 127, [127, 0, 0, 0, 0, 0, 0, 1, 1]));
+        assert_eq!((count_splits(engine, 0), parts(engine)), (1 + 127, [127, 0, 0, 0, 0, 0, 0, 1, 1]));
         assert_eq!(
-            (split(2), parts(engine)),
+            (count_splits(engine, 2), parts(engine)),
             (3 + 3, [127, 0, 3, 0, 1, 1, 1, 0, 1]),
             "the smallest larger part is cut"
         );
-        assert_eq!((split(5), parts(engine)), (0, [127, 0, 3, 0, 1, 0, 1, 0, 1]));
-        assert_eq!((split(4), parts(engine)), (0, [127, 0, 3, 0, 0, 0, 1, 0, 1]));
-        assert_eq!((split(3), parts(engine)), (2 + 1, [127, 0, 3, 1, 1, 1, 0, 0, 1]));
+        assert_eq!((count_splits(engine, 5), parts(engine)), (0, [127, 0, 3, 0, 1, 0, 1, 0, 1]));
+        assert_eq!((count_splits(engine, 4), parts(engine)), (0, [127, 0, 3, 0, 0, 0, 1, 0, 1]));
+        assert_eq!((count_splits(engine, 3), parts(engine)), (2 + 1, [127, 0, 3, 1, 1, 1, 0, 0, 1]));
     });
 }
 

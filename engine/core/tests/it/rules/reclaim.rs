@@ -123,16 +123,13 @@ fn each_node_is_asked_once_at_each_priority() {
         range(ZoneKind::Normal, 0, 1 << 12, 1 << 13),
         range(ZoneKind::Normal, 1, 1 << 13, 1 << 14),
     ];
-    let nodes = |gfp| {
-        let mut nodes = Vec::new();
+    for (gfp, nodes) in [(Gfp::KERNEL, vec![0, 1]), (Gfp::KERNEL | Gfp::THISNODE, vec![0])] {
         with_cache(&config, &memory, 0, |engine, cache| {
-            engine.alloc_pages(gfp, Order::ZERO).expect_err("nothing can be dropped");
-            nodes = cache.asked.take().iter().map(|wanted| wanted.node.0).collect();
+            engine.alloc_pages(gfp | Gfp::NORETRY, Order::ZERO).expect_err("nothing can be dropped");
+            let asked: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.node.0).collect();
+            assert_eq!(asked, nodes.repeat(13), "{gfp:?}");
         });
-        nodes
-    };
-    assert_eq!(nodes(Gfp::KERNEL | Gfp::NORETRY), [0, 1].repeat(13));
-    assert_eq!(nodes(Gfp::KERNEL | Gfp::NORETRY | Gfp::THISNODE), [0].repeat(13));
+    }
 }
 
 /// Single pages are there in plenty, just not together: that is compaction's business.
@@ -184,17 +181,14 @@ fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
 /// Once something was ended, a request that must not fail takes what that left, without any watermark.
 #[test]
 fn what_must_not_fail_may_take_the_last_page() {
-    let served = |gfp| {
-        let mut served = false;
+    for (gfp, is_served) in [(Gfp::KERNEL, false), (Gfp::KERNEL | Gfp::NOFAIL, true)] {
         with_cache(&bare(), &small(), 0, |engine, cache| {
             cache.last_resort.set(cache.pages.borrow_mut().pop());
-            served = engine.alloc_pages(gfp, Order::ZERO).is_ok();
+            let served = engine.alloc_pages(gfp, Order::ZERO).is_ok();
+            assert_eq!(served, is_served, "{gfp:?}: one free page is below the min mark");
             assert_eq!(cache.last_resort.get(), None, "something was ended");
         });
-        served
-    };
-    assert!(!served(Gfp::KERNEL), "one free page is below the min mark");
-    assert!(served(Gfp::KERNEL | Gfp::NOFAIL));
+    }
 }
 
 /// Gives blocks back, one at each call, and says how many pages came of it.

@@ -141,11 +141,12 @@ fn reuse_first_uses_a_list_that_has_a_block_and_refills_none() {
 
 /// What is left of the reserve after each of so many looks in the background.
 fn after_ticks(engine: &Engine<'_, '_>, ticks: usize) -> Vec<u64> {
-    let tick = || {
+    let mut counts = Vec::new();
+    for _ in 0..ticks {
         engine.tick_kcompactd(NodeId(0));
-        reserved(engine)
-    };
-    core::iter::repeat_with(tick).take(ticks).collect()
+        counts.push(reserved(engine));
+    }
+    counts
 }
 
 /// As the rival, without compaction that nobody asked for.
@@ -264,9 +265,10 @@ fn an_open_list_gives_movable_requests_whole_blocks_which_come_back() {
         assert!(engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, order).is_err(), "closed");
     });
     whole_blocks_in_reserve_only(open, |engine| {
-        let fails = |gfp, order| engine.alloc_pages(gfp, order).is_err();
-        assert!(fails(Gfp::TRANSHUGE_LIGHT, Order::new(8)), "parts of pageblocks are not to be had");
-        assert!(fails(Gfp::TRANSHUGE_LIGHT.difference(Gfp::MOVABLE), order), "only movable ones");
+        let part = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, Order::new(8));
+        assert!(part.is_err(), "parts of pageblocks are not to be had");
+        let unmovable = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT.difference(Gfp::MOVABLE), order);
+        assert!(unmovable.is_err(), "only movable ones");
         let pfn = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, order).expect("a reserved block is free");
         assert_eq!((type_at(engine, pfn.raw()), reserved(engine)), (MigrateType::HighAtomic, CAP), "still reserved");
         free(engine, pfn.raw(), 9);

@@ -46,12 +46,13 @@ fn tried(gfp: Gfp, order: u8, task: Task) -> String {
         engine.platform().run_as(task);
         engine.platform().events.take();
         engine.alloc_pages(gfp, Order::new(order)).expect_err("there are single pages only");
-        let letter = |event| match event {
-            Event::CompactStall { .. } => Some('C'),
-            Event::DirectReclaim { .. } => Some('R'),
-            _ => None,
-        };
-        letters.extend(engine.platform().events.take().into_iter().filter_map(letter));
+        for event in engine.platform().events.take() {
+            match event {
+                Event::CompactStall { .. } => letters.push('C'),
+                Event::DirectReclaim { .. } => letters.push('R'),
+                _ => {}
+            }
+        }
     });
     letters + &"E".repeat(stubborn.asked_to_end.get())
 }

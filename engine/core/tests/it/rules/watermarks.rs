@@ -10,7 +10,7 @@ use freehold::policy::flags::AllocFlags;
 use freehold::policy::watermark::Watermarks;
 
 use crate::common::{Hooks, range, with_machine};
-use crate::rules::{bare, exhaust, zone};
+use crate::rules::{Engine, bare, exhaust, linux, zone};
 
 #[test]
 fn marks_follow_from_the_size() {
@@ -27,6 +27,10 @@ fn marks_follow_from_the_size() {
 }
 
 /// Huge pages are kept available in zones up to Normal that have memory; other zones do not count.
+fn min_mark(engine: &Engine<'_, '_>, kind: ZoneKind) -> u64 {
+    zone(engine, kind).watermarks().min
+}
+
 #[test]
 fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
     let config = Config { nodes: 2, ..bare() };
@@ -36,10 +40,12 @@ fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
         range(ZoneKind::Movable, 0, 1 << 18, (1 << 18) + (1 << 15)),
     ];
     with_machine(&config, &memory, MinFree::ForHugePages, |engine| {
-        let min = |kind| zone(engine, kind).watermarks().min;
         // 512 x 11 pages for each of two zones, by their sizes.
-        assert_eq!((min(ZoneKind::Dma32), min(ZoneKind::Normal)), (11_264 / 8, 11_264 / 8 * 7));
-        assert_eq!(min(ZoneKind::Movable), 32);
+        assert_eq!(
+            (min_mark(engine, ZoneKind::Dma32), min_mark(engine, ZoneKind::Normal)),
+            (11_264 / 8, 11_264 / 8 * 7)
+        );
+        assert_eq!(min_mark(engine, ZoneKind::Movable), 32);
     });
 }
 
@@ -47,37 +53,37 @@ fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
 /// are held against the mark without its boost.
 #[test]
 fn a_boost_is_for_those_who_may_not_dip_into_the_reserve() {
-    let left = |gfp, order| {
+    for (gfp, order, left) in
+        [(Gfp::NOWAIT, 0, 1512), (Gfp::KERNEL | Gfp::HIGH, 0, 500), (Gfp::KERNEL | Gfp::HIGH, 1, 756)]
+    {
         let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
         with_machine(&bare(), &memory, MinFree::Pages(1000), |engine| {
             engine.damage().set_boost(NodeId(0), ZoneKind::Normal, 512);
             exhaust(engine, gfp, order);
-            zone(engine, ZoneKind::Normal).free_pages()
-        })
-    };
-    assert_eq!(left(Gfp::NOWAIT, 0), 1512);
-    assert_eq!(left(Gfp::KERNEL | Gfp::HIGH, 0), 500);
-    assert_eq!(left(Gfp::KERNEL | Gfp::HIGH, 1), 756, "a block is no single page");
+            assert_eq!(zone(engine, ZoneKind::Normal).free_pages(), left, "{gfp:?}, order {order}");
+        });
+    }
 }
 
 #[test]
 fn zones_share_what_is_kept_free_by_size() {
     with_machine(&bare(), &pc_ranges(1 << 21), MinFree::Pages(2048), |engine| {
-        let min = |kind| zone(engine, kind).watermarks().min;
-        assert_eq!((min(ZoneKind::Dma), min(ZoneKind::Dma32), min(ZoneKind::Normal)), (4, 1020, 1024));
+        assert_eq!(
+            (min_mark(engine, ZoneKind::Dma), min_mark(engine, ZoneKind::Dma32), min_mark(engine, ZoneKind::Normal)),
+            (4, 1020, 1024)
+        );
     });
 }
 
 #[test]
 fn lower_zones_are_kept_from_requests_that_could_go_higher() {
     with_machine(&bare(), &pc_ranges(1 << 21), MinFree::BySize, |engine| {
-        let reserve = |kind, highest| zone(engine, kind).lowmem_reserve(highest);
         let (dma32, normal) = ((1 << 20) - (1 << 12), 1 << 20);
-        assert_eq!(reserve(ZoneKind::Dma, ZoneKind::Dma), 0);
-        assert_eq!(reserve(ZoneKind::Dma, ZoneKind::Dma32), dma32 / 256);
-        assert_eq!(reserve(ZoneKind::Dma, ZoneKind::Normal), (dma32 + normal) / 256);
-        assert_eq!(reserve(ZoneKind::Dma32, ZoneKind::Normal), normal / 256);
-        assert_eq!(reserve(ZoneKind::Normal, ZoneKind::Movable), 0);
+        assert_eq!(zone(engine, ZoneKind::Dma).lowmem_reserve(ZoneKind::Dma), 0);
+        assert_eq!(zone(engine, ZoneKind::Dma).lowmem_reserve(ZoneKind::Dma32), dma32 / 256);
+        assert_eq!(zone(engine, ZoneKind::Dma).lowmem_reserve(ZoneKind::Normal), (dma32 + normal) / 256);
+        assert_eq!(zone(engine, ZoneKind::Dma32).lowmem_reserve(ZoneKind::Normal), normal / 256);
+        assert_eq!(zone(engine, ZoneKind::Normal).lowmem_reserve(ZoneKind::Movable), 0);
     });
 }
 
@@ -94,6 +100,11 @@ fn a_request_leaves_each_zone_its_reserve() {
         let dma = zone(engine, ZoneKind::Dma);
         assert_eq!(dma.free_pages(), dma.watermarks().min, "a DMA request may take what was kept for it");
     });
+}
+
+/// Returns [`level_of`] in every context.
+fn levels_in_each_context(gfp: Gfp, task: Task) -> [u64; 4] {
+    Context::ALL.map(|context| level_of(gfp, Task { context, ..task }))
 }
 
 /// Free pages at which a request of these flags, by such a task, fails in a zone whose min mark is 1000.
@@ -124,15 +135,14 @@ fn reserves_open_by_need() {
 #[test]
 fn an_interrupt_has_the_rights_of_its_task_as_far_as_linux_lends_them() {
     let nobody = Task::default();
-    let levels = |gfp, task: Task| Context::ALL.map(|context| level_of(gfp, Task { context, ..task }));
     // In order: a task, one with soft interrupts off, a soft interrupt, a hard one.
-    assert_eq!(levels(Gfp::KERNEL, Task { realtime: true, ..nobody }), [500, 500, 1000, 1000]);
-    assert_eq!(levels(Gfp::KERNEL, Task { memalloc: true, ..nobody }), [0, 1000, 0, 1000]);
-    assert_eq!(levels(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), [500, 1000, 1000, 1000]);
+    assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { realtime: true, ..nobody }), [500, 500, 1000, 1000]);
+    assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { memalloc: true, ..nobody }), [0, 1000, 0, 1000]);
+    assert_eq!(levels_in_each_context(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), [500, 1000, 1000, 1000]);
     // What the flags say themselves holds everywhere.
-    assert_eq!(levels(Gfp::KERNEL | Gfp::MEMALLOC, nobody), [0; 4]);
-    assert_eq!(levels(Gfp::ATOMIC, nobody), [375; 4]);
-    assert_eq!(levels(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), [1000; 4]);
+    assert_eq!(levels_in_each_context(Gfp::KERNEL | Gfp::MEMALLOC, nobody), [0; 4]);
+    assert_eq!(levels_in_each_context(Gfp::ATOMIC, nobody), [375; 4]);
+    assert_eq!(levels_in_each_context(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), [1000; 4]);
 }
 
 #[test]
@@ -140,19 +150,20 @@ fn large_blocks_count_as_wholly_gone() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
     with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
-        let has_room = |mark| zone.watermark_ok(Order::new(9), mark, ZoneKind::Normal, AllocFlags::empty());
         while zone.free_pages() > 64 + 512 {
             engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect("there is memory");
         }
-        assert!(has_room(64), "576 - 511 = 65 pages are above 64");
-        assert!(!has_room(65));
+        for (mark, has_room) in [(64, true), (65, false)] {
+            let is_ok = zone.watermark_ok(Order::new(9), mark, ZoneKind::Normal, AllocFlags::empty());
+            assert_eq!(is_ok, has_room, "576 - 511 = 65 pages are above 64");
+        }
     });
 }
 
 #[test]
 fn a_zone_remembers_that_it_fell_below_its_high_mark() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
-    with_machine(&crate::rules::linux(), &memory, MinFree::Pages(400), |engine| {
+    with_machine(&linux(), &memory, MinFree::Pages(400), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
         let held = exhaust(engine, Gfp::NOWAIT, 0);
         assert!(zone.has(ZoneFlag::BelowHigh));

@@ -93,11 +93,10 @@ pub fn listener<'s>(slab: &'s Slab<'_, '_>) -> &'s Listener {
 
 /// A text whose addresses from `base` on are offsets from there.
 fn relative(text: &str, base: u64) -> String {
-    let is_hex = |c: char| c.is_ascii_hexdigit();
     let mut rest = text.replace("0x", "");
     let mut out = String::new();
-    while let Some(start) = rest.find(is_hex) {
-        let len = rest[start..].find(|c| !is_hex(c)).unwrap_or(rest.len() - start);
+    while let Some(start) = rest.find(|c: char| c.is_ascii_hexdigit()) {
+        let len = rest[start..].find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len() - start);
         out.push_str(&rest[..start]);
         let word = &rest[start..start + len];
         match u64::from_str_radix(word, 16) {
@@ -113,8 +112,7 @@ fn relative(text: &str, base: u64) -> String {
 
 /// `main.rs:12:34` as `main.rs`.
 fn without_lines(text: &str) -> String {
-    let is_place = |c: char| c.is_ascii_digit() || c == ':';
     let mut parts = text.split(".rs:");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + ".rs" + part.trim_start_matches(is_place))
+    parts.fold(first, |text, part| text + ".rs" + part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':'))
 }

@@ -47,11 +47,7 @@ impl Row {
         panic_hook::install();
         let stage = Stage::new(self.pcp, play);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| (self.play)(stage)));
-        let message = |panic: Box<dyn core::any::Any + Send>| match panic.downcast::<String>() {
-            Ok(message) => *message,
-            Err(other) => other.downcast_ref::<&str>().map_or_else(String::new, |message| (*message).to_owned()),
-        };
-        (stage, outcome.err().map(message))
+        (stage, outcome.err().map(panic_message))
     }
 
     /// What is wrong with the row, if anything is.
@@ -93,6 +89,14 @@ const OWNERS: [(&str, &str); 17] = [
     ("zone", "src/page/zone"),
     ("zones", "src/page/allocator.rs"),
 ];
+
+/// Returns the message that a panic carries, if it carries one.
+fn panic_message(panic: Box<dyn core::any::Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(other) => other.downcast_ref::<&str>().map_or_else(String::new, |message| (*message).to_owned()),
+    }
+}
 
 /// Whether a message came from elsewhere than the module by whose name it begins.
 fn misplaced(name: &str, message: &str) -> Option<String> {

@@ -45,16 +45,16 @@ pub const ROWS: &[Row] = &[
         "whether somebody waits for a block",
         "free areas: the run that waited for a block waits no longer",
         |stage| {
-            let take = || stage.engine.alloc_pages(MOVABLE | Gfp::MEMALLOC, Order::ZERO).ok();
-            let pages: Vec<_> = core::iter::from_fn(take).collect();
-            let free = |part| pages.iter().filter(|page| page.raw() % 2 == part).for_each(|&page| stage.free(page, 0));
-            free(0);
+            let last_page = MOVABLE | Gfp::MEMALLOC;
+            let pages: Vec<_> = core::iter::from_fn(|| stage.engine.alloc_pages(last_page, Order::ZERO).ok()).collect();
+            let (odd, even): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| page.raw() % 2 == 1);
+            even.into_iter().for_each(|page| stage.free(page, 0));
             // A run waits while it drains its CPU's lists, past the pages that it could not move.
             stage.spoil_when_asked(|stage| {
                 stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
             });
             stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("nothing moves");
-            free(1);
+            odd.into_iter().for_each(|page| stage.free(page, 0));
         },
     ),
 ];

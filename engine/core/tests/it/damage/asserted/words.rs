@@ -4,7 +4,7 @@ use freehold::base::{MigrateType, Order, Pfn, State};
 use freehold::page::ZoneFlag;
 
 use super::Row;
-use crate::damage::stage::Stage;
+use crate::damage::stage::{FRAMES, RESERVED, Stage};
 
 /// References of a word, as bits.
 const ONE_REFERENCE: u32 = 1 << 15;
@@ -36,8 +36,10 @@ fn allocated(order: u8) -> State {
 
 /// The block that a call has in hand gets a reference.
 fn refer_to_claimed(stage: &Stage) {
-    let is_claimed = |pfn: &Pfn| matches!(stage.engine.state(*pfn), Some(State::Claimed { .. }));
-    let claimed = (0..crate::damage::stage::FRAMES).map(Pfn::new).find(is_claimed).expect("a request has a block");
+    let claimed = (0..FRAMES)
+        .map(Pfn::new)
+        .find(|&pfn| matches!(stage.engine.state(pfn), Some(State::Claimed { .. })))
+        .expect("a request has a block");
     stage.spoil(|damage| damage.set_word(claimed, damage.word(claimed) | ONE_REFERENCE));
 }
 
@@ -106,11 +108,7 @@ pub const ROWS: &[Row] = &[
     Row::bare("a free block that looks allocated", "pages are free", |stage| {
         let block = stage.free_list(10)[2];
         stage.spoil(|damage| {
-            damage.set_counter(
-                stage.zone(),
-                freehold::page::damage::ZoneCounter::Free,
-                i64::from(crate::damage::stage::RESERVED),
-            );
+            damage.set_counter(stage.zone(), freehold::page::damage::ZoneCounter::Free, i64::from(RESERVED));
             damage.set_state(block, allocated(10));
             stage.free(block, 10);
         });

@@ -5,7 +5,7 @@ use freehold::page::Violation;
 use freehold::page::damage::Field;
 
 use super::Row;
-use crate::damage::stage::{FRAMES, PAGEBLOCK, RESERVED, Stage};
+use crate::damage::stage::{AREA, FRAMES, PAGEBLOCK, RESERVED, Stage};
 
 fn set_state(stage: &Stage, pfn: u32, state: State) {
     stage.spoil(|damage| damage.set_state(Pfn::new(pfn), state));
@@ -234,7 +234,7 @@ pub const ROWS: &[Row] = &[
         "an owner of an area's pageblock",
         |found| matches!(found, Violation::Owner { .. }),
         |stage| {
-            stage.spoil(|damage| damage.set_owner(Pfn::new(crate::damage::stage::AREA.0), Some(CpuId(0))));
+            stage.spoil(|damage| damage.set_owner(Pfn::new(AREA.0), Some(CpuId(0))));
         },
     ),
     Row::bare(

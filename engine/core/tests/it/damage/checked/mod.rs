@@ -6,7 +6,7 @@ mod lists;
 
 use std::collections::BTreeSet;
 
-use freehold::page::Violation;
+use freehold::page::{Census, Violation};
 use freehold::policy::PcpPolicy;
 
 use crate::damage::stage::{Play, Stage};
@@ -34,17 +34,19 @@ impl Row {
         Row { name, pcp: PcpPolicy::OwnedRemote, is_it, play }
     }
 
+    /// Plays the row on a new machine, and checks that.
+    fn check(&self, play: Play) -> Result<Census, Violation> {
+        let stage = Stage::new(self.pcp, play);
+        (self.play)(stage);
+        stage.engine.check()
+    }
+
     /// What is wrong with the row, if anything is.
     fn judge(&self) -> Option<String> {
-        let check = |play| {
-            let stage = Stage::new(self.pcp, play);
-            (self.play)(stage);
-            stage.engine.check()
-        };
-        if let Err(violation) = check(Play::Sound) {
+        if let Err(violation) = self.check(Play::Sound) {
             return Some(format!("{}: without damage, {violation}", self.name));
         }
-        match check(Play::Spoiled) {
+        match self.check(Play::Spoiled) {
             Err(violation) if (self.is_it)(&violation) => None,
             other => Some(format!("{}: the walk says {other:?}", self.name)),
         }

@@ -9,16 +9,16 @@ use crate::arch;
 const CODE_MAX: usize = 1 << 20;
 
 /// A set of addresses: a bit a byte of code.
-pub struct Places([AtomicU32; CODE_MAX / 32]);
+pub struct AddressSet([AtomicU32; CODE_MAX / 32]);
 
-impl Places {
+impl AddressSet {
     /// None.
-    pub const fn new() -> Places {
-        Places([const { AtomicU32::new(0) }; CODE_MAX / 32])
+    pub const fn new() -> AddressSet {
+        AddressSet([const { AtomicU32::new(0) }; CODE_MAX / 32])
     }
 
     /// Adds an address; what is no code of the kernel is left out.
-    pub fn note(&self, address: usize) {
+    pub fn insert(&self, address: usize) {
         let place = address.wrapping_sub(arch::text().start);
         if let Some(word) = self.0.get(place / 32) {
             word.fetch_or(1 << (place % 32), Relaxed);
@@ -31,7 +31,7 @@ impl Places {
     }
 
     /// Adds those of another set.
-    pub fn add(&self, others: &Places) {
+    pub fn add(&self, others: &AddressSet) {
         self.0.iter().zip(others.words()).for_each(|(word, others)| _ = word.fetch_or(others, Relaxed));
     }
 
@@ -41,7 +41,7 @@ impl Places {
     }
 
     /// How many of these are in another set, too.
-    pub fn count_in(&self, others: &Places) -> u32 {
+    pub fn count_in(&self, others: &AddressSet) -> u32 {
         self.words().zip(others.words()).map(|(these, others)| (these & others).count_ones()).sum()
     }
 

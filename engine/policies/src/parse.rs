@@ -1,0 +1,327 @@
+//! Policies as text: parsing `SET[,field=value...]`, and writing a policy in those words.
+
+use freehold::Policy;
+
+use crate::choice::{Field, Set};
+use crate::rules::RULES;
+use crate::tables::{BASELINE, FIELDS, NUMBERS, SETS, SWITCHES};
+
+/// What stands before the kernel on whose rules a policy is put.
+pub const ON: &str = "on";
+/// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
+const LIKENESS_MIN: f64 = 0.75;
+
+/// A policy with the name it was asked for by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPolicy {
+    /// The name.
+    pub name: String,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// Why a name is no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No such set.
+    #[error("there is no policy `{name}`; {hint} (see `freehold policies`)")]
+    Set {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No such field or number.
+    #[error("policies have no field `{name}`; {hint} (see `freehold policies`)")]
+    Field {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No such value.
+    #[error("the field `{field}` has no value `{value}`; {hint} (see `freehold policies`)")]
+    Value {
+        /// The field.
+        field: &'static str,
+        /// What was written.
+        value: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// Not a whole number within bounds.
+    #[error("`{name}` cannot be `{value}`; give a whole number of {unit} from {min} to {max}")]
+    Number {
+        /// The number's name.
+        name: &'static str,
+        /// What was written.
+        value: String,
+        /// What it counts.
+        unit: &'static str,
+        /// Smallest value.
+        min: u32,
+        /// Largest value.
+        max: u32,
+    },
+    /// A change without `=`.
+    #[error("`{part}` changes nothing; write field=value after the set, as in `linux-6.12,pcp=merge`")]
+    NoValue {
+        /// What was written.
+        part: String,
+    },
+    /// A field that is set twice.
+    #[error("`{name}` is set twice; keep one of the two")]
+    Twice {
+        /// The field.
+        name: String,
+    },
+}
+
+/// Returns the policy that `text` names.
+///
+/// # Errors
+/// One sentence with the nearest name, or the bounds of a number.
+pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
+    let mut parts = text.split(',').map(str::trim);
+    let mut policy = find_set(parts.next().unwrap_or_default())?.policy;
+    let mut seen: Vec<&str> = Vec::new();
+    for part in parts {
+        let (name, value) = part.split_once('=').ok_or_else(|| PolicyError::NoValue { part: part.to_owned() })?;
+        let (name, value) = (name.trim(), value.trim());
+        if seen.contains(&name) {
+            return Err(PolicyError::Twice { name: name.to_owned() });
+        }
+        seen.push(name);
+        change(&mut policy, name, value)?;
+    }
+    Ok(NamedPolicy { name: text.to_owned(), policy })
+}
+
+fn find_set(name: &str) -> Result<&'static Set, PolicyError> {
+    let named = SETS.iter().find(|set| set.name == name);
+    named.ok_or_else(|| PolicyError::Set { name: name.to_owned(), hint: hint(name, SETS.iter().map(|set| set.name)) })
+}
+
+/// The policy of the recorded kernel's kind, against which fidelity is measured.
+pub fn baseline() -> NamedPolicy {
+    NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
+}
+
+/// Writes what a policy is made of, as `field=value,...`: its choice in each field, the switches that it has thrown, and the
+/// numbers that it gives. After `linux-6.12`, it names that very policy.
+pub fn choices(policy: &Policy) -> String {
+    let mut parts = Vec::new();
+    let thrown_switches = RULES.iter().chain(SWITCHES).filter(|switch| !switch.choices[0].is_made_by(policy));
+    for field in FIELDS.iter().chain(thrown_switches) {
+        if let Some(choice) = field.choices.iter().find(|choice| choice.is_made_by(policy)) {
+            parts.push(format!("{}={}", field.name, choice.name));
+        }
+    }
+    for number in NUMBERS {
+        if let Some(value) = number.value_in(*policy) {
+            parts.push(format!("{}={value}", number.name));
+        }
+    }
+    parts.join(",")
+}
+
+fn fields() -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().chain(RULES).chain(SWITCHES)
+}
+
+/// Gives a policy the rules of a kernel, but for those in which it is not as the pinned kernel on purpose.
+fn apply_kernel(policy: &mut Policy, kernel: &Policy) {
+    let pinned = Policy::LINUX_6_12;
+    for field in fields() {
+        let rules = field.choices.iter().find(|choice| choice.is_made_by(kernel));
+        let is_pinned = field.choices.iter().any(|choice| choice.is_made_by(policy) && choice.is_made_by(&pinned));
+        if let (Some(rules), true) = (rules, is_pinned) {
+            (rules.apply)(policy);
+        }
+    }
+    for number in NUMBERS {
+        if number.value_in(*policy) == number.value_in(pinned) {
+            *(number.place)(policy) = number.value_in(*kernel);
+        }
+    }
+}
+
+fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
+    if name == ON {
+        apply_kernel(policy, &find_set(value)?.policy);
+        return Ok(());
+    }
+    if let Some(field) = fields().find(|field| field.name == name) {
+        let Some(choice) = field.choices.iter().find(|choice| choice.name == value) else {
+            let hint = hint(value, field.choices.iter().map(|choice| choice.name));
+            return Err(PolicyError::Value { field: field.name, value: value.to_owned(), hint });
+        };
+        (choice.apply)(policy);
+        return Ok(());
+    }
+    let Some(number) = NUMBERS.iter().find(|number| number.name == name) else {
+        let field_names = fields().map(|field| field.name);
+        let names = [ON].into_iter().chain(field_names).chain(NUMBERS.iter().map(|number| number.name));
+        return Err(PolicyError::Field { name: name.to_owned(), hint: hint(name, names) });
+    };
+    let in_bounds = value.parse().ok().filter(|parsed| (number.min..=number.max).contains(parsed));
+    let parsed = in_bounds.ok_or_else(|| PolicyError::Number {
+        name: number.name,
+        value: value.to_owned(),
+        unit: number.unit,
+        min: number.min,
+        max: number.max,
+    })?;
+    *(number.place)(policy) = Some(parsed);
+    Ok(())
+}
+
+/// Suggests the nearest of `names`, or lists all of them where none is near.
+pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect();
+    let by_likeness = names.iter().map(|name| (strsim::jaro_winkler(word, name), name));
+    match by_likeness.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
+        Some((likeness, name)) if likeness >= LIKENESS_MIN => format!("perhaps `{name}` is meant"),
+        _ => format!("there are {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::BEST;
+    use freehold::policy::PcpPolicy;
+
+    fn policy(text: &str) -> Policy {
+        parse(text).expect("it is a policy").policy
+    }
+
+    #[test]
+    fn a_set_alone_is_the_set() {
+        assert_eq!(parse("linux-6.12").unwrap().policy, Policy::LINUX_6_12);
+        assert_eq!(parse("freehold").unwrap().policy, Policy::FREEHOLD);
+    }
+
+    #[test]
+    fn changes_apply_on_top_of_the_set() {
+        let named = parse("linux-6.12,pcp=merge,pcp.batch=31").unwrap();
+        assert_eq!(named.name, "linux-6.12,pcp=merge,pcp.batch=31");
+        assert_eq!(named.policy.pcp, PcpPolicy::Merge);
+        assert_eq!(named.policy.numbers.pcp_batch, Some(31));
+        assert_eq!(named.policy.flags, Policy::LINUX_6_12.flags);
+    }
+
+    #[test]
+    fn every_typo_is_one_sentence_with_the_nearest_name() {
+        for (text, near) in [
+            ("linux-6.21", "`linux-6.12`"),
+            ("freehodl", "`freehold`"),
+            ("linux-6.12,pcpp=merge", "`pcp`"),
+            ("linux-6.12,pcp=mergge", "`merge`"),
+            ("linux-6.12,pcp.bach=31", "`pcp.batch`"),
+            ("linux-6.12,flags=plian", "`plain`"),
+            ("zebra", "linux-6.12, linux-6.18, linux-7.2, linux-7.3, freehold"),
+            ("", "linux-6.12, linux-6.18, linux-7.2, linux-7.3, freehold"),
+            ("linux-6.12,pcp.batch=0", "from 1 to 4096"),
+            ("linux-6.12,pcp.batch=many", "from 1 to 4096"),
+            ("linux-6.12,pcp.batch=-1", "from 1 to 4096"),
+            ("linux-6.12,pcp.high_fraction=7", "from 8 to 1000000"),
+            ("linux-6.12,merge", "field=value"),
+            ("linux-6.12,", "field=value"),
+            ("linux-6.12,pcp=merge,pcp=linux", "twice"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(near), "{text}: {error}");
+            assert!(!error.contains('\n') && !error.ends_with('.'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_set_makes_one_choice_in_each_field() {
+        for set in SETS {
+            for field in fields() {
+                let made = field.choices.iter().filter(|choice| choice.is_made_by(&set.policy));
+                assert_eq!(made.count(), 1, "{} {}", set.name, field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_policy_is_made_of_makes_it() {
+        let names = ["freehold,pcp.batch=31,slab.order=random", "linux-6.12,slab.max_order=0"];
+        for name in SETS.iter().map(|set| set.name).chain(names) {
+            let policy = parse(name).unwrap().policy;
+            assert_eq!(parse(&format!("{BASELINE},{}", choices(&policy))).unwrap().policy, policy, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_policy_on_a_kernel_has_its_rules_but_for_what_it_changes_itself() {
+        for set in SETS.iter().filter(|set| set.name != BEST) {
+            assert_eq!(policy(&format!("linux-6.12,on={}", set.name)), set.policy);
+            assert_eq!(policy(&format!("{},on=linux-6.12", set.name)), set.policy, "6.12 is what others change");
+        }
+        let freehold = policy("freehold,on=linux-7.2");
+        assert_eq!((freehold.drain, freehold.kswapd), (Policy::LINUX_7_2.drain, Policy::LINUX_7_2.kswapd));
+        assert_eq!((freehold.pcp, freehold.slab), (Policy::FREEHOLD.pcp, Policy::FREEHOLD.slab));
+        assert_eq!(freehold.highatomic, Policy::FREEHOLD.highatomic, "although 7.2 has another");
+        assert_eq!(freehold.numbers.pcp_free_high, Some(50));
+        assert_eq!(freehold.numbers.slab_sheaf, Policy::FREEHOLD.numbers.slab_sheaf);
+        assert_eq!(policy("freehold,on=linux-7.2,pcp.free_high=0").numbers.pcp_free_high, Some(0));
+        let error = parse("freehold,on=linux-6.81").expect_err("there is no such set").to_string();
+        assert!(error.contains("`linux-6.18`"), "{error}");
+    }
+
+    #[test]
+    fn the_readme_says_what_freehold_is_made_of() {
+        let (linux, freehold) = (choices(&Policy::LINUX_6_12), choices(&Policy::FREEHOLD));
+        let own: Vec<&str> = freehold.split(',').filter(|part| linux.split(',').all(|other| other != *part)).collect();
+        assert_eq!(parse(&format!("{BASELINE},{}", own.join(","))).unwrap().policy, Policy::FREEHOLD);
+        let readme = include_str!("../../../README.md");
+        for part in own {
+            assert!(readme.contains(&format!("`{part}`")), "README.md must say {part}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_named_once_it_is_thrown() {
+        assert!(!choices(&Policy::LINUX_6_12).contains("reserve."));
+        let thrown = parse("linux-6.12,reserve.list=open").unwrap().policy;
+        assert_eq!(choices(&thrown), choices(&Policy::LINUX_6_12) + ",reserve.list=open");
+        for (set, switch) in SETS.iter().flat_map(|set| SWITCHES.iter().map(move |switch| (set, switch))) {
+            assert!(switch.choices[0].is_made_by(&set.policy), "{} {}", set.name, switch.name);
+        }
+    }
+
+    #[test]
+    fn every_rule_that_changed_is_the_first_in_the_pinned_kernel_and_another_in_a_later_one() {
+        for rule in RULES {
+            let first = &rule.choices[0];
+            assert!(first.is_made_by(&Policy::LINUX_6_12) && first.is_made_by(&Policy::FREEHOLD), "{}", rule.name);
+            for choice in &rule.choices[1..] {
+                let is_made = SETS.iter().any(|set| choice.is_made_by(&set.policy));
+                assert!(is_made, "no kernel has {}={}", rule.name, choice.name);
+            }
+        }
+    }
+
+    #[test]
+    fn each_choice_and_number_reaches_its_own_place() {
+        let mut reached = Vec::new();
+        for number in NUMBERS {
+            let text = format!("linux-6.12,{}={}", number.name, number.max);
+            reached.push(parse(&text).unwrap().policy);
+        }
+        for (field, choice) in fields().flat_map(|field| field.choices.iter().map(move |choice| (field, choice))) {
+            let policy = parse(&format!("linux-6.12,{}={}", field.name, choice.name)).unwrap().policy;
+            assert!(choice.is_made_by(&policy));
+            if policy != Policy::LINUX_6_12 {
+                reached.push(policy);
+            }
+        }
+        for (index, policy) in reached.iter().enumerate() {
+            assert_ne!(*policy, Policy::LINUX_6_12);
+            assert!(!reached[..index].contains(policy), "{policy:?} is reached twice");
+        }
+    }
+}
