@@ -66,8 +66,8 @@ pub(crate) struct NameEvent {
 }
 
 impl NameEvent {
-    /// Finds the fields in an event of the system `task`, if it is one of the two. Some kernels (6.16 is one) do not say which thread is
-    /// renamed: then it is the current one.
+    /// Finds the fields in an event of the system `task`, if it is one of the two. Some kernels (6.16 is one) do not
+    /// say which thread is renamed: then it is the current one.
     pub(crate) fn find(system: &str, format: &EventFormat) -> Option<NameEvent> {
         let pid = format.field("pid");
         let (pid, name, is_birth) = match (system, format.name.as_str()) {

@@ -61,7 +61,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Determines the machine from the user, the files, and guesses. `start` is what the file with the start state says of the machine.
+    /// Determines the machine from the user, the files, and guesses. `start` is what the file with the start state says
+    /// of the machine.
     ///
     /// # Errors
     /// When what is said cannot be.

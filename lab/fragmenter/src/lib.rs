@@ -2,10 +2,11 @@
 //!
 //! The story in order of files: [`zones`] says how much is free and what the machine keeps, [`limits`] refuses what
 //! does not fit, [`scope`] sets what this process needs. A [`census`] looks at all pageblocks. Then each [`kind`] of
-//! page is placed ([`kind_pages`]): by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in which the kernel
-//! allocates ([`order`], with [`stores`]), as its [`page_set`] says; and [`guard`] looks after the machine meanwhile. What
-//! is around the wanted pages is freed, and another census finds what came of it. [`proof`] has it tried by compaction.
-//! [`hold`] lets memory stay so while a command runs, and [`mod@sustain`] goes on meanwhile. [`report`] tells all.
+//! page is placed ([`kind_pages`]): by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in
+//! which the kernel allocates ([`order`], with [`stores`]), as its [`page_set`] says; and [`guard`] looks after the
+//! machine meanwhile. What is around the wanted pages is freed, and another census finds what came of it. [`proof`] has
+//! it tried by compaction. [`hold`] lets memory stay so while a command runs, and [`mod@sustain`] goes on meanwhile.
+//! [`report`] tells all.
 //!
 //! *Nothing outlives this process*: what cannot be moved hangs on mappings and open files that are its own, and that no
 //! other process inherits. However it ends, the kernel frees them.
