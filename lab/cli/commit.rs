@@ -10,7 +10,7 @@ use std::process::Command;
 const SOURCES: [&str; 3] = ["../../engine/core/src", "../../lab/trace/src", "src"];
 
 /// Prints what cargo reads from a build script.
-pub fn main() {
+pub(crate) fn main() {
     // Git appends to this log with every commit and checkout.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
     for place in SOURCES.into_iter().map(str::to_owned).chain(log) {

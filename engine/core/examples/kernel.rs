@@ -17,29 +17,29 @@ mod arch {
         static IRQS_OFF: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub fn cpu() -> u16 {
+    pub(crate) fn cpu() -> u16 {
         0
     }
 
-    pub fn irq_save() -> usize {
+    pub(crate) fn irq_save() -> usize {
         IRQS_OFF.replace(1)
     }
 
-    pub fn irq_restore(flags: usize) {
+    pub(crate) fn irq_restore(flags: usize) {
         IRQS_OFF.set(flags);
     }
 
-    pub fn irqs_disabled() -> bool {
+    pub(crate) fn irqs_disabled() -> bool {
         IRQS_OFF.get() != 0
     }
 
-    pub fn interrupt(_cpu: u16) {}
+    pub(crate) fn interrupt(_cpu: u16) {}
 
     /// Bytes of memory, from physical address 0.
-    pub const MEMORY: u64 = 64 << 20;
+    pub(crate) const MEMORY: u64 = 64 << 20;
 
     /// Where physical address 0 is mapped.
-    pub fn direct_map() -> usize {
+    pub(crate) fn direct_map() -> usize {
         let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
         // SAFETY: the layout has bytes, so it may be asked for.
         let memory = unsafe { alloc(layout) };

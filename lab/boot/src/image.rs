@@ -53,7 +53,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// The start of an image that says it is `release`.
-    pub fn image_bytes(release: &str) -> Vec<u8> {
+    pub(crate) fn image_bytes(release: &str) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[0x202..0x206].copy_from_slice(b"HdrS");
         image[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());

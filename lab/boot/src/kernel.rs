@@ -101,7 +101,7 @@ pub(crate) mod tests {
     use crate::image::tests::image_bytes;
 
     /// An unpacked package of `release`, whose image lies at `image` below `root`.
-    pub fn unpack_package(root: &Path, release: &str, image: &str) {
+    pub(crate) fn unpack_package(root: &Path, release: &str, image: &str) {
         let image_path = root.join(image);
         let modules = root.join("lib/modules").join(release).join("kernel/drivers/block");
         fs::create_dir_all(image_path.parent().unwrap()).unwrap();

@@ -91,6 +91,6 @@ pub enum Command {
 }
 
 /// Prints the long help to stdout.
-pub fn print_help() -> Result<(), Error> {
+pub(crate) fn print_help() -> Result<(), Error> {
     Cli::command().write_long_help(&mut io::stdout().lock()).map_err(|error| OutputError::Stdout(error).into())
 }

@@ -22,7 +22,7 @@ fn look() {
 ///
 /// # Errors
 /// When it was closed.
-pub fn check() -> Result<(), OutputError> {
+pub(crate) fn check() -> Result<(), OutputError> {
     match WAS_CLOSED.load(Ordering::Relaxed) {
         true => Err(OutputError::Stdout(io::Error::other("it is closed"))),
         false => Ok(()),

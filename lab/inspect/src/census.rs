@@ -79,7 +79,7 @@ pub struct TaskRow {
 }
 
 /// The name of a migratetype, whatever its number.
-pub fn migratetype_name(migratetype: i64) -> &'static str {
+pub(crate) fn migratetype_name(migratetype: i64) -> &'static str {
     usize::try_from(migratetype).ok().and_then(|index| TYPES.get(index)).copied().unwrap_or("unknown")
 }
 
@@ -100,7 +100,7 @@ impl Requests {
 
 /// Counts rows.
 #[derive(Debug)]
-pub struct Census {
+pub(crate) struct Census {
     kinds: [u64; 128],
     orders: [Requests; ORDERS],
     masks: FxHashMap<u32, Requests>,
@@ -110,7 +110,7 @@ pub struct Census {
 
 impl Census {
     /// Nothing counted yet.
-    pub fn new() -> Census {
+    pub(crate) fn new() -> Census {
         Census {
             kinds: [0; 128],
             orders: [Requests::default(); ORDERS],
@@ -122,7 +122,7 @@ impl Census {
 
     /// Counts a row of any kind.
     #[inline]
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         self.kinds[row.kind as usize] += 1;
         match row.kind {
             Kind::Alloc => self.count_alloc(row),
@@ -134,7 +134,7 @@ impl Census {
     }
 
     /// Events by kind, `seconds` being the length of the recording.
-    pub fn kinds(&self, seconds: f64) -> Vec<KindRow> {
+    pub(crate) fn kinds(&self, seconds: f64) -> Vec<KindRow> {
         let rows = Kind::ALL.into_iter().map(|kind| {
             let events = self.kinds[kind as usize];
             let is_event = (kind as u8) < Kind::StartFree as u8;
@@ -145,7 +145,7 @@ impl Census {
     }
 
     /// Orders that occurred.
-    pub fn orders(&self) -> Vec<OrderRow> {
+    pub(crate) fn orders(&self) -> Vec<OrderRow> {
         let total = self.orders.iter().map(Requests::total).sum();
         let occurring = self.orders.iter().enumerate().filter(|(_, requests)| requests.total() > 0);
         let rows = occurring.map(|(order, requests)| OrderRow {
@@ -159,17 +159,17 @@ impl Census {
     }
 
     /// GFP classes, the most frequent first.
-    pub fn gfp_classes(&self) -> Vec<GfpRow> {
+    pub(crate) fn gfp_classes(&self) -> Vec<GfpRow> {
         self.gfp_rows(|mask| gfp_names::class(mask).to_owned())
     }
 
     /// Whole GFP masks, the most frequent first.
-    pub fn gfp_masks(&self) -> Vec<GfpRow> {
+    pub(crate) fn gfp_masks(&self) -> Vec<GfpRow> {
         self.gfp_rows(gfp_names::name)
     }
 
     /// Migratetypes that occurred.
-    pub fn migratetypes(&self) -> Vec<MigratetypeRow> {
+    pub(crate) fn migratetypes(&self) -> Vec<MigratetypeRow> {
         let occurring = TYPES.iter().zip(&self.migratetypes).filter(|(_, counts)| **counts != [0; 3]);
         let rows = occurring.map(|(migratetype, counts)| MigratetypeRow {
             migratetype,
@@ -181,7 +181,7 @@ impl Census {
     }
 
     /// The busiest tasks by name, and the rest in one row.
-    pub fn tasks(&self, facts: &Facts) -> Vec<TaskRow> {
+    pub(crate) fn tasks(&self, facts: &Facts) -> Vec<TaskRow> {
         let total = self.tasks.iter().map(Requests::total).sum();
         let mut names: FxHashMap<&str, (u64, Requests)> = FxHashMap::default();
         for (index, requests) in self.tasks.iter().enumerate().filter(|(_, requests)| requests.total() > 0) {
@@ -206,7 +206,7 @@ impl Census {
     }
 
     /// Requests and pages of the tasks with these numbers.
-    pub fn of_tasks(&self, facts: &Facts, pids: &[u32]) -> (u64, u64) {
+    pub(crate) fn of_tasks(&self, facts: &Facts, pids: &[u32]) -> (u64, u64) {
         let pids: FxHashSet<u32> = pids.iter().copied().collect();
         let tasks = facts.tasks.iter().zip(&self.tasks).filter(|(task, _)| pids.contains(&task.pid));
         tasks.fold((0, 0), |(requests, pages), (_, of)| (requests + of.granted, pages.saturating_add(of.pages)))

@@ -34,7 +34,7 @@ pub struct Moment {
 }
 
 /// Returns the course of a recording, from its samples.
-pub fn moments(facts: &Facts) -> Vec<Moment> {
+pub(crate) fn moments(facts: &Facts) -> Vec<Moment> {
     let Some(first) = facts.samples.first() else { return Vec::new() };
     let step = facts.samples.len().div_ceil(POINTS_MAX).max(1);
     let last = facts.samples.len() - 1;
@@ -75,7 +75,7 @@ fn pressure_delta(facts: &Facts, [first, now]: [&Sample; 2]) -> Option<u64> {
 }
 
 /// The plots of recordings by name, those in which anything happens.
-pub fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
+pub(crate) fn plots(recordings: &[(&str, &[Moment])]) -> Vec<Plot> {
     let mut plots: Vec<Plot> = recordings.iter().map(|(name, moments)| by_order(name, moments)).collect();
     plots.extend([
         over_time(recordings, "free pages", "pages", "In all zones together.", |moment| {

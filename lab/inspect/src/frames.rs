@@ -11,7 +11,7 @@ const CHUNK: u64 = 64;
 
 /// Where a frame stands, as far as the events tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// No event has named the frame as the head of a block.
     #[default]
     Untouched,
@@ -29,7 +29,7 @@ pub enum State {
 
 /// One frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// When the block was allocated, in ns since the start; meaningful while live.
     pub time: u64,
     /// The CPU that allocated it; meaningful while live.
@@ -43,14 +43,14 @@ pub struct Frame {
 impl Frame {
     /// Whether the frame is the head of an allocated block or of a piece of one.
     #[inline]
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         matches!(self.state, State::Live | State::LivePart)
     }
 }
 
 /// Every frame that an event named.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub(crate) struct Frames {
     directory: FxHashMap<u64, u32>,
     chunks: Vec<[Frame; CHUNK as usize]>,
 }
@@ -58,7 +58,7 @@ pub struct Frames {
 impl Frames {
     /// What is known of a frame.
     #[inline]
-    pub fn get(&self, pfn: u64) -> Frame {
+    pub(crate) fn get(&self, pfn: u64) -> Frame {
         match self.directory.get(&(pfn / CHUNK)) {
             Some(&chunk) => self.chunks[chunk as usize][(pfn % CHUNK) as usize],
             None => Frame::default(),
@@ -67,7 +67,7 @@ impl Frames {
 
     /// The frame, to be changed.
     #[inline]
-    pub fn get_mut(&mut self, pfn: u64) -> &mut Frame {
+    pub(crate) fn get_mut(&mut self, pfn: u64) -> &mut Frame {
         let chunk = *self.directory.entry(pfn / CHUNK).or_insert_with(|| {
             self.chunks.push([Frame::default(); CHUNK as usize]);
             (self.chunks.len() - 1) as u32
@@ -76,14 +76,14 @@ impl Frames {
     }
 
     /// Calls `visit` for each frame of `[start, end)`.
-    pub fn visit(&mut self, start: u64, end: u64, mut visit: impl FnMut(&mut Frame)) {
+    pub(crate) fn visit(&mut self, start: u64, end: u64, mut visit: impl FnMut(&mut Frame)) {
         for pfn in start..end {
             visit(self.get_mut(pfn));
         }
     }
 
     /// Every live block's frame, in no particular order.
-    pub fn live(&self) -> impl Iterator<Item = &Frame> {
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Frame> {
         self.chunks.iter().flatten().filter(|frame| frame.is_live())
     }
 }

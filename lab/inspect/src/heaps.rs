@@ -37,7 +37,7 @@ pub struct HeapRow {
 }
 
 /// A row for each heap that was seen, the largest first.
-pub fn rows(facts: &Facts, census: &Census) -> Vec<HeapRow> {
+pub(crate) fn rows(facts: &Facts, census: &Census) -> Vec<HeapRow> {
     let rows = facts.heaps.iter().filter_map(|heap| {
         let &HeapMoment { time, resident, objects, idle, runs, free, given_back } =
             heap.moments.iter().max_by_key(|moment| moment.resident)?;

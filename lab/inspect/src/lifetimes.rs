@@ -8,10 +8,10 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// Orders that get a row of their own; larger ones share the last.
-pub const ORDERS: usize = 12;
+pub(crate) const ORDERS: usize = 12;
 
 /// Index of an order's row.
-pub fn order_index(order: u8) -> usize {
+pub(crate) fn order_index(order: u8) -> usize {
     usize::from(order).min(ORDERS - 1)
 }
 
@@ -41,32 +41,32 @@ pub struct LifetimeRow {
 
 /// Collects lifetimes.
 #[derive(Debug)]
-pub struct Lifetimes {
+pub(crate) struct Lifetimes {
     histograms: Vec<Histogram<u64>>,
     live: [u64; ORDERS],
 }
 
 impl Lifetimes {
     /// Nothing collected yet.
-    pub fn new() -> Lifetimes {
+    pub(crate) fn new() -> Lifetimes {
         let histogram = Histogram::new(2).expect("two significant digits are supported");
         Lifetimes { histograms: vec![histogram; ORDERS], live: [0; ORDERS] }
     }
 
     /// A block of `order` died at the age of `age_ns`.
     #[inline]
-    pub fn died(&mut self, order: u8, age_ns: u64) {
+    pub(crate) fn died(&mut self, order: u8, age_ns: u64) {
         // The histogram starts at 1 ns and grows by itself.
         self.histograms[order_index(order)] += age_ns.max(1);
     }
 
     /// A block of `order` was alive at the end.
-    pub fn survived(&mut self, order: u8) {
+    pub(crate) fn survived(&mut self, order: u8) {
         self.live[order_index(order)] += 1;
     }
 
     /// One row for each order that occurred.
-    pub fn rows(&self) -> Vec<LifetimeRow> {
+    pub(crate) fn rows(&self) -> Vec<LifetimeRow> {
         (0..ORDERS).filter_map(|index| self.row(index)).collect()
     }
 

@@ -106,7 +106,7 @@ pub struct StallRow {
 }
 
 /// The machine as a whole.
-pub fn machine(facts: &Facts) -> MachineReport {
+pub(crate) fn machine(facts: &Facts) -> MachineReport {
     MachineReport {
         kernel_release: facts.kernel_release.clone(),
         machine: facts.machine.clone(),
@@ -123,7 +123,7 @@ pub fn machine(facts: &Facts) -> MachineReport {
 }
 
 /// Zones that hold memory.
-pub fn zones(facts: &Facts) -> Vec<ZoneRow> {
+pub(crate) fn zones(facts: &Facts) -> Vec<ZoneRow> {
     let rows = facts.zones_start.iter().filter(|zone| zone.managed > 0).map(|zone| {
         let end = facts.zones_end.iter().find(|end| end.node == zone.node && end.name == zone.name);
         ZoneRow {
@@ -145,7 +145,7 @@ pub fn zones(facts: &Facts) -> Vec<ZoneRow> {
 }
 
 /// Zones as ranges of frames `[start, end)`.
-pub fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
+pub(crate) fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
     facts.zones_start.iter().map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned))).collect()
 }
 
@@ -153,7 +153,7 @@ pub fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
 const COUNTERS: [&str; 2] = ["khugepaged.full_scans", "khugepaged.pages_collapsed"];
 
 /// The machine's settings. A choice among words, such as `always [madvise] never`, is reduced to the word chosen.
-pub fn settings(facts: &Facts) -> BTreeMap<String, String> {
+pub(crate) fn settings(facts: &Facts) -> BTreeMap<String, String> {
     facts
         .settings
         .iter()
@@ -169,7 +169,7 @@ fn chosen(value: &str) -> &str {
 }
 
 /// Fragmentation at the start, at its worst, and at the end, from the samples of `/proc/buddyinfo`.
-pub fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
+pub(crate) fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
     };
@@ -182,7 +182,7 @@ pub fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
 }
 
 /// Counters of `/proc/vmstat` that differ between the first and the last sample.
-pub fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
+pub(crate) fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
     };
@@ -202,7 +202,7 @@ pub fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
 }
 
 /// Stalls by resource, where the kernel told them.
-pub fn stalls(facts: &Facts) -> Vec<StallRow> {
+pub(crate) fn stalls(facts: &Facts) -> Vec<StallRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
     };
@@ -220,7 +220,7 @@ pub fn stalls(facts: &Facts) -> Vec<StallRow> {
 }
 
 /// Nanoseconds as seconds.
-pub fn seconds(ns: u64) -> f64 {
+pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -236,13 +236,13 @@ fn fragmentation_row(moment: &'static str, sample: &Sample) -> FragmentationRow 
 }
 
 /// Free blocks by order, all zones together.
-pub fn free_blocks(sample: &Sample) -> Vec<u64> {
+pub(crate) fn free_blocks(sample: &Sample) -> Vec<u64> {
     let orders = sample.buddyinfo.iter().map(Vec::len).max().unwrap_or(0);
     (0..orders).map(|order| sample.buddyinfo.iter().filter_map(|zone| zone.get(order)).sum()).collect()
 }
 
 /// Pages in free blocks of `order` and above.
-pub fn pages(free_blocks: &[u64], order: usize) -> u64 {
+pub(crate) fn pages(free_blocks: &[u64], order: usize) -> u64 {
     let sizes = free_blocks.iter().enumerate().skip(order);
     let pages = sizes.map(|(block_order, &blocks)| blocks.saturating_mul(1u64 << block_order.min(63)));
     pages.fold(0, u64::saturating_add)

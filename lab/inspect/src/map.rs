@@ -32,7 +32,7 @@ pub enum Look {
 
 /// Fills a map while rows come by.
 #[derive(Debug)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     look: Look,
     block_pages: u64,
     stretches: Vec<Stretch>,
@@ -46,7 +46,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// An empty map of the recorded zones.
-    pub fn new(facts: &Facts, look: Look) -> Mapping {
+    pub(crate) fn new(facts: &Facts, look: Look) -> Mapping {
         let block_pages = 1 << facts.pageblock_order.min(ORDER_MAX);
         let has_nodes = facts.zones_start.iter().any(|zone| zone.node > 0);
         let zones = facts.zones_start.iter().filter(|zone| zone.managed > 0);
@@ -66,7 +66,7 @@ impl Mapping {
     }
 
     /// Notes a row of state; others are ignored.
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         let end = match row.kind.section() {
             Section::Events => return,
             Section::Start => 0,
@@ -110,7 +110,7 @@ impl Mapping {
     }
 
     /// The map.
-    pub fn finish(self, file: &str, facts: &Facts) -> MemoryMap {
+    pub(crate) fn finish(self, file: &str, facts: &Facts) -> MemoryMap {
         let [start, mut end] = self.cells;
         let blocks = end.iter_mut().zip(&start);
         blocks.for_each(|(cell, before)| cell.migratetype = before.migratetype);

@@ -9,9 +9,9 @@ use freehold_trace::{Kind, Row};
 use serde::Serialize;
 
 /// `args[1]` of unknown pages that a later event found on a per-CPU list.
-pub const ON_PERCPU_LIST: i64 = 1;
+pub(crate) const ON_PERCPU_LIST: i64 = 1;
 /// `args[1]` of unknown pages that the kernel had not given to the allocator yet.
-pub const NOT_YET_MEMORY: i64 = 2;
+pub(crate) const NOT_YET_MEMORY: i64 = 2;
 
 /// States of a page, in the order of the report.
 const STATES: [&str; 7] =
@@ -51,7 +51,7 @@ pub struct MemoryRow {
 
 /// Counts pages by state.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     pages: [[u64; 2]; STATES.len()],
     uses: [[u64; 2]; USES.len()],
 }
@@ -59,7 +59,7 @@ pub struct Memory {
 impl Memory {
     /// Counts a row of state; others are ignored.
     #[inline]
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         let end = match row.kind.section() {
             Section::Events => return,
             Section::Start => 0,
@@ -77,12 +77,12 @@ impl Memory {
     }
 
     /// The states that occur.
-    pub fn rows(&self) -> Vec<MemoryRow> {
+    pub(crate) fn rows(&self) -> Vec<MemoryRow> {
         rows(STATES.iter().copied().zip(&self.pages))
     }
 
     /// The uses that occur.
-    pub fn uses(&self) -> Vec<MemoryRow> {
+    pub(crate) fn uses(&self) -> Vec<MemoryRow> {
         rows(USES.iter().map(|(name, ..)| *name).zip(&self.uses))
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Why an event did not find its partner, or found it in an unusual way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Oddity {
+pub(crate) enum Oddity {
     /// Freed, allocated before the recording started.
     OlderThanRecording,
     /// Freed, offline or in a balloon when the recording started: given to the allocator, and by nobody that had it.
@@ -34,7 +34,7 @@ pub enum Oddity {
 
 impl Oddity {
     /// Every oddity, in the order of reports.
-    pub const ALL: [Oddity; 11] = [
+    pub(crate) const ALL: [Oddity; 11] = [
         Oddity::OlderThanRecording,
         Oddity::FromBalloon,
         Oddity::UnknownAtStart,
@@ -49,7 +49,7 @@ impl Oddity {
     ];
 
     /// The name in tables and JSON.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "free_older_than_recording",
             Oddity::FromBalloon => "free_from_balloon",
@@ -66,7 +66,7 @@ impl Oddity {
     }
 
     /// The reason, in one line.
-    pub fn why(self) -> &'static str {
+    pub(crate) fn why(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "allocated before the recording started",
             Oddity::FromBalloon => "offline or in a balloon at the start, and allocated by nobody",

@@ -37,7 +37,7 @@ pub struct PairingReport {
 
 /// Whether the task of an event is between the begin and the end of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Ordinary work.
     Ordinary,
     /// Compacting.
@@ -46,7 +46,7 @@ pub enum Phase {
 
 /// Pairs frees with allocations.
 #[derive(Debug)]
-pub struct Pairing {
+pub(crate) struct Pairing {
     frames: Frames,
     start: StartState,
     lifetimes: Lifetimes,
@@ -62,7 +62,7 @@ pub struct Pairing {
 
 impl Pairing {
     /// Nothing seen yet.
-    pub fn new() -> Pairing {
+    pub(crate) fn new() -> Pairing {
         Pairing {
             frames: Frames::default(),
             start: StartState::default(),
@@ -77,13 +77,13 @@ impl Pairing {
     }
 
     /// Takes a row of the start state.
-    pub fn observe_start(&mut self, row: &Row) {
+    pub(crate) fn observe_start(&mut self, row: &Row) {
         self.start.observe(row);
     }
 
     /// A successful allocation.
     #[inline]
-    pub fn allocated(&mut self, row: &Row) {
+    pub(crate) fn allocated(&mut self, row: &Row) {
         self.allocations += 1;
         let covered = self.cover_parts(row);
         self.odd[Oddity::AllocatedWhileLive as usize] += covered;
@@ -96,7 +96,7 @@ impl Pairing {
 
     /// A block left the zone's free lists for a per-CPU list or a request.
     #[inline]
-    pub fn left_zone(&mut self, row: &Row) {
+    pub(crate) fn left_zone(&mut self, row: &Row) {
         let frame = self.frames.get_mut(row.pfn);
         if !frame.is_live() {
             frame.state = State::Taken;
@@ -105,7 +105,7 @@ impl Pairing {
 
     /// A block went from a per-CPU list to the zone.
     #[inline]
-    pub fn drained(&mut self, row: &Row) {
+    pub(crate) fn drained(&mut self, row: &Row) {
         let frame = self.frames.get_mut(row.pfn);
         if !frame.is_live() {
             frame.state = State::InZone;
@@ -114,7 +114,7 @@ impl Pairing {
 
     /// A free.
     #[inline]
-    pub fn freed(&mut self, row: &Row, phase: Phase) {
+    pub(crate) fn freed(&mut self, row: &Row, phase: Phase) {
         self.frees += 1;
         let frame = self.frames.get(row.pfn);
         if frame.is_live() && frame.order == row.order {
@@ -128,7 +128,7 @@ impl Pairing {
     }
 
     /// What was found, once every row was seen.
-    pub fn report(mut self) -> (PairingReport, Vec<LifetimeRow>) {
+    pub(crate) fn report(mut self) -> (PairingReport, Vec<LifetimeRow>) {
         for frame in self.frames.live() {
             self.lifetimes.survived(frame.order);
         }
@@ -271,7 +271,7 @@ impl Pairing {
 }
 
 /// Whether blocks of this order go to per-CPU lists when freed. linux: mm/page_alloc.c:pcp_allowed_order
-pub fn fits_per_cpu_list(order: u8) -> bool {
+pub(crate) fn fits_per_cpu_list(order: u8) -> bool {
     order <= 3 || order == 9
 }
 

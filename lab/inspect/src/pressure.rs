@@ -73,7 +73,7 @@ const RESULTS: [&str; 9] = [
 
 /// Watches reclaim, compaction and fallbacks.
 #[derive(Debug, Default)]
-pub struct Pressure {
+pub(crate) struct Pressure {
     fallbacks: FxHashMap<(i64, i64), (u64, u64)>,
     reclaim: ReclaimReport,
     reclaiming: FxHashMap<u32, u64>,
@@ -85,7 +85,7 @@ pub struct Pressure {
 impl Pressure {
     /// Whether a task is compacting at this moment of the recording.
     #[inline]
-    pub fn phase(&self, task: u32) -> Phase {
+    pub(crate) fn phase(&self, task: u32) -> Phase {
         if !self.compacting.is_empty() && self.compacting.contains_key(&task) {
             Phase::Compacting
         } else {
@@ -94,7 +94,7 @@ impl Pressure {
     }
 
     /// Takes a row; kinds of other chapters are ignored.
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         match row.kind {
             Kind::ExtFrag => self.count_fallback(row),
             Kind::KswapdWake => self.reclaim.kswapd_wakes += 1,
@@ -117,7 +117,7 @@ impl Pressure {
     }
 
     /// Fallbacks, the most frequent first.
-    pub fn fallbacks(&self) -> Vec<FallbackRow> {
+    pub(crate) fn fallbacks(&self) -> Vec<FallbackRow> {
         let rows = self.fallbacks.iter().map(|(&(wanted, gave), &(claims, steals))| FallbackRow {
             wanted: migratetype_name(wanted),
             gave: migratetype_name(gave),
@@ -130,12 +130,12 @@ impl Pressure {
     }
 
     /// Reclaim.
-    pub fn reclaim(&self) -> ReclaimReport {
+    pub(crate) fn reclaim(&self) -> ReclaimReport {
         self.reclaim.clone()
     }
 
     /// Compaction.
-    pub fn compaction(&self) -> CompactionReport {
+    pub(crate) fn compaction(&self) -> CompactionReport {
         let names = RESULTS.into_iter().chain(["unknown"]);
         let results = names.zip(self.results).filter(|(_, runs)| *runs > 0);
         CompactionReport {

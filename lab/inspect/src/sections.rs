@@ -18,7 +18,7 @@ use super::pairing::fits_per_cpu_list;
 /// Longest pause between two blocks moved under one hold, in nanoseconds. Moving a block costs well below
 /// a microsecond even while it is traced, and a new hold needs a request of its own: pauses between one and four
 /// microseconds hardly occur on a real machine. Under emulation they do, and the estimate comes out high.
-pub const GAP_NS: u64 = 4_000;
+pub(crate) const GAP_NS: u64 = 4_000;
 
 /// What a hold of the lock was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ struct Tally {
 
 /// Clusters zone events into holds of the zone lock.
 #[derive(Debug)]
-pub struct Sections {
+pub(crate) struct Sections {
     zones: Vec<(u64, u64)>,
     open: Vec<Option<Hold>>,
     tallies: [Tally; PURPOSES.len()],
@@ -92,13 +92,13 @@ pub struct Sections {
 
 impl Sections {
     /// Zones as ranges of frames `[start, end)`.
-    pub fn new(zones: Vec<(u64, u64)>) -> Sections {
+    pub(crate) fn new(zones: Vec<(u64, u64)>) -> Sections {
         Sections { zones, open: Vec::new(), tallies: Default::default(), operations: 0 }
     }
 
     /// An allocation or a free: it ends the hold of its CPU.
     #[inline]
-    pub fn operation(&mut self, row: &Row) {
+    pub(crate) fn operation(&mut self, row: &Row) {
         self.operations += 1;
         *self.open_on(row.cpu) = None;
         if row.kind == Kind::Free && !fits_per_cpu_list(row.order) {
@@ -107,7 +107,7 @@ impl Sections {
     }
 
     /// A block left or entered a zone.
-    pub fn moved(&mut self, row: &Row) {
+    pub(crate) fn moved(&mut self, row: &Row) {
         let purpose = match row.kind {
             Kind::PcpuDrain => Purpose::Drain,
             _ if row.args[0] == 0 => Purpose::DirectAllocation,
@@ -124,7 +124,7 @@ impl Sections {
     }
 
     /// The estimate, once every event was seen.
-    pub fn report(&self) -> SectionReport {
+    pub(crate) fn report(&self) -> SectionReport {
         let by_purpose: Vec<_> = PURPOSES.iter().zip(&self.tallies).map(|((_, name), tally)| tally.row(name)).collect();
         let sections = by_purpose.iter().map(|row| row.sections).sum();
         SectionReport {

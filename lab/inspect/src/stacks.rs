@@ -22,7 +22,7 @@ pub struct StackRow {
 }
 
 /// A row for each stack, the most pages first.
-pub fn rows(facts: &Facts) -> Vec<StackRow> {
+pub(crate) fn rows(facts: &Facts) -> Vec<StackRow> {
     let mut sums: HashMap<Vec<&str>, StackRow> = HashMap::new();
     let mut pages_by_task: HashMap<Vec<&str>, HashMap<&str, u64>> = HashMap::new();
     let mut total = 0;

@@ -8,7 +8,7 @@ use freehold_trace::{Kind, Row};
 
 /// What the start state says of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub(crate) enum Holder {
     /// An allocated block.
     Allocated,
     /// Offline or in a balloon: allocated by nobody.
@@ -21,14 +21,14 @@ pub enum Holder {
 
 /// The start state, as intervals of frames that were not free.
 #[derive(Debug, Default)]
-pub struct StartState {
+pub(crate) struct StartState {
     runs: Vec<(u64, u64, Holder)>,
     sorted: bool,
 }
 
 impl StartState {
     /// Takes a row of the start state; others are ignored.
-    pub fn observe(&mut self, row: &Row) {
+    pub(crate) fn observe(&mut self, row: &Row) {
         let (holder, order) = match row.kind {
             Kind::StartAllocated if row.args[1] & class::OFFLINE != 0 => (Holder::Balloon, u32::from(row.order)),
             Kind::StartAllocated => (Holder::Allocated, u32::from(row.order)),
@@ -46,7 +46,7 @@ impl StartState {
     }
 
     /// Who held the frame. Logarithmic in the number of runs.
-    pub fn holder(&mut self, pfn: u64) -> Holder {
+    pub(crate) fn holder(&mut self, pfn: u64) -> Holder {
         if !self.sorted {
             self.runs.sort_unstable_by_key(|run| run.0);
             self.sorted = true;

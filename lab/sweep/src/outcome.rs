@@ -21,9 +21,9 @@ use freehold_trace::recording::RecordingFacts;
 use crate::part::Row;
 
 /// Section of what was measured: that of every kind of sweep.
-pub const MEASURE: &str = "measure";
+pub(crate) const MEASURE: &str = "measure";
 /// Section of what is known of a task.
-pub const FACT: &str = "fact";
+pub(crate) const FACT: &str = "fact";
 const NUDGED: &str = "nudged";
 const RECORDED: &str = "recorded";
 const REPLAYED: &str = "replayed";
@@ -43,7 +43,7 @@ pub(crate) struct Replay {
 }
 
 /// All of it as rows.
-pub fn rows(replayed: &Replay) -> Vec<Row> {
+pub(crate) fn rows(replayed: &Replay) -> Vec<Row> {
     let Replay { facts, outcome } = replayed;
     let mut rows = facts_rows(facts, outcome);
     for (at, replay) in (0..).zip(outcome.replays()) {

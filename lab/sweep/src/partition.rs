@@ -16,7 +16,7 @@ const DIGITS: usize = 16;
 const PLAIN: &[u8] = b"-_.,";
 
 /// The folder of a value. One that is too long for a name is cut, and ends in what tells it from others.
-pub fn folder(key: &str, value: &str) -> String {
+pub(crate) fn folder(key: &str, value: &str) -> String {
     let room = NAME_MAX - key.len() - 1;
     let whole = encode(value);
     if whole.len() <= room {

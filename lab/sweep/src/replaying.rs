@@ -15,7 +15,7 @@ use crate::plan::Replays;
 use crate::subject::Identity;
 
 /// One recording, ready to be replayed.
-pub struct Replayer {
+pub(crate) struct Replayer {
     prepared: PreparedReplay,
     machine: Arc<Facts>,
     release: Release,
@@ -24,7 +24,7 @@ pub struct Replayer {
 
 impl Replayer {
     /// Reads the recording, whose file is not needed any more then.
-    pub fn new(identity: &Identity, recording: Recording) -> Result<Replayer, TaskError> {
+    pub(crate) fn new(identity: &Identity, recording: Recording) -> Result<Replayer, TaskError> {
         let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
         let facts = RecordingFacts { file: format!("{}.parquet", identity.name), ..recording.facts(None) };
         Ok(Replayer { prepared, machine: recording.reader.shared_facts(), release: recording.release, facts })
@@ -32,7 +32,7 @@ impl Replayer {
 
     /// Replays it under a policy, settings and CPUs of the plan, by their places; where there is no place, by what was
     /// recorded.
-    pub fn replay(
+    pub(crate) fn replay(
         &self,
         replays: &Replays,
         policy: Option<usize>,

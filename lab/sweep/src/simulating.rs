@@ -25,18 +25,18 @@ const MEMORY: &str = "memory_pages";
 const FREE_BLOCKS: &str = "free_pageblocks";
 
 /// Simulates, with what steps cost.
-pub struct Simulator {
+pub(crate) struct Simulator {
     costs: Costs,
 }
 
 impl Simulator {
     /// With the cost table that is built in.
-    pub fn new() -> Simulator {
+    pub(crate) fn new() -> Simulator {
         Simulator { costs: Costs::reference() }
     }
 
     /// Simulates a run or a host.
-    pub fn simulate(&self, simulations: &Simulations, work: Work) -> Result<Vec<Row>, TaskError> {
+    pub(crate) fn simulate(&self, simulations: &Simulations, work: Work) -> Result<Vec<Row>, TaskError> {
         let Work::Simulate { point, policy, seed, host } = work else { return Ok(Vec::new()) };
         let at = &simulations.points[point];
         match simulations.kind {

@@ -9,17 +9,17 @@ use crate::plan::{Plan, RECORDED, Replays, Simulation, Simulations, Study, cpus_
 use crate::subject::Identity;
 
 /// The label of a recording.
-pub const RECORDING: &str = "recording";
+pub(crate) const RECORDING: &str = "recording";
 /// The label of a policy.
-pub const POLICY: &str = "policy";
+pub(crate) const POLICY: &str = "policy";
 /// The label of settings.
-pub const SETTING: &str = "setting";
+pub(crate) const SETTING: &str = "setting";
 /// The label of a number of CPUs.
-pub const CPUS: &str = "cpus";
+pub(crate) const CPUS: &str = "cpus";
 /// The label of a seed.
-pub const SEED: &str = "seed";
+pub(crate) const SEED: &str = "seed";
 /// The label of a host.
-pub const HOST: &str = "host";
+pub(crate) const HOST: &str = "host";
 /// The file in the folder of a task.
 const PART: &str = "part.parquet";
 /// Digits of a task's number.
@@ -61,13 +61,13 @@ impl Task {
 }
 
 /// Where the part with these labels lies in the dataset.
-pub fn partition_path(labels: &[(String, String)]) -> String {
+pub(crate) fn partition_path(labels: &[(String, String)]) -> String {
     let folders = labels.iter().map(|(key, value)| partition::folder(key, value));
     folders.chain([PART.to_owned()]).collect::<Vec<_>>().join("/")
 }
 
 /// Whether some task may have this number.
-pub fn is_number(text: &str) -> bool {
+pub(crate) fn is_number(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -137,7 +137,7 @@ impl Plan {
 
 impl Replays {
     /// Policy A (0; none where it is the recorded kernel's rules), or one of the policies B.
-    pub fn policy(&self, number: usize) -> Option<&NamedPolicy> {
+    pub(crate) fn policy(&self, number: usize) -> Option<&NamedPolicy> {
         match number {
             0 => self.a.as_ref(),
             b => Some(&self.b[b - 1]),
@@ -153,7 +153,7 @@ impl Replays {
     }
 
     /// Whether A as recorded is the replay under the recorded kernel's rules, which all others are held against.
-    pub fn has_baseline(&self, kernel: Release) -> bool {
+    pub(crate) fn has_baseline(&self, kernel: Release) -> bool {
         if !self.settings.contains(&Vec::new()) || !self.cpus.contains(&None) {
             return false;
         }

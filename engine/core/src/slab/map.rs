@@ -207,7 +207,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A map of eight frames, from this one on.
-    pub fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
+    pub(crate) fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
         let (kinds, slabs) = ([const { AtomicU8::new(NONE.get()) }; 8], [(); 9].map(|()| Slab::unused()));
         let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8, caches: 0 };
         run(SlabMap::new(&memory, 4096, &kinds, &slabs))

@@ -6,7 +6,7 @@ use freehold_report::report::{Table, Value};
 use crate::values;
 
 /// The table. A processor whose code is not understood is said to be one.
-pub fn tables() -> Vec<Table> {
+pub(super) fn tables() -> Vec<Table> {
     let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
         `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
         branch either way.";

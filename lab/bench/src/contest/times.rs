@@ -79,10 +79,10 @@ pub(super) mod tests {
     use super::super::event::{Event, figures};
     use super::*;
 
-    pub const SIZES: [Size; 2] = [Size::new(8).unwrap(), Size::new(64).unwrap()];
+    pub(crate) const SIZES: [Size; 2] = [Size::new(8).unwrap(), Size::new(64).unwrap()];
 
     /// A contest whose times are known: each contestant's by a rule over the run and the cell.
-    pub fn planted(
+    pub(crate) fn planted(
         names: &[&str],
         works: &[Work],
         runs: usize,

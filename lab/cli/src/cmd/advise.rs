@@ -44,12 +44,12 @@ pub struct AdviseArgs {
 }
 
 /// Prints the answer.
-pub fn run(args: &AdviseArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &AdviseArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
 /// Replays every recording as it was set and otherwise: what to change.
-pub fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
     args.formats.try_all(args.recordings.iter().map(PathBuf::as_path))?;

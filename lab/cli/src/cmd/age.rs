@@ -107,7 +107,7 @@ struct ShareArgs {
 }
 
 /// Prints the answer.
-pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
     if !args.apply.is_asked() {
         return Ok(args.formats.emit(&drawn(args)?, style)?);
     }
@@ -118,7 +118,7 @@ pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
 
 /// Draws the start that was ordered, and writes it if it is to be written: its figures. Or makes this machine's memory
 /// so, for a time: what came of it.
-pub fn answer(args: &AgeArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &AgeArgs) -> Result<Box<dyn Views>, Error> {
     if !args.apply.is_asked() {
         return Ok(Box::new(drawn(args)?));
     }

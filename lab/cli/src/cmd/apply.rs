@@ -23,7 +23,7 @@ const PERCENT: &str = "80";
 
 /// Arguments of `freehold age` that mean the running machine.
 #[derive(Debug, Args)]
-pub struct ApplyArgs {
+pub(crate) struct ApplyArgs {
     /// Make the memory of this machine so: for as long as COMMAND runs, or until Ctrl-C (Linux, as root)
     #[arg(long)]
     apply: bool,
@@ -56,14 +56,14 @@ pub struct ApplyArgs {
 
 impl ApplyArgs {
     /// Whether the running machine is meant.
-    pub fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.apply
     }
 }
 
 /// How much memory: so many bytes, or a share of what is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub(crate) enum Amount {
     /// So much.
     Bytes(Bytes),
     /// So much of what is free.
@@ -83,7 +83,7 @@ impl FromStr for Amount {
 
 impl Amount {
     /// The memory of a machine that is drawn.
-    pub fn of_a_machine(self) -> Result<Bytes, Error> {
+    pub(crate) fn of_a_machine(self) -> Result<Bytes, Error> {
         match self {
             Amount::Bytes(bytes) => Ok(bytes),
             Amount::Share(_) => Err(Error::Input(
@@ -101,7 +101,7 @@ impl Amount {
 }
 
 /// Pageblocks of this machine that are to be worked on.
-pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
+pub(crate) fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
     let room = freehold_fragmenter::room()?;
     let amount = memory.unwrap_or_else(|| Amount::Share(PERCENT.parse().expect("a constant")));
     let pages = amount.pages(room.pages);
@@ -111,14 +111,14 @@ pub fn pageblocks(memory: Option<Amount>) -> Result<u64, Error> {
 }
 
 /// Makes memory like this start, lets it stay so, and undoes it: what came of it.
-pub fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, EndReason), Error> {
+pub(crate) fn apply(args: &ApplyArgs, start: &Start, subject: String) -> Result<(FragmentReport, EndReason), Error> {
     expect_each_once("kind", args.with.iter().copied())?;
     Ok(freehold_fragmenter::apply(&args.plan(start, subject), &mut StderrWatch)?)
 }
 
 impl ApplyArgs {
     /// Prints what came of it, and leaves stdout to the command.
-    pub fn emit(&self, report: &FragmentReport, formats: &Formats, style: Style) -> Result<(), OutputError> {
+    pub(crate) fn emit(&self, report: &FragmentReport, formats: &Formats, style: Style) -> Result<(), OutputError> {
         match self.command.is_empty() {
             true => formats.emit(report, style),
             false => formats.emit_beside(report, Style::PLAIN),
@@ -152,7 +152,7 @@ fn wanted(pageblock: &Pageblock<'_>) -> PageSet {
 }
 
 /// Whether the proof failed, or else the command.
-pub fn judge(report: &FragmentReport, ended: EndReason) -> Result<(), Error> {
+pub(crate) fn judge(report: &FragmentReport, ended: EndReason) -> Result<(), Error> {
     match report.proof.map(|proof| (proof, proof.verdict())) {
         Some((proof, Verdict::Returned)) => {
             return Err(Error::Returned { lost: proof.lost_pageblocks, returned: proof.returned_pageblocks });

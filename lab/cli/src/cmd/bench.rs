@@ -121,7 +121,7 @@ pub struct BenchArgs {
 }
 
 /// Runs the benchmarks and prints what came out, or lists them.
-pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if args.names.iter().any(|name| name == MALLOC) {
         return malloc::run(args, style);
     }

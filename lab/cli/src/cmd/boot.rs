@@ -46,7 +46,7 @@ pub struct BootArgs {
 }
 
 /// Boots, records, and says on stderr how it goes on.
-pub fn run(args: BootArgs) -> Result<(), Error> {
+pub(crate) fn run(args: BootArgs) -> Result<(), Error> {
     let started = Instant::now();
     let mut say = |sentence: &str| {
         if !args.quiet {

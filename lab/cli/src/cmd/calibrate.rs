@@ -67,7 +67,7 @@ pub struct CalibrateArgs {
 }
 
 /// Measures the table, or takes the one that is given, and checks it if that is asked for.
-pub fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     if args.runs < check::RUNS_MIN {
         return Err(Error::Input(format!(
             "`--runs {}` is too few for a 95 % interval, since up to half of the runs may not count; give at least {}",

@@ -118,12 +118,12 @@ impl Policies {
 }
 
 /// Prints the answer.
-pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
 /// Replays every recording under every policy: what changed.
-pub fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
     let policies = Policies::parse(args)?;
     expect_each_once("--b", &args.b)?;
     expect_each_once("recording", &args.recordings)?;

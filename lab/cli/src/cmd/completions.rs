@@ -16,7 +16,7 @@ pub struct CompletionsArgs {
 }
 
 /// Prints the script.
-pub fn run(args: &CompletionsArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "freehold", &mut script);
     Ok(output::print(&script)?)

@@ -82,7 +82,7 @@ struct KernelsArgs {
 }
 
 /// Reads both recordings, or boots both kernels, and prints them side by side.
-pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
     let (first, second) = match (args.kernels.kernels.as_slice(), &args.first, &args.second) {
         ([a, b], ..) => return of_kernels(args, [a, b], style),
         (_, Some(first), Some(second)) => (first, second),

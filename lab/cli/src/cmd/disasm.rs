@@ -29,7 +29,7 @@ pub struct DisasmArgs {
 }
 
 /// Prints the code, or what there is of it.
-pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let subjects = chosen(&args.names)?;
     if args.list {

@@ -5,7 +5,7 @@ use freehold_record::EventSet;
 
 /// Events that are recorded beside those that always are.
 #[derive(Clone, Debug, Args)]
-pub struct EventsArgs {
+pub(crate) struct EventsArgs {
     /// Record further events: reclaim, compaction, writeback, migration, sched (every switch of tasks), or all
     #[arg(long, value_name = "SETS", value_delimiter = ',', value_parser = event_sets)]
     events: Vec<Sets>,
@@ -13,7 +13,7 @@ pub struct EventsArgs {
 
 impl EventsArgs {
     /// The sets that were asked for.
-    pub fn sets(&self) -> impl Iterator<Item = EventSet> {
+    pub(crate) fn sets(&self) -> impl Iterator<Item = EventSet> {
         self.events.iter().flat_map(|sets| sets.0).copied()
     }
 }

@@ -40,7 +40,7 @@ pub struct ExportArgs {
 type Export = fn(&Path, &Path) -> Result<ExportSummary, freehold_convert::Error>;
 
 /// Writes each file that was asked for, and says how large it is.
-pub fn run(args: &ExportArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &ExportArgs) -> Result<(), Error> {
     let targets: [(&Option<PathBuf>, Export); 2] =
         [(&args.chrome, freehold_convert::chrome), (&args.pprof, freehold_convert::pprof)];
     let targets: Vec<_> = targets.into_iter().filter_map(|(path, export)| Some((path.as_deref()?, export))).collect();

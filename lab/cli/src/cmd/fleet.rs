@@ -101,7 +101,7 @@ pub struct FleetArgs {
 }
 
 /// Prints the answer; what was done is kept until it is out.
-pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let (report, state) = simulated(args)?;
     args.formats.emit(&report, style)?;
     state.conclude();
@@ -109,7 +109,7 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
 }
 
 /// Simulates the fleet: what it brought.
-pub fn answer(args: &FleetArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &FleetArgs) -> Result<Box<dyn Views>, Error> {
     let (report, state) = simulated(args)?;
     state.conclude();
     Ok(Box::new(report))

@@ -16,7 +16,7 @@ use crate::error::Error;
 /// Arguments of a flight recorder.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Flight recorder")]
-pub struct FlightArgs {
+pub(super) struct FlightArgs {
     /// Keep the last so much time (60s, 5min) in memory, and write it to a file of its own whenever something happens
     #[arg(long, value_name = "TIME", value_parser = time)]
     flight: Option<Duration>,
@@ -50,7 +50,7 @@ pub struct FlightArgs {
 }
 
 /// What every kind of recording is told.
-pub struct Common {
+pub(super) struct Common {
     pub out: PathBuf,
     pub duration: Option<Duration>,
     pub command: Vec<OsString>,
@@ -63,12 +63,12 @@ pub struct Common {
 
 impl FlightArgs {
     /// Whether a flight recorder was asked for.
-    pub fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         self.flight.is_some()
     }
 
     /// Keeps events until it is ended, says on stderr what happens, and hands each file over that it writes.
-    pub fn run(self, common: Common, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
+    pub(super) fn run(self, common: Common, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
         let quiet = common.quiet;
         let plan = self.plan(common)?;
         fly(&plan, &mut |happening| {

@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// What a guest is, but for its kernel.
 #[derive(Clone, Debug, Args)]
-pub struct GuestArgs {
+pub(crate) struct GuestArgs {
     /// CPUs of the guest (1 to 64)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub cpus: u16,
@@ -53,7 +53,7 @@ pub struct GuestArgs {
 
 /// What executes a guest's instructions.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum Accel {
+pub(crate) enum Accel {
     /// The processor, where KVM works; else QEMU
     #[default]
     Auto,
@@ -67,7 +67,7 @@ pub enum Accel {
 
 impl Accel {
     /// What was asked for; nothing is to be chosen.
-    pub fn chosen(self) -> Option<Accelerator> {
+    pub(crate) fn chosen(self) -> Option<Accelerator> {
         match self {
             Accel::Auto => None,
             Accel::Kvm => Some(Accelerator::Kvm),
@@ -82,7 +82,7 @@ impl GuestArgs {
     ///
     /// # Errors
     /// If there is no such workload, or no such root.
-    pub fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         Workload::find(&self.workload)?;
         match self.root.as_deref().filter(|root| !root.is_dir()) {
             Some(root) => Err(Error::Input(format!("the root {} is no folder", root.display()))),
@@ -94,7 +94,7 @@ impl GuestArgs {
     ///
     /// # Errors
     /// If there is no such workload.
-    pub fn guest(&self, kernel: Kernel) -> Result<Guest, Error> {
+    pub(crate) fn guest(&self, kernel: Kernel) -> Result<Guest, Error> {
         Ok(Guest {
             kernel,
             cpus: self.cpus,
@@ -113,7 +113,7 @@ impl GuestArgs {
 ///
 /// # Errors
 /// If it is neither, or cannot be fetched.
-pub fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
+pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
     let path = Path::new(text);
     if path.is_file() {
         return Ok(Kernel::open(path)?);
@@ -129,7 +129,7 @@ pub fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
 ///
 /// # Errors
 /// If one is not on this machine.
-pub fn tools() -> Result<Tools, Error> {
+pub(crate) fn tools() -> Result<Tools, Error> {
     let freehold = env::current_exe().map_err(|error| {
         BootError::Missing(format!("this program does not find itself, to take itself along: {error}"))
     })?;

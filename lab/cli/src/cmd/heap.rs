@@ -33,7 +33,7 @@ pub struct HeapArgs {
 }
 
 /// Reads the heap once and prints what it has.
-pub fn run(args: &HeapArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &HeapArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     let mut target = Target::open(args.pid.get())?;
     let map = HeapMap::read(&mut target, &Caches::for_this_version()?, MapLimits { blocks: args.blocks })?;

@@ -82,7 +82,7 @@ pub struct ImportArgs {
 }
 
 /// Reads the file, draws what it leaves open, writes the recording, and says what came of it.
-pub fn run(args: &ImportArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &ImportArgs, style: Style) -> Result<(), Error> {
     let out = args.out.clone().unwrap_or_else(|| args.file.with_extension("parquet"));
     args.formats.try_all([args.file.as_path(), out.as_path()])?;
     if out.canonicalize().is_ok_and(|there| args.file.canonicalize().is_ok_and(|file| file == there)) {

@@ -34,12 +34,12 @@ pub struct InspectArgs {
 }
 
 /// Prints the answer.
-pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
 /// Reads the recording once: what it contains, or its map.
-pub fn answer(args: &InspectArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &InspectArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let wants_map = args.map || args.formats.wants_page();
     let look = wants_map.then(|| args.block.map_or(Look::Cells, Look::Block));

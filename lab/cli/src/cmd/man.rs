@@ -19,7 +19,7 @@ pub struct ManArgs {
 }
 
 /// Writes `freehold.1`, `freehold-compare.1`, ... into the directory.
-pub fn run(args: &ManArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &ManArgs) -> Result<(), Error> {
     fs::create_dir_all(&args.directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory))
         .map_err(|source| OutputError::Write { path: args.directory.clone(), source }.into())

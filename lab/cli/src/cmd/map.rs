@@ -59,7 +59,7 @@ pub struct MapArgs {
 }
 
 /// Replays the recording until that moment, and prints what memory is like then.
-pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let recording = Recording::open(&args.recording)?;
     let rules = args.policy.as_deref().unwrap_or(recording.release.rules());
@@ -79,7 +79,7 @@ pub fn run(args: &MapArgs, style: Style) -> Result<(), Error> {
 }
 
 /// The command that prints a map of the same replay, at a moment that takes the place of `{time}`.
-pub fn command(file: &str, policy: &str, reclaim: ReclaimArgs, conditions: &Conditions<'_>) -> String {
+pub(crate) fn command(file: &str, policy: &str, reclaim: ReclaimArgs, conditions: &Conditions<'_>) -> String {
     let mut words = vec!["map".to_owned(), file.to_owned(), "--policy".to_owned(), policy.to_owned()];
     words.extend(conditions.cpus.map(|cpus| format!("--cpus={cpus}")));
     words.extend(conditions.settings.iter().map(|setting| format!("--setting={setting}")));
@@ -97,7 +97,7 @@ fn value_name<V: ValueEnum + Default + PartialEq>(value: V) -> Option<String> {
 
 /// A map on its way to a terminal: all of it, or one block.
 #[derive(Debug)]
-pub struct Printed {
+pub(crate) struct Printed {
     map: MemoryMap,
     block: Option<usize>,
 }
@@ -107,7 +107,7 @@ impl Printed {
     ///
     /// # Errors
     /// If there is no such block.
-    pub fn new(map: MemoryMap, block: Option<usize>) -> Result<Printed, Error> {
+    pub(crate) fn new(map: MemoryMap, block: Option<usize>) -> Result<Printed, Error> {
         match block.filter(|&block| map.first_frame(block).is_none()) {
             None => Ok(Printed { map, block }),
             Some(block) => Err(Error::Input(format!(

@@ -1,34 +1,34 @@
 //! One file a command: its arguments, and how it is answered.
 
-pub mod advise;
-pub mod age;
-pub mod apply;
-pub mod bench;
-pub mod boot;
-pub mod calibrate;
-pub mod compare;
-pub mod completions;
-pub mod diff;
+pub(crate) mod advise;
+pub(crate) mod age;
+pub(crate) mod apply;
+pub(crate) mod bench;
+pub(crate) mod boot;
+pub(crate) mod calibrate;
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod diff;
 #[cfg(feature = "disasm")]
-pub mod disasm;
-pub mod events;
-pub mod export;
-pub mod fleet;
+pub(crate) mod disasm;
+pub(crate) mod events;
+pub(crate) mod export;
+pub(crate) mod fleet;
 mod flight;
-pub mod guest;
-pub mod heap;
-pub mod import;
-pub mod inspect;
-pub mod man;
-pub mod map;
-pub mod policies;
-pub mod record;
+pub(crate) mod guest;
+pub(crate) mod heap;
+pub(crate) mod import;
+pub(crate) mod inspect;
+pub(crate) mod man;
+pub(crate) mod map;
+pub(crate) mod policies;
+pub(crate) mod record;
 mod recorded;
-pub mod replay;
-pub mod run;
-pub mod sim;
-pub mod snapshot;
-pub mod sweep;
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod sim;
+pub(crate) mod snapshot;
+pub(crate) mod sweep;
 
 use std::num::NonZeroU16;
 
@@ -45,7 +45,7 @@ const CPUS_MAX: u16 = 512;
 
 /// The option `--cpus`, shared by the commands that replay.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct SpreadArgs {
+pub(crate) struct SpreadArgs {
     /// Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its recorded CPU
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
     pub cpus: Option<NonZeroU16>,

@@ -21,7 +21,7 @@ pub struct PoliciesArgs {
 }
 
 /// Prints the registry.
-pub fn run(args: &PoliciesArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &PoliciesArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
     Ok(args.formats.emit(&Catalogue::new(), style)?)
 }

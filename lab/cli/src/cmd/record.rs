@@ -91,7 +91,7 @@ fn period(text: &str) -> Result<u64, String> {
 }
 
 /// Records, and says on stderr what came of it: stdout belongs to the command.
-pub fn run(args: RecordArgs) -> Result<(), Error> {
+pub(crate) fn run(args: RecordArgs) -> Result<(), Error> {
     if args.flight.is_asked() {
         return args.fly(&mut drop);
     }
@@ -104,7 +104,7 @@ pub fn run(args: RecordArgs) -> Result<(), Error> {
 }
 
 /// Records: what came of it, of each file that was written.
-pub fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
     if !args.flight.is_asked() {
         return Ok(Box::new(args.record()?));
     }

@@ -12,14 +12,14 @@ use serde::Serialize;
 
 /// The files that a recorder wrote: one, or as many as a flight recorder had reason to.
 #[derive(Debug, Serialize)]
-pub struct Recorded {
+pub(super) struct Recorded {
     /// Each of them, oldest first.
     pub recordings: Vec<RecordedFile>,
 }
 
 /// A file that was written.
 #[derive(Debug, Serialize)]
-pub struct RecordedFile {
+pub(super) struct RecordedFile {
     file: String,
     bytes: u64,
     events: u64,
@@ -36,7 +36,7 @@ pub struct RecordedFile {
 
 impl RecordedFile {
     /// What came of the recording at `path`.
-    pub fn new(summary: &Summary, path: &Path) -> RecordedFile {
+    pub(super) fn new(summary: &Summary, path: &Path) -> RecordedFile {
         RecordedFile {
             file: path.display().to_string(),
             bytes: path.metadata().map_or(0, |metadata| metadata.len()),

@@ -52,7 +52,7 @@ pub struct ReplayArgs {
 
 /// The option `--reclaim`, shared by the commands that replay.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct ReclaimArgs {
+pub(crate) struct ReclaimArgs {
     /// What becomes of what the recorded kernel did because memory was short
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub reclaim: ReclaimMode,
@@ -63,12 +63,12 @@ pub struct ReclaimArgs {
 }
 
 /// Prints the answer.
-pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
 /// Replays the recording: what happened, and how near that is to the recorded kernel.
-pub fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let settings = parse_settings(&args.settings)?;
     let policy = freehold_policies::parse(&args.policy)?;

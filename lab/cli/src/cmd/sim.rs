@@ -111,12 +111,12 @@ const RECORDING: &str = "recording";
 const REFERENCE: &str = "reference";
 
 /// Prints the answer.
-pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     Ok(args.formats.emit(&*answer(args)?, style)?)
 }
 
 /// Simulates the plan: what came out. Or lists the plans.
-pub fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
+pub(crate) fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
     if args.list {
         args.formats.try_all(args.recording.as_deref().map(Path::new))?;
         return Ok(Box::new(Listing::new()?));
@@ -172,7 +172,7 @@ fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
 }
 
 /// The cost table of this name, or in this file.
-pub fn costs(name: &str) -> Result<Costs, Error> {
+pub(crate) fn costs(name: &str) -> Result<Costs, Error> {
     if name == REFERENCE {
         return Ok(Costs::reference());
     }

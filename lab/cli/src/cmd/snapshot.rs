@@ -33,7 +33,7 @@ pub struct SnapshotArgs {
 }
 
 /// Takes a snapshot, and says on stderr what came of it.
-pub fn run(args: &SnapshotArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &SnapshotArgs) -> Result<(), Error> {
     let taken = freehold_record::snapshot(&args.out, args.spool())?;
     if !args.quiet {
         eprint!(

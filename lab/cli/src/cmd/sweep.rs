@@ -67,7 +67,7 @@ pub struct SweepArgs {
 }
 
 /// Does what the plan asks, and prints what all results say.
-pub fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
+pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let terms = Terms { margin: margin(args.margin)?, detail };
     args.formats.try_all(args.recordings.iter().map(PathBuf::as_path))?;

@@ -9,7 +9,7 @@ use freehold_stats::verdict::Direction::{self, Higher, Lower, Neutral};
 use crate::Inspection;
 
 /// A measure of one run.
-pub struct Measure {
+pub(super) struct Measure {
     /// What it belongs to.
     pub cause: &'static str,
     /// Its name.
@@ -33,7 +33,7 @@ enum Source {
 
 impl Measure {
     /// What `run` gives; `None` if it has no such thing.
-    pub fn value(&self, run: &Inspection) -> Option<f64> {
+    pub(super) fn value(&self, run: &Inspection) -> Option<f64> {
         match self.of {
             Source::Kind(kind) => {
                 Some(run.kinds.iter().find(|row| row.kind == kind).map_or(0.0, |row| row.events as f64))
@@ -74,7 +74,7 @@ const fn number(
 }
 
 /// The measures that decide, those with one cause together.
-pub const MEASURES: [Measure; 26] = [
+pub(super) const MEASURES: [Measure; 26] = [
     count("work", "pages allocated", Neutral, |run| {
         Some(run.orders.iter().map(|row| row.allocations << row.order).sum::<u64>() as f64)
     }),
@@ -123,11 +123,11 @@ pub const MEASURES: [Measure; 26] = [
 ];
 
 /// Whether the kernel of this run has this counter.
-pub fn has_counter(run: &Inspection, name: &str) -> bool {
+pub(super) fn has_counter(run: &Inspection, name: &str) -> bool {
     run.vmstat_names.iter().any(|known| known == name)
 }
 
 /// Whether a counter of `/proc/vmstat` says how much there is now, and not how often something happened.
-pub fn is_level(name: &str) -> bool {
+pub(super) fn is_level(name: &str) -> bool {
     name.starts_with("nr_")
 }

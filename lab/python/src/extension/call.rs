@@ -17,7 +17,11 @@ use crate::keywords::Function;
 ///
 /// # Errors
 /// An exception of `freehold._errors`; KeyboardInterrupt.
-pub fn call(function: &Function, places: &Bound<'_, PyTuple>, names: Option<&Bound<'_, PyDict>>) -> PyResult<Report> {
+pub(super) fn call(
+    function: &Function,
+    places: &Bound<'_, PyTuple>,
+    names: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Report> {
     let py = places.py();
     let display = ProgressDisplay::from_call(function, names)?;
     let by_place = values::read_positional(places)?;

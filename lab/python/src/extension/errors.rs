@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 const CLASSES: &str = "freehold._errors";
 
 /// Makes an exception of a command's failure.
-pub fn from_command(py: Python<'_>, error: &Error) -> PyErr {
+pub(super) fn from_command(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error.cause() {
         Cause::Interrupted => return PyKeyboardInterrupt::new_err(error.to_string()),
         Cause::Input => "InputError",
@@ -23,32 +23,32 @@ pub fn from_command(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 /// Makes an exception of a sweep's failure.
-pub fn from_sweep(py: Python<'_>, error: freehold_sweep::Error) -> PyErr {
+pub(super) fn from_sweep(py: Python<'_>, error: freehold_sweep::Error) -> PyErr {
     from_command(py, &Error::from(error))
 }
 
 /// Makes an exception for a file that is no recording.
-pub fn from_recording(py: Python<'_>, error: OpenError) -> PyErr {
+pub(super) fn from_recording(py: Python<'_>, error: OpenError) -> PyErr {
     from_command(py, &Error::from(error))
 }
 
 /// A call that is none.
-pub fn call(py: Python<'_>, sentence: &str) -> PyErr {
+pub(super) fn call(py: Python<'_>, sentence: &str) -> PyErr {
     exception(py, "CallError", sentence)
 }
 
 /// Something that cannot be worked with.
-pub fn input(py: Python<'_>, sentence: &str) -> PyErr {
+pub(super) fn input(py: Python<'_>, sentence: &str) -> PyErr {
     exception(py, "InputError", sentence)
 }
 
 /// The system has no more of something.
-pub fn system(py: Python<'_>, sentence: &str) -> PyErr {
+pub(super) fn system(py: Python<'_>, sentence: &str) -> PyErr {
     exception(py, "SystemFailure", sentence)
 }
 
 /// A fault of the program.
-pub fn fault(py: Python<'_>) -> PyErr {
+pub(super) fn fault(py: Python<'_>) -> PyErr {
     exception(py, "Error", "this is a fault of the program, which has said more on stderr; please report it")
 }
 

@@ -9,12 +9,12 @@ use super::errors;
 use crate::keywords::{OF_EVERY_CALL as PROGRESS, Value};
 
 /// Reads the values that are given by position.
-pub fn read_positional(places: &Bound<'_, PyTuple>) -> PyResult<Vec<Value>> {
+pub(super) fn read_positional(places: &Bound<'_, PyTuple>) -> PyResult<Vec<Value>> {
     places.iter().map(|value| read_value(&value)).collect()
 }
 
 /// Reads the values that are given by name, except the one that is no option of the command.
-pub fn read_named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
+pub(super) fn read_named(names: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
     let mut keywords = Vec::new();
     for (key, value) in names.into_iter().flat_map(|names| names.iter()) {
         let name = key.extract::<String>()?;

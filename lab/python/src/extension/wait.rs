@@ -23,7 +23,7 @@ const SHOW: (&str, &str) = ("freehold._progress", "Progress");
 
 /// Who hears of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interrupts {
+pub(super) enum Interrupts {
     /// The work is ended, and the interrupt is raised.
     Ends,
     /// The work listens itself: the first one ends what is recorded, and the answer says so.
@@ -32,7 +32,7 @@ pub enum Interrupts {
 
 impl Interrupts {
     /// Decides what hears of an interrupt during this command, which these words ask for.
-    pub fn for_command(command: &Command, asked: &[String]) -> Interrupts {
+    pub(super) fn for_command(command: &Command, asked: &[String]) -> Interrupts {
         match command {
             Command::Record(_) => Interrupts::Heard,
             Command::Age(_) if asked.iter().any(|word| word == "--apply") => Interrupts::Heard,
@@ -42,7 +42,7 @@ impl Interrupts {
 }
 
 /// Whether the progress of the work is displayed.
-pub enum ProgressDisplay {
+pub(super) enum ProgressDisplay {
     /// It is displayed.
     On,
     /// It is not displayed.
@@ -51,7 +51,7 @@ pub enum ProgressDisplay {
 
 impl ProgressDisplay {
     /// Displays progress if `is_on`.
-    pub fn new(is_on: bool) -> ProgressDisplay {
+    pub(super) fn new(is_on: bool) -> ProgressDisplay {
         if is_on { ProgressDisplay::On } else { ProgressDisplay::Off }
     }
 
@@ -59,7 +59,7 @@ impl ProgressDisplay {
     ///
     /// # Errors
     /// When it is neither true nor false.
-    pub fn from_call(function: &Function, names: Option<&Bound<'_, PyDict>>) -> PyResult<ProgressDisplay> {
+    pub(super) fn from_call(function: &Function, names: Option<&Bound<'_, PyDict>>) -> PyResult<ProgressDisplay> {
         let Some(value) = names.map(|names| names.get_item(PROGRESS)).transpose()?.flatten() else {
             return Ok(ProgressDisplay::On);
         };
@@ -78,7 +78,7 @@ impl ProgressDisplay {
 ///
 /// # Errors
 /// What a handler of a signal raised, once the work has stopped; and when there is no thread to be had.
-pub fn for_work<T: Send + 'static>(
+pub(super) fn for_work<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
     display: &ProgressDisplay,

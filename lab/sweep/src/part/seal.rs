@@ -17,7 +17,7 @@ const BLANK: [u8; 64] = [b'0'; 64];
 const BETWEEN: usize = 2;
 
 /// What is written where the seal will be.
-pub fn blank() -> KeyValue {
+pub(super) fn blank() -> KeyValue {
     KeyValue::new(KEY.to_owned(), String::from_utf8_lossy(&BLANK).into_owned())
 }
 
@@ -25,7 +25,7 @@ pub fn blank() -> KeyValue {
 ///
 /// # Panics
 /// If [`blank`] is not in its metadata.
-pub fn put(file: &mut [u8]) {
+pub(super) fn put(file: &mut [u8]) {
     let place = place(file).expect("the metadata has a place for the seal");
     assert_eq!(file[place.clone()], BLANK, "a file is sealed once");
     let digest = digest_of(file, &place);
@@ -33,7 +33,7 @@ pub fn put(file: &mut [u8]) {
 }
 
 /// Whether each bit is as it was when the file was sealed. Cost: a digest of it.
-pub fn holds(file: &[u8]) -> bool {
+pub(super) fn holds(file: &[u8]) -> bool {
     place(file).is_some_and(|place| file[place.clone()] == *digest_of(file, &place).as_bytes())
 }
 

@@ -11,19 +11,19 @@ use freehold_sim::plan::source::{Source, Value};
 use super::model::{RECORDED, cpus_label, setting_label};
 
 /// The table of axes.
-pub const AXES: &str = "axes";
+pub(super) const AXES: &str = "axes";
 /// Settings of the recorded kernel.
-pub const SETTING: &str = "setting";
+pub(super) const SETTING: &str = "setting";
 /// Numbers of CPUs.
-pub const CPUS: &str = "cpus";
+pub(super) const CPUS: &str = "cpus";
 /// Seeds: how many.
-pub const SEED: &str = "seed";
+pub(super) const SEED: &str = "seed";
 /// Hosts of a fleet: how many.
-pub const HOST: &str = "host";
+pub(super) const HOST: &str = "host";
 
 /// One axis.
 #[derive(Debug)]
-pub struct Axis<'s, 't> {
+pub(super) struct Axis<'s, 't> {
     source: &'s Source<'t>,
     /// Its key.
     pub key: String,
@@ -48,7 +48,7 @@ pub(super) fn read_axes<'s, 't>(source: &'s Source<'t>) -> Result<Vec<Axis<'s, '
 
 impl Axis<'_, '_> {
     /// A complaint about it, in a sentence that follows its key.
-    pub fn unfit(&self, sentence: impl Into<String>) -> PlanError {
+    pub(super) fn unfit(&self, sentence: impl Into<String>) -> PlanError {
         self.source.unfit_at(self.place.clone(), &self.path(), sentence)
     }
 
@@ -57,7 +57,7 @@ impl Axis<'_, '_> {
     }
 
     /// How many there are of something, numbered from 1.
-    pub fn count(&self, most: u32) -> Result<u32, PlanError> {
+    pub(super) fn count(&self, most: u32) -> Result<u32, PlanError> {
         let count = self.value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
         count
             .filter(|count| (1..=most).contains(count))
@@ -65,7 +65,7 @@ impl Axis<'_, '_> {
     }
 
     /// A path that is not in quotes is a table in a table.
-    pub fn expect_no_table(&self) -> Result<(), PlanError> {
+    pub(super) fn expect_no_table(&self) -> Result<(), PlanError> {
         if self.value.get_ref().is_table() {
             return Err(
                 self.unfit("is a table; write the whole path of a key in quotes, as in \"machine.age\" = [0, 60]")
@@ -75,7 +75,7 @@ impl Axis<'_, '_> {
     }
 
     /// Its values as they are written, each once.
-    pub fn values(&self) -> Result<Vec<String>, PlanError> {
+    pub(super) fn values(&self) -> Result<Vec<String>, PlanError> {
         self.expect_distinct(self.value_texts()?, Clone::clone)
     }
 
@@ -106,7 +106,7 @@ impl Axis<'_, '_> {
     }
 
     /// Settings of the recorded kernel: several at a point are separated by commas.
-    pub fn settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
+    pub(super) fn settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
         let texts = self.value_texts()?;
         let points = texts.iter().map(|text| match text.as_str() {
             RECORDED => Ok(Vec::new()),
@@ -131,13 +131,13 @@ impl Axis<'_, '_> {
     }
 
     /// Numbers of CPUs.
-    pub fn cpus(&self) -> Result<Vec<NonZeroU16>, PlanError> {
+    pub(super) fn cpus(&self) -> Result<Vec<NonZeroU16>, PlanError> {
         let values = self.value_texts()?.iter().map(|value| self.parse_cpus(value, "")).collect::<Result<_, _>>()?;
         self.expect_distinct(values, NonZeroU16::to_string)
     }
 
     /// Numbers of CPUs, or those that were recorded.
-    pub fn cpus_or_recorded(&self) -> Result<Vec<Option<NonZeroU16>>, PlanError> {
+    pub(super) fn cpus_or_recorded(&self) -> Result<Vec<Option<NonZeroU16>>, PlanError> {
         let texts = self.value_texts()?;
         let points = texts.iter().map(|text| match text.as_str() {
             RECORDED => Ok(None),

@@ -65,7 +65,7 @@ pub(crate) struct SimulatedPoint {
 
 impl Replays {
     /// What A is called in the dataset.
-    pub fn a_label(&self) -> &str {
+    pub(crate) fn a_label(&self) -> &str {
         self.a.as_ref().map_or(RECORDED, |policy| &policy.name)
     }
 }

@@ -261,7 +261,7 @@ impl Space {
     /// Walks the range, and returns what is wrong.
 
     #[cfg(test)]
-    pub fn check(&self, table: &Table) -> Result<(), &'static str> {
+    pub(super) fn check(&self, table: &Table) -> Result<(), &'static str> {
         let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());
         while page < self.end {
             let (kind, pages) = table.run_at(page);

@@ -8,10 +8,10 @@ use crate::attackers::town::{Town, with_town};
 use crate::common::picture::Picture;
 
 /// Bytes to bring.
-pub type Spare<'s, 'm> = &'s mut dyn Iterator<Item = &'m mut Bytes>;
+pub(super) type Spare<'s, 'm> = &'s mut dyn Iterator<Item = &'m mut Bytes>;
 
 /// How attempts are made, and what a refusal says of the town.
-pub struct Way<A> {
+pub(super) struct Way<A> {
     pub attempt: for<'m> fn(&A, &Town<'_, 'm, '_>, Spare<'_, 'm>) -> Result<(), String>,
     /// Whether a refusal changes nothing.
     pub keeps: fn(&A) -> bool,
@@ -22,7 +22,7 @@ pub struct Way<A> {
 const BATCH: usize = 40;
 
 /// Makes all attempts; how many were done, and how many refused.
-pub fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usize, usize) {
+pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usize, usize) {
     let step = if cfg!(miri) { 997 } else { 1 };
     let mut left = attempts.iter().step_by(step).peekable();
     let (mut done, mut refused) = (0, Vec::new());

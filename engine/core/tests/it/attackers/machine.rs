@@ -12,7 +12,7 @@ use freehold::platform::{
 };
 
 /// What an attacker does when the engine asks its platform. Each default is what the trait's own is.
-pub trait Hooks: Sync {
+pub(super) trait Hooks: Sync {
     /// See [`Probe::report`].
     fn report(&self, _event: Event) {}
     /// See [`Platform::cpu`].
@@ -55,13 +55,13 @@ impl Hooks for Calm {}
 
 /// Real threads, each of which says which CPU it is, and hooks from the moment that they are set.
 #[derive(Default)]
-pub struct Host<'h> {
+pub(super) struct Host<'h> {
     hooks: OnceLock<&'h dyn Hooks>,
 }
 
 impl<'h> Host<'h> {
     /// From now on these hooks answer.
-    pub fn answer_with(&self, hooks: &'h dyn Hooks) {
+    pub(super) fn answer_with(&self, hooks: &'h dyn Hooks) {
         assert!(self.hooks.set(hooks).is_ok(), "hooks are set once");
     }
 
@@ -125,13 +125,13 @@ impl<'h> Platform for Host<'h> {
     }
 }
 
-pub type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
+pub(super) type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 
 /// So many bytes, and room to align them.
-pub type Bytes = Box<[MaybeUninit<u8>]>;
+pub(super) type Bytes = Box<[MaybeUninit<u8>]>;
 
 /// The bytes of a machine's metadata, to live longer than it.
-pub struct Memory {
+pub(super) struct Memory {
     fixed: Bytes,
     ranges: Vec<Bytes>,
     /// For attacks that bring metadata of their own.
@@ -140,7 +140,7 @@ pub struct Memory {
 
 impl Memory {
     /// Enough for this machine.
-    pub fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+    pub(super) fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
         let room = |layout: core::alloc::Layout| Box::new_uninit_slice(layout.size() + layout.align());
         let of_range = |range: &Range| room(config.online_layout(&(range.start..range.end)));
         Memory {
@@ -152,12 +152,12 @@ impl Memory {
 }
 
 /// Frames `[start, end)` of a zone on a node.
-pub fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
+pub(super) fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
     Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
 }
 
 /// A machine whose ranges are online, and all frames still Reserved; and the spare bytes.
-pub fn build<'m, 'h>(
+pub(super) fn build<'m, 'h>(
     config: &Config<'_>,
     ranges: &[Range],
     memory: &'m mut Memory,
@@ -170,7 +170,7 @@ pub fn build<'m, 'h>(
 }
 
 /// One zone of so many frames from 0 on, all of them free, with 64 pages to keep.
-pub fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
+pub(super) fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
     let mut memory = Memory::of(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);

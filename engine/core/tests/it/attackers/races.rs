@@ -18,10 +18,10 @@ use crate::attackers::machine::{Engine, with_frames};
 /// Rounds of each pair of ways under each policy.
 const ROUNDS: u32 = if cfg!(miri) { 2 } else { 150 };
 const FRAMES: u32 = 8192;
-pub const PCP: [PcpPolicy; 5] =
+pub(super) const PCP: [PcpPolicy; 5] =
     [PcpPolicy::Off, PcpPolicy::Linux, PcpPolicy::Merge, PcpPolicy::Owned, PcpPolicy::OwnedRemote];
 
-pub fn config(pcp: PcpPolicy, contig: ContigPolicy) -> Config<'static> {
+pub(super) fn config(pcp: PcpPolicy, contig: ContigPolicy) -> Config<'static> {
     let policy = Policy { pcp, contig, ..Policy::FREEHOLD };
     Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() }
 }
@@ -55,11 +55,16 @@ impl Arrival<'_> {
 }
 
 /// What one of the two does; whether it succeeded.
-pub type Deed<'d> = &'d (dyn Fn(u32) -> bool + Sync);
+pub(super) type Deed<'d> = &'d (dyn Fn(u32) -> bool + Sync);
 
 /// Lets two threads, on a CPU each, do their deed at once in so many rounds, after `before` and ahead of `after`, which
 /// one of them does by itself: it is told of the successes.
-pub fn race(rounds: u32, before: &(dyn Fn(u32) + Sync), deeds: [Deed<'_>; 2], after: &(dyn Fn(u32, u32) + Sync)) {
+pub(super) fn race(
+    rounds: u32,
+    before: &(dyn Fn(u32) + Sync),
+    deeds: [Deed<'_>; 2],
+    after: &(dyn Fn(u32, u32) + Sync),
+) {
     let (barrier, successes) = (Barrier::default(), AtomicU32::new(0));
     thread::scope(|scope| {
         for (cpu, deed) in deeds.into_iter().enumerate() {

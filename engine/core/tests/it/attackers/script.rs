@@ -23,7 +23,7 @@ const END: u32 = 5120;
 
 /// What is allocated, by whom it does not matter: page after page.
 #[derive(Default)]
-pub struct Script(Mutex<Vec<(Pfn, Order)>>, AtomicU32);
+pub(super) struct Script(Mutex<Vec<(Pfn, Order)>>, AtomicU32);
 
 /// How often memory is given up at all.
 const GIFTS: u32 = 12;
@@ -38,7 +38,7 @@ impl Script {
     }
 
     /// Gives up the page that was allocated first, and another, some times.
-    pub fn give_some(&self, pages: &dyn FreePages) -> Reclaimed {
+    pub(super) fn give_some(&self, pages: &dyn FreePages) -> Reclaimed {
         if self.1.fetch_add(1, Relaxed) >= GIFTS {
             return Reclaimed::default();
         }
@@ -48,7 +48,7 @@ impl Script {
     }
 
     /// Moves whatever is noted.
-    pub fn migrate(&self, migration: &Migration) -> Migrated {
+    pub(super) fn migrate(&self, migration: &Migration) -> Migrated {
         let mut held = self.held();
         let Some(block) = held.iter_mut().find(|(pfn, order)| (*pfn, *order) == (migration.from, migration.order))
         else {
@@ -60,7 +60,7 @@ impl Script {
 }
 
 /// A script, the machine that it is played on, and its area.
-pub struct Stage<'a, 'm, 'h> {
+pub(super) struct Stage<'a, 'm, 'h> {
     pub engine: &'a Engine<'m, 'h>,
     script: &'a Script,
     area: &'a CmaArea<'m, CheckedSpinLock>,
@@ -68,7 +68,7 @@ pub struct Stage<'a, 'm, 'h> {
 }
 
 /// Builds the stage under a policy.
-pub fn with_script<'h, R>(
+pub(super) fn with_script<'h, R>(
     pcp: PcpPolicy,
     script: &Script,
     hooks: &'h dyn Hooks,
@@ -96,7 +96,7 @@ pub fn with_script<'h, R>(
 
 impl Stage<'_, '_, '_> {
     /// The whole script.
-    pub fn play(&self) {
+    pub(super) fn play(&self) {
         self.bring_memory();
         self.fill_and_drain();
         self.mix_types();
@@ -107,7 +107,7 @@ impl Stage<'_, '_, '_> {
     }
 
     /// Afterwards: everything that is noted goes back, more memory comes, and a request gets some.
-    pub fn play_on(&self) {
+    pub(super) fn play_on(&self) {
         self.clear_away();
         self.engine.release(Pfn::new(0), Pfn::new(64)).expect("it is Reserved");
         for gfp in [Gfp::KERNEL | Gfp::MEMALLOC, Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC] {

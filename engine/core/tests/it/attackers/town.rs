@@ -17,10 +17,10 @@ use freehold::platform::host::{CheckedSpinLock, run_on_cpu};
 
 use crate::attackers::machine::{Bytes, Engine, Memory, build, range};
 
-pub const FIRST: u32 = 2048;
-pub const END: u32 = 34_944;
+pub(super) const FIRST: u32 = 2048;
+pub(super) const END: u32 = 34_944;
 /// Three CPUs on two nodes.
-pub const CPU_NODES: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(0)];
+pub(super) const CPU_NODES: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(0)];
 
 const RANGES: [(ZoneKind, u8, u32, u32); 6] = [
     (ZoneKind::Dma, 0, FIRST, 2304),
@@ -32,24 +32,24 @@ const RANGES: [(ZoneKind, u8, u32, u32); 6] = [
 ];
 const RELEASED: [(u32, u32); 7] =
     [(FIRST, 2304), (2400, 2560), (2688, 3072), (3100, 4010), (4096, 5120), (6144, 7168), (34_816, 34_848)];
-pub const AREA: (u32, u32) = (2560, 2688);
+pub(super) const AREA: (u32, u32) = (2560, 2688);
 
 /// First frames of blocks, and what they are.
-pub const PAGE: u32 = 6144;
-pub const MOVABLE: u32 = 6150;
-pub const FROZEN: u32 = 6208;
-pub const COMPOUND: u32 = 6272;
-pub const SHARED: u32 = 6408;
-pub const COUNTED_OUT: u32 = 6592;
-pub const SLAB: u32 = 6496;
-pub const POISONED: u32 = 6528;
-pub const WITHHELD: u32 = 6560;
-pub const RESERVED: u32 = 2304;
-pub const HOLE: u32 = 3080;
-pub const LENT: u32 = 2564;
+pub(super) const PAGE: u32 = 6144;
+pub(super) const MOVABLE: u32 = 6150;
+pub(super) const FROZEN: u32 = 6208;
+pub(super) const COMPOUND: u32 = 6272;
+pub(super) const SHARED: u32 = 6408;
+pub(super) const COUNTED_OUT: u32 = 6592;
+pub(super) const SLAB: u32 = 6496;
+pub(super) const POISONED: u32 = 6528;
+pub(super) const WITHHELD: u32 = 6560;
+pub(super) const RESERVED: u32 = 2304;
+pub(super) const HOLE: u32 = 3080;
+pub(super) const LENT: u32 = 2564;
 
 /// Frames at which it could hurt: every kind of block, its inside and its neighbours, every border, every end.
-pub fn places() -> Vec<u32> {
+pub(super) fn places() -> Vec<u32> {
     let kinds =
         [PAGE, MOVABLE, FROZEN, COMPOUND, SHARED, COUNTED_OUT, SLAB, POISONED, WITHHELD, RESERVED, HOLE, LENT, 2399];
     let borders = [FIRST, 2304, 2400, AREA.0, AREA.1, 3072, 3100, 4010, 4096, 5120, 6144, 7168, 34_816, 34_848, END];
@@ -61,7 +61,7 @@ pub fn places() -> Vec<u32> {
     places
 }
 
-pub fn config(policy: Policy) -> Config<'static> {
+pub(super) fn config(policy: Policy) -> Config<'static> {
     Config {
         cpu_nodes: &CPU_NODES,
         nodes: 2,
@@ -74,13 +74,13 @@ pub fn config(policy: Policy) -> Config<'static> {
 }
 
 /// An attacker's means: the machine, its CMA area, and bytes to bring.
-pub struct Town<'a, 'm, 'h> {
+pub(super) struct Town<'a, 'm, 'h> {
     pub engine: &'a Engine<'m, 'h>,
     pub area: &'a CmaArea<'m, CheckedSpinLock>,
 }
 
 /// Builds a town, and hands it and so many pieces of spare bytes to `run`.
-pub fn with_town<R>(
+pub(super) fn with_town<R>(
     policy: Policy,
     run: impl for<'m> FnOnce(&Town<'_, 'm, '_>, &mut dyn Iterator<Item = &'m mut Bytes>) -> R,
 ) -> R {
@@ -101,7 +101,7 @@ pub fn with_town<R>(
 }
 
 /// Pieces of spare bytes.
-pub const SPARE: usize = if cfg!(miri) { 64 } else { 1300 };
+pub(super) const SPARE: usize = if cfg!(miri) { 64 } else { 1300 };
 
 /// Puts a block of every kind at its place.
 fn settle(engine: &Engine<'_, '_>) {

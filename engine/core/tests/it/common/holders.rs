@@ -9,11 +9,11 @@ use freehold::base::lock::{Guard, Locked, Rank, Ranked, SpinLock};
 use freehold::base::{Order, Pfn};
 
 /// A block that somebody holds.
-pub type Block = (Pfn, Order);
+pub(crate) type Block = (Pfn, Order);
 
 /// What becomes of the marks of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub(crate) enum Hold {
     Taken,
     Dropped,
 }
@@ -27,20 +27,20 @@ impl Ranked for Mailbox {
 }
 
 /// The marks and the mailbox.
-pub struct Beside {
+pub(crate) struct Beside {
     held: Vec<AtomicBool>,
     mailbox: Locked<SpinLock, Mailbox>,
 }
 
 impl Beside {
     /// Nobody holds anything yet.
-    pub fn new(frames: u32) -> Beside {
+    pub(crate) fn new(frames: u32) -> Beside {
         let held = (0..frames).map(|_| AtomicBool::new(false)).collect();
         Beside { held, mailbox: Locked::new(Mailbox::default()) }
     }
 
     /// Marks every frame of a block, which must have been marked otherwise.
-    pub fn mark(&self, (pfn, order): Block, hold: Hold) {
+    pub(crate) fn mark(&self, (pfn, order): Block, hold: Hold) {
         for held in &self.held[pfn.index()..][..order.pages() as usize] {
             let before = held.swap(hold == Hold::Taken, Relaxed);
             assert_eq!(before, hold == Hold::Dropped, "a frame of block {pfn} of order {order}, now {hold:?}");
@@ -48,17 +48,17 @@ impl Beside {
     }
 
     /// Frames that somebody holds.
-    pub fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.held.iter().filter(|held| held.load(Relaxed)).count() as u64
     }
 
     /// Leaves a block for the next thread that takes one.
-    pub fn post(&self, block: Block) {
+    pub(crate) fn post(&self, block: Block) {
         self.open().0.push(block);
     }
 
     /// A block that somebody left.
-    pub fn collect(&self) -> Option<Block> {
+    pub(crate) fn collect(&self) -> Option<Block> {
         self.open().0.pop()
     }
 

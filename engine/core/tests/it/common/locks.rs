@@ -8,7 +8,7 @@ use super::luck;
 
 /// Excludes, but the thread may lose its processor before it asks, while it holds, and after it opens.
 #[derive(Debug)]
-pub struct PreemptedLock(SpinLock);
+pub(crate) struct PreemptedLock(SpinLock);
 
 // SAFETY: exclusion is `SpinLock`'s; giving up the processor changes nothing of it.
 unsafe impl RawLock for PreemptedLock {
@@ -42,7 +42,7 @@ unsafe impl RawLock for PreemptedLock {
 
 /// Lets everybody in.
 #[derive(Debug)]
-pub struct OpenDoor;
+pub(crate) struct OpenDoor;
 
 // SAFETY: it is not: this is the fault that a sanitizer must find. Only the test that plants it uses it, on a number.
 unsafe impl RawLock for OpenDoor {

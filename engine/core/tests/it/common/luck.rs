@@ -17,19 +17,19 @@ thread_local! {
 }
 
 /// Starts the thread's luck anew.
-pub fn draw_from(seed: u64) {
+pub(crate) fn draw_from(seed: u64) {
     LUCK.with_borrow_mut(|luck| luck.seed(seed));
 }
 
 /// Gives the processor up, now and then.
-pub fn perhaps_preempt() {
+pub(crate) fn perhaps_preempt() {
     if LUCK.with_borrow_mut(|luck| luck.u32(0..PREEMPTED)) == 0 {
         thread::yield_now();
     }
 }
 
 /// The CPU, of `cpus`, that the thread runs on now; by the time the caller uses the answer it may run elsewhere.
-pub fn cpu(cpus: u16) -> CpuId {
+pub(crate) fn cpu(cpus: u16) -> CpuId {
     let (moves, to) = LUCK.with_borrow_mut(|luck| (luck.u32(0..MOVED) == 0, luck.u16(0..cpus)));
     if moves {
         CPU.set(to);

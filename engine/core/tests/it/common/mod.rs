@@ -1,12 +1,12 @@
 //! What the engine's tests share: a platform whose answers a test decides, and machines built piece by piece.
 
-pub mod holders;
-pub mod locks;
-pub mod luck;
-pub mod owners;
-pub mod panic_hook;
-pub mod picture;
-pub mod shrink;
+pub(crate) mod holders;
+pub(crate) mod locks;
+pub(crate) mod luck;
+pub(crate) mod owners;
+pub(crate) mod panic_hook;
+pub(crate) mod picture;
+pub(crate) mod shrink;
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -24,13 +24,13 @@ use freehold::platform::{
 use freehold::stats::{Counters, Counts};
 
 /// Waits for threads one by one, which is an end that ThreadSanitizer sees; that of a scope it does not.
-pub fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
+pub(crate) fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
     let ends: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     ends.into_iter().for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
 }
 
 /// What a test answers when the engine asks its platform.
-pub trait Hooks {
+pub(crate) trait Hooks {
     /// See [`Platform::reclaim`].
     fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         Reclaimed::default()
@@ -61,7 +61,7 @@ pub trait Hooks {
 
 /// One thread, any number of CPUs, and answers that a test decides.
 #[derive(Default)]
-pub struct Host<'h> {
+pub(crate) struct Host<'h> {
     cpu: Cell<u16>,
     task: Cell<Task>,
     hooks: Cell<Option<&'h dyn Hooks>>,
@@ -70,17 +70,17 @@ pub struct Host<'h> {
 
 impl<'h> Host<'h> {
     /// What comes next runs on this CPU.
-    pub fn run_on(&self, cpu: u16) {
+    pub(crate) fn run_on(&self, cpu: u16) {
         self.cpu.set(cpu);
     }
 
     /// What comes next is asked by a task like this.
-    pub fn run_as(&self, task: Task) {
+    pub(crate) fn run_as(&self, task: Task) {
         self.task.set(task);
     }
 
     /// From now on these hooks answer.
-    pub fn answer_with(&self, hooks: &'h dyn Hooks) {
+    pub(crate) fn answer_with(&self, hooks: &'h dyn Hooks) {
         self.hooks.set(Some(hooks));
     }
 }
@@ -150,7 +150,7 @@ impl Platform for Host<'_> {
 
 /// Counts what the engine reports, and keeps it once it is told to.
 #[derive(Default)]
-pub struct Events {
+pub(crate) struct Events {
     counters: Counters<Cell<u64>>,
     kept: RefCell<Option<Vec<Event>>>,
 }
@@ -166,12 +166,12 @@ impl Probe for Events {
 
 impl Events {
     /// Keeps events from now on; returns those kept so far.
-    pub fn take(&self) -> Vec<Event> {
+    pub(crate) fn take(&self) -> Vec<Event> {
         self.kept.borrow_mut().replace(Vec::new()).unwrap_or_default()
     }
 
     /// How much of everything was reported.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.counters.counts()
     }
 }
@@ -182,31 +182,35 @@ fn bytes_for(layout: Layout) -> Box<[MaybeUninit<u8>]> {
 }
 
 /// The bytes of a machine's metadata.
-pub struct Memory {
+pub(crate) struct Memory {
     fixed: Box<[MaybeUninit<u8>]>,
     ranges: Vec<Box<[MaybeUninit<u8>]>>,
 }
 
 impl Memory {
     /// Enough for this machine.
-    pub fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+    pub(crate) fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
         Memory::on::<Host<'_>>(config, ranges)
     }
 
     /// Enough for this machine on another platform.
-    pub fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
+    pub(crate) fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
         let ranges = ranges.iter().map(|range| bytes_for(config.online_layout(&(range.start..range.end))));
         Memory { fixed: bytes_for(config.metadata_layout::<P>()), ranges: ranges.collect() }
     }
 }
 
 /// A machine whose ranges are online, and all frames still Reserved.
-pub fn build<'m, 'h>(config: &Config<'_>, ranges: &[Range], memory: &'m mut Memory) -> PageAllocator<'m, Host<'h>> {
+pub(crate) fn build<'m, 'h>(
+    config: &Config<'_>,
+    ranges: &[Range],
+    memory: &'m mut Memory,
+) -> PageAllocator<'m, Host<'h>> {
     build_on(Host::default(), config, ranges, memory)
 }
 
 /// The same on another platform.
-pub fn build_on<'m, P: Platform>(
+pub(crate) fn build_on<'m, P: Platform>(
     platform: P,
     config: &Config<'_>,
     ranges: &[Range],
@@ -220,12 +224,12 @@ pub fn build_on<'m, P: Platform>(
 }
 
 /// Frames `[start, end)` of a zone on a node.
-pub fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
+pub(crate) fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
     Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
 }
 
 /// A machine with all memory released and its watermarks set up, on CPU 0.
-pub fn with_machine<'h, R>(
+pub(crate) fn with_machine<'h, R>(
     config: &Config<'_>,
     ranges: &[Range],
     min_free: MinFree,

@@ -16,7 +16,7 @@ struct Owned {
 
 /// All of them, by owner and by place.
 #[derive(Debug, Default)]
-pub struct Owners {
+pub(crate) struct Owners {
     blocks: BTreeMap<u32, Owned>,
     at: BTreeMap<u32, u32>,
     next: u32,
@@ -24,7 +24,7 @@ pub struct Owners {
 
 impl Owners {
     /// A block that its owner lets be moved; the owner's number.
-    pub fn add(&mut self, pfn: Pfn, order: Order, refs: u32) -> u32 {
+    pub(crate) fn add(&mut self, pfn: Pfn, order: Order, refs: u32) -> u32 {
         self.next += 1;
         self.blocks.insert(self.next, Owned { pfn, order, refs });
         let before = self.at.insert(pfn.raw(), self.next);
@@ -33,31 +33,31 @@ impl Owners {
     }
 
     /// Everybody who has a block.
-    pub fn owners(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn owners(&self) -> impl Iterator<Item = u32> {
         self.blocks.keys().copied()
     }
 
     /// Where an owner's block is now.
-    pub fn place(&self, owner: u32) -> Pfn {
+    pub(crate) fn place(&self, owner: u32) -> Pfn {
         self.blocks[&owner].pfn
     }
 
     /// The block is about to be freed: it is not moved any more.
-    pub fn remove(&mut self, owner: u32) -> (Pfn, Order) {
+    pub(crate) fn remove(&mut self, owner: u32) -> (Pfn, Order) {
         let Owned { pfn, order, .. } = self.blocks.remove(&owner).expect("the owner has a block");
         self.at.remove(&pfn.raw());
         (pfn, order)
     }
 
     /// Makes owners of single pages of the owner of a block; theirs are the numbers after the last one.
-    pub fn split(&mut self, pfn: Pfn) {
+    pub(crate) fn split(&mut self, pfn: Pfn) {
         let owner = self.at[&pfn.raw()];
         let (pfn, order) = self.remove(owner);
         pfn.up_to(pfn.offset(order.pages())).for_each(|page| _ = self.add(page, Order::ZERO, 1));
     }
 
     /// Moves a block, if there is one like that, and its owner is the one that the engine means.
-    pub fn migrate(&mut self, migration: &Migration) -> Migrated {
+    pub(crate) fn migrate(&mut self, migration: &Migration) -> Migrated {
         let Migration { from, to, order, refs, .. } = *migration;
         let Some(&owner) = self.at.get(&from.raw()) else { return Migrated::Refused };
         if self.blocks[&owner] != (Owned { pfn: from, order, refs }) {

@@ -8,7 +8,7 @@ use freehold::procfs;
 
 /// One machine at one moment.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Picture {
+pub(crate) struct Picture {
     frames: Vec<(Pfn, State)>,
     /// First frame, type, type when nobody isolates it, how many do.
     pageblocks: Vec<(Pfn, MigrateType, MigrateType, u8)>,
@@ -20,7 +20,7 @@ pub struct Picture {
 
 impl Picture {
     /// Takes one, of a machine that must be in order.
-    pub fn of<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
+    pub(crate) fn of<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
         engine.check().expect("the machine is in order");
         let pageblock = |pfn| {
             let block = engine.map().pageblock(pfn);
@@ -35,7 +35,7 @@ impl Picture {
     }
 
     /// Where another picture differs first, if it does.
-    pub fn difference(&self, other: &Picture) -> Option<String> {
+    pub(crate) fn difference(&self, other: &Picture) -> Option<String> {
         first(&self.frames, &other.frames)
             .or_else(|| first(&self.pageblocks, &other.pageblocks))
             .or_else(|| first(&self.zones, &other.zones))
@@ -44,7 +44,7 @@ impl Picture {
 
     /// Fails unless a machine looks exactly like this.
     #[track_caller]
-    pub fn expect<P: Platform>(&self, engine: &PageAllocator<'_, P>, what: &str) {
+    pub(crate) fn expect<P: Platform>(&self, engine: &PageAllocator<'_, P>, what: &str) {
         if let Some(difference) = self.difference(&Picture::of(engine)) {
             panic!("{what}: before and after are {difference}");
         }
@@ -52,7 +52,7 @@ impl Picture {
 
     /// What the frames are, pageblock types, and counters of zones, but not how the per-CPU lists are tuned: for
     /// machines that came to the same place by different ways.
-    pub fn difference_but_tuning(&self, other: &Picture) -> Option<String> {
+    pub(crate) fn difference_but_tuning(&self, other: &Picture) -> Option<String> {
         first(&self.frames, &other.frames).or_else(|| first(&self.pageblocks, &other.pageblocks))
     }
 }

@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 const ATTEMPTS_MAX: u32 = 600;
 
 /// What a run comes to; or how it fails, a panic of the engine included.
-pub fn outcome<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+pub(crate) fn outcome<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()));
@@ -15,7 +15,7 @@ pub fn outcome<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> 
 }
 
 /// A shorter list that fails too, and how.
-pub fn shrink<S: Clone, R>(steps: &[S], run: impl Fn(&[S]) -> Result<R, String>) -> (Vec<S>, String) {
+pub(crate) fn shrink<S: Clone, R>(steps: &[S], run: impl Fn(&[S]) -> Result<R, String>) -> (Vec<S>, String) {
     let mut steps = steps.to_vec();
     let mut problem = String::new();
     let mut attempts = 0;

@@ -12,7 +12,7 @@ use crate::compaction::Engine;
 
 /// The platform.
 #[derive(Default)]
-pub struct Mover {
+pub(super) struct Mover {
     owners: RefCell<Owners>,
     /// Owner of each block, by where it was at first.
     known: RefCell<BTreeMap<u32, u32>>,
@@ -28,12 +28,12 @@ pub struct Mover {
 
 impl Mover {
     /// Allocates exactly this page, movable, and owns it.
-    pub fn own(&self, engine: &Engine<'_, '_>, pfn: u32) {
+    pub(super) fn own(&self, engine: &Engine<'_, '_>, pfn: u32) {
         self.own_block(engine, pfn, Order::ZERO);
     }
 
     /// The same of a block.
-    pub fn own_block(&self, engine: &Engine<'_, '_>, pfn: u32, order: Order) {
+    pub(super) fn own_block(&self, engine: &Engine<'_, '_>, pfn: u32, order: Order) {
         let head = Pfn::new(pfn);
         assert_eq!(engine.isolate_free_page(head, order, Gfp::HIGHUSER_MOVABLE | Gfp::COMP), Ok(true));
         let owner = self.owners.borrow_mut().add(head, order, 1);
@@ -41,7 +41,7 @@ impl Mover {
     }
 
     /// Frees pages by where they were at first, wherever they are now.
-    pub fn free(&self, engine: &Engine<'_, '_>, pages: impl IntoIterator<Item = u32>) {
+    pub(super) fn free(&self, engine: &Engine<'_, '_>, pages: impl IntoIterator<Item = u32>) {
         for pfn in pages {
             let owner = self.known.borrow_mut().remove(&pfn).expect("the page is owned");
             let (pfn, order) = self.owners.borrow_mut().remove(owner);
@@ -50,13 +50,13 @@ impl Mover {
     }
 
     /// Frees everything that is left.
-    pub fn free_all(&self, engine: &Engine<'_, '_>) {
+    pub(super) fn free_all(&self, engine: &Engine<'_, '_>) {
         let left: Vec<u32> = self.known.borrow().keys().copied().collect();
         self.free(engine, left);
     }
 
     /// Frees the pages of blocks that were split, which are known by no place.
-    pub fn forget_split(&self, engine: &Engine<'_, '_>) {
+    pub(super) fn forget_split(&self, engine: &Engine<'_, '_>) {
         let known = self.known.borrow();
         let split = self
             .owners
@@ -74,21 +74,21 @@ impl Mover {
     }
 
     /// Where the page is now that was here at first.
-    pub fn place(&self, pfn: u32) -> u32 {
+    pub(super) fn place(&self, pfn: u32) -> u32 {
         self.owners.borrow().place(self.known.borrow()[&pfn]).raw()
     }
 
     /// What lies here stays here.
-    pub fn pin(&self, pfn: u32) {
+    pub(super) fn pin(&self, pfn: u32) {
         self.pinned.borrow_mut().push(pfn);
     }
 
-    pub fn unpin_all(&self) {
+    pub(super) fn unpin_all(&self) {
         self.pinned.borrow_mut().clear();
     }
 
     /// From where pages were moved so far, and forgets it.
-    pub fn sources(&self) -> Vec<u32> {
+    pub(super) fn sources(&self) -> Vec<u32> {
         self.moves.take().iter().map(|migration| migration.from.raw()).collect()
     }
 }

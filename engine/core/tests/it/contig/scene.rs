@@ -14,32 +14,32 @@ use freehold::policy::{ContigPolicy, PcpPolicy};
 use crate::common::owners::Owners;
 use crate::common::{self, Hooks, Host, Memory, range};
 
-pub type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
+pub(super) type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 
-pub const BOTH: [ContigPolicy; 2] = [ContigPolicy::OneByOne, ContigPolicy::Batched];
+pub(super) const BOTH: [ContigPolicy; 2] = [ContigPolicy::OneByOne, ContigPolicy::Batched];
 
 /// What movable pages are asked for with.
-pub const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 /// The pinned kernel on two CPUs, with this way of freeing ranges.
-pub fn config(contig: ContigPolicy) -> Config<'static> {
+pub(super) fn config(contig: ContigPolicy) -> Config<'static> {
     let policy = Policy { contig, ..Policy::LINUX_6_12 };
     Config { policy, cpu_nodes: &[NodeId(0); 2], ..Config::default() }
 }
 
 /// The same without per-CPU lists.
-pub fn bare(contig: ContigPolicy) -> Config<'static> {
+pub(super) fn bare(contig: ContigPolicy) -> Config<'static> {
     let policy = Policy { contig, pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 };
     Config { policy, ..config(contig) }
 }
 
 /// One zone of so many frames, all of them free.
-pub fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
+pub(super) fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
     common::with_machine(config, &[range(ZoneKind::Normal, 0, 0, frames)], MinFree::Pages(64), run)
 }
 
 /// As [`with_frames`], with an area of CMA from `start` to `end` that hands out blocks of `order`.
-pub fn with_area<'h, R>(
+pub(super) fn with_area<'h, R>(
     config: &Config<'_>,
     frames: u32,
     (start, end, order): (u32, u32, u8),
@@ -59,28 +59,28 @@ pub fn with_area<'h, R>(
 }
 
 /// How often the zone lock is taken meanwhile.
-pub fn holds(engine: &Engine<'_, '_>, act: impl FnOnce()) -> u64 {
+pub(super) fn holds(engine: &Engine<'_, '_>, act: impl FnOnce()) -> u64 {
     let before = engine.platform().events.counts();
     act();
     engine.platform().events.counts().since(&before).zone_lock_acquisitions
 }
 
 /// The pages of a block that was split.
-pub fn split(engine: &Engine<'_, '_>, gfp: Gfp, order: Order) -> Range<Pfn> {
+pub(super) fn split(engine: &Engine<'_, '_>, gfp: Gfp, order: Order) -> Range<Pfn> {
     let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
     engine.split_page(block, order).expect("it is allocated");
     block..block.offset(order.pages())
 }
 
 /// Room for the bitmap of an area of so many pages.
-pub fn bitmap(pages: u32, order: u8) -> Box<[MaybeUninit<u8>]> {
+pub(super) fn bitmap(pages: u32, order: u8) -> Box<[MaybeUninit<u8>]> {
     let layout = CmaArea::<SoloLock>::layout(pages, Order::new(order));
     Box::new_uninit_slice(layout.size() + layout.align())
 }
 
 /// A platform that moves every block it knows, but for those that it pins.
 #[derive(Default)]
-pub struct Mover {
+pub(super) struct Mover {
     pub owners: RefCell<Owners>,
     pub pinned: RefCell<Vec<u32>>,
     /// Every move that was asked for, refused or not.
@@ -89,18 +89,18 @@ pub struct Mover {
 
 impl Mover {
     /// Allocates exactly this block, and owns it.
-    pub fn own(&self, engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) -> u32 {
+    pub(super) fn own(&self, engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) -> u32 {
         take(engine, pfn, order, gfp);
         self.owners.borrow_mut().add(Pfn::new(pfn), Order::new(order), 1)
     }
 
     /// Where a block is now.
-    pub fn place(&self, owner: u32) -> u32 {
+    pub(super) fn place(&self, owner: u32) -> u32 {
         self.owners.borrow().place(owner).raw()
     }
 
     /// Frees a block wherever it is now.
-    pub fn free(&self, engine: &Engine<'_, '_>, owner: u32) {
+    pub(super) fn free(&self, engine: &Engine<'_, '_>, owner: u32) {
         let (pfn, order) = self.owners.borrow_mut().remove(owner);
         engine.free_pages(pfn, order).expect("the block was owned");
     }
@@ -118,34 +118,34 @@ impl Hooks for Mover {
 
 /// Allocates exactly this block, which is free.
 #[track_caller]
-pub fn take(engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) {
+pub(super) fn take(engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) {
     engine.drain_all_pages();
     let taken = engine.isolate_free_page(Pfn::new(pfn), Order::new(order), gfp);
     assert_eq!(taken, Ok(true), "block {pfn:#x} of order {order} is free");
 }
 
 #[track_caller]
-pub fn state(engine: &Engine<'_, '_>, pfn: u32) -> State {
+pub(super) fn state(engine: &Engine<'_, '_>, pfn: u32) -> State {
     engine.state(Pfn::new(pfn)).expect("the frame is online")
 }
 
-pub fn type_at(engine: &Engine<'_, '_>, pfn: u32) -> MigrateType {
+pub(super) fn type_at(engine: &Engine<'_, '_>, pfn: u32) -> MigrateType {
     engine.map().pageblock(Pfn::new(pfn)).migratetype()
 }
 
 /// The state of a healthy page with one reference.
-pub fn page(gfp: Gfp) -> State {
+pub(super) fn page(gfp: Gfp) -> State {
     held(Order::ZERO, 1, gfp)
 }
 
 /// The state of a healthy allocated block.
-pub fn held(order: Order, refs: u32, gfp: Gfp) -> State {
+pub(super) fn held(order: Order, refs: u32, gfp: Gfp) -> State {
     let (movable, compound) = (gfp.contains(Gfp::MOVABLE), gfp.contains(Gfp::COMP));
     State::Allocated { order, refs, movable, compound, poisoned: false, slab: false }
 }
 
 /// Whether a frame is free: on a zone's list or a CPU's, as a block of its own or inside one.
-pub fn is_free(engine: &Engine<'_, '_>, pfn: u32) -> bool {
+pub(super) fn is_free(engine: &Engine<'_, '_>, pfn: u32) -> bool {
     let is_around = |order: &Order| {
         let head = Pfn::new(pfn).align_down(*order);
         match engine.state(head) {

@@ -11,25 +11,25 @@ use freehold::platform::{FreePages, Migrated, Migration, NoProbe, Patience, Plat
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 
 /// Frames of the zone.
-pub const FRAMES: u32 = 16_384;
+pub(super) const FRAMES: u32 = 16_384;
 /// Where the CMA area begins and ends.
-pub const AREA: (u32, u32) = (12_288, 13_312);
+pub(super) const AREA: (u32, u32) = (12_288, 13_312);
 /// Where memory begins that is online and Reserved.
-pub const RESERVED: u32 = 15_360;
+pub(super) const RESERVED: u32 = 15_360;
 /// Pages in a pageblock.
-pub const PAGEBLOCK: u32 = 512;
+pub(super) const PAGEBLOCK: u32 = 512;
 /// What movable pages are asked for with.
-pub const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
-pub type Engine = PageAllocator<'static, Meddler>;
-pub type OneZone = Zone<SoloLock>;
+pub(super) type Engine = PageAllocator<'static, Meddler>;
+pub(super) type OneZone = Zone<SoloLock>;
 
 /// What it does, and to whom.
 type Meddling = (&'static Stage, fn(&'static Stage));
 
 /// A platform that does something when it is asked for something.
 #[derive(Default)]
-pub struct Meddler {
+pub(super) struct Meddler {
     cpu: Cell<u16>,
     meddle: Cell<Option<Meddling>>,
     /// What it does when it is asked which CPU this is.
@@ -84,7 +84,7 @@ impl Platform for Meddler {
 }
 
 /// The machine, and whether it is to be spoiled.
-pub struct Stage {
+pub(super) struct Stage {
     pub engine: Engine,
     pub area: CmaArea<'static, SoloLock>,
     is_armed: bool,
@@ -93,7 +93,7 @@ pub struct Stage {
 
 /// Whether a row is played with its damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Play {
+pub(super) enum Play {
     Sound,
     Spoiled,
 }
@@ -105,7 +105,7 @@ fn memory(layout: core::alloc::Layout) -> &'static mut [core::mem::MaybeUninit<u
 
 impl Stage {
     /// A machine under this policy for per-CPU lists; those that own pageblocks hold four of them.
-    pub fn new(pcp: PcpPolicy, play: Play) -> &'static Stage {
+    pub(super) fn new(pcp: PcpPolicy, play: Play) -> &'static Stage {
         let numbers = Numbers { pcp_batch: pcp.owns().then_some(PAGEBLOCK), ..Numbers::default() };
         let policy = Policy { pcp, numbers, ..Policy::LINUX_6_12 };
         let config = Config { cpu_nodes: &[NodeId(0); 2], policy, end: Pfn::new(FRAMES), ..Config::default() };
@@ -124,7 +124,7 @@ impl Stage {
     }
 
     /// Does the damage, if this is the play with it.
-    pub fn spoil(&self, damage: impl FnOnce(Damage<'_, 'static, Meddler>)) {
+    pub(super) fn spoil(&self, damage: impl FnOnce(Damage<'_, 'static, Meddler>)) {
         if self.is_armed {
             self.is_spoiled.set(true);
             damage(self.engine.damage());
@@ -132,57 +132,57 @@ impl Stage {
     }
 
     /// Does it when the engine asks its platform for something next.
-    pub fn spoil_when_asked(&'static self, meddle: fn(&'static Stage)) {
+    pub(super) fn spoil_when_asked(&'static self, meddle: fn(&'static Stage)) {
         self.engine.platform().meddle.set(Some((self, meddle)));
     }
 
     /// Does it when the engine asks next which CPU this is.
-    pub fn spoil_when_located(&'static self, meddle: fn(&'static Stage)) {
+    pub(super) fn spoil_when_located(&'static self, meddle: fn(&'static Stage)) {
         self.engine.platform().meddle_on_cpu.set(Some((self, meddle)));
     }
 
-    pub fn is_spoiled(&self) -> bool {
+    pub(super) fn is_spoiled(&self) -> bool {
         self.is_spoiled.get()
     }
 
-    pub fn run_on(&self, cpu: u16) {
+    pub(super) fn run_on(&self, cpu: u16) {
         self.engine.platform().cpu.set(cpu);
     }
 
-    pub fn zone(&self) -> &'static OneZone {
+    pub(super) fn zone(&self) -> &'static OneZone {
         self.engine.zone(NodeId(0), ZoneKind::Normal)
     }
 
     /// A movable block.
-    pub fn take(&self, order: u8) -> Pfn {
+    pub(super) fn take(&self, order: u8) -> Pfn {
         self.engine.alloc_pages(MOVABLE, Order::new(order)).expect("there is memory")
     }
 
-    pub fn free(&self, pfn: Pfn, order: u8) {
+    pub(super) fn free(&self, pfn: Pfn, order: u8) {
         self.engine.free_pages(pfn, Order::new(order)).expect("the block is allocated");
     }
 
     /// Takes one page of a free block in the zone, by name.
-    pub fn cut_out(&self, pfn: Pfn) {
+    pub(super) fn cut_out(&self, pfn: Pfn) {
         let is_taken = self.engine.isolate_free_page(pfn, Order::ZERO, MOVABLE).expect("the frame is online");
         assert!(is_taken, "frame {pfn} is free");
     }
 
     /// The movable blocks of an order that are free in the zone, first to last.
-    pub fn free_list(&self, order: u8) -> Vec<Pfn> {
+    pub(super) fn free_list(&self, order: u8) -> Vec<Pfn> {
         self.zone()
             .inspect(|areas| areas.area(Order::new(order)).list(MigrateType::Movable).iter(self.engine.map()).collect())
     }
 
     /// The first page on CPU 0's list of movable single pages.
-    pub fn first_listed(&self) -> Pfn {
+    pub(super) fn first_listed(&self) -> Pfn {
         let first =
             self.engine.pcp(CpuId(0), self.zone()).inspect(|lists| lists.list(MigrateType::Movable.index()).first());
         first.expect("the list has a page")
     }
 
     /// Two movable pageblocks that CPU 0 owns in part, with a page of each that is held; its lists are empty.
-    pub fn two_fragments(&self) -> [Pfn; 2] {
+    pub(super) fn two_fragments(&self) -> [Pfn; 2] {
         let pages: Vec<Pfn> = (0..=PAGEBLOCK).map(|_| self.take(0)).collect();
         let [first, last] = [pages[0], pages[PAGEBLOCK as usize]];
         pages[1..PAGEBLOCK as usize].iter().for_each(|&page| self.free(page, 0));
@@ -193,7 +193,7 @@ impl Stage {
     }
 
     /// A page on CPU 0's stack, freed on the other CPU.
-    pub fn stacked(&self) -> Pfn {
+    pub(super) fn stacked(&self) -> Pfn {
         let page = self.take(0);
         self.run_on(1);
         self.free(page, 0);

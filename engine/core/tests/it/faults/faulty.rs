@@ -13,7 +13,7 @@ use crate::faults::Engine;
 
 /// What reclaim, and what the last resort, does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Help {
+pub(super) enum Help {
     /// Nothing, and says so.
     Nothing,
     /// Nothing, and claims a page.
@@ -34,7 +34,7 @@ pub enum Help {
     All,
 }
 
-pub const HELP: [Help; 9] = [
+pub(super) const HELP: [Help; 9] = [
     Help::Nothing,
     Help::Claimed,
     Help::Denied,
@@ -48,7 +48,7 @@ pub const HELP: [Help; 9] = [
 
 /// What migration does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
+pub(super) enum Move {
     /// Refuses.
     Never,
     /// Moves what it owns.
@@ -63,12 +63,12 @@ pub enum Move {
     HoldsTarget,
 }
 
-pub const MOVES: [Move; 6] =
+pub(super) const MOVES: [Move; 6] =
     [Move::Never, Move::Always, Move::InName, Move::FreesSource, Move::FreesTarget, Move::HoldsTarget];
 
 /// What happens in every call besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Besides {
+pub(super) enum Besides {
     /// The whole allocator is checked.
     Check,
     /// Background tasks are driven at the oddest of times.
@@ -77,7 +77,7 @@ pub enum Besides {
 
 /// What a platform does wrong.
 #[derive(Clone, Copy, Debug)]
-pub struct Manners {
+pub(super) struct Manners {
     pub reclaim: Help,
     pub migrate: Move,
     pub last_resort: Help,
@@ -87,7 +87,7 @@ pub struct Manners {
 }
 
 /// Does nothing, and no wrong.
-pub const IDLE: Manners = Manners {
+pub(super) const IDLE: Manners = Manners {
     reclaim: Help::Nothing,
     migrate: Move::Never,
     last_resort: Help::Nothing,
@@ -99,7 +99,7 @@ pub const IDLE: Manners = Manners {
 const CALLS_MAX: u32 = 200_000;
 
 /// The platform.
-pub struct Faulty<'a, 'h> {
+pub(super) struct Faulty<'a, 'h> {
     pub engine: &'a Engine<'a, 'h>,
     pub manners: Manners,
     /// Pages that it owns, each with one reference.
@@ -112,20 +112,20 @@ pub struct Faulty<'a, 'h> {
 }
 
 impl<'a, 'h> Faulty<'a, 'h> {
-    pub fn new(engine: &'a Engine<'a, 'h>, manners: Manners) -> Faulty<'a, 'h> {
+    pub(super) fn new(engine: &'a Engine<'a, 'h>, manners: Manners) -> Faulty<'a, 'h> {
         let (held, lost, calls) = (RefCell::default(), Cell::new(0), Cell::new(0));
         Faulty { engine, manners, held, lost, patience: Cell::new(40), calls }
     }
 
     /// Allocates pages until there are none, without help.
-    pub fn run_dry(&self, gfp: Gfp) {
+    pub(super) fn run_dry(&self, gfp: Gfp) {
         while let Ok(page) = self.engine.alloc_pages(gfp - Gfp::DIRECT_RECLAIM, Order::ZERO) {
             self.held.borrow_mut().push(page);
         }
     }
 
     /// Pages that are allocated on its behalf.
-    pub fn account(&self) -> usize {
+    pub(super) fn account(&self) -> usize {
         self.held.borrow().len() + self.lost.get()
     }
 
@@ -264,7 +264,7 @@ impl Hooks for Faulty<'_, '_> {
 }
 
 /// Small pageblocks, in two zones of one node.
-pub fn config() -> Config<'static> {
+pub(super) fn config() -> Config<'static> {
     let policy = Policy {
         pcp: PcpPolicy::Merge,
         numbers: Numbers { pcp_batch: Some(4), ..Numbers::default() },
@@ -274,6 +274,6 @@ pub fn config() -> Config<'static> {
 }
 
 /// The memory of such a machine.
-pub fn memory() -> [Range; 2] {
+pub(super) fn memory() -> [Range; 2] {
     [range(ZoneKind::Dma32, 0, 0, 512), range(ZoneKind::Normal, 0, 512, 2048)]
 }

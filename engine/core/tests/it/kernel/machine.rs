@@ -9,7 +9,7 @@ use freehold::page::Census;
 use freehold::slab::SlabCensus;
 
 /// One MiB.
-pub const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 thread_local! {
     /// The CPU that this thread stands for.
@@ -93,7 +93,7 @@ macro_rules! machine {
 pub(crate) use machine;
 
 /// Memory for so many bytes of a machine, for ever: what is added to a physical address for its own.
-pub fn memory(bytes: u64) -> usize {
+pub(super) fn memory(bytes: u64) -> usize {
     let layout = Layout::from_size_align(bytes as usize, 4 << 20).unwrap();
     // SAFETY: the layout has bytes, so it may be asked for.
     let memory = unsafe { alloc(layout) };
@@ -102,20 +102,20 @@ pub fn memory(bytes: u64) -> usize {
 }
 
 /// Sets a machine up with the memory from address 0 to here.
-pub fn boot<H: Cpu>(mib: u64) -> &'static Kernel<H> {
+pub(super) fn boot<H: Cpu>(mib: u64) -> &'static Kernel<H> {
     init::<H>(&[Region::usable(0, mib * MIB)], mib, &Boot::default()).unwrap();
     H::kernel()
 }
 
 /// The same with a map, for memory up to here; the direct map leads to it.
-pub fn init<H: Cpu>(map: &[Region], mib: u64, boot: &Boot<'_>) -> Result<(), SetupError> {
+pub(super) fn init<H: Cpu>(map: &[Region], mib: u64, boot: &Boot<'_>) -> Result<(), SetupError> {
     let boot = Boot { direct_map: memory(mib * MIB), ..boot.clone() };
     // SAFETY: the memory is there for ever, and nobody else's.
     unsafe { H::kernel().init(map.iter().copied(), &boot) }
 }
 
 /// What is there when nothing idles: slabs that nobody uses are given back first.
-pub fn audit<H: Cpu>() -> (Census, SlabCensus) {
+pub(super) fn audit<H: Cpu>() -> (Census, SlabCensus) {
     let kernel = H::kernel();
     kernel.shrink();
     // SAFETY: nobody else uses the kernel, and the pages are only looked at.
@@ -123,12 +123,12 @@ pub fn audit<H: Cpu>() -> (Census, SlabCensus) {
 }
 
 /// Allocates single pages until there are none.
-pub fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Vec<Pages<H>> {
+pub(super) fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Vec<Pages<H>> {
     core::iter::from_fn(|| kernel.alloc_pages(gfp, Order::ZERO).ok()).collect()
 }
 
 /// Runs this as another CPU, and answers calls as if idle until `is_over`.
-pub fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl FnOnce()) {
+pub(super) fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl FnOnce()) {
     CPU.set(cpu);
     run();
     while !is_over() {
@@ -138,7 +138,7 @@ pub fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl FnOnce(
 }
 
 /// Has this CPU use the allocator, so that it counts as up.
-pub fn touch<H: Cpu>() -> CpuId {
+pub(super) fn touch<H: Cpu>() -> CpuId {
     let object = H::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
     // SAFETY: it was just allocated.
     unsafe { H::kernel().kfree(object) }.unwrap();

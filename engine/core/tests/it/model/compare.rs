@@ -11,7 +11,7 @@ use crate::model::reference::{Reference, Tally};
 type Engine<'a, 'h> = PageAllocator<'a, Host<'h>>;
 
 /// Says where the two differ first.
-pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> {
+pub(super) fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> {
     for zone in engine.zones() {
         let expected = &reference.zones[zone.index()];
         let name = format!("node {} zone {}", zone.node().0, zone.kind().name());

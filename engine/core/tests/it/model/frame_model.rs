@@ -9,7 +9,7 @@ use crate::model::world::World;
 
 /// A block that somebody owns.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub(super) struct Live {
     pub pfn: u32,
     pub order: u8,
     pub refs: u32,
@@ -21,16 +21,16 @@ pub struct Live {
 
 impl Live {
     /// What the engine should say of the block's first frame.
-    pub fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         let Live { order, refs, movable, compound, poisoned, .. } = *self;
         State::Allocated { order: Order::new(order), refs, movable, compound, poisoned, slab: false }
     }
 
-    pub fn head(&self) -> Pfn {
+    pub(super) fn head(&self) -> Pfn {
         Pfn::new(self.pfn)
     }
 
-    pub fn order(&self) -> Order {
+    pub(super) fn order(&self) -> Order {
         Order::new(self.order)
     }
 }
@@ -49,7 +49,7 @@ enum Owner {
 }
 
 /// All blocks that are allocated, and the owner of every frame.
-pub struct FrameModel {
+pub(super) struct FrameModel {
     world: World,
     frames: Vec<Owner>,
     broken: BTreeSet<u32>,
@@ -60,7 +60,7 @@ pub struct FrameModel {
 }
 
 impl FrameModel {
-    pub fn of(world: &World) -> FrameModel {
+    pub(super) fn of(world: &World) -> FrameModel {
         let mut frame_model = FrameModel {
             world: world.clone(),
             frames: vec![Owner::Nobody; world.end() as usize],
@@ -78,17 +78,17 @@ impl FrameModel {
     }
 
     /// The block that a random number chooses, for the caller to change or to take away.
-    pub fn pick(&self, pick: u32) -> Option<usize> {
+    pub(super) fn pick(&self, pick: u32) -> Option<usize> {
         (!self.live.is_empty()).then(|| pick as usize % self.live.len())
     }
 
     /// The live block that starts at a frame.
-    pub fn live_at(&self, pfn: u32) -> Option<&Live> {
+    pub(super) fn live_at(&self, pfn: u32) -> Option<&Live> {
         self.live.iter().find(|live| live.pfn == pfn)
     }
 
     /// Judges a block that the engine gave, and books it.
-    pub fn give(&mut self, pfn: u32, order: u8, gfp: Gfp, node: u8, refs: u32) -> Result<(), String> {
+    pub(super) fn give(&mut self, pfn: u32, order: u8, gfp: Gfp, node: u8, refs: u32) -> Result<(), String> {
         if pfn & ((1 << order) - 1) != 0 {
             return Err(format!("block {pfn:#x} is not aligned to order {order}"));
         }
@@ -116,7 +116,7 @@ impl FrameModel {
     }
 
     /// Takes a block back; returns its healthy parts in the order in which they are freed. Broken frames stay out.
-    pub fn take_back(&mut self, pfn: u32, order: u8) -> Vec<(u32, u8)> {
+    pub(super) fn take_back(&mut self, pfn: u32, order: u8) -> Vec<(u32, u8)> {
         self.allocated -= 1 << order;
         let end = pfn + (1 << order);
         let mut parts = Vec::new();
@@ -140,7 +140,7 @@ impl FrameModel {
     }
 
     /// A block is elsewhere from now on; `false` if it cannot be there.
-    pub fn relocate(&mut self, from: u32, to: u32, order: u8) -> bool {
+    pub(super) fn relocate(&mut self, from: u32, to: u32, order: u8) -> bool {
         let size = 1 << order;
         let is_free = self.frames.get(to as usize..(to + size) as usize);
         let is_free = is_free.is_some_and(|frames| frames.iter().all(|owner| *owner == Owner::Allocator));
@@ -154,14 +154,14 @@ impl FrameModel {
     }
 
     /// Takes a whole block out of use.
-    pub fn withhold(&mut self, pfn: u32, order: u8) {
+    pub(super) fn withhold(&mut self, pfn: u32, order: u8) {
         self.allocated -= 1 << order;
         self.withheld += 1 << order;
         self.frames[pfn as usize..][..1 << order].fill(Owner::Withheld);
     }
 
     /// Marks a frame as broken. Says whether it was free and so is out of use at once; `None` if it was never released.
-    pub fn poison(&mut self, pfn: u32) -> Option<bool> {
+    pub(super) fn poison(&mut self, pfn: u32) -> Option<bool> {
         match self.frames[pfn as usize] {
             Owner::Nobody => None,
             Owner::Withheld => Some(false),
@@ -180,7 +180,7 @@ impl FrameModel {
     }
 
     /// Whether a block has a broken frame.
-    pub fn has_broken(&self, pfn: u32, order: u8) -> bool {
+    pub(super) fn has_broken(&self, pfn: u32, order: u8) -> bool {
         self.broken.range(pfn..pfn + (1 << order)).next().is_some()
     }
 }

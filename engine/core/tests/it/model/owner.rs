@@ -12,7 +12,7 @@ const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 impl Runner<'_, '_> {
     /// Frees a block as its owner does.
-    pub fn free(&self, pick: u32) -> Result<(), String> {
+    pub(super) fn free(&self, pick: u32) -> Result<(), String> {
         let Some(place) = self.frame_model.borrow().pick(pick) else { return Ok(()) };
         let live = self.frame_model.borrow().live[place].clone();
         self.turn.set(self.turn.get() + 1);
@@ -57,7 +57,7 @@ impl Runner<'_, '_> {
         parts.iter().for_each(|&(pfn, order)| reference.free(pfn, order));
     }
 
-    pub fn free_bulk(&self, pick: u32) -> Result<(), String> {
+    pub(super) fn free_bulk(&self, pick: u32) -> Result<(), String> {
         let mut pages = Vec::new();
         for turn in 0..pick % 9 {
             let chosen = self.frame_model.borrow().pick(pick.rotate_left(turn));
@@ -77,7 +77,7 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    pub fn get(&self, pick: u32) -> Result<(), String> {
+    pub(super) fn get(&self, pick: u32) -> Result<(), String> {
         let mut frame_model = self.frame_model.borrow_mut();
         let Some(place) = frame_model.pick(pick) else { return Ok(()) };
         let live = &mut frame_model.live[place];
@@ -89,7 +89,7 @@ impl Runner<'_, '_> {
         expect(got, Ok(()))
     }
 
-    pub fn put(&self, pick: u32) -> Result<(), String> {
+    pub(super) fn put(&self, pick: u32) -> Result<(), String> {
         let Some(place) = self.frame_model.borrow().pick(pick) else { return Ok(()) };
         let live = self.frame_model.borrow().live[place].clone();
         let put = self.allocator.put_page(live.head());
@@ -101,7 +101,7 @@ impl Runner<'_, '_> {
         expect(put, Ok(()))
     }
 
-    pub fn split(&self, pick: u32, to: u8) -> Result<(), String> {
+    pub(super) fn split(&self, pick: u32, to: u8) -> Result<(), String> {
         let mut frame_model = self.frame_model.borrow_mut();
         let Some(place) = frame_model.pick(pick) else { return Ok(()) };
         let live = frame_model.live[place].clone();
@@ -131,7 +131,7 @@ impl Runner<'_, '_> {
     }
 
     /// Frees what is not there to be freed: every answer must be the right refusal.
-    pub fn misuse(&self, pfn: u32, order: u8) -> Result<(), String> {
+    pub(super) fn misuse(&self, pfn: u32, order: u8) -> Result<(), String> {
         let frame_model = self.frame_model.borrow();
         let (frame, order) = (Pfn::new(pfn), Order::new(order));
         let refusal = match (frame_model.live_at(pfn), self.allocator.state(frame)) {
@@ -150,7 +150,7 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    pub fn free_frozen_in_use(&self, pick: u32) -> Result<(), String> {
+    pub(super) fn free_frozen_in_use(&self, pick: u32) -> Result<(), String> {
         let mut frame_model = self.frame_model.borrow_mut();
         let Some(place) = frame_model.pick(pick) else { return Ok(()) };
         let live = frame_model.live[place].clone();
@@ -165,7 +165,7 @@ impl Runner<'_, '_> {
     }
 
     /// Takes one particular block off the free lists, if it is there.
-    pub fn isolate(&self, pfn: u32, order: u8) -> Result<(), String> {
+    pub(super) fn isolate(&self, pfn: u32, order: u8) -> Result<(), String> {
         let (frame, before) = (Pfn::new(pfn), self.allocator.state(Pfn::new(pfn)));
         let isolated = self.allocator.isolate_free_page(frame, Order::new(order), MOVABLE);
         let expected = match before {
@@ -181,7 +181,7 @@ impl Runner<'_, '_> {
     }
 
     /// Takes any movable block of the zone around a frame off the free lists.
-    pub fn isolate_near(&self, pfn: u32, order: u8) -> Result<(), String> {
+    pub(super) fn isolate_near(&self, pfn: u32, order: u8) -> Result<(), String> {
         let isolated = self.allocator.isolate_free_page_near(Pfn::new(pfn), Order::new(order), MOVABLE);
         let is_known = !matches!(self.allocator.state(Pfn::new(pfn)), None | Some(State::Reserved));
         let expected = if is_known { self.reference.borrow_mut().take_near(pfn, order) } else { None };
@@ -198,7 +198,7 @@ impl Runner<'_, '_> {
     }
 
     /// Takes a natural part of a pageblock by name that nobody uses, half of the time one that some CPU owns.
-    pub fn take_range(&self, pick: u32, order: u8) -> Result<(), String> {
+    pub(super) fn take_range(&self, pick: u32, order: u8) -> Result<(), String> {
         let order = order.min(self.world.block.get());
         let mut parts = self.reference.borrow().vacant(order);
         if pick.is_multiple_of(2) {
@@ -220,7 +220,7 @@ impl Runner<'_, '_> {
         })
     }
 
-    pub fn poison(&self, pfn: u32) -> Result<(), String> {
+    pub(super) fn poison(&self, pfn: u32) -> Result<(), String> {
         let frame = Pfn::new(pfn);
         let before = self.allocator.state(frame);
         let was_withheld = before == Some(State::Withheld);

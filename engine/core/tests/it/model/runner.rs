@@ -19,7 +19,7 @@ use crate::model::world::World;
 
 /// A fault planted to show that the harness finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
+pub(super) enum Sabotage {
     None,
     /// Every hundredth free does not reach the engine.
     ForgetFree,
@@ -69,13 +69,13 @@ pub enum Sabotage {
 const CHECK_EVERY: usize = 250;
 
 /// What was met on the way: what the engine counted, and how often each rule about owned pageblocks was followed.
-pub struct Met {
+pub(super) struct Met {
     pub counts: Counts,
     pub cases: Cases,
 }
 
 /// Runs the steps in a new machine.
-pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
+pub(super) fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     let config = world.config();
     let mut memory = Memory::of(&config, &world.ranges);
     let allocator = common::build(&config, &world.ranges, &mut memory);
@@ -108,7 +108,7 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, Str
 }
 
 /// All that a run needs. Cells, since the platform's answers change it in the middle of a request.
-pub struct Runner<'a, 'h> {
+pub(super) struct Runner<'a, 'h> {
     pub world: &'a World,
     pub allocator: &'a PageAllocator<'a, Host<'h>>,
     pub frame_model: RefCell<FrameModel>,
@@ -431,7 +431,7 @@ impl Runner<'_, '_> {
 }
 
 /// The reference must have asked its platform for exactly what the engine asked for.
-pub fn settle(reference: &mut Reference) -> Result<(), String> {
+pub(super) fn settle(reference: &mut Reference) -> Result<(), String> {
     if let Some(how) = reference.parted.take() {
         return Err(how);
     }

@@ -6,11 +6,11 @@ use crate::model::step::Step;
 use crate::model::world::World;
 
 /// What was met; or how the steps fail, a panic of the engine included.
-pub fn outcome(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
+pub(super) fn outcome(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     shrink::outcome(|| runner::run(world, steps, sabotage))
 }
 
 /// A shorter list that fails too, and how.
-pub fn shrink(world: &World, steps: &[Step], sabotage: Sabotage) -> (Vec<Step>, String) {
+pub(super) fn shrink(world: &World, steps: &[Step], sabotage: Sabotage) -> (Vec<Step>, String) {
     shrink::shrink(steps, |rest| runner::run(world, rest, sabotage))
 }

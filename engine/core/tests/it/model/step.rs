@@ -6,7 +6,7 @@ use freehold::base::Gfp;
 
 /// One thing to do. Numbers named `pick` choose among what exists at that moment.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub(super) enum Step {
     Alloc { cpu: u16, gfp: Gfp, order: u8, way: AllocWay, luck: u32 },
     Bulk { cpu: u16, gfp: Gfp, count: usize, luck: u32 },
     Free { cpu: u16, pick: u32 },
@@ -33,7 +33,7 @@ pub enum Step {
 
 /// What works in the background.
 #[derive(Clone, Copy, Debug)]
-pub enum Task {
+pub(super) enum Task {
     Kswapd,
     Kcompactd,
     Tick,
@@ -41,7 +41,7 @@ pub enum Task {
 
 /// How a block is asked for.
 #[derive(Clone, Copy, Debug)]
-pub enum AllocWay {
+pub(super) enum AllocWay {
     Near,
     Node(u8),
     Frozen,
@@ -49,7 +49,7 @@ pub enum AllocWay {
 
 impl Step {
     /// The step as it would be written in a test.
-    pub fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         let text = format!("Step::{self:?},").replace("way: ", "way: AllocWay::").replace("task: ", "task: Task::");
         match self {
             Step::Alloc { gfp, .. } | Step::Bulk { gfp, .. } => {
@@ -91,7 +91,7 @@ const CLASSES: [Gfp; 26] = [
 ];
 
 /// `count` steps for a machine of so many CPUs, nodes and frames.
-pub fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -> Vec<Step> {
+pub(super) fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -> Vec<Step> {
     let mut draw = Draw { rng: Rng::with_seed(seed), cpus, nodes, frames };
     let mut steps = Vec::with_capacity(count);
     while steps.len() < count {
@@ -105,7 +105,7 @@ pub fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -> Vec<S
 
 /// The same steps with a lull after every so many: most memory comes back, and nobody uses it while kcompactd looks
 /// around twice.
-pub fn with_lulls(steps: &[Step], seed: u64, cpus: u16, nodes: u8) -> Vec<Step> {
+pub(super) fn with_lulls(steps: &[Step], seed: u64, cpus: u16, nodes: u8) -> Vec<Step> {
     const STEPS: usize = 1500;
     const FREES: usize = 600;
     let mut rng = Rng::with_seed(seed);

@@ -9,7 +9,7 @@ use crate::common::range;
 
 /// A machine to be built.
 #[derive(Clone, Debug)]
-pub struct World {
+pub(super) struct World {
     pub name: &'static str,
     pub ranges: Vec<Range>,
     pub cpu_nodes: Vec<NodeId>,
@@ -29,7 +29,7 @@ pub struct World {
 
 impl World {
     /// How the engine is configured.
-    pub fn config(&self) -> Config<'_> {
+    pub(super) fn config(&self) -> Config<'_> {
         Config {
             cpu_nodes: &self.cpu_nodes,
             distances: &self.distances,
@@ -42,17 +42,17 @@ impl World {
         }
     }
 
-    pub fn cpus(&self) -> u16 {
+    pub(super) fn cpus(&self) -> u16 {
         self.cpu_nodes.len() as u16
     }
 
     /// One more than the highest frame.
-    pub fn end(&self) -> u32 {
+    pub(super) fn end(&self) -> u32 {
         self.ranges.iter().map(|range| range.end.raw()).max().expect("a world has memory")
     }
 
     /// Frames that are released: ranges without holes.
-    pub fn released(&self) -> Vec<(u32, u32)> {
+    pub(super) fn released(&self) -> Vec<(u32, u32)> {
         let mut parts = Vec::new();
         for range in &self.ranges {
             let mut start = range.start.raw();
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Zones in the order in which a request near `node` tries them.
-    pub fn zonelist(&self, node: u8) -> Vec<usize> {
+    pub(super) fn zonelist(&self, node: u8) -> Vec<usize> {
         let count = usize::from(self.nodes);
         let far = |other: usize| match self.distances.get(usize::from(node) * count + other) {
             Some(&distance) => distance,
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// The range that a frame is in.
-    pub fn range_of(&self, pfn: u32) -> Option<&Range> {
+    pub(super) fn range_of(&self, pfn: u32) -> Option<&Range> {
         self.ranges.iter().find(|range| (range.start.raw()..range.end.raw()).contains(&pfn))
     }
 }
@@ -89,7 +89,7 @@ fn policy(pcp_batch: Option<u32>) -> Policy {
 }
 
 /// Four zones on one node and one CPU; pageblocks of eight frames, so that blocks of up to 128 pageblocks exist.
-pub fn tiny_blocks() -> World {
+pub(super) fn tiny_blocks() -> World {
     World {
         name: "tiny blocks",
         ranges: vec![
@@ -112,7 +112,7 @@ pub fn tiny_blocks() -> World {
 }
 
 /// Two nodes, four CPUs, a hole in the middle, CMA, and a node without a Normal zone.
-pub fn two_nodes() -> World {
+pub(super) fn two_nodes() -> World {
     World {
         name: "two nodes",
         ranges: vec![
@@ -136,7 +136,7 @@ pub fn two_nodes() -> World {
 
 /// One zone, two CPUs, pageblocks in the middle of the orders; its last pageblock is cut short, and it begins in the
 /// middle of one.
-pub fn ragged() -> World {
+pub(super) fn ragged() -> World {
     World {
         name: "ragged",
         ranges: vec![range(ZoneKind::Normal, 0, 100, 7000)],
@@ -154,7 +154,7 @@ pub fn ragged() -> World {
 }
 
 /// Huge-page blocks as on a PC, in a zone just large enough to reserve some.
-pub fn pc_blocks() -> World {
+pub(super) fn pc_blocks() -> World {
     World {
         name: "PC blocks",
         ranges: vec![range(ZoneKind::Dma32, 0, 512, 4096), range(ZoneKind::Normal, 0, 4096, 16384)],
@@ -172,7 +172,7 @@ pub fn pc_blocks() -> World {
 }
 
 /// Pageblocks as large as blocks can be, lists of a fixed length, and too few pageblocks to keep types apart.
-pub fn largest_blocks() -> World {
+pub(super) fn largest_blocks() -> World {
     let numbers = Numbers { pcp_batch: Some(2), pcp_high_fraction: Some(8), ..Numbers::default() };
     World {
         name: "largest blocks",
@@ -191,55 +191,55 @@ pub fn largest_blocks() -> World {
 }
 
 /// The same world, whose lists merge before they give back.
-pub fn merged(mut world: World) -> World {
+pub(super) fn merged(mut world: World) -> World {
     world.policy.pcp = PcpPolicy::Merge;
     world
 }
 
 /// The same world, whose CPUs own pageblocks.
-pub fn owned(pcp: PcpPolicy, mut world: World) -> World {
+pub(super) fn owned(pcp: PcpPolicy, mut world: World) -> World {
     assert!(pcp.owns(), "CPUs own nothing under {pcp:?}");
     world.policy.pcp = pcp;
     world
 }
 
 /// The same world under the library's own rules: CPUs own pageblocks, and have stacks for what comes home.
-pub fn shipped(world: World) -> World {
+pub(super) fn shipped(world: World) -> World {
     of_kernel(Policy::FREEHOLD, world)
 }
 
 /// The same world of one node with so many CPUs.
-pub fn with_cpus(cpus: usize, mut world: World) -> World {
+pub(super) fn with_cpus(cpus: usize, mut world: World) -> World {
     assert_eq!(world.nodes, 1, "all CPUs are near one node");
     world.cpu_nodes = vec![NodeId(0); cpus];
     world
 }
 
 /// The same world without per-CPU lists.
-pub fn without_lists(mut world: World) -> World {
+pub(super) fn without_lists(mut world: World) -> World {
     world.policy.pcp = PcpPolicy::Off;
     world
 }
 
 /// The same world, whose reserve for atomic requests follows another rule.
-pub fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
+pub(super) fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
     world.policy.highatomic = highatomic;
     world
 }
 
 /// The same world, in which memory lies idle now and then.
-pub fn with_lulls(world: World) -> World {
+pub(super) fn with_lulls(world: World) -> World {
     World { has_lulls: true, ..world }
 }
 
 /// The same world in defrag mode.
-pub fn defragged(mut world: World) -> World {
+pub(super) fn defragged(mut world: World) -> World {
     world.policy.defrag_mode = DefragMode::On;
     world
 }
 
 /// The same world under the rules of another kernel, but for how ranges are freed, which has a model of its own.
-pub fn of_kernel(kernel: Policy, mut world: World) -> World {
+pub(super) fn of_kernel(kernel: Policy, mut world: World) -> World {
     let numbers = Numbers { pcp_free_high: kernel.numbers.pcp_free_high, ..world.policy.numbers };
     world.policy = Policy { contig: ContigPolicy::OneByOne, numbers, ..kernel };
     world

@@ -9,23 +9,23 @@ use crate::common::locks::PreemptedLock;
 use crate::common::luck;
 
 /// Threads that float.
-pub struct Floating {
+pub(super) struct Floating {
     cpus: u16,
     probe: Interrupting,
 }
 
 /// Counts, and preempts the CPU that reports an event: most are reported with locks held.
 #[derive(Default)]
-pub struct Interrupting(Counters);
+pub(super) struct Interrupting(Counters);
 
 impl Floating {
     /// On so many CPUs.
-    pub fn new(cpus: u16) -> Floating {
+    pub(super) fn new(cpus: u16) -> Floating {
         Floating { cpus, probe: Interrupting::default() }
     }
 
     /// What the engine did.
-    pub fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counts {
         self.probe.0.counts()
     }
 }

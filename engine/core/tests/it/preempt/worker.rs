@@ -8,7 +8,7 @@ use super::CPUS;
 use super::platform::Floating;
 use crate::common::holders::{Beside, Block, Hold};
 
-pub type Engine<'m> = PageAllocator<'m, Floating>;
+pub(super) type Engine<'m> = PageAllocator<'m, Floating>;
 
 /// Blocks that a thread has at most, unless it uses memory up.
 const BLOCKS_MAX: usize = 120;
@@ -19,7 +19,7 @@ const HOT: u32 = 256;
 
 /// A fault planted to show that the threads find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
+pub(super) enum Sabotage {
     None,
     /// Now and then a block is freed and stays its holder's.
     FreesTwice,
@@ -28,7 +28,7 @@ pub enum Sabotage {
 }
 
 /// One thread.
-pub struct Worker<'w, 'm> {
+pub(super) struct Worker<'w, 'm> {
     pub engine: &'w Engine<'m>,
     pub beside: &'w Beside,
     pub rng: Rng,
@@ -38,7 +38,7 @@ pub struct Worker<'w, 'm> {
 
 impl Worker<'_, '_> {
     /// Takes steps, then leaves what it holds to others.
-    pub fn work(mut self, steps: u32) {
+    pub(super) fn work(mut self, steps: u32) {
         for _ in 0..steps {
             match self.rng.u32(0..1000) {
                 0..400 => self.alloc(),

@@ -16,15 +16,15 @@ use crate::common::{Hooks, range, with_machine};
 use crate::rules::{Engine, free_list, linux, type_at, zone};
 
 /// A hundredth of this, rounded up to pageblocks, is 2560 pages: five blocks.
-pub const PAGES: u32 = 250_000 / 512 * 512;
-pub const CAP: u64 = 2560;
+pub(super) const PAGES: u32 = 250_000 / 512 * 512;
+pub(super) const CAP: u64 = 2560;
 
 fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
     short_under(Policy::LINUX_6_12, scene);
 }
 
 /// A machine of four CPUs that is below its low watermark, with memory in whole blocks.
-pub fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>)) {
+pub(super) fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>)) {
     let config = Config { cpu_nodes: &[NodeId(0); 4], policy, ..Config::default() };
     let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
     with_machine(&config, &memory, MinFree::Pages(8000), |engine| {
@@ -42,7 +42,7 @@ pub fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>)) {
 }
 
 /// Atomic requests, each freed when sixteen more were made.
-pub fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
+pub(super) fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
     let order = Order::new(order);
     let mut held: VecDeque<Pfn> = VecDeque::new();
     for number in 0..count {
@@ -119,7 +119,7 @@ impl Hooks for Reclaimer {
 }
 
 /// Takes every page that is not in the reserve, and makes do without watermarks from then on.
-pub fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
+pub(super) fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
     let zone = zone(engine, ZoneKind::Normal);
     engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
     take_what_is_free(engine);

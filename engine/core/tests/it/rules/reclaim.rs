@@ -11,11 +11,11 @@ use crate::common::{Hooks, range, with_machine};
 use crate::rules::{Engine, alloc, bare, exhaust, zone};
 
 /// A movable page, without any effort.
-pub const QUIET: Gfp = Gfp::HIGHUSER_MOVABLE.difference(Gfp::DIRECT_RECLAIM).difference(Gfp::KSWAPD_RECLAIM);
+pub(super) const QUIET: Gfp = Gfp::HIGHUSER_MOVABLE.difference(Gfp::DIRECT_RECLAIM).difference(Gfp::KSWAPD_RECLAIM);
 
 /// Pages that can be dropped, so many at each call; and everything that was asked.
 #[derive(Default)]
-pub struct Cache {
+pub(super) struct Cache {
     pub pages: RefCell<Vec<Pfn>>,
     pub at_once: Cell<usize>,
     pub asked: RefCell<Vec<Reclaim>>,
@@ -27,12 +27,12 @@ pub struct Cache {
 
 impl Cache {
     /// Everything that is left of a machine, without a word to anybody.
-    pub fn fill(&self, engine: &Engine<'_, '_>) {
+    pub(super) fn fill(&self, engine: &Engine<'_, '_>) {
         *self.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
     }
 
     /// Drops pages unasked.
-    pub fn drop_where(&self, engine: &Engine<'_, '_>, drops: impl Fn(Pfn) -> bool) {
+    pub(super) fn drop_where(&self, engine: &Engine<'_, '_>, drops: impl Fn(Pfn) -> bool) {
         self.pages.borrow_mut().retain(|&page| {
             if drops(page) {
                 engine.free_pages(page, Order::ZERO).expect("the page is cached");
@@ -41,7 +41,7 @@ impl Cache {
         });
     }
 
-    pub fn priorities(&self) -> Vec<u8> {
+    pub(super) fn priorities(&self) -> Vec<u8> {
         self.asked.take().iter().map(|wanted| wanted.priority).collect()
     }
 }
@@ -76,7 +76,12 @@ impl Hooks for Cache {
 }
 
 /// A machine whose memory is all in the cache, which drops so many pages at a time.
-pub fn with_cache(config: &Config<'_>, ranges: &[Range], at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
+pub(super) fn with_cache(
+    config: &Config<'_>,
+    ranges: &[Range],
+    at_once: usize,
+    scene: impl FnOnce(&Engine<'_, '_>, &Cache),
+) {
     let cache = Cache::default();
     cache.at_once.set(at_once);
     with_machine(config, ranges, MinFree::Pages(64), |engine| {

@@ -16,7 +16,7 @@ use freehold::slab::freelist::FixedLinks;
 
 /// What happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meddling {
+pub(super) enum Meddling {
     Nothing,
     /// A replacement finds that the caller was moved.
     Moved,
@@ -37,7 +37,7 @@ type Taken = (u64, u32);
 
 /// The primitive.
 #[derive(Debug)]
-pub struct Meddler<'l> {
+pub(super) struct Meddler<'l> {
     inner: CpuLocks<'l, CheckedSpinLock, HostCpu>,
     what: Meddling,
     at: u64,
@@ -51,7 +51,7 @@ pub struct Meddler<'l> {
 
 impl<'l> Meddler<'l> {
     /// Meddles with the call number `at` of those that it can be done to.
-    pub fn new(inner: CpuLocks<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
+    pub(super) fn new(inner: CpuLocks<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
         Meddler {
             inner,
             what,
@@ -64,17 +64,17 @@ impl<'l> Meddler<'l> {
     }
 
     /// Regions without preemption that were entered and not left.
-    pub fn pinned(&self) -> u64 {
+    pub(super) fn pinned(&self) -> u64 {
         self.pinned.load(Relaxed)
     }
 
     /// Whether it has come to it.
-    pub fn has_meddled(&self) -> bool {
+    pub(super) fn has_meddled(&self) -> bool {
         self.calls.load(Relaxed) > self.at
     }
 
     /// Replacements so far.
-    pub fn replacements(&self) -> u64 {
+    pub(super) fn replacements(&self) -> u64 {
         self.replacements.load(Relaxed)
     }
 

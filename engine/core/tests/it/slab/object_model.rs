@@ -12,14 +12,14 @@ struct Held {
 
 /// Objects in use, by address.
 #[derive(Debug, Default)]
-pub struct ObjectModel {
+pub(super) struct ObjectModel {
     held: BTreeMap<usize, Held>,
     taken: usize,
 }
 
 impl ObjectModel {
     /// Somebody got an object of so many bytes, none of which anybody has, and fills it.
-    pub fn take(&mut self, object: NonNull<u8>, size: usize) {
+    pub(super) fn take(&mut self, object: NonNull<u8>, size: usize) {
         let start = object.addr().get();
         let before = self.held.range(..start + size).next_back();
         assert!(before.is_none_or(|(at, held)| at + held.size <= start), "{object:p} of {size} lies in {before:x?}");
@@ -31,7 +31,7 @@ impl ObjectModel {
     }
 
     /// An object is about to go back: the bytes, as far as asked for, are as they were left.
-    pub fn give(&mut self, object: NonNull<u8>) {
+    pub(super) fn give(&mut self, object: NonNull<u8>) {
         let held = self.held.remove(&object.addr().get()).expect("somebody has it");
         // SAFETY: until now it was in use, and was filled when it was taken.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), held.size) };
@@ -39,23 +39,23 @@ impl ObjectModel {
     }
 
     /// Any object, by a number.
-    pub fn pick(&self, number: usize) -> Option<NonNull<u8>> {
+    pub(super) fn pick(&self, number: usize) -> Option<NonNull<u8>> {
         let at = number.checked_rem(self.held.len())?;
         self.held.keys().nth(at).map(|&address| NonNull::new(address as *mut u8).expect("it is an object"))
     }
 
     /// Bytes of an object that somebody asked for.
-    pub fn size(&self, object: NonNull<u8>) -> usize {
+    pub(super) fn size(&self, object: NonNull<u8>) -> usize {
         self.held[&object.addr().get()].size
     }
 
     /// Objects in use.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.held.len()
     }
 
     /// Different results of a question about each object.
-    pub fn count_by<K: Ord>(&self, question: impl Fn(usize) -> K) -> usize {
+    pub(super) fn count_by<K: Ord>(&self, question: impl Fn(usize) -> K) -> usize {
         self.held.keys().map(|&address| question(address)).collect::<std::collections::BTreeSet<_>>().len()
     }
 }

@@ -9,7 +9,7 @@ use crate::slab::object_model::ObjectModel;
 use crate::slab::world::{Cache, Slab, judge, judge_empty, run_on};
 
 /// Fails at once if there is no page.
-pub const NOWAIT: Gfp = Gfp::NOWAIT;
+pub(super) const NOWAIT: Gfp = Gfp::NOWAIT;
 /// The CPU that goes offline.
 const LEAVES: u16 = 2;
 
@@ -71,7 +71,7 @@ impl Story<'_, '_, '_, '_, '_> {
 
 /// Tells the story of objects of a size, while somebody else has so many pages; how many requests failed. Whatever
 /// happens, everything is back at the end.
-pub fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
+pub(super) fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     let cache = slab.create(&CacheConfig::new("story", size)).expect("there is room for a cache");
     let (object_model, objects) = (ObjectModel::default(), Vec::new());
     let mut story = Story { slab, cache: &cache, object_model, objects, failures: 0 };

@@ -13,24 +13,24 @@ use freehold::slab::{KmemCache, SlabAllocator, SlabCensus};
 
 use crate::slab::meddler::{Meddler, Meddling};
 
-pub type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<NoProbe>, Meddler<'l>>;
-pub type Cache<'s, 'n, 'm, 'l> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, Meddler<'l>>;
+pub(super) type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<NoProbe>, Meddler<'l>>;
+pub(super) type Cache<'s, 'n, 'm, 'l> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, Meddler<'l>>;
 
 /// CPUs of every world.
-pub const CPUS: u16 = 5;
+pub(super) const CPUS: u16 = 5;
 /// Frames of a world.
-pub const PAGES: u32 = 1 << 11;
+pub(super) const PAGES: u32 = 1 << 11;
 
 /// Objects of these sizes are alone in their slab, or share it with one or two others.
-pub const SIZES: [u32; 3] = [4096, 2048, 1344];
+pub(super) const SIZES: [u32; 3] = [4096, 2048, 1344];
 
 /// What comes next runs on this CPU.
-pub fn run_on(cpu: u16) {
+pub(super) fn run_on(cpu: u16) {
     run_on_cpu(CpuId(cpu));
 }
 
 /// A policy whose slabs are single pages where an object fits into one, and whose CPUs keep so many KiB of free slabs.
-pub fn policy(objects: SlabPolicy, free_kib: u32) -> Policy {
+pub(super) fn policy(objects: SlabPolicy, free_kib: u32) -> Policy {
     let numbers = Numbers {
         slab_min_objects: Some(1),
         slab_max_order: Some(0),
@@ -43,7 +43,7 @@ pub fn policy(objects: SlabPolicy, free_kib: u32) -> Policy {
 }
 
 /// Every way of objects to a CPU, plain with fine sizes and hardened with Linux's, with limits of no slab and of one.
-pub fn policies() -> Vec<Policy> {
+pub(super) fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for (objects, guard) in [
         (SlabPolicy::Tagged, SlabGuard::None),
@@ -67,12 +67,12 @@ pub fn policies() -> Vec<Policy> {
 }
 
 /// Runs in a world where nobody meddles, on CPU 0.
-pub fn with_world<R>(policy: Policy, run: impl FnOnce(&Slab<'_, '_, '_>) -> R) -> R {
+pub(super) fn with_world<R>(policy: Policy, run: impl FnOnce(&Slab<'_, '_, '_>) -> R) -> R {
     with_meddler(policy, PAGES, (Meddling::Nothing, 0), run)
 }
 
 /// Runs in a world of so many frames where somebody meddles with one call of the primitive.
-pub fn with_meddler<R>(
+pub(super) fn with_meddler<R>(
     policy: Policy,
     pages: u32,
     (what, at): (Meddling, u64),
@@ -92,26 +92,26 @@ pub fn with_meddler<R>(
 }
 
 /// The pages beneath.
-pub fn pages_of<'s, 'm>(slab: &'s Slab<'_, 'm, '_>) -> &'s PageAllocator<'m, Threads<NoProbe>> {
+pub(super) fn pages_of<'s, 'm>(slab: &'s Slab<'_, 'm, '_>) -> &'s PageAllocator<'m, Threads<NoProbe>> {
     // SAFETY: tests give back what they have taken; what they keep, they keep within a world.
     unsafe { slab.pages() }
 }
 
 /// Whether nothing is lost.
-pub fn check(slab: &Slab<'_, '_, '_>) -> SlabCensus {
+pub(super) fn check(slab: &Slab<'_, '_, '_>) -> SlabCensus {
     // SAFETY: worlds are judged when all threads but the caller's are over.
     unsafe { slab.check() }.expect("nothing is lost")
 }
 
 /// Nothing is lost, and so many objects are in use, beside sheaves.
-pub fn judge(slab: &Slab<'_, '_, '_>, in_use: usize) {
+pub(super) fn judge(slab: &Slab<'_, '_, '_>, in_use: usize) {
     let census = check(slab);
     let found = census.objects - census.free - census.sheaves;
     assert_eq!(found, in_use as u64, "objects in use");
 }
 
 /// Everything has come back, down to the last page but so many that are somebody else's.
-pub fn judge_empty(slab: &Slab<'_, '_, '_>, left: u64) {
+pub(super) fn judge_empty(slab: &Slab<'_, '_, '_>, left: u64) {
     slab.shrink();
     judge(slab, 0);
     assert_eq!(check(slab).slabs, 0, "slabs are left");

@@ -12,7 +12,7 @@ use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 use super::{Cache, check, with_world};
 
 /// Policies with each kind of link.
-pub fn links() -> [Policy; 2] {
+pub(super) fn links() -> [Policy; 2] {
     [SlabLinks::Plain, SlabLinks::Mangled].map(|links| policy(SlabPolicy::Tagged, links))
 }
 

@@ -21,7 +21,7 @@ use freehold::slab::{CacheFlags, CpuLocal, KmemCache, SlabAllocator, SlabCensus,
 
 /// Collects what is reported.
 #[derive(Default)]
-pub struct Listener {
+pub(crate) struct Listener {
     reports: RefCell<Vec<String>>,
     caller: Cell<usize>,
 }
@@ -49,12 +49,12 @@ impl Platform for Listener {
 
 impl Listener {
     /// What was reported since the last call.
-    pub fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         self.reports.take()
     }
 
     /// The one report since the last call, its addresses from `base` on as `S+offset`, and without lines of source.
-    pub fn take_one(&self, base: u64) -> String {
+    pub(crate) fn take_one(&self, base: u64) -> String {
         let [report] = &self.take()[..] else { panic!("there is one report") };
         without_lines(&relative(report, base))
     }
@@ -63,13 +63,13 @@ impl Listener {
 type Local = CpuLocks<'static, CheckedSpinLock, HostCpu>;
 
 /// The slab of these tests.
-pub type Slab<'s, 'm> = SlabAllocator<'s, 'm, Listener, Local>;
+pub(crate) type Slab<'s, 'm> = SlabAllocator<'s, 'm, Listener, Local>;
 
 /// A cache of it.
-pub type Cache<'k, 's, 'm> = KmemCache<'k, 's, 'm, Listener, Local>;
+pub(crate) type Cache<'k, 's, 'm> = KmemCache<'k, 's, 'm, Listener, Local>;
 
 /// A machine of 64 MiB and four CPUs whose caches all make these checks.
-pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_>)) {
+pub(crate) fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_>)) {
     static NODES: [NodeId; 4] = [NodeId(0); 4];
     let config = Config { policy, cpu_nodes: &NODES, ..Config::default() };
     let locks = Box::leak(Box::new([(); 4].map(|()| CheckedSpinLock::new())));
@@ -81,13 +81,13 @@ pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, 
 }
 
 /// Whether nothing is lost.
-pub fn check<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, '_, P, C>) -> Result<SlabCensus, SlabViolation> {
+pub(crate) fn check<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, '_, P, C>) -> Result<SlabCensus, SlabViolation> {
     // SAFETY: each test asks when one thread is left.
     unsafe { slab.check() }
 }
 
 /// The listener of a slab.
-pub fn listener<'s>(slab: &'s Slab<'_, '_>) -> &'s Listener {
+pub(crate) fn listener<'s>(slab: &'s Slab<'_, '_>) -> &'s Listener {
     slab.platform()
 }
 

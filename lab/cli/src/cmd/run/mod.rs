@@ -83,7 +83,7 @@ pub struct RunArgs {
 }
 
 /// Becomes the program; returns only if that fails.
-pub fn run(args: &RunArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
     let library = find_library()?;
     if args.print_library {
         return Ok(freehold_report::output::print(format!("{}\n", library.display()).as_bytes())?);
@@ -130,7 +130,7 @@ fn preload(library: &Path) -> OsString {
 }
 
 /// Finds the library: the one that this program carries, unpacked into the user's cache; or one beside the program.
-pub fn find_library() -> Result<PathBuf, Error> {
+pub(crate) fn find_library() -> Result<PathBuf, Error> {
     let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
     // The loader takes a space or a colon for the end of a name.
     if found.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {

@@ -28,7 +28,7 @@ const PASSED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
 const ENDING: &str = "heap";
 
 /// Runs a command, and writes the profiles that it leaves; becomes its exit status.
-pub fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error> {
+pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<(), Error> {
     let name = Name::new(file)?;
     let folder = Folder::create()?;
     let pattern = folder.0.join(format!("%p.%n.{ENDING}"));
@@ -173,7 +173,7 @@ fn unreadable(error: impl Display) -> Error {
 }
 
 /// The words of a command, for who runs it.
-pub fn command(words: &[OsString]) -> Option<Command> {
+pub(super) fn command(words: &[OsString]) -> Option<Command> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(program);
     command.args(arguments);

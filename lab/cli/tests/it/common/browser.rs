@@ -19,7 +19,7 @@ const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
 const LISTENS: &str = "DevTools listening on ";
 
 /// A page that is open.
-pub struct Page {
+pub(crate) struct Page {
     browser: Child,
     _folder: TempDir,
     socket: WebSocket<MaybeTlsStream<TcpStream>>,
@@ -28,7 +28,7 @@ pub struct Page {
 }
 
 /// Where the browser is; nowhere on machines without one, where the caller leaves its test out. A gate has one.
-pub fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found =
         std::env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name))).find(|at| at.is_file());
@@ -38,7 +38,7 @@ pub fn program() -> Option<PathBuf> {
 
 impl Page {
     /// Opens a file in a window of this many pixels, and waits until the page says that it is ready.
-    pub fn open(program: &Path, file: &str, width: u32, height: u32) -> Page {
+    pub(crate) fn open(program: &Path, file: &str, width: u32, height: u32) -> Page {
         let folder = TempDir::new().expect("a temporary folder can be made");
         let mut browser = Command::new(program)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"])
@@ -67,7 +67,7 @@ impl Page {
     }
 
     /// What an expression in the page comes to; promises are waited for.
-    pub fn evaluate(&mut self, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", &asked);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer:#}");
@@ -75,7 +75,7 @@ impl Page {
     }
 
     /// Presses a key of this name and number, as a person would.
-    pub fn press(&mut self, key: &str, code: u32) {
+    pub(crate) fn press(&mut self, key: &str, code: u32) {
         for kind in ["keyDown", "keyUp"] {
             let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
             self.call("Input.dispatchKeyEvent", &event);
@@ -83,13 +83,13 @@ impl Page {
     }
 
     /// Makes it dark, or light.
-    pub fn color_scheme(&mut self, scheme: &str) {
+    pub(crate) fn color_scheme(&mut self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     /// A call in the browser's protocol, and its answer; events that come in between are passed over.
-    pub fn call(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let mut request = json!({ "id": self.asked, "method": method, "params": params });
         if !self.session.is_null() {

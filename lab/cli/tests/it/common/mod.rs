@@ -2,10 +2,10 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this module")]
 
-pub mod browser;
-pub mod raw;
-pub mod recorder;
-pub mod sweep;
+pub(crate) mod browser;
+pub(crate) mod raw;
+pub(crate) mod recorder;
+pub(crate) mod sweep;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const PAGES: u64 = 32_768;
 const NEED_LIBRARY: [&str; 3] = ["bench", "heap", "run"];
 
 /// `freehold` with these arguments, far from any bundled recording's relative path.
-pub fn freehold(arguments: &[&str]) -> Output {
+pub(crate) fn freehold(arguments: &[&str]) -> Output {
     if arguments.first().is_some_and(|command| NEED_LIBRARY.contains(command)) {
         build_library();
     }
@@ -36,7 +36,7 @@ pub fn freehold(arguments: &[&str]) -> Output {
 
 /// Builds the malloc's library into the folder of the program under test, once for all tests. Cargo does not do it by
 /// itself, since no test of the library links it.
-pub fn build_library() {
+pub(crate) fn build_library() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let program = assert_cmd::cargo::cargo_bin("freehold");
@@ -55,27 +55,27 @@ pub fn build_library() {
 }
 
 /// Stdout as JSON of a run that must succeed.
-pub fn json(arguments: &[&str]) -> Value {
+pub(crate) fn json(arguments: &[&str]) -> Value {
     let output = freehold(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("stdout is JSON and nothing else")
 }
 
 /// Stdout as text of a run that must succeed.
-pub fn text(arguments: &[&str]) -> String {
+pub(crate) fn text(arguments: &[&str]) -> String {
     let output = freehold(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).expect("stdout is UTF-8")
 }
 
 /// What was said on stderr.
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Requires that a run was refused: exit status 2, nothing on stdout, one sentence on stderr that contains `part`. On a
 /// busy machine, what takes more than ten seconds says before that how far it is.
-pub fn assert_refused(output: &Output, part: &str) {
+pub(crate) fn assert_refused(output: &Output, part: &str) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(output.stdout.is_empty(), "partial output: {}", String::from_utf8_lossy(&output.stdout));
@@ -85,39 +85,39 @@ pub fn assert_refused(output: &Output, part: &str) {
 }
 
 /// A small valid recording in a folder of its own.
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     folder: TempDir,
 }
 
 impl Sandbox {
     /// An empty folder.
-    pub fn new() -> Sandbox {
+    pub(crate) fn new() -> Sandbox {
         Sandbox { folder: TempDir::new().expect("a temporary folder can be made") }
     }
 
     /// The path of `name` in the folder.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// The path of `name` in the folder, as an argument.
-    pub fn argument(&self, name: &str) -> String {
+    pub(crate) fn argument(&self, name: &str) -> String {
         self.path(name).to_str().expect("the temporary folder's name is UTF-8").to_owned()
     }
 
     /// Writes the small recording, and returns its path as an argument.
-    pub fn recording(&self, name: &str) -> String {
+    pub(crate) fn recording(&self, name: &str) -> String {
         self.recording_with(name, &facts())
     }
 
     /// Writes the small recording with other facts.
-    pub fn recording_with(&self, name: &str, facts: &Facts) -> String {
+    pub(crate) fn recording_with(&self, name: &str, facts: &Facts) -> String {
         write(&self.path(name), &rows(), facts);
         self.argument(name)
     }
 
     /// Names of everything in the folder, sorted.
-    pub fn listing(&self) -> Vec<String> {
+    pub(crate) fn listing(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).expect("the folder is there");
         let mut names: Vec<_> =
             entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
@@ -127,7 +127,7 @@ impl Sandbox {
 }
 
 /// Writes a recording.
-pub fn write(path: &Path, rows: &[Row], facts: &Facts) {
+pub(crate) fn write(path: &Path, rows: &[Row], facts: &Facts) {
     let mut writer = Writer::create(path).expect("the folder can be written");
     for row in rows {
         writer.push(row).expect("the rows are valid");
@@ -136,7 +136,7 @@ pub fn write(path: &Path, rows: &[Row], facts: &Facts) {
 }
 
 /// A machine of two CPUs and 128 MiB in one zone.
-pub fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     let zone = ZoneFacts {
         name: "Normal".to_owned(),
         spanned: PAGES,
@@ -174,7 +174,7 @@ pub fn facts() -> Facts {
 }
 
 /// Some thousand allocations and frees on a machine that starts with its first 2048 pages taken.
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = vec![Row { pfn: 0, args: [2048, class::LRU | class::ANON, 0], ..Row::new(Kind::StartAllocated) }];
     rows.extend((2..PAGES / 1024).map(|block| Row {
         pfn: block * 1024,

@@ -26,7 +26,7 @@ enum Values {
 }
 
 /// Writes these rows in this order with these facts, whether they make sense or not.
-pub fn write_unchecked(path: &Path, rows: &[Row], facts: &Facts) {
+pub(crate) fn write_unchecked(path: &Path, rows: &[Row], facts: &Facts) {
     let mut facts = Facts { format: 1, ..facts.clone() };
     for row in rows {
         *facts.rows.entry(row.kind as u8).or_default() += 1;

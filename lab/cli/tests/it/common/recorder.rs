@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Whether this machine can be recorded; says so if not.
-pub fn can_record() -> bool {
+pub(crate) fn can_record() -> bool {
     let tracefs = Path::new("/sys/kernel/tracing/instances").is_dir();
     let can = tracefs && rustix::process::geteuid().is_root() && fs::File::open("/proc/kpageflags").is_ok();
     if !can {
@@ -17,14 +17,14 @@ pub fn can_record() -> bool {
 }
 
 /// A recorder in the background, and its instance of ftrace, which is there as long as it records.
-pub struct Recorder {
+pub(crate) struct Recorder {
     pub child: Child,
     pub instance: PathBuf,
 }
 
 impl Recorder {
     /// Starts it, and returns when its instance is there.
-    pub fn start(arguments: &[&str]) -> Recorder {
+    pub(crate) fn start(arguments: &[&str]) -> Recorder {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let instance = Path::new("/sys/kernel/tracing/instances").join(format!("freehold-{}", child.id()));
@@ -35,19 +35,19 @@ impl Recorder {
         Recorder { child, instance }
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
 
 /// A tmpfs of a few pages, unmounted when dropped.
-pub struct SmallDisk {
+pub(crate) struct SmallDisk {
     pub folder: PathBuf,
 }
 
 impl SmallDisk {
     /// Mounts it, if this machine lets us.
-    pub fn mount(folder: PathBuf) -> Option<SmallDisk> {
+    pub(crate) fn mount(folder: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&folder).ok()?;
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&folder).status();
         mounted.is_ok_and(|status| status.success()).then_some(SmallDisk { folder })

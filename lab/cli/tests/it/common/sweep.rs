@@ -10,20 +10,20 @@ use freehold_trace::Facts;
 use super::{Sandbox, facts, freehold, stderr};
 
 /// Two policies on the recorded CPUs and on eight.
-pub const PLAN: &str = "title = 'Two policies'\nkind = 'replay'\na = 'linux-6.12'\nb = ['freehold']\n\
+pub(crate) const PLAN: &str = "title = 'Two policies'\nkind = 'replay'\na = 'linux-6.12'\nb = ['freehold']\n\
                     [axes]\ncpus = ['recorded', 8]\n";
 /// Tasks of that plan on a recording of Linux 6.12.
-pub const TASKS: usize = 4;
+pub(crate) const TASKS: usize = 4;
 
 /// A sandbox with a plan and recordings that differ.
-pub struct Sweep {
+pub(crate) struct Sweep {
     pub sandbox: Sandbox,
     pub plan: String,
     pub files: Vec<String>,
 }
 
 impl Sweep {
-    pub fn new(plan: &str, recordings: u64) -> Sweep {
+    pub(crate) fn new(plan: &str, recordings: u64) -> Sweep {
         let sandbox = Sandbox::new();
         let path = sandbox.argument("plan.toml");
         fs::write(&path, plan).unwrap();
@@ -34,20 +34,20 @@ impl Sweep {
         Sweep { sandbox, plan: path, files }
     }
 
-    pub fn run(&self, into: &str, more: &[&str]) -> Output {
+    pub(crate) fn run(&self, into: &str, more: &[&str]) -> Output {
         let into = self.sandbox.argument(into);
         let files = self.files.iter().map(String::as_str);
         let arguments: Vec<&str> = ["sweep", self.plan.as_str()].into_iter().chain(files).collect();
         freehold(&[arguments.as_slice(), &["--into", &into], more].concat())
     }
 
-    pub fn tree(&self, into: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub(crate) fn tree(&self, into: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         tree(&self.sandbox.path(into))
     }
 }
 
 /// All files below a folder, with their bytes.
-pub fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
@@ -63,10 +63,10 @@ pub fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-pub fn parts(tree: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<&PathBuf> {
+pub(crate) fn parts(tree: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<&PathBuf> {
     tree.keys().filter(|path| path.ends_with("part.parquet")).collect()
 }
 
-pub fn is_done(output: &Output) {
+pub(crate) fn is_done(output: &Output) {
     assert!(output.status.success(), "{}", stderr(output));
 }

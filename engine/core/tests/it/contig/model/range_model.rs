@@ -10,11 +10,11 @@ use super::world::World;
 use crate::contig::chunks;
 
 /// Key of a holding: the step that made it, and a number within that step. The same on both machines.
-pub type Holder = (usize, u32);
+pub(super) type Holder = (usize, u32);
 
 /// What a holding is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(super) enum Unit {
     /// One block of an order.
     Block,
     /// Single pages.
@@ -25,7 +25,7 @@ pub enum Unit {
 
 /// Neighbouring frames that somebody holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub(super) struct Holding {
     pub pfn: u32,
     pub pages: u32,
     pub unit: Unit,
@@ -40,11 +40,11 @@ pub struct Holding {
 }
 
 impl Holding {
-    pub fn end(&self) -> u32 {
+    pub(super) fn end(&self) -> u32 {
         self.pfn + self.pages
     }
 
-    pub fn blocks(&self) -> Vec<(u32, Order)> {
+    pub(super) fn blocks(&self) -> Vec<(u32, Order)> {
         match self.unit {
             Unit::Block => vec![(self.pfn, Order::new(self.pages.ilog2() as u8))],
             Unit::Pages => (self.pfn..self.end()).map(|pfn| (pfn, Order::ZERO)).collect(),
@@ -52,7 +52,7 @@ impl Holding {
         }
     }
 
-    pub fn is_compound(&self) -> bool {
+    pub(super) fn is_compound(&self) -> bool {
         self.gfp.contains(Gfp::COMP)
     }
 
@@ -62,7 +62,7 @@ impl Holding {
     }
 
     /// What the engine should say of a block.
-    pub fn state(&self, block: (u32, Order)) -> State {
+    pub(super) fn state(&self, block: (u32, Order)) -> State {
         State::Allocated {
             order: block.1,
             refs: self.refs + u32::from(self.shared.contains(&(block.0 - self.pfn))),
@@ -74,7 +74,7 @@ impl Holding {
     }
 
     /// The frames between two offsets, as a holding of their own.
-    pub fn part(&self, from: u32, to: u32) -> Holding {
+    pub(super) fn part(&self, from: u32, to: u32) -> Holding {
         let inside = |set: &BTreeSet<u32>| set.range(from..to).map(|at| at - from).collect();
         let (shared, broken) = (inside(&self.shared), inside(&self.broken));
         Holding { pfn: self.pfn + from, pages: to - from, shared, broken, ..self.clone() }
@@ -90,7 +90,7 @@ enum Frame {
 }
 
 /// Everything that is held on one machine.
-pub struct RangeModel {
+pub(super) struct RangeModel {
     world: World,
     frames: BTreeMap<u32, Frame>,
     pub held: BTreeMap<Holder, Holding>,
@@ -98,18 +98,18 @@ pub struct RangeModel {
 }
 
 impl RangeModel {
-    pub fn of(world: &World) -> RangeModel {
+    pub(super) fn of(world: &World) -> RangeModel {
         let frames = world.zones.iter().flat_map(|zone| zone.start.raw()..zone.end.raw());
         let frames = frames.map(|pfn| (pfn, Frame::Free)).collect();
         RangeModel { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }
     }
 
-    pub fn allocated(&self) -> u64 {
+    pub(super) fn allocated(&self) -> u64 {
         self.held.values().map(|holding| u64::from(holding.pages)).sum()
     }
 
     /// Books frames that the engine gave: all of them must have been free.
-    pub fn give(&mut self, holder: Holder, holding: Holding) -> Result<(), String> {
+    pub(super) fn give(&mut self, holder: Holder, holding: Holding) -> Result<(), String> {
         for pfn in holding.pfn..holding.end() {
             match self.frames.insert(pfn, Frame::Held(holder)) {
                 Some(Frame::Free) => {}
@@ -121,7 +121,7 @@ impl RangeModel {
     }
 
     /// Puts a holding under another name, or parts of it under several.
-    pub fn rename(&mut self, holder: Holder, holding: Holding) {
+    pub(super) fn rename(&mut self, holder: Holder, holding: Holding) {
         for pfn in holding.pfn..holding.end() {
             self.frames.insert(pfn, Frame::Held(holder));
         }
@@ -129,7 +129,7 @@ impl RangeModel {
     }
 
     /// Books what is free again, and what is broken and stays out. What others refer to is left, as holdings of `step`.
-    pub fn take_back(&mut self, step: usize, holding: &Holding) {
+    pub(super) fn take_back(&mut self, step: usize, holding: &Holding) {
         for pfn in holding.pfn..holding.end() {
             let is_broken = holding.broken.contains(&(pfn - holding.pfn));
             self.withheld += u64::from(is_broken);
@@ -148,7 +148,7 @@ impl RangeModel {
     }
 
     /// A free frame broke.
-    pub fn withhold(&mut self, pfn: u32) -> bool {
+    pub(super) fn withhold(&mut self, pfn: u32) -> bool {
         let was_free = self.frames.get(&pfn) == Some(&Frame::Free);
         if was_free {
             self.frames.insert(pfn, Frame::Withheld);
@@ -157,7 +157,7 @@ impl RangeModel {
         was_free
     }
 
-    pub fn is_held(&self, pfn: u32) -> bool {
+    pub(super) fn is_held(&self, pfn: u32) -> bool {
         matches!(self.frames.get(&pfn), Some(Frame::Held(_)))
     }
 
@@ -170,7 +170,7 @@ impl RangeModel {
     }
 
     /// Moves a block if it is what the engine saw.
-    pub fn migrate(&mut self, migration: &Migration) -> Result<Migrated, String> {
+    pub(super) fn migrate(&mut self, migration: &Migration) -> Result<Migrated, String> {
         let Migration { from, to, order, refs, .. } = *migration;
         let Some(Frame::Held(holder)) = self.frames.get(&from.raw()).copied() else { return Ok(Migrated::Refused) };
         let mut holding = self.held[&holder].clone();
@@ -187,7 +187,13 @@ impl RangeModel {
     }
 
     /// Why a range cannot be had, if something in it, or about it, makes that certain.
-    pub fn refusal(&self, start: u32, pages: u32, gfp: Gfp, state: impl Fn(u32) -> State) -> Option<ContigError> {
+    pub(super) fn refusal(
+        &self,
+        start: u32,
+        pages: u32,
+        gfp: Gfp,
+        state: impl Fn(u32) -> State,
+    ) -> Option<ContigError> {
         if gfp.migratetype().is_none() {
             return Some(ContigError::Flags);
         }
@@ -226,7 +232,7 @@ impl RangeModel {
     }
 
     /// The first frame of a range that its holders could not free like that, if there is one.
-    pub fn misfit(&self, start: u32, end: u32, frozen: bool) -> Option<u32> {
+    pub(super) fn misfit(&self, start: u32, end: u32, frozen: bool) -> Option<u32> {
         let mut at = start;
         while at < end {
             let Some((holding, (head, order))) = self.block_at(at) else { return Some(at) };
@@ -247,12 +253,12 @@ impl RangeModel {
     }
 
     /// Whether nobody holds, and nothing broke, anywhere in a range.
-    pub fn is_free(&self, start: u32, pages: u32) -> bool {
+    pub(super) fn is_free(&self, start: u32, pages: u32) -> bool {
         (start..start + pages).all(|pfn| self.frames.get(&pfn) == Some(&Frame::Free))
     }
 
     /// Whether all of a range is in one zone.
-    pub fn is_in_one_zone(&self, start: u32, end: u32) -> bool {
+    pub(super) fn is_in_one_zone(&self, start: u32, end: u32) -> bool {
         let zone = self.world.zone_of(start);
         zone.is_some() && (start..end).all(|pfn| self.world.zone_of(pfn) == zone)
     }

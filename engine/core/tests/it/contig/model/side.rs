@@ -19,7 +19,7 @@ use crate::contig::scene::Engine;
 use crate::contig::span;
 
 /// Everything about one machine. Cells, since the platform's answers change it in the middle of a request.
-pub struct Side<'a, 'h> {
+pub(super) struct Side<'a, 'h> {
     pub world: &'a World,
     pub engine: &'a Engine<'a, 'h>,
     pub area: &'a CmaArea<'a, SoloLock>,
@@ -36,7 +36,7 @@ pub struct Side<'a, 'h> {
 
 /// What should happen at least once.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(super) struct Seen {
     pub ranges: Cell<u32>,
     pub refusals: Cell<u32>,
     pub busy: Cell<u32>,
@@ -51,7 +51,7 @@ fn count(counter: &Cell<u32>) {
 
 impl Side<'_, '_> {
     /// Takes a step; `number` names what it makes. `holder` is whom its `pick` chose.
-    pub fn step(&self, number: usize, step: Step, holder: Option<Holder>) -> Result<(), String> {
+    pub(super) fn step(&self, number: usize, step: Step, holder: Option<Holder>) -> Result<(), String> {
         *self.luck.borrow_mut() = Rng::with_seed(number as u64);
         let holding = holder.and_then(|holder| self.range_model.borrow().held.get(&holder).cloned());
         let taken = match step {
@@ -97,7 +97,7 @@ impl Side<'_, '_> {
     }
 
     /// Pages on lists, and frames that were withheld.
-    pub fn sums(&self) -> (u64, u64) {
+    pub(super) fn sums(&self) -> (u64, u64) {
         let cached = |zone| {
             let count = |cpu| {
                 let pcp = self.engine.pcp(cpu, zone);
@@ -120,7 +120,7 @@ impl Side<'_, '_> {
     }
 
     /// The machine as a whole, block by block.
-    pub fn check_all(&self) -> Result<(), String> {
+    pub(super) fn check_all(&self) -> Result<(), String> {
         let census = self.engine.check().map_err(|violation| violation.to_string())?;
         let range_model = self.range_model.borrow();
         if (census.allocated, census.withheld) != (range_model.allocated(), range_model.withheld) {

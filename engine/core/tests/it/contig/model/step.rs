@@ -8,7 +8,7 @@ use super::world::World;
 
 /// One thing to do, on both machines.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub(super) enum Step {
     Alloc {
         cpu: u16,
         gfp: Gfp,
@@ -71,14 +71,14 @@ pub enum Step {
 
 /// How something is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(super) enum Way {
     AsRange,
     BlockByBlock,
     InBulk(u64),
 }
 
 /// So many steps for a world.
-pub fn draw(seed: u64, count: usize, world: &World) -> Vec<Step> {
+pub(super) fn draw(seed: u64, count: usize, world: &World) -> Vec<Step> {
     let mut draw = Draw { rng: Rng::with_seed(seed), world };
     let mut steps = Vec::with_capacity(count);
     while steps.len() < count {

@@ -13,7 +13,7 @@ const CPUS: [NodeId; 4] = [NodeId(0); 4];
 
 /// A machine to be built.
 #[derive(Clone, Debug)]
-pub struct World {
+pub(super) struct World {
     pub name: &'static str,
     /// Whole pageblocks each.
     pub zones: Vec<page::Range>,
@@ -25,7 +25,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn config(&self, contig: ContigPolicy) -> Config<'static> {
+    pub(super) fn config(&self, contig: ContigPolicy) -> Config<'static> {
         let numbers = Numbers { pcp_batch: Some(3), ..Numbers::default() };
         Config {
             cpu_nodes: &CPUS[..usize::from(self.cpus)],
@@ -35,22 +35,22 @@ impl World {
         }
     }
 
-    pub fn start(&self) -> u32 {
+    pub(super) fn start(&self) -> u32 {
         self.zones[0].start.raw()
     }
 
-    pub fn end(&self) -> u32 {
+    pub(super) fn end(&self) -> u32 {
         self.zones.last().expect("a world has memory").end.raw()
     }
 
     /// The zone of a frame, if it is in one.
-    pub fn zone_of(&self, pfn: u32) -> Option<ZoneKind> {
+    pub(super) fn zone_of(&self, pfn: u32) -> Option<ZoneKind> {
         self.zones.iter().find(|zone| (zone.start.raw()..zone.end.raw()).contains(&pfn)).map(|zone| zone.kind)
     }
 }
 
 /// Pageblocks of eight frames: a range touches many.
-pub fn tiny() -> World {
+pub(super) fn tiny() -> World {
     World {
         name: "tiny pageblocks",
         zones: vec![range(ZoneKind::Normal, 0, 0, 1024), range(ZoneKind::Movable, 0, 1024, 1536)],
@@ -62,7 +62,7 @@ pub fn tiny() -> World {
 }
 
 /// Zones in the middle of sections, and one that goes on in the next.
-pub fn border() -> World {
+pub(super) fn border() -> World {
     World {
         name: "a section's border",
         zones: vec![range(ZoneKind::Dma32, 0, 31744, 32256), range(ZoneKind::Normal, 0, 32256, 33792)],
@@ -74,7 +74,7 @@ pub fn border() -> World {
 }
 
 /// No lists between owners and zone.
-pub fn bare() -> World {
+pub(super) fn bare() -> World {
     World {
         name: "no lists",
         zones: vec![range(ZoneKind::Normal, 0, 0, 1536)],
@@ -86,7 +86,7 @@ pub fn bare() -> World {
 }
 
 /// Pageblocks as large as blocks can be.
-pub fn large() -> World {
+pub(super) fn large() -> World {
     World {
         name: "large pageblocks",
         zones: vec![range(ZoneKind::Normal, 0, 0, 6144)],
@@ -98,7 +98,7 @@ pub fn large() -> World {
 }
 
 /// CPUs own pageblocks: their lists, of twelve pages at least, hold whole ones.
-pub fn owned(pcp: PcpPolicy) -> World {
+pub(super) fn owned(pcp: PcpPolicy) -> World {
     World {
         name: "owned pageblocks",
         zones: vec![range(ZoneKind::Normal, 0, 0, 2048)],

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 /// A fault planted to show that the threads find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
+pub(super) enum Sabotage {
     None,
     /// Now and then a move is claimed and not made.
     ClaimsMoves,
@@ -28,11 +28,11 @@ pub enum Sabotage {
 }
 
 /// Number of a block's owner.
-pub type Owner = u32;
+pub(super) type Owner = u32;
 
 /// A block that may be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub(super) struct Block {
     pub pfn: Pfn,
     pub order: Order,
     pub refs: u32,
@@ -48,7 +48,7 @@ struct Table {
 }
 
 /// Threads, and what they share beside the engine.
-pub struct Moving {
+pub(super) struct Moving {
     threads: Threads<Counters>,
     table: Mutex<Table>,
     stamps: Vec<AtomicU32>,
@@ -60,7 +60,7 @@ pub struct Moving {
 
 impl Moving {
     /// Nobody owns anything yet.
-    pub fn new(frames: u32, sabotage: Sabotage) -> Moving {
+    pub(super) fn new(frames: u32, sabotage: Sabotage) -> Moving {
         Moving {
             threads: Threads::default(),
             table: Mutex::new(Table { luck: Some(Rng::with_seed(1)), ..Table::default() }),
@@ -73,28 +73,28 @@ impl Moving {
     }
 
     /// A new owner.
-    pub fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         self.owners.fetch_add(1, Relaxed)
     }
 
     /// Notes the first problem, and stops everybody.
-    pub fn report(&self, problem: String) {
+    pub(super) fn report(&self, problem: String) {
         self.problem.lock().get_or_insert(problem);
         self.stopped.store(true, Relaxed);
     }
 
     /// Whether somebody met a problem.
-    pub fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
     /// The first problem.
-    pub fn problem(&self) -> Option<String> {
+    pub(super) fn problem(&self) -> Option<String> {
         self.problem.lock().clone()
     }
 
     /// Frames get an owner, or lose one.
-    pub fn stamp(&self, start: Pfn, pages: u32, before: Owner, after: Owner) {
+    pub(super) fn stamp(&self, start: Pfn, pages: u32, before: Owner, after: Owner) {
         for pfn in start.up_to(start.offset(pages)) {
             let found = self.stamps[pfn.index()].swap(after, Relaxed);
             if found != before {
@@ -104,7 +104,7 @@ impl Moving {
     }
 
     /// From now on the block may be moved.
-    pub fn add(&self, owner: Owner, block: Block) {
+    pub(super) fn add(&self, owner: Owner, block: Block) {
         let mut table = self.table.lock();
         if let Some(other) = table.at.insert(block.pfn.raw(), owner) {
             self.report(format!("{block:?} of owner {owner} is owner {other}'s as well"));
@@ -113,7 +113,7 @@ impl Moving {
     }
 
     /// From now on the block is not moved any more: where it is.
-    pub fn remove(&self, owner: Owner) -> Option<Block> {
+    pub(super) fn remove(&self, owner: Owner) -> Option<Block> {
         let mut table = self.table.lock();
         let block = table.blocks.remove(&owner)?;
         table.at.remove(&block.pfn.raw());
@@ -121,7 +121,7 @@ impl Moving {
     }
 
     /// Does something to a block while it cannot move.
-    pub fn with<R>(&self, owner: Owner, action: impl FnOnce(Block) -> R) -> Option<R> {
+    pub(super) fn with<R>(&self, owner: Owner, action: impl FnOnce(Block) -> R) -> Option<R> {
         let table = self.table.lock();
         table.blocks.get(&owner).copied().map(action)
     }

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::platform::{Block, Moving, Owner, Sabotage};
 use super::{Classes, Seen};
 
-pub type Engine<'m> = PageAllocator<'m, Moving>;
-pub type Area<'m> = CmaArea<'m, <Moving as Platform>::Lock>;
+pub(super) type Engine<'m> = PageAllocator<'m, Moving>;
+pub(super) type Area<'m> = CmaArea<'m, <Moving as Platform>::Lock>;
 
 /// Blocks that a thread has at most.
 const BLOCKS_MAX: usize = 35;
@@ -20,7 +20,7 @@ const RANGES_MAX: usize = 4;
 const HOT: u32 = 256;
 
 /// A block that somebody has. If it may be moved, the platform knows where it is.
-pub struct Held {
+pub(super) struct Held {
     owner: Owner,
     fixed: Option<Block>,
 }
@@ -35,7 +35,7 @@ struct Taken {
 }
 
 /// One thread.
-pub struct Worker<'w, 'm> {
+pub(super) struct Worker<'w, 'm> {
     pub engine: &'w Engine<'m>,
     pub area: &'w Area<'m>,
     pub rng: Rng,
@@ -59,7 +59,7 @@ impl<'m> Worker<'_, 'm> {
     }
 
     /// Allocates and frees blocks.
-    pub fn own_blocks(mut self, steps: u32) {
+    pub(super) fn own_blocks(mut self, steps: u32) {
         for _ in 0..steps {
             if self.platform().is_stopped() {
                 return;
@@ -117,7 +117,7 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    pub fn free(&mut self, Held { owner, fixed }: Held) {
+    pub(super) fn free(&mut self, Held { owner, fixed }: Held) {
         let Some(block) = fixed.or_else(|| self.platform().remove(owner)) else {
             return self.platform().report(format!("the block of owner {owner} is gone"));
         };
@@ -198,7 +198,7 @@ impl<'m> Worker<'_, 'm> {
     }
 
     /// Takes ranges by name and gives them back.
-    pub fn take_ranges(mut self, steps: u32) {
+    pub(super) fn take_ranges(mut self, steps: u32) {
         let mut ranges = Vec::new();
         for _ in 0..steps {
             if self.platform().is_stopped() {
@@ -276,7 +276,7 @@ impl<'m> Worker<'_, 'm> {
     }
 
     /// Takes from the area and gives back to it.
-    pub fn live_on_area(mut self, steps: u32) {
+    pub(super) fn live_on_area(mut self, steps: u32) {
         let mut ranges: Vec<(Owner, Pfn, u32)> = Vec::new();
         for _ in 0..steps {
             if self.platform().is_stopped() {

@@ -33,7 +33,7 @@ fn free_into(stage: &'static Stage, field: Field, value: u32) {
     stage.free(page, 0);
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::listed("number of a type", "pageblock: its type is 9, which is none", |stage| {
         free_into(stage, Field::MigrateType, 9);
     }),

@@ -37,7 +37,7 @@ fn stack_counts(stage: &'static Stage, pages: u32) {
     stage.engine.drain_pages_zone(CPU, stage.zone());
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::listed("pages on lists, none", "per-CPU lists: 0 pages are on them, 1 less asked for", |stage| {
         count(stage, 0, |stage| _ = stage.take(0));
     }),

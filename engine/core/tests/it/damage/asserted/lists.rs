@@ -9,7 +9,7 @@ const LARGEST: (Order, MigrateType) = (Order::MAX, MigrateType::Movable);
 /// A frame that no list leads to.
 const NOWHERE: Pfn = Pfn::new(5);
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare("link to the next frame", "list: frames 0x400 and 0x5 do not lead to each other", |stage| {
         let list = stage.free_list(10);
         stage.spoil(|damage| damage.set_links(list[1], Some(NOWHERE), Some(list[0])));

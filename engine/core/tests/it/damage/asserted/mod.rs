@@ -15,7 +15,7 @@ use crate::common::panic_hook;
 use crate::damage::stage::{Play, Stage};
 
 /// One corruption.
-pub struct Row {
+pub(super) struct Row {
     /// What is spoiled.
     name: &'static str,
     /// The policy of the machine.

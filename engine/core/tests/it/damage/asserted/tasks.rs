@@ -20,7 +20,7 @@ fn run_to_sleep(stage: &'static Stage) {
     while stage.engine.run_kswapd(NODE) == Background::Working {}
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare("phase of a task that is driven", "background task: left by its driver, and its phase is 0", |stage| {
         wake(stage);
         stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_kswapd_phase(NODE, 0)));

@@ -43,7 +43,7 @@ fn refer_to_claimed(stage: &Stage) {
     stage.spoil(|damage| damage.set_word(claimed, damage.word(claimed) | ONE_REFERENCE));
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare("bits of an allocated block", "word: 0x9103, the word of no state is not to be claimed", |stage| {
         let page = stage.take(0);
         stage.spoil(|damage| damage.set_word(page, damage.word(page) | NO_BIT));

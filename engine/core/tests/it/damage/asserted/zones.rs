@@ -36,7 +36,7 @@ fn release_as(stage: &'static Stage, migratetype: MigrateType) -> Pfn {
     block
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare("free pages, too few", "zone: -1 pages are free", |stage| take_with(stage, ZoneCounter::Free, 0)),
     Row::bare("free pages, too many", "zone: 99999 pages are free, 15360 managed", |stage| {
         take_with(stage, ZoneCounter::Free, 100_000);

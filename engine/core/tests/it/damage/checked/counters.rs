@@ -37,7 +37,7 @@ fn are_marks(found: &Violation) -> bool {
     matches!(found, Violation::Marks { .. })
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare("free pages", |found| is_counter(found, "free"), |stage| one_more(stage, ZoneCounter::Free)),
     Row::bare(
         "free pages of areas",

@@ -54,7 +54,7 @@ fn two_free_buddies(stage: &'static Stage) {
     });
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare(
         "a head inside a block",
         |found| matches!(found, Violation::Inside { pfn, .. } if pfn.raw() == 5),

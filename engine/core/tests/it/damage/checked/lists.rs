@@ -34,7 +34,7 @@ fn set_pages(stage: &'static Stage, list: usize, first: Option<Pfn>, last: Optio
     stage.spoil(|damage| damage.set_pcp_list(CPU, stage.zone(), list, first, last));
 }
 
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row::bare("a link on", is_broken, |stage| {
         let list = stage.free_list(10);
         stage.spoil(|damage| damage.set_links(list[1], Some(list[3]), Some(list[0])));

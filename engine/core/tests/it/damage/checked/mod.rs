@@ -12,7 +12,7 @@ use freehold::policy::PcpPolicy;
 use crate::damage::stage::{Play, Stage};
 
 /// One fault.
-pub struct Row {
+pub(super) struct Row {
     /// What is spoiled.
     name: &'static str,
     /// The policy of the machine.

@@ -10,7 +10,7 @@ use crate::model::runner::Sabotage;
 
 /// A node's background tasks.
 #[derive(Default)]
-pub struct Node {
+pub(crate) struct Node {
     kswapd_awake: bool,
     /// What kswapd is asked for: an order, and zones up to one.
     kswapd_errand: Option<(u8, ZoneKind)>,
@@ -37,28 +37,28 @@ struct Run {
 }
 
 impl Reference {
-    pub fn zones_of(&self, node: u8, highest: ZoneKind) -> Vec<usize> {
+    pub(crate) fn zones_of(&self, node: u8, highest: ZoneKind) -> Vec<usize> {
         let zones = self.zones.iter().filter(|zone| zone.node.0 == node && zone.kind <= highest && zone.populated);
         zones.map(|zone| zone.index).collect()
     }
 
-    pub fn managed_of(&self, node: u8, highest: ZoneKind) -> Vec<usize> {
+    pub(crate) fn managed_of(&self, node: u8, highest: ZoneKind) -> Vec<usize> {
         self.zones_of(node, highest).into_iter().filter(|&zone| self.zones[zone].managed > 0).collect()
     }
 
-    pub fn is_busy(&self, node: NodeId) -> bool {
+    pub(crate) fn is_busy(&self, node: NodeId) -> bool {
         self.nodes[usize::from(node.0)].kswapd_awake
     }
 
     /// Reclaim freed something of a node.
-    pub fn hope_after_reclaim(&mut self, node: u8, order: u8, highest: ZoneKind) {
+    pub(crate) fn hope_after_reclaim(&mut self, node: u8, order: u8, highest: ZoneKind) {
         if self.rules.kswapd.hope != Hope::Balance || self.is_balanced(node, order, highest) {
             self.nodes[usize::from(node)].failures = 0;
         }
     }
 
     /// A drain lifted a zone of a node above its high mark.
-    pub fn hope_after_drain(&mut self, node: u8) {
+    pub(crate) fn hope_after_drain(&mut self, node: u8) {
         let has_successor = self.zones.iter().any(|zone| zone.node.0 > node && zone.populated);
         if self.rules.kswapd.hope != Hope::Reclaim && has_successor {
             self.nodes[usize::from(node)].failures = 0;
@@ -75,7 +75,7 @@ impl Reference {
     }
 
     /// Says whether kswapd is awake then.
-    pub fn wake_kswapd(&mut self, node: NodeId, highest: ZoneKind, order: u8) -> bool {
+    pub(crate) fn wake_kswapd(&mut self, node: NodeId, highest: ZoneKind, order: u8) -> bool {
         let boosted = self.managed_of(node.0, highest).into_iter().any(|zone| self.zones[zone].boost > 0);
         let idle = self.is_balanced(node.0, order, highest) && !boosted;
         let state = &mut self.nodes[usize::from(node.0)];
@@ -92,7 +92,7 @@ impl Reference {
         true
     }
 
-    pub fn wake_kcompactd(&mut self, node: NodeId, highest: ZoneKind, order: u8) {
+    pub(crate) fn wake_kcompactd(&mut self, node: NodeId, highest: ZoneKind, order: u8) {
         if order == 0 {
             return;
         }
@@ -121,7 +121,7 @@ impl Reference {
     }
 
     /// One pass; says whether kswapd is still awake.
-    pub fn run_kswapd(&mut self, node: NodeId) -> bool {
+    pub(crate) fn run_kswapd(&mut self, node: NodeId) -> bool {
         let index = usize::from(node.0);
         if !self.nodes[index].kswapd_awake {
             return false;
@@ -206,7 +206,7 @@ impl Reference {
     }
 
     /// One piece of work; says whether kcompactd is still awake.
-    pub fn run_kcompactd(&mut self, node: NodeId) -> bool {
+    pub(crate) fn run_kcompactd(&mut self, node: NodeId) -> bool {
         let index = usize::from(node.0);
         if !std::mem::take(&mut self.nodes[index].kcompactd_awake) {
             return false;
@@ -222,7 +222,7 @@ impl Reference {
     }
 
     /// What kcompactd does unasked.
-    pub fn tick(&mut self, node: NodeId) {
+    pub(crate) fn tick(&mut self, node: NodeId) {
         self.give_back_reserve(node);
         let index = usize::from(node.0);
         if self.nodes[index].kcompactd_errand.is_some() {

@@ -15,7 +15,7 @@ use CompactEffort::{Async, SyncFull, SyncLight};
 
 /// How compaction ended, the better the larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ended {
+pub(crate) enum Ended {
     Skipped,
     Deferred,
     Failed,
@@ -33,7 +33,7 @@ enum Outcome {
 
 /// What a run is for.
 #[derive(Clone, Copy)]
-pub struct Aim {
+pub(crate) struct Aim {
     /// The order wanted; none if the zone is to be less fragmented as a whole.
     pub order: Option<u8>,
     pub migratetype: MigrateType,
@@ -49,18 +49,18 @@ impl Aim {
         Aim { order, migratetype, highest, flags, effort: SyncLight, is_direct: false }
     }
 
-    pub fn ignores_hints(&self) -> bool {
+    pub(crate) fn ignores_hints(&self) -> bool {
         self.effort == SyncFull || self.order.is_none()
     }
 
     /// Gives a place up as soon as a page in it cannot move.
-    pub fn is_optimistic(&self) -> bool {
+    pub(crate) fn is_optimistic(&self) -> bool {
         self.is_direct && self.effort == Async
     }
 }
 
 /// A run under way.
-pub struct Run {
+pub(crate) struct Run {
     pub zone: usize,
     pub aim: Aim,
     /// Order of a pageblock, or of what is wanted.
@@ -78,23 +78,28 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         self.hand.iter().enumerate().map(|(order, blocks)| (blocks.len() as u32) << order).sum()
     }
 
     /// Blocks of the lists that a quick search looks at.
-    pub fn quick_limit(&self) -> u32 {
+    pub(crate) fn quick_limit(&self) -> u32 {
         (32 >> self.quick_failures.min(31)) + 1
     }
 
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.aim.effort != Async
     }
 }
 
 impl Reference {
     /// A request compacts for itself.
-    pub fn compact(&mut self, request: Request, flags: AllocFlags, effort: CompactEffort) -> (Option<u32>, Ended) {
+    pub(crate) fn compact(
+        &mut self,
+        request: Request,
+        flags: AllocFlags,
+        effort: CompactEffort,
+    ) -> (Option<u32>, Ended) {
         let (caught, ended) = self.compact_zones(request, flags, effort);
         let leaves = self.rules.compaction.deferred == AfterDeferral::Leave;
         if ended == Ended::Skipped || leaves && ended == Ended::Deferred {
@@ -140,7 +145,7 @@ impl Reference {
     }
 
     /// kcompactd compacts for somebody.
-    pub fn compact_node_for(&mut self, node: u8, order: u8, highest: ZoneKind) {
+    pub(crate) fn compact_node_for(&mut self, node: u8, order: u8, highest: ZoneKind) {
         for zone in self.zones_of(node, highest) {
             if self.zones[zone].memory.is_deferred(order) {
                 continue;
@@ -158,7 +163,7 @@ impl Reference {
     }
 
     /// kcompactd compacts unasked.
-    pub fn compact_node_unasked(&mut self, node: u8) {
+    pub(crate) fn compact_node_unasked(&mut self, node: u8) {
         for zone in self.zones_of(node, ZoneKind::Movable) {
             self.compact_zone(zone, Aim::of_kcompactd(None, ZoneKind::Movable));
         }
@@ -256,7 +261,7 @@ impl Reference {
         made.then_some(Outcome::Made)
     }
 
-    pub fn block_of(&self, pfn: u32) -> u32 {
+    pub(crate) fn block_of(&self, pfn: u32) -> u32 {
         pfn >> self.map.block << self.map.block
     }
 

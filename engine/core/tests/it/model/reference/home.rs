@@ -15,7 +15,7 @@ use super::{Block, Reference};
 use crate::model::runner::Sabotage;
 
 /// Lets a block join a run that it follows or precedes; whether it does.
-pub fn joins(run: &mut Range<u32>, (pfn, order): Block) -> bool {
+pub(crate) fn joins(run: &mut Range<u32>, (pfn, order): Block) -> bool {
     let end = pfn + (1 << order);
     if run.end == pfn {
         run.end = end;
@@ -28,7 +28,7 @@ pub fn joins(run: &mut Range<u32>, (pfn, order): Block) -> bool {
 }
 
 /// A run as natural blocks of up to an order, each the largest that begins there.
-pub fn natural(mut run: Range<u32>, largest: u8) -> Vec<Block> {
+pub(crate) fn natural(mut run: Range<u32>, largest: u8) -> Vec<Block> {
     let mut blocks = Vec::new();
     while !run.is_empty() {
         let fits = |order: &u8| run.start.is_multiple_of(1 << order) && run.end - run.start >= 1 << order;
@@ -52,30 +52,30 @@ fn runs(blocks: Vec<Block>) -> Vec<Range<u32>> {
 
 impl Reference {
     /// Whether CPUs own pageblocks.
-    pub fn owns(&self) -> bool {
+    pub(crate) fn owns(&self) -> bool {
         matches!(self.rules.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 
     /// Whether the zone around a frame has no worries, nor is its node to be spared, and has a whole pageblock for each
     /// CPU near.
-    pub fn has_plenty(&self, pfn: u32) -> bool {
+    pub(crate) fn has_plenty(&self, pfn: u32) -> bool {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
         self.is_calm(zone) && (!self.has_few_whole(zone) || self.mistake == Sabotage::HomeAnyway)
     }
 
     /// Whether the zone around a frame has no worries, nor is its node to be spared.
-    pub fn is_at_ease(&self, pfn: u32) -> bool {
+    pub(crate) fn is_at_ease(&self, pfn: u32) -> bool {
         self.is_calm(self.map.zone(pfn).expect("freed frames belong to a zone"))
     }
 
     /// Whether fewer whole pageblocks of a zone are free than CPUs are near it.
-    pub fn has_few_whole(&self, zone: usize) -> bool {
+    pub(crate) fn has_few_whole(&self, zone: usize) -> bool {
         let near = self.node_of_cpu.iter().filter(|&&node| node == self.zones[zone].node.0).count();
         self.zones[zone].whole(self.map.block) < if near == 0 { self.node_of_cpu.len() } else { near }
     }
 
     /// A free for which the caller's own list is not the place.
-    pub fn free_home(&mut self, (pfn, order): Block, owner: usize) {
+    pub(crate) fn free_home(&mut self, (pfn, order): Block, owner: usize) {
         let block = self.map.block;
         let Some(index) = part_of(order, self.map.type_of(pfn), block).filter(|_| order < block) else {
             return self.free_to_zone(pfn, order, false);
@@ -103,7 +103,7 @@ impl Reference {
 
     /// Brings a CPU's stack to its lists, as long as these are below their limit; the rest, and what is not its own any
     /// more, goes to the zone. Says whether anything waited.
-    pub fn bring_home(&mut self, cpu: usize, zone: usize) -> bool {
+    pub(crate) fn bring_home(&mut self, cpu: usize, zone: usize) -> bool {
         let block = self.map.block;
         let blocks = self.take_stack(cpu, zone, block - 1);
         let (any, mut left_over) = (!blocks.is_empty(), Vec::new());
@@ -131,7 +131,7 @@ impl Reference {
     }
 
     /// Gives what waits on any stack to its zone; says whether anything did.
-    pub fn flush_stacks(&mut self) -> bool {
+    pub(crate) fn flush_stacks(&mut self) -> bool {
         let cpus = if self.mistake == Sabotage::PassStacks { 0 } else { self.lists.len() };
         let places = (0..self.zones.len()).flat_map(|zone| (0..cpus).map(move |cpu| (cpu, zone)));
         let any = places.fold(false, |any, (cpu, zone)| self.flush_stack(cpu, zone) || any);
@@ -140,7 +140,7 @@ impl Reference {
     }
 
     /// Gives back all that is on the caller's lists, maybe brought home for somebody else; says whether anything was.
-    pub fn give_back_homecoming(&mut self) -> bool {
+    pub(crate) fn give_back_homecoming(&mut self) -> bool {
         let remote = self.rules.pcp == PcpPolicy::OwnedRemote && self.mistake != Sabotage::KeepHomecoming;
         let zones = (0..self.zones.len()).filter(|_| remote);
         zones.fold(false, |any, zone| {
@@ -151,7 +151,7 @@ impl Reference {
     }
 
     /// A CPU that does not run any more owns nothing, and has nothing.
-    pub fn cpu_dead(&mut self, cpu: usize) {
+    pub(crate) fn cpu_dead(&mut self, cpu: usize) {
         for zone in 0..self.zones.len() {
             if self.mistake != Sabotage::KeepEstates {
                 self.map.end_by_loss(cpu, zone);
@@ -161,7 +161,7 @@ impl Reference {
     }
 
     /// What leaves a CPU for the zone: pages of owned pageblocks are used last.
-    pub fn return_to_zone(&mut self, zone: usize, (pfn, order): Block) {
+    pub(crate) fn return_to_zone(&mut self, zone: usize, (pfn, order): Block) {
         let migratetype = self.map.type_of(pfn);
         let is_owned = self.map.owner(pfn).is_some() && self.mistake != Sabotage::OwnedFirst;
         let to_tail = is_owned || self.mistake == Sabotage::WrongEnd;

@@ -23,7 +23,7 @@ const LINUX_LISTS: usize = 14;
 const LISTS: usize = LINUX_LISTS + 3 * 6;
 
 /// One CPU's lists for one zone.
-pub struct Lists {
+pub(crate) struct Lists {
     pub lists: [VecDeque<u32>; LISTS],
     /// Blocks of its pageblocks that others freed, in the order in which they did.
     pub stack: Vec<Block>,
@@ -43,7 +43,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    pub fn with(limits: Limits, world: &World) -> Lists {
+    pub(crate) fn with(limits: Limits, world: &World) -> Lists {
         let percent = i64::from(world.policy.numbers.pcp_free_high.unwrap_or(0));
         Lists {
             lists: Default::default(),
@@ -68,16 +68,16 @@ impl Lists {
     }
 
     /// Pages that wait on the stack.
-    pub fn stacked(&self) -> i64 {
+    pub(crate) fn stacked(&self) -> i64 {
         self.stack.iter().map(|&(_, order)| 1 << order).sum()
     }
 
     /// The list for parts of this order and type, or for whole pageblocks.
-    pub fn part(&mut self, order: u8, migratetype: MigrateType, block: u8) -> &mut VecDeque<u32> {
+    pub(crate) fn part(&mut self, order: u8, migratetype: MigrateType, block: u8) -> &mut VecDeque<u32> {
         &mut self.lists[part_of(order, migratetype, block).expect("every order up to a pageblock's has a list")]
     }
 
-    pub fn nr_alloc(&mut self, order: u8, below_high: bool) -> i64 {
+    pub(crate) fn nr_alloc(&mut self, order: u8, below_high: bool) -> i64 {
         self.high = self.high.clamp(self.high_min, self.high_max);
         if self.high < self.batch {
             return 1;
@@ -171,7 +171,7 @@ impl Lists {
 }
 
 /// The list for blocks of this order and type, where Linux has one.
-pub fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
+pub(crate) fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
     match order {
         0..=3 => Some(usize::from(order) * 3 + migratetype.index()),
         _ if order == block => Some(12 + usize::from(migratetype == MigrateType::Movable)),
@@ -180,7 +180,7 @@ pub fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize>
 }
 
 /// The same where CPUs own pageblocks: then parts of them have lists at the orders between.
-pub fn part_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
+pub(crate) fn part_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
     if (4..block).contains(&order) {
         return Some(LINUX_LISTS + usize::from(order - 4) * 3 + migratetype.index());
     }
@@ -197,7 +197,7 @@ fn order_of(index: usize, block: u8) -> u8 {
 
 impl Reference {
     /// A block from this CPU's list, filled from the zone if it is empty.
-    pub fn pop_or_refill(&mut self, zone: usize, search: Search) -> Option<u32> {
+    pub(crate) fn pop_or_refill(&mut self, zone: usize, search: Search) -> Option<u32> {
         if self.owns() {
             return self.pop_owned(zone, search);
         }
@@ -225,13 +225,13 @@ impl Reference {
     }
 
     /// Whether such a request refills no list.
-    pub fn passes_by(&self, flags: AllocFlags) -> bool {
+    pub(crate) fn passes_by(&self, flags: AllocFlags) -> bool {
         let rules = matches!(self.rival, HighAtomicPolicy::PastLists | HighAtomicPolicy::ReuseFirst);
         rules && flags.contains(AllocFlags::HIGHATOMIC)
     }
 
     /// As a single request does it: the memory of recent frees fades.
-    pub fn take_from_lists(&mut self, zone: usize, search: Search) -> Option<u32> {
+    pub(crate) fn take_from_lists(&mut self, zone: usize, search: Search) -> Option<u32> {
         let list = if self.owns() { part_of } else { index_of };
         list(search.order, search.migratetype, self.map.block)?;
         if !self.has_lists {
@@ -242,7 +242,7 @@ impl Reference {
     }
 
     /// Frees a block that nobody refers to any more.
-    pub fn free(&mut self, pfn: u32, order: u8) {
+    pub(crate) fn free(&mut self, pfn: u32, order: u8) {
         self.map.paint(pfn, order, Page::Gone);
         let goes_home = |&owner: &usize| order > 3 || owner != self.cpu && self.has_plenty(pfn);
         if let Some(owner) = self.map.owner(pfn).filter(goes_home) {
@@ -262,7 +262,7 @@ impl Reference {
         }
     }
 
-    pub fn free_to_lists(&mut self, cpu: usize, (pfn, order): Block, index: usize) {
+    pub(crate) fn free_to_lists(&mut self, cpu: usize, (pfn, order): Block, index: usize) {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
         let (below_high, reclaim_active) = (self.zones[zone].below_high, self.zones[zone].reclaim_active);
         self.map.paint(pfn, order, Page::Listed);
@@ -338,19 +338,19 @@ impl Reference {
         leavers.for_each(|leaver| self.return_to_zone(zone, leaver));
     }
 
-    pub fn drain_pages_zone(&mut self, cpu: usize, zone: usize) {
+    pub(crate) fn drain_pages_zone(&mut self, cpu: usize, zone: usize) {
         self.bring_home(cpu, zone);
         self.empty_lists(cpu, zone);
     }
 
-    pub fn empty_lists(&mut self, cpu: usize, zone: usize) {
+    pub(crate) fn empty_lists(&mut self, cpu: usize, zone: usize) {
         while self.lists[cpu][zone].count > 0 {
             let pages = self.lists[cpu][zone].batch << 5;
             self.drain(cpu, zone, pages, 0);
         }
     }
 
-    pub fn drain_all_pages(&mut self) {
+    pub(crate) fn drain_all_pages(&mut self) {
         for cpu in 0..self.lists.len() {
             for zone in 0..self.zones.len() {
                 self.drain_pages_zone(cpu, zone);
@@ -358,7 +358,7 @@ impl Reference {
         }
     }
 
-    pub fn decay(&mut self, cpu: usize, zone: usize) {
+    pub(crate) fn decay(&mut self, cpu: usize, zone: usize) {
         self.bring_home(cpu, zone);
         let lists = &mut self.lists[cpu][zone];
         if lists.high > lists.high_min {

@@ -9,7 +9,7 @@ use super::owned::Owned;
 
 /// What a single frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
+pub(crate) enum Page {
     /// In no use the reference knows of.
     Gone,
     /// In a block on a free list.
@@ -26,7 +26,7 @@ pub enum Page {
 
 /// A block that somebody owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     pub order: u8,
     pub movable: bool,
     pub compound: bool,
@@ -35,7 +35,7 @@ pub struct Held {
 }
 
 /// What is known of each frame and pageblock.
-pub struct Map {
+pub(crate) struct Map {
     /// Order of a pageblock.
     pub block: u8,
     pub pages: Vec<Page>,
@@ -51,7 +51,7 @@ pub struct Map {
 }
 
 impl Map {
-    pub fn new(end: u32, block: Order) -> Map {
+    pub(crate) fn new(end: u32, block: Order) -> Map {
         let blocks = (end >> block.get()) as usize + 1;
         Map {
             block: block.get(),
@@ -65,19 +65,19 @@ impl Map {
         }
     }
 
-    pub fn assign(&mut self, frames: Range<u32>, zone: usize) {
+    pub(crate) fn assign(&mut self, frames: Range<u32>, zone: usize) {
         for pfn in frames {
             self.zones[(pfn >> self.block) as usize] = Some(zone);
         }
     }
 
-    pub fn zone(&self, pfn: u32) -> Option<usize> {
+    pub(crate) fn zone(&self, pfn: u32) -> Option<usize> {
         *self.zones.get((pfn >> self.block) as usize)?
     }
 
     /// Clears the hint of the pageblock around a frame, if one in eight of its frames shows what is looked for: a page
     /// that can move, or the head of a free block. Whether it did, or need not.
-    pub fn clears_hint(&mut self, zone: usize, pfn: u32, sources: bool, targets: bool) -> bool {
+    pub(crate) fn clears_hint(&mut self, zone: usize, pfn: u32, sources: bool, targets: bool) -> bool {
         let (block, first) = ((pfn >> self.block) as usize, pfn >> self.block << self.block);
         let huge = self.held(first).is_some_and(|held| held.compound && held.order >= self.block);
         if self.zone(pfn) != Some(zone) || huge {
@@ -96,71 +96,71 @@ impl Map {
         found
     }
 
-    pub fn type_of(&self, pfn: u32) -> MigrateType {
+    pub(crate) fn type_of(&self, pfn: u32) -> MigrateType {
         self.types[(pfn >> self.block) as usize]
     }
 
-    pub fn set_type(&mut self, pfn: u32, migratetype: MigrateType) {
+    pub(crate) fn set_type(&mut self, pfn: u32, migratetype: MigrateType) {
         self.end_by_use(pfn);
         self.types[(pfn >> self.block) as usize] = migratetype;
     }
 
-    pub fn set_types(&mut self, pfn: u32, order: u8, migratetype: MigrateType) {
+    pub(crate) fn set_types(&mut self, pfn: u32, order: u8, migratetype: MigrateType) {
         for at in (pfn..pfn + (1 << order)).step_by(1 << self.block) {
             self.set_type(at, migratetype);
         }
     }
 
-    pub fn free_order(&self, head: u32) -> Option<u8> {
+    pub(crate) fn free_order(&self, head: u32) -> Option<u8> {
         Some(self.heads.get(&head)?.0)
     }
 
     /// The free block around a frame.
-    pub fn free_around(&self, pfn: u32) -> Option<(u32, u8)> {
+    pub(crate) fn free_around(&self, pfn: u32) -> Option<(u32, u8)> {
         let (&head, &(order, _)) = self.heads.range(..=pfn).next_back()?;
         (pfn < head + (1 << order)).then_some((head, order))
     }
 
     /// One more than the highest frame.
-    pub fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.pages.len() as u32
     }
 
-    pub fn page(&self, pfn: u32) -> Page {
+    pub(crate) fn page(&self, pfn: u32) -> Page {
         self.pages[pfn as usize]
     }
 
     /// The allocated block that starts at a frame.
-    pub fn held(&self, pfn: u32) -> Option<Held> {
+    pub(crate) fn held(&self, pfn: u32) -> Option<Held> {
         self.held.get(&pfn).copied()
     }
 
     /// A block is somebody's from now on.
-    pub fn hold(&mut self, pfn: u32, held: Held) {
+    pub(crate) fn hold(&mut self, pfn: u32, held: Held) {
         self.held.insert(pfn, held);
         self.paint(pfn, held.order, if held.movable { Page::Movable } else { Page::Fixed });
     }
 
     /// A block is nobody's any more.
-    pub fn unhold(&mut self, pfn: u32) -> Held {
+    pub(crate) fn unhold(&mut self, pfn: u32) -> Held {
         let held = self.held.remove(&pfn).expect("a block that was owned");
         self.paint(pfn, held.order, Page::Gone);
         held
     }
 
     /// What is known of a held block changes.
-    pub fn change_held(&mut self, pfn: u32, change: impl FnOnce(&mut Held)) {
+    pub(crate) fn change_held(&mut self, pfn: u32, change: impl FnOnce(&mut Held)) {
         change(self.held.get_mut(&pfn).expect("the block is owned"));
     }
 
     /// The start of the held block around a frame.
-    pub fn held_around(&self, pfn: u32) -> Option<u32> {
+    pub(crate) fn held_around(&self, pfn: u32) -> Option<u32> {
         let (&start, held) = self.held.range(..=pfn).next_back()?;
         (pfn < start + (1 << held.order)).then_some(start)
     }
 
     /// Says what the frames of a block are used for.
-    pub fn paint(&mut self, pfn: u32, order: u8, page: Page) {
+    pub(crate) fn paint(&mut self, pfn: u32, order: u8, page: Page) {
         self.pages[pfn as usize..][..1 << order].fill(page);
     }
 }

@@ -8,7 +8,7 @@ use freehold::policy::flags::AllocFlags;
 
 /// A zone's memory of compaction.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Where the lower scanner goes on: for attempts that wait for nothing, and for others.
     pub sources: [Option<u32>; 2],
     /// Where the upper scanner goes on.
@@ -26,14 +26,14 @@ pub struct Memory {
 
 impl Memory {
     /// Nothing below `pfn` is left to be moved.
-    pub fn note_source(&mut self, pfn: u32, waits: bool) {
+    pub(crate) fn note_source(&mut self, pfn: u32, waits: bool) {
         let places = if waits { 2 } else { 1 };
         for place in &mut self.sources[..places] {
             *place = Some(place.map_or(pfn, |now| now.max(pfn)));
         }
     }
 
-    pub fn begin_anew(&mut self) {
+    pub(crate) fn begin_anew(&mut self) {
         (self.sources, self.targets) = ([None; 2], None);
     }
 
@@ -42,7 +42,7 @@ impl Memory {
     }
 
     /// Counts an attempt; says whether it is passed over.
-    pub fn is_deferred(&mut self, order: u8) -> bool {
+    pub(crate) fn is_deferred(&mut self, order: u8) -> bool {
         if !self.has_failed_at(order) {
             return false;
         }
@@ -50,19 +50,19 @@ impl Memory {
         self.considered < 1 << self.shift
     }
 
-    pub fn defer(&mut self, order: u8) {
+    pub(crate) fn defer(&mut self, order: u8) {
         self.considered = 0;
         self.shift = (self.shift + 1).min(6);
         self.failed = Some(self.failed.map_or(order, |failed| failed.min(order)));
     }
 
-    pub fn succeed(&mut self, order: u8) {
+    pub(crate) fn succeed(&mut self, order: u8) {
         if self.has_failed_at(order) {
             self.failed = Some(order + 1);
         }
     }
 
-    pub fn serve(&mut self, order: u8) {
+    pub(crate) fn serve(&mut self, order: u8) {
         (self.considered, self.shift) = (0, 0);
         self.succeed(order);
     }
@@ -92,7 +92,7 @@ impl Zone {
     }
 
     /// Percent of the free pages that lie in blocks smaller than a pageblock.
-    pub fn unusable(&self, block: u8) -> i64 {
+    pub(crate) fn unusable(&self, block: u8) -> i64 {
         let pages: i64 = self.blocks_by_order().map(|(order, blocks)| blocks << order).sum();
         let large = self.blocks_by_order().filter(|&(order, _)| order >= usize::from(block));
         let usable: i64 = large.map(|(order, blocks)| blocks << order).sum();
@@ -100,22 +100,22 @@ impl Zone {
     }
 
     /// Whether there would be targets, with so many more pages free.
-    pub fn has_room(&self, order: u8, highest: ZoneKind, extra: i64) -> bool {
+    pub(crate) fn has_room(&self, order: u8, highest: ZoneKind, extra: i64) -> bool {
         let mark = self.boost + if order > 3 { self.low } else { self.min } + (2 << order);
         self.watermark_ok(0, mark, highest, AllocFlags::CMA, extra)
     }
 
-    pub fn is_suitable(&self, order: u8, highest: ZoneKind) -> bool {
+    pub(crate) fn is_suitable(&self, order: u8, highest: ZoneKind) -> bool {
         self.has_room(order, highest, 0) && self.is_in_pieces(order)
     }
 
     /// Whether a large block is missing because what is free lies in pieces.
-    pub fn is_in_pieces(&self, order: u8) -> bool {
+    pub(crate) fn is_in_pieces(&self, order: u8) -> bool {
         order <= 3 || !(0..=500).contains(&self.fragmentation_index(order))
     }
 
     /// Looks over what is known of the zone's pageblocks, from both ends to the middle, if a request found all scanned.
-    pub fn look_over_hints(&mut self, map: &mut Map) {
+    pub(crate) fn look_over_hints(&mut self, map: &mut Map) {
         if !std::mem::take(&mut self.memory.stale) {
             return;
         }
@@ -139,7 +139,7 @@ impl Zone {
     }
 
     /// Whether there is no point in compacting for an order: `Some(true)` if it has a block already.
-    pub fn needs_no_compaction(
+    pub(crate) fn needs_no_compaction(
         &mut self,
         map: &mut Map,
         order: u8,
@@ -164,7 +164,7 @@ impl Zone {
     }
 
     /// Whether the lists have a block that such a request takes, or whose pageblock it takes over.
-    pub fn offers(&self, map: &Map, order: u8, migratetype: MigrateType, grouping_off: bool) -> bool {
+    pub(crate) fn offers(&self, map: &Map, order: u8, migratetype: MigrateType, grouping_off: bool) -> bool {
         use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
         (order..=10).any(|at| {
             let has = |of: MigrateType| !self.lists[usize::from(at)][of.index()].is_empty();
@@ -178,7 +178,7 @@ impl Zone {
 
 impl Reference {
     /// How fragmented a node is, in percent.
-    pub fn score(&self, node: u8) -> i64 {
+    pub(crate) fn score(&self, node: u8) -> i64 {
         let zones = || self.zones.iter().filter(|zone| zone.node.0 == node && zone.populated);
         let present: i64 = zones().map(|zone| zone.present).sum();
         zones().map(|zone| zone.present * zone.unusable(self.map.block) / (present + 1)).sum()

@@ -8,19 +8,19 @@
 //! own, `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners`
 //! and `memory` what moves, `background` kswapd and kcompactd, `reserve` what is given back.
 
-pub mod background;
-pub mod compaction;
-pub mod home;
-pub mod lists;
-pub mod map;
-pub mod memory;
-pub mod owned;
-pub mod path;
+pub(super) mod background;
+pub(super) mod compaction;
+pub(super) mod home;
+pub(super) mod lists;
+pub(super) mod map;
+pub(super) mod memory;
+pub(super) mod owned;
+pub(super) mod path;
 mod range;
 mod reserve;
 mod scanners;
 mod slow;
-pub mod zone;
+pub(super) mod zone;
 
 use std::collections::VecDeque;
 
@@ -39,12 +39,12 @@ use map::{Map, Page};
 use zone::Zone;
 
 /// A block: first frame and order.
-pub type Block = (u32, u8);
+pub(super) type Block = (u32, u8);
 
 /// Something the engine asked of its platform, and what it was told; the reference must ask the same, and is
 /// told the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(super) enum Call {
     /// kswapd was woken.
     Kswapd(NodeId),
     /// kcompactd was woken.
@@ -61,14 +61,14 @@ pub enum Call {
 
 /// Whether a platform says what it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Honesty {
+pub(super) enum Honesty {
     Truth,
     Lie,
 }
 
 /// What was counted, named as the engine names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(super) struct Tally {
     pub allocstall: u64,
     pub pgscan_direct: u64,
     pub pgsteal_direct: u64,
@@ -84,7 +84,7 @@ pub struct Tally {
 }
 
 /// The whole machine.
-pub struct Reference {
+pub(super) struct Reference {
     pub zones: Vec<Zone>,
     pub map: Map,
     /// CPU by CPU, zone by zone.
@@ -117,7 +117,7 @@ pub struct Reference {
 impl Reference {
     /// A machine like the engine's, which is set up and has not been used. Watermarks and limits are copied;
     /// the free lists are not.
-    pub fn of(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
+    pub(super) fn of(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
         let mut zones: Vec<Zone> = allocator.zones().iter().map(Zone::like).collect();
         zones.iter_mut().for_each(|zone| zone.never_boosts = mistake == Sabotage::NoBoost);
         let mut map = Map::new(world.end(), world.block);
@@ -170,7 +170,7 @@ impl Reference {
     }
 
     /// Frees a block under the zone lock, pageblock by pageblock.
-    pub fn free_to_zone(&mut self, pfn: u32, order: u8, to_tail: bool) {
+    pub(super) fn free_to_zone(&mut self, pfn: u32, order: u8, to_tail: bool) {
         let piece = order.min(self.map.block);
         for at in (pfn..pfn + (1 << order)).step_by(1 << piece) {
             let zone = self.map.zone(at).expect("freed frames belong to a zone");
@@ -180,7 +180,7 @@ impl Reference {
     }
 
     /// Takes a block out of the free block that it is in; the rest stays free. Says whether it was in one.
-    pub fn cut_out(&mut self, pfn: u32, order: u8) -> bool {
+    pub(super) fn cut_out(&mut self, pfn: u32, order: u8) -> bool {
         let end = pfn + (1 << order);
         let head = (order..=10)
             .map(|order| pfn >> order << order)
@@ -197,7 +197,7 @@ impl Reference {
     }
 
     /// The first movable block of the smallest order in the zone of a frame.
-    pub fn take_near(&mut self, pfn: u32, order: u8) -> Option<u32> {
+    pub(super) fn take_near(&mut self, pfn: u32, order: u8) -> Option<u32> {
         let zone = self.map.zone(pfn)?;
         self.zones[zone].smallest(&mut self.map, order, MigrateType::Movable)
     }

@@ -27,7 +27,7 @@ const KEPT: usize = 2;
 
 /// How often each rule was followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cases {
+pub(crate) struct Cases {
     /// Pageblocks called back from the zone.
     pub recalls: u64,
     /// Pageblocks that got an owner who took them whole.
@@ -56,7 +56,7 @@ pub struct Cases {
 
 /// Who owns what.
 #[derive(Default)]
-pub struct Owned {
+pub(crate) struct Owned {
     /// The owner of each pageblock that has one; pageblocks by number.
     owners: Vec<Option<usize>>,
     /// Pageblocks some of whose pages came to the zone, in the order in which the first of them did.
@@ -67,7 +67,7 @@ pub struct Owned {
 }
 
 impl Owned {
-    pub fn of(blocks: usize) -> Owned {
+    pub(crate) fn of(blocks: usize) -> Owned {
         Owned { owners: vec![None; blocks], ..Owned::default() }
     }
 
@@ -80,12 +80,12 @@ impl Owned {
 
 impl Map {
     /// The CPU that owns the pageblock around a frame.
-    pub fn owner(&self, pfn: u32) -> Option<usize> {
+    pub(crate) fn owner(&self, pfn: u32) -> Option<usize> {
         self.owned.owners[(pfn >> self.block) as usize]
     }
 
     /// The pageblock around a frame is put to another use, maybe to the same one anew: it is nobody's.
-    pub fn end_by_use(&mut self, pfn: u32) {
+    pub(crate) fn end_by_use(&mut self, pfn: u32) {
         if self.owned.outlasts_use {
             return;
         }
@@ -93,7 +93,7 @@ impl Map {
     }
 
     /// A CPU is gone: what it owned in a zone is nobody's.
-    pub fn end_by_loss(&mut self, cpu: usize, zone: usize) {
+    pub(crate) fn end_by_loss(&mut self, cpu: usize, zone: usize) {
         for block in 0..self.owned.owners.len() {
             if self.owned.owners[block] == Some(cpu) && self.zone((block as u32) << self.block) == Some(zone) {
                 self.owned.cases.orphans += u64::from(self.owned.end(block));
@@ -126,7 +126,7 @@ impl Map {
     }
 
     /// A free block joined the zone's lists: whole pageblocks are nobody's, and of others their owner knows.
-    pub fn note_freed(&mut self, (pfn, order): Block) {
+    pub(crate) fn note_freed(&mut self, (pfn, order): Block) {
         for block in (pfn >> self.block) as usize..=((pfn + (1 << order) - 1) >> self.block) as usize {
             if order >= self.block {
                 self.owned.cases.whole += u64::from(self.owned.end(block));
@@ -137,7 +137,7 @@ impl Map {
     }
 
     /// A whole block was handed to the run of compaction that waited for it.
-    pub fn note_caught(&mut self, (pfn, order): Block) {
+    pub(crate) fn note_caught(&mut self, (pfn, order): Block) {
         if order >= self.block {
             self.note_freed((pfn, order));
         }
@@ -145,7 +145,7 @@ impl Map {
 
     /// First frames of the pageblocks of a CPU that lie partly in a zone, of one type, in the order in which they came
     /// there.
-    pub fn parts_of(&self, cpu: usize, zone: usize, migratetype: MigrateType) -> Vec<u32> {
+    pub(crate) fn parts_of(&self, cpu: usize, zone: usize, migratetype: MigrateType) -> Vec<u32> {
         let frames = self.owned.parts.iter().map(|&block| (block as u32) << self.block);
         let is_its = |&pfn: &u32| {
             self.owner(pfn) == Some(cpu) && self.zone(pfn) == Some(zone) && self.type_of(pfn) == migratetype
@@ -161,7 +161,7 @@ impl Zone {
     }
 
     /// Whole pageblocks that are free.
-    pub fn whole(&self, block: u8) -> usize {
+    pub(crate) fn whole(&self, block: u8) -> usize {
         let of = |order: u8| self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(VecDeque::len);
         (block..=10).map(|order| of(order).sum::<usize>() << (order - block)).sum()
     }
@@ -186,7 +186,7 @@ impl Zone {
     }
 
     /// Whether a request could bring it below its high watermark.
-    pub fn is_near_high(&self) -> bool {
+    pub(crate) fn is_near_high(&self) -> bool {
         let reserve = self.lowmem_reserve.into_iter().max().unwrap_or(0);
         self.free_for_all() <= self.high + self.boost + reserve + (1 << 10)
     }
@@ -206,7 +206,7 @@ struct Refill {
 
 impl Reference {
     /// A block from this CPU's lists: as it lies there, cut, come home, or brought by a refill.
-    pub fn pop_owned(&mut self, zone: usize, search: Search) -> Option<u32> {
+    pub(crate) fn pop_owned(&mut self, zone: usize, search: Search) -> Option<u32> {
         let pfn = self.pop_or_cut(zone, search);
         if pfn.is_some() {
             return pfn;
@@ -279,7 +279,7 @@ impl Reference {
     }
 
     /// Whether a zone has no worries, nor is its node to be spared.
-    pub fn is_calm(&self, zone: usize) -> bool {
+    pub(crate) fn is_calm(&self, zone: usize) -> bool {
         self.zones[zone].is_well_above_high() && !self.is_spared(zone)
     }
 

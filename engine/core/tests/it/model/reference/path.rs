@@ -12,7 +12,7 @@ use super::zone::{Mode, Search};
 
 /// A request whose flags make sense.
 #[derive(Clone, Copy)]
-pub struct Request {
+pub(crate) struct Request {
     pub gfp: Gfp,
     pub order: u8,
     pub node: u8,
@@ -22,7 +22,7 @@ pub struct Request {
 
 impl Reference {
     /// The request that these flags stand for; `None` if they contradict each other.
-    pub fn request(&self, gfp: Gfp, order: u8, node: Option<u8>) -> Option<Request> {
+    pub(crate) fn request(&self, gfp: Gfp, order: u8, node: Option<u8>) -> Option<Request> {
         let bits = gfp.bits();
         let highest = match bits & 0xf {
             0 | 2 | 8 => ZoneKind::Normal,
@@ -41,7 +41,7 @@ impl Reference {
     }
 
     /// One block, or none after everything was tried.
-    pub fn alloc(&mut self, request: Request) -> Option<u32> {
+    pub(crate) fn alloc(&mut self, request: Request) -> Option<u32> {
         let mut pfn = self.walk(request, self.fast_flags(request)).or_else(|| self.slow(request));
         let may_wait = request.gfp.contains(Gfp::DIRECT_RECLAIM);
         let fails_lightly = request.order > 3 || (request.order > 0 && !may_wait);
@@ -60,7 +60,7 @@ impl Reference {
     }
 
     /// Several single pages.
-    pub fn alloc_bulk(&mut self, request: Request, count: usize) -> Vec<u32> {
+    pub(crate) fn alloc_bulk(&mut self, request: Request, count: usize) -> Vec<u32> {
         let flags = self.fast_flags(request);
         let zones = self.zones_for(request);
         let near = zones.first().map(|&zone| self.zones[zone].node);
@@ -91,7 +91,7 @@ impl Reference {
     }
 
     /// Zones the request may use, in order.
-    pub fn zones_for(&self, request: Request) -> Vec<usize> {
+    pub(crate) fn zones_for(&self, request: Request) -> Vec<usize> {
         let local = request.gfp.contains(Gfp::THISNODE);
         let may = |&zone: &usize| {
             let zone = &self.zones[zone];
@@ -127,7 +127,7 @@ impl Reference {
     }
 
     /// Rule 3, slow path.
-    pub fn slow_flags(&self, request: Request) -> AllocFlags {
+    pub(crate) fn slow_flags(&self, request: Request) -> AllocFlags {
         let gfp = request.gfp;
         let mut flags = AllocFlags::CPUSET;
         if gfp.contains(Gfp::HIGH) {
@@ -159,7 +159,7 @@ impl Reference {
     }
 
     /// Rule 3, reserve override.
-    pub fn reserve_override(&self, gfp: Gfp) -> AllocFlags {
+    pub(crate) fn reserve_override(&self, gfp: Gfp) -> AllocFlags {
         if gfp.contains(Gfp::NOMEMALLOC) {
             return AllocFlags::empty();
         }
@@ -174,7 +174,7 @@ impl Reference {
     }
 
     /// Rule 6.
-    pub fn walk(&mut self, request: Request, mut flags: AllocFlags) -> Option<u32> {
+    pub(crate) fn walk(&mut self, request: Request, mut flags: AllocFlags) -> Option<u32> {
         let zones = self.zones_for(request);
         let near = self.zones[*zones.first()?].node;
         let mut spares = self.rules.kswapd.nodes == BusyNodes::Spared && self.zonelists.len() > 1;

@@ -10,7 +10,7 @@ use super::{Block, Reference};
 
 impl Reference {
     /// First frames of the blocks of an order that nobody uses, in pageblocks for ordinary requests.
-    pub fn vacant(&self, order: u8) -> Vec<u32> {
+    pub(crate) fn vacant(&self, order: u8) -> Vec<u32> {
         (0..self.map.end()).step_by(1 << order).filter(|&pfn| self.is_vacant((pfn, order))).collect()
     }
 
@@ -24,7 +24,7 @@ impl Reference {
     }
 
     /// Takes a vacant part of a pageblock, which is nobody's from then on.
-    pub fn take_range(&mut self, (pfn, order): Block) {
+    pub(crate) fn take_range(&mut self, (pfn, order): Block) {
         let zone = self.map.zone(pfn).expect("a vacant block is in a zone");
         let (start, end, kept) = (self.block_of(pfn), pfn + (1 << order), self.map.type_of(pfn));
         self.map.owned.cases.isolated += u64::from(self.map.owner(pfn).is_some());

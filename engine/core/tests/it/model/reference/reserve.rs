@@ -12,7 +12,7 @@ use crate::model::runner::Sabotage;
 
 impl Reference {
     /// Twice a second, before kcompactd looks around: in every zone of the node that has a reserve.
-    pub fn give_back_reserve(&mut self, node: NodeId) {
+    pub(crate) fn give_back_reserve(&mut self, node: NodeId) {
         if self.rival != HighAtomicPolicy::GiveBack || self.mistake == Sabotage::KeepIdle {
             return;
         }

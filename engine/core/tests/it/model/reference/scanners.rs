@@ -12,7 +12,7 @@ use crate::model::runner::Sabotage;
 
 /// From the start of the zone up: blocks to be moved.
 impl Reference {
-    pub fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, Held)> {
+    pub(crate) fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, Held)> {
         let chosen = self.quick_source(run);
         let (mut at, mut chosen) = (chosen.unwrap_or(run.source), chosen.is_some_and(|block| block != run.source));
         loop {
@@ -164,7 +164,7 @@ impl Reference {
 
 /// From the end of the zone down: free blocks to move to.
 impl Reference {
-    pub fn take_target(&mut self, run: &mut Run, order: u8, needed: u32) -> Option<u32> {
+    pub(crate) fn take_target(&mut self, run: &mut Run, order: u8, needed: u32) -> Option<u32> {
         let in_hand = |run: &Run| (order..=10).find(|&found| !run.hand[usize::from(found)].is_empty());
         if in_hand(run).is_none() {
             self.quick_targets(run, needed);

@@ -29,7 +29,7 @@ enum Next {
 
 impl Reference {
     /// Rule 9.
-    pub fn slow(&mut self, request: Request) -> Option<u32> {
+    pub(crate) fn slow(&mut self, request: Request) -> Option<u32> {
         let Request { gfp, order, .. } = request;
         if self.zones_for(request).is_empty() {
             return None;
@@ -216,7 +216,7 @@ impl Reference {
     }
 
     /// A node at one priority, again and again for large blocks: pages that came, and pages looked at.
-    pub fn shrink_node(&mut self, wanted: Reclaim) -> (i64, i64) {
+    pub(crate) fn shrink_node(&mut self, wanted: Reclaim) -> (i64, i64) {
         let (mut pages, mut scanned) = (0, 0);
         let (node, highest, order) = (wanted.node.0, wanted.highest, wanted.order.get());
         while let Some(Call::Reclaim(asked, freed, looked, honesty)) = self.next_call("reclaim") {
@@ -349,7 +349,7 @@ impl Reference {
         }
     }
 
-    pub fn relax(&mut self) -> Patience {
+    pub(crate) fn relax(&mut self) -> Patience {
         match self.next_call("relax") {
             Some(Call::Relax(patience)) => patience,
             _ => Patience::GiveUp,
@@ -364,7 +364,7 @@ impl Reference {
     }
 
     /// The engine's next call must be exactly this one.
-    pub fn expect_call(&mut self, expected: &Call) {
+    pub(crate) fn expect_call(&mut self, expected: &Call) {
         let call = self.script.pop_front();
         if call.as_ref() != Some(expected) {
             self.part(format!("{call:?}, expected {expected:?}"));
@@ -372,7 +372,7 @@ impl Reference {
     }
 
     /// The engine's next call, if it is of this kind.
-    pub fn next_call(&mut self, expected: &str) -> Option<Call> {
+    pub(crate) fn next_call(&mut self, expected: &str) -> Option<Call> {
         let call = self.script.pop_front();
         let kind = match call {
             Some(Call::Kswapd(..)) => "wake_kswapd",
@@ -390,7 +390,7 @@ impl Reference {
         None
     }
 
-    pub fn part(&mut self, how: String) {
+    pub(crate) fn part(&mut self, how: String) {
         self.parted.get_or_insert(format!("the engine asked its platform for {how}"));
     }
 }

@@ -14,7 +14,7 @@ use super::map::{Map, Page};
 use super::memory::Memory;
 
 /// One zone. All quantities are pages.
-pub struct Zone {
+pub(crate) struct Zone {
     pub index: usize,
     pub node: NodeId,
     pub kind: ZoneKind,
@@ -48,7 +48,7 @@ pub struct Zone {
 
 /// Which earlier searches of one refill came up empty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub(crate) enum Mode {
     Normal,
     Cma,
     Claim,
@@ -57,7 +57,7 @@ pub enum Mode {
 
 /// What is looked for.
 #[derive(Clone, Copy)]
-pub struct Search {
+pub(crate) struct Search {
     pub order: u8,
     pub migratetype: MigrateType,
     pub flags: AllocFlags,
@@ -66,7 +66,7 @@ pub struct Search {
 
 impl Zone {
     /// A zone of the same size and with the same watermarks, nothing free in it.
-    pub fn like<L: RawLock>(zone: &page::Zone<L>) -> Zone {
+    pub(crate) fn like<L: RawLock>(zone: &page::Zone<L>) -> Zone {
         let marks = zone.watermarks();
         let (start, end) = zone.span();
         Zone {
@@ -96,7 +96,7 @@ impl Zone {
         }
     }
 
-    pub fn insert(&mut self, map: &mut Map, pfn: u32, order: u8, migratetype: MigrateType, to_tail: bool) {
+    pub(crate) fn insert(&mut self, map: &mut Map, pfn: u32, order: u8, migratetype: MigrateType, to_tail: bool) {
         let list = &mut self.lists[usize::from(order)][migratetype.index()];
         if to_tail {
             list.push_back(pfn)
@@ -108,7 +108,7 @@ impl Zone {
         map.paint(pfn, order, Page::Free);
     }
 
-    pub fn remove(&mut self, map: &mut Map, pfn: u32) -> (u8, MigrateType) {
+    pub(crate) fn remove(&mut self, map: &mut Map, pfn: u32) -> (u8, MigrateType) {
         let (order, migratetype) = map.heads.remove(&pfn).expect("the block is free");
         let list = &mut self.lists[usize::from(order)][migratetype.index()];
         let place = list.iter().position(|&at| at == pfn).expect("the block is on its list");
@@ -118,13 +118,20 @@ impl Zone {
         (order, migratetype)
     }
 
-    pub fn free_buddy(&self, map: &Map, pfn: u32, order: u8) -> Option<MigrateType> {
+    pub(crate) fn free_buddy(&self, map: &Map, pfn: u32, order: u8) -> Option<MigrateType> {
         let &(found, migratetype) = map.heads.get(&pfn)?;
         (found == order && map.zone(pfn) == Some(self.index)).then_some(migratetype)
     }
 
     /// Rule 5, free.
-    pub fn free_one(&mut self, map: &mut Map, mut pfn: u32, mut order: u8, migratetype: MigrateType, to_tail: bool) {
+    pub(crate) fn free_one(
+        &mut self,
+        map: &mut Map,
+        mut pfn: u32,
+        mut order: u8,
+        migratetype: MigrateType,
+        to_tail: bool,
+    ) {
         while order < 10 && !self.is_awaited(map, order, migratetype) {
             let buddy = pfn ^ 1 << order;
             let Some(theirs) = self.free_buddy(map, buddy, order) else { break };
@@ -164,7 +171,7 @@ impl Zone {
         }
     }
 
-    pub fn smallest(&mut self, map: &mut Map, order: u8, migratetype: MigrateType) -> Option<u32> {
+    pub(crate) fn smallest(&mut self, map: &mut Map, order: u8, migratetype: MigrateType) -> Option<u32> {
         let (found, pfn) =
             (order..=10).find_map(|o| Some((o, *self.lists[usize::from(o)][migratetype.index()].front()?)))?;
         self.remove(map, pfn);
@@ -178,12 +185,12 @@ impl Zone {
         self.idle_highatomic = self.idle_highatomic.min(self.free[HighAtomic.index()]);
     }
 
-    pub fn nr_free(&self) -> i64 {
+    pub(crate) fn nr_free(&self) -> i64 {
         self.free.iter().sum()
     }
 
     /// Rule 5, order of attempts.
-    pub fn take(&mut self, map: &mut Map, search: Search, mode: &mut Mode) -> Option<u32> {
+    pub(crate) fn take(&mut self, map: &mut Map, search: Search, mode: &mut Mode) -> Option<u32> {
         let Search { order, migratetype, flags, .. } = search;
         let cma = flags.contains(AllocFlags::CMA);
         if cma && self.free[Cma.index()] > self.nr_free() / 2 {
@@ -278,7 +285,7 @@ impl Zone {
     }
 
     /// Moves the free blocks of a pageblock to the tails of another type's lists, and the pageblock to that type.
-    pub fn retype(&mut self, map: &mut Map, start: u32, migratetype: MigrateType) -> u32 {
+    pub(crate) fn retype(&mut self, map: &mut Map, start: u32, migratetype: MigrateType) -> u32 {
         let inside: Vec<u32> = map.heads.range(start..start + (1 << map.block)).map(|(&pfn, _)| pfn).collect();
         let mut moved = 0;
         for pfn in inside {
@@ -309,7 +316,7 @@ impl Zone {
     }
 
     /// Rule 8, reserve.
-    pub fn reserve(&mut self, map: &mut Map, pfn: u32, order: u8) {
+    pub(crate) fn reserve(&mut self, map: &mut Map, pfn: u32, order: u8) {
         let block = 1_i64 << map.block;
         if self.managed / 100 < block {
             return;
@@ -328,7 +335,7 @@ impl Zone {
     }
 
     /// Rule 8, unreserve, in one zone.
-    pub fn unreserve(&mut self, map: &mut Map, migratetype: MigrateType, force: bool) -> bool {
+    pub(crate) fn unreserve(&mut self, map: &mut Map, migratetype: MigrateType, force: bool) -> bool {
         let block = 1_i64 << map.block;
         if !force && self.reserved_highatomic <= block {
             return false;
@@ -340,7 +347,7 @@ impl Zone {
     }
 
     /// The same, with this free block.
-    pub fn unreserve_at(&mut self, map: &mut Map, (pfn, order): Block, migratetype: MigrateType) {
+    pub(crate) fn unreserve_at(&mut self, map: &mut Map, (pfn, order): Block, migratetype: MigrateType) {
         let block = 1_i64 << map.block;
         self.reserved_highatomic -= block.max(1 << order).min(self.reserved_highatomic);
         if order < map.block {
@@ -354,7 +361,7 @@ impl Zone {
     }
 
     /// Rule 4, the check.
-    pub fn watermark_ok(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags, extra: i64) -> bool {
+    pub(crate) fn watermark_ok(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags, extra: i64) -> bool {
         let mut free = self.nr_free() + extra - ((1 << order) - 1);
         if !flags.intersects(AllocFlags::RESERVES) {
             free -= self.free[HighAtomic.index()];
@@ -386,7 +393,7 @@ impl Zone {
         order == 0 || (order..=10).any(has)
     }
 
-    pub fn watermark_fast(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags) -> bool {
+    pub(crate) fn watermark_fast(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags) -> bool {
         self.watermark_ok(order, mark, highest, flags, 0)
             || order == 0
                 && flags.contains(AllocFlags::MIN_RESERVE)
@@ -396,7 +403,7 @@ impl Zone {
     }
 
     /// The mark that the low bits of the flags name, boost included.
-    pub fn mark(&self, flags: AllocFlags) -> i64 {
+    pub(crate) fn mark(&self, flags: AllocFlags) -> i64 {
         self.boost + [self.min, self.low, self.high][flags.bits() as usize & 3]
     }
 }
