@@ -1,4 +1,4 @@
-//! How everything is measured.
+//! Settings of a benchmark: effort, margin, number of runs, time, seed and CPUs.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Outcome of a boot.
+//! Outcome of a boot: how the recording ended, and what the emulator did.
 
 use std::time::Duration;
 
