@@ -101,7 +101,7 @@ fn run(args: &Args) -> Result<(), Error> {
             Subject::Owned => folder::write_pages(&folder, &owned::pages(&costs, args)?)?,
             Subject::HighAtomic => {
                 let document = highatomic::Document::simulate(&costs, args)?;
-                folder::write_pages(&folder, &document.pages())?;
+                folder::write_pages(&folder, document.pages())?;
                 document.conclude();
             }
             Subject::Ages => folder::write_pages(&folder, &ages::pages(&costs, args)?)?,

@@ -187,7 +187,7 @@ impl Platform for Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freehold_policies;
+    
 
     #[test]
     fn a_sample_moves_a_good_part_of_the_zone_and_leaves_it_as_it_was() {

@@ -160,7 +160,7 @@ fn next_part(
     raised: &mut Option<PyErr>,
 ) -> Option<Result<(String, Bytes), Error>> {
     let item = iterator.bind(py).clone().next()?;
-    match item.and_then(|part| Ok(part.extract::<(String, Bound<'_, PyBytes>)>()?)) {
+    match item.and_then(|part| part.extract::<(String, Bound<'_, PyBytes>)>()) {
         Ok((name, bytes)) => Some(Ok((name, Bytes::copy_from_slice(bytes.as_bytes())))),
         Err(error) => {
             *raised = Some(error);

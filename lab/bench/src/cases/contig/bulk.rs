@@ -168,7 +168,7 @@ fn claim_each(words: &[Words], pages: &[Pfn], lowest: u32) -> bool {
 mod tests {
     use super::*;
     use crate::engine::{GIB, with_engine};
-    use freehold_policies;
+    
 
     #[test]
     fn slices_are_what_their_names_say() {

@@ -155,7 +155,7 @@ fn with_more<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
 mod tests {
     use super::*;
     use freehold_object_loops::Size;
-    use freehold_policies;
+    
 
     const POLICIES: [&str; 6] = [
         "freehold,slab=tagged",

@@ -129,7 +129,7 @@ impl Ruler {
             Transform::Log10 => value.log10(),
         };
         let share = (transformed - self.range.0) / (self.range.1 - self.range.0);
-        transformed.is_finite().then(|| self.span.0 + share * (self.span.1 - self.span.0))
+        transformed.is_finite().then_some(self.span.0 + share * (self.span.1 - self.span.0))
     }
 
     /// Returns the coordinate at which the axis begins.
