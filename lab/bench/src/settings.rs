@@ -1,4 +1,4 @@
-//! How everything is measured.
+//! Settings of a measurement: effort, margin, number of runs, time, and CPUs.
 
 use std::path::PathBuf;
 use std::time::Duration;

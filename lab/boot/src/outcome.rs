@@ -1,4 +1,4 @@
-//! Outcome of a boot.
+//! Outcome of a boot: how its recording ended, and how long that took.
 
 use std::time::Duration;
 

@@ -6,16 +6,16 @@
 //! Rust, and the pinned compiler takes it by `RUSTC_BOOTSTRAP`.
 
 /// Environment variable that chooses a mutant by number.
-pub const CHOSEN: &str = "FREEHOLD_MUTANT";
+pub(super) const CHOSEN: &str = "FREEHOLD_MUTANT";
 /// Names the file of the sites that were met.
-pub const HITS: &str = "FREEHOLD_MUTANT_HITS";
+pub(super) const HITS: &str = "FREEHOLD_MUTANT_HITS";
 /// What the library's root must begin with.
-pub const FEATURES: &str = "#![feature(const_eval_select, core_intrinsics)]\n";
+pub(super) const FEATURES: &str = "#![feature(const_eval_select, core_intrinsics)]\n";
 /// Declaration that the library's root gets at its end.
-pub const DECLARATION: &str = "\nmod mutant;\n";
+pub(super) const DECLARATION: &str = "\nmod mutant;\n";
 
 /// The module's text, for numbers below `count`.
-pub fn module(count: usize) -> String {
+pub(super) fn module(count: usize) -> String {
     TEXT.replace("COUNT", &count.to_string()).replace("CHOSEN_BY", CHOSEN).replace("HITS_IN", HITS)
 }
 

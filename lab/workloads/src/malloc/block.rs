@@ -1,4 +1,4 @@
-//! Blocks of a load.
+//! Blocks that a load allocates, and those that are still in use at its end.
 
 /// Memory of so many bytes, written nowhere yet.
 pub(super) type Block = Box<[std::mem::MaybeUninit<u8>]>;

@@ -51,7 +51,7 @@ fn malloc<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn free<C: CpuLocal>(heap: &Heap<C>, object: *mut u8) {
-    // SAFETY: the held object.
+    // SAFETY: the caller passes an object of this heap that is in use, and does not use it afterwards.
     let freed = unsafe { heap.free(NonNull::new_unchecked(object)) };
     freed.unwrap_or_else(|_| std::process::abort());
 }
