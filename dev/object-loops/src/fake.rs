@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use crate::Objects;
 
 /// The books. Objects are addresses that nobody may follow.
-pub struct FakeAllocator {
+pub(crate) struct FakeAllocator {
     books: Mutex<Books>,
 }
 
@@ -26,28 +26,28 @@ struct Books {
 
 impl FakeAllocator {
     /// Without an end of memory.
-    pub fn new() -> FakeAllocator {
+    pub(crate) fn new() -> FakeAllocator {
         FakeAllocator::with_most(usize::MAX)
     }
 
     /// No more than so many objects at a time.
-    pub fn with_most(most: usize) -> FakeAllocator {
+    pub(crate) fn with_most(most: usize) -> FakeAllocator {
         FakeAllocator { books: Mutex::new(Books { most, ..Books::default() }) }
     }
 
     /// Objects that somebody has.
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.books.lock().unwrap().live.len()
     }
 
     /// The sizes that were asked for, and how many threads came.
-    pub fn seen(&self) -> (Vec<usize>, i32) {
+    pub(crate) fn seen(&self) -> (Vec<usize>, i32) {
         let books = self.books.lock().unwrap();
         (books.sizes.iter().copied().collect(), books.threads_seen)
     }
 
     /// How many objects were allocated and freed since the last time, or what is wrong.
-    pub fn close(&self) -> Result<usize, String> {
+    pub(crate) fn close(&self) -> Result<usize, String> {
         let mut books = self.books.lock().unwrap();
         let Books { live, freed, strangers, threads, .. } = std::mem::take(&mut *books);
         books.most = usize::MAX;
