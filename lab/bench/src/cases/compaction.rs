@@ -187,7 +187,6 @@ impl Platform for Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    
 
     #[test]
     fn a_sample_moves_a_good_part_of_the_zone_and_leaves_it_as_it_was() {

@@ -262,7 +262,6 @@ mod tests {
     use super::*;
     use crate::engine::with_engine;
     use freehold::page::ZoneFlag;
-    
 
     #[test]
     fn a_zone_below_its_high_watermark_stays_there_and_serves() {

@@ -10,12 +10,14 @@ use std::io::{self, Read};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
-impl Fingerprint {
-    /// Of nothing yet.
-    pub fn new() -> Fingerprint {
+impl Default for Fingerprint {
+    /// Returns the fingerprint of no parts.
+    fn default() -> Fingerprint {
         Fingerprint(0xcbf2_9ce4_8422_2325)
     }
+}
 
+impl Fingerprint {
     /// With another part.
     pub fn with(self, part: impl AsRef<[u8]>) -> Fingerprint {
         let part = part.as_ref();
@@ -39,7 +41,7 @@ impl Fingerprint {
     pub fn from_this_program() -> io::Result<Fingerprint> {
         let mut file = File::open("/proc/self/exe")?;
         let mut buffer = vec![0; 1 << 20];
-        let mut sum = Fingerprint::new();
+        let mut sum = Fingerprint::default();
         loop {
             match file.read(&mut buffer)? {
                 0 => return Ok(sum),
@@ -63,15 +65,15 @@ mod tests {
         for (text, sum) in
             [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
         {
-            assert_eq!(Fingerprint::new().mix(text.as_bytes()).get(), sum, "{text}");
+            assert_eq!(Fingerprint::default().mix(text.as_bytes()).get(), sum, "{text}");
         }
     }
 
     #[test]
     fn parts_do_not_run_into_each_other() {
-        let fingerprint = Fingerprint::new().with("ab").with("c");
-        assert_ne!(fingerprint, Fingerprint::new().with("a").with("bc"));
-        assert_eq!(fingerprint, Fingerprint::new().with("ab").with("c"));
+        let fingerprint = Fingerprint::default().with("ab").with("c");
+        assert_ne!(fingerprint, Fingerprint::default().with("a").with("bc"));
+        assert_eq!(fingerprint, Fingerprint::default().with("ab").with("c"));
     }
 
     #[test]

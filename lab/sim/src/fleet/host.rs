@@ -57,7 +57,7 @@ impl Host {
     /// # Errors
     /// When the plan makes no sense with what the host drew.
     pub fn draw(plan: &Plan, fleet_seed: u64, number: u32) -> Result<Host, OpenError> {
-        let base = Fingerprint::new().with(fleet_seed.to_le_bytes()).with(number.to_le_bytes());
+        let base = Fingerprint::default().with(fleet_seed.to_le_bytes()).with(number.to_le_bytes());
         let mut drawn = Vec::with_capacity(plan.draws.len());
         for draw in &plan.draws {
             let mut rng = Rng::with_seed(base.with(&draw.key).get());

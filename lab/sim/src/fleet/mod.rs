@@ -94,7 +94,7 @@ impl Fleet {
         let question = Question { text, changes, points, cpus, costs: &self.costs, seed: self.seed };
         let question_json = serde_json::to_vec(&question).expect("a plan is plain data");
         let policies: Vec<String> = self.plan.policies.iter().map(|policy| policy.name.clone()).collect();
-        Header::new(&self.plan.name, Fingerprint::new().with(question_json), &policies)
+        Header::new(&self.plan.name, Fingerprint::default().with(question_json), &policies)
     }
 }
 

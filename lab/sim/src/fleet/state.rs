@@ -112,7 +112,7 @@ impl Header {
     /// The name of a file that no other question shares.
     fn file_name(&self) -> String {
         let all = serde_json::to_vec(self).expect("a header is plain data");
-        format!("fleet-{}.jsonl", Fingerprint::new().with(all).text())
+        format!("fleet-{}.jsonl", Fingerprint::default().with(all).text())
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
     use crate::outcome::vmstat::Vmstat;
 
     fn header(question: &str) -> Header {
-        Header::new("webhost", Fingerprint::new().with(question), &["linux-6.12".to_owned()]).unwrap()
+        Header::new("webhost", Fingerprint::default().with(question), &["linux-6.12".to_owned()]).unwrap()
     }
 
     fn result(value: u64) -> HostResult {

@@ -119,7 +119,6 @@ mod tests {
     use crate::workload::pingpong::Pingpong;
     use crate::workload::purge::Purge;
     use crate::workload::steady::Steady;
-    
 
     /// A millisecond of warming up, and four that are measured.
     const WINDOW: Window = Window { begin: 1_000_000 * PS_PER_NS, end: 5_000_000 * PS_PER_NS };

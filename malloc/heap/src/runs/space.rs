@@ -259,7 +259,6 @@ impl Space {
     }
 
     /// Walks the range, and returns what is wrong.
-
     #[cfg(test)]
     pub(super) fn check(&self, table: &Table) -> Result<(), &'static str> {
         let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());

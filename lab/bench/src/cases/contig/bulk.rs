@@ -168,7 +168,6 @@ fn claim_each(words: &[Words], pages: &[Pfn], lowest: u32) -> bool {
 mod tests {
     use super::*;
     use crate::engine::{GIB, with_engine};
-    
 
     #[test]
     fn slices_are_what_their_names_say() {

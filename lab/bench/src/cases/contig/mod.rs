@@ -222,7 +222,6 @@ fn share_text(policy: &NamedPolicy, compared: &[ComparisonRow]) -> Option<String
 mod tests {
     use super::*;
     use crate::engine::{Engine, GIB, with_engine};
-    
 
     fn free_pages(engine: &Engine<'_>) -> u64 {
         engine.drain_all_pages();

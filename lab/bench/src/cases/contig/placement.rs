@@ -107,7 +107,6 @@ fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
 mod tests {
     use super::*;
     use crate::cases::contig::{BENCH, workloads};
-    
 
     #[test]
     fn batches_leave_huge_pages_where_single_frees_leave_single_pages() {

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::engine::with_cpus;
     use crate::subject::{Sampler, Subject};
-    
+
     use freehold_timing::affinity;
 
     fn sample_once(subject: &dyn Subject, operations: u64) {

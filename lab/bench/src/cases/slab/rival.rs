@@ -155,7 +155,6 @@ fn with_more<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
 mod tests {
     use super::*;
     use freehold_object_loops::Size;
-    
 
     const POLICIES: [&str; 6] = [
         "freehold,slab=tagged",
