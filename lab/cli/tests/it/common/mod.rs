@@ -7,7 +7,7 @@ pub(crate) mod raw;
 pub(crate) mod recorder;
 pub(crate) mod sweep;
 
-use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Once;
@@ -34,23 +34,20 @@ pub(crate) fn freehold(arguments: &[&str]) -> Output {
     command.env_remove("NO_COLOR").args(arguments).output().expect("the binary runs")
 }
 
-/// Builds the malloc's library into the folder of the program under test, once for all tests. Cargo does not do it by
-/// itself, since no test of the library links it.
+/// Builds the malloc's library as it is shipped, and puts it beside the program under test, once for all tests.
 pub(crate) fn build_library() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let program = assert_cmd::cargo::cargo_bin("freehold");
         let folder = program.parent().expect("the program is in the profile's folder");
-        let profile = match folder.file_name().and_then(OsStr::to_str) {
-            Some("debug") => "dev",
-            Some(profile) => profile,
-            None => panic!("{} names no profile", folder.display()),
-        };
+        let target = folder.parent().expect("the profile's folder is in the target folder");
         let mut build = std::process::Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "freehold-preload", "--profile", profile, "--target-dir"]);
-        build.arg(folder.parent().expect("the profile's folder is in the target folder"));
-        let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+        build.args(["build", "--quiet", "--package", "freehold-preload", "--profile", "preload", "--target-dir"]);
+        let status = build.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
         assert!(status.success(), "the library is built");
+        let (made, place) = (folder.join("libfreehold.so.new"), folder.join("libfreehold.so"));
+        fs::copy(target.join("preload/libfreehold_preload.so"), &made).expect("the library can be copied");
+        fs::rename(made, place).expect("the library can be renamed");
     });
 }
 
