@@ -9,6 +9,7 @@ mod cli;
 mod cmd;
 mod error;
 
+use clap::CommandFactory;
 pub use cli::{Cli, Command};
 pub use error::{Cause, Error};
 use freehold_report::formats::Views;
@@ -48,8 +49,8 @@ pub fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Run(args)) => cmd::run::run(&args),
         Some(Command::Heap(args)) => cmd::heap::run(&args, style),
         Some(Command::Load(args)) => freehold_workloads::run(args).map_err(Error::Load),
-        Some(Command::Completions(args)) => cmd::completions::run(&args),
-        Some(Command::Man(args)) => cmd::man::run(&args),
+        Some(Command::Completions(args)) => cmd::completions::run(&args, Cli::command()),
+        Some(Command::Man(args)) => cmd::man::run(&args, Cli::command()),
     }
 }
 

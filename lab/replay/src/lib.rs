@@ -176,6 +176,18 @@ impl PreparedReplay {
         conditions: Conditions<'_>,
         mut advance: impl FnMut(u64),
     ) -> Result<ReplayOutcome, Error> {
+        self.replay_dyn(name, policy, conditions, &mut advance)
+    }
+
+    /// Does [`PreparedReplay::replay`]'s work. It is not generic, so that the engine is compiled here and not once more
+    /// in each crate that replays.
+    fn replay_dyn(
+        &self,
+        name: &str,
+        policy: Policy,
+        conditions: Conditions<'_>,
+        advance: &mut dyn FnMut(u64),
+    ) -> Result<ReplayOutcome, Error> {
         let Conditions { cpus, settings, pacing, watch } = conditions;
         let situation = Situation::new(&self.facts, settings);
         let facts = &situation.facts;
@@ -186,7 +198,7 @@ impl PreparedReplay {
             advance(self.survey.start_rows);
             let before = engine.platform().probe_counts();
             let mut player = player::Player::new(engine, &situation, &self.survey, options);
-            player.play(&self.events, &mut advance);
+            player.play(&self.events, advance);
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
             let (tally, course) = (player.tally(), player.course(&self.facts));

@@ -90,6 +90,10 @@ pub enum Moment {
     End,
 }
 
+/// The word of a page that an event allocated: a flag of the kernel's (`KPF_UPTODATE`) that says nothing of what
+/// the page is for, but sets it apart from a page without flags.
+pub const ALLOCATED: u32 = 1 << 3;
+
 /// The flags of consecutive frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
@@ -157,7 +161,7 @@ pub fn flags_of(class: i64) -> u32 {
     let ages = if is_on_list { &AGES[..] } else { &[] };
     let named = CLASSES.iter().chain(ages).filter(|(_, bit)| class & bit != 0).fold(0, |sum, (flag, _)| sum | flag);
     let mapped = if class & class::FILE != 0 && !is_on_list { flag::MMAP } else { 0 };
-    named | mapped | crate::state::ALLOCATED
+    named | mapped | ALLOCATED
 }
 
 /// The state rows of `frames` in order of frame, with the time `time`: free blocks (of no migratetype yet),

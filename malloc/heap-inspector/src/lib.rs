@@ -7,6 +7,7 @@
 //! objects CPUs have at hand; `slabs` walks the pages, block by block; `runs` walks the runs; [`map`] puts it together;
 //! `report` says it; [`watch`] looks at many processes, again and again.
 
+mod amount;
 pub mod map;
 mod report;
 mod runs;
@@ -15,6 +16,7 @@ mod slabs;
 pub mod target;
 pub mod watch;
 
+pub use amount::Amount;
 pub use map::{HeapMap, MapLimits};
 pub use slabs::{Caches, CachesError};
 pub use target::{HeapError, Target};

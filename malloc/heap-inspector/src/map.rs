@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use freehold_malloc::runs::PAGE;
 use serde::Serialize;
 
+use crate::amount::{Amount, PAGE_BYTES};
 use crate::runs::{self, RunRow, Runs};
 use crate::sheaves;
 use crate::slabs::{self, BLOCK, Block, Caches, Pages, Part};
 use crate::target::{HeapError, Target};
 
-/// Bytes of a page.
-const PAGE_BYTES: u64 = PAGE as u64;
 /// What pins a block is asked where no more of its pages are slabs than this part of them.
 const SPARSE_SHARE: u32 = 2;
 
@@ -52,28 +51,6 @@ pub struct ProcessRow {
     pub resident: u64,
     /// Whether it looks for misuse of memory: then objects that are held after they were freed count as in use.
     pub is_hardened: bool,
-}
-
-/// Some memory: addresses that it takes, and how much of it is in memory. The rest was never written to, was given
-/// back, or is swapped out. Bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Amount {
-    /// Addresses that it takes.
-    pub bytes: u64,
-    /// What of it is in memory.
-    pub in_memory: u64,
-}
-
-impl Amount {
-    /// So many pages, of which some are in memory.
-    pub(crate) fn from_pages(pages: u64, in_memory: u64) -> Amount {
-        Amount { bytes: pages * PAGE_BYTES, in_memory: in_memory * PAGE_BYTES }
-    }
-
-    pub(crate) fn add(&mut self, other: Amount) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.in_memory = self.in_memory.saturating_add(other.in_memory);
-    }
 }
 
 /// What a heap's memory is used for.

@@ -4,7 +4,7 @@ use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::{EDGE, Kind, PAGE, decode_edge};
 use serde::Serialize;
 
-use crate::map::Amount;
+use crate::amount::Amount;
 use crate::target::{HeapError, Target};
 
 /// Pages that are looked at at a time.

@@ -11,16 +11,13 @@ use freehold::slab::cpu::{CACHES_MAX, STRIDE};
 use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::PAGE;
 
-use crate::slabs::{Caches, Pages};
+use crate::slabs::{CachedCounts, Caches, Pages};
 use crate::target::{HeapError, Target};
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 /// Words of a CPU that are read: the first ones of its slots.
 const SLOTS: usize = CACHES_MAX;
-
-/// Objects at hand, by the first page of their slab.
-pub(crate) type CachedCounts = HashMap<u32, u16>;
 
 /// Reads all sheaves.
 ///

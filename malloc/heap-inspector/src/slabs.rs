@@ -1,5 +1,6 @@
 //! The pages of the heap that are slabs, and how many of their objects are in use.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use freehold::policy::Policy;
@@ -9,8 +10,10 @@ use freehold_malloc::heap::{Heap, HeapConfig, HeapError as HeapConfigError};
 use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::PAGE;
 
-use crate::sheaves::CachedCounts;
 use crate::target::{HeapError, Target};
+
+/// Number of objects in per-CPU caches, by the first page of their slab.
+pub(crate) type CachedCounts = HashMap<u32, u16>;
 
 /// Pages of a block, 2 MiB.
 pub(crate) const BLOCK: u32 = 512;

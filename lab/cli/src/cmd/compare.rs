@@ -24,7 +24,7 @@ use freehold_trace::Reader;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
-use super::replay::ReclaimArgs;
+use super::reclaim::ReclaimArgs;
 use super::{SpreadArgs, expect_each_once, in_words, margin, parse_settings};
 use crate::error::Error;
 

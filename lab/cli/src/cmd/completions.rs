@@ -1,10 +1,9 @@
 //! `freehold completions SHELL`: a completion script on stdout.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use freehold_report::output;
 
-use crate::cli::Cli;
 use crate::error::Error;
 
 /// Arguments of `freehold completions`.
@@ -15,9 +14,9 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Error> {
+/// Prints the script for the program's command line.
+pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> Result<(), Error> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "freehold", &mut script);
+    clap_complete::generate(args.shell, &mut command, "freehold", &mut script);
     Ok(output::print(&script)?)
 }

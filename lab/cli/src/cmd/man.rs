@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use freehold_report::output::OutputError;
 
-use crate::cli::Cli;
 use crate::error::Error;
 
 /// Arguments of `freehold man`.
@@ -19,8 +18,8 @@ pub struct ManArgs {
 }
 
 /// Writes `freehold.1`, `freehold-compare.1`, ... into the directory.
-pub(crate) fn run(args: &ManArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &ManArgs, command: Command) -> Result<(), Error> {
     fs::create_dir_all(&args.directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory))
+        .and_then(|()| clap_mangen::generate_to(command, &args.directory))
         .map_err(|source| OutputError::Write { path: args.directory.clone(), source }.into())
 }

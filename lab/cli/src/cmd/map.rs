@@ -18,7 +18,7 @@ use freehold_report::terminal::Style;
 use freehold_trace::recording::Recording;
 use serde::{Serialize, Serializer};
 
-use super::replay::ReclaimArgs;
+use super::reclaim::ReclaimArgs;
 use super::{SpreadArgs, parse_settings};
 use crate::error::Error;
 

@@ -22,6 +22,7 @@ pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod map;
 pub(crate) mod policies;
+pub(crate) mod reclaim;
 pub(crate) mod record;
 mod recorded;
 pub(crate) mod replay;

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use freehold_replay::report::single::ReplayReport;
-use freehold_replay::{Conditions, Pacing, PreparedReplay, ReclaimMode, Watch};
+use freehold_replay::{Conditions, PreparedReplay, Watch};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::progress::Progress;
 use freehold_report::terminal::Style;
 use freehold_trace::recording::Recording;
 
+use super::reclaim::ReclaimArgs;
 use super::{SpreadArgs, in_words, parse_settings};
 use crate::error::Error;
 
@@ -48,18 +49,6 @@ pub struct ReplayArgs {
 
     #[command(flatten)]
     formats: Formats,
-}
-
-/// The option `--reclaim`, shared by the commands that replay.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct ReclaimArgs {
-    /// What becomes of what the recorded kernel did because memory was short
-    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
-    pub reclaim: ReclaimMode,
-
-    /// How time passes
-    #[arg(long = "pace", value_name = "PACE", value_enum, default_value_t)]
-    pub pacing: Pacing,
 }
 
 /// Prints the answer.

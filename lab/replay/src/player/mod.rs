@@ -133,7 +133,7 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     /// Plays all events, and then what only the end state shows.
-    pub(crate) fn play(&mut self, events: &Columns, mut advance: impl FnMut(u64)) {
+    pub(crate) fn play(&mut self, events: &Columns, advance: &mut dyn FnMut(u64)) {
         events.walk(|batch| {
             let mut rows = batch.rows();
             for start in (0..batch.len()).step_by(AHEAD) {

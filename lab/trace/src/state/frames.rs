@@ -11,14 +11,10 @@
 //! of free frames afterwards, as the buddy system would hold them.
 
 use crate::event::{Kind, NO_PFN, Row, migratetype};
-use crate::snapshot::flag;
+use crate::snapshot::{ALLOCATED, flag};
 
 /// Frames that share a stamp.
 pub const CHUNK_FRAMES: u64 = 4096;
-
-/// The word of a page that an event allocated: a flag of the kernel's (`KPF_UPTODATE`) that says nothing of what
-/// the page is for, but sets it apart from a page without flags.
-pub const ALLOCATED: u32 = 1 << 3;
 
 /// The orders that the per-CPU lists hold, besides that of a huge page. linux: mm/page_alloc.c:pcp_allowed_order
 const COSTLY_ORDER: u8 = 3;

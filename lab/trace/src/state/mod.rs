@@ -18,8 +18,9 @@ mod pageblocks;
 mod rows;
 mod zones;
 
+pub use crate::snapshot::ALLOCATED;
 pub use first_events::{Agreement, AllocatedBlock, CachedBlock, FirstEvents, Flags};
-pub use frames::{ALLOCATED, CHUNK_FRAMES, Frames, fits_percpu_lists};
+pub use frames::{CHUNK_FRAMES, Frames, fits_percpu_lists};
 pub use pageblocks::{Ballot, Pageblocks, TypeChange, Votes};
 pub use rows::StateRows;
 pub use zones::ZonesAt;

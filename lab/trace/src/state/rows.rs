@@ -5,11 +5,12 @@
 //! the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
 
 use super::first_events::{AllocatedBlock, CachedBlock, Flags};
-use super::frames::{ALLOCATED, Frames};
+use super::frames::Frames;
 use super::pageblocks::{Ballot, Pageblocks};
 use super::zones::ZonesAt;
 use crate::event::{Kind, Row, migratetype};
 use crate::facts::ZoneFacts;
+use crate::snapshot::ALLOCATED;
 use crate::snapshot::{self, Moment, flag, state_rows, zone_borders};
 
 /// `args[1]` of an unknown block that a later event found on a per-CPU list.

@@ -1,0 +1,16 @@
+//! The options `--reclaim` and `--pace`, shared by the commands that replay a recording.
+
+use clap::Args;
+use freehold_replay::{Pacing, ReclaimMode};
+
+/// How reclaim and compaction are decided, and how time passes.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ReclaimArgs {
+    /// What becomes of what the recorded kernel did because memory was short
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub reclaim: ReclaimMode,
+
+    /// How time passes
+    #[arg(long = "pace", value_name = "PACE", value_enum, default_value_t)]
+    pub pacing: Pacing,
+}
