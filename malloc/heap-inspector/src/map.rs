@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use freehold_malloc::runs::PAGE;
 use serde::Serialize;
 
 use crate::amount::{Amount, PAGE_BYTES};
