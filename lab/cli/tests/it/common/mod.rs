@@ -115,7 +115,7 @@ impl Sandbox {
 
     /// Names of everything in the folder, sorted.
     pub(crate) fn listing(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).expect("the folder is there");
+        let entries = fs::read_dir(self.folder.path()).expect("the folder is there");
         let mut names: Vec<_> =
             entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
         names.sort();
