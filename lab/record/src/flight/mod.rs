@@ -2,7 +2,7 @@
 //!
 //! Nobody reads while nothing happens. The kernel writes events into the rings of an instance ([`recorder`]) and writes
 //! over the oldest ones, so a quiet minute costs the tracepoints alone, and one look at the kernel's counters each
-//! second ([`SAMPLE_INTERVAL`](plan::SAMPLE_INTERVAL)). That look is also what most triggers are told from
+//! second ([`SAMPLE_INTERVAL`]). That look is also what most triggers are told from
 //! ([`trigger`]); failures are told by the kernel's log ([`klog`]), and whoever wants a recording sends SIGUSR1.
 //!
 //! Once a trigger fires, the recorder waits for a short tail, reads the page flags while tracing goes on, stops
