@@ -9,7 +9,7 @@ use freehold_trace::snapshot::{flag, flags_of};
 pub(crate) struct MemoryState {
     /// A word of flags for each frame.
     pub words: Vec<u32>,
-    /// The type of each pageblock, or [`NO_MIGRATETYPE`](freehold_trace::event::NO_MIGRATETYPE).
+    /// The type of each pageblock, or [`NO_MIGRATETYPE`].
     pub types: Vec<i8>,
     /// What is known of the machine; empty where nothing is.
     pub facts: Facts,

@@ -1,7 +1,7 @@
 //! Who is within a slow path: so that a signal handler knows what it interrupts, and a fork what its child would find.
 //!
 //! Fast paths are single steps, and need none of this. A slow path takes locks. A thread that is within one says so in
-//! a word of its own ([`enter`]); a handler that interrupts it finds the word, and uses what takes no lock
+//! a word of its own ([`Gate::enter`]); a handler that interrupts it finds the word, and uses what takes no lock
 //! ([`nested`](super::nested)). And it is counted, so that a thread that forks can wait until nobody is within one
 //! ([`Gate::close`]): what the child then has of locks is open, and what it has of lists is whole.
 //!

@@ -3,11 +3,11 @@
 //! What is free beyond 12 MiB and three times what is in use goes back by the frees themselves, as it grows, 2 MiB a
 //! free at least. So a program that frees all it has keeps little, and one that frees and allocates the same keeps what
 //! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
-//! some of it with a free now and then; or all of it by a helper ([`helper`](super::helper)), if the options say so.
+//! some of it with a free now and then; or all of it by a helper ([`helper`]), if the options say so.
 //!
 //! When the limit of the control group is near, or the helper sees that memory is short
 //! ([`pressure`](super::pressure)), all that is free goes back. What CPUs have cached is given back by those on which
-//! nobody asks ([`spread`](super::spread)).
+//! nobody asks ([`cpu_activity`](super::cpu_activity)).
 //!
 //! Runs go back one by one, the largest first; the heap's memory in whole free blocks of 2 MiB. So no mapping is split,
 //! and no huge page.

@@ -1,7 +1,7 @@
 //! A process that notices when it misuses its memory: `hardened=on`.
 //!
 //! Each block has a seal behind its last byte, which says what became of it ([`seal`]). One that is given back is
-//! overwritten and held for a while before it is used again ([`held`]). What is larger than an object ends before pages
+//! overwritten and held for a while before it is used again ([`quarantine`]). What is larger than an object ends before pages
 //! that nobody can access, and is inaccessible while it is held. What is noticed is told, and ends the program
 //! ([`report`]); an access that the kernel stops is told, too ([`faults`]).
 //!
