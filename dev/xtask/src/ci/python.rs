@@ -1,8 +1,8 @@
 //! The wheel: built, installed into a virtual environment made for it, and tried there by its tests and its notebook.
 //!
-//! It is built with the profile `release`, whose crates the stage `compare` has built already with the same features. The
-//! packages of the tests are pinned in `lab/python/requirements.txt`. Without Python or a package index, the stage is
-//! skipped.
+//! It is built with the profile `dev`: features differ from the command's, so that all crates are built again, and that
+//! is quicker without optimisation. The packages of the tests are pinned in `lab/python/requirements.txt`. Without Python
+//! or a package index, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
     remove(folder)?;
     let manifest = workspace::root().join(CRATE).join("Cargo.toml");
     let mut build = Command::new(environment.join("bin/maturin"));
-    build.args(["build", "--quiet", "--locked", "--profile", "release", "--compatibility", "linux", "--manifest-path"]);
+    build.args(["build", "--quiet", "--locked", "--profile", "dev", "--compatibility", "linux", "--manifest-path"]);
     build.arg(manifest).arg("--interpreter").arg(environment.join("bin/python")).arg("--out").arg(folder);
     command::run(build.current_dir(workspace::root()).env("CARGO_TARGET_DIR", workspace::target()))?;
     let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;
