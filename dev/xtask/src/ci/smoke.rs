@@ -198,8 +198,10 @@ pub(crate) fn freehold() -> Result<PathBuf, Error> {
     command::run(cargo().args(["build", "--quiet", "--profile", "preload", "--package", "freehold-preload"]))?;
     let built = workspace::target().join("preload/libfreehold_preload.so");
     let folder = workspace::target().join("release");
-    let beside = folder.join("libfreehold.so");
-    fs::copy(&built, &beside).map_err(on_file("write", &beside))?;
+    let (made, beside) = (folder.join("libfreehold.so.new"), folder.join("libfreehold.so"));
+    fs::copy(&built, &made).map_err(on_file("write", &made))?;
+    // A program that runs under the old library keeps it.
+    fs::rename(&made, &beside).map_err(on_file("write", &beside))?;
     Ok(folder.join("freehold"))
 }
 
