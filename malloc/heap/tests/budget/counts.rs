@@ -70,10 +70,20 @@ impl Counts {
             counts.loads += shared.iter().filter(|access| access.loads).count();
             counts.stores += shared.iter().filter(|access| access.stores).count();
             counts.stack += accesses.len() - shared.len();
-            lines.extend(shared.iter().flat_map(|access| access.lines()));
+            lines.extend(shared.iter().filter(|access| !is_in_program(access.address)).flat_map(|access| access.lines()));
         }
         Counts { lines: lines.len(), chain: chain.longest(), ..counts }
     }
+}
+
+/// Whether an address is in this program's file: a jump table, a constant, the address of a function. The linker places
+/// them, and lengths of paths decide where.
+fn is_in_program(address: u64) -> bool {
+    unsafe extern "C" {
+        safe static __executable_start: u8;
+        safe static _end: u8;
+    }
+    ((&raw const __executable_start).addr() as u64..(&raw const _end).addr() as u64).contains(&address)
 }
 
 impl Access {

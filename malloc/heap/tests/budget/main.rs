@@ -55,7 +55,7 @@ const HEADER: &str = "\
 #   loads     of memory other than the function's own frames, locked ones too
 #   stores    likewise
 #   stack     loads and stores of its own frames: calls, returns, what was pushed or spilled
-#   lines     of 64 bytes that are loaded or stored, without those of its own frames
+#   lines     of 64 bytes that are loaded or stored, without its own frames and the program's constants
 #   chain     loads of the longest chain in which each address depends on what an earlier one brought; branches are
 #             guessed, and do not count. A part of a function has none.
 # BLESS=1 cargo test --profile dist -p freehold-malloc --test budget   writes this file.
