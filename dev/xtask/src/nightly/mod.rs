@@ -75,7 +75,7 @@ fn long_soak() -> Result<Outcome, Error> {
 }
 
 fn sweep() -> Result<Outcome, Error> {
-    let test = ["test", "--package", "freehold-cli", "--test", "sweep_many", "--", "--ignored"];
+    let test = ["test", "--package", "freehold-cli", "--test", "it", "--", "--ignored", "sweep_many::"];
     command::run(cargo().args(test)).map(|()| Outcome::Passed)
 }
 
