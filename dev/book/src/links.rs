@@ -57,12 +57,15 @@ type Files = BTreeMap<PathBuf, Option<Page>>;
 pub(crate) fn follow(folder: &Path) -> Result<LinkReport, Error> {
     let mut files = Files::new();
     read(folder, Path::new(""), &mut files)?;
-    let pages = || files.iter().filter_map(|(file, page)| Some((file, page.as_ref()?)));
-    let links = || pages().flat_map(|(file, page)| page.targets.iter().map(move |target| (file, target)));
-    let dead = links().filter_map(|(page, target)| {
-        Some(Dead { page: page.clone(), target: target.clone(), why: wrong(&files, page, target)? })
-    });
-    Ok(LinkReport { pages: pages().count(), links: links().count(), dead: dead.collect() })
+    let mut report = LinkReport { pages: 0, links: 0, dead: Vec::new() };
+    for (file, page) in files.iter().filter_map(|(file, page)| Some((file, page.as_ref()?))) {
+        report.pages += 1;
+        report.links += page.targets.len();
+        report.dead.extend(page.targets.iter().filter_map(|target| {
+            Some(Dead { page: file.clone(), target: target.clone(), why: wrong(&files, file, target)? })
+        }));
+    }
+    Ok(report)
 }
 
 fn read(folder: &Path, inside: &Path, files: &mut Files) -> Result<(), Error> {

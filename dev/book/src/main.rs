@@ -72,20 +72,22 @@ mod tests {
     /// A repository with one file beside its book.
     fn repository(page: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
-        let write = |name: &str, text: &str| {
+        let settings =
+            "[book]\nsrc = \".\"\n[build]\nuse-default-preprocessors = false\n[output.html]\ninput-404 = \"\"\n";
+        let files = [
+            ("docs/book.toml", settings),
+            ("docs/SUMMARY.md", "# Summary\n\n[A](index.md)\n- [B](in/b.md)\n- [C](c.md)\n"),
+            ("docs/index.md", page),
+            ("docs/in/b.md", "# B\n\n## Its part\n\n[A](../index.md), [a file](../../src/lib.rs)\n"),
+            ("docs/c.md", "# C\n\n{{#include ../FORMAT.md}}\n"),
+            ("FORMAT.md", "# Format\n\n## Columns\n\n[`lib.rs`](src/lib.rs), [B](docs/in/b.md#its-part)\n"),
+            ("src/lib.rs", ""),
+        ];
+        for (name, text) in files {
             let path = root.path().join(name);
             fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
             fs::write(path, text).expect("a file");
-        };
-        let settings =
-            "[book]\nsrc = \".\"\n[build]\nuse-default-preprocessors = false\n[output.html]\ninput-404 = \"\"\n";
-        write("docs/book.toml", settings);
-        write("docs/SUMMARY.md", "# Summary\n\n[A](index.md)\n- [B](in/b.md)\n- [C](c.md)\n");
-        write("docs/index.md", page);
-        write("docs/in/b.md", "# B\n\n## Its part\n\n[A](../index.md), [a file](../../src/lib.rs)\n");
-        write("docs/c.md", "# C\n\n{{#include ../FORMAT.md}}\n");
-        write("FORMAT.md", "# Format\n\n## Columns\n\n[`lib.rs`](src/lib.rs), [B](docs/in/b.md#its-part)\n");
-        write("src/lib.rs", "");
+        }
         root
     }
 

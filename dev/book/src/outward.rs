@@ -213,13 +213,12 @@ mod tests {
 
     #[test]
     fn paths_are_turned() {
-        let path = |text: &str| PathBuf::from(text);
-        assert_eq!(relative(&path("docs/in/b.md"), &path("docs/c.md")), path("../c.md"));
-        assert_eq!(relative(&path("docs/c.md"), &path("docs/in/b.md")), path("in/b.md"));
-        assert_eq!(join(&path("docs/in"), &path("../../x/./y")), Some(path("x/y")));
-        assert_eq!(join(&path("docs"), &path("../../x")), None);
-        assert_eq!(join_link(&path("docs/a.md"), "https://example.org/x"), None);
-        assert_eq!(join_link(&path("docs/a.md"), "#x"), None);
+        assert_eq!(relative(Path::new("docs/in/b.md"), Path::new("docs/c.md")), PathBuf::from("../c.md"));
+        assert_eq!(relative(Path::new("docs/c.md"), Path::new("docs/in/b.md")), PathBuf::from("in/b.md"));
+        assert_eq!(join(Path::new("docs/in"), Path::new("../../x/./y")), Some(PathBuf::from("x/y")));
+        assert_eq!(join(Path::new("docs"), Path::new("../../x")), None);
+        assert_eq!(join_link(Path::new("docs/a.md"), "https://example.org/x"), None);
+        assert_eq!(join_link(Path::new("docs/a.md"), "#x"), None);
     }
 
     #[test]

@@ -34,13 +34,12 @@ pub fn parse_cpu(word: &str) -> Result<usize, CpuError> {
 /// # Errors
 /// When this process may not run there.
 pub fn pin(cpu: usize) -> Result<(), CpuError> {
-    let refused = |reason| CpuError::Refused { cpu, reason };
     if cpu >= CpuSet::MAX_CPU {
-        return Err(refused(Errno::INVAL));
+        return Err(CpuError::Refused { cpu, reason: Errno::INVAL });
     }
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(None, &set).map_err(refused)
+    sched_setaffinity(None, &set).map_err(|reason| CpuError::Refused { cpu, reason })
 }
 
 #[cfg(test)]

@@ -86,8 +86,10 @@ mod tests {
     /// What a program says that repeats numbers and refuses all else.
     fn talk(requests: &[u8]) -> Vec<String> {
         let mut answers = Vec::new();
-        let repeat = |line: &str| line.parse::<u8>().map_err(|error| format!("`{}`: {error}", quoted(line)));
-        answer_lines(requests, &mut answers, repeat).unwrap();
+        answer_lines(requests, &mut answers, |line| {
+            line.parse::<u8>().map_err(|error| format!("`{}`: {error}", quoted(line)))
+        })
+        .unwrap();
         String::from_utf8(answers).unwrap().lines().map(str::to_owned).collect()
     }
 
@@ -97,10 +99,9 @@ mod tests {
         let mut lines = format!("1\n\n{long}\n2\n\x1b[31m\n").into_bytes();
         lines.extend_from_slice(b"\xff\xfe\n\0\n3");
         let answers = talk(&lines);
-        let of = |at: usize| answers[at].as_str();
-        assert_eq!((of(0), of(3), of(7)), ("OK 1", "OK 2", "OK 3"));
-        assert!([1, 2, 4, 5, 6].iter().all(|&at| of(at).starts_with("ERR ")), "{answers:#?}");
-        assert!(of(2).contains("512 bytes") && of(5).contains("512 bytes"), "{answers:#?}");
+        assert_eq!((&*answers[0], &*answers[3], &*answers[7]), ("OK 1", "OK 2", "OK 3"));
+        assert!([1, 2, 4, 5, 6].iter().all(|&at| answers[at].starts_with("ERR ")), "{answers:#?}");
+        assert!(answers[2].contains("512 bytes") && answers[5].contains("512 bytes"), "{answers:#?}");
         assert!(!answers.concat().contains(char::is_control), "{answers:#?}");
         assert!(talk(b"").is_empty());
     }
@@ -113,9 +114,9 @@ mod tests {
     }
 
     /// Counts how often it was flushed.
-    struct Counted(usize);
+    struct FlushCounter(usize);
 
-    impl Write for Counted {
+    impl Write for FlushCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             Ok(bytes.len())
         }
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_answer_is_sent_at_once() {
-        let mut answers = Counted(0);
+        let mut answers = FlushCounter(0);
         answer_lines(&b"x\ny\nz\n"[..], &mut answers, |_| Err::<&str, _>("no")).unwrap();
         assert_eq!(answers.0, 3);
     }
