@@ -7,10 +7,10 @@ use std::time::Duration;
 use freehold_bench::decide::{self, Margin};
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::{BenchReport, BenchResult};
-use freehold_bench::{Bench, Case, Effort, Method, Request, Settings};
+use freehold_bench::{Bench, Effort, Method, Request, Settings};
 use freehold_report::markdown::wrapped;
+use freehold_report::report::Report;
 use freehold_report::report::markdown::format_table;
-use freehold_report::report::{Report, Table};
 use freehold_timing::clock::{self, Place};
 
 use crate::data_table::DataTable;
@@ -72,8 +72,10 @@ fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
 }
 
 fn cases(bench: &Bench, effort: Effort) -> String {
-    let line = |case: &Case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation);
-    let cases = list((bench.cases)().into_iter().map(line));
+    let lines = (bench.cases)()
+        .into_iter()
+        .map(|case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation));
+    let cases = list(lines);
     match effort {
         Effort::Full => cases,
         Effort::Quick => format!(
@@ -83,17 +85,18 @@ fn cases(bench: &Bench, effort: Effort) -> String {
 }
 
 fn results(result: &BenchResult, report: &BenchReport) -> String {
-    let titled = |table: &Table| match table.title.as_str() {
+    result.reports(&report.recipe).iter().flat_map(format_report).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Formats the sides of a report, its verdict and its tables.
+fn format_report(sides: &Report) -> Vec<String> {
+    let [a, b] = &sides.sides;
+    let named = (!a.is_empty()).then(|| format!("A is `{a}`, B is `{b}`."));
+    let tables = sides.tables.iter().map(|table| match table.title.as_str() {
         "" => format_table(table),
         title => format!("### {title}\n\n{}", format_table(table)),
-    };
-    let of_sides = |sides: &Report| {
-        let [a, b] = &sides.sides;
-        let named = (!a.is_empty()).then(|| format!("A is `{a}`, B is `{b}`."));
-        let tables = sides.tables.iter().map(titled);
-        named.into_iter().chain(sides.verdict.iter().cloned()).chain(tables).collect::<Vec<_>>()
-    };
-    result.reports(&report.recipe).iter().flat_map(of_sides).collect::<Vec<_>>().join("\n\n")
+    });
+    named.into_iter().chain(sides.verdict.iter().cloned()).chain(tables).collect::<Vec<_>>()
 }
 
 fn recipe(result: &BenchResult, report: &BenchReport) -> String {

@@ -112,13 +112,15 @@ fn run(args: &Args) -> Result<(), Error> {
 }
 
 fn choose(names: &[String]) -> Result<Vec<Subject>, Error> {
-    let find = |name: &String| {
-        let known = || Subject::list().map(Subject::name);
-        Subject::list().find(|subject| subject.name() == name).ok_or_else(|| {
-            Error::Input(format!("there is no page `{name}`; {}", freehold_policies::hint(name, known())))
-        })
-    };
-    if names.is_empty() { Ok(Subject::list().collect()) } else { names.iter().map(find).collect() }
+    if names.is_empty() { Ok(Subject::list().collect()) } else { names.iter().map(|name| find_subject(name)).collect() }
+}
+
+/// Returns the subject of this name.
+fn find_subject(name: &str) -> Result<Subject, Error> {
+    Subject::list().find(|subject| subject.name() == name).ok_or_else(|| {
+        let hint = freehold_policies::hint(name, Subject::list().map(Subject::name));
+        Error::Input(format!("there is no page `{name}`; {hint}"))
+    })
 }
 
 /// The command that writes a page, as it stands there.

@@ -92,18 +92,20 @@ fn simulate((name, about): (&'static str, &'static str), costs: &Costs, args: &A
     let path = snapshot(name);
     let start = start::read(&path).map_err(|error| Error::Input(error.to_string()))?;
     let figures = Figures::from_start(&start);
-    let simulated = |begin| {
+    let mut reports = Vec::with_capacity(Begin::ALL.len());
+    for begin in Begin::ALL {
         let file = match begin {
             Begin::AsItWas | Begin::OfAge => None,
             Begin::Drawn => Some(StartFile::write(&start::draw_start(&Layout::from_start(&start), 1))?),
             Begin::Shuffled => Some(StartFile::write(&start.shuffled(1))?),
         };
-        let path = file.as_ref().map_or(&path, |file| &file.path);
-        let plan = Plan::open(PLAN, &changes(begin, &figures, path)).map_err(freehold_sim::Error::from)?;
-        let plan = if args.quick { plan.shortened() } else { plan };
-        Ok::<_, Error>(SimReport::simulate(plan, costs).map_err(freehold_sim::Error::from)?)
-    };
-    let reports = Begin::ALL.into_iter().map(simulated).collect::<Result<_, Error>>()?;
+        let start_path = file.as_ref().map_or(&path, |file| &file.path);
+        let mut plan = Plan::open(PLAN, &changes(begin, &figures, start_path)).map_err(freehold_sim::Error::from)?;
+        if args.quick {
+            plan = plan.shortened();
+        }
+        reports.push(SimReport::simulate(plan, costs).map_err(freehold_sim::Error::from)?);
+    }
     Ok(Trial { name, about, figures, reports })
 }
 
@@ -143,8 +145,7 @@ struct StartFile {
 
 impl StartFile {
     fn write(start: &Start) -> Result<StartFile, Error> {
-        let unwritten = |path: &Path, source| OutputError::Write { path: path.to_path_buf(), source };
-        let folder = tempfile::tempdir().map_err(|source| unwritten(&std::env::temp_dir(), source))?;
+        let folder = tempfile::tempdir().map_err(|source| OutputError::Write { path: std::env::temp_dir(), source })?;
         let path = folder.path().join("made.parquet");
         let machine = Machine { pages: start.len() * PAGEBLOCK_PAGES, nodes: 1 };
         start::write(start, &machine, CPUS, &path).map_err(|error| Error::Input(error.to_string()))?;
@@ -204,16 +205,15 @@ fn distances(trials: &[Trial]) -> DataTable {
 }
 
 fn machines(trials: &[Trial]) -> DataTable {
-    let percent = |part: u64, whole: u64| format!("{:.1} %", part as f64 / whole.max(1) as f64 * 100.0);
     let rows = trials.iter().map(|Trial { name, about, figures, .. }| {
         vec![
             format!("`{FOLDER}/{name}.parquet`"),
             (*about).to_owned(),
             format!("{} MiB", figures.pages() / PAGES_PER_MIB),
-            percent(figures.free, figures.pages()),
-            percent(figures.free_pageblocks, figures.pageblocks),
-            percent(figures.fixed, figures.pages()),
-            percent(figures.fixed_pageblocks, figures.pageblocks),
+            format_share(figures.free, figures.pages()),
+            format_share(figures.free_pageblocks, figures.pageblocks),
+            format_share(figures.fixed, figures.pages()),
+            format_share(figures.fixed_pageblocks, figures.pageblocks),
             age::nearest_age(figures).to_string(),
         ]
     });
@@ -230,38 +230,48 @@ fn machines(trials: &[Trial]) -> DataTable {
     DataTable::new(&header, rows)
 }
 
+/// Formats a part in percent of the whole.
+fn format_share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 / whole.max(1) as f64 * 100.0)
+}
+
 /// A measure of `linux-6.12` on every machine, by how it begins.
 fn measure_table(trials: &[Trial], measure: &Measure) -> DataTable {
-    let text = |trial: &Trial, begin| {
-        let mut values = trial.values(begin, measure, 0);
-        if values.is_empty() {
-            return "-".to_owned();
-        }
-        let median = intervals::median(&mut values);
-        let [least, most] = [f64::min, f64::max].map(|of| values.iter().copied().fold(median, of));
-        let [median, least, most] = [median, least, most].map(|value| measure.text(value));
-        format!("{median} ({least} to {most})")
-    };
-    let row = |trial: &Trial| {
-        let begins = Begin::ALL.map(|begin| text(trial, begin));
-        [trial.name.to_owned()].into_iter().chain(begins).chain([trial.age().to_string()]).collect()
-    };
     let header: Vec<&str> = by_begin(measure).chain(["which is"]).collect();
-    DataTable::new(&header, trials.iter().map(row))
+    let rows = trials.iter().map(|trial| {
+        let begins = Begin::ALL.map(|begin| format_spread(trial, begin, measure));
+        [trial.name.to_owned()].into_iter().chain(begins).chain([trial.age().to_string()]).collect()
+    });
+    DataTable::new(&header, rows)
+}
+
+/// Formats the median, the least and the most of a measure over seeds.
+fn format_spread(trial: &Trial, begin: Begin, measure: &Measure) -> String {
+    let mut values = trial.values(begin, measure, 0);
+    if values.is_empty() {
+        return "-".to_owned();
+    }
+    let median = intervals::median(&mut values);
+    let least = values.iter().copied().fold(median, f64::min);
+    let most = values.iter().copied().fold(median, f64::max);
+    format!("{} ({} to {})", measure.text(median), measure.text(least), measure.text(most))
 }
 
 /// What the library's policy changes on every machine, by how it begins.
 fn comparison_table(trials: &[Trial], measure: &Measure) -> DataTable {
-    let text = |trial: &Trial, begin| {
-        let of = |policy| trial.median(begin, measure, policy);
-        let difference = of(0).zip(of(1)).map(|(a, b)| difference_text(measure, judge::difference(measure, a, b)));
-        difference.unwrap_or_else(|| "-".to_owned())
-    };
-    let row = |trial: &Trial| {
-        let begins = Begin::ALL.map(|begin| text(trial, begin));
+    let rows = trials.iter().map(|trial| {
+        let begins = Begin::ALL.map(|begin| format_difference(trial, begin, measure));
         [trial.name.to_owned()].into_iter().chain(begins).collect()
-    };
-    DataTable::new(&by_begin(measure).collect::<Vec<_>>(), trials.iter().map(row))
+    });
+    DataTable::new(&by_begin(measure).collect::<Vec<_>>(), rows)
+}
+
+/// Formats how far policy B is from policy A.
+fn format_difference(trial: &Trial, begin: Begin, measure: &Measure) -> String {
+    match (trial.median(begin, measure, 0), trial.median(begin, measure, 1)) {
+        (Some(a), Some(b)) => difference_text(measure, judge::difference(measure, a, b)),
+        _ => "-".to_owned(),
+    }
 }
 
 /// The columns of a table that tells of a measure by how machines begin.
@@ -280,15 +290,20 @@ fn recipe(trials: &[Trial], command: &str) -> DataTable {
     for Trial { name, figures, .. } in trials {
         let mib = figures.pages() / PAGES_PER_MIB;
         let like = format!("`freehold age --like {FOLDER}/{name}.parquet --out drawn.parquet`");
-        let sim = |begin: &str| {
-            format!("`freehold sim {PLAN} {begin} --memory {mib}MiB --seeds {} --a {A} --b {B}`", seeds(mib))
-        };
-        rows.push(vec![(*name).to_owned(), sim(&format!("--start {FOLDER}/{name}.parquet"))]);
+        rows.push(vec![(*name).to_owned(), format_sim_command(mib, &format!("--start {FOLDER}/{name}.parquet"))]);
         rows.push(vec![format!("{name}, drawn"), format!("{like}, then the same with `--start drawn.parquet`")]);
         rows.push(vec![format!("{name}, in another order"), "only this page's command makes it".to_owned()]);
-        rows.push(vec![format!("{name}, age"), sim(&format!("--age {}", age::nearest_age(figures)))]);
+        rows.push(vec![
+            format!("{name}, age"),
+            format_sim_command(mib, &format!("--age {}", age::nearest_age(figures))),
+        ]);
     }
     DataTable::new(&["what", "value"], rows)
+}
+
+/// Formats the command that simulates a machine of this size.
+fn format_sim_command(mib: u64, begin: &str) -> String {
+    format!("`freehold sim {PLAN} {begin} --memory {mib}MiB --seeds {} --a {A} --b {B}`", seeds(mib))
 }
 
 #[cfg(test)]

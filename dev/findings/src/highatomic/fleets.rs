@@ -17,27 +17,39 @@ pub(super) fn sum(report: &FleetReport, measure: &Measure, policy: usize) -> f64
 
 /// The reserve at a look, in pageblocks: the median over the hosts.
 pub(super) fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f64 {
-    let at = |host: &Vec<freehold_sim::fleet::host::HostResult>| host[policy].reserved_pages.get(look).copied();
-    let mut blocks: Vec<f64> =
-        report.results.iter().filter_map(at).map(|pages| pages as f64 / measures::PAGEBLOCK_PAGES).collect();
+    let mut blocks: Vec<f64> = report
+        .results
+        .iter()
+        .filter_map(|host| host[policy].reserved_pages.get(look).copied())
+        .map(|pages| pages as f64 / measures::PAGEBLOCK_PAGES)
+        .collect();
     if blocks.is_empty() { 0.0 } else { intervals::median(&mut blocks) }
 }
 
 /// Every fleet by a name.
 pub(super) fn all_fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
-    let name = |point: &Point| match point.value {
-        "-" => format!("small, {}", point.respect),
-        value => format!("small, {}: {value}", point.respect),
-    };
     let region = reports.region.iter().map(|(cell, report)| (cell.to_string(), report));
-    let small = reports.points.iter().map(|(point, report)| (name(point), report));
+    let small = reports.points.iter().map(|(point, report)| (format_point(point), report));
     let single = [
         ("main", &reports.main),
         ("where all wait", &reports.waiting),
         ("short of memory", &reports.short),
         ("64 GiB", &reports.large),
     ];
-    single.map(|(name, report)| (name.to_owned(), report)).into_iter().chain(region).chain(small).collect()
+    single
+        .map(|(format_point, report)| (format_point.to_owned(), report))
+        .into_iter()
+        .chain(region)
+        .chain(small)
+        .collect()
+}
+
+/// Formats the respect in which a small fleet differs.
+fn format_point(point: &Point) -> String {
+    match point.value {
+        "-" => format!("small, {}", point.respect),
+        value => format!("small, {}: {value}", point.respect),
+    }
 }
 
 /// A measure of the host in the middle; zero if no host has it.

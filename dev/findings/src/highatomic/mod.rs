@@ -34,8 +34,10 @@ impl Document {
     /// # Errors
     /// When the plan cannot be simulated.
     pub(crate) fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
-        let plan = |plan: Plan| if args.quick { plan.shortened() } else { plan };
-        let adjusted = Adjustment { hosts: args.quick.then_some(1), plan };
+        let adjusted = Adjustment {
+            hosts: args.quick.then_some(1),
+            plan: |plan: Plan| if args.quick { plan.shortened() } else { plan },
+        };
         let reports = Reports::simulate(costs, command(NAME, args), &adjusted)?;
         let pages = regions::fill(NAME, PAGE, |region| tables::make(&region.name, &reports));
         Ok(Document { pages, reports })

@@ -17,13 +17,13 @@ const FULL: f64 = 0.008;
 pub(super) fn map(reports: &Reports) -> DataTable {
     let heads: Vec<String> = WAITING.iter().map(|waiting| format!("{waiting} % wait")).collect();
     let header: Vec<&str> = ["age"].into_iter().chain(heads.iter().map(String::as_str)).collect();
-    let row = |age: u8| {
+    let rows = AGES.into_iter().map(|age| {
         let cells = WAITING
             .into_iter()
             .map(|waiting| fleet_at(reports, Cell { age, waiting }).map_or_else(String::new, cell_text));
         [age.to_string()].into_iter().chain(cells).collect()
-    };
-    DataTable::new(&header, AGES.into_iter().map(row))
+    });
+    DataTable::new(&header, rows)
 }
 
 /// The fleet at a place.
@@ -40,9 +40,9 @@ fn shares(report: &FleetReport) -> [f64; 2] {
 /// Whether huge pages are had as seldom with a reserve at its cap, and as often without it, as was published.
 fn is_as_published(report: &FleetReport) -> [bool; 2] {
     let published = ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row");
-    let is_in = |(least, most): (f64, f64), share: f64| is_full(report) && (least..=most).contains(&share);
     let [before, after] = shares(report);
-    [is_in(published.before, before), is_in(published.after, after)]
+    let ranges = [(published.before, before), (published.after, after)];
+    ranges.map(|((least, most), share)| is_full(report) && (least..=most).contains(&share))
 }
 
 /// Whether the reserve is as good as at its cap.
@@ -56,12 +56,11 @@ fn cell_text(report: &FleetReport) -> String {
     let verdict = skip.map_or("", |judged| judged.verdict.word());
     let [before, after] = shares(report).map(number::percent);
     let [is_before, is_after] = is_as_published(report);
-    let mark = |is_published: bool, mark| if is_published { mark } else { "" };
     format!(
         "{} of memory reserved; huge pages {before}{} → {after}{}: {}",
         number::percent(fleets::median(report, &measures::RESERVED_SHARE, 0)),
-        mark(is_before, " (●)"),
-        mark(is_after, " (○)"),
+        if is_before { " (●)" } else { "" },
+        if is_after { " (○)" } else { "" },
         verdict
     )
 }

@@ -176,6 +176,25 @@ pub(crate) struct Adjustment<F> {
     pub(crate) plan: F,
 }
 
+/// The simulation of one fleet after another.
+struct FleetSimulation<'r, F> {
+    costs: &'r Costs,
+    adjusted: &'r Adjustment<F>,
+    /// States of the fleets that have been simulated.
+    states: Vec<State>,
+}
+
+impl<F: Fn(Plan) -> Plan> FleetSimulation<'_, F> {
+    /// Simulates a fleet of this size, with these settings and rivals, and keeps its state.
+    fn run(&mut self, size: Size, set: &[String], rivals: &[&str]) -> Result<FleetReport, Error> {
+        let plan = (self.adjusted.plan)(Plan::open(PLAN, &changes(size, set, rivals))?);
+        let fleet = Fleet::new(plan, self.costs.clone(), self.adjusted.hosts.unwrap_or(size.hosts), 1)?;
+        let (report, state) = fleet.simulate(&Place::Default)?;
+        self.states.push(state);
+        Ok(report)
+    }
+}
+
 impl Reports {
     /// Simulates everything that has not been simulated before, for the document that this command writes.
     ///
@@ -186,24 +205,22 @@ impl Reports {
         command: String,
         adjusted: &Adjustment<F>,
     ) -> Result<Reports, Error> {
-        let mut states = Vec::with_capacity(POINTS.len() + AGES.len() * WAITING.len() + 4);
-        let mut fleet = |size: Size, set: &[String], rivals: &[&str]| {
-            let plan = (adjusted.plan)(Plan::open(PLAN, &changes(size, set, rivals))?);
-            let fleet = Fleet::new(plan, costs.clone(), adjusted.hosts.unwrap_or(size.hosts), 1)?;
-            let (report, state) = fleet.simulate(&Place::Default)?;
-            states.push(state);
-            Ok::<_, Error>(report)
-        };
+        let capacity = POINTS.len() + AGES.len() * WAITING.len() + 4;
+        let mut simulation = FleetSimulation { costs, adjusted, states: Vec::with_capacity(capacity) };
         let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
-        let main = fleet(MAIN, &[], &all)?;
-        let waiting = fleet(MAIN, &ALL_WAIT.set(), &all)?;
-        let region = cells().map(|cell| Ok((cell, fleet(REGION, &cell.set(), &RIVALS)?)));
-        let region = region.collect::<Result<Vec<_>, Error>>()?;
-        let short = fleet(EXHAUSTED, &owned(&SHORT), &RIVALS)?;
-        let small = |at: &Point| Ok((*at, fleet(at.size, &owned(at.set), &RIVALS)?));
-        let points = POINTS.iter().map(small).collect::<Result<Vec<_>, Error>>()?;
-        let large = fleet(LARGE, &[], &[SKIP, BACK])?;
-        Ok(Reports { command, main, waiting, region, short, large, points, states })
+        let main = simulation.run(MAIN, &[], &all)?;
+        let waiting = simulation.run(MAIN, &ALL_WAIT.set(), &all)?;
+        let mut region = Vec::with_capacity(AGES.len() * WAITING.len());
+        for cell in cells() {
+            region.push((cell, simulation.run(REGION, &cell.set(), &RIVALS)?));
+        }
+        let short = simulation.run(EXHAUSTED, &owned(&SHORT), &RIVALS)?;
+        let mut points = Vec::with_capacity(POINTS.len());
+        for point in POINTS {
+            points.push((point, simulation.run(point.size, &owned(point.set), &RIVALS)?));
+        }
+        let large = simulation.run(LARGE, &[], &[SKIP, BACK])?;
+        Ok(Reports { command, main, waiting, region, short, large, points, states: simulation.states })
     }
 
     /// Forgets what was kept for the case of an interruption.
@@ -222,15 +239,21 @@ fn owned(set: &[&str]) -> Vec<String> {
 }
 
 fn changes(size: Size, set: &[String], rivals: &[&str]) -> Changes {
-    let key = |change: &str| change.split('=').next().unwrap_or_default().to_owned();
-    let is_kept = |common: &&&str| set.iter().all(|change| key(change) != key(common));
-    let common = COMMON.iter().filter(is_kept).map(|&change| change.to_owned());
+    let common = COMMON
+        .iter()
+        .filter(|common| set.iter().all(|change| parse_key(change) != parse_key(common)))
+        .map(|&change| change.to_owned());
     Changes {
         set: [format!("machine.memory={}", size.memory)].into_iter().chain(common).chain(set.iter().cloned()).collect(),
         a: Some(freehold_policies::BASELINE.to_owned()),
         b: rivals.iter().map(|change| format!("{},{change}", freehold_policies::BASELINE)).collect(),
         ..Changes::default()
     }
+}
+
+/// Returns the key of a change `KEY=VALUE`.
+fn parse_key(change: &str) -> &str {
+    change.split('=').next().unwrap_or_default()
 }
 
 #[cfg(test)]

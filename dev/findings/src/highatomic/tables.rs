@@ -5,7 +5,7 @@ use freehold_report::number::{self, ABSENT};
 use crate::data_table::DataTable;
 
 use super::fleets::{self, EFFECTS};
-use super::published::{ROWS, Row};
+use super::published::ROWS;
 use super::region;
 use super::studies::{BACK, PLAN, RIVALS, Reports, SKIP, SWITCHES};
 use freehold_sim::fleet::judge::{HostComparison, estimate_text};
@@ -40,24 +40,16 @@ pub(super) fn make(name: &str, reports: &Reports) -> Option<DataTable> {
 /// The published table, with ours beside it.
 fn published(reports: &Reports) -> DataTable {
     let main = &reports.main;
-    let policies = [0].into_iter().chain(positions(main, &RIVALS));
-    let policies: Vec<usize> = policies.collect();
+    let policies: Vec<usize> = [0].into_iter().chain(positions(main, &RIVALS)).collect();
     let mut header = vec!["", "published: before", "published: after"];
     header.extend(policies.iter().map(|&policy| main.label(policy)));
-    let ours = |measure: &Measure| -> Vec<String> {
-        policies.iter().map(|&policy| estimate_text(measure, main.estimate(measure, policy))).collect()
-    };
-    let row = |row: &Row| {
-        let mut cells: Vec<String> = [row.name, row.text[0], row.text[1]].map(str::to_owned).to_vec();
-        cells.extend(ours(&row.measure));
-        cells
-    };
-    let more = [measures::RESERVED, measures::ATOMIC_FAILED].map(|measure| {
-        let mut cells = vec![measure.about.to_owned(), ABSENT.to_owned(), ABSENT.to_owned()];
-        cells.extend(ours(&measure));
-        cells
+    let published = ROWS.iter().map(|row| ([row.name, row.text[0], row.text[1]], row.measure));
+    let more = [measures::RESERVED, measures::ATOMIC_FAILED].map(|measure| ([measure.about, ABSENT, ABSENT], measure));
+    let rows = published.chain(more).map(|(labels, measure)| {
+        let ours = policies.iter().map(|&policy| estimate_text(&measure, main.estimate(&measure, policy)));
+        labels.map(str::to_owned).into_iter().chain(ours).collect()
     });
-    DataTable::new(&header, ROWS.iter().map(row).chain(more))
+    DataTable::new(&header, rows)
 }
 
 /// How the rivals stand against policy A.
@@ -91,28 +83,26 @@ fn differences(reports: &Reports) -> DataTable {
 /// Requests of order 1 to 3, and failures, in each fleet in which any request failed.
 fn failures(reports: &Reports) -> DataTable {
     let header = ["fleet", "policy", "requests of order 1-3", "failed", "in a million", "of order 4 and above"];
-    let of = |report: &FleetReport| [0].into_iter().chain(positions(report, &RIVALS)).collect::<Vec<_>>();
-    let all = |report: &FleetReport, measure: &Measure| -> f64 {
-        of(report).into_iter().map(|policy| fleets::sum(report, measure, policy)).sum()
-    };
-    let mut failing = fleets::all_fleets(reports);
-    failing.retain(|(_, report)| all(report, &measures::ATOMIC_FAILED) > 0.0);
-    let rows = failing.iter().flat_map(|(name, report)| {
-        let row = move |policy: usize| {
-            let sum = |measure: &Measure| fleets::sum(report, measure, policy);
-            let (made, failed) = (sum(&measures::ATOMIC), sum(&measures::ATOMIC_FAILED));
-            let per_million = if made > 0.0 { number::decimal(failed / made * 1e6) } else { ABSENT.to_owned() };
-            vec![
+    let mut rows = Vec::new();
+    for (name, report) in fleets::all_fleets(reports) {
+        let policies: Vec<usize> = [0].into_iter().chain(positions(report, &RIVALS)).collect();
+        if policies.iter().all(|&policy| fleets::sum(report, &measures::ATOMIC_FAILED, policy) <= 0.0) {
+            continue;
+        }
+        for policy in policies {
+            let made = fleets::sum(report, &measures::ATOMIC, policy);
+            let failed = fleets::sum(report, &measures::ATOMIC_FAILED, policy);
+            let costly = fleets::sum(report, &measures::ATOMIC_COSTLY, policy);
+            rows.push(vec![
                 name.clone(),
                 code(report.label(policy)),
                 measures::ATOMIC.text(made),
                 measures::ATOMIC_FAILED.text(failed),
-                per_million,
-                measures::ATOMIC_COSTLY.text(sum(&measures::ATOMIC_COSTLY)),
-            ]
-        };
-        of(report).into_iter().map(row).collect::<Vec<_>>()
-    });
+                if made > 0.0 { number::decimal(failed / made * 1e6) } else { ABSENT.to_owned() },
+                measures::ATOMIC_COSTLY.text(costly),
+            ]);
+        }
+    }
     DataTable::new(&header, rows)
 }
 
@@ -179,16 +169,15 @@ fn served(reports: &Reports) -> DataTable {
     let from = [measures::FROM_LIST, measures::FROM_RESERVE, measures::FROM_ORDINARY];
     let header =
         ["policy", "requests", "from a CPU's list", "from the reserve", "from an ordinary block", "joined", "left"];
-    let row = |policy: usize| {
+    let rows = [0].into_iter().chain(positions(main, &RIVALS)).map(|policy| {
         let sums = from.map(|measure| fleets::sum(main, &measure, policy));
         let all: f64 = sums.iter().sum();
-        let share = |part: f64| if all > 0.0 { number::percent(part / all) } else { ABSENT.to_owned() };
         let mut cells = vec![code(main.label(policy)), measures::FROM_LIST.text(all)];
-        cells.extend(sums.map(share));
+        cells.extend(sums.map(|part| if all > 0.0 { number::percent(part / all) } else { ABSENT.to_owned() }));
         cells.extend([measures::RESERVES, measures::UNRESERVES].map(|m| m.text(fleets::sum(main, &m, policy))));
         cells
-    };
-    DataTable::new(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
+    });
+    DataTable::new(&header, rows)
 }
 
 /// The reserve at each look.
@@ -202,12 +191,12 @@ fn growth(reports: &Reports) -> DataTable {
         (0..looks).map(|look| format!("{:.1} min", minutes * look as f64 / (looks.max(2) - 1) as f64)).collect();
     let mut header = vec!["policy"];
     header.extend(heads.iter().map(String::as_str));
-    let row = |policy: usize| {
+    let rows = [0].into_iter().chain(positions(main, &RIVALS)).map(|policy| {
         let mut cells = vec![code(main.label(policy))];
         cells.extend((0..looks).map(|look| measures::RESERVED.text(fleets::reserved_at(main, policy, look))));
         cells
-    };
-    DataTable::new(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
+    });
+    DataTable::new(&header, rows)
 }
 
 /// Single mechanisms of a fleet, switched.
@@ -218,7 +207,8 @@ fn switches(fleet: &FleetReport) -> DataTable {
         header.extend([measure.about.to_owned(), "against `linux-6.12`".to_owned()]);
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let row = |policy: usize| {
+    let policies = [0].into_iter().chain(positions(fleet, &SWITCHES)).chain(positions(fleet, &[SKIP]));
+    let rows = policies.map(|policy| {
         let mut cells = vec![code(fleet.label(policy))];
         for measure in &shown {
             let judged = fleet.judge(measure, policy).filter(|_| policy > 0);
@@ -226,9 +216,8 @@ fn switches(fleet: &FleetReport) -> DataTable {
             cells.push(judged.map_or(String::new(), |_| difference_and_verdict(measure, judged.as_ref())));
         }
         cells
-    };
-    let policies = [0].into_iter().chain(positions(fleet, &SWITCHES)).chain(positions(fleet, &[SKIP]));
-    DataTable::new(&header, policies.map(row))
+    });
+    DataTable::new(&header, rows)
 }
 
 /// The small fleets.
@@ -246,9 +235,9 @@ fn sweep(reports: &Reports) -> DataTable {
         "scanned by kswapd a minute",
         "failed, order 1-3",
     ];
-    let rows = reports.points.iter().flat_map(|(point, report)| {
-        let policies: Vec<usize> = [0].into_iter().chain(positions(report, &RIVALS)).collect();
-        let row = |policy: usize| {
+    let mut rows = Vec::new();
+    for (point, report) in &reports.points {
+        for policy in [0].into_iter().chain(positions(report, &RIVALS)) {
             let mut cells = vec![point.respect.to_owned(), point.value.to_owned(), code(report.label(policy))];
             cells.push(estimate_text(&measures::RESERVED_SHARE, report.estimate(&measures::RESERVED_SHARE, policy)));
             let moves = [measures::RESERVES, measures::UNRESERVES].map(|m| m.text(fleets::sum(report, &m, policy)));
@@ -257,10 +246,9 @@ fn sweep(reports: &Reports) -> DataTable {
                 0 => estimate_text(measure, report.estimate(measure, 0)),
                 _ => difference_and_verdict(measure, report.judge(measure, policy).as_ref()),
             }));
-            cells
-        };
-        policies.into_iter().map(row).collect::<Vec<_>>()
-    });
+            rows.push(cells);
+        }
+    }
     DataTable::new(&header, rows)
 }
 

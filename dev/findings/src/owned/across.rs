@@ -48,55 +48,55 @@ pub(super) fn bars(reports: &Reports) -> DataTable {
 }
 
 fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>> {
+    let bars = [
+        ("fewer zone-lock acquisitions", measures::ZONE_LOCKS, ACQUISITIONS_BAR),
+        ("less time zone locks are held", measures::ZONE_HOLD, HOLD_BAR),
+    ];
     let cpus = nearest(&report.plan.cpus, BAR_CPUS);
-    let bar = |policy: usize, what: &str, measure: &Measure, times: f64| {
-        let of = |policy| median(report, measure, point, cpus, policy);
-        let (a, b) = (of(0), of(policy));
-        let figure = match (a > 0.0, b > 0.0) {
-            (_, true) => format!("{} times", number::decimal(a / b)),
-            (true, false) => "none at all".to_owned(),
-            (false, false) => "nothing to compare".to_owned(),
-        };
-        let figure = format!("{figure}: {} instead of {}", measure.text(b), measure.text(a));
-        vec![
-            format!("`purge`, bursts of {value} % of `high`, {cpus} CPUs"),
-            format!("`{}`", report.label(policy)),
-            format!("at least {times} times {what}"),
-            figure,
-            yes_or_no(a >= times * b),
-        ]
-    };
-    let bars = |policy| {
-        [
-            bar(policy, "fewer zone-lock acquisitions", &measures::ZONE_LOCKS, ACQUISITIONS_BAR),
-            bar(policy, "less time zone locks are held", &measures::ZONE_HOLD, HOLD_BAR),
-        ]
-    };
-    owning(report).flat_map(bars).collect()
+    let mut rows = Vec::new();
+    for policy in owning(report) {
+        for (what, measure, times) in &bars {
+            let a = median(report, measure, point, cpus, 0);
+            let b = median(report, measure, point, cpus, policy);
+            let ratio = match (a > 0.0, b > 0.0) {
+                (_, true) => format!("{} times", number::decimal(a / b)),
+                (true, false) => "none at all".to_owned(),
+                (false, false) => "nothing to compare".to_owned(),
+            };
+            rows.push(vec![
+                format!("`purge`, bursts of {value} % of `high`, {cpus} CPUs"),
+                format!("`{}`", report.label(policy)),
+                format!("at least {times} times {what}"),
+                format!("{ratio}: {} instead of {}", measure.text(b), measure.text(a)),
+                yes_or_no(a >= times * b),
+            ]);
+        }
+    }
+    rows
 }
 
 fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
-    let bar = |policy: usize| {
-        let judged = |&cpus: &u16| report.judge(&measures::THROUGHPUT, 0, cpus, policy);
-        let all: Vec<_> = report.plan.cpus.iter().filter_map(judged).collect();
-        let is_kept = all.iter().all(|judged| matches!(judged.verdict, Verdict::NoDifference | Verdict::Better));
-        let least = all.iter().filter_map(|judged| judged.change).fold(f64::INFINITY, f64::min);
-        vec![
+    let mut rows = Vec::new();
+    for policy in owning(report) {
+        let cpus = report.plan.cpus.iter();
+        let judged: Vec<_> = cpus.filter_map(|&cpus| report.judge(&measures::THROUGHPUT, 0, cpus, policy)).collect();
+        let is_kept = judged.iter().all(|judged| matches!(judged.verdict, Verdict::NoDifference | Verdict::Better));
+        let least = judged.iter().filter_map(|judged| judged.change).fold(f64::INFINITY, f64::min);
+        rows.push(vec![
             "`steady`, any number of CPUs".to_owned(),
             format!("`{}`", report.label(policy)),
             format!("not slower (no difference beyond {} %, or better)", judge::MARGIN * 100.0),
             format!("{} at least", number::change(Some(least))),
             yes_or_no(is_kept),
-        ]
-    };
-    owning(report).map(bar).collect()
+        ]);
+    }
+    rows
 }
 
 /// The policies under which CPUs own pageblocks.
 fn owning(report: &SimReport) -> impl Iterator<Item = usize> {
-    let owns =
-        |policy: &usize| matches!(report.plan.policies[*policy].policy.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote);
-    (1..report.plan.policies.len()).filter(owns)
+    (1..report.plan.policies.len())
+        .filter(|&policy| matches!(report.plan.policies[policy].policy.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote))
 }
 
 fn yes_or_no(is_kept: bool) -> String {
@@ -118,12 +118,10 @@ pub(super) fn losses(reports: &Reports) -> DataTable {
 }
 
 fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> Option<Vec<String>> {
-    let judged = |&cpus: &u16| Some((cpus, report.judge(measure, point, cpus, policy)?));
-    let cells = report.plan.cpus.iter().filter_map(judged);
+    let cpus = report.plan.cpus.iter();
+    let cells = cpus.filter_map(|&cpus| Some((cpus, report.judge(measure, point, cpus, policy)?)));
     let worse: Vec<_> = cells.filter(|(_, judged)| judged.verdict == Verdict::Worse).collect();
-    // A change without a ratio is from zero: the worst there is.
-    let size = |change: Option<f64>| change.map_or(f64::INFINITY, f64::abs);
-    let (cpus, most) = *worse.iter().max_by(|a, b| size(a.1.change).total_cmp(&size(b.1.change)))?;
+    let (cpus, most) = *worse.iter().max_by(|a, b| change_size(a.1.change).total_cmp(&change_size(b.1.change)))?;
     let swept = report.plan.points[point].value.as_ref().map_or(String::new(), |value| format!(" {value}"));
     let on: Vec<String> = worse.iter().map(|(cpus, _)| cpus.to_string()).collect();
     Some(vec![
@@ -135,6 +133,11 @@ fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> O
         value(report, measure, point, cpus, policy),
         value(report, measure, point, cpus, 0),
     ])
+}
+
+/// Returns the size of a change. A change without a ratio is one from zero, and the largest there is.
+fn change_size(change: Option<f64>) -> f64 {
+    change.map_or(f64::INFINITY, f64::abs)
 }
 
 /// What becomes of the gain as bursts grow, on the number of CPUs for which there is a promise.
@@ -172,13 +175,12 @@ pub(super) fn locks(reports: &Reports) -> DataTable {
         let [half, twice] = &varied.reports;
         for &cpus in &report.plan.cpus {
             for policy in 1..report.plan.policies.len() {
-                let found = |report, point| {
-                    let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
-                    format!("{change} {verdict}")
-                };
                 let mut row =
                     vec![format!("`{}`", varied.plan), cpus.to_string(), format!("`{}`", report.label(policy))];
-                row.extend([found(half, 0), found(report, varied.point), found(twice, 0)]);
+                row.extend([(half, 0), (report, varied.point), (twice, 0)].map(|(report, point)| {
+                    let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
+                    format!("{change} {verdict}")
+                }));
                 rows.push(row);
             }
         }
@@ -189,21 +191,21 @@ pub(super) fn locks(reports: &Reports) -> DataTable {
 /// How to have all of this again.
 pub(super) fn recipe(reports: &Reports) -> DataTable {
     let mut rows = Vec::new();
-    let mut row = |what: &str, value: String| rows.push(vec![what.to_owned(), value]);
     if let Some(report) = reports.plans().next() {
         let recipe = &report.recipe;
-        row("command", format!("`{}`", reports.command()));
-        row("freehold", recipe.program.version());
-        row("cost table", format!("`{}`: {}", recipe.costs.name, recipe.costs_text()));
+        rows.push(("command".to_owned(), format!("`{}`", reports.command())));
+        rows.push(("freehold".to_owned(), recipe.program.version()));
+        rows.push(("cost table".to_owned(), format!("`{}`: {}", recipe.costs.name, recipe.costs_text())));
         for (name, choices) in &recipe.policies {
-            row("policy", format!("`{name}` is {choices}"));
+            rows.push(("policy".to_owned(), format!("`{name}` is {choices}")));
         }
     }
     for report in reports.plans() {
         let plan = &report.plan;
         let window = plan.points.first().map_or((0, 0), |point| (point.warmup_ms, point.duration_ms));
         let times = format!("{} ms of virtual time after {} ms that do not count", window.1, window.0);
-        row(&format!("`{}`", plan.name), format!("{} seeds, {times}; `freehold sim {}`", plan.seeds, plan.name));
+        let value = format!("{} seeds, {times}; `freehold sim {}`", plan.seeds, plan.name);
+        rows.push((format!("`{}`", plan.name), value));
     }
-    DataTable::new(&["what", "value"], rows)
+    DataTable::new(&["what", "value"], rows.into_iter().map(|(what, value)| vec![what, value]))
 }

@@ -99,16 +99,20 @@ struct PooledMeasure<'r> {
 impl AgedRun {
     /// A measure on each number of CPUs. What neither policy had any of is no difference.
     fn cells(&self, measure: &Measure) -> Vec<Cell<'_>> {
-        let report = &self.report;
-        if report.direction(measure) == Direction::Neutral {
+        if self.report.direction(measure) == Direction::Neutral {
             return Vec::new();
         }
-        let cell = |&cpus: &u16| {
-            let of = |policy| Some(report.spread(measure, 0, cpus, policy)?.median).filter(|median| median.is_finite());
-            let difference = judge::difference(measure, of(0)?, of(1)?);
-            Some(Cell { aged: self, cpus, difference, verdict: report.judge(measure, 0, cpus, 1)?.verdict })
+        self.report.plan.cpus.iter().filter_map(|&cpus| self.cell(measure, cpus)).collect()
+    }
+
+    /// Returns a measure on this number of CPUs, if it is finite under both policies.
+    fn cell(&self, measure: &Measure, cpus: u16) -> Option<Cell<'_>> {
+        let medians = [0, 1].map(|policy| self.report.spread(measure, 0, cpus, policy).map(|spread| spread.median));
+        let [Some(a), Some(b)] = medians.map(|median| median.filter(|median| median.is_finite())) else {
+            return None;
         };
-        report.plan.cpus.iter().filter_map(cell).collect()
+        let verdict = self.report.judge(measure, 0, cpus, 1)?.verdict;
+        Some(Cell { aged: self, cpus, difference: judge::difference(measure, a, b), verdict })
     }
 }
 
@@ -116,8 +120,8 @@ impl<'r> PooledMeasure<'r> {
     fn new(aged: &'r [AgedRun], measure: &Measure) -> PooledMeasure<'r> {
         let cells = aged.iter().map(|aged| aged.cells(measure)).filter(|cells| !cells.is_empty());
         let cells: Vec<Vec<Cell<'r>>> = cells.collect();
-        let differences = |cells: &Vec<Cell<'_>>| cells.iter().map(|cell| cell.difference).collect();
-        let machines: Vec<f64> = cells.iter().filter_map(|cells| middle(differences(cells))).collect();
+        let differences = cells.iter().map(|cells| cells.iter().map(|cell| cell.difference).collect());
+        let machines: Vec<f64> = differences.filter_map(middle).collect();
         let confidence = 1.0 - (1.0 - CONFIDENCE) / MEASURES.len() as f64;
         let interval = intervals::has_rank_interval(machines.len(), confidence)
             .then(|| intervals::rank_interval(&machines, confidence));
@@ -164,25 +168,26 @@ pub(super) fn together(aged: &[AgedRun]) -> DataTable {
         "interval",
         "together",
     ];
-    let row = |measure: &Measure| {
+    let rows = MEASURES.iter().map(|measure| {
         let pooled = PooledMeasure::new(aged, measure);
-        let count = |of: Verdict| pooled.count(of).to_string();
-        let text = |difference: f64| difference_text(measure, difference);
-        let interval = |(low, high)| format!("{} to {}", text(low), text(high));
+        let interval = pooled.interval.map_or_else(
+            || "too few".to_owned(),
+            |(low, high)| format!("{} to {}", difference_text(measure, low), difference_text(measure, high)),
+        );
         vec![
             measure.about.to_owned(),
             pooled.cells.iter().map(Vec::len).sum::<usize>().to_string(),
-            count(Verdict::Better),
-            count(Verdict::NoDifference),
-            count(Verdict::Undecided),
-            count(Verdict::Worse),
+            pooled.count(Verdict::Better).to_string(),
+            pooled.count(Verdict::NoDifference).to_string(),
+            pooled.count(Verdict::Undecided).to_string(),
+            pooled.count(Verdict::Worse).to_string(),
             pooled.cells.len().to_string(),
-            text(pooled.median),
-            pooled.interval.map_or_else(|| "too few".to_owned(), interval),
+            difference_text(measure, pooled.median),
+            interval,
             pooled.verdict.word().to_owned(),
         ]
-    };
-    DataTable::new(&header, MEASURES.iter().map(row))
+    });
+    DataTable::new(&header, rows)
 }
 
 /// Every cell that is worse, the worst of each measure first.
@@ -210,15 +215,22 @@ pub(super) fn worse(aged: &[AgedRun]) -> DataTable {
 mod tests {
     use super::*;
 
+    fn judge_around_midpoint(low: f64, high: f64, measure: &Measure) -> Verdict {
+        of_interval((low, high), f64::midpoint(low, high), measure)
+    }
+
     #[test]
     fn an_interval_means_what_both_of_its_ends_do() {
-        let of = |low: f64, high: f64, measure: &Measure| of_interval((low, high), f64::midpoint(low, high), measure);
-        assert_eq!(of(-0.01, 0.02, &measures::ZONE_LOCKS), Verdict::NoDifference);
-        assert_eq!(of(-0.4, -0.01, &measures::ZONE_LOCKS), Verdict::Better);
-        assert_eq!(of(-0.4, -0.01, &measures::THROUGHPUT), Verdict::Worse);
-        assert_eq!(of(0.01, f64::INFINITY, &measures::FAILURES), Verdict::Worse);
-        assert_eq!(of(-0.4, 0.01, &measures::ZONE_LOCKS), Verdict::Undecided);
-        assert_eq!(of(-0.004, 0.005, &measures::ZONE_WAIT), Verdict::NoDifference, "half a point of a share");
+        assert_eq!(judge_around_midpoint(-0.01, 0.02, &measures::ZONE_LOCKS), Verdict::NoDifference);
+        assert_eq!(judge_around_midpoint(-0.4, -0.01, &measures::ZONE_LOCKS), Verdict::Better);
+        assert_eq!(judge_around_midpoint(-0.4, -0.01, &measures::THROUGHPUT), Verdict::Worse);
+        assert_eq!(judge_around_midpoint(0.01, f64::INFINITY, &measures::FAILURES), Verdict::Worse);
+        assert_eq!(judge_around_midpoint(-0.4, 0.01, &measures::ZONE_LOCKS), Verdict::Undecided);
+        assert_eq!(
+            judge_around_midpoint(-0.004, 0.005, &measures::ZONE_WAIT),
+            Verdict::NoDifference,
+            "half a point of a share"
+        );
         assert_eq!(of_interval((0.0001, 0.03), 0.001, &measures::THROUGHPUT), Verdict::Undecided, "next to nothing");
     }
 

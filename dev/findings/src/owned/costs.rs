@@ -40,8 +40,12 @@ pub(super) fn growth(report: &SimReport, point: usize) -> DataTable {
 
 /// The fewest CPUs that wait for a tenth of the time.
 fn knee(report: &SimReport, point: usize, policy: usize) -> String {
-    let waits = |&&cpus: &&u16| median(report, &measures::ZONE_WAIT, point, cpus, policy) >= WAITING_SHARE;
-    report.plan.cpus.iter().find(waits).map_or(number::ABSENT.to_owned(), ToString::to_string)
+    report
+        .plan
+        .cpus
+        .iter()
+        .find(|&&cpus| median(report, &measures::ZONE_WAIT, point, cpus, policy) >= WAITING_SHARE)
+        .map_or(number::ABSENT.to_owned(), ToString::to_string)
 }
 
 /// Where the time goes that a policy saves against policy A, in nanoseconds an operation.

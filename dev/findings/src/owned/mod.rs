@@ -15,7 +15,6 @@ mod tables;
 
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
-use freehold_sim::plan::Plan;
 use studies::Reports;
 
 use crate::{Args, Page, command, regions};
@@ -30,8 +29,8 @@ pub(crate) const NAME: &str = "owned-pageblocks";
 /// # Errors
 /// When a plan cannot be simulated.
 pub(crate) fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
-    let shorten = |plan: Plan| if args.quick { plan.shortened() } else { plan };
-    let reports = Reports::simulate(costs, command(NAME, args), shorten)?;
+    let reports =
+        Reports::simulate(costs, command(NAME, args), |plan| if args.quick { plan.shortened() } else { plan })?;
     let mut pages = regions::fill(NAME, PAGE, |region| tables::make(region, &reports));
     pages.extend(regions::plots(PAGE).iter().filter_map(|words| tables::picture(words, &reports)));
     Ok(pages)

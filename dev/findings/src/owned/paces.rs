@@ -22,12 +22,14 @@ const PACE_PERCENTS: [u64; 2] = [200, 400];
 /// # Errors
 /// The first that a plan or a run has.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<SimReport>, Error> {
-    let at = |percent| {
-        let set = vec![format!("workload.pace_percent={percent}")];
-        let plan = Plan::open(PLAN, &Changes { set, ..Changes::default() })?;
-        Ok(SimReport::simulate(changed(plan), costs)?)
-    };
-    PACE_PERCENTS.into_iter().map(at).collect()
+    PACE_PERCENTS
+        .into_iter()
+        .map(|percent| {
+            let set = vec![format!("workload.pace_percent={percent}")];
+            let plan = Plan::open(PLAN, &Changes { set, ..Changes::default() })?;
+            Ok(SimReport::simulate(changed(plan), costs)?)
+        })
+        .collect()
 }
 
 /// Waiting and throughput by pace, a row for each malloc, number of CPUs and policy. `own` is the report at the

@@ -33,16 +33,18 @@ pub(super) struct Load {
 /// # Errors
 /// The first that a plan or a run has.
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Load>, Error> {
-    let load = |think_ns| {
-        let window_ms = WINDOW_MS.map(|ms| ms * think_ns / THINK_NS[0]);
-        let [warmup_ms, duration_ms] = window_ms;
-        let set = [("workload.think_ns", think_ns), ("warmup_ms", warmup_ms), ("duration_ms", duration_ms)];
-        let set = set.map(|(key, value)| format!("{key}={value}")).to_vec();
-        let mut plan = changed(Plan::open(PLAN, &Changes { set, cpus: vec![CPUS], ..Changes::default() })?);
-        plan.points.retain(|point| point.value.as_deref() == Some(KEPT));
-        Ok(Load { think_ns, window_ms, report: SimReport::simulate(plan, costs)? })
-    };
-    THINK_NS.into_iter().map(load).collect()
+    THINK_NS
+        .into_iter()
+        .map(|think_ns| {
+            let window_ms = WINDOW_MS.map(|ms| ms * think_ns / THINK_NS[0]);
+            let [warmup_ms, duration_ms] = window_ms;
+            let set = [("workload.think_ns", think_ns), ("warmup_ms", warmup_ms), ("duration_ms", duration_ms)];
+            let set = set.map(|(key, value)| format!("{key}={value}")).to_vec();
+            let mut plan = changed(Plan::open(PLAN, &Changes { set, cpus: vec![CPUS], ..Changes::default() })?);
+            plan.points.retain(|point| point.value.as_deref() == Some(KEPT));
+            Ok(Load { think_ns, window_ms, report: SimReport::simulate(plan, costs)? })
+        })
+        .collect()
 }
 
 impl Load {

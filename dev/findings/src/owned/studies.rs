@@ -24,6 +24,13 @@ struct Study {
     locks: Locks,
 }
 
+impl Study {
+    /// Returns whether a point of the plan is kept for the study of locks.
+    fn keeps(&self, point: &Point) -> bool {
+        point.value.as_deref() == self.kept
+    }
+}
+
 /// What is asked about the cost of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Locks {
@@ -85,20 +92,17 @@ impl Reports {
     /// # Errors
     /// The first that a plan or a run has.
     pub(super) fn simulate(costs: &Costs, command: String, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
-        let open = |name| Ok::<_, Error>(changed(Plan::open(name, &Changes::default())?));
         let mut reports = Vec::with_capacity(STUDIES.len());
         let mut varied = Vec::new();
         for study in STUDIES {
-            let report = SimReport::simulate(open(study.plan)?, costs)?;
-            let is_kept = |point: &Point| point.value.as_deref() == study.kept;
-            let point = report.plan.points.iter().position(is_kept).filter(|_| study.locks == Locks::Varied);
-            if let Some(point) = point {
-                let at = |percent| {
+            let report = SimReport::simulate(changed(Plan::open(study.plan, &Changes::default())?), costs)?;
+            let point = report.plan.points.iter().position(|point| study.keeps(point));
+            if let Some(point) = point.filter(|_| study.locks == Locks::Varied) {
+                let [half, twice] = LOCK_PERCENTS.map(|percent| {
                     let mut plan = report.plan.clone();
-                    plan.points.retain(is_kept);
+                    plan.points.retain(|point| study.keeps(point));
                     SimReport::simulate(plan, &costs.with_lock_transfer_percent(percent))
-                };
-                let [half, twice] = LOCK_PERCENTS.map(at);
+                });
                 varied.push(VariedStudy { plan: study.plan, point, reports: [half?, twice?] });
             }
             reports.push(report);

@@ -42,14 +42,15 @@ pub(super) struct Build {
 pub(super) fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
     let loads =
         [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", pace_settings(percent))));
-    let build = |(plan, set): (&str, Vec<String>)| {
-        let words = [plan.to_owned()].into_iter().chain(set.iter().map(|change| format!("--set {change}")));
-        let words = words.collect::<Vec<_>>().join(" ");
-        let cpus = vec![CPUS_OF_REAL_BUILD, CPUS];
-        let plan = Plan::open(plan, &Changes { set, cpus, memory: Some(MEMORY.to_owned()), ..Changes::default() })?;
-        Ok(Build { words, report: SimReport::simulate(changed(plan), costs)? })
-    };
-    loads.map(build).collect()
+    loads
+        .map(|(plan, set)| {
+            let words = [plan.to_owned()].into_iter().chain(set.iter().map(|change| format!("--set {change}")));
+            let words = words.collect::<Vec<_>>().join(" ");
+            let cpus = vec![CPUS_OF_REAL_BUILD, CPUS];
+            let plan = Plan::open(plan, &Changes { set, cpus, memory: Some(MEMORY.to_owned()), ..Changes::default() })?;
+            Ok(Build { words, report: SimReport::simulate(changed(plan), costs)? })
+        })
+        .collect()
 }
 
 /// What is set in the plan at a pace, so that as much is played at each.
@@ -76,13 +77,14 @@ impl Build {
 
     fn row(&self, policy: usize) -> Vec<String> {
         let (ns, saved, share) = (self.in_allocator(CPUS, policy), self.saved(policy), self.share());
-        let change = |saved: f64| if policy == 0 { String::new() } else { number::change(Some(-saved)) };
+        let [change_of_allocator, change_of_build] =
+            [saved, saved * share].map(|saved| if policy == 0 { String::new() } else { number::change(Some(-saved)) });
         let (own, author) = match policy {
             0 => (number::percent(share), String::new()),
             _ => (String::new(), required_share(saved)),
         };
         let name = format!("`{}`", self.report.label(policy));
-        vec![format!("`{}`", self.words), name, number::decimal(ns), change(saved), own, change(saved * share), author]
+        vec![format!("`{}`", self.words), name, number::decimal(ns), change_of_allocator, own, change_of_build, author]
     }
 }
 

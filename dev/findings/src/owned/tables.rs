@@ -90,13 +90,13 @@ fn contention(report: &SimReport, point: usize) -> DataTable {
         "remote frees",
         "p99, ns",
     ];
-    let row = |cpus: u16, policy: usize| {
+    let lines = rows(report, |cpus, policy| {
         let mut cells = vec![cpus.to_string()];
         cells.extend(throughput(report, point, cpus, policy));
         cells.extend(shown.iter().chain(&more).map(|measure| value(report, measure, point, cpus, policy)));
         cells
-    };
-    DataTable::new(&header, rows(report, row))
+    });
+    DataTable::new(&header, lines)
 }
 
 /// What became of memory, at the end and at its worst.
@@ -119,24 +119,29 @@ fn memory(report: &SimReport, point: usize) -> DataTable {
         "owned pageblocks",
         "failed",
     ];
-    let row = |cpus: u16, policy: usize| {
-        let value = |measure: &Measure| value(report, measure, point, cpus, policy);
-        let [free, unusable, mixed, held] = pairs.map(|(end, worst)| format!("{} / {}", value(&end), value(&worst)));
-        let verdict = |measure: &Measure| change(report, measure, point, cpus, policy).1;
+    let lines = rows(report, |cpus, policy| {
+        let [free, unusable, mixed, held] = pairs.map(|pair| {
+            let [end, worst] = [pair.0, pair.1].map(|measure| value(report, &measure, point, cpus, policy));
+            format!("{end} / {worst}")
+        });
+        let [owned, failures] =
+            [measures::OWNED_END, measures::FAILURES].map(|measure| value(report, &measure, point, cpus, policy));
+        let [free_verdict, unusable_verdict] = [measures::FREE_BLOCKS_WORST, measures::UNUSABLE_WORST]
+            .map(|measure| change(report, &measure, point, cpus, policy).1);
         vec![
             cpus.to_string(),
             format!("`{}`", report.label(policy)),
             free,
-            verdict(&measures::FREE_BLOCKS_WORST),
+            free_verdict,
             unusable,
-            verdict(&measures::UNUSABLE_WORST),
+            unusable_verdict,
             mixed,
             held,
-            value(&measures::OWNED_END),
-            value(&measures::FAILURES),
+            owned,
+            failures,
         ]
-    };
-    DataTable::new(&header, rows(report, row))
+    });
+    DataTable::new(&header, lines)
 }
 
 /// What CPU time was spent on.
@@ -144,12 +149,12 @@ fn times(report: &SimReport, point: usize) -> DataTable {
     let shown: Vec<Measure> = measures::TIMES.iter().copied().chain([measures::ZONE_WAIT]).collect();
     let mut header = vec!["CPUs", "policy"];
     header.extend(shown.iter().map(|measure| measure.about.trim_start_matches("share of CPU time spent ")));
-    let row = |cpus: u16, policy: usize| {
+    let lines = rows(report, |cpus, policy| {
         let mut cells = vec![cpus.to_string(), format!("`{}`", report.label(policy))];
         cells.extend(shown.iter().map(|measure| value(report, measure, point, cpus, policy)));
         cells
-    };
-    DataTable::new(&header, rows(report, row))
+    });
+    DataTable::new(&header, lines)
 }
 
 /// Throughput against policy A, for each policy on each number of CPUs.
