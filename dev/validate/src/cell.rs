@@ -98,19 +98,25 @@ impl Cell {
     }
 
     fn draw(half: Half, kernel: &'static str, rng: &mut Rng) -> Cell {
-        fn any<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-            all[rng.usize(..all.len())]
-        }
-        let size = |rng: &mut Rng, part: &Part| (any(rng, part.cpus), any(rng, part.memory));
         // Of the held-out half, every other cell is a workload that is held out, at any size.
         let (workload, (cpus, memory)) = match half {
-            Half::Open => (any(rng, OPEN.workloads), size(rng, &OPEN)),
-            Half::HeldOut if rng.bool() => (any(rng, OPEN.workloads), size(rng, &HELD_OUT)),
-            Half::HeldOut if rng.bool() => (any(rng, HELD_OUT.workloads), size(rng, &OPEN)),
-            Half::HeldOut => (any(rng, HELD_OUT.workloads), size(rng, &HELD_OUT)),
+            Half::Open => (draw_one(rng, OPEN.workloads), draw_size(rng, &OPEN)),
+            Half::HeldOut if rng.bool() => (draw_one(rng, OPEN.workloads), draw_size(rng, &HELD_OUT)),
+            Half::HeldOut if rng.bool() => (draw_one(rng, HELD_OUT.workloads), draw_size(rng, &OPEN)),
+            Half::HeldOut => (draw_one(rng, HELD_OUT.workloads), draw_size(rng, &HELD_OUT)),
         };
         Cell { kernel, workload, cpus, memory }
     }
+}
+
+/// Draws a number of CPUs and a size of memory.
+fn draw_size(rng: &mut Rng, part: &Part) -> (u16, u32) {
+    (draw_one(rng, part.cpus), draw_one(rng, part.memory))
+}
+
+/// Draws one of these values.
+fn draw_one<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+    all[rng.usize(..all.len())]
 }
 
 /// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice, and none that is
@@ -165,8 +171,9 @@ mod tests {
         for kernel in KERNELS {
             let cells = sample_of(&[kernel], 30, 1);
             assert_eq!(cells.len(), 30);
-            let asked = |half| cells.iter().any(|cell| cell.half() == half && BY_MODULE.contains(&cell.workload));
-            assert_eq!((asked(Half::HeldOut), asked(Half::Open)), (WITH_HEADERS.contains(&kernel), false), "{kernel}");
+            let [held_out, open] = [Half::HeldOut, Half::Open]
+                .map(|half| cells.iter().any(|cell| cell.half() == half && BY_MODULE.contains(&cell.workload)));
+            assert_eq!((held_out, open), (WITH_HEADERS.contains(&kernel), false), "{kernel}");
         }
     }
 

@@ -29,8 +29,9 @@ pub(crate) struct InCommon {
 
 impl InCommon {
     fn new<K: Ord>(runs: &[[CountedBy<K>; 2]]) -> InCommon {
-        let kernels = || runs.iter().map(|[kernel, _]| kernel);
-        let pairs = kernels().enumerate().flat_map(|(at, one)| kernels().skip(at + 1).map(move |other| (one, other)));
+        let kernels: Vec<&CountedBy<K>> = runs.iter().map(|[kernel, _]| kernel).collect();
+        let pairs =
+            kernels.iter().enumerate().flat_map(|(at, one)| kernels[at + 1..].iter().map(move |other| (*one, *other)));
         InCommon {
             with_engine: mean(runs.iter().filter_map(|[kernel, engine]| in_common(kernel, engine))),
             between_runs: mean(pairs.filter_map(|(one, other)| in_common(one, other))),
@@ -79,8 +80,7 @@ fn bare(task: &str) -> String {
 }
 
 fn in_common<K: Ord>(one: &CountedBy<K>, other: &CountedBy<K>) -> Option<f64> {
-    let count = |run: &CountedBy<K>, key: &K| run.get(key).copied().unwrap_or(0);
-    let both: u64 = one.iter().map(|(key, &had)| had.min(count(other, key))).sum();
+    let both: u64 = one.iter().map(|(key, &had)| had.min(other.get(key).copied().unwrap_or(0))).sum();
     let all = one.values().sum::<u64>() + other.values().sum::<u64>() - both;
     (all > 0).then(|| both as f64 / all as f64)
 }

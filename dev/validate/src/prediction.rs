@@ -145,25 +145,27 @@ impl Prediction {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let row = |(row, name): &(&str, &'static str)| {
-            let (kernel_before, engine_before) = self.before.row(row)?;
-            let (_, engine_after) = self.after.row(row)?;
-            let (kernel_after, _) = self.truth.row(row)?;
-            if kernel_before.mean == 0.0 && kernel_after.mean == 0.0 {
-                return None;
-            }
-            let truth = judge(row, kernel_before, kernel_after, 1);
-            let predicted = judge(row, engine_before, engine_after, 1);
-            let from_nothing = || if engine_after.mean > 0.0 { f64::INFINITY } else { 0.0 };
-            Some(Row {
-                name,
-                predicted: predicted.change.unwrap_or_else(from_nothing),
-                truth: truth.change,
-                interval: truth.interval,
-                verdict: truth.verdict,
-            })
-        };
-        ROWS.iter().filter_map(row).collect()
+        ROWS.iter().filter_map(|(row, name)| self.row(row, name)).collect()
+    }
+
+    /// Returns a row of the prediction, if the kernel has any of it before or after.
+    fn row(&self, row: &str, name: &'static str) -> Option<Row> {
+        let (kernel_before, engine_before) = self.before.row(row)?;
+        let (_, engine_after) = self.after.row(row)?;
+        let (kernel_after, _) = self.truth.row(row)?;
+        if kernel_before.mean == 0.0 && kernel_after.mean == 0.0 {
+            return None;
+        }
+        let truth = judge(row, kernel_before, kernel_after, 1);
+        let predicted = judge(row, engine_before, engine_after, 1);
+        let from_nothing = if engine_after.mean > 0.0 { f64::INFINITY } else { 0.0 };
+        Some(Row {
+            name,
+            predicted: predicted.change.unwrap_or(from_nothing),
+            truth: truth.change,
+            interval: truth.interval,
+            verdict: truth.verdict,
+        })
     }
 }
 
@@ -189,11 +191,6 @@ impl Row {
 pub(crate) fn table(predicted: &[PredictedRow]) -> String {
     let head =
         ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
-    let word = |is: Option<bool>| match is {
-        None => "open",
-        Some(true) => "right",
-        Some(false) => "wrong",
-    };
     let told = predicted.iter().filter_map(|pair| Some((pair, pair.outcome.as_ref().ok()?)));
     let lines = told.flat_map(|(pair, prediction)| {
         prediction.rows().into_iter().map(|row| {
@@ -208,21 +205,31 @@ pub(crate) fn table(predicted: &[PredictedRow]) -> String {
                 change(Some(row.predicted).filter(|change| change.is_finite())),
                 change(row.truth),
                 interval,
-                word(row.is_right()).to_owned(),
-                word(row.is_within()).to_owned(),
+                judgement_word(row.is_right()).to_owned(),
+                judgement_word(row.is_within()).to_owned(),
             ]
         })
     });
     markdown::table(&head, lines)
 }
 
+/// Returns the word for a judgement, which may be open.
+fn judgement_word(is: Option<bool>) -> &'static str {
+    match is {
+        None => "open",
+        Some(true) => "right",
+        Some(false) => "wrong",
+    }
+}
+
 /// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is
 /// right about all that does not, so the engine must be better than that.
 pub(crate) fn in_short(predicted: &[PredictedRow]) -> String {
-    let is_kernel = |pair: &&PredictedRow| matches!(pair.to, Change::Kernel(_));
+    let (kernels, settings): (Vec<&PredictedRow>, Vec<&PredictedRow>) =
+        predicted.iter().partition(|pair| matches!(pair.to, Change::Kernel(_)));
     let lines = [
-        score("another kernel", predicted.iter().filter(is_kernel)),
-        score("another setting", predicted.iter().filter(|pair| !is_kernel(pair))),
+        score("another kernel", kernels.into_iter()),
+        score("another setting", settings.into_iter()),
         score("cells that are held out", predicted.iter().filter(|pair| pair.cell.half() == Half::HeldOut)),
         score("cells that are open", predicted.iter().filter(|pair| pair.cell.half() == Half::Open)),
         score("all", predicted.iter()),
@@ -275,14 +282,14 @@ pub(crate) fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
 
 /// What these rows came to, of no pair.
 fn count_predictions(rows: &[Row]) -> Predictions {
-    let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count() as u32;
-    Predictions {
-        pairs: 0,
-        decided: count(&|row| row.is_right().is_some()),
-        right: count(&|row| row.is_right() == Some(true)),
-        with_interval: count(&|row| row.is_within().is_some()),
-        within: count(&|row| row.is_within() == Some(true)),
+    let mut predictions = Predictions { pairs: 0, decided: 0, right: 0, with_interval: 0, within: 0 };
+    for row in rows {
+        predictions.decided += u32::from(row.is_right().is_some());
+        predictions.right += u32::from(row.is_right() == Some(true));
+        predictions.with_interval += u32::from(row.is_within().is_some());
+        predictions.within += u32::from(row.is_within() == Some(true));
     }
+    predictions
 }
 
 /// So many of all.

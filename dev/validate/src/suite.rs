@@ -98,20 +98,24 @@ fn summarize(judged: &[&CellResult], row: &str) -> Summary {
 }
 
 fn line(name: &str, mut summary: Summary) -> Vec<String> {
-    let middle = |values: &mut [f64]| if values.is_empty() { "-".to_owned() } else { percent(median(values)) };
     let cells = summary.errors.len();
     let (worst, place) =
         summary.worst.map_or(("-".to_owned(), "-".to_owned()), |(error, at)| (change(Some(error)), at));
     vec![
         name.to_owned(),
         cells.to_string(),
-        middle(&mut summary.errors),
+        format_median(&mut summary.errors),
         worst,
         place,
-        middle(&mut summary.spreads),
+        format_median(&mut summary.spreads),
         format!("{} of {cells}", summary.within),
         summary.invented.to_string(),
     ]
+}
+
+/// Formats the median of shares, if there are any.
+fn format_median(values: &mut [f64]) -> String {
+    if values.is_empty() { "-".to_owned() } else { percent(median(values)) }
 }
 
 /// Every cell: the rows that matter most, each as what the kernel did, and the error beside the spread.
@@ -137,12 +141,12 @@ fn kernel_and_engine(kernel: &Sample, engine: &Sample) -> String {
 
 /// Failed requests in common, of the cells of a half in which the kernel refused something.
 pub(crate) fn failures(judged: &[CellResult], half: Half) -> String {
-    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;
         let refused = failures.of_kernel();
         let by = [failures.by_task(), failures.by_tenth()];
-        let shares = by.map(|of| [share(of.with_engine), share(of.between_runs)]);
+        let shares = by
+            .map(|common| [common.with_engine, common.between_runs].map(|share| share.map_or("-".to_owned(), percent)));
         (refused > 0).then(|| [vec![judged.cell.name(), refused.to_string()], shares.concat()].concat())
     });
     let head = [

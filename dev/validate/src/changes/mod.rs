@@ -177,8 +177,8 @@ impl Line {
             engine: [engine, engine_changed].map(Sample::clone),
             engine_after: engine_after.clone(),
         };
-        let is_of_any = |[a, b]: &[Sample; 2]| any_nonzero(a, b);
-        (is_of_any(&line.kernels) || is_of_any(&line.engine)).then_some(line)
+        let is_of_any = [&line.kernels, &line.engine].into_iter().any(|[a, b]| any_nonzero(a, b));
+        is_of_any.then_some(line)
     }
 
     fn cells(&self, family: usize) -> Vec<String> {
@@ -211,8 +211,8 @@ fn recipe([before, after]: [&str; 2], workload: &str) -> String {
 
 /// A mean, and the standard deviation of its runs.
 fn with_spread(group: &Sample) -> String {
-    let number = |value| quantity(Some(Quantity::from_mean(value)));
-    format!("{} ± {}", number(group.mean), number(group.deviation))
+    let [mean, deviation] = [group.mean, group.deviation].map(|value| quantity(Some(Quantity::from_mean(value))));
+    format!("{mean} ± {deviation}")
 }
 
 /// What the table comes to.
@@ -221,15 +221,19 @@ fn in_short(lines: &[Line]) -> String {
     let kernels: Vec<&str> = lines.iter().filter(|line| line.differs(family)).map(|line| line.name).collect();
     let engine: Vec<&str> =
         lines.iter().filter(|line| line.engine[0].values != line.engine[1].values).map(|line| line.name).collect();
-    let named = |rows: &[&str]| if rows.is_empty() { String::new() } else { format!(": {}", rows.join(", ")) };
     format!(
         "The kernels differ in {} of {family} rows{}. On the same recordings, the change alone gives the engine other numbers \
          in {} of {family}{}.",
         kernels.len(),
-        named(&kernels),
+        format_names(&kernels),
         engine.len(),
-        named(&engine)
+        format_names(&engine)
     )
+}
+
+/// Formats the names of rows, after a colon if there are any.
+fn format_names(rows: &[&str]) -> String {
+    if rows.is_empty() { String::new() } else { format!(": {}", rows.join(", ")) }
 }
 
 /// Everything that the page stands on.
@@ -272,14 +276,17 @@ mod tests {
         }
     }
 
+    fn sample_around(value: f64) -> Sample {
+        Sample::new(vec![value, value + 1.0, value - 1.0])
+    }
+
     fn line(kernels: [f64; 2], engine: [f64; 2]) -> Line {
-        let group = |value: f64| Sample::new(vec![value, value + 1.0, value - 1.0]);
         Line {
             row: "blocks_taken",
             name: "a row",
-            kernels: kernels.map(group),
-            engine: engine.map(group),
-            engine_after: group(engine[1]),
+            kernels: kernels.map(sample_around),
+            engine: engine.map(sample_around),
+            engine_after: sample_around(engine[1]),
         }
     }
 

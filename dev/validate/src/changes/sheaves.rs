@@ -64,15 +64,17 @@ const TOTALS: [(&str, Total); 3] = [
 ];
 
 fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
-    let group = |runs: &[Vec<CacheFacts>], total: Total| {
-        Sample::new(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
-    };
     let rows = TOTALS.iter().map(|(name, total)| {
-        let judged = judge(name, &group(before, *total), &group(after, *total), TOTALS.len());
+        let judged = judge(name, &sum_each_run(before, *total), &sum_each_run(after, *total), TOTALS.len());
         vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), with_interval(&judged)]
     });
     let [before, after] = KERNELS.map(|kernel| format!("Linux {kernel}"));
     markdown::table(&["at the end", &before, &after, "change, and its interval"], rows)
+}
+
+/// Returns the total of all caches, run by run.
+fn sum_each_run(runs: &[Vec<CacheFacts>], total: Total) -> Sample {
+    Sample::new(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
 }
 
 /// What the engine makes of a cache of this size on that machine: objects and pages of a slab, and objects of a sheaf.
@@ -93,10 +95,6 @@ fn has_same_sheaf(cache: &CacheFacts) -> bool {
 fn in_short(caches: &[CacheFacts]) -> String {
     let with_sheaves: Vec<&CacheFacts> =
         caches.iter().filter(|cache| cache.sheaf_capacity.is_some_and(|room| room > 0)).collect();
-    let names = |caches: &mut dyn Iterator<Item = &CacheFacts>| {
-        let names: Vec<&str> = caches.map(|cache| cache.name.as_str()).collect();
-        if names.is_empty() { String::new() } else { format!(" (not {})", names.join(", ")) }
-    };
     format!(
         "Linux {} shows {} caches, {} of them with sheaves. The engine gives {} of all caches slabs of the same size and as \
          many objects{}, and sheaves of the same room to {} of those that have some{}. The largest, as the first boot ended:",
@@ -104,10 +102,16 @@ fn in_short(caches: &[CacheFacts]) -> String {
         caches.len(),
         with_sheaves.len(),
         caches.iter().filter(|cache| is_laid_out_alike(cache)).count(),
-        names(&mut caches.iter().filter(|cache| !is_laid_out_alike(cache))),
+        format_exceptions(caches.iter().filter(|cache| !is_laid_out_alike(cache))),
         with_sheaves.iter().filter(|cache| has_same_sheaf(cache)).count(),
-        names(&mut with_sheaves.iter().copied().filter(|cache| !has_same_sheaf(cache))),
+        format_exceptions(with_sheaves.iter().copied().filter(|cache| !has_same_sheaf(cache))),
     )
+}
+
+/// Formats the names of caches in brackets, if there are any.
+fn format_exceptions<'c>(caches: impl Iterator<Item = &'c CacheFacts>) -> String {
+    let names: Vec<&str> = caches.map(|cache| cache.name.as_str()).collect();
+    if names.is_empty() { String::new() } else { format!(" (not {})", names.join(", ")) }
 }
 
 fn layouts(caches: &[CacheFacts]) -> String {
@@ -115,18 +119,15 @@ fn layouts(caches: &[CacheFacts]) -> String {
     largest.sort_by_key(|cache| std::cmp::Reverse(cache.slabs * u64::from(cache.pages_per_slab)));
     let rows = largest.into_iter().take(SHOWN).map(|cache| {
         let engine = layout(cache.object_size);
-        let both = |kernel: u32, engine: Option<u32>| {
-            format!("{kernel} / {}", engine.map_or("-".to_owned(), |engine| engine.to_string()))
-        };
         vec![
             cache.name.clone(),
             cache.object_size.to_string(),
             count(cache.objects),
-            both(cache.objects_per_slab, engine.map(|(objects, ..)| objects)),
-            both(cache.pages_per_slab, engine.map(|(_, pages, _)| pages)),
+            format_both(cache.objects_per_slab, engine.map(|(objects, ..)| objects)),
+            format_both(cache.pages_per_slab, engine.map(|(_, pages, _)| pages)),
             match cache.sheaf_capacity {
                 None | Some(0) => "-".to_owned(),
-                Some(room) => both(room, engine.map(|(.., sheaf)| sheaf)),
+                Some(room) => format_both(room, engine.map(|(.., sheaf)| sheaf)),
             },
         ]
     });
@@ -139,6 +140,11 @@ fn layouts(caches: &[CacheFacts]) -> String {
         "objects in a sheaf, kernel / engine",
     ];
     markdown::table(&head, rows)
+}
+
+/// Formats the kernel's number and the engine's.
+fn format_both(kernel: u32, engine: Option<u32>) -> String {
+    format!("{kernel} / {}", engine.map_or("-".to_owned(), |engine| engine.to_string()))
 }
 
 #[cfg(test)]
