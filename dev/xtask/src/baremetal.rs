@@ -223,11 +223,10 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
     };
     emulator.arg("-kernel").arg(kernel);
     println!("$ {}", command::line(&emulator));
-    let failed = |error| Error::Failed(format!("`{program}` could not be started: {error}"));
-    let mut child = emulator.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = emulator.stdout(Stdio::piped()).spawn().map_err(|error| start_error(program, &error))?;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
     let counts = lines.inspect(|line| println!("{line}")).filter(|line| line.contains(UNCOUNTED)).count() == 0;
-    let ended = child.wait().map_err(failed)?;
+    let ended = child.wait().map_err(|error| start_error(program, &error))?;
     match ended.code() {
         Some(PASSED) if boot.steps == Steps::Counted && !counts => {
             Err(Error::Failed("the clock was to count instructions, and the kernel says that it does not".to_owned()))
@@ -236,6 +235,11 @@ fn start(arch: Arch, boot: &Boot, kernel: &Path) -> Result<(), Error> {
         Some(124) => Err(Error::Failed(format!("the kernel did not end within {SECONDS_MAX} seconds"))),
         _ => Err(Error::Failed(format!("the kernel failed; what it said last says how ({ended})"))),
     }
+}
+
+/// Returns the error of an emulator that could not be started.
+fn start_error(program: &str, error: &std::io::Error) -> Error {
+    Error::Failed(format!("`{program}` could not be started: {error}"))
 }
 
 /// The option changed its name with version 8.1.
@@ -256,8 +260,10 @@ mod tests {
     /// What the tutorial has its readers type.
     fn typed() -> Vec<String> {
         let page = fs::read_to_string(root().join("docs/kernel.md")).expect("it is there");
-        let is_typed = |line: &&str| ["cargo ", "rustup ", "apt "].iter().any(|tool| line.starts_with(tool));
-        page.lines().filter(is_typed).map(str::to_owned).collect()
+        page.lines()
+            .filter(|line| ["cargo ", "rustup ", "apt "].iter().any(|tool| line.starts_with(tool)))
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]

@@ -69,13 +69,15 @@ fn selected(stages: &'static [Stage], only: &[String]) -> Result<Vec<&'static St
     if only.is_empty() {
         return Ok(stages.iter().collect());
     }
-    let find = |name: &String| {
-        stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
-            let names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
-            Error::Usage(format!("there is no stage `{name}`; there are: {}", names.join(", ")))
-        })
-    };
-    only.iter().map(find).collect()
+    only.iter().map(|name| find(stages, name)).collect()
+}
+
+/// Returns the stage of this name.
+fn find(stages: &'static [Stage], name: &str) -> Result<&'static Stage, Error> {
+    stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
+        let names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
+        Error::Usage(format!("there is no stage `{name}`; there are: {}", names.join(", ")))
+    })
 }
 
 fn perform(task: &str, stage: &Stage, report: &mut Vec<String>) -> Result<(), Error> {
@@ -126,10 +128,16 @@ mod tests {
         assert!(report[1].contains("FAILED"), "{report:?}");
     }
 
+    fn first_line(outcome: Result<Outcome, Error>) -> String {
+        result_line(&STAGES[0], &outcome, Duration::from_millis(12_340))
+    }
+
     #[test]
     fn time_stands_beside_its_budget() {
-        let line = |outcome| result_line(&STAGES[0], &outcome, Duration::from_millis(12_340));
-        assert_eq!(line(Ok(Outcome::Passed)), "fmt       passed     12.3 s of   10");
-        assert_eq!(line(Ok(Outcome::Skipped("no root".to_owned()))), "fmt       skipped    12.3 s of   10  no root");
+        assert_eq!(first_line(Ok(Outcome::Passed)), "fmt       passed     12.3 s of   10");
+        assert_eq!(
+            first_line(Ok(Outcome::Skipped("no root".to_owned()))),
+            "fmt       skipped    12.3 s of   10  no root"
+        );
     }
 }

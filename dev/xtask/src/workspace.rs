@@ -59,11 +59,15 @@ pub(crate) fn files() -> Result<Vec<PathBuf>, Error> {
 pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
     let path = root.join("Cargo.toml");
     let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
-    let unreadable = |error: &dyn std::fmt::Display| Error::Failed(format!("Cargo.toml cannot be read: {error}"));
-    let mut manifest: toml::Table = text.parse().map_err(|error: toml::de::Error| unreadable(&error))?;
-    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
-    let workspace = workspace.ok_or_else(|| unreadable(&"it describes no workspace"))?;
+    let mut manifest: toml::Table = text.parse().map_err(unreadable)?;
+    let table = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
+    let workspace = table.ok_or_else(|| unreadable("it describes no workspace"))?;
     workspace.insert("members".to_owned(), members.to_vec().into());
     workspace.remove("default-members");
-    toml::to_string(&manifest).map_err(|error| unreadable(&error))
+    toml::to_string(&manifest).map_err(unreadable)
+}
+
+/// Returns the error of a manifest that cannot be read.
+fn unreadable<E: std::fmt::Display>(error: E) -> Error {
+    Error::Failed(format!("Cargo.toml cannot be read: {error}"))
 }

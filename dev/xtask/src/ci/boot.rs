@@ -102,8 +102,7 @@ impl Lab {
 
     /// Why this machine cannot boot: a program is missing, or no kernel can be fetched.
     fn cannot_boot(&self) -> Result<Option<String>, Error> {
-        let lacks = |program: &&&str| Command::new(program).arg("--help").output().is_err();
-        if let Some(program) = PROGRAMS.iter().find(lacks) {
+        if let Some(program) = PROGRAMS.iter().find(|program| Command::new(program).arg("--help").output().is_err()) {
             return Ok(Some(format!("`{program}` is missing")));
         }
         let output = self.output(self.command("boot").args(["--kernel", KERNEL, "--fetch"]))?;
@@ -125,8 +124,11 @@ impl Lab {
         boot.args(["--kernel", KERNEL, "--quiet"]).args(GUEST).args(options).arg("--out").arg(&out);
         let output = self.output(&mut boot)?;
         let is_right = output.status.code() == Some(1) && last_line(&output).contains(words) && !out.exists();
-        let sentence = || format!("`{}` ended with {}: {}", command::line(&boot), output.status, last_line(&output));
-        if is_right { Ok(()) } else { Err(Error::Failed(sentence())) }
+        if is_right {
+            return Ok(());
+        }
+        let line = command::line(&boot);
+        Err(Error::Failed(format!("`{line}` ended with {}: {}", output.status, last_line(&output))))
     }
 
     /// The verdict is the truth. At 95 % it may miss it once in twenty times; so who misses is asked once more, in new
@@ -165,32 +167,40 @@ fn last_line(output: &Output) -> String {
 }
 
 /// Whether the measure that must differ does so as it must; without one, whether none is said to differ.
-fn judge(told: &Value, truth: Option<(&str, &str)>) -> Result<(), String> {
-    let measures = told["measures"].as_array().ok_or("there are no measures")?;
-    let verdict = |measure: &Value| measure["verdict"].as_str().unwrap_or_default().to_owned();
+fn judge(report: &Value, truth: Option<(&str, &str)>) -> Result<(), String> {
+    let measures = report["measures"].as_array().ok_or("there are no measures")?;
     let Some((name, expected)) = truth else {
-        let wrong = measures.iter().find(|measure| ["better", "worse", "neither"].contains(&verdict(measure).as_str()));
+        let wrong =
+            measures.iter().find(|measure| ["better", "worse", "neither"].contains(&verdict_of(measure).as_str()));
         return wrong.map_or(Ok(()), |measure| Err(format!("a kernel differs from itself in {}", measure["name"])));
     };
-    let found = measures.iter().find(|measure| measure["name"] == name).map(verdict);
+    let found = measures.iter().find(|measure| measure["name"] == name).map(verdict_of);
     match found {
         Some(found) if found == expected => Ok(()),
         found => Err(format!("{name} should be {expected}, and is {found:?}")),
     }
 }
 
+/// Returns the verdict about a measure.
+fn verdict_of(measure: &Value) -> String {
+    measure["verdict"].as_str().unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn report_with(verdict: &str) -> Value {
+        serde_json::json!({"measures": [{"name": "x", "verdict": verdict}]})
+    }
+
     #[test]
     fn a_wrong_verdict_is_found() {
-        let told = |verdict: &str| serde_json::json!({"measures": [{"name": "x", "verdict": verdict}]});
-        assert!(judge(&told("undecided"), None).is_ok() && judge(&told("no difference"), None).is_ok());
-        assert!(judge(&told("worse"), None).is_err());
-        assert!(judge(&told("worse"), Some(("x", "worse"))).is_ok());
-        assert!(judge(&told("undecided"), Some(("x", "worse"))).is_err());
-        assert!(judge(&told("worse"), Some(("y", "worse"))).is_err());
+        assert!(judge(&report_with("undecided"), None).is_ok() && judge(&report_with("no difference"), None).is_ok());
+        assert!(judge(&report_with("worse"), None).is_err());
+        assert!(judge(&report_with("worse"), Some(("x", "worse"))).is_ok());
+        assert!(judge(&report_with("undecided"), Some(("x", "worse"))).is_err());
+        assert!(judge(&report_with("worse"), Some(("y", "worse"))).is_err());
         assert!(judge(&serde_json::json!({}), None).is_err());
     }
 }

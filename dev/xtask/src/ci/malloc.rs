@@ -124,16 +124,18 @@ impl Sandbox {
     /// A few at a time, until all are done; then the first failure, if there is one.
     fn run_all(&self, cases: &[&Case]) -> Result<(), Error> {
         let next = AtomicUsize::new(0);
-        let work = || -> Result<(), Error> {
-            while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.compare(case)?;
-            }
-            Ok(())
-        };
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(|| self.run_remaining(cases, &next))).collect();
             workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
         })
+    }
+
+    /// Runs cases from the next one on, each of them on one thread, until one fails or none is left.
+    fn run_remaining(&self, cases: &[&Case], next: &AtomicUsize) -> Result<(), Error> {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            self.compare(case)?;
+        }
+        Ok(())
     }
 
     /// One script as it is, and under each set of options.

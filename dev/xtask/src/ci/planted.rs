@@ -25,13 +25,18 @@ fn judge<T>(line: &str, outcome: Result<T, Error>, finding: &str, silence: &str)
 mod tests {
     use super::*;
 
+    fn failure(outcome: &str) -> Error {
+        Error::Command { command: String::new(), outcome: outcome.to_owned() }
+    }
+
+    fn judge_outcome(outcome: Result<(), Error>) -> Result<(), Error> {
+        judge("check", outcome, "must coincide", "compiles")
+    }
+
     #[test]
     fn only_the_right_failure_will_do() {
-        let failed =
-            |outcome: &str| Err::<(), _>(Error::Command { command: String::new(), outcome: outcome.to_owned() });
-        let judge = |outcome| judge("check", outcome, "must coincide", "compiles");
-        assert!(judge(failed("evaluation panicked: their values must coincide")).is_ok());
-        assert!(judge(failed("expected `;`")).is_err());
-        assert!(judge(Ok(())).is_err_and(|error| error.to_string() == "`check` compiles"));
+        assert!(judge_outcome(Err(failure("evaluation panicked: their values must coincide"))).is_ok());
+        assert!(judge_outcome(Err(failure("expected `;`"))).is_err());
+        assert!(judge_outcome(Ok(())).is_err_and(|error| error.to_string() == "`check` compiles"));
     }
 }

@@ -76,13 +76,14 @@ fn check_names(sandbox: &Sandbox, program: &Path) -> Result<(), Error> {
     let mut run = Command::new(&sandbox.freehold);
     run.args(["run", "--set", "profile-rate=4096", "--profile"]).arg(&file).arg("--").arg(program).args(["exit", "-"]);
     command::output(&mut run)?;
-    let unpacked = Command::new("gzip").arg("-dc").arg(&file).output();
-    let unpacked = unpacked.map_err(|error| Error::Failed(format!("gzip could not be started: {error}")))?.stdout;
-    let has = |name: &str| unpacked.windows(name.len()).any(|window| window == name.as_bytes());
-    match ["inuse_space", "hold_small", "hold_large"].iter().find(|name| !has(name)) {
-        Some(name) => Err(Error::Failed(format!("`freehold run --profile` says nothing of {name}"))),
-        None => Ok(()),
+    let output = Command::new("gzip").arg("-dc").arg(&file).output();
+    let unpacked = output.map_err(|error| Error::Failed(format!("gzip could not be started: {error}")))?.stdout;
+    for name in ["inuse_space", "hold_small", "hold_large"] {
+        if !unpacked.windows(name.len()).any(|window| window == name.as_bytes()) {
+            return Err(Error::Failed(format!("`freehold run --profile` says nothing of {name}")));
+        }
     }
+    Ok(())
 }
 
 /// The file of that ending: that of a child has the child's number.
@@ -93,11 +94,10 @@ fn profile_file(file: &Path, ending: &str) -> Result<PathBuf, Error> {
     }
     let folder = file.parent().expect("it is in a folder");
     let files = fs::read_dir(folder).map_err(on_file("read", folder))?.flatten().map(|entry| entry.path());
-    let is_child = |path: &PathBuf| {
+    let mut children = files.filter(|path| {
         let number = path.to_str().and_then(|path| path.strip_prefix(&*name)?.strip_prefix('.'));
         number.is_some_and(|number| number.parse::<u32>().is_ok())
-    };
-    let mut children = files.filter(is_child);
+    });
     children.next().ok_or_else(|| Error::Failed(format!("profile.c fork: a child has written nothing beside {name}")))
 }
 

@@ -53,14 +53,20 @@ fn with(arguments: &[String]) -> Command {
 /// The first code block's commands; what follows `#` on a line is a comment.
 fn parse(text: &str) -> Option<Commands> {
     let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1).take_while(|line| *line != "```");
-    let words = |line: &str| line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-    let lines: Vec<Vec<String>> = block.map(words).filter(|words: &Vec<String>| !words.is_empty()).collect();
+    let lines: Vec<Vec<String>> = block.map(parse_words).filter(|words| !words.is_empty()).collect();
     let [compare, tests] = lines.as_slice() else { return None };
-    let arguments = |words: &[String], task: &str| {
-        (words.len() > 1 && words[0] == "cargo" && words[1] == task).then(|| words[1..].to_vec())
-    };
-    let compare = arguments(compare, "run").filter(|words| words.iter().any(|word| word == "compare"))?;
-    Some(Commands { compare, tests: arguments(tests, "test")? })
+    let compare = cargo_arguments(compare, "run").filter(|words| words.iter().any(|word| word == "compare"))?;
+    Some(Commands { compare, tests: cargo_arguments(tests, "test")? })
+}
+
+/// Returns the words of a line of the shell, without its comment.
+fn parse_words(line: &str) -> Vec<String> {
+    line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+/// Returns the arguments that a command gives to cargo, if it is one of this task.
+fn cargo_arguments(words: &[String], task: &str) -> Option<Vec<String>> {
+    (words.len() > 1 && words[0] == "cargo" && words[1] == task).then(|| words[1..].to_vec())
 }
 
 #[cfg(test)]

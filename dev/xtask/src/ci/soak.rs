@@ -70,16 +70,22 @@ fn missing(answer: Result<String, Error>) -> Result<Option<String>, Error> {
 mod tests {
     use super::*;
 
+    fn fail_with(said: &str) -> Result<String, Error> {
+        Err(Error::Command { command: String::new(), outcome: said.to_owned() })
+    }
+
+    fn pass_with(tests: u32) -> Result<String, Error> {
+        Ok(format!("test result: ok. {tests} passed; 0 failed"))
+    }
+
     #[test]
     fn silence_is_no_success() {
-        let failed = |said: &str| Err(Error::Command { command: String::new(), outcome: said.to_owned() });
-        let passed = |tests| Ok(format!("test result: ok. {tests} passed; 0 failed"));
-        assert_eq!(missing(passed(1)).unwrap(), None);
-        assert!(missing(passed(0)).unwrap().unwrap().contains("x86-64"));
+        assert_eq!(missing(pass_with(1)).unwrap(), None);
+        assert!(missing(pass_with(0)).unwrap().unwrap().contains("x86-64"));
         assert_eq!(
-            missing(failed("failed (101): left out: it is off; allow it\nerror")).unwrap().unwrap(),
+            missing(fail_with("failed (101): left out: it is off; allow it\nerror")).unwrap().unwrap(),
             "it is off; allow it"
         );
-        assert!(missing(failed("failed (101): a panic")).is_err());
+        assert!(missing(fail_with("failed (101): a panic")).is_err());
     }
 }

@@ -166,17 +166,19 @@ const ROOMS: [&str; 17] = [
 /// Programs and what they are made of first, with private items, because that is where their readers are; then the
 /// libraries, so that the library `freehold` is what stands in the end, and not the program of the same name.
 fn docs() -> Result<Outcome, Error> {
-    let doc = || {
-        let mut command = cargo();
-        command.env("RUSTDOCFLAGS", "--deny warnings").args(["doc", "--no-deps"]);
-        command
-    };
-    command::run(doc().args(["--workspace", "--bins", "--document-private-items"]))?;
+    command::run(rustdoc().args(["--workspace", "--bins", "--document-private-items"]))?;
     let rooms = ROOMS.iter().flat_map(|room| ["--package", room]);
     let inside = "--deny warnings --allow rustdoc::private_intra_doc_links";
-    command::run(doc().env("RUSTDOCFLAGS", inside).args(rooms).args(["--lib", "--document-private-items"]))?;
+    command::run(rustdoc().env("RUSTDOCFLAGS", inside).args(rooms).args(["--lib", "--document-private-items"]))?;
     let others = ROOMS.iter().flat_map(|room| ["--exclude", room]);
-    passed(doc().args(["--workspace", "--lib"]).args(others))
+    passed(rustdoc().args(["--workspace", "--lib"]).args(others))
+}
+
+/// Returns the command that documents crates and refuses warnings.
+fn rustdoc() -> Command {
+    let mut command = cargo();
+    command.env("RUSTDOCFLAGS", "--deny warnings").args(["doc", "--no-deps"]);
+    command
 }
 
 /// The engine against itself, and against itself with 3 % more or less work, on the real clock. On a busy machine the
@@ -184,8 +186,7 @@ fn docs() -> Result<Outcome, Error> {
 /// it may err in 5 of 100 comparisons. Wrong twice is wrong.
 fn bench() -> Result<Outcome, Error> {
     let freehold = smoke::freehold()?;
-    let harness = |seed| {
-        passed(Command::new(&freehold).args(["bench", "harness", "--runs", "40", "--time", "4", "--seed", seed]))
-    };
-    harness("1").or_else(|_| harness("2"))
+    let arguments = ["bench", "harness", "--runs", "40", "--time", "4", "--seed"];
+    passed(Command::new(&freehold).args(arguments).arg("1"))
+        .or_else(|_| passed(Command::new(&freehold).args(arguments).arg("2")))
 }

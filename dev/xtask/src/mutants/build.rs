@@ -102,8 +102,7 @@ fn cargo(subject: &Subject, jobs: usize, task: &str) -> Command {
 }
 
 fn attempt(subject: &Subject, places: &Places, command: &mut Command) -> Result<Attempt, Error> {
-    let failed = |said: &str| Error::Failed(format!("the copy with mutants does not build: {said}"));
-    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(&error.to_string()))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| build_error(&error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let messages: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if output.status.success() {
@@ -113,15 +112,20 @@ fn attempt(subject: &Subject, places: &Places, command: &mut Command) -> Result<
     for message in errors(&messages) {
         let ids = blamed(subject, places, message);
         if ids.is_empty() && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()) {
-            return Err(failed(message["rendered"].as_str().unwrap_or("an error without a text")));
+            return Err(build_error(message["rendered"].as_str().unwrap_or("an error without a text")));
         }
         refused.extend(ids);
     }
     if refused.is_empty() {
-        Err(failed(&String::from_utf8_lossy(&output.stderr)))
+        Err(build_error(&String::from_utf8_lossy(&output.stderr)))
     } else {
         Ok(Attempt::Refused(refused))
     }
+}
+
+/// Returns the error of a copy with mutants that does not build.
+fn build_error(said: &str) -> Error {
+    Error::Failed(format!("the copy with mutants does not build: {said}"))
 }
 
 fn errors(messages: &[Value]) -> impl Iterator<Item = &Value> {

@@ -4,7 +4,6 @@
 //! Uses in types, in patterns and in other constants keep the original. A constant is known by its name, in its own
 //! file, and elsewhere if no other has the name; after its type's name if it belongs to one.
 
-use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprLit, ExprPath, Ident, Lit};
 
@@ -42,19 +41,18 @@ impl Constant {
         let mut numbers = Numbers::default();
         numbers.visit_expr(value);
         let (whole, text) = (range_of(value), source.text_of(value));
-        let with = |span: Span, other: &str| {
-            let part = span.byte_range();
-            format!("{}{other}{}", &text[..part.start - whole.start], &text[part.end - whole.start..])
-        };
-        let others = numbers.found.iter().flat_map(|number| {
-            of_number(number).into_iter().map(|other| with(number.span(), &other)).collect::<Vec<_>>()
-        });
+        let mut others = Vec::new();
+        for number in &numbers.found {
+            let part = number.span().byte_range();
+            let (before, after) = (&text[..part.start - whole.start], &text[part.end - whole.start..]);
+            others.extend(of_number(number).into_iter().map(|other| format!("{before}{other}{after}")));
+        }
         Constant {
             key: (owner, name.to_string()),
             file: source.file.clone(),
             line: line_of(name),
             original: one_line(text),
-            others: others.collect(),
+            others,
             is_plain: !numbers.has_names,
         }
     }
@@ -79,29 +77,32 @@ pub(crate) fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
 
 fn of_constant(constant: &Constant, all: &[Constant], uses: &[Use]) -> Vec<Site> {
     let is_alone = all.iter().filter(|other| other.key == constant.key).count() == 1;
-    let concerns =
-        |used: &&Use| used.key == constant.key && (used.file == constant.file || is_alone && constant.is_plain);
-    let uses: Vec<&Use> = uses.iter().filter(concerns).collect();
+    let is_seen_everywhere = is_alone && constant.is_plain;
+    let of_key = uses.iter().filter(|used| used.key == constant.key);
+    let uses: Vec<&Use> = of_key.filter(|used| used.file == constant.file || is_seen_everywhere).collect();
     if uses.is_empty() {
         return Vec::new();
     }
-    let of = |other: &String| {
-        let edit = |used: &&Use| Edit {
-            file: used.file.clone(),
-            range: used.range.clone(),
-            kind: Kind::Instead(other.clone()),
-        };
-        let (owner, name) = &constant.key;
-        Site {
-            file: constant.file.clone(),
-            line: constant.line,
-            function: owner.as_ref().map_or(name.clone(), |owner| format!("{owner}::{name}")),
-            original: constant.original.clone(),
-            mutated: one_line(other),
-            edits: uses.iter().map(edit).collect(),
-        }
-    };
-    constant.others.iter().map(of).collect()
+    constant
+        .others
+        .iter()
+        .map(|other| {
+            let edits = uses.iter().map(|used| Edit {
+                file: used.file.clone(),
+                range: used.range.clone(),
+                kind: Kind::Instead(other.clone()),
+            });
+            let (owner, name) = &constant.key;
+            Site {
+                file: constant.file.clone(),
+                line: constant.line,
+                function: owner.as_ref().map_or(name.clone(), |owner| format!("{owner}::{name}")),
+                original: constant.original.clone(),
+                mutated: one_line(other),
+                edits: edits.collect(),
+            }
+        })
+        .collect()
 }
 
 /// Finds the numbers in a constant's value.

@@ -25,9 +25,11 @@ impl<'s> Drawn<'s> {
 fn place(site: &Site, seed: u64) -> u64 {
     let words = [&site.file, &site.function, &site.original, &site.mutated];
     // FNV-1a, which needs no table and is the same everywhere; a generator after it mixes the last bytes in.
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
-    fastrand::Rng::with_seed(bytes.fold(0xcbf2_9ce4_8422_2325 ^ seed, step)).u64(..)
+    let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed;
+    for byte in words.iter().flat_map(|word| word.bytes().chain([0])) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    fastrand::Rng::with_seed(hash).u64(..)
 }
 
 impl<'s> Iterator for Drawn<'s> {
@@ -46,23 +48,27 @@ impl<'s> Iterator for Drawn<'s> {
 /// # Errors
 /// [`Error::Usage`] if there is none at one of the places.
 pub(crate) fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
-    let is_at = |site: &Site, place: &String| {
-        let (path, line) = match place.rsplit_once(':') {
-            Some((path, line)) => (path, line.parse().ok()),
-            None => (place.as_str(), None),
-        };
-        let path = path.trim_end_matches('/');
-        let short = site.file.strip_prefix(folder).map_or(site.file.as_str(), |short| short.trim_start_matches('/'));
-        let is_below =
-            |file: &str| file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        (is_below(&site.file) || is_below(short)) && line.is_none_or(|line: usize| site.line == line)
-    };
-    if let Some(place) = only.iter().find(|place| !sites.iter().any(|site| is_at(site, place))) {
+    if let Some(place) = only.iter().find(|place| !sites.iter().any(|site| is_at(folder, site, place))) {
         return Err(Error::Usage(format!(
             "no mutant is at `{place}`; name a file or folder of {folder}, and a line of it"
         )));
     }
-    Ok(sites.iter().filter(|site| only.is_empty() || only.iter().any(|place| is_at(site, place))).collect())
+    Ok(sites.iter().filter(|site| only.is_empty() || only.iter().any(|place| is_at(folder, site, place))).collect())
+}
+
+/// Returns whether a site is in a file or folder, and on its line if the place names one.
+fn is_at(folder: &str, site: &Site, place: &str) -> bool {
+    let (path, line) = match place.rsplit_once(':') {
+        Some((path, line)) => (path, line.parse().ok()),
+        None => (place, None),
+    };
+    let path = path.trim_end_matches('/');
+    let short = site.file.strip_prefix(folder).map_or(site.file.as_str(), |short| short.trim_start_matches('/'));
+    let is_below = [site.file.as_str(), short]
+        .iter()
+        .filter_map(|file| file.strip_prefix(path))
+        .any(|rest| rest.is_empty() || rest.starts_with('/'));
+    is_below && line.is_none_or(|line: usize| site.line == line)
 }
 
 #[cfg(test)]
@@ -74,27 +80,33 @@ mod tests {
         Site { file: file.to_owned(), line, function: text(), original: text(), mutated: text(), edits: Vec::new() }
     }
 
+    fn draw_lines(sites: &[&Site], seed: u64) -> Vec<usize> {
+        Drawn::new(sites, seed).map(|(_, site)| site.line).collect::<Vec<_>>()
+    }
+
+    fn count_at(sites: &[Site], only: &str) -> Result<usize, Error> {
+        asked_for(sites, "core/src", &[only.to_owned()]).map(|sites| sites.len())
+    }
+
     #[test]
     fn a_seed_says_which() {
         let sites: Vec<Site> = (0..100).map(|number| site(&format!("{number}.rs"), number)).collect();
         let sites: Vec<&Site> = sites.iter().collect();
-        let of = |sites: &[&Site], seed| Drawn::new(sites, seed).map(|(_, site)| site.line).collect::<Vec<_>>();
-        assert_eq!(of(&sites, 1), of(&sites, 1));
-        assert_ne!(of(&sites, 1), of(&sites, 2));
+        assert_eq!(draw_lines(&sites, 1), draw_lines(&sites, 1));
+        assert_ne!(draw_lines(&sites, 1), draw_lines(&sites, 2));
         assert_eq!(Drawn::new(&sites, 1).next().unwrap().0, 1);
         // What else there is changes nothing.
-        let few: Vec<usize> = of(&sites, 1).into_iter().filter(|line| *line < 50).collect();
-        assert_eq!(of(&sites[..50], 1), few);
+        let few: Vec<usize> = draw_lines(&sites, 1).into_iter().filter(|line| *line < 50).collect();
+        assert_eq!(draw_lines(&sites[..50], 1), few);
     }
 
     #[test]
     fn places_are_files_folders_and_lines() {
         let sites = [site("core/src/page/free.rs", 3), site("core/src/page/free.rs", 4), site("core/src/page.rs", 1)];
-        let count = |only: &str| asked_for(&sites, "core/src", &[only.to_owned()]).map(|sites| sites.len());
-        assert_eq!(count("page").unwrap(), 2);
-        assert_eq!(count("core/src/page/free.rs:4").unwrap(), 1);
-        assert_eq!(count("page.rs").unwrap(), 1);
+        assert_eq!(count_at(&sites, "page").unwrap(), 2);
+        assert_eq!(count_at(&sites, "core/src/page/free.rs:4").unwrap(), 1);
+        assert_eq!(count_at(&sites, "page.rs").unwrap(), 1);
         assert_eq!(asked_for(&sites, "core/src", &[]).unwrap().len(), 3);
-        assert!(count("pag").unwrap_err().to_string().contains("`pag`"));
+        assert!(count_at(&sites, "pag").unwrap_err().to_string().contains("`pag`"));
     }
 }

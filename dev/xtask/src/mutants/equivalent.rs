@@ -107,11 +107,14 @@ mod tests {
         assert!(entries[0].is_about(&site("(a) <= (b)")) && !entries[0].is_about(&site("(a) >= (b)")));
     }
 
+    fn refuse(text: &str) -> String {
+        parse(text, &[site("(a) >= (b)")]).unwrap_err().to_string()
+    }
+
     #[test]
     fn entries_without_argument_or_mutant_are_refused() {
-        let sentence = |text: &str| parse(text, &[site("(a) >= (b)")]).unwrap_err().to_string();
-        assert!(sentence(&format!("{ENTRY}why = \"obvious\"\n")).contains("no argument"));
-        assert!(sentence(&format!("{ENTRY}why = \"a never equals b here\"\n")).contains("no such mutant any more"));
-        assert!(sentence("[[mutnat]]\n").contains("cannot be read"));
+        assert!(refuse(&format!("{ENTRY}why = \"obvious\"\n")).contains("no argument"));
+        assert!(refuse(&format!("{ENTRY}why = \"a never equals b here\"\n")).contains("no such mutant any more"));
+        assert!(refuse("[[mutnat]]\n").contains("cannot be read"));
     }
 }

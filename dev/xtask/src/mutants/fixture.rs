@@ -55,16 +55,18 @@ fn counted() {
 ";
 
 fn write_subject(folder: &Path) -> Subject {
-    let write = |file: &str, text: &str| {
+    let files = [
+        ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"fixture\", \"gone\"]\n"),
+        ("fixture/Cargo.toml", "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n"),
+        ("fixture/src/lib.rs", LIBRARY),
+        ("fixture/tests/all.rs", TESTS),
+        ("fixture/tests/broken.rs", "this is left out\n"),
+    ];
+    for (file, text) in files {
         let path = folder.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
-    };
-    write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"fixture\", \"gone\"]\n");
-    write("fixture/Cargo.toml", "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
-    write("fixture/src/lib.rs", LIBRARY);
-    write("fixture/tests/all.rs", TESTS);
-    write("fixture/tests/broken.rs", "this is left out\n");
+    }
     Subject {
         root: folder.to_owned(),
         library: "fixture/src/lib.rs",
@@ -86,21 +88,31 @@ fn caught_survived_and_not_covered_are_told_apart() {
 
     let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     let mutants = report["mutants"].as_array().unwrap();
-    let ending = |function: &str, mutated: &str| {
-        let is_it = |mutant: &&serde_json::Value| mutant["function"] == function && mutant["mutated"] == mutated;
-        let found: Vec<_> = mutants.iter().filter(is_it).map(|mutant| mutant["ending"].as_str().unwrap()).collect();
-        assert_eq!(found.len(), 1, "{function} {mutated}: {mutants:#?}");
-        found[0]
-    };
-    assert_eq!(ending("is_small", "(a) <= (10)"), "caught");
-    assert_eq!(ending("is_small", "return false"), "caught");
-    assert_eq!(ending("is_large", "(a) >= (1000)"), "survived");
-    assert_eq!(ending("is_large", "(a) <= (1000)"), "caught");
-    assert_eq!(ending("lost", "(a) != (b)"), "not_covered");
-    assert_eq!(ending("MOST", "0x3f"), "caught");
-    assert_eq!(ending("count", "a += 1"), "caught");
-    assert_eq!(ending("count", "(steps) | (MOST)"), "caught");
+    for (function, mutated, ending) in [
+        ("is_small", "(a) <= (10)", "caught"),
+        ("is_small", "return false", "caught"),
+        ("is_large", "(a) >= (1000)", "survived"),
+        ("is_large", "(a) <= (1000)", "caught"),
+        ("lost", "(a) != (b)", "not_covered"),
+        ("MOST", "0x3f", "caught"),
+        ("count", "a += 1", "caught"),
+        ("count", "(steps) | (MOST)", "caught"),
+    ] {
+        let found: Vec<_> = mutants
+            .iter()
+            .filter(|mutant| mutant["function"] == function && mutant["mutated"] == mutated)
+            .map(|mutant| mutant["ending"].as_str().unwrap())
+            .collect();
+        assert_eq!(found, [ending], "{function} {mutated}: {mutants:#?}");
+    }
     assert_eq!(report["refused"], 1);
+}
+
+fn make_entry(mutated: &str) -> String {
+    format!(
+        "[[mutant]]\nfile = \"fixture/src/lib.rs\"\nfunction = \"is_large\"\noriginal = \"a > 1000\"\n\
+             mutated = \"{mutated}\"\nwhy = \"nobody asks about a thousand\"\n"
+    )
 }
 
 #[test]
@@ -108,13 +120,7 @@ fn what_is_listed_as_equivalent_may_survive_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let subject = write_subject(folder.path());
     let list = folder.path().join("equivalent.toml");
-    let entry = |mutated: &str| {
-        format!(
-            "[[mutant]]\nfile = \"fixture/src/lib.rs\"\nfunction = \"is_large\"\noriginal = \"a > 1000\"\n\
-             mutated = \"{mutated}\"\nwhy = \"nobody asks about a thousand\"\n"
-        )
-    };
-    fs::write(&list, entry("(a) >= (1000)") + &entry("(a) <= (1000)")).unwrap();
+    fs::write(&list, make_entry("(a) >= (1000)") + &make_entry("(a) <= (1000)")).unwrap();
     let args = Args { only: vec!["lib.rs:11".to_owned()], ..Args::sample(100, 1, 5) };
     let sentence = run_on(&subject, &list, &args).unwrap_err().to_string();
     assert!(sentence.contains("is listed as equivalent, and yet fixture all far notices it"), "{sentence}");

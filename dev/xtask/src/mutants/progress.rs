@@ -16,10 +16,11 @@ pub(crate) struct Progress {
 impl Progress {
     /// A line for `total` steps, none of them done.
     pub(crate) fn new(what: &'static str, total: usize) -> Progress {
-        let style = ProgressStyle::with_template("  {msg} [{bar:30}] {pos}/{len}, {eta} left");
-        let style = style.expect("the template is a constant").progress_chars("=> ");
-        let bar = || ProgressBar::new(total as u64).with_message(what).with_style(style);
-        Progress { bar: io::stderr().is_terminal().then(bar), what, done: AtomicUsize::new(0), total }
+        let template = ProgressStyle::with_template("  {msg} [{bar:30}] {pos}/{len}, {eta} left");
+        let style = template.expect("the template is a constant").progress_chars("=> ");
+        let is_terminal = io::stderr().is_terminal();
+        let bar = is_terminal.then(|| ProgressBar::new(total as u64).with_message(what).with_style(style));
+        Progress { bar, what, done: AtomicUsize::new(0), total }
     }
 
     /// Prints a line above the progress.

@@ -124,13 +124,19 @@ mod tests {
         assert_eq!(ids, [&[1][..], &[2], &[2], &[1]]);
     }
 
+    fn render_one(text: &str, part: &str, kind: Kind) -> String {
+        render(text, &[(7, &edit(text, part, kind))]).text
+    }
+
     #[test]
     fn statements_conditions_and_bodies_have_forms_of_their_own() {
-        let render = |text: &str, part: &str, kind| render(text, &[(7, &edit(text, part, kind))]).text;
-        assert_eq!(render("f(x);", "f(x)", Kind::LeftOut), "(if crate::mutant::is(7) {} else { f(x); });");
-        assert_eq!(render("if let A = b {}", "let A = b", Kind::NotTaken), "if !crate::mutant::is(7) && let A = b {}");
+        assert_eq!(render_one("f(x);", "f(x)", Kind::LeftOut), "(if crate::mutant::is(7) {} else { f(x); });");
         assert_eq!(
-            render("{ 1 }", "", Kind::First("return 2".to_owned())),
+            render_one("if let A = b {}", "let A = b", Kind::NotTaken),
+            "if !crate::mutant::is(7) && let A = b {}"
+        );
+        assert_eq!(
+            render_one("{ 1 }", "", Kind::First("return 2".to_owned())),
             " if crate::mutant::is(7) { return 2; }{ 1 }"
         );
     }

@@ -93,20 +93,24 @@ impl Report<'_> {
     }
 
     fn counts(&self) -> String {
-        let count = |ending| self.mutants.iter().filter(|tried| tried.ending == ending && !tried.is_listed).count();
         format!(
             "mutants: {} tried of {} places to err, with {} tests: {} caught, {} ended for time, {} survived, \
              {} not covered, {} listed as equivalent; {} more did not compile",
             self.mutants.len(),
             self.sites,
             self.tests,
-            count(Ending::Caught),
-            count(Ending::TimedOut),
-            count(Ending::Survived),
-            count(Ending::NotCovered),
+            self.count_unlisted(Ending::Caught),
+            self.count_unlisted(Ending::TimedOut),
+            self.count_unlisted(Ending::Survived),
+            self.count_unlisted(Ending::NotCovered),
             self.mutants.iter().filter(|tried| tried.is_listed).count(),
             self.refused
         )
+    }
+
+    /// Counts the mutants with this ending that are not listed as equivalent.
+    fn count_unlisted(&self, ending: Ending) -> usize {
+        self.mutants.iter().filter(|tried| tried.ending == ending && !tried.is_listed).count()
     }
 
     /// Writes all of it as JSON.

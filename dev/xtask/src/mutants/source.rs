@@ -95,17 +95,19 @@ mod tests {
     #[test]
     fn modules_under_a_condition_are_not_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |file: &str, text: &str| {
+        let files = [
+            ("src/lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\nmod base;\n"),
+            ("src/a.rs", "mod c;\n"),
+            ("src/a/c.rs", ""),
+            ("src/b/mod.rs", "mod d;\n"),
+            ("src/b/d.rs", ""),
+            ("src/base/mod.rs", "mod fault;\n"),
+            ("src/base/fault.rs", ""),
+        ];
+        for (file, text) in files {
             fs::create_dir_all(folder.path().join(file).parent().unwrap()).unwrap();
             fs::write(folder.path().join(file), text).unwrap();
-        };
-        write("src/lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\nmod base;\n");
-        write("src/a.rs", "mod c;\n");
-        write("src/a/c.rs", "");
-        write("src/b/mod.rs", "mod d;\n");
-        write("src/b/d.rs", "");
-        write("src/base/mod.rs", "mod fault;\n");
-        write("src/base/fault.rs", "");
+        }
         let sources = read(folder.path(), "src/lib.rs").unwrap();
         let files: Vec<&str> = sources.iter().map(|source| source.file.as_str()).collect();
         assert_eq!(files, ["src/lib.rs", "src/a.rs", "src/a/c.rs", "src/b/mod.rs", "src/b/d.rs", "src/base/mod.rs"]);

@@ -68,8 +68,9 @@ impl Test {
         command.args(["-c", &script]).arg(&self.program.path).args(["--exact", &self.name, "--test-threads", "1"]);
         command.current_dir(&self.program.folder).env(variable, value).env_remove("RUST_BACKTRACE");
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let failed = |error| Error::Failed(format!("the test {} could not be run: {error}", self.name()));
-        ending(child.map_err(failed)?, limit).map_err(failed)
+        child
+            .and_then(|child| ending(child, limit))
+            .map_err(|error| Error::Failed(format!("the test {} could not be run: {error}", self.name())))
     }
 }
 
@@ -122,14 +123,14 @@ fn list(program: &Program) -> Result<Vec<Test>, Error> {
     let said =
         command::text(Command::new(&program.path).args(["--list", "--format", "terse"]).current_dir(&program.folder))?;
     let names = said.lines().filter_map(|line| line.strip_suffix(": test"));
-    let test = |name: &str| Test {
+    let tests = names.map(|name| Test {
         program: program.clone(),
         name: name.to_owned(),
         time: Duration::ZERO,
         has_ended: false,
         met: BTreeSet::new(),
-    };
-    Ok(names.map(test).collect())
+    });
+    Ok(tests.collect())
 }
 
 fn watch_one(mut test: Test, notes: &Path, patience: Duration) -> Result<(Test, Ending), Error> {
@@ -148,14 +149,15 @@ fn watch_one(mut test: Test, notes: &Path, patience: Duration) -> Result<(Test, 
 mod tests {
     use super::*;
 
+    fn run_program(program: &str, arguments: &[&str], limit: u64) -> Ending {
+        let child = Command::new(program).args(arguments).spawn().unwrap();
+        ending(child, Duration::from_millis(limit)).unwrap()
+    }
+
     #[test]
     fn endings_are_told_apart() {
-        let ending = |program: &str, arguments: &[&str], limit: u64| {
-            let child = Command::new(program).args(arguments).spawn().unwrap();
-            ending(child, Duration::from_millis(limit)).unwrap()
-        };
-        assert_eq!(ending("true", &[], 60_000), Ending::Passed);
-        assert_eq!(ending("false", &[], 60_000), Ending::Failed);
-        assert_eq!(ending("tail", &["-f", "/dev/null"], 1), Ending::TimedOut);
+        assert_eq!(run_program("true", &[], 60_000), Ending::Passed);
+        assert_eq!(run_program("false", &[], 60_000), Ending::Failed);
+        assert_eq!(run_program("tail", &["-f", "/dev/null"], 1), Ending::TimedOut);
     }
 }

@@ -17,17 +17,15 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".md") {
         let document = Document::parse(text);
-        let mut report = |line: usize, sentence: String| {
-            findings.push(Finding { file: file.to_owned(), line, sentence });
-        };
         for (link, line) in &document.links {
             if let Some(sentence) = dead_link(tree, file, link) {
-                report(*line, sentence);
+                findings.push(Finding { file: file.to_owned(), line: *line, sentence });
             }
         }
         for (span, line) in &document.spans {
             if looks_like_path(span) && !exists_somewhere(tree, file, span) {
-                report(*line, format!("`{span}` names a file that does not exist"));
+                let sentence = format!("`{span}` names a file that does not exist");
+                findings.push(Finding { file: file.to_owned(), line: *line, sentence });
             }
         }
     }
@@ -57,8 +55,8 @@ fn looks_like_path(span: &str) -> bool {
 }
 
 fn exists_somewhere(tree: &Tree, file: &str, path: &str) -> bool {
-    let seen_from = |base: &str| join(base, path).is_some_and(|target| tree.exists(&target));
-    seen_from(folder_of(file)) || seen_from("") || tree.exists_in_sources(path)
+    let mut targets = [folder_of(file), ""].into_iter().filter_map(|base| join(base, path));
+    targets.any(|target| tree.exists(&target)) || tree.exists_in_sources(path)
 }
 
 #[cfg(test)]

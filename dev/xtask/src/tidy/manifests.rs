@@ -50,12 +50,15 @@ fn places(manifest: &Table) -> Vec<String> {
         }
     }
     let is_own = table(manifest, "package").and_then(|package| package.get("name")?.as_str()) == Some(PACKAGE);
-    let turns_on = |entry: &str| match entry.split_once('/') {
-        Some((name, feature)) => feature == FEATURE && names.contains(&name.trim_end_matches('?')),
-        None => is_own && entry == FEATURE,
-    };
-    let features = table(manifest, "features").into_iter().flatten();
-    found.extend(features.filter(|(_, list)| strings(Some(list)).any(turns_on)).map(|(name, _)| name.clone()));
+    for (name, list) in table(manifest, "features").into_iter().flatten() {
+        let turns_on = strings(Some(list)).any(|entry| match entry.split_once('/') {
+            Some((dependency, feature)) => feature == FEATURE && names.contains(&dependency.trim_end_matches('?')),
+            None => is_own && entry == FEATURE,
+        });
+        if turns_on {
+            found.push(name.clone());
+        }
+    }
     found
 }
 
@@ -81,8 +84,9 @@ fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
 
 /// The line on which a name and the feature stand, or the name alone, or the first one.
 fn line_of(text: &str, name: &str) -> usize {
-    let with = |words: &[&str]| text.lines().position(|line| words.iter().all(|word| line.contains(word)));
-    with(&[name, FEATURE]).or_else(|| with(&[name])).map_or(1, |line| line + 1)
+    let with_feature = text.lines().position(|line| line.contains(name) && line.contains(FEATURE));
+    let place = with_feature.or_else(|| text.lines().position(|line| line.contains(name)));
+    place.map_or(1, |line| line + 1)
 }
 
 #[cfg(test)]

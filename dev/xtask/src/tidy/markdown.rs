@@ -45,10 +45,9 @@ impl Document {
     fn add_anchor(&mut self, title: &str) {
         let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).flat_map(char::to_lowercase).collect();
-        let repeats = |name: &str| self.anchors.iter().any(|taken| taken == name);
-        let unique = (1..).map(|count| format!("{anchor}-{count}")).find(|name| !repeats(name));
-        let name = if repeats(&anchor) { unique.unwrap_or_default() } else { anchor };
-        self.anchors.push(name);
+        let numbered = (1..).map(|count| format!("{anchor}-{count}"));
+        let name = [anchor.clone()].into_iter().chain(numbered).find(|name| !self.anchors.contains(name));
+        self.anchors.extend(name);
     }
 }
 

@@ -47,8 +47,7 @@ impl<'t> Package<'t> {
             let Ok(syntax) = syn::parse_file(text) else { continue };
             package.add(module_path(below), file, &syntax.items, &mut test_modules);
         }
-        let is_test = |path: &Path| (0..=path.len()).any(|length| test_modules.contains(&path[..length]));
-        package.modules.retain(|path, _| !is_test(path));
+        package.modules.retain(|path, _| !(0..=path.len()).any(|length| test_modules.contains(&path[..length])));
         package
     }
 

@@ -42,8 +42,9 @@ fn roots(tree: &Tree) -> Vec<String> {
         let files = ROOT_FILES.into_iter().chain(named).filter_map(|file| join(package, file));
         roots.extend(files.filter(|file| file.ends_with(".rs")));
         for folder in ROOT_FOLDERS.into_iter().filter_map(|folder| join(package, folder)) {
-            let inside = |file: &str| folder_of(file) == folder || is_main_below(file, &folder);
-            roots.extend(tree.ending(".rs").map(|(file, _)| file.to_owned()).filter(|file| inside(file)));
+            let files = tree.ending(".rs").map(|(file, _)| file);
+            let inside = files.filter(|file| folder_of(file) == folder || is_main_below(file, &folder));
+            roots.extend(inside.map(str::to_owned));
         }
     }
     roots

@@ -92,18 +92,21 @@ mod tests {
         assert_eq!(count_findings("Cargo.lock", &"\n".repeat(501)), 0);
     }
 
+    fn function_of(lines: usize) -> String {
+        format!("fn f() {{{}}}", "\n".repeat(lines - 1))
+    }
+
     #[test]
     fn long_function_is_found_wherever_it_hides() {
-        let body = |lines: usize| format!("fn f() {{{}}}", "\n".repeat(lines - 1));
         for wrapped in [
-            body(71),
-            format!("impl S {{ {} }}", body(71)),
-            format!("trait T {{ {} }}", body(71)),
-            format!("mod m {{ fn g() {{ {} }} }}", body(69)),
+            function_of(71),
+            format!("impl S {{ {} }}", function_of(71)),
+            format!("trait T {{ {} }}", function_of(71)),
+            format!("mod m {{ fn g() {{ {} }} }}", function_of(69)),
         ] {
             let expected = 1 - usize::from(wrapped.starts_with("mod"));
             assert_eq!(count_findings("a.rs", &wrapped), expected, "{wrapped}");
         }
-        assert_eq!(count_findings("a.rs", &format!("/// Comment\n\n/// more\n#[inline]\n{}", body(70))), 0);
+        assert_eq!(count_findings("a.rs", &format!("/// Comment\n\n/// more\n#[inline]\n{}", function_of(70))), 0);
     }
 }

@@ -98,21 +98,25 @@ fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> 
 
 /// Words of the argument that `mark` begins, on the line itself or in the comment block above its statement.
 fn argument_words(lines: &[&str], line: usize, mark: &str) -> Option<usize> {
-    let after_mark = |comment: &str| comment.split_once(mark).map(|(_, argument)| tokens::words(argument));
-    let own = lines[line - 1];
-    own.split_once("//")
-        .and_then(|(_, comment)| after_mark(comment))
-        .or_else(|| after_mark(&comment_above(lines, line)))
+    let own = lines[line - 1].split_once("//").and_then(|(_, comment)| comment.split_once(mark));
+    match own {
+        Some((_, argument)) => Some(tokens::words(argument)),
+        None => comment_above(lines, line).split_once(mark).map(|(_, argument)| tokens::words(argument)),
+    }
 }
 
 /// The comment block above a line's statement.
 fn comment_above(lines: &[&str], line: usize) -> String {
-    let is_comment = |line: &&&str| line.trim_start().starts_with("//");
-    let above = || lines[..line - 1].iter().rev();
-    let between = above().take(STATEMENT_LINES).take_while(|line| !is_comment(line)).count();
-    let mut comment: Vec<&str> = above().skip(between).take_while(is_comment).copied().collect();
+    let above = lines[..line - 1].iter().rev().copied();
+    let between = above.clone().take(STATEMENT_LINES).take_while(|line| !is_comment(line)).count();
+    let mut comment: Vec<&str> = above.skip(between).take_while(|line| is_comment(line)).collect();
     comment.reverse();
     comment.join("\n")
+}
+
+/// Returns whether a line is a comment alone.
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
 }
 
 fn collect(stream: TokenStream, around: Around, uses: &mut Vec<(usize, Kind)>) {

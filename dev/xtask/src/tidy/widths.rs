@@ -16,13 +16,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let rust = tree.ending(".rs").map(|(file, text)| (file, long_in_rust(text)));
     let documents = tree.ending(".md").map(|(file, text)| (file, long_in_prose(text.lines())));
     let tables = tree.ending(".toml").map(|(file, text)| (file, long_in_prose(text.lines())));
-    let finding = |file: &str, line| Finding {
+    let found = rust.chain(documents).chain(tables);
+    let places = found.flat_map(|(file, lines)| lines.into_iter().map(move |line| (file, line)));
+    let findings = places.map(|(file, line)| Finding {
         file: file.to_owned(),
         line,
         sentence: format!("break the line; {WIDTH_MAX} characters are the most"),
-    };
-    let found = rust.chain(documents).chain(tables);
-    found.flat_map(|(file, lines)| lines.into_iter().map(move |line| finding(file, line))).collect()
+    });
+    findings.collect()
 }
 
 /// Long lines of prose, without those that are allowed to be.
@@ -42,7 +43,6 @@ fn long_in_prose<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<usize> {
 
 /// Long lines of a Rust file: all of its code, its comments as prose.
 fn long_in_rust(text: &str) -> Vec<usize> {
-    let is_long = |line: &str| line.chars().count() > WIDTH_MAX;
     if !text.lines().any(is_long) {
         return Vec::new();
     }
@@ -50,10 +50,16 @@ fn long_in_rust(text: &str) -> Vec<usize> {
     let prose = long_in_prose(lines.iter().map(|line| comment(line).map_or("", |_| *line)));
     let code = (1..=lines.len()).filter(|line| comment(lines[line - 1]).is_none() && is_long(lines[line - 1]));
     let literals = literals(tokens::parse(text));
-    let is_in_literal = |line: usize| literals.iter().any(|literal| reaches_border(literal, line));
-    let mut found: Vec<usize> = prose.into_iter().chain(code).filter(|line| !is_in_literal(*line)).collect();
+    let long = prose.into_iter().chain(code);
+    let mut found: Vec<usize> =
+        long.filter(|&line| !literals.iter().any(|literal| reaches_border(literal, line))).collect();
     found.sort_unstable();
     found
+}
+
+/// Returns whether a line has more characters than may be.
+fn is_long(line: &str) -> bool {
+    line.chars().count() > WIDTH_MAX
 }
 
 /// The text of a line that is a comment.
@@ -64,8 +70,11 @@ fn comment(line: &str) -> Option<&str> {
 
 /// Characters of a line, but for words that lead somewhere.
 fn width_without_links(line: &str) -> usize {
-    let is_link = |word: &&str| word.contains("](") || word.contains("]: ") || word.contains("://");
-    let links: usize = line.split(' ').filter(is_link).map(|word| word.chars().count()).sum();
+    let links: usize = line
+        .split(' ')
+        .filter(|word| word.contains("](") || word.contains("]: ") || word.contains("://"))
+        .map(|word| word.chars().count())
+        .sum();
     line.chars().count() - links
 }
 

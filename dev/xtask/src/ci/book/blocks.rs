@@ -32,10 +32,13 @@ pub(crate) fn parse(page: &str) -> Vec<Block> {
 mod tests {
     use super::*;
 
+    fn make_block(info: &str, text: &str) -> Block {
+        Block { info: info.to_owned(), text: text.to_owned() }
+    }
+
     #[test]
     fn blocks_have_their_info_and_their_lines() {
         let page = "# A\n\n```sh root\nls\n\nls -l\n```\n\n    indented\n\n```\nx\n```\n";
-        let block = |info: &str, text: &str| Block { info: info.to_owned(), text: text.to_owned() };
-        assert_eq!(parse(page), [block("sh root", "ls\n\nls -l\n"), block("", "x\n")]);
+        assert_eq!(parse(page), [make_block("sh root", "ls\n\nls -l\n"), make_block("", "x\n")]);
     }
 }

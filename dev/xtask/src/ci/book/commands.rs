@@ -45,12 +45,14 @@ pub(crate) fn run(freehold: &Path) -> Result<(), Error> {
 /// Arguments of the commands that a page shows, without the command that is to be recorded.
 fn commands_on(page: &str) -> Vec<Vec<String>> {
     let blocks = blocks::parse(page).into_iter().filter(|block| block.info == "console");
-    let arguments = |line: &str| {
-        let typed = line.strip_prefix("$ ")?;
-        let line = typed.strip_prefix("sudo ").unwrap_or(typed).strip_prefix("freehold ")?;
-        Some(line.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect())
-    };
-    blocks.flat_map(|block| block.text.lines().filter_map(arguments).collect::<Vec<_>>()).collect()
+    blocks.flat_map(|block| block.text.lines().filter_map(parse_arguments).collect::<Vec<_>>()).collect()
+}
+
+/// Returns the arguments of `freehold` on a typed line, without those of a program that it runs.
+fn parse_arguments(line: &str) -> Option<Vec<String>> {
+    let typed = line.strip_prefix("$ ")?;
+    let command = typed.strip_prefix("sudo ").unwrap_or(typed).strip_prefix("freehold ")?;
+    Some(command.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect())
 }
 
 /// The policies among the arguments of a command.

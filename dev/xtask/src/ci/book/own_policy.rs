@@ -73,16 +73,20 @@ fn apply(page: &str, folder: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
+    fn make_edit(old: &str) -> String {
+        format!("```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{old}\n+new\n```\n")
+    }
+
+    fn apply_to_file(page: &str) -> Result<String, Error> {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("x"), "old\n").expect("a file");
+        apply(page, folder.path()).map(|()| fs::read_to_string(folder.path().join("x")).expect("it is there"))
+    }
+
     #[test]
     fn planted_edits_that_do_not_fit_are_found() {
-        let edit = |old: &str| format!("```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{old}\n+new\n```\n");
-        let apply_to = |page: &str| {
-            let folder = tempfile::tempdir().expect("a folder");
-            fs::write(folder.path().join("x"), "old\n").expect("a file");
-            apply(page, folder.path()).map(|()| fs::read_to_string(folder.path().join("x")).expect("it is there"))
-        };
-        assert_eq!(apply_to(&edit("old")).expect("it fits"), "new\n");
-        assert!(apply_to(&edit("odd")).expect_err("it does not").to_string().contains("does not apply"));
-        assert!(apply_to("# Nothing\n").expect_err("it has none").to_string().contains("no edit"));
+        assert_eq!(apply_to_file(&make_edit("old")).expect("it fits"), "new\n");
+        assert!(apply_to_file(&make_edit("odd")).expect_err("it does not").to_string().contains("does not apply"));
+        assert!(apply_to_file("# Nothing\n").expect_err("it has none").to_string().contains("no edit"));
     }
 }

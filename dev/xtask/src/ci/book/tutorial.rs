@@ -119,15 +119,18 @@ mod tests {
         assert!(follow_here(OF_A_PAGE, true).is_err_and(|error| error.contains("exit 1")));
     }
 
+    fn follow_and_fail(page: &str) -> String {
+        follow_here(page, false).expect_err("it is wrong")
+    }
+
     #[test]
     fn planted_mistakes_of_a_page_are_found() {
-        let failed = |page: &str| follow_here(page, false).expect_err("it is wrong");
-        let command = failed(&OF_A_PAGE.replace("echo $x", "freehold-no-such-program"));
+        let command = follow_and_fail(&OF_A_PAGE.replace("echo $x", "freehold-no-such-program"));
         assert!(command.starts_with(&format!("`{PAGE}`")) && command.contains("freehold-no-such-program"), "{command}");
-        let shown = failed(&OF_A_PAGE.replace("\n1\n", "\n2\n"));
+        let shown = follow_and_fail(&OF_A_PAGE.replace("\n1\n", "\n2\n"));
         assert!(shown.contains("shows `2`") && shown.contains("echo $x"), "{shown}");
-        let order = failed(&OF_A_PAGE.replace("echo a; echo b", "echo b; echo a"));
+        let order = follow_and_fail(&OF_A_PAGE.replace("echo a; echo b", "echo b; echo a"));
         assert!(order.contains("shows `b`"), "{order}");
-        assert!(failed("# Nothing\n").contains("nothing that can be run"));
+        assert!(follow_and_fail("# Nothing\n").contains("nothing that can be run"));
     }
 }
