@@ -71,10 +71,13 @@ fn settle(comparison: &Comparison, settings: &Settings, part: &Part<'_>) -> Resu
     let looks = Looks::plan(settings.runs_max);
     let rules = Rules { margin: settings.margin, looks, seed: settings.seed };
     let mut rng = Rng::with_seed(settings.seed);
-    let take_run = |run: usize| {
-        part.reach(used_up(run, settings.runs_max, start, settings.time.as_secs_f64()));
-        run::take_run(comparison.case, [&*comparison.a, &*comparison.b], settings.effort, &mut rng)
-    };
-    let time = || if start.elapsed() < settings.time { Time::Left } else { Time::Over };
-    Ok(ComparisonRow::new(comparison, session::settle(&rules, take_run, time)?))
+    let outcome = session::settle(
+        &rules,
+        |run| {
+            part.reach(used_up(run, settings.runs_max, start, settings.time.as_secs_f64()));
+            run::take_run(comparison.case, [&*comparison.a, &*comparison.b], settings.effort, &mut rng)
+        },
+        || if start.elapsed() < settings.time { Time::Left } else { Time::Over },
+    )?;
+    Ok(ComparisonRow::new(comparison, outcome))
 }

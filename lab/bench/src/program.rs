@@ -161,14 +161,17 @@ impl Drop for Server {
 mod tests {
     use super::*;
 
+    fn read_two_numbers(answer: &str) -> Option<Vec<u64>> {
+        words_after_ok(answer).and_then(|words| numbers(words, 2))
+    }
+
     #[test]
     fn answers_are_read_or_refused() {
-        let read = |answer: &str| words_after_ok(answer).and_then(|words| numbers(words, 2));
-        assert_eq!(read("OK 1200 100\n"), Some(vec![1200, 100]));
+        assert_eq!(read_two_numbers("OK 1200 100\n"), Some(vec![1200, 100]));
         for answer in
             ["OK", "OK 5", "OK 5 0", "OK 0 5", "OK 5 5 5", "OK -5 5", "ERR no such case", "ok 5 5", "", "OK5 5"]
         {
-            assert_eq!(read(answer), None, "{answer}");
+            assert_eq!(read_two_numbers(answer), None, "{answer}");
         }
         assert_eq!(words_after_ok("OK\n"), Some(""));
     }

@@ -87,13 +87,20 @@ fn take_half(case: &Case, [a, b]: Sides<'_>, effort: Effort, first: First, rng: 
     let operations = effort.operations(case);
     let spacer: Vec<u8> = black_box(Vec::with_capacity(rng.usize(1..SPACER_MAX)));
     let mut pairs = Vec::new();
-    let mut sample = |a: &mut Sampler<'_>, b: &mut Sampler<'_>| {
-        pairs = take_pairs(a, b, effort.pairs(case), rng)?;
-        Ok(())
-    };
+    let count = effort.pairs(case);
     match first {
-        First::A => a.open(operations, &mut |a| b.open(operations, &mut |b| sample(a, b)))?,
-        First::B => b.open(operations, &mut |b| a.open(operations, &mut |a| sample(a, b)))?,
+        First::A => a.open(operations, &mut |a| {
+            b.open(operations, &mut |b| {
+                pairs = take_pairs(a, b, count, rng)?;
+                Ok(())
+            })
+        })?,
+        First::B => b.open(operations, &mut |b| {
+            a.open(operations, &mut |a| {
+                pairs = take_pairs(a, b, count, rng)?;
+                Ok(())
+            })
+        })?,
     }
     drop(spacer);
     Ok(pairs)

@@ -43,12 +43,18 @@ impl Model {
         // In one half A is built first, in the other B.
         let places = [1.0 - self.first, 1.0 + self.first]
             .map(|first| [first, first.recip()].map(|first| first * (1.0 + self.layout * normal(rng))));
-        let mut sample = |time: f64| {
-            let hit = if rng.f64() < self.hit { 1.0 + 20.0 * rng.f64() } else { 1.0 };
-            Sample { nanoseconds: (time * hit * (1.0 + self.noise * normal(rng))) as u64, operations: 1000 }
-        };
-        let mut pair = |[a, b]: [f64; 2]| Pair { a: sample(time * a), b: sample(time * ratio * b) };
-        Run { halves: places.map(|place| (0..5).map(|_| pair(place)).collect()) }
+        let halves = places.map(|[a, b]| {
+            let times = [time * a, time * ratio * b];
+            let pairs = (0..5).map(|_| times.map(|time| self.sample(time, rng))).map(|[a, b]| Pair { a, b });
+            pairs.collect()
+        });
+        Run { halves }
+    }
+
+    /// Returns a sample whose true time is `time`.
+    fn sample(&self, time: f64, rng: &mut Rng) -> Sample {
+        let hit = if rng.f64() < self.hit { 1.0 + 20.0 * rng.f64() } else { 1.0 };
+        Sample { nanoseconds: (time * hit * (1.0 + self.noise * normal(rng))) as u64, operations: 1000 }
     }
 
     fn settle(&self, runs_max: usize, seed: u64) -> Outcome {
@@ -60,12 +66,15 @@ impl Model {
         let mut rng = Rng::with_seed(seed);
         let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(runs_max), seed };
         let taken = Cell::new(0);
-        let take_run = |number| {
-            taken.set(number + 1);
-            Ok::<_, ()>(self.run(number, &mut rng))
-        };
-        let time = || if taken.get() < in_time { Time::Left } else { Time::Over };
-        settle(&rules, take_run, time).expect("the model does not fail")
+        let outcome = settle(
+            &rules,
+            |number| {
+                taken.set(number + 1);
+                Ok::<_, ()>(self.run(number, &mut rng))
+            },
+            || if taken.get() < in_time { Time::Left } else { Time::Over },
+        );
+        outcome.expect("the model does not fail")
     }
 }
 
@@ -124,8 +133,7 @@ fn few_runs_are_no_less_honest() {
 
 #[test]
 fn bars_are_judged_by_intervals_of_enough_runs() {
-    let outcome = |runs| Model { noise: 0.002, ..CALM }.settle_in_time(320.min(runs), runs, 1);
-    let (few, enough) = (outcome(9), outcome(20));
+    let [few, enough] = [9, 20].map(|runs| Model { noise: 0.002, ..CALM }.settle_in_time(runs, runs, 1));
     let each = enough.b_ns;
     for (ratio, nanoseconds, holds) in [
         (1.1, each * 1.1, Holding::Met),
@@ -145,12 +153,12 @@ fn bars_are_judged_by_intervals_of_enough_runs() {
 #[test]
 fn a_careless_harness_is_caught() {
     let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
-    let careless = |seed| {
+    let mut falsely = 0;
+    for seed in 0..200 {
         let outcome = noisy.settle(20, seed);
         let reach = (outcome.estimate.high / outcome.estimate.low).ln() / 4.0;
-        outcome.estimate.ratio.ln().abs() > reach
-    };
-    let falsely = (0..200).filter(|&seed| careless(seed)).count();
+        falsely += usize::from(outcome.estimate.ratio.ln().abs() > reach);
+    }
     assert!(falsely as f64 > ERROR * 200.0, "{falsely} of 200");
 }
 

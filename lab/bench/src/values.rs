@@ -10,9 +10,9 @@ use super::numbers::{format_ratio, format_time};
 
 /// Columns of these titles, so many of them of words and the rest of numbers.
 pub(crate) fn columns(words: usize, titles: impl IntoIterator<Item = impl ToString>) -> Vec<Column> {
-    let titles = titles.into_iter().map(|title| title.to_string());
-    let kind = |at| if at < words { Kind::Words } else { Kind::Numbers };
-    titles.enumerate().map(|(at, title)| Column { name: title.into(), unit: "", kind: kind(at) }).collect()
+    let kinds = std::iter::repeat_n(Kind::Words, words).chain(std::iter::repeat(Kind::Numbers));
+    let columns = titles.into_iter().zip(kinds);
+    columns.map(|(title, kind)| Column { name: title.to_string().into(), unit: "", kind }).collect()
 }
 
 /// Ticks, or nothing.

@@ -62,14 +62,13 @@ static CASE: Case = Case {
 };
 
 fn plan(request: &Request) -> Result<Plan, Error> {
-    let subject = |policy: &NamedPolicy| Box::new(Zone { policy: policy.clone() });
-    let compare = |rival| Comparison {
+    let comparisons = request.rivals.iter().map(|rival| Comparison {
         case: &CASE,
-        a: subject(&request.a),
-        b: subject(rival),
+        a: Box::new(Zone { policy: request.a.clone() }),
+        b: Box::new(Zone { policy: rival.clone() }),
         bar: Some(Bar::NanosecondsAtMost(BAR_NS)),
-    };
-    Ok(Plan { comparisons: request.rivals.iter().map(compare).collect(), ..Plan::default() })
+    });
+    Ok(Plan { comparisons: comparisons.collect(), ..Plan::default() })
 }
 
 /// The zone under a policy.
@@ -134,8 +133,8 @@ struct Owners {
 
 impl Owners {
     fn new(pages: u32) -> Owners {
-        let table = || vec![Cell::new(NOBODY); pages as usize];
-        Owners { places: table(), owners: table(), count: Cell::new(0), moved: Cell::new(0), probe: NoProbe }
+        let table = vec![Cell::new(NOBODY); pages as usize];
+        Owners { places: table.clone(), owners: table, count: Cell::new(0), moved: Cell::new(0), probe: NoProbe }
     }
 
     fn add(&self, pfn: Pfn) {

@@ -57,8 +57,9 @@ Each request waits for the answer to the one before, so they show how long a con
     beside: None,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
     make_plan: |request| {
-        let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));
-        Ok(Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() })
+        let rivals = request.rivals.iter();
+        let comparisons = rivals.flat_map(|b| WORKLOADS.iter().map(|workload| workload.compare(&request.a, b)));
+        Ok(Plan { comparisons: comparisons.collect(), notes: Vec::new() })
     },
     epilogue,
 };
@@ -199,13 +200,15 @@ const MIX: [(Gfp, u32); 10] = [
 static REQUESTS: LazyLock<Vec<AllocRequest>> = LazyLock::new(|| {
     let mut rng = Rng::with_seed(1);
     let weighted = MIX.iter().flat_map(|&(gfp, weight)| (0..weight * 10).map(move |_| gfp));
-    let asked = |gfp: Gfp| AllocRequest {
-        gfp,
-        order: Order::new(rng.u8(0..4)),
-        migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
-        facts: NoFragmentFacts { has_other_zone: rng.bool(), defrag_mode: DefragMode::Off },
-    };
-    let mut requests: Vec<_> = weighted.map(asked).collect();
+    let mut requests = Vec::new();
+    for gfp in weighted {
+        requests.push(AllocRequest {
+            gfp,
+            order: Order::new(rng.u8(0..4)),
+            migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
+            facts: NoFragmentFacts { has_other_zone: rng.bool(), defrag_mode: DefragMode::Off },
+        });
+    }
     rng.shuffle(&mut requests);
     requests
 });
@@ -242,19 +245,20 @@ fn tables() -> Vec<freehold_report::report::Table> {
 
 /// The loops in the line that the author's test prints, for all that took part in them.
 fn author_lines(compared: &[ComparisonRow]) -> Note {
-    let loops = |compared: &&ComparisonRow| [SHARED.case.name, COMPOUND.case.name].contains(&compared.case);
-    let lines = compared.iter().filter(loops).flat_map(|compared| {
-        let [a, b] = compared.totals(AUTHOR_LOOPS);
-        [(&compared.a, a), (&compared.b, b)].map(|(name, total)| {
+    let loops: Vec<&ComparisonRow> =
+        compared.iter().filter(|row| [SHARED.case.name, COMPOUND.case.name].contains(&row.case)).collect();
+    let mut lines = Vec::new();
+    for row in &loops {
+        let [a, b] = row.totals(AUTHOR_LOOPS);
+        for (name, total) in [(&row.a, a), (&row.b, b)] {
             let (us, ns) = (total.nanoseconds / 1000, total.per_operation());
             let line = format!("page_alloc_test: Completed. Time: {us} us (Avg: {ns:.2} ns per alloc+free loop)");
-            format!("{line}   # {}, {name}, {} loops", compared.case, total.operations)
-        })
-    });
-    let whole =
-        compared.iter().filter(loops).all(|compared| compared.totals(AUTHOR_LOOPS)[0].operations >= AUTHOR_LOOPS);
-    let remark = if whole { "" } else { ", but of fewer loops than his 1,000,000" };
-    Note { title: format!("In the author's own format{remark}"), lines: lines.collect() }
+            lines.push(format!("{line}   # {}, {name}, {} loops", row.case, total.operations));
+        }
+    }
+    let is_whole = loops.iter().all(|row| row.totals(AUTHOR_LOOPS)[0].operations >= AUTHOR_LOOPS);
+    let remark = if is_whole { "" } else { ", but of fewer loops than his 1,000,000" };
+    Note { title: format!("In the author's own format{remark}"), lines }
 }
 
 #[cfg(test)]
@@ -287,13 +291,14 @@ mod tests {
         .unwrap();
     }
 
+    fn sum_of_flags(convert: fn(AllocRequest) -> AllocFlags) -> u64 {
+        REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
+    }
+
     #[test]
     fn both_policies_convert_the_same_table() {
-        let sum = |convert: fn(AllocRequest) -> AllocFlags| {
-            REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
-        };
-        let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));
-        assert_eq!(coupled, sum(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS)));
+        let coupled = sum_of_flags(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));
+        assert_eq!(coupled, sum_of_flags(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS)));
         assert!(coupled > 0 && REQUESTS.len() == 1000);
     }
 }

@@ -1,7 +1,7 @@
 //! `harness`: the benchmark of the benchmarks. It compares the engine with itself, and with itself doing 3 % more or
 //! less.
 
-use freehold_policies::BASELINE;
+use freehold_policies::{BASELINE, NamedPolicy};
 use freehold_stats::verdict::Verdict;
 
 use crate::bar::Bar;
@@ -52,6 +52,15 @@ impl PlantedCase {
         let is_clear = self.a == self.b || margin.as_percent() <= MARGIN_MAX;
         is_clear.then_some(Bar::Planted(self.verdict))
     }
+
+    /// Returns one side of the comparison, with this extra work.
+    fn side(&'static self, policy: &NamedPolicy, extra: Extra) -> Box<dyn Subject> {
+        let subject = self.workload.under(policy);
+        match extra {
+            Extra::None => Box::new(subject.named("the engine")),
+            Extra::Planted => Box::new(Busier(subject.named("the engine, doing 3 % more"))),
+        }
+    }
 }
 
 /// Whether a side does more work than it says.
@@ -80,20 +89,13 @@ const fn planted(name: &'static str, about: &'static str, a: Extra, b: Extra, ve
 }
 
 fn plan(request: &Request) -> Result<Plan, Error> {
-    let side = |planted: &'static PlantedCase, extra| -> Box<dyn Subject> {
-        let subject = planted.workload.under(&request.a);
-        match extra {
-            Extra::None => Box::new(subject.named("the engine")),
-            Extra::Planted => Box::new(Busier(subject.named("the engine, doing 3 % more"))),
-        }
-    };
-    let compare = |planted: &'static PlantedCase| Comparison {
+    let comparisons = CASES.iter().map(|planted| Comparison {
         case: &planted.workload.case,
-        a: side(planted, planted.a),
-        b: side(planted, planted.b),
+        a: planted.side(&request.a, planted.a),
+        b: planted.side(&request.a, planted.b),
         bar: planted.bar(request.settings.margin),
-    };
-    Ok(Plan { comparisons: CASES.iter().map(compare).collect(), notes: Vec::new() })
+    });
+    Ok(Plan { comparisons: comparisons.collect(), notes: Vec::new() })
 }
 
 /// A subject that does more than it says.
@@ -114,14 +116,15 @@ impl Subject for Busier {
 mod tests {
     use super::*;
 
+    fn bars_at(percent: f64) -> [Option<Bar>; CASES.len()] {
+        let margin = Margin::percent(percent).unwrap();
+        CASES.each_ref().map(|planted| planted.bar(margin))
+    }
+
     #[test]
     fn nothing_is_promised_of_a_difference_within_the_margin() {
-        let promised = |percent| {
-            let margin = Margin::percent(percent).unwrap();
-            CASES.each_ref().map(|planted| planted.bar(margin))
-        };
         let [same, slower, faster] = [Verdict::NoDifference, Verdict::Worse, Verdict::Better].map(Bar::Planted);
-        assert_eq!(promised(2.0), [Some(same), Some(slower), Some(faster)]);
-        assert_eq!(promised(3.0), [Some(same), None, None]);
+        assert_eq!(bars_at(2.0), [Some(same), Some(slower), Some(faster)]);
+        assert_eq!(bars_at(3.0), [Some(same), None, None]);
     }
 }

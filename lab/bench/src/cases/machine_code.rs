@@ -17,14 +17,14 @@ pub(super) fn tables() -> Vec<Table> {
         columns: values::columns(2, titles),
         ..Table::default()
     };
-    let row = |(conversion, function, counts): (&str, &str, Counts)| {
-        let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
-        let numbers = [instructions, conditional_branches, bytes, conditional_moves].map(Value::text);
-        [conversion, function].map(Value::text).into_iter().chain(numbers).collect()
-    };
     vec![match freehold_disasm::count(&subjects::FLAGS) {
         Ok(counted) => {
-            Table { rows: counted.functions.into_iter().map(row).collect(), conclusions: counted.sentences, ..table }
+            let rows = counted.functions.into_iter().map(|(conversion, function, counts)| {
+                let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
+                let numbers = [instructions, conditional_branches, bytes, conditional_moves].map(Value::text);
+                [conversion, function].map(Value::text).into_iter().chain(numbers).collect()
+            });
+            Table { rows: rows.collect(), conclusions: counted.sentences, ..table }
         }
         Err(error) => Table { conclusions: vec![format!("Left out: {error}.")], ..table },
     }]

@@ -156,8 +156,7 @@ mod tests {
     fn a_mean_is_geometric_and_its_sides_may_change() {
         let contest = planted(&["a", "b", "c"], &[Work::Fill, Work::Pair], 12, known);
         let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).map(|cell| vec![cell]).collect();
-        let best = |sum: &Sum| if *sum == pairs[0] { 1 } else { 2 };
-        let duel = contest.duel(|_| 0, best, &pairs, margin()).unwrap();
+        let duel = contest.duel(|_| 0, |sum| if *sum == pairs[0] { 1 } else { 2 }, &pairs, margin()).unwrap();
         assert!((duel.estimate.ratio - (0.8_f64 * 3.0).sqrt()).abs() < 1e-9, "{duel:?}");
         // The sum of both figures of a fill is twice one of them.
         let fill = contest.duel(|_| 0, |_| 1, &[vec![0, 1]], margin()).unwrap();

@@ -42,13 +42,13 @@ pub struct Request {
 pub fn measure(request: &Request) -> Result<CorruptionReport, Error> {
     let mallocs = roster::find_setups(&request.library, &request.others)?;
     let bar = Progress::counting("corruption", (request.cases.len() * mallocs.len()) as u64, "runs");
-    let of_case = |case: &String| {
+    let mut outcomes = Vec::with_capacity(request.cases.len());
+    for case in &request.cases {
         let under = mallocs.iter().map(|malloc| {
             bar.advance(1);
             Outcome::run(&request.program, case, malloc)
         });
-        Ok((case.clone(), under.collect::<Result<Vec<_>, Error>>()?))
-    };
-    let outcomes = request.cases.iter().map(of_case).collect::<Result<Vec<_>, Error>>()?;
+        outcomes.push((case.clone(), under.collect::<Result<Vec<_>, Error>>()?));
+    }
     Ok(CorruptionReport::new(&mallocs, outcomes))
 }

@@ -39,12 +39,14 @@ impl Outcome {
         if let Some(library) = &malloc.library {
             command.env("LD_PRELOAD", library);
         }
-        let broken = |what: String| Error::Input(format!("the case `{case}` under {}: {what}", malloc.name));
-        let output = command.output().map_err(|error| broken(format!("it cannot be run: {error}")))?;
-        Outcome::read(&output).ok_or_else(|| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            broken(format!("{}; {}", output.status, said.lines().next().unwrap_or("it says nothing")))
-        })
+        let outcome = match command.output() {
+            Err(error) => Err(format!("it cannot be run: {error}")),
+            Ok(output) => Outcome::read(&output).ok_or_else(|| {
+                let said = String::from_utf8_lossy(&output.stderr);
+                format!("{}; {}", output.status, said.lines().next().unwrap_or("it says nothing"))
+            }),
+        };
+        outcome.map_err(|what| Error::Input(format!("the case `{case}` under {}: {what}", malloc.name)))
     }
 
     fn read(output: &Output) -> Option<Outcome> {
@@ -73,20 +75,21 @@ mod tests {
 
     use super::*;
 
+    fn read_ending(status: i32, stdout: &str, stderr: &str) -> Option<Outcome> {
+        let output = Output { status: ExitStatus::from_raw(status), stdout: stdout.into(), stderr: stderr.into() };
+        Outcome::read(&output)
+    }
+
     #[test]
     fn an_ending_tells_what_became_of_it() {
-        let read = |status: i32, stdout: &str, stderr: &str| {
-            let output = Output { status: ExitStatus::from_raw(status), stdout: stdout.into(), stderr: stderr.into() };
-            Outcome::read(&output)
-        };
-        assert_eq!(read(libc::SIGABRT, "", "double free"), Some(Outcome::Told));
-        assert_eq!(read(libc::SIGILL, "", ""), Some(Outcome::Told));
-        assert_eq!(read(libc::SIGSEGV, "", ""), Some(Outcome::Crashed));
-        assert_eq!(read(libc::SIGSEGV, "", "use after free"), Some(Outcome::Told));
-        assert_eq!(read(libc::SIGALRM, "", ""), Some(Outcome::Hung));
-        assert_eq!(read(0, "harmless\n", "a warning"), Some(Outcome::Harmless));
-        assert_eq!(read(0, "corrupted\n", ""), Some(Outcome::Corrupted));
-        assert_eq!(read(1 << 8, "", "abort"), Some(Outcome::Told));
-        assert_eq!((read(0, "", ""), read(2 << 8, "", "")), (None, None));
+        assert_eq!(read_ending(libc::SIGABRT, "", "double free"), Some(Outcome::Told));
+        assert_eq!(read_ending(libc::SIGILL, "", ""), Some(Outcome::Told));
+        assert_eq!(read_ending(libc::SIGSEGV, "", ""), Some(Outcome::Crashed));
+        assert_eq!(read_ending(libc::SIGSEGV, "", "use after free"), Some(Outcome::Told));
+        assert_eq!(read_ending(libc::SIGALRM, "", ""), Some(Outcome::Hung));
+        assert_eq!(read_ending(0, "harmless\n", "a warning"), Some(Outcome::Harmless));
+        assert_eq!(read_ending(0, "corrupted\n", ""), Some(Outcome::Corrupted));
+        assert_eq!(read_ending(1 << 8, "", "abort"), Some(Outcome::Told));
+        assert_eq!((read_ending(0, "", ""), read_ending(2 << 8, "", "")), (None, None));
     }
 }

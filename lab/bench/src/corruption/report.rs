@@ -76,11 +76,11 @@ impl CorruptionReport {
     fn ways(&self) -> Table {
         let groups = self.cases.chunk_by(|one, other| one.way == other.way);
         let rows = groups.map(|group| {
-            let noticed = |malloc: usize| group.iter().filter(|case| case.outcomes[malloc].is_noticed()).count();
-            let corrupted = |malloc: usize| group.iter().any(|case| case.outcomes[malloc] == Outcome::Corrupted);
             let cells = (0..self.mallocs.len()).map(|malloc| {
-                let mark = if corrupted(malloc) { " †" } else { "" };
-                Value::text(format!("{}{mark}", noticed(malloc)))
+                let outcomes = group.iter().map(|case| case.outcomes[malloc]);
+                let noticed = outcomes.clone().filter(|outcome| outcome.is_noticed()).count();
+                let mark = if outcomes.into_iter().any(|outcome| outcome == Outcome::Corrupted) { " †" } else { "" };
+                Value::text(format!("{noticed}{mark}"))
             });
             let way = format!("{} ({})", group[0].way, group.len());
             std::iter::once(Value::text(way)).chain(cells).collect::<Vec<_>>()

@@ -58,7 +58,8 @@ impl ComparisonRow {
 
     /// The first `operations` of A and of B in one sample each, or all if there are fewer.
     pub fn totals(&self, operations: u64) -> [Sample; 2] {
-        let total = |side: fn(&Pair) -> Sample| {
+        let sides: [fn(&Pair) -> Sample; 2] = [|pair| pair.a, |pair| pair.b];
+        sides.map(|side| {
             let samples = self.outcome.runs.iter().flat_map(|run| run.pairs().map(side));
             let mut before = 0;
             let first = samples.take_while(|sample| {
@@ -67,8 +68,7 @@ impl ComparisonRow {
                 wanted
             });
             first.sum()
-        };
-        [total(|pair| pair.a), total(|pair| pair.b)]
+        })
     }
 
     /// The verdict in full.
@@ -244,17 +244,16 @@ pub(super) fn summary(rows: &[&ComparisonRow], recipe: &Recipe) -> String {
         (Verdict::NoDifference, &no_difference),
         (Verdict::Undecided, "undecided"),
     ];
-    let number = |verdict| rows.iter().filter(|row| row.outcome.verdict == verdict).count();
-    let found = words.iter().filter(|(verdict, _)| number(*verdict) > 0);
+    let counts = words.map(|(verdict, word)| (word, rows.iter().filter(|row| row.outcome.verdict == verdict).count()));
+    let found: Vec<(&str, usize)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     if let [only] = rows {
-        let word = found.map(|(_, word)| *word).collect::<String>();
+        let word = found.iter().map(|(word, _)| *word).collect::<String>();
         return format!("In {}, B is {word}.", only.case);
     }
-    let found: Vec<_> = found.collect();
-    if let [(_, word)] = found.as_slice() {
+    if let [(word, _)] = found.as_slice() {
         return format!("In all {} cases, B is {word}.", rows.len());
     }
-    let parts = found.into_iter().map(|(verdict, word)| format!("{word} in {}", number(*verdict)));
+    let parts = found.into_iter().map(|(word, count)| format!("{word} in {count}"));
     format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
 }
 

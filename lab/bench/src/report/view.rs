@@ -103,7 +103,7 @@ fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {
     let mut columns = Column::several(&["case", "unit"], &["A", "B", "B/A"]);
     columns.extend([Column::words(confidence), Column::words("verdict"), Column::numbers("runs")]);
     columns.extend(has_bars.then(|| Column::words("bar")));
-    let row = |compared: &&ComparisonRow| {
+    let rows = rows.iter().map(|compared| {
         let outcome = &compared.outcome;
         let mut values = vec![
             Value::text(compared.case),
@@ -117,8 +117,8 @@ fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {
         ];
         values.extend(has_bars.then(|| Value::Judged(compared.bar_text(), news(compared.bar_holds))));
         values
-    };
-    Table::new("", columns, rows.iter().map(row))
+    });
+    Table::new("", columns, rows)
 }
 
 /// Exact numbers as a table.
@@ -126,7 +126,7 @@ fn exact(rows: &[Exact]) -> Table {
     let columns =
         [Column::words("exact"), Column::words("A"), Column::numbers(""), Column::words("B"), Column::numbers("")];
     let columns = columns.into_iter().chain([Column::words("verdict")]).collect();
-    let row = |row: &Exact| {
+    let rows = rows.iter().map(|row| {
         vec![
             Value::text(&row.what),
             Value::Faint(row.a.clone()),
@@ -135,8 +135,8 @@ fn exact(rows: &[Exact]) -> Table {
             Value::count(row.b_count),
             Value::Judged(row.verdict.word().to_owned(), row.verdict),
         ]
-    };
-    Table::new("Exact numbers, the same on every machine", columns, rows.iter().map(row))
+    });
+    Table::new("Exact numbers, the same on every machine", columns, rows)
 }
 
 /// Lines as they are: people copy some of them.

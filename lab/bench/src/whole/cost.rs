@@ -63,10 +63,10 @@ pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Resul
     if !malloc.options.is_empty() {
         command.env("FREEHOLD_OPTIONS", &malloc.options);
     }
-    let broken = |what: String| Error::Input(format!("the load `{}` under {}: {what}", load.name, malloc.name));
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = child.map_err(|error| broken(format!("it cannot be run: {error}")))?;
-    let said = wait_for_output(child).map_err(|error| broken(format!("it cannot be waited for: {error}")))?;
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = spawned.map_err(|error| broken_load(load, malloc, format_args!("it cannot be run: {error}")))?;
+    let said = wait_for_output(child)
+        .map_err(|error| broken_load(load, malloc, format_args!("it cannot be waited for: {error}")))?;
     let Some(ProcessOutput { status, out, err }) = said else {
         return Ok(Ending::Failed(format!("it did not end in {} seconds", PATIENCE.as_secs())));
     };
@@ -75,9 +75,16 @@ pub(super) fn run_load(request: &Request, load: &Load, malloc: &Malloc) -> Resul
     }
     // The loader says on standard error what it cannot preload, and goes on without it.
     if !err.is_empty() {
-        return Err(broken(err.trim().to_owned()));
+        return Err(broken_load(load, malloc, err.trim()));
     }
-    serde_json::from_str(&out).map(Ending::Done).map_err(|error| broken(format!("what it says is no cost: {error}")))
+    serde_json::from_str(&out)
+        .map(Ending::Done)
+        .map_err(|error| broken_load(load, malloc, format_args!("what it says is no cost: {error}")))
+}
+
+/// Returns the error of a load that cannot be measured.
+fn broken_load(load: &Load, malloc: &Malloc, what: impl std::fmt::Display) -> Error {
+    Error::Input(format!("the load `{}` under {}: {what}", load.name, malloc.name))
 }
 
 /// What a process said, and how it ended.

@@ -196,12 +196,11 @@ impl WholeReport {
 
     /// The tables of whole loads.
     fn load_tables(&self) -> Vec<Table> {
-        let rows = |of: fn(&LoadSummary) -> &[Option<Ratio>]| {
-            self.loads.iter().map(move |load| (load.load.as_str(), of(load)))
-        };
+        let cpu = self.loads.iter().map(|load| (load.load.as_str(), &*load.cpu));
+        let peak = self.loads.iter().map(|load| (load.load.as_str(), &*load.peak));
         vec![
-            self.ratios("CPU time, Freehold's divided by another's", rows(|load| &load.cpu), &self.cpu),
-            self.ratios("Peak resident memory, Freehold's divided by another's", rows(|load| &load.peak), &self.peak),
+            self.ratios("CPU time, Freehold's divided by another's", cpu, &self.cpu),
+            self.ratios("Peak resident memory, Freehold's divided by another's", peak, &self.peak),
             self.medians("CPU time in ms, median", |load| &load.cpu_ms),
             self.medians("Peak resident memory in MiB, median", |load| &load.peak_mib),
             self.medians("Resident over live at the end, median", |load| &load.overhead),

@@ -86,19 +86,29 @@ pub(crate) fn find_built(file: &str) -> Option<PathBuf> {
 
 /// A library of this name, or one whose name begins so and goes on with a dot.
 pub(crate) fn find_packaged(file: &str) -> Option<PathBuf> {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let kinds = entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
+    let kinds = list_entries(Path::new(FOLDERS[0])).filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
     let folders = kinds.chain(FOLDERS.map(PathBuf::from));
-    let is_it = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    folders.into_iter().find_map(|folder| entries(&folder).filter(is_it).min())
+    folders.into_iter().find_map(|folder| list_entries(&folder).filter(|path| is_named(path, file)).min())
+}
+
+/// Returns the entries of a folder; none if it cannot be read.
+fn list_entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// Returns whether a file has this name, or a name that begins with it and a dot.
+fn is_named(path: &Path, file: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refuse(here: &Path, named: &[Malloc]) -> String {
+        find_mallocs(here, named).unwrap_err().to_string()
+    }
 
     #[test]
     fn what_is_named_must_be_there_once() {
@@ -107,8 +117,7 @@ mod tests {
         let all = find_mallocs(&here, &[malloc("mine", &here)]).unwrap();
         let names: Vec<&str> = all.iter().map(|malloc| malloc.name.as_str()).collect();
         assert_eq!((names[0], names[1], names.last()), (OURS, LIBC, Some(&"mine")));
-        let refused = |named: &[Malloc]| find_mallocs(&here, named).unwrap_err().to_string();
-        assert!(refused(&[malloc("mine", Path::new("/nowhere"))]).starts_with("there is no library /nowhere"));
-        assert!(refused(&[malloc("libc", &here)]).starts_with("two mallocs are called `libc`"));
+        assert!(refuse(&here, &[malloc("mine", Path::new("/nowhere"))]).starts_with("there is no library /nowhere"));
+        assert!(refuse(&here, &[malloc("libc", &here)]).starts_with("two mallocs are called `libc`"));
     }
 }

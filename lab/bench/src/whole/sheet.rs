@@ -147,12 +147,15 @@ impl Sheet {
 mod tests {
     use super::*;
 
+    fn format_middle(low: f64, high: f64) -> String {
+        Middle { median: 2.5, low, high }.text()
+    }
+
     #[test]
     fn numbers_are_short() {
         let shown = [0.0, -12.0, 100.5, 1.2345, -0.25].map(short);
         assert_eq!(shown, ["0", "-12", "100", "1.234", "-0.250"]);
-        let middle = |low, high| Middle { median: 2.5, low, high }.text();
-        assert_eq!(middle(2.5, 2.5), "2.500");
-        assert_eq!(middle(2.0, 3.0), "2.500 (2 to 3)");
+        assert_eq!(format_middle(2.5, 2.5), "2.500");
+        assert_eq!(format_middle(2.0, 3.0), "2.500 (2 to 3)");
     }
 }

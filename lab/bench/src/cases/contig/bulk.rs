@@ -129,25 +129,27 @@ fn allocate_neighbours(engine: &Engine<'_>, pages: u32) -> Vec<Pfn> {
 
 /// Times frees of slices, one after the other.
 fn free_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Slice) -> Sample {
-    let once = |_| {
-        let Slice { pages, between } = allocate(engine);
-        let sample = time(1, || Slice::free(engine, &pages));
-        Slice::free(engine, &between);
-        sample
-    };
-    (0..slices).map(once).sum()
+    (0..slices)
+        .map(|_| {
+            let Slice { pages, between } = allocate(engine);
+            let sample = time(1, || Slice::free(engine, &pages));
+            Slice::free(engine, &between);
+            sample
+        })
+        .sum()
 }
 
 /// Times what each of them has to do at least.
 fn drop_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Slice) -> Sample {
-    let once = |_| {
-        let Slice { pages, between } = allocate(engine);
-        let sample = claim(&pages);
-        Slice::free(engine, &pages);
-        Slice::free(engine, &between);
-        sample
-    };
-    (0..slices).map(once).sum()
+    (0..slices)
+        .map(|_| {
+            let Slice { pages, between } = allocate(engine);
+            let sample = claim(&pages);
+            Slice::free(engine, &pages);
+            Slice::free(engine, &between);
+            sample
+        })
+        .sum()
 }
 
 /// Times a claim of each page, on words laid out as the engine's are, in the order of the slice.
@@ -169,10 +171,13 @@ mod tests {
     use super::*;
     use crate::engine::{GIB, with_engine};
 
+    fn count_neighbours(pages: &[Pfn]) -> usize {
+        pages.windows(2).filter(|pair| pair[0].offset(1) == pair[1]).count()
+    }
+
     #[test]
     fn slices_are_what_their_names_say() {
         with_engine(&freehold_policies::baseline(), GIB, |engine| {
-            let neighbours = |pages: &[Pfn]| pages.windows(2).filter(|pair| pair[0].offset(1) == pair[1]).count();
             let large = LARGE_PAGES as usize;
             for (allocate, least, most) in [
                 (Slice::neighbours as fn(&Engine<'_>) -> Slice, large - 1, large - 1),
@@ -182,7 +187,7 @@ mod tests {
             ] {
                 let slice = allocate(engine);
                 assert_eq!(slice.pages.len(), large);
-                assert!((least..=most).contains(&neighbours(&slice.pages)), "{}", neighbours(&slice.pages));
+                assert!((least..=most).contains(&count_neighbours(&slice.pages)), "{}", count_neighbours(&slice.pages));
                 Slice::free(engine, &slice.pages);
                 Slice::free(engine, &slice.between);
             }

@@ -64,16 +64,25 @@ impl Subject for CmaSubject {
 
 /// Times so many iterations, or a part of each.
 pub(super) fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: TimedPart) -> Sample {
-    let allocate = || engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough");
-    let release = |start| engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
-    let once = |_| match timed {
-        TimedPart::Whole => time(1, || release(allocate())),
-        TimedPart::Release => {
-            let start = allocate();
-            time(1, || release(start))
-        }
-    };
-    (0..iterations).map(once).sum()
+    (0..iterations)
+        .map(|_| match timed {
+            TimedPart::Whole => time(1, || release(engine, area, allocate(engine, area))),
+            TimedPart::Release => {
+                let start = allocate(engine, area);
+                time(1, || release(engine, area, start))
+            }
+        })
+        .sum()
+}
+
+/// Allocates a large range from the area.
+fn allocate<'m>(engine: &Engine<'m>, area: &Area<'m>) -> Pfn {
+    engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough")
+}
+
+/// Releases a large range into the area.
+fn release<'m>(engine: &Engine<'m>, area: &Area<'m>, start: Pfn) {
+    engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
 }
 
 /// Builds a machine of a gibibyte with an area in its middle.
@@ -84,24 +93,27 @@ pub(super) fn with_area<R>(
     policy: &NamedPolicy,
     run: impl for<'m> FnOnce(&Engine<'m>, &Area<'m>) -> R,
 ) -> Result<R, Error> {
-    let refused = |error: &dyn std::fmt::Display| {
-        Error::Input(format!("no machine can be built under `{}`: {error}", policy.name))
-    };
     let config = Config { policy: policy.policy, ..Config::default() };
     let range = Range { start: Pfn::new(0), end: Pfn::new(GIB), node: NodeId(0), kind: ZoneKind::Normal };
     let (start, end) = (Pfn::new(AREA.0), Pfn::new(AREA.1));
     let mut fixed = bytes(config.metadata_layout::<Threads<NoProbe>>());
     let mut bitmap = bytes(Area::layout(AREA.1 - AREA.0, Order::ZERO));
     let mut sections;
-    let engine = PageAllocator::new(Threads::default(), &config, &mut fixed).map_err(|error| refused(&error))?;
+    let engine =
+        PageAllocator::new(Threads::default(), &config, &mut fixed).map_err(|error| refusal(policy, &error))?;
     sections = bytes(engine.online_layout(&range));
-    engine.online(&range, &mut sections).map_err(|error| refused(&error))?;
-    let area = engine.reserve_cma(start..end, Order::ZERO, &mut bitmap).map_err(|error| refused(&error))?;
+    engine.online(&range, &mut sections).map_err(|error| refusal(policy, &error))?;
+    let area = engine.reserve_cma(start..end, Order::ZERO, &mut bitmap).map_err(|error| refusal(policy, &error))?;
     for (start, end) in [(range.start, start), (end, range.end)] {
-        engine.release(start, end).map_err(|error| refused(&error))?;
+        engine.release(start, end).map_err(|error| refusal(policy, &error))?;
     }
     engine.set_up_watermarks(MinFree::BySize);
     Ok(run(&engine, &area))
+}
+
+/// Returns the error of a policy under which no machine can be built.
+fn refusal(policy: &NamedPolicy, error: &dyn std::fmt::Display) -> Error {
+    Error::Input(format!("no machine can be built under `{}`: {error}", policy.name))
 }
 
 /// Room for a piece of this layout, wherever it can start.

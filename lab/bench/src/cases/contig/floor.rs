@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use freehold::base::{Frame, Order, Pfn};
+use freehold::base::{Order, Pfn};
 use freehold_timing::clock::Sample;
 use freehold_timing::clock::time;
 
@@ -42,13 +42,14 @@ pub(super) fn check_heads(engine: &Engine<'_>, ranges: u64) -> Sample {
 }
 
 fn on_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf, look: impl Fn(&Range<Pfn>) -> Sample) -> Sample {
-    let once = |_| {
-        let range = made_of.allocate(engine, LARGE_PAGES);
-        let sample = look(&range);
-        made_of.free(engine, range);
-        sample
-    };
-    (0..ranges).map(once).sum()
+    (0..ranges)
+        .map(|_| {
+            let range = made_of.allocate(engine, LARGE_PAGES);
+            let sample = look(&range);
+            made_of.free(engine, range);
+            sample
+        })
+        .sum()
 }
 
 /// Metadata of a frame, as the engine lays it out.
@@ -114,10 +115,9 @@ pub(super) fn time_check(check: impl FnOnce() -> bool) -> Sample {
 /// same loop of it wherever it stands.
 #[inline(never)]
 fn pass<const N: usize>(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> bool {
-    let group_holds = |group: &[Frame; N]| group.iter().fold(true, |all, frame| all & frame.word().is_page_of(refs));
     engine.map().frames(black_box(range)).all(|frames| {
         let (groups, rest) = frames.as_chunks::<N>();
         assert!(rest.is_empty(), "a large range is made of whole groups");
-        groups.iter().all(group_holds)
+        groups.iter().all(|group| group.iter().fold(true, |all, frame| all & frame.word().is_page_of(refs)))
     })
 }

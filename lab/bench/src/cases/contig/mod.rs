@@ -136,17 +136,24 @@ static FLOORS: [Floor; 5] = [
 ];
 
 fn plan(request: &Request) -> Result<Plan, Error> {
-    let against = |b: &NamedPolicy| {
-        let cma = |policy: &NamedPolicy| Box::new(CmaSubject::new(policy));
-        let iterations = Comparison { case: &CMA_LOOP, a: cma(&request.a), b: cma(b), bar: None };
-        let frees = workloads().map(|workload| {
+    let mut plan = Plan::default();
+    for b in &request.rivals {
+        for workload in workloads() {
             let comparison = workload.compare(&request.a, b);
             let promised = workload.case.name == FROZEN_512.case.name && is_batched(b);
-            if promised { comparison.with_bar(Bar::NanosecondsAtMost(HUGE_BAR)) } else { comparison }
+            plan.comparisons.push(if promised {
+                comparison.with_bar(Bar::NanosecondsAtMost(HUGE_BAR))
+            } else {
+                comparison
+            });
+        }
+        plan.comparisons.push(Comparison {
+            case: &CMA_LOOP,
+            a: Box::new(CmaSubject::new(&request.a)),
+            b: Box::new(CmaSubject::new(b)),
+            bar: None,
         });
-        frees.chain([iterations]).collect::<Vec<_>>()
-    };
-    let mut plan = Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() };
+    }
     for b in request.rivals.iter().filter(|b| is_batched(b)) {
         plan.comparisons.extend(FLOORS.iter().chain(&bulk::FLOORS).map(|floor| Comparison {
             case: &floor.free.case,
@@ -160,8 +167,12 @@ fn plan(request: &Request) -> Result<Plan, Error> {
 }
 
 fn share_of_release(policy: &NamedPolicy) -> Comparison {
-    let part = |timed| Box::new(CmaSubject::part(policy, timed));
-    Comparison { case: &CMA_SHARE, a: part(TimedPart::Whole), b: part(TimedPart::Release), bar: None }
+    Comparison {
+        case: &CMA_SHARE,
+        a: Box::new(CmaSubject::part(policy, TimedPart::Whole)),
+        b: Box::new(CmaSubject::part(policy, TimedPart::Release)),
+        bar: None,
+    }
 }
 
 fn is_batched(policy: &NamedPolicy) -> bool {
@@ -179,26 +190,24 @@ fn epilogue(request: &Request, compared: &[ComparisonRow]) -> Result<Epilogue, E
 
 /// What the author reported, beside what was measured here.
 fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[ComparisonRow]) -> Note {
-    let is_ours = |compared: &&ComparisonRow| compared.a == a.name && compared.b == b.name;
-    let of_case = |case: &Case| compared.iter().filter(is_ours).find(|compared| compared.case == case.name);
+    let ours: Vec<&ComparisonRow> = compared.iter().filter(|row| row.a == a.name && row.b == b.name).collect();
     let mut lines = Vec::new();
     for (what, case) in [("an iteration on a CMA area", &CMA_LOOP), ("the free alone", &PAGES.case)] {
-        lines.extend(of_case(case).map(|found| {
+        lines.extend(ours.iter().find(|row| row.case == case.name).map(|found| {
             let [before, after] = [found.outcome.a_ns, found.outcome.b_ns].map(|ns| ns / 1000.0);
             let times = found.outcome.estimate.ratio.recip();
             format!("16384 pages, {what}, here: {before:.1} -> {after:.1} us, {times:.1} times as fast")
         }));
     }
     lines.push("16384 pages, an iteration on a CMA area, the author's: 1406 -> 402 us, 3.5 times as fast".to_owned());
-    if let Some(loops) = of_case(&AUTHOR_LOOP.case) {
+    if let Some(loops) = ours.iter().find(|row| row.case == AUTHOR_LOOP.case.name) {
         let [before, after] = loops.totals(AUTHOR_LOOPS);
         let [before_us, after_us] = [before, after].map(|total| number::count(total.nanoseconds / 1000));
         let count = number::count(before.operations);
         lines.push(format!("{count} loops of order 9, split, range free, here: {before_us} -> {after_us} us"));
         lines.push("100,000 loops of the same, the author's: 4,097,358 us before".to_owned());
     }
-    let share = |policy: &NamedPolicy| share_text(policy, compared);
-    lines.extend(share(a).zip(share(b)).map(|(a, b)| {
+    lines.extend(share_text(a, compared).zip(share_text(b, compared)).map(|(a, b)| {
         format!(
             "share of the iteration's time in the release, here: {a} -> {b}, each timed beside the whole (cma-share)"
         )

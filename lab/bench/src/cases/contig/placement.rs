@@ -1,7 +1,7 @@
 //! Where the pages are when a case has done its work: exact counts, the same on every machine.
 
 use freehold::base::{CpuId, Order};
-use freehold::page::{FreeAreas, PCP_LISTS, PcpLists};
+use freehold::page::{FreeAreas, PCP_LISTS};
 use freehold_policies::NamedPolicy;
 use freehold_stats::verdict::Verdict;
 
@@ -41,31 +41,26 @@ pub(super) fn compare_placement(
 ) -> Result<Vec<Exact>, Error> {
     let (of_a, of_b) = (measure_each_case(a, workloads)?, measure_each_case(b, workloads)?);
     let cases = workloads.iter().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
-    let rows = cases.zip(of_a.into_iter().zip(of_b)).flat_map(|(case, (of_a, of_b))| {
-        let exact = |what: &str, a_count, b_count, verdict| Exact {
-            what: format!("{what} after {case}"),
+    let mut rows = Vec::new();
+    for (case, (of_a, of_b)) in cases.zip(of_a.into_iter().zip(of_b)) {
+        rows.push(Exact {
+            what: format!("huge pages to be had at once, of {}, after {case}", GIB / HUGE.pages()),
             a: a.name.clone(),
             b: b.name.clone(),
-            a_count,
-            b_count,
-            verdict,
-        };
-        [
-            exact(
-                &format!("huge pages to be had at once, of {},", GIB / HUGE.pages()),
-                of_a.huge,
-                of_b.huge,
-                Verdict::compare_exact(of_b.huge, of_a.huge),
-            ),
-            exact(
-                "single pages on the lists of all CPUs",
-                of_a.listed,
-                of_b.listed,
-                Verdict::compare_exact(of_a.listed, of_b.listed),
-            ),
-        ]
-    });
-    Ok(rows.collect())
+            a_count: of_a.huge,
+            b_count: of_b.huge,
+            verdict: Verdict::compare_exact(of_b.huge, of_a.huge),
+        });
+        rows.push(Exact {
+            what: format!("single pages on the lists of all CPUs after {case}"),
+            a: a.name.clone(),
+            b: b.name.clone(),
+            a_count: of_a.listed,
+            b_count: of_b.listed,
+            verdict: Verdict::compare_exact(of_a.listed, of_b.listed),
+        });
+    }
+    Ok(rows)
 }
 
 /// The placement on a fresh machine after one sample of each case, the CMA loop last.
@@ -85,22 +80,25 @@ fn measure_each_case(policy: &NamedPolicy, workloads: &[&Workload]) -> Result<Ve
 }
 
 fn free_huge_pages(engine: &Engine<'_>) -> u64 {
-    let in_zone = |areas: &FreeAreas| {
-        let blocks = |order: Order| u64::from(areas.area(order).nr_free()) << (order.get() - HUGE.get());
-        HUGE.to(Order::MAX).map(blocks).sum::<u64>()
-    };
-    engine.zones().iter().map(|zone| zone.inspect(in_zone)).sum()
+    engine.zones().iter().map(|zone| zone.inspect(huge_pages_in)).sum()
+}
+
+/// Counts the huge pages that the free blocks of a zone hold.
+fn huge_pages_in(areas: &FreeAreas) -> u64 {
+    HUGE.to(Order::MAX).map(|order| u64::from(areas.area(order).nr_free()) << (order.get() - HUGE.get())).sum()
 }
 
 /// Blocks of an order on the lists of all CPUs.
 fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
     let map = engine.map();
-    let in_lists = |lists: &PcpLists| {
-        let blocks = (0..PCP_LISTS).flat_map(|index| lists.list(index).iter(map));
-        blocks.filter(|&block| map.frame(block).word().order() == order).count() as u64
-    };
     let all = (0..engine.cpus()).flat_map(|cpu| engine.zones().iter().map(move |zone| (CpuId(cpu), zone)));
-    all.map(|(cpu, zone)| engine.pcp(cpu, zone).inspect(in_lists)).sum()
+    let counts = all.map(|(cpu, zone)| {
+        engine.pcp(cpu, zone).inspect(|lists| {
+            let blocks = (0..PCP_LISTS).flat_map(|index| lists.list(index).iter(map));
+            blocks.filter(|&block| map.frame(block).word().order() == order).count() as u64
+        })
+    });
+    counts.sum()
 }
 
 #[cfg(test)]

@@ -54,31 +54,34 @@ impl MadeOf {
 
 /// Times frees of large ranges, one after the other.
 pub(super) fn free_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
-    let once = |_| {
-        let range = made_of.allocate(engine, LARGE_PAGES);
-        time(1, || made_of.free(engine, range))
-    };
-    (0..ranges).map(once).sum()
+    (0..ranges)
+        .map(|_| {
+            let range = made_of.allocate(engine, LARGE_PAGES);
+            time(1, || made_of.free(engine, range))
+        })
+        .sum()
 }
 
 /// The same when the caches know nothing of the range any more.
 pub(super) fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
-    let once = |_| {
-        let range = made_of.allocate(engine, LARGE_PAGES);
-        cold::fill_caches();
-        time(1, || made_of.free(engine, range))
-    };
-    (0..ranges).map(once).sum()
+    (0..ranges)
+        .map(|_| {
+            let range = made_of.allocate(engine, LARGE_PAGES);
+            cold::fill_caches();
+            time(1, || made_of.free(engine, range))
+        })
+        .sum()
 }
 
 /// Times frees of huge pages that were split into frozen single pages.
 pub(super) fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
-    let allocate = |_| {
-        let block = engine.alloc_frozen_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
-        engine.split_page(block, HUGE).expect("the block is ours");
-        block..block.offset(HUGE.pages())
-    };
-    let blocks: Vec<_> = (0..ranges).map(allocate).collect();
+    let blocks: Vec<_> = (0..ranges)
+        .map(|_| {
+            let block = engine.alloc_frozen_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
+            engine.split_page(block, HUGE).expect("the block is ours");
+            block..block.offset(HUGE.pages())
+        })
+        .collect();
     time(ranges, || blocks.into_iter().for_each(|block| MadeOf::FrozenPages.free(engine, block)))
 }
 

@@ -30,9 +30,11 @@ impl Ranked for Free {
 impl Floor {
     /// So many CPUs with so many frames each, all of them free.
     pub(super) fn new(cpus: u16, frames: u32) -> Floor {
-        let of_cpu = |cpu| (0..frames).rev().map(|frame| Pfn::new(u32::from(cpu) * frames + frame)).collect();
-        let array = |cpu| Array(Locked::new(Free(of_cpu(cpu))));
-        Floor { platform: Threads::default(), cpus: (0..cpus).map(array).collect() }
+        let arrays = (0..cpus).map(|cpu| {
+            let first = u32::from(cpu) * frames;
+            Array(Locked::new(Free((first..first + frames).rev().map(Pfn::new).collect())))
+        });
+        Floor { platform: Threads::default(), cpus: arrays.collect() }
     }
 
     #[inline]

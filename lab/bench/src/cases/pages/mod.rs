@@ -201,27 +201,28 @@ fn plan(request: &Request) -> Result<Plan, Error> {
 
 /// Every row under both policies.
 fn against(a: &NamedPolicy, b: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
-    let compare = |row: &'static Row, threads| Comparison {
+    let elsewhere = partner.map(|partner| (&ELSEWHERE, Threading::Elsewhere { partner }));
+    let rows = ROWS.iter().map(|row| (row, ALONE)).chain(elsewhere);
+    let comparisons = rows.map(|(row, threads)| Comparison {
         case: &row.case,
         a: Box::new(PageLoop::under(a, row, threads)),
         b: Box::new(PageLoop::under(b, row, threads)),
         bar: None,
-    };
-    let elsewhere = partner.map(|partner| compare(&ELSEWHERE, Threading::Elsewhere { partner }));
-    ROWS.iter().map(|row| compare(row, ALONE)).chain(elsewhere).collect()
+    });
+    comparisons.collect()
 }
 
 /// A policy above the floor.
 fn above_floor(policy: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
-    let compare = |floor, ours: &'static Row, threads, bar| Comparison {
+    let elsewhere = partner.map(|partner| (&PUT, &ELSEWHERE, Threading::Elsewhere { partner }, None));
+    let all = ABOVE.iter().map(|above| (above.floor, above.ours, ALONE, above.bar)).chain(elsewhere);
+    let comparisons = all.map(|(floor, ours, threads, bar)| Comparison {
         case: &ours.case,
         a: Box::new(PageLoop::on_floor(floor)),
         b: Box::new(PageLoop::under(policy, ours, threads)),
         bar,
-    };
-    let elsewhere = |partner| compare(&PUT, &ELSEWHERE, Threading::Elsewhere { partner }, None);
-    let alone = ABOVE.iter().map(|above| compare(above.floor, above.ours, ALONE, above.bar));
-    alone.chain(partner.map(elsewhere)).collect()
+    });
+    comparisons.collect()
 }
 
 /// Two threads against one, under a policy.
@@ -258,31 +259,35 @@ fn metadata() -> Note {
     let (frame, pageblock) = (METADATA_BYTES, size_of::<Pageblock>());
     let all = frame as f64 / 4.0 + pageblock as f64 * 512.0 / f64::from(1 << 20);
     let hot = size_of::<Frame>() as f64 / 4.0;
-    let bar = |mib: f64, most: f64| format!("(bar: at most {most}: {})", if mib <= most { "met" } else { "missed" });
     let line = format!(
         "{frame} bytes a frame and {pageblock} a pageblock: {all:.2} MiB a GiB {}, {hot:.2} of it words {}, under every \
          policy",
-        bar(all, METADATA_MAX.0),
-        bar(hot, METADATA_MAX.1),
+        format_bar(all, METADATA_MAX.0),
+        format_bar(hot, METADATA_MAX.1),
     );
     Note { title: "Metadata".to_owned(), lines: vec![line] }
+}
+
+/// Formats the bar for so many MiB, and whether it is met.
+fn format_bar(mib: f64, most: f64) -> String {
+    format!("(bar: at most {most}: {})", if mib <= most { "met" } else { "missed" })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::with_cpus;
-    use crate::subject::{Sampler, Subject};
+    use crate::subject::Subject;
 
     use freehold_timing::affinity;
 
     fn sample_once(subject: &dyn Subject, operations: u64) {
-        let mut once = |sampler: &mut Sampler<'_>| {
+        let opened = subject.open(operations, &mut |sampler| {
             let sample = sampler()?;
             assert!(sample.operations >= operations, "{} did {sample:?}", subject.name());
             Ok(())
-        };
-        subject.open(operations, &mut once).unwrap();
+        });
+        opened.unwrap();
     }
 
     /// On one CPU both threads share it, which is slow and right.

@@ -131,12 +131,13 @@ pub(super) fn put_elsewhere(
     mailbox: &Mutex<Vec<Pfn>>,
     barrier: &SpinBarrier,
 ) -> Sample {
-    let round = |_| {
-        barrier.wait();
-        let taken = std::mem::take(&mut *mailbox.lock().expect("no thread panicked"));
-        let sample = time(ROUND, || taken.iter().for_each(|&block| blocks.put(block)));
-        barrier.wait();
-        sample
-    };
-    (0..operations.div_ceil(ROUND)).map(round).sum()
+    (0..operations.div_ceil(ROUND))
+        .map(|_| {
+            barrier.wait();
+            let taken = std::mem::take(&mut *mailbox.lock().expect("no thread panicked"));
+            let sample = time(ROUND, || taken.iter().for_each(|&block| blocks.put(block)));
+            barrier.wait();
+            sample
+        })
+        .sum()
 }

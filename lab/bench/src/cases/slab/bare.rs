@@ -101,8 +101,7 @@ impl List {
             (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| ObjectAddress::new(start + at * OBJECT_BYTES));
         // SAFETY: the memory is ours, and each object is named once.
         let chain = unsafe { Chain::build(SlabAddress::new(start), objects, Plain { offset: 0 }) };
-        let first_of = |slots: &CpuSlots| slots.slot(CACHE).main.store(chain.head, Ordering::Relaxed);
-        list.slots.iter().for_each(first_of);
+        list.slots.iter().for_each(|slots| slots.slot(CACHE).main.store(chain.head, Ordering::Relaxed));
         list
     }
 

@@ -68,24 +68,24 @@ impl Sides {
     fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> Table {
         let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
-            let mut against = |a: SlabRival, bar: Option<Bar>| {
-                let (a, tagged) = (a as usize, self.tagged as usize);
-                let duel = contest.duel_in(a, tagged, at, settings.margin)?;
-                let duel = bar.map_or(duel, |bar| duel.with_bar(bar));
-                findings.note(contest, a, tagged, at, &duel);
+            let (a, b) = (self.guarded as usize, self.tagged as usize);
+            let duel = contest.duel_in(a, b, at, settings.margin).map(|duel| duel.with_bar(promised(cell, settings)));
+            if let Some(duel) = &duel {
+                findings.note(contest, a, b, at, duel);
+            }
+            let without = self.unguarded.map(|unguarded| {
+                let duel = contest.duel_in(unguarded as usize, b, at, settings.margin)?;
+                findings.note(contest, unguarded as usize, b, at, &duel);
                 Some(duel)
-            };
-            let duel = against(self.guarded, Some(promised(cell, settings)));
-            let without = self.unguarded.map(|unguarded| against(unguarded, None));
+            });
             let published = lameter(cell.work, cell.figure, cell.size);
-            let ticks = |who: SlabRival| values::ticks(contest.ticks(who as usize, at));
             let mut row = place(cell);
             row.push(Value::Faint(
                 published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}")),
             ));
-            row.push(ticks(self.guarded));
-            row.extend(self.unguarded.map(ticks));
-            row.extend([ticks(self.tagged), values::duel(duel.as_ref()), values::bar(duel.as_ref())]);
+            let contestants = [self.guarded].into_iter().chain(self.unguarded).chain([self.tagged]);
+            row.extend(contestants.map(|contestant| values::ticks(contest.ticks(contestant as usize, at))));
+            row.extend([values::duel(duel.as_ref()), values::bar(duel.as_ref())]);
             row.extend(without.as_ref().map(|duel| values::duel(duel.as_ref())));
             rows.push((cell, row));
             guarded.extend(duel);
@@ -115,17 +115,20 @@ impl Sides {
 
     /// What pairs gain, and how much of that is not the guard's, in the geometric mean.
     fn pairs(&self, contest: &Contest, settings: &Settings) -> Option<String> {
-        let is_promised = |&at: &usize| contest.cells[at].size.bytes() <= PAIRS_BYTES;
-        let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).filter(is_promised).map(|at| vec![at]).collect();
-        let over = |a: SlabRival| contest.duel(|_| a as usize, |_| self.tagged as usize, &pairs, settings.margin);
-        let all = over(self.guarded)?.ratio_text();
-        let rest = self.unguarded.and_then(over).map(|duel| {
+        let pairs: Vec<Sum> = contest
+            .cells_of(Work::Pair, 0)
+            .filter(|&at| contest.cells[at].size.bytes() <= PAIRS_BYTES)
+            .map(|at| vec![at])
+            .collect();
+        let (tagged, margin) = (self.tagged as usize, settings.margin);
+        let all = contest.duel(|_| self.guarded as usize, |_| tagged, &pairs, margin)?.ratio_text();
+        let unguarded = self.unguarded.and_then(|rival| contest.duel(|_| rival as usize, |_| tagged, &pairs, margin));
+        let rest = unguarded.map_or_else(String::new, |duel| {
             format!(
                 ", and {} times those of A without its guard: what this is below 1, is not the guard's",
                 duel.ratio_text()
             )
         });
-        let rest = rest.unwrap_or_default();
         Some(format!(
             "In the geometric mean over pairs of up to {PAIRS_BYTES} bytes, tagged takes {all} times the ticks of A{rest}."
         ))
@@ -182,16 +185,18 @@ impl BySize {
             (Verdict::NoDifference, "makes no difference at"),
             (Verdict::Undecided, "is undecided at"),
         ];
-        let part = |(verdict, words): (Verdict, &str)| {
-            let found = self.duels.iter().filter(|(_, duel)| duel.verdict == verdict);
-            let sizes: Vec<Size> = found.map(|(size, _)| *size).collect();
-            match sizes.len() {
-                0 => None,
-                all if all == self.duels.len() => Some(format!("{words} every size")),
-                _ => Some(format!("{words} {}", format_size_ranges(&sizes))),
-            }
-        };
-        let parts: Vec<String> = words.into_iter().filter_map(part).collect();
+        let parts: Vec<String> = words
+            .into_iter()
+            .filter_map(|(verdict, words)| {
+                let found = self.duels.iter().filter(|(_, duel)| duel.verdict == verdict);
+                let sizes: Vec<Size> = found.map(|(size, _)| *size).collect();
+                match sizes.len() {
+                    0 => None,
+                    all if all == self.duels.len() => Some(format!("{words} every size")),
+                    _ => Some(format!("{words} {}", format_size_ranges(&sizes))),
+                }
+            })
+            .collect();
         format!("In `{}` it {}.", title(self.cell), parts.join("; "))
     }
 }
@@ -212,8 +217,7 @@ fn columns(contest: &Contest, a: SlabRival, b: SlabRival, settings: &Settings, f
     for (at, &cell) in contest.cells.iter().enumerate() {
         let Some(duel) = contest.duel_in(a as usize, b as usize, at, settings.margin) else { continue };
         findings.note(contest, a as usize, b as usize, at, &duel);
-        let is_same = |column: &&mut BySize| (column.cell.work, column.cell.figure) == (cell.work, cell.figure);
-        match columns.iter_mut().find(is_same) {
+        match columns.iter_mut().find(|column| (column.cell.work, column.cell.figure) == (cell.work, cell.figure)) {
             Some(column) => column.duels.push((cell.size, duel)),
             None => columns.push(BySize { cell, duels: vec![(cell.size, duel)] }),
         }
@@ -224,14 +228,14 @@ fn columns(contest: &Contest, a: SlabRival, b: SlabRival, settings: &Settings, f
 /// A row for each size, a column for each figure, in it the ratio and the verdict.
 fn matrix(columns: &[BySize]) -> Table {
     let sizes = columns.first().map_or(&[][..], |column| &column.duels);
-    let row = |(at, (size, _)): (usize, &(Size, Duel))| {
+    let rows = sizes.iter().enumerate().map(|(at, (size, _))| {
         let ratios = columns.iter().map(|column| values::bare_ratio(&column.duels[at].1));
         std::iter::once(Value::text(size)).chain(ratios).collect()
-    };
+    });
     let titles = columns.iter().map(|column| title(column.cell));
     Table {
         columns: values::columns(0, std::iter::once("bytes".to_owned()).chain(titles)),
-        rows: sizes.iter().enumerate().map(row).collect(),
+        rows: rows.collect(),
         ..Table::default()
     }
 }

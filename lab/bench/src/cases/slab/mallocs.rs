@@ -66,14 +66,17 @@ impl Beside<'_> {
             let cell = self.contest.cells[at];
             (cell.work, cell.figure, cell.size)
         });
-        let judged = |at: usize| {
-            let best = self.best(&vec![at])?;
-            let duel = self.contest.duel_in(best, self.ours, at, self.settings.margin)?;
-            let duel = if self.is_promised(at) { duel.with_bar(WORST) } else { duel };
+        let mut duels = Vec::with_capacity(cells.len());
+        for at in cells {
+            let Some(best) = self.best(&vec![at]) else { continue };
+            let Some(mut duel) = self.contest.duel_in(best, self.ours, at, self.settings.margin) else { continue };
+            if self.is_promised(at) {
+                duel = duel.with_bar(WORST);
+            }
             findings.note(self.contest, best, self.ours, at, &duel);
-            Some(FigureDuel { at, best, duel })
-        };
-        cells.into_iter().filter_map(judged).collect()
+            duels.push(FigureDuel { at, best, duel });
+        }
+        duels
     }
 
     fn is_promised(&self, at: usize) -> bool {
@@ -86,8 +89,10 @@ impl Beside<'_> {
 
     /// The peer that takes the fewest ticks for some figures together.
     fn best(&self, sum: &Sum) -> Option<usize> {
-        let ticks = |peer: usize| sum.iter().map(|&at| self.contest.ticks(peer, at)).sum::<Option<f64>>();
-        let known = self.peers.iter().filter_map(|&peer| Some((peer, ticks(peer)?)));
+        let known = self.peers.iter().filter_map(|&peer| {
+            let ticks: Option<f64> = sum.iter().map(|&at| self.contest.ticks(peer, at)).sum();
+            Some((peer, ticks?))
+        });
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(peer, _)| peer)
     }
 
@@ -168,30 +173,22 @@ impl Beside<'_> {
 
     /// The geometric means: against the best peer overall, against the best of each loop and size, and each peer's.
     fn means(&self, loops: &[Sum], findings: &mut Findings) -> Vec<String> {
-        let duels = self.against_peers(loops);
-        let record = |a: &str, duel| DuelRecord {
-            a: a.to_owned(),
-            b: OURS.to_owned(),
-            work: "all",
-            figure: "geometric mean",
-            bytes: None,
-            duel,
-        };
-        let judged = |duel: &Duel| duel.with_bar(MEAN);
-        findings.duels.extend(duels.iter().map(|(peer, duel)| record(&self.contest.names[*peer], judged(duel))));
+        let duels: Vec<(usize, Duel)> =
+            self.against_peers(loops).into_iter().map(|(peer, duel)| (peer, duel.with_bar(MEAN))).collect();
+        findings.duels.extend(duels.iter().map(|(peer, duel)| mean_record(&self.contest.names[*peer], *duel)));
         let scope = format!("the geometric mean over {} loops and sizes up to {BYTES_MAX} bytes", loops.len());
         let mut sentences = Vec::new();
         if let Some((peer, duel)) = duels.first() {
-            let (name, ratio, bar) = (&self.contest.names[*peer], duel.ratio_text(), judged(duel).bar_text());
+            let (name, ratio, bar) = (&self.contest.names[*peer], duel.ratio_text(), duel.bar_text());
             sentences
                 .push(format!("In {scope}, {name} is the best peer, and ours takes {ratio} times as long ({bar})."));
         }
-        if let Some(duel) = self.against_best(loops).as_ref().map(judged) {
-            findings.duels.push(record("the best of each", duel));
+        if let Some(duel) = self.against_best(loops).map(|duel| duel.with_bar(MEAN)) {
             let (ratio, bar) = (duel.ratio_text(), duel.bar_text());
             sentences.push(format!(
                 "Against the best peer of each loop and size, ours takes {ratio} times as long ({bar})."
             ));
+            findings.duels.push(mean_record("the best of each", duel));
         }
         sentences.push(format!("Ours over each peer, in that mean: {}.", self.names_and_ratios(&duels)));
         sentences
@@ -199,21 +196,27 @@ impl Beside<'_> {
 
     /// Ours against each peer in a geometric mean, the best one first.
     fn against_peers(&self, loops: &[Sum]) -> Vec<(usize, Duel)> {
-        let against =
-            |peer: usize| Some((peer, self.contest.duel(|_| peer, |_| self.ours, loops, self.settings.margin)?));
-        let mut duels: Vec<(usize, Duel)> = self.peers.iter().filter_map(|&peer| against(peer)).collect();
+        let known = self.peers.iter().filter_map(|&peer| {
+            let duel = self.contest.duel(|_| peer, |_| self.ours, loops, self.settings.margin)?;
+            Some((peer, duel))
+        });
+        let mut duels: Vec<(usize, Duel)> = known.collect();
         duels.sort_by(|(_, one), (_, other)| one.a_ticks.total_cmp(&other.a_ticks));
         duels
     }
 
     /// Ours against the best peer of each loop and size.
     fn against_best(&self, loops: &[Sum]) -> Option<Duel> {
-        let of_each = |sum: &Sum| self.best(sum).unwrap_or(self.ours);
-        self.contest.duel(of_each, |_| self.ours, loops, self.settings.margin)
+        self.contest.duel(|sum| self.best(sum).unwrap_or(self.ours), |_| self.ours, loops, self.settings.margin)
     }
 
     fn names_and_ratios(&self, duels: &[(usize, Duel)]) -> String {
         let each = duels.iter().map(|(peer, duel)| format!("{} {}", self.contest.names[*peer], duel.ratio_text()));
         each.collect::<Vec<_>>().join("; ")
     }
+}
+
+/// Returns the record of a duel over the geometric mean of all loops.
+fn mean_record(a: &str, duel: Duel) -> DuelRecord {
+    DuelRecord { a: a.to_owned(), b: OURS.to_owned(), work: "all", figure: "geometric mean", bytes: None, duel }
 }

@@ -187,8 +187,7 @@ fn events(settings: &Settings) -> Vec<Event> {
     };
     let sizes = Size::TABLE.into_iter().step_by(step);
     let works = Work::ALL.into_iter().filter(|work| *work != Work::Remote || settings.partner.is_some());
-    let event = |size| move |work| Event { work, size, objects, rounds };
-    sizes.flat_map(|size| works.clone().map(event(size))).collect()
+    sizes.flat_map(|size| works.clone().map(move |work| Event { work, size, objects, rounds })).collect()
 }
 
 fn cpus(settings: &Settings) -> Cpus {
@@ -218,8 +217,10 @@ fn players(settings: &Settings) -> Result<(Vec<Player>, Vec<Note>), Error> {
 }
 
 fn versions(players: &[Player]) -> Note {
-    let line = |player: &Player| format!("{:12} {}", player.name(), player.version());
-    Note { title: "The mallocs' versions".to_owned(), lines: players.iter().map(line).collect() }
+    Note {
+        title: "The mallocs' versions".to_owned(),
+        lines: players.iter().map(|player| format!("{:12} {}", player.name(), player.version())).collect(),
+    }
 }
 
 fn runs_note(name: &str, contest: &Contest) -> Note {

@@ -95,8 +95,7 @@ impl Contestant for Rival {
         self.with_objects(|objects| {
             then(&mut |event| {
                 let rounds = Rounds { warm_up: WARM_UP, timed: event.rounds };
-                let settle = || self.settle_partner();
-                let figures = event.work.run(objects, event.size, event.objects, rounds, &settle);
+                let figures = event.work.run(objects, event.size, event.objects, rounds, &|| self.settle_partner());
                 figures.map_err(|trouble| Error::Input(format!("{} cannot be measured: {trouble}", self.name)))
             })
         })?
@@ -177,8 +176,7 @@ mod tests {
                 let rounds = Rounds { warm_up: 1, timed: 2 };
                 let done = rival.with_objects(|objects| {
                     for (work, size) in Work::ALL.into_iter().flat_map(|work| Size::TABLE.map(|size| (work, size))) {
-                        let settle = || rival.settle_partner();
-                        let figures = work.run(objects, size, 300, rounds, &settle).unwrap();
+                        let figures = work.run(objects, size, 300, rounds, &|| rival.settle_partner()).unwrap();
                         assert_eq!(figures.len(), work.figures().len(), "{name} {work:?} {size}");
                     }
                 });

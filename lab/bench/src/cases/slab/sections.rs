@@ -53,8 +53,8 @@ pub(super) fn primitives(contest: &Contest, settings: &Settings, findings: &mut 
         [SlabRival::ThreadLocal, SlabRival::Tagged, SlabRival::Locked].map(|who| who as usize);
     let (mut rows, mut above, mut below) = (Vec::new(), Vec::new(), Vec::new());
     for at in contest.cells_of(Work::Pair, 0) {
-        let duel = |a, bar| contest.duel_in(a, rseq, at, settings.margin).map(|duel| duel.with_bar(bar));
-        let (over, under) = (duel(nothing, ABOVE_NOTHING), duel(locked, BELOW_LOCK));
+        let [over, under] = [(nothing, ABOVE_NOTHING), (locked, BELOW_LOCK)]
+            .map(|(a, bar)| contest.duel_in(a, rseq, at, settings.margin).map(|duel| duel.with_bar(bar)));
         for (a, duel) in [(nothing, &over), (locked, &under)] {
             duel.iter().for_each(|duel| findings.note(contest, a, rseq, at, duel));
         }
