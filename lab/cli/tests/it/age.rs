@@ -42,16 +42,17 @@ fn an_age_is_the_same_figures_in_a_table_in_json_and_in_a_file() {
     assert!(text(&["age", "--memory", "1GiB"]).contains("Age 60"));
 }
 
+fn write_and_read(sandbox: &Sandbox, name: &str, seed: &str) -> Vec<u8> {
+    let out = sandbox.argument(name);
+    text(&["age", "--memory", "64MiB", "--seed", seed, "--out", &out]);
+    std::fs::read(out).unwrap()
+}
+
 #[test]
 fn the_same_seed_writes_the_same_bytes() {
     let sandbox = Sandbox::new();
-    let bytes = |name: &str, seed: &str| {
-        let out = sandbox.argument(name);
-        text(&["age", "--memory", "64MiB", "--seed", seed, "--out", &out]);
-        std::fs::read(out).unwrap()
-    };
-    assert_eq!(bytes("a.parquet", "7"), bytes("b.parquet", "7"));
-    assert_ne!(bytes("a.parquet", "7"), bytes("c.parquet", "8"));
+    assert_eq!(write_and_read(&sandbox, "a.parquet", "7"), write_and_read(&sandbox, "b.parquet", "7"));
+    assert_ne!(write_and_read(&sandbox, "a.parquet", "7"), write_and_read(&sandbox, "c.parquet", "8"));
 }
 
 #[test]

@@ -59,9 +59,8 @@ fn ended(words: &[&str]) -> Result<(), Cancellation> {
     thread::scope(|scope| {
         let observer = &observer;
         scope.spawn(move || {
-            let is_under_way = || observer.stages().iter().any(|stage| stage.done > 0);
             while is_done.recv_timeout(Duration::from_millis(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if is_under_way() {
+                if observer.stages().iter().any(|stage| stage.done > 0) {
                     return observer.stop();
                 }
             }

@@ -145,6 +145,10 @@ fn pins_lie_page_by_page_and_a_status_is_passed_on() {
     assert_eq!((&pins["wanted_pages"], &pins["held_pages"]), (&819.into(), &819.into()));
 }
 
+fn holds_memory(kind: &Value) -> bool {
+    kind["held_pages"].as_u64() > Some(0) && kind["held_pageblocks"].as_u64() > Some(0)
+}
+
 #[test]
 fn every_kind_holds_something() {
     if !can_apply() {
@@ -158,8 +162,7 @@ fn every_kind_holds_something() {
         let found = found(&output);
         let kinds = found["kinds"].as_array().unwrap();
         assert_eq!(kinds.len(), 5);
-        let holds = |kind: &Value| kind["held_pages"].as_u64() > Some(0) && kind["held_pageblocks"].as_u64() > Some(0);
-        lacking = kinds.iter().filter(|kind| !holds(kind)).cloned().collect();
+        lacking = kinds.iter().filter(|kind| !holds_memory(kind)).cloned().collect();
         if lacking.is_empty() {
             break;
         }
@@ -191,9 +194,9 @@ fn what_goes_on_renews_pins_and_keeps_their_number() {
     let found = found(&output);
     let is_short = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("left out"));
     assert!(is_short || found["renewed_pageblocks"].as_u64() > Some(0), "{found}");
-    let pages = |of: &str| found["kinds"][0][of].as_u64().unwrap();
+    let [wanted, held] = ["wanted_pages", "held_pages"].map(|member| found["kinds"][0][member].as_u64().unwrap());
     // A pipe's pages go together, so as many may be held beyond what was ordered.
-    assert!((pages("wanted_pages")..pages("wanted_pages") + 256).contains(&pages("held_pages")), "{found}");
+    assert!((wanted..wanted + 256).contains(&held), "{found}");
 }
 
 #[test]

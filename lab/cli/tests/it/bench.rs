@@ -120,16 +120,15 @@ fn what_cannot_be_written_is_refused_before_anything_is_measured() {
     fs::write(sandbox.path("file"), "kept").unwrap();
     fs::create_dir_all(sandbox.path("folder/pages.md")).unwrap();
     let before = sandbox.listing();
-    let at = |name| sandbox.argument(name);
     for (option, path) in [
-        ("--json", at("no/such.json")),
-        ("--json", at("folder")),
-        ("--json", at("file/below.json")),
+        ("--json", sandbox.argument("no/such.json")),
+        ("--json", sandbox.argument("folder")),
+        ("--json", sandbox.argument("file/below.json")),
         ("--json", String::new()),
     ] {
         assert_refused(&freehold(&quick(&["pages", "--peers", &broken, option, &path])), "cannot write");
     }
-    let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &at("file")]));
+    let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &sandbox.argument("file")]));
     assert_refused(&kept, "cannot be measured");
     assert_eq!(fs::read_to_string(sandbox.path("file")).unwrap(), "kept");
     assert_eq!(sandbox.listing(), before, "nothing is left behind");
@@ -177,8 +176,9 @@ fn mallocs_stand_beside_ours() {
         assert_eq!(found["recipe"][member], slab[member], "{member}");
     }
     let standings = slab["standings"].as_array().unwrap();
-    let of = |member: &str, value: &str| standings.iter().filter(|row| row[member] == value).count();
-    assert!(of("contest", "rivals") > of("contest", "mallocs") && of("contestant", "shell") > 0, "{standings:?}");
+    let [rivals, mallocs, shell] = [("contest", "rivals"), ("contest", "mallocs"), ("contestant", "shell")]
+        .map(|(member, value)| standings.iter().filter(|row| row[member] == value).count());
+    assert!(rivals > mallocs && shell > 0, "{standings:?}");
     assert!(standings.iter().all(|row| row["ticks"].as_f64().unwrap() > 0.0), "{standings:?}");
     let duels = slab["duels"].as_array().unwrap();
     let mean = duels.iter().find(|row| row["a"] == "shell" && row["figure"] == "geometric mean").unwrap();
@@ -186,8 +186,8 @@ fn mallocs_stand_beside_ours() {
         (&mean["ratio"], &mean["bar"], &mean["bar_holds"]),
         (&1.0.into(), &"B/A at most 0.9".into(), &"open".into())
     );
-    let said = text(&quick(&["slab", "--mallocs", &program, "--b", "linux-6.12,slab=sheaves-bitmap"]));
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let printed = text(&quick(&["slab", "--mallocs", &program, "--b", "linux-6.12,slab=sheaves-bitmap"]));
+    let said = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["68 -> 41", "One word against two", "What hardening costs", "shell is the best peer", "rseq/lock"] {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }

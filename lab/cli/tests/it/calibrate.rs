@@ -13,16 +13,18 @@ use serde_json::Value;
 fn steady_error(checked: &Value) -> f64 {
     let row = &checked["checked"]["rows"][0];
     assert_eq!((&row["workload"], &row["cpus"]), (&"steady".into(), &1.into()));
-    let number = |name: &str| row["throughput"][name].as_f64().unwrap();
-    (number("simulated") / number("threads")).ln().abs()
+    let [simulated, threads] = ["simulated", "threads"].map(|name| row["throughput"][name].as_f64().unwrap());
+    (simulated / threads).ln().abs()
 }
 
 /// The table with every price ten times as high. So few turns may find that something costs nothing, and `00` is no
 /// TOML.
 fn ten_times_dearer(table: &str) -> String {
-    let has_price = |line: &str| line.contains("_ps = ") && !line.ends_with(" 0");
-    let dearer = |line: &str| if has_price(line) { format!("{line}0\n") } else { format!("{line}\n") };
-    table.lines().map(dearer).collect()
+    let lines = table.lines().map(|line| {
+        let has_price = line.contains("_ps = ") && !line.ends_with(" 0");
+        if has_price { format!("{line}0\n") } else { format!("{line}\n") }
+    });
+    lines.collect()
 }
 
 /// The JSON of a check, whatever its exit status.

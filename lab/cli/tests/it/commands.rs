@@ -55,6 +55,10 @@ fn without_arguments_the_help_is_printed() {
     }
 }
 
+fn count_zone_locks(report: &Value) -> u64 {
+    report["metrics"]["zone_lock_acquisitions"].as_u64().unwrap()
+}
+
 #[test]
 fn a_replay_under_another_setting_says_so() {
     let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
@@ -62,8 +66,7 @@ fn a_replay_under_another_setting_says_so() {
     let recorded = json(&["replay", &file, "--json", "-"]);
     assert_eq!(report["settings"][0], "vm.percpu_pagelist_high_fraction=1000");
     assert!(recorded.get("settings").is_none());
-    let locks = |report: &Value| report["metrics"]["zone_lock_acquisitions"].as_u64().unwrap();
-    assert!(locks(&report) > locks(&recorded), "lists are shorter");
+    assert!(count_zone_locks(&report) > count_zone_locks(&recorded), "lists are shorter");
     assert!(report["fidelity"].as_array().unwrap().iter().all(|row| row["within"].is_null()));
     assert!(
         report["assumptions"][0].as_str().unwrap().contains("the work and its timing are those that were recorded")
@@ -266,14 +269,17 @@ fn json_in_a_file_comes_beside_the_tables() {
     assert_eq!(sandbox.listing(), ["out.json", "r.parquet"]);
 }
 
+fn is_colored(arguments: &[&str]) -> bool {
+    freehold(arguments).stdout.contains(&0x1b)
+}
+
 #[test]
 fn colour_is_for_terminals_and_for_those_who_insist() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("r.parquet");
-    let colored = |arguments: &[&str]| freehold(arguments).stdout.contains(&0x1b);
-    assert!(!colored(&["inspect", &recording]));
-    assert!(!colored(&["inspect", &recording, "--color", "never"]));
-    assert!(colored(&["inspect", &recording, "--color", "always"]));
+    assert!(!is_colored(&["inspect", &recording]));
+    assert!(!is_colored(&["inspect", &recording, "--color", "never"]));
+    assert!(is_colored(&["inspect", &recording, "--color", "always"]));
 }
 
 #[test]

@@ -32,10 +32,10 @@ struct Fleet {
 
 impl Fleet {
     fn new() -> Fleet {
-        Fleet::of(PLAN)
+        Fleet::from_plan(PLAN)
     }
 
-    fn of(text: &str) -> Fleet {
+    fn from_plan(text: &str) -> Fleet {
         let sandbox = Sandbox::new();
         let plan = sandbox.argument("plan.toml");
         fs::write(&plan, text).unwrap();
@@ -84,22 +84,28 @@ fn results_have_the_promised_shape_and_carry_their_recipe() {
     }
 }
 
+fn hosts_of(fleet: &Fleet, seed: &str, hosts: &str) -> Value {
+    fleet.json(&["--b", B, "--seed", seed, "--hosts", hosts])["hosts"].clone()
+}
+
 #[test]
 fn the_same_fleet_gives_the_same_numbers_and_another_seed_other_hosts() {
     let fleet = Fleet::new();
-    let hosts = |seed, hosts| fleet.json(&["--b", B, "--seed", seed, "--hosts", hosts])["hosts"].clone();
-    assert_eq!(hosts("1", "3"), hosts("1", "3"));
-    assert_ne!(hosts("1", "3"), hosts("2", "3"));
+    assert_eq!(hosts_of(&fleet, "1", "3"), hosts_of(&fleet, "1", "3"));
+    assert_ne!(hosts_of(&fleet, "1", "3"), hosts_of(&fleet, "2", "3"));
     // More hosts change nothing about those that were there.
-    assert_eq!(hosts("1", "4").as_array().unwrap()[..3], hosts("1", "3").as_array().unwrap()[..]);
+    assert_eq!(hosts_of(&fleet, "1", "4").as_array().unwrap()[..3], hosts_of(&fleet, "1", "3").as_array().unwrap()[..]);
+}
+
+fn policies_of(fleet: &Fleet, arguments: &[&str]) -> Value {
+    fleet.json(&[&["--hosts", "1"], arguments].concat())["plan"]["policies"].clone()
 }
 
 #[test]
 fn a_plan_of_ones_own_brings_its_policies() {
-    let fleet = Fleet::of(&PLAN.replace("duration_ms", &format!("a = 'freehold'\nb = ['{B}']\nduration_ms")));
-    let names = |arguments: &[&str]| fleet.json(&[&["--hosts", "1"], arguments].concat())["plan"]["policies"].clone();
-    assert_eq!(names(&[]), serde_json::json!(["freehold", B]));
-    assert_eq!(names(&["--b", "linux-6.12"]), serde_json::json!(["freehold", "linux-6.12"]));
+    let fleet = Fleet::from_plan(&PLAN.replace("duration_ms", &format!("a = 'freehold'\nb = ['{B}']\nduration_ms")));
+    assert_eq!(policies_of(&fleet, &[]), serde_json::json!(["freehold", B]));
+    assert_eq!(policies_of(&fleet, &["--b", "linux-6.12"]), serde_json::json!(["freehold", "linux-6.12"]));
 }
 
 #[test]
@@ -115,18 +121,19 @@ fn tables_name_policies_draws_and_on_demand_hosts() {
     assert!(listed.contains("host  policy") && listed.len() > said.len(), "{listed}");
 }
 
+fn plan_of_webhosts(seconds: u32) -> String {
+    PLAN.replace("pingpong'", &format!("webhost'\nturnover_s = {seconds}"))
+        .replace("[fleet.draw]\n'workload.order' = { least = 0, most = 3 }\n", "")
+}
+
 #[test]
 fn a_fleet_whose_memory_never_filled_says_so() {
     let host = ["--b", "linux-6.12,highatomic=skip-costly", "--hosts", "1"];
-    let plan = |seconds: u32| {
-        PLAN.replace("pingpong'", &format!("webhost'\nturnover_s = {seconds}"))
-            .replace("[fleet.draw]\n'workload.order' = { least = 0, most = 3 }\n", "")
-    };
-    let said = Fleet::of(&plan(75).replace("duration_ms = 1", "duration_ms = 10")).text(&host);
+    let said = Fleet::from_plan(&plan_of_webhosts(75).replace("duration_ms = 1", "duration_ms = 10")).text(&host);
     assert!(said.contains("Memory never filled"), "{said}");
     // A tenth of this time is less than a turnover: a quick host has two nevertheless.
-    let long = plan(1).replace("duration_ms = 1", "warmup_ms = 3000\nduration_ms = 3000");
-    let said = Fleet::of(&long).text(&[&host[..], &["--quick"]].concat());
+    let long = plan_of_webhosts(1).replace("duration_ms = 1", "warmup_ms = 3000\nduration_ms = 3000");
+    let said = Fleet::from_plan(&long).text(&[&host[..], &["--quick"]].concat());
     assert!(!said.contains("Memory never filled") && said.contains("1 s of virtual time each after 1 s"), "{said}");
 }
 
@@ -169,15 +176,21 @@ fn nothing_is_left_behind_when_all_is_done() {
     assert_eq!(fleet.sandbox.listing(), ["plan.toml", "state"]);
 }
 
+fn resume(fleet: &Fleet, state: &str, more: &[&str]) -> Output {
+    fleet.run(&[&["--hosts", "1", "--resume", state], more].concat())
+}
+
 #[test]
 fn mistakes_are_one_sentence() {
     let fleet = Fleet::new();
     let state = fleet.sandbox.argument("state.jsonl");
     fleet.text(&["--b", B, "--hosts", "1", "--resume", &state]);
-    let resumed = |more: &[&str]| fleet.run(&[&["--hosts", "1", "--resume", &state], more].concat());
-    assert_refused(&resumed(&["--b", "freehold"]), "about the policies linux-6.12 linux-6.12,pcp=merge");
-    assert_refused(&resumed(&["--b", B, "--seed", "2"]), "with other values, costs or another seed");
-    assert_refused(&resumed(&["--b", B, "--memory", "128MiB"]), "with other values, costs or another seed");
+    assert_refused(&resume(&fleet, &state, &["--b", "freehold"]), "about the policies linux-6.12 linux-6.12,pcp=merge");
+    assert_refused(&resume(&fleet, &state, &["--b", B, "--seed", "2"]), "with other values, costs or another seed");
+    assert_refused(
+        &resume(&fleet, &state, &["--b", B, "--memory", "128MiB"]),
+        "with other values, costs or another seed",
+    );
     assert_refused(&fleet.run(&["--b", B, "--resume", &fleet.plan]), "is not the state of a fleet");
     assert_refused(&fleet.run(&["--b", B, "--resume", "no/such/folder/x"]), "no/such/folder/x");
     assert_refused(&fleet.run(&["--b", "linux-6.12,pcp=megre"]), "perhaps `merge` is meant");
@@ -185,10 +198,13 @@ fn mistakes_are_one_sentence() {
     assert_refused(&fleet.run(&["--b", "foo"]), "--b foo: there is no policy `foo`");
     assert_refused(&fleet.run(&["--a", "foo"]), "--a foo: there is no policy `foo`");
     assert_refused(&fleet.run(&["--b", B, "--set", "workload.oder=1"]), "perhaps `order` is meant");
-    assert_refused(&Fleet::of(&PLAN.replace("[2]", "[2, 4]")).run(&["--b", B]), "choose one with --cpus");
+    assert_refused(&Fleet::from_plan(&PLAN.replace("[2]", "[2, 4]")).run(&["--b", B]), "choose one with --cpus");
     let swept = PLAN.to_owned() + "[sweep]\nkey = 'workload.order'\nvalues = [0]\n";
-    assert_refused(&Fleet::of(&swept).run(&["--b", B]), "sweeps `workload.order`");
-    assert_refused(&Fleet::of(&PLAN.replace("workload.order", "workload.oder")).run(&["--b", B]), "plan.toml:10");
+    assert_refused(&Fleet::from_plan(&swept).run(&["--b", B]), "sweeps `workload.order`");
+    assert_refused(
+        &Fleet::from_plan(&PLAN.replace("workload.order", "workload.oder")).run(&["--b", B]),
+        "plan.toml:10",
+    );
     for memory in ["4", "64MB"] {
         let output = fleet.run(&["--memory", memory]);
         let said = stderr(&output);

@@ -43,8 +43,8 @@ fn a_process_under_freehold_shows_its_heap() {
     let cat = under_freehold();
     let heap = &json(&["heap", &cat.pid(), "--json", "-"]);
     assert_eq!(heap["process"]["name"], "cat");
-    let number = |of: &str| heap["memory"][of].as_u64().unwrap();
-    assert!(number("objects") > 0 && heap["process"]["resident"].as_u64().unwrap() > number("objects"), "{heap}");
+    let objects = heap["memory"]["objects"].as_u64().unwrap();
+    assert!(objects > 0 && heap["process"]["resident"].as_u64().unwrap() > objects, "{heap}");
     assert!(heap["sizes"].as_array().unwrap().iter().any(|size| size["objects"].as_u64().unwrap() > 0));
     let said = text(&["heap", &cat.pid(), "--blocks", "1"]);
     assert!(said.starts_with(&format!("process {}, cat\n", cat.pid())) && said.contains("what lies in it"), "{said}");

@@ -56,6 +56,10 @@ fn programs_are_told_what_was_taken() {
     assert_eq!(drawn["start"], "snapshot");
 }
 
+fn assert_import_refused(words: &[&str], part: &str) {
+    assert_refused(&freehold(&[&["import"], words].concat()), part)
+}
+
 #[test]
 fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     let sandbox = Sandbox::new();
@@ -63,18 +67,17 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     fs::write(sandbox.path("notes"), "hello\n").unwrap();
     let cut = fs::read(sample("perf.data")).unwrap();
     fs::write(sandbox.path("cut"), &cut[..cut.len() / 2]).unwrap();
-    let refuse = |words: &[&str], part: &str| assert_refused(&freehold(&[&["import"], words].concat()), part);
-    refuse(&[&sandbox.argument("none"), "-o", &out], "cannot read");
-    refuse(&[&sandbox.argument("notes"), "-o", &out], "no perf.data, no trace.dat");
-    refuse(&[&sandbox.argument("cut"), "-o", &out], "perf.data that cannot be read");
-    refuse(&[&sample("perf.data"), "-o", "/nowhere/r.parquet"], "/nowhere");
-    refuse(&[&sample("perf.data"), "-o", &out, "--kernel", "14.1-RELEASE"], "no Linux");
-    refuse(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "give it more");
-    refuse(
+    assert_import_refused(&[&sandbox.argument("none"), "-o", &out], "cannot read");
+    assert_import_refused(&[&sandbox.argument("notes"), "-o", &out], "no perf.data, no trace.dat");
+    assert_import_refused(&[&sandbox.argument("cut"), "-o", &out], "perf.data that cannot be read");
+    assert_import_refused(&[&sample("perf.data"), "-o", "/nowhere/r.parquet"], "/nowhere");
+    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--kernel", "14.1-RELEASE"], "no Linux");
+    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "give it more");
+    assert_import_refused(
         &[&sample("perf.data"), "-o", &out, "--start", &sandbox.argument("notes")],
         "says nothing of how memory lay",
     );
-    refuse(&[&sandbox.argument("notes"), "-o", &sandbox.argument("notes")], "would be lost");
+    assert_import_refused(&[&sandbox.argument("notes"), "-o", &sandbox.argument("notes")], "would be lost");
     assert_eq!(sandbox.listing(), ["cut", "notes"]);
 }
 
@@ -134,28 +137,35 @@ fn lives(path: &Path, name: &str) -> Lives {
 /// Counts by kind and order that two recordings do not share, and tasks whose events are not the same. Their order is left
 /// out: an interrupt between the two tools' probes of one event puts its own events before it for one of them.
 fn disagreements(one: &Lives, other: &Lives) -> Vec<String> {
-    let counts = |lives: &Lives| {
-        let mut counts = BTreeMap::new();
-        lives.values().flatten().for_each(|row| *counts.entry((row.kind, row.order)).or_insert(0) += 1);
-        counts
-    };
-    let (ours, theirs) = (counts(one), counts(other));
+    let (ours, theirs) = (count_by_kind(one), count_by_kind(other));
     let kinds = ours.keys().chain(theirs.keys()).filter(|key| ours.get(key) != theirs.get(key));
     let mut found: Vec<String> =
         kinds.map(|key| format!("{key:?}: {:?} and {:?}", ours.get(key), theirs.get(key))).collect();
-    let plain = |rows: &[Row]| {
-        let plain = |row: &Row| (row.kind, row.pfn, row.order, row.gfp, row.migratetype, row.cpu, row.args);
-        let mut rows: Vec<_> = rows.iter().map(plain).collect();
-        rows.sort_unstable();
-        rows
-    };
     for (pid, rows) in one {
         let theirs = other.get(pid).map(Vec::as_slice).unwrap_or_default();
-        if plain(rows) != plain(theirs) {
+        if sort_events(rows) != sort_events(theirs) {
             found.push(format!("task {pid}: {} events and {}", rows.len(), theirs.len()));
         }
     }
     found
+}
+
+/// Compared fields of an event: kind, frame, order, flags, migrate type, CPU and arguments.
+type Event = (Kind, u64, u8, u32, i8, u16, [i64; 3]);
+
+/// Returns the events of a task without their times, in one order.
+fn sort_events(rows: &[Row]) -> Vec<Event> {
+    let events = rows.iter().map(|row| (row.kind, row.pfn, row.order, row.gfp, row.migratetype, row.cpu, row.args));
+    let mut sorted: Vec<Event> = events.collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+/// Counts events by kind and order.
+fn count_by_kind(lives: &Lives) -> BTreeMap<(Kind, u8), i32> {
+    let mut counts = BTreeMap::new();
+    lives.values().flatten().for_each(|row| *counts.entry((row.kind, row.order)).or_insert(0) += 1);
+    counts
 }
 
 #[test]

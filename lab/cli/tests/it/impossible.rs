@@ -6,7 +6,7 @@
 
 use crate::common::{Sandbox, assert_refused, facts, freehold, raw, rows, stderr};
 use freehold_trace::event::class;
-use freehold_trace::facts::TypeFacts;
+use freehold_trace::facts::{TypeFacts, ZoneFacts};
 use freehold_trace::{Facts, Kind, Row};
 
 /// A way to spoil a recording, and what is said of it.
@@ -123,14 +123,17 @@ fn gaps(sandbox: &Sandbox, spoil: impl Fn(&mut Vec<Row>, &mut Facts), says: &str
     spoil(&mut rows, &mut facts);
     raw::write_unchecked(&sandbox.path("bad.parquet"), &rows, &facts);
     let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
-    let is_gap = |arguments: &Vec<&str>| {
-        let output = freehold(arguments);
+    let mut gaps = Vec::new();
+    for arguments in commands(&bad, &good) {
+        let output = freehold(&arguments);
         let said = stderr(&output);
         let is_one_sentence = said.starts_with("freehold: ") && said.lines().count() == 1;
         let refused = output.status.code() == Some(2) && output.stdout.is_empty() && is_one_sentence;
-        (!refused || !said.contains(says)).then(|| format!("{} {:?}: {said}", arguments[0], output.status.code()))
-    };
-    commands(&bad, &good).iter().filter_map(is_gap).collect()
+        if !refused || !said.contains(says) {
+            gaps.push(format!("{} {:?}: {said}", arguments[0], output.status.code()));
+        }
+    }
+    gaps
 }
 
 #[test]
@@ -181,26 +184,36 @@ fn patch(sandbox: &Sandbox, from: &[u8], to: &[u8]) {
     std::fs::write(sandbox.path("bad.parquet"), bytes).expect("the folder can be written");
 }
 
+/// Checks that every command refuses the bad recording, with this part in its sentence.
+fn assert_all_refuse(sandbox: &Sandbox, part: &str) {
+    let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
+    for arguments in commands(&bad, &good) {
+        assert_refused(&freehold(&arguments), part);
+    }
+}
+
 #[test]
 fn a_packing_that_is_not_read_is_named() {
     let sandbox = Sandbox::new();
-    let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
-    let refused =
-        |part: &str| commands(&bad, &good).iter().for_each(|arguments| assert_refused(&freehold(arguments), part));
     // A column's description: its name, then the codec (0 none, 2 GZIP) as a zigzag number.
     patch(&sandbox, b"\x18\x04time\x15\x00", b"\x18\x04time\x15\x04");
-    refused("packs its column `time` with the codec GZIP, which this program does not read; write it again with ZSTD");
+    assert_all_refuse(
+        &sandbox,
+        "packs its column `time` with the codec GZIP, which this program does not read; write it again with ZSTD",
+    );
     // The last of the encodings (8 RLE_DICTIONARY, 7 DELTA_BYTE_ARRAY), then the name.
     patch(&sandbox, b"\x10\x19\x18\x03pfn", b"\x0e\x19\x18\x03pfn");
-    refused("packs its column `pfn` with the encoding DELTA_BYTE_ARRAY, which this program does not read");
+    assert_all_refuse(
+        &sandbox,
+        "packs its column `pfn` with the encoding DELTA_BYTE_ARRAY, which this program does not read",
+    );
 }
 
 #[test]
 fn text_that_is_none_is_refused() {
     let sandbox = Sandbox::new();
     patch(&sandbox, b"6.12.1-test", b"6.12.1-\xff\xfe\x80t");
-    let (bad, good) = (sandbox.argument("bad.parquet"), sandbox.recording("good.parquet"));
-    commands(&bad, &good).iter().for_each(|arguments| assert_refused(&freehold(arguments), "bad.parquet"));
+    assert_all_refuse(&sandbox, "bad.parquet");
 }
 
 /// Something for every terminal: colours, a cleared screen, a title, lines, a backspace, writing from right to left.
@@ -208,19 +221,20 @@ const HOSTILE: &str = "x\u{1b}[31m\u{1b}[2J\u{1b}]0;title\u{7}\r\n\u{8}\u{9b}2J\
 
 /// The facts with this text wherever they have one that need not be right.
 fn spoken(text: &str) -> Facts {
+    let text = text.to_owned();
     let mut facts = facts();
-    let text = || text.to_owned();
-    (facts.writer, facts.machine, facts.command) = (text(), text(), Some(text()));
-    facts.kernel_release = format!("6.12.1-{}", text());
-    facts.tasks.iter_mut().for_each(|task| task.name = text());
-    facts.settings.extend([(text(), text()), ("vm.min_free_kbytes".to_owned(), text())]);
-    facts.gfp_names.insert(text(), 1);
-    facts.vmstat_names = vec![text()];
-    facts.notes = vec![text()];
-    let mut zone = facts.zones_start[0].clone();
-    (zone.name, zone.node) = (text(), 1);
-    facts.zones_start.push(zone);
-    facts.pagetypeinfo_start = vec![TypeFacts { zone: text(), ..TypeFacts::default() }];
+    facts.writer.clone_from(&text);
+    facts.machine.clone_from(&text);
+    facts.command = Some(text.clone());
+    facts.kernel_release = format!("6.12.1-{text}");
+    facts.tasks.iter_mut().for_each(|task| task.name.clone_from(&text));
+    facts.settings.insert(text.clone(), text.clone());
+    facts.settings.insert("vm.min_free_kbytes".to_owned(), text.clone());
+    facts.gfp_names.insert(text.clone(), 1);
+    facts.vmstat_names = vec![text.clone()];
+    facts.notes = vec![text.clone()];
+    facts.zones_start.push(ZoneFacts { name: text.clone(), node: 1, ..facts.zones_start[0].clone() });
+    facts.pagetypeinfo_start = vec![TypeFacts { zone: text, ..TypeFacts::default() }];
     facts
 }
 

@@ -27,16 +27,22 @@ fn a_map_has_every_pageblock_and_the_frames_of_one() {
     assert_eq!(shown.lines().filter(|line| line.chars().all(|letter| letter == 'M')).count(), 8, "{shown}");
 }
 
+fn map_at(recording: &str, time: &str) -> Value {
+    json(&["map", recording, "--at", time, "--json", "-"])
+}
+
+fn count_used(document: &Value) -> u64 {
+    sums(document)["used"].as_u64().unwrap()
+}
+
 #[test]
 fn a_map_is_of_the_moment_that_was_asked_for() {
     let sandbox = Sandbox::new();
     let recording = sandbox.recording("small.parquet");
-    let at = |time: &str| json(&["map", &recording, "--at", time, "--json", "-"]);
-    let used = |document: &Value| sums(document)["used"].as_u64().unwrap();
     // Of each two events one frees what the other took.
-    assert_eq!((used(&at("0")), used(&at("1200ns"))), (2048, 2049));
-    assert_eq!(at("1200ns")["moments"][0], 1200);
-    assert_eq!(at("9s")["moments"][0], 1_000_000_000, "no later than the end");
+    assert_eq!((count_used(&map_at(&recording, "0")), count_used(&map_at(&recording, "1200ns"))), (2048, 2049));
+    assert_eq!(map_at(&recording, "1200ns")["moments"][0], 1200);
+    assert_eq!(map_at(&recording, "9s")["moments"][0], 1_000_000_000, "no later than the end");
 }
 
 #[test]

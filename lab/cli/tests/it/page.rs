@@ -139,10 +139,10 @@ fn find_difference_of_plot(drawn: &Value, plot: &Value) -> Option<String> {
             Some("bars") => (drawn_bars(line, &drawn["values"]), room),
             _ => (drawn_line(line), TOLERANCE),
         };
-        let is_near = |(seen, expected): (&(f64, f64), &(f64, f64))| {
+        let are_near = seen.iter().zip(&expected).all(|(seen, expected)| {
             (seen.0 - expected.0).abs() <= tolerance && (seen.1 - expected.1).abs() <= TOLERANCE
-        };
-        if seen.len() != expected.len() || !seen.iter().zip(&expected).all(is_near) {
+        });
+        if seen.len() != expected.len() || !are_near {
             return Some(format!("{}, line {number}: {expected:?} and {seen:?}", plot["title"]));
         }
     }

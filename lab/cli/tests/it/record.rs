@@ -19,11 +19,13 @@ const PROCESS_STARTS: &str = "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)
 /// Instances of ftrace that a recorder made which is gone.
 fn orphans() -> Vec<PathBuf> {
     let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
-    let is_orphan = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.strip_prefix("freehold-").is_some_and(|pid| !Path::new("/proc").join(pid).exists())
-    };
-    entries.map(|entry| entry.path()).filter(is_orphan).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.strip_prefix("freehold-").is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+        })
+        .collect()
 }
 
 fn rows(reader: &Reader) -> Vec<Row> {
@@ -62,24 +64,24 @@ impl World {
     /// Applies a row, after counting whether the block is what the row takes for granted.
     fn apply(&mut self, row: &Row) {
         let size = 1 << row.order;
-        let is = |frame| self.frames.get(row.pfn as usize) == Some(&frame);
+        let before = self.frames.get(row.pfn as usize).copied();
         match row.kind {
             Kind::StartFree => self.set(row, size, Frame::Free),
             Kind::StartAllocated => self.set(row, (row.args[0] as u64) << row.order, Frame::Allocated),
             Kind::Alloc if row.pfn != NO_PFN => {
-                self.contradictions += u64::from(is(Frame::Allocated));
+                self.contradictions += u64::from(before == Some(Frame::Allocated));
                 self.set(row, size, Frame::Allocated);
             }
             Kind::ZoneLocked => {
-                self.contradictions += u64::from(is(Frame::Allocated));
+                self.contradictions += u64::from(before == Some(Frame::Allocated));
                 self.set(row, size, Frame::Unknown);
             }
             Kind::Free => {
-                self.contradictions += u64::from(is(Frame::Free));
+                self.contradictions += u64::from(before == Some(Frame::Free));
                 self.set(row, size, Frame::Unknown);
             }
             Kind::PcpuDrain => {
-                self.contradictions += u64::from(is(Frame::Free) || is(Frame::Allocated));
+                self.contradictions += u64::from(matches!(before, Some(Frame::Free | Frame::Allocated)));
                 self.set(row, size, Frame::Free);
             }
             _ => {}
@@ -114,21 +116,22 @@ fn a_recording_balances() {
     assert_eq!(sandbox.listing(), ["r.parquet"], "spool and unfinished file are gone");
 }
 
+fn record_process_starts(sandbox: &Sandbox, name: &str, words: &[&str]) -> Reader {
+    let file = sandbox.argument(name);
+    let output = freehold(&[&["record", "--out", &file], words, &["--", "sh", "-c", PROCESS_STARTS]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    Reader::open(sandbox.path(name)).unwrap()
+}
+
 #[test]
 fn asked_for_events_are_recorded_and_others_are_not() {
     if !can_record() {
         return;
     }
     let sandbox = Sandbox::new();
-    let recorded = |name: &str, words: &[&str]| {
-        let file = sandbox.argument(name);
-        let output = freehold(&[&["record", "--out", &file], words, &["--", "sh", "-c", PROCESS_STARTS]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        Reader::open(sandbox.path(name)).unwrap()
-    };
-    let usual = recorded("usual.parquet", &[]);
+    let usual = record_process_starts(&sandbox, "usual.parquet", &[]);
     assert!(rows(&usual).iter().all(|row| !row.kind.names_task()));
-    let reader = recorded("all.parquet", &["--events", "reclaim,sched"]);
+    let reader = record_process_starts(&sandbox, "all.parquet", &["--events", "reclaim,sched"]);
     let switches = rows(&reader).iter().filter(|row| row.kind == Kind::SchedSwitch).count();
     assert!(switches > 200, "{switches} switches of 200 process starts");
     let facts = reader.facts();

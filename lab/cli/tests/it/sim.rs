@@ -2,6 +2,7 @@
 //! comes out. What the simulation is worth is tested beside the code, and by `freehold calibrate --check`.
 
 use std::fs;
+use std::process::Output;
 
 use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
 use assert_cmd::Command;
@@ -69,20 +70,22 @@ fn assert_row(row: &Value) {
     assert!(row["throughput"]["median"].as_f64().unwrap() > 0.0, "{row}");
 }
 
+fn results_of(path: &str, more: &[&str]) -> String {
+    json(&[&["sim", path, "--json", "-"], more].concat())["results"].to_string()
+}
+
 #[test]
 fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
-    let results = |more: &[&str]| json(&[&["sim", &path, "--json", "-"], more].concat())["results"].to_string();
-    assert_eq!(results(&[]), results(&[]));
-    assert_ne!(results(&["--seeds", "1"]), results(&["--seeds", "2"]));
+    assert_eq!(results_of(&path, &[]), results_of(&path, &[]));
+    assert_ne!(results_of(&path, &["--seeds", "1"]), results_of(&path, &["--seeds", "2"]));
     // What else is simulated beside it changes nothing about a run.
     let alone = json(&["sim", &path, "--cpus", "2", "--json", "-"])["results"].clone();
     let beside = json(&["sim", &path, "--json", "-"])["results"].clone();
-    let of_two = |row: &&Value| row["cpus"] == 2;
     assert_eq!(
         alone.as_array().unwrap().iter().collect::<Vec<_>>(),
-        beside.as_array().unwrap().iter().filter(of_two).collect::<Vec<_>>()
+        beside.as_array().unwrap().iter().filter(|row| row["cpus"] == 2).collect::<Vec<_>>()
     );
 }
 
@@ -90,19 +93,20 @@ fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
 fn a_quick_run_has_one_seed_unless_more_are_asked_for() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
-    let seeds =
-        |more: &[&str]| json(&[&["sim", &path, "--quick", "--json", "-"], more].concat())["plan"]["seeds"].clone();
-    assert_eq!((seeds(&[]), seeds(&["--seeds", "3"])), (1.into(), 3.into()));
+    let quick = ["sim", &path, "--quick", "--json", "-"];
+    assert_eq!(json(&quick)["plan"]["seeds"], 1);
+    assert_eq!(json(&[&quick[..], &["--seeds", "3"]].concat())["plan"]["seeds"], 3);
 }
 
 #[test]
 fn dearer_locks_cost_time_and_are_named_in_the_recipe() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
-    let with = |percent| json(&["sim", &path, "--json", "-", "--lock-transfer-percent", percent]);
-    let (cheap, dear) = (with("100"), with("10000"));
-    let throughput = |found: &Value| found["results"][4]["throughput"]["median"].as_f64().unwrap();
-    assert!(throughput(&dear) < throughput(&cheap));
+    let [cheap, dear] =
+        ["100", "10000"].map(|percent| json(&["sim", &path, "--json", "-", "--lock-transfer-percent", percent]));
+    let [cheap_throughput, dear_throughput] =
+        [&cheap, &dear].map(|found| found["results"][4]["throughput"]["median"].as_f64().unwrap());
+    assert!(dear_throughput < cheap_throughput);
     assert!(dear["recipe"]["costs"]["name"].as_str().unwrap().contains("10000 %"));
 }
 
@@ -117,17 +121,20 @@ fn tables_name_policies_numbers_of_cpus_and_swept_values() {
     }
 }
 
+fn print_as(path: &str, format: &str) -> String {
+    text(&["sim", path, "--b", "freehold", "--b", "linux-6.12,pcp=merge", format, "-"])
+}
+
 #[test]
 fn every_format_has_the_verdict() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
-    let of = |format: &str| text(&["sim", &path, "--b", "freehold", "--b", "linux-6.12,pcp=merge", format, "-"]);
-    let csv = of("--csv");
+    let csv = print_as(&path, "--csv");
     let line = csv.lines().find(|line| line.starts_with("linux-6.12,freehold,speed,throughput,operations/s,")).unwrap();
     assert_eq!(csv.lines().filter(|line| line.contains(",alloc_p99_ns,")).count(), 2 * 2 * 2, "points, CPUs and Bs");
     assert!(["better", "worse", "no difference", "undecided"].iter().any(|word| line.contains(word)), "{line}");
-    assert!(of("--markdown").contains("(p99) is"));
-    assert!(of("--mmtests").contains("Amean     alloc_p99_ns-2 CPUs, order = 3"));
+    assert!(print_as(&path, "--markdown").contains("(p99) is"));
+    assert!(print_as(&path, "--mmtests").contains("Amean     alloc_p99_ns-2 CPUs, order = 3"));
     let all = text(&["sim", &path, "--b", "freehold", "--all"]);
     assert!(all.contains("zone_hold_ns_per_1000") && all.len() > text(&["sim", &path, "--b", "freehold"]).len());
 }
@@ -160,16 +167,17 @@ fn recordings_that_the_program_carries_are_played_wherever_it_runs() {
     assert_refused(&refused, "give 2 or more");
 }
 
+fn run_within(kibibytes: u32, arguments: &str) -> Output {
+    let program = assert_cmd::cargo::cargo_bin("freehold");
+    let line = format!("ulimit -v {kibibytes}; exec {} {arguments}", program.display());
+    std::process::Command::new("sh").args(["-c", &line]).output().expect("there is a shell")
+}
+
 #[test]
 fn what_does_not_fit_in_memory_is_refused_before_the_work() {
-    let run = |kibibytes: u32, arguments: &str| {
-        let program = assert_cmd::cargo::cargo_bin("freehold");
-        let line = format!("ulimit -v {kibibytes}; exec {} {arguments}", program.display());
-        std::process::Command::new("sh").args(["-c", &line]).output().expect("there is a shell")
-    };
-    assert_refused(&run(4 << 20, "sim webhost --memory 1TiB"), "simulate less memory");
-    assert_refused(&run(4 << 20, "fleet webhost --memory 1TiB --hosts 2"), "simulate less memory");
-    let small = run(4 << 20, "sim webhost --memory 64MiB --cpus 2 --quick");
+    assert_refused(&run_within(4 << 20, "sim webhost --memory 1TiB"), "simulate less memory");
+    assert_refused(&run_within(4 << 20, "fleet webhost --memory 1TiB --hosts 2"), "simulate less memory");
+    let small = run_within(4 << 20, "sim webhost --memory 64MiB --cpus 2 --quick");
     assert!(small.status.success(), "{}", stderr(&small));
 }
 

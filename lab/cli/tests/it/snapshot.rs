@@ -53,17 +53,16 @@ fn this_machine_in_a_snapshot() {
     assert_eq!(sandbox.listing(), ["now.parquet"], "the page flags are gone");
     let reader = Reader::open(sandbox.path("now.parquet")).unwrap();
     assert!(reader.facts().is_snapshot() && reader.facts().tasks.len() <= 1);
-    let is_of_start = |code: &u8| Kind::from_code((*code).into()).is_some_and(|kind| kind.section() == Section::Start);
-    assert!(reader.facts().rows.keys().all(is_of_start), "{:?}", reader.facts().rows);
-    let managed = |zones: &serde_json::Value| -> u64 {
-        zones.as_array().unwrap().iter().map(|zone| zone["managed"].as_u64().unwrap()).sum()
-    };
+    let mut kinds = reader.facts().rows.keys().map(|code| Kind::from_code((*code).into()));
+    let are_of_start = kinds.all(|kind| kind.is_some_and(|kind| kind.section() == Section::Start));
+    assert!(are_of_start, "{:?}", reader.facts().rows);
     let inspected = json(&["inspect", &out, "--json", "-"]);
     // Not MemTotal of /proc/meminfo: that has memory, too, which no zone has been given yet.
     let zones = std::fs::read_to_string("/proc/zoneinfo").unwrap();
     let counts = zones.lines().filter_map(|line| line.trim().strip_prefix("managed")?.trim().parse::<u64>().ok());
-    let (told, total) = (managed(&inspected["zones"]), counts.sum::<u64>());
-    assert!(told.abs_diff(total) < total / 50, "{told} pages in the snapshot, {total} in /proc/zoneinfo");
+    let managed = inspected["zones"].as_array().unwrap().iter().map(|zone| zone["managed"].as_u64().unwrap());
+    let (recorded, total) = (managed.sum::<u64>(), counts.sum::<u64>());
+    assert!(recorded.abs_diff(total) < total / 50, "{recorded} pages in the snapshot, {total} in /proc/zoneinfo");
     let quiet = freehold(&["snapshot", "--quiet", "--out", &out]);
     assert!(quiet.status.success() && quiet.stderr.is_empty(), "{}", stderr(&quiet));
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use crate::common::sweep::{PLAN, Sweep, TASKS, is_done, parts, tree};
@@ -30,12 +30,11 @@ fn what_is_there_is_not_done_again_and_what_is_cut_is() {
     is_done(&sweep.run("a", &[]));
     let whole = sweep.tree("a");
     let all: Vec<PathBuf> = parts(&whole).into_iter().map(|part| sweep.sandbox.path("a").join(part)).collect();
-    let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
-    let before = written(&all[2]);
+    let before = fs::metadata(&all[2]).unwrap().modified().unwrap();
     fs::remove_file(&all[0]).unwrap();
     fs::write(&all[1], &fs::read(&all[1]).unwrap()[..100]).unwrap();
     is_done(&sweep.run("a", &[]));
-    assert!(sweep.tree("a") == whole && written(&all[2]) == before);
+    assert!(sweep.tree("a") == whole && fs::metadata(&all[2]).unwrap().modified().unwrap() == before);
 }
 
 #[test]
@@ -193,50 +192,49 @@ fn the_verdict_is_that_of_a_comparison() {
     let names = recordings.each_ref().map(String::as_str);
     let sandbox = Sandbox::new();
     let (plan, into) = (sandbox.argument("plan.toml"), sandbox.argument("a"));
-    let of = |sweep: &str, compare: &[&str]| -> [Value; 2] {
-        fs::write(&plan, format!("title = 'x'\nkind = 'replay'\n{sweep}")).unwrap();
+    let cases: [(&str, &[&str]); 4] = [
+        ("b = ['freehold']\n", &["--b", "freehold"]),
+        ("a = 'linux-6.12,pcp=off'\nb = ['freehold']\n", &["--a", "linux-6.12,pcp=off", "--b", "freehold"]),
+        ("[axes]\nsetting = ['recorded', 'vm.min_free_kbytes=65536']\n", &["--setting-b", "vm.min_free_kbytes=65536"]),
+        ("b = ['freehold']\n[axes]\ncpus = [16]\n", &["--b", "freehold", "--cpus", "16"]),
+    ];
+    for (question, compare) in cases {
+        fs::write(&plan, format!("title = 'x'\nkind = 'replay'\n{question}")).unwrap();
         // Each question has a folder of its own.
         let _ = fs::remove_dir_all(&into);
-        let sweep = json(&[&["sweep", &plan], &names[..], &["--into", &into, "--json", "-"]].concat());
+        let swept = json(&[&["sweep", &plan], &names[..], &["--into", &into, "--json", "-"]].concat());
         let compared = json(&[&["compare"], &names[..], compare, &["--json", "-"]].concat());
         let report = json(&["sweep", "--report", &into, "--json", "-"]);
-        assert_eq!(report, sweep, "the dataset says the same again");
-        [sweep, compared].map(|mut document| document["verdicts"][0].take())
-    };
-    let same = |[swept, compared]: [Value; 2]| {
+        assert_eq!(report, swept, "the dataset says the same again");
         for key in ["groups", "tables", "caveats", "sides", "verdict"] {
-            assert_eq!(swept[key], compared[key], "{key}");
+            assert_eq!(swept["verdicts"][0][key], compared["verdicts"][0][key], "{question}: {key}");
         }
-    };
-    same(of("b = ['freehold']\n", &["--b", "freehold"]));
-    same(of("a = 'linux-6.12,pcp=off'\nb = ['freehold']\n", &["--a", "linux-6.12,pcp=off", "--b", "freehold"]));
-    let setting = "vm.min_free_kbytes=65536";
-    same(of(&format!("[axes]\nsetting = ['recorded', '{setting}']\n"), &["--setting-b", setting]));
-    same(of("b = ['freehold']\n[axes]\ncpus = [16]\n", &["--b", "freehold", "--cpus", "16"]));
+    }
 }
 
 const SIMULATED: &str = "title = 'Two CPUs'\nshows = 'That it runs.'\ncpus = [2]\nduration_ms = 1\n\
                          [machine]\nmemory = '64 MiB'\n[workload]\nkind = 'pingpong'\n\
                          [fleet.draw]\n'workload.order' = { least = 0, most = 3 }\n";
 
+fn sweep_with(sandbox: &Sandbox, text: &str, into: &str, jobs: &str) -> (Value, BTreeMap<PathBuf, Vec<u8>>) {
+    let plan = sandbox.argument("plan.toml");
+    fs::write(&plan, text).unwrap();
+    let into = sandbox.argument(into);
+    let document = json(&["sweep", &plan, "--into", &into, "--jobs", jobs, "--json", "-"]);
+    (document, tree(Path::new(&into)))
+}
+
 #[test]
 fn simulations_and_fleets_are_swept_too() {
     let sandbox = Sandbox::new();
-    let plan = sandbox.argument("plan.toml");
     fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
-    let swept = |text: &str, into: &str, jobs: &str| {
-        fs::write(&plan, text).unwrap();
-        let into = sandbox.argument(into);
-        let document = json(&["sweep", &plan, "--into", &into, "--jobs", jobs, "--json", "-"]);
-        (document, tree(Path::new(&into)))
-    };
     let sim =
         "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n[axes]\nseed = 7\n'workload.order' = [0, 3]\n";
-    let (document, files) = swept(sim, "sim", "2");
+    let (document, files) = sweep_with(&sandbox, sim, "sim", "2");
     assert_eq!((document["tasks"].as_u64(), document["comparisons"].as_u64()), (Some(28), Some(2)));
-    assert!(files == swept(sim, "sim-1", "1").1);
+    assert!(files == sweep_with(&sandbox, sim, "sim-1", "1").1);
     let fleet = "title = 'x'\nkind = 'fleet'\nplan = 'two.toml'\nb = ['freehold']\n[axes]\nhost = 7\n";
-    let (document, _) = swept(fleet, "fleet", "2");
+    let (document, _) = sweep_with(&sandbox, fleet, "fleet", "2");
     let two = sandbox.argument("two.toml");
     let alone = json(&["fleet", &two, "--b", "freehold", "--hosts", "7", "--json", "-"]);
     let groups = &document["verdicts"][0]["groups"];
@@ -254,6 +252,13 @@ fn a_simulation_is_judged_by_the_cpus_of_its_axis() {
     is_done(&freehold(&["sweep", &plan, "--dry-run"]));
 }
 
+fn sweep_within_limit(sandbox: &Sandbox, plan: &str, jobs: &str, into: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -v 1800000; exec \"$@\"", "sh"]).arg(assert_cmd::cargo::cargo_bin("freehold"));
+    shell.args(["sweep", plan, "--jobs", jobs, "--into", &sandbox.argument(into)]);
+    shell.env("RAYON_NUM_THREADS", "16").output().unwrap()
+}
+
 /// Each takes 128 MiB of addresses and a little; sixteen do not fit into what there is.
 #[test]
 fn fewer_at_a_time_take_less_memory() {
@@ -261,14 +266,8 @@ fn fewer_at_a_time_take_less_memory() {
     let plan = sandbox.argument("plan.toml");
     fs::write(sandbox.path("two.toml"), SIMULATED).unwrap();
     fs::write(&plan, "title = 'x'\nkind = 'sim'\nplan = 'two.toml'\nb = ['freehold']\n").unwrap();
-    let limited = |jobs: &str, into: &str| {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "ulimit -v 1800000; exec \"$@\"", "sh"]).arg(assert_cmd::cargo::cargo_bin("freehold"));
-        shell.args(["sweep", &plan, "--jobs", jobs, "--into", &sandbox.argument(into)]);
-        shell.env("RAYON_NUM_THREADS", "16").output().unwrap()
-    };
-    assert_refused(&limited("16", "many"), "do fewer at a time with --jobs");
-    is_done(&limited("1", "few"));
+    assert_refused(&sweep_within_limit(&sandbox, &plan, "16", "many"), "do fewer at a time with --jobs");
+    is_done(&sweep_within_limit(&sandbox, &plan, "1", "few"));
 }
 
 /// Each plan on the page is copied into a file, and the commands below it run.

@@ -43,26 +43,26 @@ fn every_part_is_counted_once_and_as_it_was_written() {
     is_done(&sweep.run("a", &[]));
     let (tree, folder) = (sweep.tree("a"), sweep.sandbox.path("a"));
     let part = parts(&tree)[0];
-    let report = || freehold(&["sweep", "--report", folder.to_str().unwrap()]);
+    let report = ["sweep", "--report", folder.to_str().unwrap()];
     for at in [1456, tree[part].len() - 100] {
         let mut turned = tree[part].clone();
         turned[at] ^= 1;
         fs::write(folder.join(part), turned).unwrap();
-        assert_refused(&report(), "is damaged");
+        assert_refused(&freehold(&report), "is damaged");
         is_done(&sweep.run("a", &[]));
         assert!(sweep.tree("a") == tree);
     }
     let copy = folder.join("part.parquet");
     fs::write(&copy, &tree[part]).unwrap();
-    assert_refused(&report(), "is not where it belongs");
+    assert_refused(&freehold(&report), "is not where it belongs");
     fs::remove_file(copy).unwrap();
     let copy = folder.join("copy").join(part);
     fs::create_dir_all(copy.parent().unwrap()).unwrap();
     fs::write(copy, &tree[part]).unwrap();
-    assert_refused(&report(), "is the part of a task that has one already");
+    assert_refused(&freehold(&report), "is the part of a task that has one already");
     fs::remove_dir_all(folder.join("copy")).unwrap();
     symlink(".", folder.join("loop")).unwrap();
-    assert_refused(&report(), "is a link to another folder");
+    assert_refused(&freehold(&report), "is a link to another folder");
 }
 
 #[test]

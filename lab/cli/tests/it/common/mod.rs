@@ -146,12 +146,6 @@ pub(crate) fn facts() -> Facts {
         protection: vec![0; 4],
         ..ZoneFacts::default()
     };
-    let sample = |time, pgfree| Sample {
-        time,
-        vmstat: vec![pgfree],
-        buddyinfo: vec![vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30]],
-        ..Sample::default()
-    };
     Facts {
         writer: "test".to_owned(),
         kernel_release: "6.12.1-test".to_owned(),
@@ -165,9 +159,14 @@ pub(crate) fn facts() -> Facts {
         zones_start: vec![zone.clone()],
         zones_end: vec![zone],
         vmstat_names: vec!["pgfree".to_owned()],
-        samples: vec![sample(0, 10), sample(1_000_000_000, 4010)],
+        samples: vec![sample_at(0, 10), sample_at(1_000_000_000, 4010)],
         ..Facts::default()
     }
+}
+
+/// Returns the counters at a moment.
+fn sample_at(time: u64, pgfree: u64) -> Sample {
+    Sample { time, vmstat: vec![pgfree], buddyinfo: vec![vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30]], ..Sample::default() }
 }
 
 /// Some thousand allocations and frees on a machine that starts with its first 2048 pages taken.
@@ -185,15 +184,19 @@ pub(crate) fn rows() -> Vec<Row> {
         args: [2, (PAGES / 512) as i64, 0],
         ..Row::new(Kind::StartPageblock)
     });
-    let event = |time, kind, pfn| Row { time, pfn, cpu: (time / 7 % 2) as u16, task: 1, ..Row::new(kind) };
     let mut time = 0;
     for round in 0..2000 {
         time += 1000;
         let pfn = 2048 + round % 500;
-        rows.push(Row { gfp: 0x10_0cca, migratetype: migratetype::MOVABLE, ..event(time, Kind::Alloc, pfn) });
-        rows.push(event(time + 500, Kind::Free, pfn));
+        rows.push(Row { gfp: 0x10_0cca, migratetype: migratetype::MOVABLE, ..event_at(time, Kind::Alloc, pfn) });
+        rows.push(event_at(time + 500, Kind::Free, pfn));
     }
-    rows.push(Row { gfp: 0xcc0, order: 9, migratetype: 0, ..event(time + 600, Kind::Alloc, NO_PFN) });
-    rows.push(event(time + 700, Kind::Free, 5));
+    rows.push(Row { gfp: 0xcc0, order: 9, migratetype: 0, ..event_at(time + 600, Kind::Alloc, NO_PFN) });
+    rows.push(event_at(time + 700, Kind::Free, 5));
     rows
+}
+
+/// Returns an event on one of the two CPUs.
+fn event_at(time: u64, kind: Kind, pfn: u64) -> Row {
+    Row { time, pfn, cpu: (time / 7 % 2) as u16, task: 1, ..Row::new(kind) }
 }

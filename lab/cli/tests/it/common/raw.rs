@@ -25,6 +25,16 @@ enum Values {
     Wide(Vec<i64>),
 }
 
+impl Values {
+    fn narrow(rows: &[Row], value: fn(&Row) -> i32) -> Values {
+        Values::Narrow(rows.iter().map(value).collect())
+    }
+
+    fn wide(rows: &[Row], value: fn(&Row) -> i64) -> Values {
+        Values::Wide(rows.iter().map(value).collect())
+    }
+}
+
 /// Writes these rows in this order with these facts, whether they make sense or not.
 pub(crate) fn write_unchecked(path: &Path, rows: &[Row], facts: &Facts) {
     let mut facts = Facts { format: 1, ..facts.clone() };
@@ -51,19 +61,17 @@ pub(crate) fn write_unchecked(path: &Path, rows: &[Row], facts: &Facts) {
 }
 
 fn columns(rows: &[Row]) -> Vec<Values> {
-    let narrow = |value: fn(&Row) -> i32| Values::Narrow(rows.iter().map(value).collect());
-    let wide = |value: fn(&Row) -> i64| Values::Wide(rows.iter().map(value).collect());
     vec![
-        wide(|row| row.time as i64),
-        narrow(|row| row.cpu.into()),
-        narrow(|row| row.task as i32),
-        narrow(|row| row.kind as i32),
-        wide(|row| row.pfn as i64),
-        narrow(|row| row.order.into()),
-        narrow(|row| row.gfp as i32),
-        narrow(|row| row.migratetype.into()),
-        wide(|row| row.args[0]),
-        wide(|row| row.args[1]),
-        wide(|row| row.args[2]),
+        Values::wide(rows, |row| row.time as i64),
+        Values::narrow(rows, |row| row.cpu.into()),
+        Values::narrow(rows, |row| row.task as i32),
+        Values::narrow(rows, |row| row.kind as i32),
+        Values::wide(rows, |row| row.pfn as i64),
+        Values::narrow(rows, |row| row.order.into()),
+        Values::narrow(rows, |row| row.gfp as i32),
+        Values::narrow(rows, |row| row.migratetype.into()),
+        Values::wide(rows, |row| row.args[0]),
+        Values::wide(rows, |row| row.args[1]),
+        Values::wide(rows, |row| row.args[2]),
     ]
 }

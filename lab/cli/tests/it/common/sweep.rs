@@ -27,10 +27,11 @@ impl Sweep {
         let sandbox = Sandbox::new();
         let path = sandbox.argument("plan.toml");
         fs::write(&path, plan).unwrap();
-        let differing = |number: u64| Facts { writer: format!("test {number}"), ..facts() };
-        let files =
-            (0..recordings).map(|number| sandbox.recording_with(&format!("r{number}.parquet"), &differing(number)));
-        let files = files.collect();
+        let mut files = Vec::new();
+        for number in 0..recordings {
+            let facts = Facts { writer: format!("test {number}"), ..facts() };
+            files.push(sandbox.recording_with(&format!("r{number}.parquet"), &facts));
+        }
         Sweep { sandbox, plan: path, files }
     }
 
