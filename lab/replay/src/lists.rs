@@ -29,14 +29,15 @@ impl Lists {
 mod tests {
     use super::*;
 
+    fn lists_under(value: Option<&str>) -> Lists {
+        let mut facts = Facts::default();
+        facts.settings.extend(value.map(|value| (ENABLED.to_owned(), value.to_owned())));
+        Lists::from_facts(&facts)
+    }
+
     #[test]
     fn a_mask_tells_and_silence_means_lists() {
-        let of = |value: Option<&str>| {
-            let mut facts = Facts::default();
-            facts.settings.extend(value.map(|value| (ENABLED.to_owned(), value.to_owned())));
-            Lists::from_facts(&facts)
-        };
-        assert_eq!([Some("0x0007"), Some("0x0001\n")].map(of), [Lists::Generations; 2]);
-        assert_eq!([None, Some("0x0000"), Some("yes")].map(of), [Lists::Inactive; 3]);
+        assert_eq!([Some("0x0007"), Some("0x0001\n")].map(lists_under), [Lists::Generations; 2]);
+        assert_eq!([None, Some("0x0000"), Some("yes")].map(lists_under), [Lists::Inactive; 3]);
     }
 }

@@ -10,11 +10,14 @@ use super::*;
 
 const NODE: NodeId = NodeId(0);
 
+fn range_of(start: u32, end: u32, kind: ZoneKind) -> Range {
+    Range { start: Pfn::new(start), end: Pfn::new(end), node: NODE, kind }
+}
+
 /// A machine of two zones of 16 frames. The recorded kernel reclaimed the pages on frames 5, 3 and 20, in this order,
 /// and looked at ten pages for the first. All of its frames up to 8, and 20, are allocated where they were recorded.
 fn memory() -> Memory {
-    let range = |start, end, kind| Range { start: Pfn::new(start), end: Pfn::new(end), node: NODE, kind };
-    let ranges = [range(0, 16, ZoneKind::Dma32), range(16, 32, ZoneKind::Normal)];
+    let ranges = [range_of(0, 16, ZoneKind::Dma32), range_of(16, 32, ZoneKind::Normal)];
     let mut order = ReclaimOrder::default();
     for (at, pfn) in [(100, 5), (101, 3), (102, 20)] {
         order.push(&Row { pfn, task: 1, ..Row::new(Kind::Free) }, at, 0);
@@ -34,7 +37,7 @@ fn wanted(goal: u64, highest: ZoneKind, priority: u8) -> Reclaim {
     Reclaim { node: NODE, highest, goal, order: Order::ZERO, priority, by: Reclaimer::Direct, gfp: Gfp::KERNEL }
 }
 
-fn all(goal: u64) -> Reclaim {
+fn reclaim_all(goal: u64) -> Reclaim {
     wanted(goal, ZoneKind::Normal, 0)
 }
 
@@ -56,12 +59,12 @@ fn what_the_recorded_kernel_reclaimed_goes_first_and_in_its_order() {
     memory.make_cached(7);
     memory.make_cached(1);
     assert_eq!([ZoneKind::Dma32, ZoneKind::Normal].map(|kind| memory.reclaimable(NODE, kind)), [4, 1]);
-    let found = memory.reclaim(&all(2));
+    let found = memory.reclaim(&reclaim_all(2));
     // Ten were looked at for the first; that is more than there are, and enough for one look.
     assert_eq!((frames(&found), found.scanned), (vec![5], 10));
-    assert_eq!(frames(&memory.reclaim(&all(9))), [3, 20, 7, 1]);
+    assert_eq!(frames(&memory.reclaim(&reclaim_all(9))), [3, 20, 7, 1]);
     assert_eq!(memory.taken_early(), 2);
-    assert_eq!(memory.reclaim(&all(9)).pages, 0, "nobody else can be taken");
+    assert_eq!(memory.reclaim(&reclaim_all(9)).pages, 0, "nobody else can be taken");
     assert!(memory.identity.is_reclaimed(5) && memory.identity.get(0).is_some());
 }
 
@@ -71,7 +74,7 @@ fn a_look_goes_as_far_as_its_priority_and_its_zones() {
     assert_eq!(memory.reclaim(&wanted(9, ZoneKind::Normal, 2)).pages, 0, "a quarter of three pages is none");
     assert_eq!(frames(&memory.reclaim(&wanted(9, ZoneKind::Dma32, 0))), [5]);
     assert_eq!(frames(&memory.reclaim(&wanted(9, ZoneKind::Dma32, 0))), [3], "20 is above the zone");
-    assert_eq!(frames(&memory.reclaim(&all(9))), [20], "and still there");
+    assert_eq!(frames(&memory.reclaim(&reclaim_all(9))), [20], "and still there");
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn contents_that_stay_are_as_cold_as_they_were() {
     memory.let_stay(0, 5, 1);
     assert!(memory.identity.get(5).is_none() && memory.home(0).is_some_and(|tenant| tenant >= 32));
     memory.identity.set(5, Pfn::new(9), 1, None);
-    assert_eq!(frames(&memory.reclaim(&all(1))), [5]);
+    assert_eq!(frames(&memory.reclaim(&reclaim_all(1))), [5]);
     assert!(memory.identity.get(5).is_some(), "the frame's new contents are another page");
 }
 
@@ -90,23 +93,26 @@ fn what_is_freed_or_moved_out_is_out_of_reach() {
     memory.clear(5, 1);
     let out = memory.move_out(3, 1);
     assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 0);
-    assert_eq!(frames(&memory.reclaim(&all(9))), [20]);
+    assert_eq!(frames(&memory.reclaim(&reclaim_all(9))), [20]);
     assert!(memory.identity.get(out).is_some());
 }
 
-#[test]
-fn a_migration_takes_tenants_and_their_coldness_along() {
-    let mut memory = with_cold();
-    let migration = |from, to| Migration {
+fn migration_of(from: u32, to: u32) -> Migration {
+    Migration {
         from: Pfn::new(from),
         to: Pfn::new(to),
         order: Order::ZERO,
         refs: 1,
         compound: false,
         effort: CompactEffort::Async,
-    };
-    assert!(memory.migrate(&migration(5, 30)));
-    assert!(!memory.migrate(&migration(12, 31)), "nobody is there");
+    }
+}
+
+#[test]
+fn a_migration_takes_tenants_and_their_coldness_along() {
+    let mut memory = with_cold();
+    assert!(memory.migrate(&migration_of(5, 30)));
+    assert!(!memory.migrate(&migration_of(12, 31)), "nobody is there");
     assert_eq!([ZoneKind::Dma32, ZoneKind::Normal].map(|kind| memory.reclaimable(NODE, kind)), [1, 2]);
-    assert_eq!(frames(&memory.reclaim(&all(1))), [30]);
+    assert_eq!(frames(&memory.reclaim(&reclaim_all(1))), [30]);
 }

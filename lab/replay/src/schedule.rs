@@ -264,15 +264,15 @@ impl<'e> Worker<'e> {
     fn new(engine: &'e Engine<'_>) -> Worker<'e> {
         let desk = Rc::new(Desk::default());
         let own = desk.clone();
-        let code = move || {
+        let fiber = Fiber::new(move || {
             while let Some(job) = own.job.get() {
                 let result = job.run(engine);
                 engine.platform().pay();
                 own.result.set(Some(result));
                 freehold_fiber::suspend();
             }
-        };
-        Worker { fiber: Fiber::new(code).expect("the system has memory for a stack"), desk }
+        });
+        Worker { fiber: fiber.expect("the system has memory for a stack"), desk }
     }
 }
 

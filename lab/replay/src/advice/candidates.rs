@@ -146,13 +146,15 @@ mod tests {
         assert_eq!(tried(&[(MIN_FREE, "0")]), [""; 0]);
     }
 
+    fn nudges_of(now: &str) -> Vec<String> {
+        nudges(&machine(&[(MIN_FREE, now)]), &[]).iter().map(Setting::to_string).collect::<Vec<_>>()
+    }
+
     #[test]
     fn nudges_are_near_what_is_set() {
-        let nudged =
-            |now: &str| nudges(&machine(&[(MIN_FREE, now)]), &[]).iter().map(Setting::to_string).collect::<Vec<_>>();
-        assert_eq!(nudged("20000")[..2], ["vm.min_free_kbytes=19800", "vm.min_free_kbytes=19900"]);
-        assert_eq!(nudged("20000").len(), 4);
-        assert_eq!(nudged("0"), [""; 0]);
+        assert_eq!(nudges_of("20000")[..2], ["vm.min_free_kbytes=19800", "vm.min_free_kbytes=19900"]);
+        assert_eq!(nudges_of("20000").len(), 4);
+        assert_eq!(nudges_of("0"), [""; 0]);
         assert_eq!(nudges(&machine(&[]), &[]), []);
         let other = ["vm.min_free_kbytes=40000".parse().unwrap()];
         assert_eq!(nudges(&machine(&[(MIN_FREE, "20000")]), &other)[0].to_string(), "vm.min_free_kbytes=39600");

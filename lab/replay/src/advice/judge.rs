@@ -179,9 +179,10 @@ impl CandidateVerdict {
 pub(crate) fn best(values: &[&CandidateVerdict]) -> Option<usize> {
     let gains: Vec<Option<(usize, f64)>> = values.iter().map(|value| value.gain()).collect();
     let first = gains.iter().flatten().map(|(concern, _)| *concern).min()?;
-    let size = |gain: &Option<(usize, f64)>| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size);
-    let most = gains.iter().filter_map(size).fold(0.0, f64::max);
-    gains.iter().position(|gain| size(gain).is_some_and(|size| size >= ENOUGH * most))
+    let of_first: Vec<Option<f64>> =
+        gains.into_iter().map(|gain| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size)).collect();
+    let most = of_first.iter().flatten().copied().fold(0.0, f64::max);
+    of_first.iter().position(|gain| gain.is_some_and(|size| size >= ENOUGH * most))
 }
 
 /// What is too small to count.

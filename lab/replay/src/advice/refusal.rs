@@ -56,8 +56,8 @@ pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {
 }
 
 fn check_one(file: &str, facts: &Facts) -> Result<(), String> {
-    let is_event = |code: u8| Kind::from_code(code.into()).is_some_and(|kind| kind.section() == Section::Events);
-    let events: u64 = facts.rows.iter().filter(|(code, _)| is_event(**code)).map(|(_, count)| count).sum();
+    let kinds = facts.rows.iter().filter_map(|(&code, count)| Some((Kind::from_code(code.into())?, count)));
+    let events: u64 = kinds.filter(|(kind, _)| kind.section() == Section::Events).map(|(_, count)| count).sum();
     let share = facts.lost as f64 / (events + facts.lost).max(1) as f64;
     if share > LOST_MAX {
         let (lost, most) = (percent(share), percent(LOST_MAX));
@@ -72,8 +72,9 @@ fn check_one(file: &str, facts: &Facts) -> Result<(), String> {
 /// In what two machines differ.
 fn difference(one: &Facts, other: &Facts) -> Option<String> {
     let of_machine = IDENTITY.iter().find(|(_, is_same)| !is_same(one, other)).map(|(what, _)| (*what).to_owned());
-    let is_set_otherwise = |name: &&str| settings::recorded(one, name) != settings::recorded(other, name);
-    of_machine.or_else(|| settings::names().find(is_set_otherwise).map(str::to_owned))
+    let mut of_settings =
+        settings::names().filter(|name| settings::recorded(one, name) != settings::recorded(other, name));
+    of_machine.or_else(|| of_settings.next().map(str::to_owned))
 }
 
 /// Whether the replay under the recorded kernel's rules reproduces anything that advice is about: what is not
@@ -145,9 +146,8 @@ mod tests {
         assert!(refused(&[&facts]).contains("does not say how its machine is set"));
     }
 
-    #[test]
-    fn what_is_reproduced_nowhere_carries_no_advice() {
-        let outcome = |recorded: f64| ReplayOutcome {
+    fn outcome_with_stalls(recorded: f64) -> ReplayOutcome {
+        ReplayOutcome {
             policy: "linux-6.12".to_owned(),
             metrics: Metrics::new().with_count(Metric::AllocStalls, 100),
             nudged: Vec::new(),
@@ -155,9 +155,13 @@ mod tests {
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
             course: Course::default(),
-        };
-        assert!(is_reproduced(&outcome(101.0)));
-        assert!(!is_reproduced(&outcome(1000.0)));
+        }
+    }
+
+    #[test]
+    fn what_is_reproduced_nowhere_carries_no_advice() {
+        assert!(is_reproduced(&outcome_with_stalls(101.0)));
+        assert!(!is_reproduced(&outcome_with_stalls(1000.0)));
         let error = not_reproduced(&["a.parquet".to_owned()]).to_string();
         assert!(error.contains("a.parquet under its own settings is too far"), "{error}");
     }

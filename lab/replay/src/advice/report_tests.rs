@@ -32,27 +32,28 @@ fn outcome(stalls: u64) -> ReplayOutcome {
 /// Advice on a recording with 1000 direct reclaims, of which so many stay under each candidate that is named.
 fn advice(stay: &[(&str, u64)], recordings: usize) -> AdviceReport {
     let candidates = candidates(&machine());
-    let stalls = |candidate: &Candidate| {
-        let named = stay.iter().find(|(setting, _)| *setting == candidate.setting.to_string());
-        outcome(named.map_or(1000, |(_, stalls)| *stalls))
-    };
-    let facts = |number| RecordingFacts {
-        file: format!("{number}.parquet"),
-        kernel_release: "6.12.1".to_owned(),
-        cpus: 2,
-        replay_cpus: 2,
-        duration_seconds: 1.0,
-        rows: 10_000,
-        guesses: Vec::new(),
-    };
-    let subject = |number| Subject {
-        facts: facts(number),
-        requests: 5000,
-        now: outcome(1000),
-        nudged: Vec::new(),
-        tried: candidates.iter().map(stalls).collect(),
-    };
-    let subjects: Vec<Subject> = (0..recordings).map(subject).collect();
+    let mut subjects = Vec::with_capacity(recordings);
+    for number in 0..recordings {
+        let tried = candidates.iter().map(|candidate| {
+            let named = stay.iter().find(|(setting, _)| *setting == candidate.setting.to_string());
+            outcome(named.map_or(1000, |(_, stalls)| *stalls))
+        });
+        subjects.push(Subject {
+            facts: RecordingFacts {
+                file: format!("{number}.parquet"),
+                kernel_release: "6.12.1".to_owned(),
+                cpus: 2,
+                replay_cpus: 2,
+                duration_seconds: 1.0,
+                rows: 10_000,
+                guesses: Vec::new(),
+            },
+            requests: 5000,
+            now: outcome(1000),
+            nudged: Vec::new(),
+            tried: tried.collect(),
+        });
+    }
     AdviceReport::new(&subjects, &candidates, &machine(), 0.02, Extent::Settings)
 }
 

@@ -108,8 +108,8 @@ mod tests {
         record.settings.values().for_each(|predictions| settings.add(*predictions));
         for (name, of) in [("another kernel", record.kernels), ("another setting", settings)] {
             let row = page.lines().find(|line| line.starts_with(&format!("| {name} |"))).unwrap();
-            let first = |cell: &str| cell.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
-            let cells: Vec<Option<u32>> = row.trim_matches('|').split('|').map(first).collect();
+            let words = row.trim_matches('|').split('|').map(|cell| cell.split_whitespace().next());
+            let cells: Vec<Option<u32>> = words.map(|word| word?.parse().ok()).collect();
             let told = [cells[1], cells[2], cells[3], cells[5], cells[6]].map(Option::unwrap_or_default);
             let file = [of.pairs, of.decided, of.right, of.with_interval, of.within];
             assert_eq!(

@@ -46,7 +46,7 @@ impl Ending<'_, '_> {
     /// Compares the replay with the recorded kernel, in every measure that is known of both.
     pub(crate) fn fidelity(&self) -> Vec<FidelityRow> {
         let bounds = Bounds::for_release(&self.facts.kernel_release);
-        let rows = FidelityMeasure::all().filter_map(|measure| {
+        let rows = FidelityMeasure::list().filter_map(|measure| {
             let [recorded, replayed] = self.values(measure)?;
             Some(FidelityRow::new(measure, recorded, replayed, bounds.bound(measure)))
         });

@@ -64,11 +64,8 @@ mod tests {
     use super::super::super::survey::Work;
     use super::*;
 
-    #[test]
-    fn only_what_differs_is_kept_and_only_the_first() {
-        let stall = Stall { row: 3, end: 7, time: (10, 30), task: 1, gfp: 0, order: 9, failed: false };
-        let mut decision_log = DecisionLog::new(&[stall]);
-        let claim = |row, recorded| Claim {
+    fn claim_at(row: u64, recorded: Option<usize>) -> Claim {
+        Claim {
             task: 1,
             gfp: Gfp::KERNEL,
             order: Order::new(9),
@@ -78,13 +75,19 @@ mod tests {
             recorded,
             work: Work::Own,
             is_queued: false,
-        };
-        decision_log.note(&claim(7, Some(512)), Fate::Stalled { ns: 5 });
-        decision_log.note(&claim(8, Some(512)), Fate::Served);
-        decision_log.note(&claim(9, None), Fate::Refused);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_kept_and_only_the_first() {
+        let stall = Stall { row: 3, end: 7, time: (10, 30), task: 1, gfp: 0, order: 9, failed: false };
+        let mut decision_log = DecisionLog::new(&[stall]);
+        decision_log.note(&claim_at(7, Some(512)), Fate::Stalled { ns: 5 });
+        decision_log.note(&claim_at(8, Some(512)), Fate::Served);
+        decision_log.note(&claim_at(9, None), Fate::Refused);
         assert!(decision_log.finish(&Facts::default()).is_empty());
-        decision_log.note(&claim(7, Some(512)), Fate::Served);
-        (0..KEPT).for_each(|_| decision_log.note(&claim(9, None), Fate::Served));
+        decision_log.note(&claim_at(7, Some(512)), Fate::Served);
+        (0..KEPT).for_each(|_| decision_log.note(&claim_at(9, None), Fate::Served));
         let found = decision_log.finish(&Facts::default());
         assert_eq!(
             (found.len(), found[0].recorded, found[1].recorded),

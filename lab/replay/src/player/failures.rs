@@ -87,32 +87,36 @@ mod tests {
     use super::super::super::survey::Work;
     use super::*;
 
+    fn ask(failures: &mut Failures, order: u8, is_recorded: bool, is_replayed: bool) {
+        let claim = Claim {
+            task: 1,
+            gfp: Gfp::KERNEL,
+            order: Order::new(order),
+            cpu: CpuId(0),
+            row: 0,
+            time: 0,
+            recorded: is_recorded.then_some(8),
+            work: Work::Own,
+            is_queued: false,
+        };
+        failures.note(&claim, is_replayed);
+    }
+
+    fn count_of_dd(order: u8, recorded: u64, replayed: u64) -> FailureCount {
+        FailureCount { task: "dd".to_owned(), order, recorded, replayed }
+    }
+
     #[test]
     fn repeats_count_once_until_something_else_is_asked_for() {
         let tasks = ["", "dd"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let facts = Facts { tasks, ..Facts::default() };
         let mut failures = Failures::default();
-        let mut ask = |order, is_recorded: bool, is_replayed| {
-            let claim = Claim {
-                task: 1,
-                gfp: Gfp::KERNEL,
-                order: Order::new(order),
-                cpu: CpuId(0),
-                row: 0,
-                time: 0,
-                recorded: is_recorded.then_some(8),
-                work: Work::Own,
-                is_queued: false,
-            };
-            failures.note(&claim, is_replayed);
-        };
         // Three times in vain, and the engine serves the second; then another order; then served, and refused again.
-        [false, true, false].into_iter().for_each(|is_replayed| ask(3, false, is_replayed));
-        ask(2, true, false);
-        ask(3, true, true);
-        ask(3, false, false);
-        let count = |order, recorded, replayed| FailureCount { task: "dd".to_owned(), order, recorded, replayed };
-        assert_eq!(failures.finish(&facts), [count(3, 2, 3), count(2, 0, 1)]);
+        [false, true, false].into_iter().for_each(|is_replayed| ask(&mut failures, 3, false, is_replayed));
+        ask(&mut failures, 2, true, false);
+        ask(&mut failures, 3, true, true);
+        ask(&mut failures, 3, false, false);
+        assert_eq!(failures.finish(&facts), [count_of_dd(3, 2, 3), count_of_dd(2, 0, 1)]);
         assert_eq!(failures.over_time(), [FailuresInTenth { tenth: 0, recorded: 2, replayed: 4 }]);
     }
 }

@@ -112,10 +112,13 @@ mod tests {
         Row { cpu, pfn, ..Row::new(Kind::Free) }
     }
 
+    fn range_at(row: u64, pfn: u32, pages: u32, cpu: u16) -> Together {
+        Together { row, pfn, pages, cpu, origin: Origin::Range }
+    }
+
     #[test]
     fn further_pages_are_known_by_their_cpu() {
-        let together = |row, pfn, pages, cpu| Together { row, pfn, pages, cpu, origin: Origin::Range };
-        let all = [together(5, 10, 3, 0), together(6, 50, 2, 1)];
+        let all = [range_at(5, 10, 3, 0), range_at(6, 50, 2, 1)];
         let mut neighbours = Neighbours::new(&all, 2);
         let rows = [(4, free(0, 9)), (5, free(0, 10)), (6, free(1, 50)), (7, free(0, 11)), (8, free(1, 51))];
         let found = rows.map(|(number, row)| neighbours.classify(number, &row));

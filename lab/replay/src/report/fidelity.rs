@@ -87,7 +87,7 @@ const FREE_BLOCKS: [&str; Order::COUNT] = [
 
 impl FidelityMeasure {
     /// Returns every measure, in the order of reports.
-    pub fn all() -> impl Iterator<Item = FidelityMeasure> {
+    pub fn list() -> impl Iterator<Item = FidelityMeasure> {
         let free = [
             FidelityMeasure::FreePages,
             FidelityMeasure::FreePagesOrder4Up,
@@ -144,7 +144,7 @@ impl FidelityMeasure {
 
     /// Returns the measure called `name`.
     pub fn parse(name: &str) -> Option<FidelityMeasure> {
-        FidelityMeasure::all().find(|measure| measure.name() == name)
+        FidelityMeasure::list().find(|measure| measure.name() == name)
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn each_measure_has_a_name_of_its_own() {
-        for measure in FidelityMeasure::all() {
+        for measure in FidelityMeasure::list() {
             assert_eq!(FidelityMeasure::parse(measure.name()), Some(measure));
         }
         assert_eq!(FidelityMeasure::parse("free_blocks_order_11"), None);

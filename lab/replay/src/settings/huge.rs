@@ -122,13 +122,14 @@ mod tests {
     const LIGHT: u32 = 0x1c_20ca;
     const FIRST: u32 = 0x20_0000 | 0x1_0000;
 
+    fn facts_with(text: &str) -> Facts {
+        let mut facts = Facts::default();
+        facts.settings.insert(DEFRAG.to_owned(), text.to_owned());
+        facts
+    }
+
     fn adjusted(recorded: &str, now: &str, bits: u32) -> u32 {
-        let of = |text: &str| {
-            let mut facts = Facts::default();
-            facts.settings.insert(DEFRAG.to_owned(), text.to_owned());
-            facts
-        };
-        HugeRequests::between(&of(recorded), &of(now)).adjust(Gfp::from_bits_retain(bits), HUGE).bits()
+        HugeRequests::between(&facts_with(recorded), &facts_with(now)).adjust(Gfp::from_bits_retain(bits), HUGE).bits()
     }
 
     #[test]

@@ -205,21 +205,24 @@ mod tests {
 
     use super::*;
 
+    fn event_at(kind: Kind, time: u64, arg: i64) -> Row {
+        Row { time, task: 1, args: [arg, 0, 0], ..Row::new(kind) }
+    }
+
     #[test]
     fn kswapd_is_as_fast_as_it_was_when_it_did_not_wait() {
         let tasks = ["", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let facts = Facts { tasks, ..Facts::default() };
         let windows = Windows::new(&facts);
-        let event = |kind, time, arg| Row { time, task: 1, args: [arg, 0, 0], ..Row::new(kind) };
         let mut stopwatch = Stopwatch::default();
         for row in [
-            event(Kind::LruShrinkInactive, 50, 7),
-            event(Kind::KswapdWake, 100, 0),
-            event(Kind::LruShrinkInactive, 150, 10),
-            event(Kind::LruShrinkInactive, 250, 10),
-            event(Kind::LruShrinkInactive, 250 + WAIT_MIN, 10),
-            event(Kind::KswapdWake, 3 * WAIT_MIN, 0),
-            event(Kind::LruShrinkInactive, 3 * WAIT_MIN + 50, 20),
+            event_at(Kind::LruShrinkInactive, 50, 7),
+            event_at(Kind::KswapdWake, 100, 0),
+            event_at(Kind::LruShrinkInactive, 150, 10),
+            event_at(Kind::LruShrinkInactive, 250, 10),
+            event_at(Kind::LruShrinkInactive, 250 + WAIT_MIN, 10),
+            event_at(Kind::KswapdWake, 3 * WAIT_MIN, 0),
+            event_at(Kind::LruShrinkInactive, 3 * WAIT_MIN + 50, 20),
         ] {
             stopwatch.observe(&row, &windows);
         }

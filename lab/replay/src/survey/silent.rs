@@ -76,9 +76,9 @@ pub(crate) struct RangeNeed {
 /// at the first one's.
 pub(crate) fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
     let first = needs.partition_point(|need| need.before < freed.row);
-    let is_of_range =
-        |need: &Need| need.order == 0 && need.cpu == freed.cpu && freed.frames().contains(&(need.pfn as usize));
-    let (mut pages, others): (Vec<Need>, Vec<Need>) = needs.drain(first..).partition(is_of_range);
+    let (mut pages, others): (Vec<Need>, Vec<Need>) = needs
+        .drain(first..)
+        .partition(|need| need.order == 0 && need.cpu == freed.cpu && freed.frames().contains(&(need.pfn as usize)));
     pages.iter_mut().for_each(|need| need.before = freed.row);
     let is_range = freed.origin == Origin::Range && pages.len() == freed.pages as usize;
     if !is_range {
@@ -163,21 +163,28 @@ mod tests {
         assert_eq!(placed, [(5, 12, 7), (10, 11, 1), (30, 13, 2), (90, 10, 7)]);
     }
 
+    fn listed_page(pfn: u32) -> Need {
+        need(u64::from(pfn), 100 + u64::from(pfn), pfn, Place::PercpuList)
+    }
+
+    fn place_each(range: &[RangeNeed], moments: &[u64]) -> Vec<u64> {
+        place_ranges(range, moments).map(|listed_page| listed_page.before).collect::<Vec<_>>()
+    }
+
     #[test]
     fn a_range_is_taken_out_whole_or_not_at_all() {
-        let page = |pfn| need(u64::from(pfn), 100 + u64::from(pfn), pfn, Place::PercpuList);
         let freed = Together { row: 110, pfn: 10, pages: 3, cpu: 7, origin: Origin::Range };
-        let needs = || vec![need(1, 50, 11, Place::FreeList), page(10), page(11), page(12), page(30)];
-        let mut left = needs();
+        let needs =
+            [need(1, 50, 11, Place::FreeList), listed_page(10), listed_page(11), listed_page(12), listed_page(30)];
+        let mut left = needs.to_vec();
         let range = [take_range(&mut left, freed).unwrap()];
         assert_eq!(left.iter().map(|need| need.pfn).collect::<Vec<_>>(), [11, 30], "not what was freed long before");
-        let placed = |moments: &[u64]| place_ranges(&range, moments).map(|page| page.before).collect::<Vec<_>>();
-        assert_eq!(placed(&[5, 40, 60]), [40, 40, 40]);
-        assert_eq!(placed(&[5, 12]), [110, 110, 110], "nothing was moved since the last event");
-        assert_eq!(placed(&[500]), [110, 110, 110], "not after its first free");
-        assert!(place_ranges(&range, &[]).all(|page| page.place == Place::Range));
+        assert_eq!(place_each(&range, &[5, 40, 60]), [40, 40, 40]);
+        assert_eq!(place_each(&range, &[5, 12]), [110, 110, 110], "nothing was moved since the last event");
+        assert_eq!(place_each(&range, &[500]), [110, 110, 110], "not after its first free");
+        assert!(place_ranges(&range, &[]).all(|listed_page| listed_page.place == Place::Range));
         for other in [Together { pages: 4, ..freed }, Together { origin: Origin::Bulk, ..freed }] {
-            let mut left = needs();
+            let mut left = needs.to_vec();
             assert_eq!(take_range(&mut left, other), None);
             assert_eq!(left.iter().map(|need| need.before).collect::<Vec<_>>(), [50, 110, 110, 110, 130]);
         }

@@ -79,22 +79,25 @@ mod tests {
 
     use super::*;
 
+    fn row_of(kind: Kind, task: u32, time: u64) -> Row {
+        Row { task, time, ..Row::new(kind) }
+    }
+
     #[test]
     fn a_request_begins_with_the_first_work_of_its_task() {
         let tasks = ["", "cc1", "ld"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
         let mut stalls = Stalls::default();
-        let of = |kind, task, time| Row { task, time, ..Row::new(kind) };
         let rows = [
-            of(Kind::Alloc, 1, 10),
-            of(Kind::DirectReclaimBegin, 1, 20),
-            of(Kind::Alloc, 1, 25),
-            of(Kind::Alloc, 2, 26),
-            of(Kind::DirectReclaimEnd, 1, 30),
-            of(Kind::CompactionBegin, 1, 31),
-            of(Kind::CompactionEnd, 1, 40),
-            Row { pfn: NO_PFN, order: 9, ..of(Kind::Alloc, 1, 41) },
-            of(Kind::Alloc, 1, 50),
+            row_of(Kind::Alloc, 1, 10),
+            row_of(Kind::DirectReclaimBegin, 1, 20),
+            row_of(Kind::Alloc, 1, 25),
+            row_of(Kind::Alloc, 2, 26),
+            row_of(Kind::DirectReclaimEnd, 1, 30),
+            row_of(Kind::CompactionBegin, 1, 31),
+            row_of(Kind::CompactionEnd, 1, 40),
+            Row { pfn: NO_PFN, order: 9, ..row_of(Kind::Alloc, 1, 41) },
+            row_of(Kind::Alloc, 1, 50),
         ];
         for (at, row) in (0..).zip(&rows) {
             stalls.observe(at, row, &windows);

@@ -348,8 +348,9 @@ mod tests {
 
     #[test]
     fn two_cpus_do_not_mix_and_drains_do_not_end_it() {
-        let pair = |at: u64| [free(0, 10 + at), free(1, 500 + at), row(Kind::PcpuDrain, 0, 9, 0, Gfp::empty())];
-        assert_eq!(find_ranges((0..40).flat_map(pair)), [(0, 10, 40), (1, 500, 40)]);
+        let rows =
+            (0..40).flat_map(|at| [free(0, 10 + at), free(1, 500 + at), row(Kind::PcpuDrain, 0, 9, 0, Gfp::empty())]);
+        assert_eq!(find_ranges(rows), [(0, 10, 40), (1, 500, 40)]);
     }
 
     #[test]
@@ -370,6 +371,10 @@ mod tests {
         assert_eq!(find_ranges(rows), [(0, 10, 40)]);
     }
 
+    fn free_run(from: u64, pages: u64) -> impl Iterator<Item = Row> {
+        (from..from + pages).map(|pfn| free(0, pfn))
+    }
+
     #[test]
     fn the_next_event_shows_where_a_page_was() {
         let mut neighbours = Neighbours::new(1, 4096, Order::new(9));
@@ -381,9 +386,12 @@ mod tests {
             row(Kind::Alloc, 0, 80, 0, none),
             row(Kind::PcpuDrain, 0, 2000, 0, none),
         ];
-        let frees = |from: u64| (from..from + 20).map(|pfn| free(0, pfn));
         let full = row(Kind::PcpuDrain, 0, 68, 0, none);
-        let rows = frees(64).chain([full]).chain(frees(84)).chain([row(Kind::Alloc, 0, 3000, 0, none)]).chain(after);
+        let rows = free_run(64, 20)
+            .chain([full])
+            .chain(free_run(84, 20))
+            .chain([row(Kind::Alloc, 0, 3000, 0, none)])
+            .chain(after);
         let found = rows.filter_map(|row| neighbours.observe(0, &row, None)).count();
         assert_eq!((found, neighbours.listed()), (1, 4), "three drained, one handed out");
     }
@@ -391,25 +399,33 @@ mod tests {
     #[test]
     fn what_was_freed_before_is_nobodys() {
         let users = (0..64).map(|at| row(Kind::Alloc, 0, 10 + at, 0, Gfp::KERNEL));
-        let frees = || (0..64).map(|at| free(0, 10 + at));
         let other = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
-        assert_eq!(find_ranges(users.clone().chain(frees())), [], "each was allocated by itself");
-        assert_eq!(find_ranges(users.chain(frees()).chain([other]).chain(frees())), [(129, 10, 64)], "a range since");
+        assert_eq!(find_ranges(users.clone().chain(free_run(10, 64))), [], "each was allocated by itself");
+        assert_eq!(
+            find_ranges(users.chain(free_run(10, 64)).chain([other]).chain(free_run(10, 64))),
+            [(129, 10, 64)],
+            "a range since"
+        );
+    }
+
+    fn migrate_pages(reason: i64) -> Row {
+        Row { args: [64, 0, reason], ..row(Kind::MigratePages, 0, 0, 0, Gfp::empty()) }
+    }
+
+    fn migrate_and_free(reason: i64, pages: u64) -> impl Iterator<Item = Row> {
+        [free(1, 9), migrate_pages(reason)].into_iter().chain(free_run(2048, pages))
     }
 
     #[test]
     fn targets_of_migrations_are_no_range_unless_there_are_very_many() {
-        let moved = |reason| Row { args: [64, 0, reason], ..row(Kind::MigratePages, 0, 0, 0, Gfp::empty()) };
-        let frees = |pages| (0..pages).map(|at| free(0, 2048 + at));
         assert_eq!(
-            find_ranges_if([moved(0)].into_iter().chain(frees(64)), Some(0)),
+            find_ranges_if([migrate_pages(0)].into_iter().chain(free_run(2048, 64)), Some(0)),
             [(1, 2048, 64)],
             "silent since then"
         );
-        let rows = |reason, pages| [free(1, 9), moved(reason)].into_iter().chain(frees(pages));
-        assert_eq!(find_ranges_if(rows(0, 64), Some(0)), []);
-        assert_eq!(find_ranges_if(rows(0, 513), Some(0)), [(2, 2048, 513)]);
-        assert_eq!(find_ranges_if(rows(FOR_A_RANGE, 64), Some(0)), [(2, 2048, 64)]);
+        assert_eq!(find_ranges_if(migrate_and_free(0, 64), Some(0)), []);
+        assert_eq!(find_ranges_if(migrate_and_free(0, 513), Some(0)), [(2, 2048, 513)]);
+        assert_eq!(find_ranges_if(migrate_and_free(FOR_A_RANGE, 64), Some(0)), [(2, 2048, 64)]);
     }
 
     #[test]
@@ -421,16 +437,17 @@ mod tests {
         assert_eq!(neighbours.end_all()[0].origin, Origin::Bulk);
     }
 
+    fn blocks_of(pfn: u32, pages: u32) -> Vec<(u32, u8)> {
+        Together { row: 0, pfn, pages, cpu: 0, origin: Origin::Range }
+            .blocks()
+            .map(|(pfn, order)| (pfn.raw(), order.get()))
+            .collect()
+    }
+
     #[test]
     fn blocks_are_the_largest_that_fit() {
-        let blocks = |pfn, pages| -> Vec<(u32, u8)> {
-            Together { row: 0, pfn, pages, cpu: 0, origin: Origin::Range }
-                .blocks()
-                .map(|(pfn, order)| (pfn.raw(), order.get()))
-                .collect()
-        };
-        assert_eq!(blocks(6, 8), [(6, 1), (8, 2), (12, 1)]);
-        assert_eq!(blocks(0, 2048), [(0, 10), (1024, 10)]);
-        assert_eq!(blocks(7, 1), [(7, 0)]);
+        assert_eq!(blocks_of(6, 8), [(6, 1), (8, 2), (12, 1)]);
+        assert_eq!(blocks_of(0, 2048), [(0, 10), (1024, 10)]);
+        assert_eq!(blocks_of(7, 1), [(7, 0)]);
     }
 }

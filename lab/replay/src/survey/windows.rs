@@ -90,17 +90,20 @@ mod tests {
 
     use super::*;
 
+    fn event_of(kind: Kind, task: u32) -> Row {
+        Row { task, ..Row::new(kind) }
+    }
+
     #[test]
     fn windows_open_and_close_by_task() {
         let tasks = ["", "cc1", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
         let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
-        let event = |kind, task| Row { task, ..Row::new(kind) };
         assert_eq!((windows.work(1), windows.work(2)), (Work::Own, Work::Reclaiming));
-        windows.observe(&event(Kind::DirectReclaimBegin, 1));
-        windows.observe(&event(Kind::CompactionBegin, 2));
+        windows.observe(&event_of(Kind::DirectReclaimBegin, 1));
+        windows.observe(&event_of(Kind::CompactionBegin, 2));
         assert_eq!((windows.work(1), windows.work(2)), (Work::Reclaiming, Work::Compacting));
-        windows.observe(&event(Kind::DirectReclaimEnd, 1));
-        windows.observe(&event(Kind::CompactionEnd, 2));
+        windows.observe(&event_of(Kind::DirectReclaimEnd, 1));
+        windows.observe(&event_of(Kind::CompactionEnd, 2));
         assert_eq!((windows.work(1), windows.work(2)), (Work::Own, Work::Reclaiming));
         assert_eq!(windows.work(7), Work::Own, "a task that the recording does not name");
     }
