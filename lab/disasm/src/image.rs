@@ -50,19 +50,23 @@ impl Image {
     /// # Errors
     /// [`CodeError::Extent`] when the program's tables do not know it.
     pub(crate) fn function(&self, name: &'static str, address: usize) -> Result<Code<'_>, CodeError> {
-        let missing = |reason: &str| CodeError::Extent { name, reason: reason.to_owned() };
+        self.find_code(address).map_err(|reason| CodeError::Extent { name, reason })
+    }
+
+    /// Returns the code at an address, or the reason why it cannot be found.
+    fn find_code(&self, address: usize) -> Result<Code<'_>, String> {
         let offset = self.maps.lines().find_map(|line| file_offset(line, address as u64));
-        let offset = offset.ok_or_else(|| missing("its address is not mapped"))?;
-        let elf = object::File::parse(self.file.as_slice()).map_err(|error| missing(&error.to_string()))?;
+        let offset = offset.ok_or("its address is not mapped")?;
+        let elf = object::File::parse(self.file.as_slice()).map_err(|error| error.to_string())?;
         let linked = elf.segments().find_map(|segment| {
             let (start, length) = segment.file_range();
             (start..start + length).contains(&offset).then(|| segment.address() + (offset - start))
         });
-        let linked = linked.ok_or_else(|| missing("no segment holds it"))?;
-        let extent = extent(&elf, linked).map_err(|reason| missing(&reason))?;
+        let linked = linked.ok_or("no segment holds it")?;
+        let extent = extent(&elf, linked)?;
         let start = offset as usize;
         let bytes = self.file.get(start..start + (extent.end - extent.start) as usize);
-        Ok(Code { address: linked, bytes: bytes.ok_or_else(|| missing("it ends behind the end of the file"))? })
+        Ok(Code { address: linked, bytes: bytes.ok_or("it ends behind the end of the file")? })
     }
 }
 

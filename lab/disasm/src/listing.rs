@@ -189,15 +189,18 @@ mod tests {
         assert_eq!(counts, expected);
     }
 
+    fn lines_at(address: u64, bytes: &[u8]) -> Vec<Line> {
+        listing(bytes, address).unwrap().lines
+    }
+
     #[test]
     fn equal_code_reads_equal_wherever_it_lies() {
-        let at = |address, bytes| listing(bytes, address).unwrap().lines;
         let inside = &CODE[..13];
-        assert_eq!(at(0x1000, inside), at(0x7000, inside));
-        assert_eq!(at(0, inside)[2], Line { offset: 3, bytes: "74 05".to_owned(), text: "je +0xa".to_owned() });
+        assert_eq!(lines_at(0x1000, inside), lines_at(0x7000, inside));
+        assert_eq!(lines_at(0, inside)[2], Line { offset: 3, bytes: "74 05".to_owned(), text: "je +0xa".to_owned() });
         let outside = &CODE[..10];
-        assert_eq!(at(0x1000, outside)[2].text, "je 0x100a");
-        assert_ne!(at(0x1000, outside), at(0x7000, outside));
+        assert_eq!(lines_at(0x1000, outside)[2].text, "je 0x100a");
+        assert_ne!(lines_at(0x1000, outside), lines_at(0x7000, outside));
     }
 
     #[test]

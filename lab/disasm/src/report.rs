@@ -165,15 +165,18 @@ mod tests {
         assert!(alike.meaning().contains("as many instructions and bytes, but"), "{}", alike.meaning());
     }
 
+    fn show_row(row: &[Value]) -> Vec<String> {
+        row.iter().map(Value::shown).collect::<Vec<_>>()
+    }
+
     #[test]
     fn different_code_stands_side_by_side_and_equal_code_once() {
         let different = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH)).listing();
-        let shown = |row: &[Value]| row.iter().map(Value::shown).collect::<Vec<_>>();
-        let rows: Vec<_> = different.rows.iter().map(|row| shown(row)).collect();
+        let rows: Vec<_> = different.rows.iter().map(|row| show_row(row)).collect();
         assert!(rows[0].iter().any(|text| text == "ret") && rows[0].iter().any(|text| text == "test %edi, %edi"));
         assert_eq!(rows[1], ["", "", "+0x2", "je +0x5"]);
         let same = pair(function("old", 0, &BRANCH), function("new", 16, &BRANCH)).listing();
         assert_eq!(same.title, "path: old and new");
-        assert_eq!(same.rows.iter().filter(|row| shown(row).iter().any(|text| text == "je +0x5")).count(), 1);
+        assert_eq!(same.rows.iter().filter(|row| show_row(row).iter().any(|text| text == "je +0x5")).count(), 1);
     }
 }

@@ -58,21 +58,25 @@ mod tests {
 
     use super::*;
 
+    fn moment_at(time: u64, resident: u64) -> HeapMoment {
+        HeapMoment { time, resident, ..HeapMoment::default() }
+    }
+
+    fn heap_of(pid: u32, threads: &[u32], moments: &[HeapMoment]) -> HeapFacts {
+        HeapFacts { pid, threads: threads.to_vec(), moments: moments.to_vec(), ..HeapFacts::default() }
+    }
+
     #[test]
     fn a_heap_is_told_at_its_largest_with_the_pages_of_all_its_threads() {
-        let task = |pid| Task { pid, ..Task::default() };
-        let moment = |time, resident| HeapMoment { time, resident, ..HeapMoment::default() };
-        let heap = |pid, threads: &[u32], moments: &[HeapMoment]| HeapFacts {
-            pid,
-            threads: threads.to_vec(),
-            moments: moments.to_vec(),
-            ..HeapFacts::default()
-        };
         let facts = Facts {
-            tasks: [0, 7, 8, 9].map(task).to_vec(),
+            tasks: [0, 7, 8, 9].map(|pid| Task { pid, ..Task::default() }).to_vec(),
             heaps: vec![
-                heap(9, &[9], &[]),
-                heap(7, &[7, 8], &[moment(1_000_000_000, 5), moment(2_000_000_000, 9), moment(3_000_000_000, 6)]),
+                heap_of(9, &[9], &[]),
+                heap_of(
+                    7,
+                    &[7, 8],
+                    &[moment_at(1_000_000_000, 5), moment_at(2_000_000_000, 9), moment_at(3_000_000_000, 6)],
+                ),
             ],
             ..Facts::default()
         };

@@ -291,11 +291,17 @@ mod tests {
         assert_eq!(chosen("256 256 32\n"), "256 256 32");
     }
 
+    fn sample_with_pressure(time: u64, total: u64) -> Sample {
+        Sample { pressure: vec![total, 5], ..sample(time, 1, 0, [total, 0]) }
+    }
+
     #[test]
     fn stalls_are_totals_of_the_recording() {
-        let at = |time, total| Sample { pressure: vec![total, 5], ..sample(time, 1, 0, [total, 0]) };
         let names = ["memory.some", "memory.full"].map(str::to_owned).to_vec();
-        let facts = Facts { pressure_names: names, ..facts(vec![at(0, 100), at(1_000_000, 350)]) };
+        let facts = Facts {
+            pressure_names: names,
+            ..facts(vec![sample_with_pressure(0, 100), sample_with_pressure(1_000_000, 350)])
+        };
         let rows = stalls(&facts);
         assert_eq!((rows[0].name.as_str(), rows[0].us, rows[0].share), ("memory.some", 250, 0.25));
         assert_eq!((rows[1].us, rows[1].share), (0, 0.0));

@@ -180,15 +180,12 @@ mod tests {
 
     use super::*;
 
+    fn zone_of(name: &str, start_pfn: u64, spanned: u64) -> ZoneFacts {
+        ZoneFacts { name: name.to_owned(), start_pfn, spanned, managed: spanned, ..ZoneFacts::default() }
+    }
+
     fn map(look: Look, rows: &[Row]) -> MemoryMap {
-        let zone = |name: &str, start_pfn, spanned| ZoneFacts {
-            name: name.to_owned(),
-            start_pfn,
-            spanned,
-            managed: spanned,
-            ..ZoneFacts::default()
-        };
-        let zones_start = vec![zone("DMA", 1, 1023), zone("Normal", 4096, 512)];
+        let zones_start = vec![zone_of("DMA", 1, 1023), zone_of("Normal", 4096, 512)];
         let facts = Facts { pageblock_order: 9, duration: 7, zones_start, ..Facts::default() };
         let mut mapping = Mapping::new(&facts, look);
         rows.iter().for_each(|row| mapping.observe(row));
@@ -197,6 +194,10 @@ mod tests {
 
     fn row(kind: Kind, pfn: u64, order: u8, args: [i64; 3]) -> Row {
         Row { pfn, order, args, ..Row::new(kind) }
+    }
+
+    fn cell_of(migratetype: u8, used: u16, movable: u16) -> Cell {
+        Cell { migratetype, used, movable, owner: 0 }
     }
 
     #[test]
@@ -208,15 +209,17 @@ mod tests {
             Row { migratetype: 1, ..row(Kind::StartPageblock, 512, 0, [1, 1, 0]) },
         ];
         let map = map(Look::Cells, &rows);
-        let cell = |migratetype, used, movable| Cell { migratetype, used, movable, owner: 0 };
-        assert_eq!(map.sides[0].cells, [[cell(ABSENT, 2, 2), cell(1, 6, 2), cell(ABSENT, 0, 0)]]);
+        assert_eq!(map.sides[0].cells, [[cell_of(ABSENT, 2, 2), cell_of(1, 6, 2), cell_of(ABSENT, 0, 0)]]);
         assert_eq!((map.len(), map.moments.len()), (3, 1));
+    }
+
+    fn state_of_block(kind: Kind, class: i64) -> Row {
+        row(kind, 512, 9, [1, class, 0])
     }
 
     #[test]
     fn the_frames_of_a_block_are_those_of_the_last_moment() {
-        let state = |kind, of| row(kind, 512, 9, [1, of, 0]);
-        let rows = [state(Kind::StartAllocated, class::LRU), state(Kind::EndAllocated, 0)];
+        let rows = [state_of_block(Kind::StartAllocated, class::LRU), state_of_block(Kind::EndAllocated, 0)];
         let map = map(Look::Block(1), &rows);
         let run = Run { state: FrameState::Fixed, order: 9, pages: 512 };
         assert_eq!((map.sides[0].frames.get(1), map.moments.as_slice()), (Some([run].as_slice()), [0, 7].as_slice()));

@@ -124,22 +124,25 @@ fn pages_of(row: &Row) -> Option<(usize, u64)> {
 mod tests {
     use super::*;
 
+    fn row_of(kind: Kind, order: u8, args: [i64; 3]) -> Row {
+        Row { pfn: 0, order, args, ..Row::new(kind) }
+    }
+
     #[test]
     fn pages_are_counted_by_state() {
         let mut memory = Memory::default();
-        let row = |kind, order, args| Row { pfn: 0, order, args, ..Row::new(kind) };
-        for row in [
-            row(Kind::StartFree, 9, [0; 3]),
-            row(Kind::StartAllocated, 1, [3, class::SLAB, 0]),
-            row(Kind::StartAllocated, 0, [5, class::OFFLINE, 0]),
-            row(Kind::StartAllocated, 0, [7, class::RESERVED, 0]),
-            row(Kind::StartUnknown, 2, [4, ON_PERCPU_LIST, 0]),
-            row(Kind::EndUnknown, 0, [2, 0, 0]),
-            row(Kind::Alloc, 3, [0; 3]),
+        for row_of in [
+            row_of(Kind::StartFree, 9, [0; 3]),
+            row_of(Kind::StartAllocated, 1, [3, class::SLAB, 0]),
+            row_of(Kind::StartAllocated, 0, [5, class::OFFLINE, 0]),
+            row_of(Kind::StartAllocated, 0, [7, class::RESERVED, 0]),
+            row_of(Kind::StartUnknown, 2, [4, ON_PERCPU_LIST, 0]),
+            row_of(Kind::EndUnknown, 0, [2, 0, 0]),
+            row_of(Kind::Alloc, 3, [0; 3]),
         ] {
-            memory.observe(&row);
+            memory.observe(&row_of);
         }
-        let rows: Vec<_> = memory.rows().into_iter().map(|row| (row.state, row.start, row.end)).collect();
+        let rows: Vec<_> = memory.rows().into_iter().map(|row_of| (row_of.state, row_of.start, row_of.end)).collect();
         let expected = [
             ("free", 512, 0),
             ("allocated", 6, 0),
@@ -151,20 +154,22 @@ mod tests {
         assert_eq!(rows, expected);
     }
 
+    fn allocated_at_start(order: u8, pages: i64, class: i64) -> Row {
+        Row { pfn: 0, order, args: [pages, class, 0], ..Row::new(Kind::StartAllocated) }
+    }
+
     #[test]
     fn what_is_allocated_is_told_apart_by_its_use() {
         let mut memory = Memory::default();
-        let allocated =
-            |order, pages, of| Row { pfn: 0, order, args: [pages, of, 0], ..Row::new(Kind::StartAllocated) };
         let file = class::FILE | class::LRU;
         for row in [
-            allocated(9, 1, class::ANON | class::LRU | class::THP),
-            allocated(0, 3, class::ANON | class::LRU | class::ACTIVE | class::SHARED),
-            allocated(0, 5, file | class::ACTIVE | class::DIRTY),
-            allocated(2, 1, file | class::UNEVICTABLE),
-            allocated(3, 1, class::SLAB),
-            allocated(0, 2, 0),
-            allocated(0, 9, class::RESERVED),
+            allocated_at_start(9, 1, class::ANON | class::LRU | class::THP),
+            allocated_at_start(0, 3, class::ANON | class::LRU | class::ACTIVE | class::SHARED),
+            allocated_at_start(0, 5, file | class::ACTIVE | class::DIRTY),
+            allocated_at_start(2, 1, file | class::UNEVICTABLE),
+            allocated_at_start(3, 1, class::SLAB),
+            allocated_at_start(0, 2, 0),
+            allocated_at_start(0, 9, class::RESERVED),
         ] {
             memory.observe(&row);
         }

@@ -171,12 +171,21 @@ mod tests {
 
     use super::*;
 
+    fn shorten_command(words: &str) -> String {
+        command(words.split(' ').map(str::to_owned))
+    }
+
     #[test]
     fn the_command_says_what_was_measured_and_not_where_the_json_went() {
-        let of = |words: &str| command(words.split(' ').map(str::to_owned));
-        assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
-        assert_eq!(of("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
-        assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+        assert_eq!(
+            shorten_command("bench --json x.json flags --margin 5 --color=never"),
+            "freehold bench flags --margin 5"
+        );
+        assert_eq!(shorten_command("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
+        assert_eq!(
+            shorten_command("bench --b linux-6.12,flags=plain --json=-"),
+            "freehold bench --b linux-6.12,flags=plain"
+        );
     }
 
     #[test]

@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn work_may_have_threads_of_its_own() {
-        let worked = || run_all(4, |number| Ok::<_, ()>((number, rayon::current_thread_index().is_some())));
-        let brought = begin(worked).unwrap().recv().unwrap().unwrap();
+        let receiver = begin(|| run_all(4, |number| Ok::<_, ()>((number, rayon::current_thread_index().is_some()))));
+        let brought = receiver.unwrap().recv().unwrap().unwrap();
         assert_eq!(brought, [0, 1, 2, 3].map(|number| (number, true)));
         assert!(
             begin(|| std::panic::resume_unwind(Box::new(())))

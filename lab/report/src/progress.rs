@@ -67,16 +67,14 @@ impl Progress {
         let count = if unit.is_some() { "  {human_pos} {unit}" } else { "" };
         let template = format!("{{wide_msg}} [{{bar:20}}] {{percent:>3}} %{count}  {{left}} left");
         // A bar has no way to say that its line could not be made.
-        let write_unit = move |state: &ProgressState, text: &mut dyn fmt::Write| {
-            let _ = text.write_str(number::unit(state.pos(), unit.unwrap_or_default()));
-        };
-        let write_left = |state: &ProgressState, text: &mut dyn fmt::Write| {
-            let _ = text.write_str(&left_text(left(state.elapsed(), state.pos(), state.len().unwrap_or(0))));
-        };
         let style = ProgressStyle::with_template(&template)
             .expect("the template is a constant")
-            .with_key("unit", write_unit)
-            .with_key("left", write_left)
+            .with_key("unit", move |state: &ProgressState, text: &mut dyn fmt::Write| {
+                let _ = text.write_str(number::unit(state.pos(), unit.unwrap_or_default()));
+            })
+            .with_key("left", |state: &ProgressState, text: &mut dyn fmt::Write| {
+                let _ = text.write_str(&left_text(left(state.elapsed(), state.pos(), state.len().unwrap_or(0))));
+            })
             .progress_chars("=> ");
         let bar = BARS.add(ProgressBar::new(total)).with_message(printable(&what).into_owned()).with_style(style);
         let due = (!io::stderr().is_terminal()).then(|| Mutex::new(Instant::now() + PAUSE));

@@ -155,10 +155,14 @@ impl Style {
 
 /// The columns of the terminal that stdout is.
 fn measure_stdout() -> u16 {
-    let told = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
-    let asked =
-        || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|&columns| columns > 0);
-    told.or_else(asked).unwrap_or(USUAL_WIDTH)
+    let variable = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    if let Some(columns) = variable.filter(|&columns| columns > 0) {
+        return columns;
+    }
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col,
+        _ => USUAL_WIDTH,
+    }
 }
 
 /// Characters that are shown of one text.

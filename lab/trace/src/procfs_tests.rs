@@ -104,24 +104,26 @@ fn iomem_gives_whole_pages_of_ram() {
     assert!(parse_iomem("0-ffffffffffffffff : System RAM", 0).is_ok());
 }
 
+/// Draws a number below `bound` with a xorshift generator.
+fn draw(state: &mut u64, bound: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state as usize % bound.max(1)
+}
+
 /// Cuts, doubles, and overwrites pieces of `text`, with numbers from a fixed seed.
 fn mangle(text: &str, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize % bound.max(1)
-    };
     let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..=next(4) {
-        let at = next(bytes.len());
-        let end = (at + next(40)).min(bytes.len());
-        match next(4) {
+    for _ in 0..=draw(&mut state, 4) {
+        let at = draw(&mut state, bytes.len());
+        let end = (at + draw(&mut state, 40)).min(bytes.len());
+        match draw(&mut state, 4) {
             0 => drop(bytes.drain(at..end)),
             1 => bytes.truncate(at),
             2 => bytes.splice(at..at, "\n-9999999999999999999,(>:".bytes()).for_each(drop),
-            _ => bytes[at..end].fill(b" 9:,\n"[next(5)]),
+            _ => bytes[at..end].fill(b" 9:,\n"[draw(&mut state, 5)]),
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

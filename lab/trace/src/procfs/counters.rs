@@ -62,14 +62,12 @@ impl<'text> ZoneCounters<'text> {
     fn take(&mut self, line: &'text str) {
         let Some((key, value)) = line.rsplit_once(char::is_whitespace) else { return };
         let (key, Ok(value)) = (key.trim_end(), value.parse::<u64>()) else { return };
-        let among =
-            |names: &[(&str, &'static str)]| names.iter().find(|(begins, _)| *begins == key).map(|&(_, name)| name);
-        if let Some(sum) = among(&LISTS) {
+        if let Some(sum) = find_name(&LISTS, key) {
             match self.counters.iter_mut().find(|(name, _)| *name == sum) {
                 Some((_, total)) => *total = total.saturating_add(value),
                 None => self.counters.push((sum, value)),
             }
-        } else if let Some(mark) = among(&MARKS) {
+        } else if let Some(mark) = find_name(&MARKS, key) {
             self.counters.push((mark, value));
         } else if key.starts_with("nr_") && key != TWICE {
             self.counters.push((key, value));
@@ -83,6 +81,11 @@ impl<'text> ZoneCounters<'text> {
             *value = value.saturating_sub(boost);
         }
     }
+}
+
+/// Returns the name that a table gives to a key.
+fn find_name(names: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
+    names.iter().find(|(begins, _)| *begins == key).map(|&(_, name)| name)
 }
 
 /// Reads a text of `/proc/pressure`: for `some` and `full`, the microseconds that tasks stalled since the start.

@@ -38,8 +38,8 @@ fn the_documentation_is_complete() {
     let text = include_str!("../../FORMAT.md");
     for kind in Kind::ALL {
         let code = kind as u8;
-        let is_listed = |line: &str| line.contains(&format!("{kind:?}")) && line.contains(&code.to_string());
-        assert!(text.lines().any(is_listed), "{kind:?} = {code}");
+        let (name, number) = (format!("{kind:?}"), code.to_string());
+        assert!(text.lines().any(|line| line.contains(&name) && line.contains(&number)), "{kind:?} = {code}");
     }
     for (name, value) in GFP_BITS {
         assert!(text.contains(&format!("| {} | `{name}` |", value.trailing_zeros())), "{name}");
