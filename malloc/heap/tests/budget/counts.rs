@@ -70,7 +70,9 @@ impl Counts {
             counts.loads += shared.iter().filter(|access| access.loads).count();
             counts.stores += shared.iter().filter(|access| access.stores).count();
             counts.stack += accesses.len() - shared.len();
-            lines.extend(shared.iter().filter(|access| !is_in_program(access.address)).flat_map(|access| access.lines()));
+            lines.extend(
+                shared.iter().filter(|access| !is_in_program(access.address)).flat_map(|access| access.lines()),
+            );
         }
         Counts { lines: lines.len(), chain: chain.longest(), ..counts }
     }
@@ -79,6 +81,7 @@ impl Counts {
 /// Whether an address is in this program's file: a jump table, a constant, the address of a function. The linker places
 /// them, and lengths of paths decide where.
 fn is_in_program(address: u64) -> bool {
+    // SAFETY: the linker defines both symbols in every program; only their addresses are taken.
     unsafe extern "C" {
         safe static __executable_start: u8;
         safe static _end: u8;
