@@ -4,6 +4,7 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
+use freehold::base::Pfn;
 use freehold::kernel::{Boot, Heap, Region, RegionKind};
 
 use crate::arch;
@@ -45,6 +46,11 @@ pub fn set_up(map: impl Iterator<Item = Region> + Clone) {
     // runs.
     unsafe { KERNEL.init(map.chain(core::iter::once(later)), &boot) }.expect("the map has room for it");
     say!("{} MiB of memory up to {end:#x}, the kernel at {:#x?}", free_pages() >> 8, arch::image());
+}
+
+/// Returns the frame that contains a physical address.
+pub fn frame_at(address: u64) -> Pfn {
+    Pfn::new((address >> 12) as u32)
 }
 
 /// Pages that are free.

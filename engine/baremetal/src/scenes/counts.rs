@@ -44,9 +44,9 @@ pub fn play() {
         TALC.lock().claim(talc.as_ptr().as_ptr(), talc.as_uninit().len()).expect("it is large enough");
     }
     FRAMES.lock().add_frame(1, 1 << 12);
-    let count = |walk| rate.instructions(walk);
-    say!("  buddy_system_allocator: an object {}, a frame {}", count(|| walk(&BUDDY)), count(frame));
-    say!("  talc: an object {}", count(|| walk(&TALC)));
+    let (object_cost, frame_cost) = (rate.instructions(|| walk(&BUDDY)), rate.instructions(frame));
+    say!("  buddy_system_allocator: an object {object_cost}, a frame {frame_cost}");
+    say!("  talc: an object {}", rate.instructions(|| walk(&TALC)));
     arch::next_tick(arch::TICK_MIN);
 }
 

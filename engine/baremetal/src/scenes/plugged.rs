@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use freehold::base::{Gfp, Order, Pfn};
+use freehold::base::{Gfp, Order};
 
 use crate::console::say;
 use crate::hardware::KERNEL;
-use crate::memory::{PLUGGED_LATER, free_pages, plugged_later};
+use crate::memory::{PLUGGED_LATER, frame_at, free_pages, plugged_later};
 use crate::together;
 
 /// On all CPUs.
@@ -23,8 +23,7 @@ pub fn play() {
         assert!(blocks.len() > 20);
     });
     // What is at its start may be metadata, which stays.
-    let frame = |address: u64| Pfn::new((address >> 12) as u32);
-    let half = frame(range.end - PLUGGED_LATER / 2)..frame(range.end);
+    let half = frame_at(range.end - PLUGGED_LATER / 2)..frame_at(range.end);
     KERNEL.shrink();
     // SAFETY: it is given up by those who have it, or not at all.
     let gone = unsafe { KERNEL.pages() }.expect("it is set up").offline(half.clone());

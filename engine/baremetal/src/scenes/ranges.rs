@@ -1,6 +1,6 @@
 //! Neighbouring pages of any number, and an area that is kept for such.
 
-use freehold::base::{Gfp, Order, Pfn};
+use freehold::base::{Gfp, Order};
 use freehold::kernel::Cma;
 
 use crate::hardware::Hardware;
@@ -10,11 +10,10 @@ use crate::together;
 
 /// On all CPUs, but for the area.
 pub fn play() {
-    let frame = |address: u64| Pfn::new((address >> 12) as u32);
     let reserved = memory::cma();
+    let frames = memory::frame_at(reserved.start)..memory::frame_at(reserved.end);
     // SAFETY: it was reserved for that.
-    let area: Cma<Hardware> =
-        unsafe { KERNEL.reserve_cma(frame(reserved.start)..frame(reserved.end), Order::ZERO) }.expect("it is free");
+    let area: Cma<Hardware> = unsafe { KERNEL.reserve_cma(frames, Order::ZERO) }.expect("it is free");
     let first = area.alloc(1000, 512, Gfp::KERNEL).expect("the area is empty");
     let second = area.alloc(1, 1, Gfp::KERNEL).expect("there is a gap");
     assert!(first.pfn().raw().is_multiple_of(512) && second.pfn() != first.pfn());

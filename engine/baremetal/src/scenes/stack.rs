@@ -39,18 +39,22 @@ pub fn play() {
     assert!([at_hand, block, refill, range, failed, shrink].iter().all(|bytes| *bytes < 8 << 10), "that is too deep");
 }
 
+/// Returns the address of a byte of the stack.
+fn byte_below(top: usize, offset: usize) -> *mut u8 {
+    core::ptr::with_exposed_provenance_mut(top - offset)
+}
+
 /// Bytes of stack that a call takes, at most.
 #[inline(never)]
 fn depth(call: impl FnOnce()) -> usize {
     let flags = arch::irq_save();
     let here = 0_u8;
     let top = (&raw const here).addr() - OWN;
-    let below = |offset: usize| core::ptr::with_exposed_provenance_mut::<u8>(top - offset);
     // SAFETY: the stack is larger than what is in use and what is painted; nobody uses what lies below.
-    (1..PAINTED).for_each(|offset| unsafe { below(offset).write_volatile(PAINT) });
+    (1..PAINTED).for_each(|offset| unsafe { byte_below(top, offset).write_volatile(PAINT) });
     call();
     // SAFETY: likewise, and reading changes nothing.
-    let deepest = (1..PAINTED).rev().find(|&offset| unsafe { below(offset).read_volatile() } != PAINT);
+    let deepest = (1..PAINTED).rev().find(|&offset| unsafe { byte_below(top, offset).read_volatile() } != PAINT);
     arch::irq_restore(flags);
     deepest.unwrap_or(0) + OWN
 }
