@@ -54,7 +54,7 @@ const FROZEN_HALF: Take =
 
 /// How the pair is asked for.
 #[derive(Clone, Copy)]
-enum Made {
+enum PairKind {
     Referenced,
     Frozen,
     /// As two pages.
@@ -63,14 +63,14 @@ enum Made {
     Ranged,
 }
 
-fn make(engine: &Engine, made: Made) -> Pfn {
-    let gfp = if let Made::Ranged = made { Gfp::KERNEL } else { Gfp::HIGHUSER_MOVABLE };
-    let pfn = match made {
-        Made::Frozen => engine.alloc_frozen_pages(gfp, PAIR),
-        Made::Referenced | Made::Split | Made::Ranged => engine.alloc_pages(gfp, PAIR),
+fn make(engine: &Engine, kind: PairKind) -> Pfn {
+    let gfp = if let PairKind::Ranged = kind { Gfp::KERNEL } else { Gfp::HIGHUSER_MOVABLE };
+    let pfn = match kind {
+        PairKind::Frozen => engine.alloc_frozen_pages(gfp, PAIR),
+        PairKind::Referenced | PairKind::Split | PairKind::Ranged => engine.alloc_pages(gfp, PAIR),
     };
     let pfn = pfn.expect("there is memory");
-    if let Made::Split | Made::Ranged = made {
+    if let PairKind::Split | PairKind::Ranged = kind {
         engine.split_page(pfn, PAIR).expect("it is ours");
     }
     pfn
@@ -79,11 +79,11 @@ fn make(engine: &Engine, made: Made) -> Pfn {
 /// Lets two calls meet at a pair of pages under a policy, in every order with at most two preemptions. As many pages
 /// are gone from their owner as the calls say, and no page went twice.
 #[track_caller]
-fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Take) {
+fn meet(pcp: PcpPolicy, contig: ContigPolicy, kind: PairKind, here: Take, there: Take) {
     in_every_order(2, ORDERS_MAX, move || {
         let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
         let engine = world::engine(Policy { pcp, contig, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2]);
-        let pfn = make(engine, made);
+        let pfn = make(engine, kind);
         let taken = Arc::new(AtomicU32::new(0));
         let count = taken.clone();
         let other = loom::thread::spawn(move || {
@@ -104,78 +104,78 @@ fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Tak
 
 /// Under every policy of lists.
 #[track_caller]
-fn meet_everywhere(contig: ContigPolicy, made: Made, here: Take, there: Take) {
-    [Off, Linux, Merge, Owned, OwnedRemote].into_iter().for_each(|pcp| meet(pcp, contig, made, here, there));
+fn meet_everywhere(contig: ContigPolicy, kind: PairKind, here: Take, there: Take) {
+    [Off, Linux, Merge, Owned, OwnedRemote].into_iter().for_each(|pcp| meet(pcp, contig, kind, here, there));
 }
 
 #[test]
 fn two_frees_by_the_head() {
-    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_HEAD);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_HEAD);
 }
 
 #[test]
 fn a_free_and_the_drop_of_a_reference() {
-    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_PUT);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_PUT);
 }
 
 #[test]
 fn a_free_and_a_range() {
-    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_RANGE);
-    meet(OwnedRemote, ContigPolicy::OneByOne, Made::Referenced, BY_HEAD, BY_RANGE);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::OneByOne, PairKind::Referenced, BY_HEAD, BY_RANGE);
 }
 
 #[test]
 fn two_ranges_of_single_pages() {
     for contig in [ContigPolicy::Batched, ContigPolicy::OneByOne] {
-        meet(OwnedRemote, contig, Made::Split, BY_RANGE, BY_RANGE);
+        meet(OwnedRemote, contig, PairKind::Split, BY_RANGE, BY_RANGE);
     }
 }
 
 #[test]
 fn a_page_and_a_range_around_it() {
-    meet_everywhere(ContigPolicy::Batched, Made::Split, FIRST, BY_RANGE);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Split, FIRST, BY_RANGE);
 }
 
 #[test]
 fn a_page_of_a_range_and_the_range() {
-    meet_everywhere(ContigPolicy::Batched, Made::Ranged, FIRST, BY_RANGE);
-    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, BY_RANGE, BY_RANGE);
-    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, FIRST, IN_BULK);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Ranged, FIRST, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::Batched, PairKind::Ranged, BY_RANGE, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::Batched, PairKind::Ranged, FIRST, IN_BULK);
 }
 
 #[test]
 fn two_that_take_one_page_out_of_its_range() {
-    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, FIRST, FIRST);
+    meet(OwnedRemote, ContigPolicy::Batched, PairKind::Ranged, FIRST, FIRST);
 }
 
 #[test]
 fn a_page_that_leaves_its_range_without_the_lock_is_found() {
-    finds(Fault::LeavesRangeUnlocked, || meet(Linux, ContigPolicy::Batched, Made::Ranged, FIRST, BY_RANGE));
+    finds(Fault::LeavesRangeUnlocked, || meet(Linux, ContigPolicy::Batched, PairKind::Ranged, FIRST, BY_RANGE));
 }
 
 #[test]
 fn a_page_and_a_slice_with_it() {
-    meet_everywhere(ContigPolicy::Batched, Made::Split, FIRST, IN_BULK);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Split, FIRST, IN_BULK);
 }
 
 #[test]
 fn a_free_and_a_split() {
-    meet_everywhere(ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_PAGES);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_PAGES);
 }
 
 #[test]
 fn two_frees_of_a_frozen_block() {
-    meet_everywhere(ContigPolicy::Batched, Made::Frozen, FROZEN, FROZEN);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Frozen, FROZEN, FROZEN);
 }
 
 #[test]
 fn a_frozen_block_and_half_of_it() {
-    meet_everywhere(ContigPolicy::Batched, Made::Frozen, FROZEN, FROZEN_HALF);
+    meet_everywhere(ContigPolicy::Batched, PairKind::Frozen, FROZEN, FROZEN_HALF);
 }
 
 #[test]
 fn a_claim_in_two_steps_is_found() {
-    finds(Fault::ClaimInTwoSteps, || meet(Linux, ContigPolicy::Batched, Made::Referenced, BY_HEAD, BY_HEAD));
-    finds(Fault::ClaimInTwoSteps, || meet(OwnedRemote, ContigPolicy::Batched, Made::Split, FIRST, BY_RANGE));
-    finds(Fault::ClaimInTwoSteps, || meet(Off, ContigPolicy::Batched, Made::Frozen, FROZEN, FROZEN));
+    finds(Fault::ClaimInTwoSteps, || meet(Linux, ContigPolicy::Batched, PairKind::Referenced, BY_HEAD, BY_HEAD));
+    finds(Fault::ClaimInTwoSteps, || meet(OwnedRemote, ContigPolicy::Batched, PairKind::Split, FIRST, BY_RANGE));
+    finds(Fault::ClaimInTwoSteps, || meet(Off, ContigPolicy::Batched, PairKind::Frozen, FROZEN, FROZEN));
 }

@@ -56,22 +56,28 @@ fn free_away(engine: &Engine, pfn: Pfn) {
     CPU.with(|cpu| cpu.set(0));
 }
 
+/// Frees two pages as [`free_away`] does.
+fn free_both_away(engine: &Engine, (one, two): (Pfn, Pfn)) {
+    free_away(engine, one);
+    free_away(engine, two);
+}
+
 /// Runs `here` on CPU 0 and `there` on CPU 1, in every order with at most two preemptions, of which there are at least
 /// `least`; `set_up` comes first, on CPU 0.
 #[track_caller]
-fn both<S: Copy + Send + 'static>(
+fn run_both<S: Copy + Send + 'static>(
     pcp: PcpPolicy,
     least: usize,
     set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
     here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
     there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
 ) {
-    both_then(pcp, least, set_up, here, there, |_| ());
+    run_both_then(pcp, least, set_up, here, there, |_| ());
 }
 
 /// The same; `then` looks at what came of it.
 #[track_caller]
-fn both_then<S: Copy + Send + 'static>(
+fn run_both_then<S: Copy + Send + 'static>(
     pcp: PcpPolicy,
     least: usize,
     set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
@@ -115,18 +121,21 @@ fn a_page_comes_home_while_its_owner_allocates() {
 
 /// Who gets the page sees what was written to it.
 fn home_while_allocated(pcp: PcpPolicy, least: usize) {
-    let set_up = |engine: &Engine| (whole_pageblock(engine), mark());
-    let here = |engine: &Engine, (first, mark): (Pfn, Mark)| {
-        let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
-        expect_written(again != first, mark);
-        free(engine, again);
-        (1..8).for_each(|page| free(engine, first.offset(page)));
-    };
-    let there = |engine: &Engine, (first, mark): (Pfn, Mark)| {
-        mark.store(1, Relaxed);
-        free(engine, first);
-    };
-    both(pcp, least, set_up, here, there);
+    run_both(pcp, least, |engine| (whole_pageblock(engine), mark()), alloc_and_free_pageblock, write_and_free);
+}
+
+/// Allocates the next page, which must have been written if it is the first, and frees the whole pageblock.
+fn alloc_and_free_pageblock(engine: &Engine, (first, mark): (Pfn, Mark)) {
+    let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+    expect_written(again != first, mark);
+    free(engine, again);
+    (1..8).for_each(|page| free(engine, first.offset(page)));
+}
+
+/// Writes to a page, and frees it.
+fn write_and_free(engine: &Engine, (page, mark): (Pfn, Mark)) {
+    mark.store(1, Relaxed);
+    free(engine, page);
 }
 
 /// Written and read without any order of its own, as pages' contents are.
@@ -149,32 +158,35 @@ fn the_last_two_references_are_dropped_at_once() {
 
 /// Who drops the last one frees the page for both.
 fn last_two_dropped(drop_one: fn(&Engine, Pfn)) {
-    let set_up = |engine: &Engine| {
-        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
-        engine.get_page(page).expect("it is ours");
-        (page, mark())
-    };
-    let here = |engine: &Engine, (page, mark): (Pfn, Mark)| {
-        mark.store(1, Relaxed);
-        engine.put_page(page).expect("the other one is ours");
-    };
-    let there = move |engine: &Engine, (page, mark): (Pfn, Mark)| {
+    run_both(Linux, 2, alloc_shared, write_and_put, move |engine, (page, mark)| {
         drop_one(engine, page);
         let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
         expect_written(again != page, mark);
         free(engine, again);
-    };
-    both(Linux, 2, set_up, here, there);
+    });
+}
+
+/// Allocates a page with two references.
+fn alloc_shared(engine: &Engine) -> (Pfn, Mark) {
+    let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+    engine.get_page(page).expect("it is ours");
+    (page, mark())
+}
+
+/// Writes to a page, and drops a reference to it.
+fn write_and_put(engine: &Engine, (page, mark): (Pfn, Mark)) {
+    mark.store(1, Relaxed);
+    engine.put_page(page).expect("the other one is ours");
 }
 
 #[test]
 fn a_page_comes_home_while_its_owner_drains() {
-    both(Owned, 10, page, drain, free);
+    run_both(Owned, 10, page, drain, free);
     home_while_drained();
 }
 
 fn home_while_drained() {
-    both(OwnedRemote, 2, page, drain, free);
+    run_both(OwnedRemote, 2, page, drain, free);
 }
 
 #[test]
@@ -184,9 +196,7 @@ fn two_pages_come_home_while_their_owner_drains() {
 
 /// Here are the pushes, so that one preemption is left between a drain's steps.
 fn two_home_while_drained() {
-    let here = |engine: &Engine, (one, two): (Pfn, Pfn)| [one, two].into_iter().for_each(|pfn| free_away(engine, pfn));
-    let there = |engine: &Engine, (one, _): (Pfn, Pfn)| drain(engine, one);
-    both(OwnedRemote, 4, two_pages, here, there);
+    run_both(OwnedRemote, 4, two_pages, free_both_away, |engine, (one, _)| drain(engine, one));
 }
 
 #[test]
@@ -195,9 +205,8 @@ fn a_page_comes_home_while_its_owner_goes_offline() {
 }
 
 fn home_while_offline(pcp: PcpPolicy) {
-    let here = |engine: &Engine, _: Pfn| engine.cpu_dead(CpuId(0));
     // Nobody will look there again.
-    both_then(pcp, 10, page, here, free, |engine| {
+    run_both_then(pcp, 10, page, cpu_0_dead, free, |engine| {
         let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
         assert_eq!((pcp.inspect(|lists| lists.count()), pcp.waiting()), (0, 0));
     });
@@ -209,44 +218,42 @@ fn a_page_comes_home_while_its_pageblock_is_wanted_as_a_range() {
 }
 
 fn home_while_wanted(pcp: PcpPolicy) {
-    let here = |engine: &Engine, page: Pfn| {
-        let block = page.align_down(Order::new(3));
-        let range = block..block.offset(8);
-        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
-            engine.free_contig_range(range).expect("it is ours");
-        }
-    };
-    both(pcp, 10, page, here, free);
+    run_both(pcp, 10, page, alloc_and_free_range, free);
+}
+
+/// Allocates the pageblock around a page as a range, if it can be had, and frees it.
+fn alloc_and_free_range(engine: &Engine, page: Pfn) {
+    let block = page.align_down(Order::new(3));
+    let range = block..block.offset(8);
+    if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
+        engine.free_contig_range(range).expect("it is ours");
+    }
+}
+
+/// Allocates a page and frees it; ignores the state of the scene.
+fn alloc_and_free<S>(engine: &Engine, _: S) {
+    let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+    free(engine, page);
 }
 
 #[test]
 fn two_cpus_claim_pageblocks_at_once() {
-    let take = |engine: &Engine, _| {
-        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
-        free(engine, page);
-    };
-    [Owned, OwnedRemote].into_iter().for_each(|pcp| both(pcp, 5, |_| (), take, take));
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| run_both(pcp, 5, |_| (), alloc_and_free, alloc_and_free));
 }
 
 #[test]
 fn a_pageblock_is_claimed_while_it_is_wanted_as_a_range() {
-    let claimed_next = |engine: &Engine| {
-        let block = page(engine).align_down(Order::new(3));
-        free(engine, block);
-        engine.drain_all_pages();
-        block
-    };
-    let here = |engine: &Engine, _| {
-        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
-        free(engine, page);
-    };
-    let there = |engine: &Engine, block: Pfn| {
-        let range = block..block.offset(8);
-        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
-            engine.free_contig_range(range).expect("it is ours");
-        }
-    };
-    [Owned, OwnedRemote].into_iter().for_each(|pcp| both(pcp, 10, claimed_next, here, there));
+    for pcp in [Owned, OwnedRemote] {
+        run_both(pcp, 10, find_next_pageblock, alloc_and_free, alloc_and_free_range);
+    }
+}
+
+/// Returns the pageblock that the next request claims.
+fn find_next_pageblock(engine: &Engine) -> Pfn {
+    let block = page(engine).align_down(Order::new(3));
+    free(engine, block);
+    engine.drain_all_pages();
+    block
 }
 
 /// What one thread finds missing, another has pushed, which saw memory when there was plenty; or it has put it on its
@@ -254,12 +261,8 @@ fn a_pageblock_is_claimed_while_it_is_wanted_as_a_range() {
 #[test]
 fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
     // Loom runs what is here first, and so sees that both are about one list: a look at the zone's flags is no step.
-    let use_up = |engine: &Engine, _| {
-        CPU.with(|cpu| cpu.set(0));
-        while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
-    };
     [Owned, OwnedRemote].into_iter().for_each(|pcp| {
-        both_then(pcp, 2, page, free_away, use_up, |engine| {
+        run_both_then(pcp, 2, page, free_away, use_up, |engine| {
             if engine.alloc_pages(LAST, Order::ZERO).is_err() {
                 let zone = engine.zone(NodeId(0), ZoneKind::Normal);
                 let pcp = engine.pcp(CpuId(0), zone);
@@ -271,15 +274,19 @@ fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
     });
 }
 
+/// Allocates every page that is left, on CPU 0.
+fn use_up(engine: &Engine, _: Pfn) {
+    CPU.with(|cpu| cpu.set(0));
+    while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
+}
+
 #[test]
 fn two_pages_come_home_at_once() {
     [Owned, OwnedRemote].into_iter().for_each(two_home_at_once);
 }
 
 fn two_home_at_once(pcp: PcpPolicy) {
-    let away = |engine: &Engine, (_, two): (Pfn, Pfn)| free(engine, two);
-    let here = |engine: &Engine, (one, _): (Pfn, Pfn)| free_away(engine, one);
-    both(pcp, 2, two_pages, here, away);
+    run_both(pcp, 2, two_pages, |engine, (one, _)| free_away(engine, one), |engine, (_, two)| free(engine, two));
 }
 
 /// What a thread of three does; all know the first page of the same pageblock.
@@ -413,22 +420,22 @@ fn a_pageblock_is_opened_when_nothing_smaller_would_do() {
 }
 
 fn opened_while_freed() {
-    let set_up = |engine: &Engine| {
-        let one = page(engine);
-        engine.drain_all_pages();
-        one
-    };
-    let on_cpu_1 = |engine: &Engine, _| {
-        let pfn = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
-        free(engine, pfn);
-    };
-    let on_cpu_0 = |engine: &Engine, one| {
-        free(engine, one);
-        drain(engine, one);
-    };
-    both_then(OwnedRemote, 2, set_up, on_cpu_0, on_cpu_1, |engine| {
+    run_both_then(OwnedRemote, 2, alloc_and_drain, free_and_drain, alloc_and_free, |engine| {
         _ = engine.check().expect("nothing is opened early")
     });
+}
+
+/// Allocates a page, and drains the lists around it.
+fn alloc_and_drain(engine: &Engine) -> Pfn {
+    let page = page(engine);
+    engine.drain_all_pages();
+    page
+}
+
+/// Frees a page, and drains the list that it joined.
+fn free_and_drain(engine: &Engine, page: Pfn) {
+    free(engine, page);
+    drain(engine, page);
 }
 
 #[test]

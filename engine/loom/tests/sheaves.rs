@@ -42,6 +42,12 @@ fn run<const N: usize>(set_up: fn(&Scene), acts: [(u16, Act); N]) {
     assert!(orders >= 5, "only {orders} orders: the scene does not meet");
 }
 
+/// Plays one act on its CPU.
+fn play(scene: &Scene, (cpu, act): (u16, impl Fn(&Scene, Object)), own: Object) {
+    run_on(cpu);
+    act(scene, own);
+}
+
 /// The same with so many preemptions, however few orders there are; says how many. `then` comes last, on CPU 1.
 fn run_then<const N: usize>(
     preemptions: usize,
@@ -55,13 +61,9 @@ fn run_then<const N: usize>(
         let own: [Object; N] = std::array::from_fn(|_| scene.alloc());
         set_up(scene);
         assert!(scene.check().sheaves > 0, "there is memory for sheaves");
-        let play = move |at: usize| {
-            let (cpu, act) = acts[at];
-            run_on(cpu);
-            act(scene, own[at]);
-        };
-        let others = (1..N).map(|at| loom::thread::spawn(move || play(at))).collect::<Vec<_>>();
-        play(0);
+        let spawned = (1..N).map(|at| loom::thread::spawn(move || play(scene, acts[at], own[at])));
+        let others = spawned.collect::<Vec<_>>();
+        play(scene, acts[0], own[0]);
         others.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         run_on(1);
         then(scene);
@@ -146,11 +148,13 @@ fn a_cpu_is_drained_while_it_pops_and_pushes() {
 }
 
 fn drained_while_used() {
-    let here = |scene: &Scene, own: Object| {
-        scene.alloc();
-        scene.free(own);
-    };
-    run(two_full, [(1, shrink), (0, here)]);
+    run(two_full, [(1, shrink), (0, alloc_and_free)]);
+}
+
+/// Allocates an object, and frees the thread's own.
+fn alloc_and_free(scene: &Scene, own: Object) {
+    scene.alloc();
+    scene.free(own);
 }
 
 /// A thread that has been moved to CPU 1 looks once where it was before: at each of its looks in turn. Then it is too
@@ -159,12 +163,11 @@ fn moved_at_each_look(set_up: fn(&Scene), other: (u16, Act), moved: Act, then: f
     let orders = (0..LOOKS_MAX).map(|looks| {
         let both = [(other.0, other.1, None), (1, moved, Some(looks))];
         let acts = both.map(|(cpu, act, looks)| {
-            let act = move |scene: &Scene, own: Object| {
+            (cpu, move |scene: &Scene, own: Object| {
                 look_back_after(looks);
                 act(scene, own);
                 look_back_after(None);
-            };
-            (cpu, act)
+            })
         });
         run_then(1, set_up, acts, then)
     });
@@ -178,11 +181,13 @@ fn a_main_sheaf_is_left_alone_by_who_was_moved_from_its_cpu() {
 
 /// What is taken from the CPU goes to the barn, where who was moved finds it.
 fn left_alone_by_who_was_moved() {
-    let moved = |scene: &Scene, own: Object| {
-        scene.free(own);
-        (0..2).for_each(|_| _ = scene.alloc());
-    };
-    moved_at_each_look(two_full, (0, alloc_one), moved, |_| ());
+    moved_at_each_look(two_full, (0, alloc_one), free_and_alloc_two, |_| ());
+}
+
+/// Frees the thread's own object, and allocates two.
+fn free_and_alloc_two(scene: &Scene, own: Object) {
+    scene.free(own);
+    (0..2).for_each(|_| _ = scene.alloc());
 }
 
 #[test]
@@ -191,8 +196,7 @@ fn nothing_is_left_to_a_cpu_that_went_offline() {
 }
 
 fn left_offline() {
-    let offline = |scene: &Scene, _: Object| scene.slab.cpu_dead(LEFT);
-    moved_at_each_look(two_full, (2, offline), alloc_one, |scene| {
+    moved_at_each_look(two_full, (2, |scene, _| scene.slab.cpu_dead(LEFT)), alloc_one, |scene| {
         [1, 2].into_iter().for_each(|cpu| scene.slab.cpu_dead(CpuId(cpu)));
         let slabs = scene.cache.slabs();
         scene.alloc_bulk(2 * slabs as usize - scene.in_use());

@@ -42,6 +42,12 @@ fn run<const N: usize>(size: u32, set_up: fn(&Scene) -> Objects, acts: [(u16, Ac
     POLICIES.into_iter().for_each(|objects| run_under(objects, size, set_up, acts, then));
 }
 
+/// Plays one act on its CPU.
+fn play(scene: &Scene, (cpu, act): (u16, Act), objects: Objects) {
+    run_on(cpu);
+    act(scene, objects);
+}
+
 /// The same under one.
 #[track_caller]
 fn run_under<const N: usize>(
@@ -55,12 +61,9 @@ fn run_under<const N: usize>(
         run_on(0);
         let scene = Scene::new(policy, size);
         let objects = set_up(scene);
-        let play = move |(cpu, act): (u16, Act)| {
-            run_on(cpu);
-            act(scene, objects);
-        };
-        let others = acts[1..].iter().map(|&act| loom::thread::spawn(move || play(act))).collect::<Vec<_>>();
-        play(acts[0]);
+        let spawned = acts[1..].iter().map(|&act| loom::thread::spawn(move || play(scene, act, objects)));
+        let others = spawned.collect::<Vec<_>>();
+        play(scene, acts[0], objects);
         others.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         run_on(1);
         then(scene);
@@ -101,15 +104,19 @@ fn a_free_elsewhere_meets_the_end_of_the_owners_list() {
 
 /// Who gets the object sees what was written to it.
 fn freed_elsewhere(objects: SlabPolicy) {
-    let write_and_free = |scene: &Scene, [one, ..]: Objects| {
-        scene.mark.store(1, Relaxed);
-        scene.free(one);
-    };
-    let alloc_and_read = |scene: &Scene, [one, ..]: Objects| {
-        let is_marked = scene.alloc() != one || scene.mark.load(Relaxed) == 1;
-        assert!(is_marked, "what was written before the free is not seen");
-    };
     run_under(objects, HALF, Scene::fill, [(0, alloc_and_read), (1, write_and_free)], nothing);
+}
+
+/// Writes to the first object, and frees it.
+fn write_and_free(scene: &Scene, [one, ..]: Objects) {
+    scene.mark.store(1, Relaxed);
+    scene.free(one);
+}
+
+/// Allocates an object, and expects the mark of the first in it, if it is the first.
+fn alloc_and_read(scene: &Scene, [one, ..]: Objects) {
+    let is_marked = scene.alloc() != one || scene.mark.load(Relaxed) == 1;
+    assert!(is_marked, "what was written before the free is not seen");
 }
 
 #[test]
@@ -128,12 +135,14 @@ fn a_slab_is_settled_while_it_is_freed_into() {
 }
 
 fn settled_while_freed_into() {
-    let set_up = |scene: &Scene| {
-        let objects = scene.used_up();
-        scene.free(objects[0]);
-        objects
-    };
-    run(THIRD, set_up, [(2, shrink), (1, free_second_and_alloc)], nothing);
+    run(THIRD, use_up_and_free_first, [(2, shrink), (1, free_second_and_alloc)], nothing);
+}
+
+/// Allocates all objects of a slab, and frees the first.
+fn use_up_and_free_first(scene: &Scene) -> Objects {
+    let objects = scene.used_up();
+    scene.free(objects[0]);
+    objects
 }
 
 #[test]
@@ -152,12 +161,13 @@ fn a_list_is_drained_while_its_cpu_pops_and_pushes() {
 }
 
 fn drained_while_used() {
-    let set_up = |scene: &Scene| [scene.alloc(), 0, 0];
-    let here = |scene: &Scene, [one, ..]: Objects| {
-        scene.alloc();
-        scene.free(one);
-    };
-    run(THIRD, set_up, [(1, shrink), (0, here)], nothing);
+    run(THIRD, |scene| [scene.alloc(), 0, 0], [(1, shrink), (0, alloc_and_free_first)], nothing);
+}
+
+/// Allocates an object, and frees the first.
+fn alloc_and_free_first(scene: &Scene, [one, ..]: Objects) {
+    scene.alloc();
+    scene.free(one);
 }
 
 #[test]
@@ -166,22 +176,25 @@ fn the_first_free_of_the_owner_meets_the_end_of_the_slab() {
 }
 
 fn first_free_meets_the_end() {
-    let there = |scene: &Scene, objects: Objects| {
-        free_second(scene, objects);
-        scene.cache.shrink();
-        (0..2).for_each(|_| _ = scene.alloc());
-    };
-    run(HALF, Scene::used_up, [(0, free_first), (1, there)], nothing);
+    run(HALF, Scene::used_up, [(0, free_first), (1, free_second_shrink_and_alloc)], nothing);
+}
+
+/// Frees the second object, shrinks the cache, and allocates two.
+fn free_second_shrink_and_alloc(scene: &Scene, objects: Objects) {
+    free_second_and_shrink(scene, objects);
+    (0..2).for_each(|_| _ = scene.alloc());
+}
+
+/// Frees the second object, and shrinks the cache.
+fn free_second_and_shrink(scene: &Scene, objects: Objects) {
+    free_second(scene, objects);
+    scene.cache.shrink();
 }
 
 /// The CPU that freed the last object but one is still on the way to the stack when the slab is wholly free.
 #[test]
 fn a_slab_goes_while_it_is_pushed() {
-    let there = |scene: &Scene, objects: Objects| {
-        free_second(scene, objects);
-        scene.cache.shrink();
-    };
-    run(HALF, Scene::used_up, [(1, free_first), (2, there)], nothing);
+    run(HALF, Scene::used_up, [(1, free_first), (2, free_second_and_shrink)], nothing);
 }
 
 #[test]
@@ -190,18 +203,13 @@ fn a_slab_is_taken_over_while_its_cpu_frees_into_it() {
 }
 
 fn taken_over_while_freed_into() {
-    let set_up = |scene: &Scene| {
-        let objects = scene.used_up();
-        scene.free(objects[0]);
-        objects
-    };
-    run(THIRD, set_up, [(1, shrink), (0, free_second)], nothing);
+    run(THIRD, use_up_and_free_first, [(1, shrink), (0, free_second)], nothing);
 }
 
 #[test]
 fn a_cpu_goes_offline_while_its_slab_is_pushed() {
-    let offline = |scene: &Scene, _: Objects| scene.slab.cpu_dead(CpuId(0));
-    run(HALF, Scene::used_up, [(2, offline), (1, free_first)], all_are_found);
+    let acts: [(u16, Act); 2] = [(2, |scene, _| scene.slab.cpu_dead(CpuId(0))), (1, free_first)];
+    run(HALF, Scene::used_up, acts, all_are_found);
 }
 
 /// A CPU that has nothing finds all free objects.
@@ -217,47 +225,57 @@ fn two_slabs_of_a_cpu_that_is_offline_are_pushed_at_once() {
 }
 
 fn pushed_offline() {
-    let set_up = |scene: &Scene| {
-        let ([one, ..], [two, ..]) = (scene.fill(), scene.used_up());
-        scene.slab.cpu_dead(CpuId(0));
-        [one, two, 0]
-    };
-    run(HALF, set_up, [(1, free_first), (2, free_second)], all_are_found);
+    run(HALF, fill_two_and_go_offline, [(1, free_first), (2, free_second)], all_are_found);
+}
+
+/// Fills two slabs on CPU 0, and takes the CPU offline; returns an object of each.
+fn fill_two_and_go_offline(scene: &Scene) -> Objects {
+    let ([one, ..], [two, ..]) = (scene.fill(), scene.used_up());
+    scene.slab.cpu_dead(CpuId(0));
+    [one, two, 0]
 }
 
 /// The refill for that CPU has been moved from it, and brings home what was just pushed.
 #[test]
 fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
-    let set_up = |scene: &Scene| {
-        let [one, ..] = scene.used_up();
-        scene.slab.cpu_dead(LEFT);
-        run_on(1);
-        [one, 0, 0]
-    };
-    let there = |scene: &Scene, _: Objects| {
-        // The first two looks are those of sections that find nothing.
-        look_back_after(Some(2));
-        scene.alloc();
-        look_back_after(None);
-    };
-    run(HALF, set_up, [(2, there), (1, free_first)], all_are_found);
+    run(HALF, use_up_and_go_offline, [(2, alloc_after_two_looks), (1, free_first)], all_are_found);
+}
+
+/// Allocates all objects of a slab on CPU 0, takes that CPU offline, and continues on CPU 1.
+fn use_up_and_go_offline(scene: &Scene) -> Objects {
+    let [one, ..] = scene.used_up();
+    scene.slab.cpu_dead(LEFT);
+    run_on(1);
+    [one, 0, 0]
+}
+
+/// Allocates an object after two looks at the CPU: those of sections that find nothing.
+fn alloc_after_two_looks(scene: &Scene, _: Objects) {
+    look_back_after(Some(2));
+    scene.alloc();
+    look_back_after(None);
 }
 
 /// One more waits for a CPU than may, and the CPU that freed into it gives all of them to the node.
 #[test]
 fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
-    let set_up = |scene: &Scene| {
-        let [[one, two, _], others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
-        scene.alloc();
-        scene.free(one);
-        others.iter().for_each(|&[one, ..]| scene.free(one));
-        run_on(1);
-        others.iter().for_each(|&[_, two, _]| scene.free(two));
-        run_on(0);
-        [one, two, 0]
-    };
-    let here = |scene: &Scene, _: Objects| (0..3).for_each(|_| _ = scene.alloc());
-    run(HALF, set_up, [(0, here), (1, free_second)], nothing);
+    run(HALF, fill_five, [(0, alloc_three), (1, free_second)], nothing);
+}
+
+/// Fills five slabs, and has CPU 1 free into four of which CPU 0 freed an object; returns the objects of the fifth.
+fn fill_five(scene: &Scene) -> Objects {
+    let [slab, others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
+    scene.alloc();
+    scene.free(slab[0]);
+    others.iter().for_each(|&[one, ..]| scene.free(one));
+    run_on(1);
+    others.iter().for_each(|&[_, two, _]| scene.free(two));
+    run_on(0);
+    slab
+}
+
+fn alloc_three(scene: &Scene, _: Objects) {
+    (0..3).for_each(|_| _ = scene.alloc());
 }
 
 /// A slab of a CPU for which too many wait goes to the node, and its owner has begun to free into it.
@@ -267,29 +285,20 @@ fn waiting_slabs_go_to_the_node_while_their_cpu_frees_into_one() {
 }
 
 fn waiting_slabs_go() {
-    let set_up = |scene: &Scene| {
-        let [slab, others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
-        scene.alloc();
-        scene.free(slab[0]);
-        others.iter().for_each(|&[one, ..]| scene.free(one));
-        run_on(1);
-        others.iter().for_each(|&[_, two, _]| scene.free(two));
-        run_on(0);
-        slab
-    };
-    run(THIRD, set_up, [(1, free_second), (0, |scene, [.., three]| scene.free(three))], nothing);
+    run(THIRD, fill_five, [(1, free_second), (0, |scene, [.., three]| scene.free(three))], nothing);
 }
 
 /// The second thread has preempted the first on the same CPU.
 #[test]
 fn a_cpu_frees_into_a_slab_while_it_turns_to_it() {
-    let set_up = |scene: &Scene| {
-        let objects = scene.fill();
-        scene.fill();
-        scene.free(objects[0]);
-        objects
-    };
-    run(HALF, set_up, [(0, alloc_one), (0, free_second)], nothing);
+    run(HALF, fill_two_and_free_first, [(0, alloc_one), (0, free_second)], nothing);
+}
+
+/// Fills two slabs, and frees an object of the first; returns the objects of the first.
+fn fill_two_and_free_first(scene: &Scene) -> Objects {
+    let objects = fill_two(scene);
+    scene.free(objects[0]);
+    objects
 }
 
 #[test]
@@ -304,12 +313,14 @@ fn two_free_all_of_a_full_slab_of_the_node() {
 }
 
 fn two_free_all() {
-    let set_up = |scene: &Scene| {
-        let first = scene.fill();
-        scene.fill();
-        first
-    };
-    run(HALF, set_up, [(0, free_first), (1, free_second)], Scene::free_all);
+    run(HALF, fill_two, [(0, free_first), (1, free_second)], Scene::free_all);
+}
+
+/// Fills two slabs; returns the objects of the first.
+fn fill_two(scene: &Scene) -> Objects {
+    let first = scene.fill();
+    scene.fill();
+    first
 }
 
 #[test]

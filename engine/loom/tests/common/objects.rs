@@ -84,20 +84,20 @@ std::thread_local! {
 impl Scene {
     /// A machine that is never taken down, with no memory for sheaves.
     pub fn new(objects: SlabPolicy, size: u32) -> &'static Scene {
-        Scene::of(machine(objects), size)
+        Scene::on_slab(machine(objects), size)
     }
 
     /// The same, with sheaves of four objects. Their cache is made second, and has the number of that of the smallest
     /// sheaves, since loom's world has so few; it is a checked one, which has no sheaves of its own.
     pub fn with_sheaves(objects: SlabPolicy, size: u32) -> &'static Scene {
         let slab = machine(objects);
-        let scene = Scene::of(slab, size);
+        let scene = Scene::on_slab(slab, size);
         let sheaves = CacheConfig::new("sheaf-64", 64).with_flags(CacheFlags::HWCACHE_ALIGN | CacheFlags::SANITY);
         std::mem::forget(slab.create(&sheaves).expect("it is valid"));
         scene
     }
 
-    fn of(slab: &'static Slab, size: u32) -> &'static Scene {
+    fn on_slab(slab: &'static Slab, size: u32) -> &'static Scene {
         let cache = slab.create(&CacheConfig::new("scene", size)).expect("it is valid");
         Box::leak(Box::new(Scene { slab, cache, mark: AtomicU32::new(0), live: Mutex::default(), size: size as usize }))
     }
