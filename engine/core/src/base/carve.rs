@@ -118,13 +118,14 @@ mod tests {
             };
             let mut carver = Carver::new(storage);
             let mut calls = 0;
-            let make = || {
-                calls += 1;
-                0
+            // SAFETY: the closure returns 0, which has no other byte.
+            let zeros: Option<&mut [u8]> = unsafe {
+                carver.zeros(3, || {
+                    calls += 1;
+                    0
+                })
             };
-            // SAFETY: `make` returns 0, which has no other byte.
-            let zeros: &mut [u8] = unsafe { carver.zeros(3, make) }.unwrap();
-            assert_eq!(zeros, [0; 3]);
+            assert_eq!(zeros.unwrap(), [0; 3]);
             assert!(carver.array(10, |_| 1_u8).is_none());
             assert_eq!(carver.array(9, |at| at as u8).unwrap().last(), Some(&8));
             assert_eq!(calls, made);

@@ -49,20 +49,23 @@ const SLOW: [[&str; 4]; 8] = [
 ];
 
 fn flags_of(letters: &str) -> AllocFlags {
-    let flag = |letter| match letter {
+    letters.split(' ').map(parse_flag).collect()
+}
+
+/// Returns the flag of a letter in the table.
+fn parse_flag(letter: &str) -> AllocFlags {
+    match letter {
         "C" => AllocFlags::CPUSET,
         "N" => AllocFlags::NON_BLOCK,
         "R" => AllocFlags::MIN_RESERVE,
         "H" => AllocFlags::HIGHATOMIC,
         _ => panic!("{letter} stands for no flag"),
-    };
-    letters.split(' ').map(flag).collect()
+    }
 }
 
 /// Which combination of the bits that matter `gfp` has; bit `n` for the `n`th of [`MATTER`].
 fn combination(gfp: u32) -> usize {
-    let bit = |(n, mask): (usize, u32)| usize::from(gfp & mask != 0) << n;
-    MATTER.into_iter().enumerate().map(bit).sum()
+    MATTER.into_iter().enumerate().map(|(n, mask)| usize::from(gfp & mask != 0) << n).sum()
 }
 
 /// Defrag mode off and on.
@@ -77,13 +80,14 @@ struct Case {
 }
 
 impl Case {
-    fn all(orders: &[Order], migratetypes: &[MigrateType]) -> Vec<Case> {
+    /// Combines each order, migratetype, defrag mode and kind of task.
+    fn combine(orders: &[Order], migratetypes: &[MigrateType]) -> Vec<Case> {
         let mut cases = Vec::new();
         for &order in orders {
             for &migratetype in migratetypes {
                 for defrag_mode in MODES {
-                    let facts = |realtime| SlowFacts { realtime, defrag_mode };
-                    cases.extend([false, true].map(|realtime| Case { order, migratetype, facts: facts(realtime) }));
+                    let facts = [false, true].map(|realtime| SlowFacts { realtime, defrag_mode });
+                    cases.extend(facts.map(|facts| Case { order, migratetype, facts }));
                 }
             }
         }
@@ -125,26 +129,34 @@ type Slow = fn(Gfp, Order, MigrateType, SlowFacts) -> AllocFlags;
 /// The first wrong answer to `gfps` in any of `cases`.
 fn first_wrong_slow<I: Iterator<Item = u32>>(convert: Slow, cases: &[Case], gfps: impl Fn() -> I) -> Option<String> {
     cases.iter().find_map(|case| {
-        let answer = |gfp| convert(gfp, case.order, case.migratetype, case.facts);
-        first_wrong(gfps(), case.expected(), answer).map(|wrong| format!("{case:?}: {wrong}"))
+        let wrong = first_wrong(gfps(), case.expected(), |gfp| convert(gfp, case.order, case.migratetype, case.facts))?;
+        Some(format!("{case:?}: {wrong}"))
     })
+}
+
+/// Returns the bits that matter of one combination.
+fn bits_of(combination: u32) -> u32 {
+    (0..4).filter(|bit| combination >> bit & 1 == 1).map(|bit| MATTER[bit as usize]).sum()
+}
+
+/// Lists backgrounds of the bits that do not matter: each other bit alone, none, and all.
+fn backgrounds() -> impl Iterator<Item = u32> {
+    (0..32).map(|bit| 1 << bit).chain([0, u32::MAX]).map(|bits: u32| bits & !bits_of(0xf))
 }
 
 /// Each combination of the bits that matter, before a background of no other bit, of each other one, and of all.
 fn before_backgrounds() -> impl Iterator<Item = u32> {
-    let set = |n: u32| (0..4).filter(|bit| n >> bit & 1 == 1).map(|bit| MATTER[bit as usize]).sum::<u32>();
-    let backgrounds = move || (0..32).map(|bit| 1 << bit).chain([0, u32::MAX]).map(move |bits: u32| bits & !set(0xf));
-    (0..16).flat_map(move |n| backgrounds().map(move |background| background | set(n)))
+    (0..16).flat_map(|n| backgrounds().map(move |background| background | bits_of(n)))
 }
 
 /// Orders on both sides of the only border between orders.
 fn representatives() -> Vec<Case> {
-    Case::all(&[Order::ZERO, Order::new(1)], &[MigrateType::Movable])
+    Case::combine(&[Order::ZERO, Order::new(1)], &[MigrateType::Movable])
 }
 
 fn every_case() -> Vec<Case> {
     let orders: Vec<_> = Order::all().collect();
-    Case::all(&orders, &MigrateType::ALL)
+    Case::combine(&orders, &MigrateType::ALL)
 }
 
 #[test]
@@ -198,17 +210,22 @@ fn the_two_ways_agree_on_every_gfp_value() {
     }
 }
 
+/// Returns the fast path's answer to each combination, where a request about other zones gives `flag`.
+fn expect_fast(flag: AllocFlags, migratetype: MigrateType) -> [AllocFlags; 16] {
+    array::from_fn(|combination| AllocFlags::WMARK_LOW | flag | more(combination, migratetype))
+}
+
 #[test]
 fn fast_adds_a_watermark_and_cma_areas_for_every_gfp_value() {
     for (facts, flag) in OTHER_ZONE {
-        let expected = |migratetype| array::from_fn(|n| AllocFlags::WMARK_LOW | flag | more(n, migratetype));
         for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
             for migratetype in MigrateType::ALL {
-                let convert = |gfp| fast(policy, gfp, migratetype, facts);
-                assert_eq!(first_wrong(before_backgrounds(), expected(migratetype), convert), None);
+                let expected = expect_fast(flag, migratetype);
+                let wrong = first_wrong(before_backgrounds(), expected, |gfp| fast(policy, gfp, migratetype, facts));
+                assert_eq!(wrong, None);
             }
-            let convert = |gfp| fast(policy, gfp, MigrateType::Movable, facts);
-            assert_eq!(first_wrong(ALL, expected(MigrateType::Movable), convert), None);
+            let expected = expect_fast(flag, MigrateType::Movable);
+            assert_eq!(first_wrong(ALL, expected, |gfp| fast(policy, gfp, MigrateType::Movable, facts)), None);
         }
     }
 }
@@ -217,8 +234,10 @@ fn fast_adds_a_watermark_and_cma_areas_for_every_gfp_value() {
 fn slow_asks_the_rival_that_the_policy_names() {
     for case in representatives() {
         for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
-            let convert = |gfp| slow(policy, gfp, case.order, case.migratetype, case.facts);
-            assert_eq!(first_wrong(before_backgrounds(), case.expected(), convert), None);
+            let wrong = first_wrong(before_backgrounds(), case.expected(), |gfp| {
+                slow(policy, gfp, case.order, case.migratetype, case.facts)
+            });
+            assert_eq!(wrong, None);
         }
     }
 }

@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// Returns whether a word has any flag of an allocated block.
+fn has_flag(word: &Word) -> bool {
+    word.is_movable() || word.is_compound() || word.is_slab() || word.is_ranged() || word.is_poisoned()
+}
+
+/// Adds a reference to a word of any state.
+fn add_ref(word: Word) -> Word {
+    Word(word.0 | 1 << REF_SHIFT)
+}
+
 #[test]
 fn words_say_what_they_were_made_of() {
     let order = Order::new(9);
@@ -17,14 +27,17 @@ fn words_say_what_they_were_made_of() {
     assert_eq!(leaving.state(), State::Claimed { order });
     assert!(leaving.is_leaving_of(order, CpuId(511)) && !Word::claimed_of(order).is_leaving_of(order, CpuId(0)));
     let word = Word::allocated(order).movable().compound().with_refs(7).with_order(Order::ZERO);
-    let allocated =
-        |slab| State::Allocated { order: Order::ZERO, refs: 7, movable: true, compound: true, poisoned: false, slab };
-    assert_eq!((word.state(), word.slab().state()), (allocated(false), allocated(true)));
+    let allocated = [false, true].map(|slab| State::Allocated {
+        order: Order::ZERO,
+        refs: 7,
+        movable: true,
+        compound: true,
+        poisoned: false,
+        slab,
+    });
+    assert_eq!([word.state(), word.slab().state()], allocated);
     let listed = [cached, Word::pcp_cached(order, 31, CpuId(u16::MAX)), Word::zone_free(order, MigrateType::Isolate)];
-    let is_any = |word: &Word| {
-        word.is_movable() || word.is_compound() || word.is_slab() || word.is_ranged() || word.is_poisoned()
-    };
-    assert!(!listed.iter().any(is_any) && !listed.iter().any(|word| word.is_broken()));
+    assert!(!listed.iter().any(has_flag) && !listed.iter().any(|word| word.is_broken()));
     assert_eq!((Word(0).state(), Word::RESERVED.state()), (State::Absent, State::Reserved));
 }
 
@@ -34,8 +47,7 @@ fn only_the_words_of_states_are_sound() {
         [Word::INTERIOR.broken(), Word::allocated(Order::MAX).slab().with_refs(REFS_MAX), Word(INTERIOR | 1 << 30)];
     assert!(words.into_iter().all(Word::is_sound));
     assert!(Word::leaving(Order::ZERO, CpuId(3)).is_sound() && Word::pcp_cached(Order::ZERO, 3, CpuId(9)).is_sound());
-    let one_ref = |word: Word| Word(word.0 | 1 << REF_SHIFT);
-    assert!(!one_ref(Word::claimed_of(Order::ZERO)).is_sound() && !one_ref(Word::WITHHELD).is_sound());
+    assert!(!add_ref(Word::claimed_of(Order::ZERO)).is_sound() && !add_ref(Word::WITHHELD).is_sound());
     assert!(!Word(9).is_sound() && !Word(ZONE_FREE | 6 << LIST_SHIFT).is_sound());
     assert!(!Word(ALLOCATED | 11 << ORDER_SHIFT).is_sound());
 }
