@@ -261,10 +261,8 @@ impl Target {
             .pages
             .get_range_info(first as usize..end.div_ceil(size) as usize)
             .map_err(|error| failure(self.pid, error))?;
-        let is =
-            |info: &PageInfo| matches!(info, PageInfo::MemoryPage(flags) if flags.contains(MemoryPageFlags::PRESENT));
         let places = (0..u64::from(pages)).map(|page| (address + page * PAGE as u64) / size - first);
-        Ok(places.map(|place| infos.get(place as usize).is_some_and(is)).collect())
+        Ok(places.map(|place| infos.get(place as usize).is_some_and(is_present)).collect())
     }
 
     /// That what its tables say cannot be.
@@ -284,6 +282,10 @@ impl Target {
             _ => self.impossible(&error.to_string()),
         }
     }
+}
+
+fn is_present(info: &PageInfo) -> bool {
+    matches!(info, PageInfo::MemoryPage(flags) if flags.contains(MemoryPageFlags::PRESENT))
 }
 
 /// Whether a mapping may be data of a program or a library.

@@ -35,22 +35,23 @@ struct Counts {
     stores: usize,
 }
 
+/// Measures one scene, and formats its row of the table.
+fn format_row(setting: &Setting, name: &str, play: &dyn Play) -> String {
+    let code = Code::new(setting, play);
+    let Counts { executed, section, branches, loads, stores } = Counts::new(&code.find_reached(setting, play), &code);
+    format!("{name:<23} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n")
+}
+
 /// Measures all scenes, and compares.
 ///
 /// # Panics
 /// If the golden file says otherwise.
 pub(crate) fn check(setting: &Setting) {
     let mut table = HEADER.to_owned();
-    let mut show = |name: &str, play: &dyn Play| {
-        let code = Code::new(setting, play);
-        let Counts { executed, section, branches, loads, stores } =
-            Counts::new(&code.find_reached(setting, play), &code);
-        table += &format!("{name:<23} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n");
-    };
     for scene in Scene::ALL {
-        scene.run::<Sound>(|play| show(&format!("{scene:?}"), play));
+        scene.run::<Sound>(|play| table += &format_row(setting, &format!("{scene:?}"), play));
     }
-    whole::frontends(setting, show);
+    whole::frontends(setting, |name, play| table += &format_row(setting, name, play));
     if cfg!(debug_assertions) {
         println!("left out: the budget is that of an optimised build; this one has\n{table}");
     } else if env::var_os("BLESS").is_some() {
