@@ -158,8 +158,7 @@ fn a_double_free_that_comes_home_late_changes_nothing() {
         rest.by_ref().take(in_sheaf).for_each(|object| free(&cache, 0, object));
         free(&cache, 0, twice);
         let page = twice.addr().get() & !4095;
-        let is_there = || slab.ksize(twice).is_ok();
-        rest.by_ref().take_while(|_| is_there()).for_each(|object| free(&cache, 0, object));
+        rest.by_ref().take_while(|_| slab.ksize(twice).is_ok()).for_each(|object| free(&cache, 0, object));
         let second = slab.create(&CacheConfig::new("second", 64)).expect("there is room");
         let found = (0..100 * 64).map(|_| alloc(&second, 0)).any(|object| object.addr().get() & !4095 == page);
         assert!(found, "the page is somebody else's by now");

@@ -12,26 +12,33 @@ use crate::slab::object_model::ObjectModel;
 use crate::slab::scenario::{NOWAIT, tell};
 use crate::slab::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
 
+fn free_page(slab: &Slab<'_, '_, '_>, page: Pfn) {
+    pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours");
+}
+
 /// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
 fn tell_with(slab: &Slab<'_, '_, '_>, size: u32, left: usize) -> u32 {
     let mut pages = Vec::new();
     while let Ok(page) = pages_of(slab).alloc_pages(NOWAIT, Order::ZERO) {
         pages.push(page);
     }
-    let free = |page: Pfn| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours");
-    pages.drain(pages.len() - left..).for_each(free);
+    pages.drain(pages.len() - left..).for_each(|page| free_page(slab, page));
     let held = pages.len() as u64;
     let failures = tell(slab, size, held);
-    pages.into_iter().for_each(free);
+    pages.into_iter().for_each(|page| free_page(slab, page));
     failures
+}
+
+fn count_allocated(slab: &Slab<'_, '_, '_>) -> u64 {
+    pages_of(slab).check().expect("no page is lost").allocated
 }
 
 #[test]
 fn every_request_for_a_page_may_fail() {
     for policy in policies() {
         for size in SIZES {
-            let failures = |left| with_world(policy, |slab| tell_with(slab, size, left));
-            let too_small = (0..).take_while(|&left| failures(left) > 0).count();
+            let failures = (0..).map(|left| with_world(policy, |slab| tell_with(slab, size, left)));
+            let too_small = failures.take_while(|&count| count > 0).count();
             assert!(too_small >= 3, "only {too_small} worlds were too small under {:?}", policy.slab);
         }
     }
@@ -46,17 +53,16 @@ fn a_request_that_has_its_object_leaves_the_reserve_alone() {
             let first = cache.alloc(Gfp::KERNEL).expect("there is memory");
             slab.shrink();
             let pages: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(NOWAIT, Order::ZERO).ok()).collect();
-            let allocated = || pages_of(slab).check().expect("no page is lost").allocated;
-            let before = allocated();
+            let before = count_allocated(slab);
             let others: Vec<_> = iter::from_fn(|| cache.alloc(Gfp::ATOMIC).ok()).take(2).collect();
-            assert_eq!(allocated(), before, "the slab of the first has room for both");
+            assert_eq!(count_allocated(slab), before, "the slab of the first has room for both");
             let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
-            assert_eq!(allocated(), before + 1);
+            assert_eq!(count_allocated(slab), before + 1);
             for object in others.into_iter().chain([first, more]) {
                 // SAFETY: allocated above, and not freed since.
                 unsafe { cache.free(object) }.expect("it is an object");
             }
-            pages.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
+            pages.into_iter().for_each(|page| free_page(slab, page));
             cache.destroy().expect("nothing is in use");
             judge_empty(slab, 0);
         });

@@ -12,9 +12,9 @@ use freehold::machine::objects::with_slab;
 use freehold::page::Config;
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, current_cpu};
-use freehold::slab::CacheConfig;
 use freehold::slab::cpu::FenceOutcome;
 use freehold::slab::cpu::section::Sections;
+use freehold::slab::{CacheConfig, KmemCache};
 
 use crate::slab::world::{SIZES, policies, run_on};
 
@@ -89,10 +89,21 @@ unsafe impl<'f> Sections for &'f Fake {
 }
 
 /// An object and what is in it.
-struct Held(NonNull<u8>, u8);
+struct FilledObject(NonNull<u8>, u8);
 
 // SAFETY: the value's holder has the object.
-unsafe impl Send for Held {}
+unsafe impl Send for FilledObject {}
+
+type Cache<'s, 'n, 'm, 'f> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, &'f Fake>;
+
+/// Frees an object whose bytes must be as they were left.
+fn free(cache: &Cache<'_, '_, '_, '_>, FilledObject(object, tag): FilledObject) {
+    // SAFETY: the value's holder has the object, and the thread that allocated it filled all its bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), cache.info().layout.object_size as usize) };
+    assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
+    // SAFETY: the value's holder has the object, and gives it up.
+    unsafe { cache.free(object) }.expect("it is an object");
+}
 
 #[test]
 fn everybody_at_once_loses_nothing_with_interrupts_off() {
@@ -105,16 +116,9 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
             for size in SIZES {
                 let cache = slab.create(&CacheConfig::new("guarded", size)).expect("there is room");
                 let passed = Mutex::new(Vec::new());
-                let free = |Held(object, tag): Held| {
-                    // SAFETY: it is ours, and was filled by the thread that took it.
-                    let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size as usize) };
-                    assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
-                    // SAFETY: nobody uses it any more.
-                    unsafe { cache.free(object) }.expect("it is an object");
-                };
                 thread::scope(|scope| {
                     for number in 0..THREADS {
-                        let (cache, passed, free) = (&cache, &passed, &free);
+                        let (cache, passed) = (&cache, &passed);
                         scope.spawn(move || {
                             run_on(number as u16 % CPUS);
                             let mut rng = fastrand::Rng::with_seed(number as u64);
@@ -123,11 +127,11 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
                                 // SAFETY: nobody else has it.
                                 unsafe { object.write_bytes(tag, size as usize) };
                                 let mut held = passed.lock().expect("nobody panicked");
-                                held.push(Held(object, tag));
+                                held.push(FilledObject(object, tag));
                                 let other = rng.usize(0..held.len());
                                 let back = (held.len() > 60).then(|| [held.swap_remove(other), held.swap_remove(0)]);
                                 drop(held);
-                                back.into_iter().flatten().for_each(free);
+                                back.into_iter().flatten().for_each(|object| free(cache, object));
                                 if round % 100 == number {
                                     cache.shrink();
                                 }
@@ -135,7 +139,7 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
                         });
                     }
                 });
-                passed.into_inner().expect("nobody panicked").into_iter().for_each(free);
+                passed.into_inner().expect("nobody panicked").into_iter().for_each(|object| free(&cache, object));
                 assert!(cache.destroy().is_ok(), "all objects are back");
             }
             slab.shrink();

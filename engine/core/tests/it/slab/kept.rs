@@ -15,18 +15,16 @@ const SLABS: usize = 300;
 
 /// Fills slabs on CPU 0, has all objects freed by `free_all`, which gets those of each slab, and looks at what is kept.
 fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
-    let has_slabs = |policy: &Policy| !policy.slab.objects.has_sheaves();
-    for policy in policies().into_iter().filter(has_slabs) {
+    for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
             let layout = cache.info().layout;
             let mut objects: Vec<_> = (0..SLABS * usize::from(layout.objects)).map(|_| alloc(&cache, 0)).collect();
             assert_eq!(cache.slabs(), SLABS as u64);
             objects.sort();
-            let same = |one: &NonNull<u8>, other: &NonNull<u8>| {
-                layout.mask.is_shared(one.addr().get() as u64, other.addr().get() as u64)
-            };
-            free_all(&cache, objects.chunk_by(same).map(<[_]>::to_vec).collect());
+            let slabs = objects
+                .chunk_by(|one, other| layout.mask.is_shared(one.addr().get() as u64, other.addr().get() as u64));
+            free_all(&cache, slabs.map(<[_]>::to_vec).collect());
             judge(slab, 0);
             let limits = cache.info().limits;
             let most = limits.kept_by_cpu() + u64::from(limits.node_free);
@@ -148,24 +146,26 @@ fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
     assert!(left_by_strides(unbounded, 4096) > 100 << 20, "each object keeps a slab where nothing bounds them");
 }
 
+/// Allocates so many objects of a cache, and frees them; returns how many slabs there were before and are after.
+fn fill_and_empty(count: usize) -> (u64, u64) {
+    with_world(Policy::FREEHOLD, |slab| {
+        let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("there is room");
+        let objects: Vec<_> = (0..count).map(|_| alloc(&cache, 0)).collect();
+        let had = cache.slabs();
+        free(&cache, 0, objects);
+        judge(slab, 0);
+        let left = cache.slabs();
+        judge_empty(slab, 0);
+        (had, left)
+    })
+}
+
 /// What a node keeps beside its sheaves is a mebibyte of slabs, so that a program that fills and empties a cache does
 /// not ask for pages each time, and one that had much more gives it back.
 #[test]
 fn a_node_keeps_a_mebibyte_of_what_its_sheaves_do_not_have() {
-    let left_of = |objects: usize| {
-        with_world(Policy::FREEHOLD, |slab| {
-            let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("there is room");
-            let objects: Vec<_> = (0..objects).map(|_| alloc(&cache, 0)).collect();
-            let had = cache.slabs();
-            free(&cache, 0, objects);
-            judge(slab, 0);
-            let left = cache.slabs();
-            judge_empty(slab, 0);
-            (had, left)
-        })
-    };
-    let (had, left) = left_of(10_000);
+    let (had, left) = fill_and_empty(10_000);
     assert_eq!(left, had, "{had} slabs of 4 KiB are less than it keeps");
-    let (had, left) = left_of(100_000);
+    let (had, left) = fill_and_empty(100_000);
     assert!(had > 1024 && (256..512).contains(&left), "{left} of {had} slabs are left");
 }

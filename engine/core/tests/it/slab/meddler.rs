@@ -33,7 +33,7 @@ pub(super) enum Meddling {
 }
 
 /// An object's address, or its slab and its place there.
-type Taken = (u64, u32);
+type SlotValue = (u64, u32);
 
 /// The primitive.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) struct Meddler<'l> {
     at: u64,
     calls: AtomicU64,
     /// What is to be had twice, and from which cache's slots.
-    again: Mutex<Option<(usize, Taken)>>,
+    again: Mutex<Option<(usize, SlotValue)>>,
     replacements: AtomicU64,
     /// Regions that callers entered and have not left, in which they cannot be moved.
     pinned: AtomicU64,
@@ -90,7 +90,7 @@ impl<'l> Meddler<'l> {
     }
 
     /// Takes an object, perhaps one that was taken just before.
-    fn pop_with(&self, slots: Slots<'_>, pop: impl FnOnce() -> Option<Taken>) -> Option<Taken> {
+    fn pop_with(&self, slots: Slots<'_>, pop: impl FnOnce() -> Option<SlotValue>) -> Option<SlotValue> {
         self.perhaps_move();
         let cache = slots.first().addr();
         if let Some((_, taken)) = self.again.lock().expect("nobody panics here").take_if(|again| again.0 == cache) {

@@ -27,7 +27,7 @@ const BLOCK_PAGES: usize = 16;
 /// Largest blocks of pages in the range.
 const RANGE_BLOCKS: usize = PAGES as usize >> 10;
 
-fn at(address: usize) -> NonNull<u8> {
+fn make_pointer(address: usize) -> NonNull<u8> {
     NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
 }
 
@@ -79,18 +79,21 @@ fn a_primitive_with_more_cpus_than_there_are_is_refused() {
     }
 }
 
+fn create(slab: &Slab<'_, '_, '_>, config: CacheConfig<'_>) -> Result<(), CreateError> {
+    slab.create(&config).map(drop)
+}
+
 #[test]
 fn caches_that_cannot_be_are_refused() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
-        let create = |config: CacheConfig<'_>| slab.create(&config).map(drop);
         for size in [0, (4 << 20) + 1, u32::MAX - 8, u32::MAX] {
-            assert_eq!(create(CacheConfig::new("size", size)), Err(CreateError::Size { size }));
+            assert_eq!(create(slab, CacheConfig::new("size", size)), Err(CreateError::Size { size }));
         }
         for align in [3, 24, 4097, 8192, u32::MAX] {
-            assert_eq!(create(CacheConfig::new("align", 8).with_align(align)), Err(CreateError::Align { align }));
+            assert_eq!(create(slab, CacheConfig::new("align", 8).with_align(align)), Err(CreateError::Align { align }));
         }
         let poisoned = CacheConfig::new("poison", 8).with_flags(CacheFlags::POISON).with_constructor(|_| ());
-        assert_eq!(create(poisoned), Err(CreateError::PoisonedConstructor));
+        assert_eq!(create(slab, poisoned), Err(CreateError::PoisonedConstructor));
         judge_empty(slab, 0);
         let huge = slab.create(&CacheConfig::new("huge", 4 << 20)).expect("one fits into the largest block");
         let object = huge.alloc(Gfp::KERNEL).expect("there is memory");
@@ -139,6 +142,11 @@ fn names_end_where_a_letter_does() {
     });
 }
 
+/// Returns whether an address is in so many pages from that of `start` on.
+fn is_within(address: usize, start: NonNull<u8>, pages: usize) -> bool {
+    address.wrapping_sub(start.addr().get() & !4095) < pages * 4096
+}
+
 #[test]
 fn pointers_to_elsewhere_are_refused() {
     // A sheaf is an object, whatever may have its address.
@@ -154,23 +162,21 @@ fn pointers_to_elsewhere_are_refused() {
             let (blocks, start) = (4 << 20, object.addr().get() & !((4 << 20) - 1));
             let ends = (0..=2 * RANGE_BLOCKS).map(|block| start - RANGE_BLOCKS * blocks + block * blocks);
             for address in ends.flat_map(|end| [end - 4096, end - 1, end]).chain([1, 8, usize::MAX - 7, usize::MAX]) {
-                let is_used =
-                    |start: NonNull<u8>, pages: usize| address.wrapping_sub(start.addr().get() & !4095) < pages * 4096;
-                if !is_used(object, 1) && !is_used(block, BLOCK_PAGES) {
-                    expect_foreign(slab, at(address));
+                if !is_within(address, object, 1) && !is_within(address, block, BLOCK_PAGES) {
+                    expect_foreign(slab, make_pointer(address));
                 }
             }
             // Inside a block, on its first page and after it.
-            let inside = at(block.addr().get() + 8);
+            let inside = make_pointer(block.addr().get() + 8);
             let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
             // SAFETY: it is no object.
             assert_eq!(unsafe { slab.kfree(inside) }, Err(interior));
             assert_eq!(slab.ksize(inside), Err(interior));
-            expect_foreign(slab, at(block.addr().get() + 4096));
+            expect_foreign(slab, make_pointer(block.addr().get() + 4096));
             judge(slab, 1);
             // SAFETY: allocated above, and not freed since.
             [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
-            // FreedObject, and its pages given back.
+            // The block is free, and its pages are given back.
             expect_foreign(slab, block);
             judge_empty(slab, 0);
             expect_foreign(slab, object);
@@ -188,7 +194,7 @@ fn pointers_into_objects_are_refused_in_every_size() {
             for size in linux.into_iter().chain(fine.into_iter().filter(|_| is_fine)) {
                 let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
                 for offset in (1..size.min(64)).chain([size / 2, size - 8, size - 1]).filter(|&offset| offset > 0) {
-                    let inside = at(object.addr().get() + offset);
+                    let inside = make_pointer(object.addr().get() + offset);
                     let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
                     // SAFETY: it is no object.
                     assert_eq!(unsafe { slab.kfree(inside) }, Err(interior), "{size} {offset}");

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 /// What somebody has.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct LiveObject {
     size: usize,
     tag: u8,
 }
@@ -13,7 +13,7 @@ struct Held {
 /// Objects in use, by address.
 #[derive(Debug, Default)]
 pub(super) struct ObjectModel {
-    held: BTreeMap<usize, Held>,
+    held: BTreeMap<usize, LiveObject>,
     taken: usize,
 }
 
@@ -27,7 +27,7 @@ impl ObjectModel {
         let tag = self.taken as u8 | 1;
         // SAFETY: nobody else has a byte of it.
         unsafe { object.write_bytes(tag, size) };
-        self.held.insert(start, Held { size, tag });
+        self.held.insert(start, LiveObject { size, tag });
     }
 
     /// An object is about to go back: the bytes, as far as asked for, are as they were left.

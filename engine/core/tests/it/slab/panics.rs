@@ -113,16 +113,18 @@ impl Story<'_, '_, '_, '_, '_, '_> {
     }
 }
 
+/// Notes a problem, and the moment of the story at which it showed.
+fn expect(wrong: &mut Vec<String>, when: &str, found: Result<(), String>) {
+    wrong.extend(found.err().map(|problem| format!("{when}: {problem}")));
+}
+
 /// Tells the story with a panic at an event; whether there was one. Notes what is wrong then.
 fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &mut Vec<String>) -> bool {
     let bomb = Bomb(AtomicU32::new(0));
     let locks = [(); CPUS].map(|()| CheckedSpinLock::new());
     let config = Config { policy, cpu_nodes: &[NodeId(0); CPUS], ..Config::default() };
     let counts = if constructor.is_some() { &CONSTRUCTED } else { &bomb.0 };
-    let mut expect = |what: &str, found: Result<(), String>| {
-        let note = |found| format!("panic {at} under {:?}, {what}: {found}", policy.slab.objects);
-        wrong.extend(found.err().map(note));
-    };
+    let scene = format!("panic {at} under {:?}", policy.slab.objects);
     run_on(0);
     with_slab(Threads::new(&bomb), &config, FRAMES, CpuLocks::new(&locks, HostCpu), 7, |slab| {
         let made = CacheConfig { constructor, ..CacheConfig::new("story", SIZE) };
@@ -132,9 +134,17 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
         let told = catch_unwind(AssertUnwindSafe(|| story.tell()));
         counts.store(0, SeqCst);
         let others = told.as_ref().err().filter(|panic| !panic.is::<Planned>());
-        expect("after it", others.map_or(Ok(()), |panic| Err(format!("{:?}", panic.downcast_ref::<String>()))));
+        expect(
+            wrong,
+            &format!("{scene}, after it"),
+            others.map_or(Ok(()), |panic| Err(format!("{:?}", panic.downcast_ref::<String>()))),
+        );
         // SAFETY: this thread is alone.
-        expect("at once", unsafe { slab.check() }.map(drop).map_err(|violation| violation.to_string()));
+        expect(
+            wrong,
+            &format!("{scene}, at once"),
+            unsafe { slab.check() }.map(drop).map_err(|violation| violation.to_string()),
+        );
         slab.cpu_online(CpuId(2));
         story.alloc(2, 20);
         story.free(0, 1);
@@ -144,11 +154,12 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
         let lost = census.map(|census| census.objects - census.free - census.sheaves);
         let most = if told.is_ok() { 0 } else { MANY as u64 };
         expect(
-            "later",
+            wrong,
+            &format!("{scene}, later"),
             lost.map_err(|violation| violation.to_string())
                 .and_then(|lost| if lost <= most { Ok(()) } else { Err(format!("{lost} objects are lost")) }),
         );
-        expect("pages", pages.map(drop).map_err(|violation| violation.to_string()));
+        expect(wrong, &format!("{scene}, pages"), pages.map(drop).map_err(|violation| violation.to_string()));
         told.is_err()
     })
     .expect("the configuration is right")

@@ -96,12 +96,12 @@ fn the_slab_is_called_from_the_probe() {
                 let worked = catch_unwind(AssertUnwindSafe(|| work(slab)));
                 SLAB.set(0);
                 let (_, done) = MISDEED.replace((0, 0));
-                let what = || format!("{name} under {:?}", policy.slab.objects);
-                assert!(worked.is_ok() && done > 10, "{}: {done} calls", what());
+                let scene = format!("{name} under {:?}", policy.slab.objects);
+                assert!(worked.is_ok() && done > 10, "{scene}: {done} calls");
                 // SAFETY: this thread is alone, and the pages are only looked at.
                 let (objects, pages) = unsafe { (slab.check(), slab.pages().check()) };
-                objects.unwrap_or_else(|violation| panic!("{}: {violation}", what()));
-                pages.unwrap_or_else(|violation| panic!("{}: {violation}", what()));
+                objects.unwrap_or_else(|violation| panic!("{scene}: {violation}"));
+                pages.unwrap_or_else(|violation| panic!("{scene}: {violation}"));
             })
             .expect("the configuration is right");
         }

@@ -30,8 +30,7 @@ fn each_kmalloc(policy: Policy, page_size: u32, mut look: impl FnMut(&Cache)) {
 
 #[test]
 fn no_slab_wastes_more_than_an_eighth() {
-    let with_numbers = |numbers| move |policy| Policy { numbers, ..policy };
-    let by_default = policies().into_iter().map(with_numbers(Numbers::default()));
+    let by_default = policies().into_iter().map(|policy| Policy { numbers: Numbers::default(), ..policy });
     for policy in policies().into_iter().chain(by_default) {
         for page_size in [4096, 16384, 65536] {
             each_kmalloc(policy, page_size, |cache| {

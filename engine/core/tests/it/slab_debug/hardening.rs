@@ -35,22 +35,24 @@ fn free(cache: &Cache<'_, '_, '_>, object: NonNull<u8>) -> Result<(), ObjectFree
     unsafe { cache.free(object) }
 }
 
+/// Frees an object, and expects that the second free is refused.
+fn free_twice(cache: &Cache<'_, '_, '_>, object: NonNull<u8>, objects: SlabPolicy) {
+    free(cache, object).unwrap();
+    let address = object.as_ptr() as u64;
+    assert_eq!(free(cache, object), Err(ObjectFreeError::DoubleFree { address }), "{objects:?}");
+}
+
 #[test]
 fn an_object_freed_twice_in_a_row_is_refused() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         with_world(policy(objects, SlabLinks::Mangled), CacheFlags::empty(), |slab| {
             let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
             let (first, second) = two_slabs(&cache);
-            let twice = |object: NonNull<u8>| {
-                free(&cache, object).unwrap();
-                let address = object.as_ptr() as u64;
-                assert_eq!(free(&cache, object), Err(ObjectFreeError::DoubleFree { address }), "{objects:?}");
-            };
             // The slab that this CPU allocates from, another that it owns, and one that it does not.
-            second[..3].iter().copied().for_each(twice);
-            first[..3].iter().copied().for_each(twice);
+            second[..3].iter().for_each(|&object| free_twice(&cache, object, objects));
+            first[..3].iter().for_each(|&object| free_twice(&cache, object, objects));
             run_on_cpu(CpuId(1));
-            first[3..6].iter().chain(&second[3..6]).copied().for_each(twice);
+            first[3..6].iter().chain(&second[3..6]).for_each(|&object| free_twice(&cache, object, objects));
             check(slab).unwrap();
         });
     }

@@ -110,12 +110,16 @@ fn each_size_has_room_and_its_alignment() {
     }
 }
 
+/// Constructs an object of the next test's cache.
+fn fill_inode(object: NonNull<u8>) {
+    // SAFETY: the cache calls its constructor with an object of 40 bytes.
+    unsafe { object.write_bytes(0x77, 40) };
+}
+
 #[test]
 fn what_a_constructor_did_stays_while_the_object_is_free() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
-        // SAFETY: an object of 40 bytes.
-        let constructor = |object: NonNull<u8>| unsafe { object.write_bytes(0x77, 40) };
-        let cache = slab.create(&CacheConfig::new("inode", 40).with_constructor(constructor)).unwrap();
+        let cache = slab.create(&CacheConfig::new("inode", 40).with_constructor(fill_inode)).unwrap();
         for _ in 0..3 {
             let objects = [(); 50].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
             for object in objects {
