@@ -100,9 +100,9 @@ fn ranges_and_areas_have_owners_too() {
 }
 
 /// Counts how many of it were dropped.
-struct Counted(Rc<Cell<u32>>, [u64; 10]);
+struct DropCounter(Rc<Cell<u32>>, [u64; 10]);
 
-impl Drop for Counted {
+impl Drop for DropCounter {
     fn drop(&mut self) {
         self.0.set(self.0.get() + 1);
     }
@@ -115,9 +115,9 @@ fn objects_of_a_type_are_dropped_once_and_their_cache_goes_after_them() {
     let dropped = Rc::new(Cell::new(0));
     let before = audit::<Typed>();
     {
-        let cache = kernel.cache::<Counted>("counted").unwrap();
+        let cache = kernel.cache::<DropCounter>("counted").unwrap();
         let mut all: Vec<_> =
-            (0..100).map(|at| cache.alloc(Counted(Rc::clone(&dropped), [at; 10]), Gfp::KERNEL).unwrap()).collect();
+            (0..100).map(|at| cache.alloc(DropCounter(Rc::clone(&dropped), [at; 10]), Gfp::KERNEL).unwrap()).collect();
         all[7].1[9] = 1234;
         assert!((0..100).all(|at| all[at].1[0] == at as u64) && all[7].1[9] == 1234);
         all.truncate(60);

@@ -148,20 +148,23 @@ fn memory_that_moves_keeps_its_alignment() {
     assert_eq!(audit::<Moved>().1.objects, 0);
 }
 
+/// Allocates blocks until there is no memory, and frees them; returns how many there were.
+fn fill_and_empty(heap: &impl GlobalAlloc, layout: Layout) -> usize {
+    // SAFETY: the layout has bytes.
+    let blocks: Vec<*mut u8> =
+        core::iter::from_fn(|| Some(unsafe { heap.alloc(layout) }).filter(|memory| !memory.is_null())).collect();
+    // SAFETY: each block was allocated above with the same layout, and is freed once.
+    blocks.iter().for_each(|&memory| unsafe { heap.dealloc(memory, layout) });
+    blocks.len()
+}
+
 #[test]
 fn little_memory_is_null_and_comes_back() {
     machine!(Short, 1);
     boot::<Short>(16);
     let heap = Heap::<Short>::new();
     let layout = Layout::from_size_align(1000, 8).unwrap();
-    // SAFETY: the layout has bytes; each is given back once.
-    let fill = || unsafe {
-        let all: Vec<*mut u8> =
-            core::iter::from_fn(|| Some(heap.alloc(layout)).filter(|memory| !memory.is_null())).collect();
-        all.iter().for_each(|&memory| heap.dealloc(memory, layout));
-        all.len()
-    };
-    let (first, second) = (fill(), fill());
+    let (first, second) = (fill_and_empty(&heap, layout), fill_and_empty(&heap, layout));
     assert!(first > 10_000 && second > first * 99 / 100, "{first}, then {second}");
     assert_eq!(audit::<Short>().1.objects, 0);
     assert_eq!(Short::kernel().slab().unwrap().policy(), &Short::POLICY);

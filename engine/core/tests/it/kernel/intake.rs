@@ -89,12 +89,15 @@ fn a_machine_is_set_up_once() {
 fn of_two_cpus_at_once_one_sets_it_up() {
     machine!(Raced, 2);
     let start = Barrier::new(2);
-    let set_up = || {
-        start.wait();
-        init::<Raced>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default())
-    };
-    let mut results =
-        std::thread::scope(|scope| [scope.spawn(set_up), scope.spawn(set_up)].map(|cpu| cpu.join().unwrap()));
+    let mut results = std::thread::scope(|scope| {
+        let cpus = [(); 2].map(|()| {
+            scope.spawn(|| {
+                start.wait();
+                init::<Raced>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default())
+            })
+        });
+        cpus.map(|cpu| cpu.join().unwrap())
+    });
     results.sort_by_key(Result::is_err);
     assert_eq!(results, [Ok(()), Err(SetupError::Twice)]);
     audit::<Raced>();
@@ -145,18 +148,13 @@ fn every_usable_frame_is_free_and_no_other_ever_given() {
     ];
     let kernel_image = 2 * MIB..3 * MIB + 100;
     init::<Ragged>(&map, 32, &Boot { reserved: from_ref(&kernel_image), ..Boot::default() }).unwrap();
-    let is_usable = |pages: &Pages<Ragged>| {
-        let (start, end) = (pages.physical(), pages.physical() + 4096);
-        let overlaps = |from: u64, to: u64| start < to && from < end;
-        start > 0
-            && !overlaps(0x9_f000, MIB)
-            && !overlaps(5 * MIB, 5 * MIB + 4096)
-            && !overlaps(kernel_image.start, kernel_image.end)
-            && end <= 32 * MIB
-    };
+    let reserved = [0..4096, 0x9_f000..MIB, 5 * MIB..5 * MIB + 4096, kernel_image, 32 * MIB..u64::MAX];
     let (before, _) = audit::<Ragged>();
     let all: Vec<_> = core::iter::from_fn(|| Ragged::kernel().alloc_pages(Gfp::ATOMIC, Order::ZERO).ok()).collect();
-    assert!(all.iter().all(is_usable));
+    for pages in &all {
+        let (start, end) = (pages.physical(), pages.physical() + 4096);
+        assert!(reserved.iter().all(|range| end <= range.start || range.end <= start), "{start:#x} is not usable");
+    }
     let mut frames: Vec<_> = all.iter().map(Pages::pfn).collect();
     frames.sort();
     assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "no frame is two owners'");

@@ -13,18 +13,18 @@ use crate::kernel::machine::{audit, boot, machine, stand_for, touch};
 machine!(Storm, 4);
 
 /// An object, its size, and the byte that fills it.
-struct Held {
+struct FilledObject {
     address: usize,
     size: usize,
     fill: u8,
 }
 
-impl Held {
-    fn new(size: usize, fill: u8) -> Option<Held> {
+impl FilledObject {
+    fn new(size: usize, fill: u8) -> Option<FilledObject> {
         let object = Storm::kernel().kmalloc(size, Gfp::KERNEL).ok()?;
         // SAFETY: it has so many bytes.
         unsafe { object.write_bytes(fill, size) };
-        Some(Held { address: object.as_ptr().expose_provenance(), size, fill })
+        Some(FilledObject { address: object.as_ptr().expose_provenance(), size, fill })
     }
 
     fn free(self) {
@@ -37,51 +37,71 @@ impl Held {
     }
 }
 
+const STEPS: u32 = if cfg!(debug_assertions) { 12_000 } else { 60_000 };
+
+/// Memory that any CPU frees, and the CPUs that still work.
+struct Shared {
+    objects: Mutex<Vec<FilledObject>>,
+    pages: Mutex<Vec<Pages<Storm>>>,
+    running: AtomicU32,
+}
+
+/// Does a CPU's work, and then answers calls until all CPUs are through.
+fn work_as(cpu: u16, shared: &Shared) {
+    stand_for::<Storm>(
+        cpu,
+        || shared.running.load(Acquire) == 0,
+        || {
+            let mut random = fastrand::Rng::with_seed(cpu.into());
+            for step in 0..STEPS {
+                take_step(step, &mut random, shared);
+            }
+            shared.running.fetch_sub(1, Release);
+        },
+    );
+}
+
+fn take_step(step: u32, random: &mut fastrand::Rng, shared: &Shared) {
+    let kernel = Storm::kernel();
+    match random.u8(0..16) {
+        0..6 => {
+            let object = FilledObject::new(random.usize(1..9000), random.u8(..));
+            shared.objects.lock().unwrap().extend(object);
+        }
+        6..11 => {
+            let mut all = shared.objects.lock().unwrap();
+            let at = random.usize(0..all.len().max(1));
+            let taken = (at < all.len()).then(|| all.swap_remove(at));
+            drop(all);
+            taken.into_iter().for_each(FilledObject::free);
+        }
+        11..13 => {
+            let block = kernel.alloc_pages(Gfp::KERNEL, Order::new(random.u8(0..4)));
+            shared.pages.lock().unwrap().extend(block);
+        }
+        13..15 => {
+            let block = shared.pages.lock().unwrap().pop();
+            drop(block);
+        }
+        _ if step.is_multiple_of(64) => kernel.shrink(),
+        _ => kernel.slab().unwrap().drain_cpu(CpuId(random.u16(0..4))),
+    }
+}
+
 #[test]
 fn nothing_is_lost_when_all_cpus_do_everything() {
-    const STEPS: u32 = if cfg!(debug_assertions) { 12_000 } else { 60_000 };
-    let kernel = boot::<Storm>(64);
+    boot::<Storm>(64);
     let before = audit::<Storm>();
-    let (objects, pages) = (Mutex::new(Vec::<Held>::new()), Mutex::new(Vec::<Pages<Storm>>::new()));
-    let running = AtomicU32::new(4);
-    let work = |cpu: u16| {
-        let mut random = fastrand::Rng::with_seed(cpu.into());
-        for step in 0..STEPS {
-            match random.u8(0..16) {
-                0..6 => {
-                    let held = Held::new(random.usize(1..9000), random.u8(..));
-                    objects.lock().unwrap().extend(held);
-                }
-                6..11 => {
-                    let mut all = objects.lock().unwrap();
-                    let at = random.usize(0..all.len().max(1));
-                    let taken = (at < all.len()).then(|| all.swap_remove(at));
-                    drop(all);
-                    taken.into_iter().for_each(Held::free);
-                }
-                11..13 => {
-                    let block = kernel.alloc_pages(Gfp::KERNEL, Order::new(random.u8(0..4)));
-                    pages.lock().unwrap().extend(block);
-                }
-                13..15 => {
-                    let block = pages.lock().unwrap().pop();
-                    drop(block);
-                }
-                _ if step % 64 == 0 => kernel.shrink(),
-                _ => kernel.slab().unwrap().drain_cpu(CpuId(random.u16(0..4))),
-            }
-        }
-        running.fetch_sub(1, Release);
-    };
+    let shared = Shared { objects: Mutex::default(), pages: Mutex::default(), running: AtomicU32::new(4) };
     std::thread::scope(|scope| {
         for cpu in 1..4 {
-            let (work, running) = (&work, &running);
-            scope.spawn(move || stand_for::<Storm>(cpu, || running.load(Acquire) == 0, || work(cpu)));
+            let shared = &shared;
+            scope.spawn(move || work_as(cpu, shared));
         }
-        stand_for::<Storm>(0, || running.load(Acquire) == 0, || work(0));
+        work_as(0, &shared);
     });
-    objects.into_inner().unwrap().into_iter().for_each(Held::free);
-    drop(pages);
+    shared.objects.into_inner().unwrap().into_iter().for_each(FilledObject::free);
+    drop(shared.pages);
     retire();
     assert_eq!(audit::<Storm>(), before);
 }

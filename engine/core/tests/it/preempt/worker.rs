@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use freehold::base::{CpuId, Gfp, Order, Pfn};
-use freehold::page::{FreeError, PageAllocator};
+use freehold::page::PageAllocator;
 
 use super::CPUS;
 use super::platform::Floating;
@@ -162,12 +162,9 @@ impl Worker<'_, '_> {
         let (pfn, order) = self.mine.swap_remove(at);
         let (middle, end) = (pfn.offset(self.rng.u32(1..order.pages())), pfn.offset(order.pages()));
         self.beside.mark((pfn, order), Hold::Dropped);
-        let free = || -> Result<(), FreeError> {
-            self.engine.split_page(pfn, order)?;
-            self.engine.free_contig_range(middle..end)?;
-            self.engine.free_contig_range(pfn..middle)
-        };
-        free().expect("the block was this thread's");
+        self.engine.split_page(pfn, order).expect("the block was this thread's");
+        self.engine.free_contig_range(middle..end).expect("the pages were this thread's");
+        self.engine.free_contig_range(pfn..middle).expect("the pages were this thread's");
     }
 
     /// Takes frames by name, and gives them back or goes on with them as single pages.
