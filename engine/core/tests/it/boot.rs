@@ -63,7 +63,7 @@ fn not_reserved(pfn: u32) -> Result<(), OnlineError> {
 #[test]
 fn wrong_ranges_are_refused() {
     let memory = [normal(0, 1024 + 100)];
-    let mut metadata = Memory::of(&SMALL, &memory);
+    let mut metadata = Memory::new(&SMALL, &memory);
     let engine = build(&SMALL, &memory, &mut metadata);
     for wrong in [normal(64, 64), normal(0, (1 << 16) + 1), range(ZoneKind::Normal, 1, 0, 64)] {
         assert_eq!(engine.online(&wrong, &mut []), Err(OnlineError::Range), "empty, too long, or on no node");
@@ -86,7 +86,7 @@ fn wrong_ranges_are_refused() {
 #[test]
 fn adopted_frames_are_allocated_and_can_be_freed() {
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
-    let mut metadata = Memory::of(&SMALL, &memory);
+    let mut metadata = Memory::new(&SMALL, &memory);
     let engine = build(&SMALL, &memory, &mut metadata);
     let order = Order::new(4);
     engine.adopt(Pfn::new(16), order, Mobility::Movable).expect("the frames are Reserved");
@@ -108,7 +108,7 @@ fn take_all_pages(engine: &PageAllocator<'_, Host<'_>>) -> usize {
 #[test]
 fn memory_may_come_later() {
     let (early, late) = (range(ZoneKind::Normal, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 15, 1 << 16));
-    let mut first = Memory::of(&SMALL, &[early]);
+    let mut first = Memory::new(&SMALL, &[early]);
     let engine = build(&SMALL, &[early], &mut first);
     let layout = engine.online_layout(&late);
     let mut second = vec![MaybeUninit::uninit(); layout.size() + layout.align()];

@@ -43,7 +43,7 @@ pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usiz
     }
     with_town(policy, |town, spare| {
         town.engine.drain_all_pages();
-        let before = Picture::of(town.engine);
+        let before = Picture::take(town.engine);
         for batch in refused.chunks(BATCH) {
             for &attempt in batch {
                 (way.attempt)(attempt, town, spare).expect_err("it was refused before");
@@ -51,7 +51,7 @@ pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usiz
             // What was to be moved may have been offered a place by way of a list.
             town.engine.drain_all_pages();
             let names = || batch.iter().map(|&attempt| (way.name)(attempt)).collect::<Vec<_>>();
-            let difference = before.difference_but_tuning(&Picture::of(town.engine));
+            let difference = before.difference_but_tuning(&Picture::take(town.engine));
             assert!(difference.is_none(), "one of these changed {difference:?}: {:?}", names());
         }
     });

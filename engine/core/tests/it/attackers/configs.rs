@@ -27,7 +27,7 @@ fn try_out(config: &Config<'_>, what: &str) {
     run_on_cpu(CpuId(0));
     let start = config.first.raw().next_multiple_of(1024);
     let ranges = [range(ZoneKind::Normal, 0, start, start + 1024)];
-    let mut memory = Memory::of(config, &ranges);
+    let mut memory = Memory::new(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);
     engine.release(Pfn::new(start), Pfn::new(start + 1024)).expect("it is Reserved");
     engine.set_up_watermarks(MinFree::Pages(16));

@@ -135,7 +135,7 @@ fn what_is_freed_is_not_there_to_be_freed_again() {
 fn references_end_where_they_can_be_counted() {
     with_town(Policy::FREEHOLD, |town, _| {
         let (engine, pfn) = (town.engine, Pfn::new(crate::attackers::town::COUNTED_OUT));
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         engine.get_page(pfn).expect_err("there is no number for one more");
         before.expect(engine, "one reference too many");
         engine.put_page(pfn).expect("there are enough");
@@ -153,7 +153,7 @@ fn references_end_where_they_can_be_counted() {
 fn a_frame_that_cannot_go_to_a_list_stays_its_owners() {
     let config = crate::attackers::town::config(Policy::LINUX_6_12);
     crate::attackers::machine::with_frames(&freehold::page::Config { first: Pfn::new(0), ..config }, 4096, |engine| {
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         let attack = std::panic::AssertUnwindSafe(|| engine.cpu_dead(CpuId(3)));
         std::panic::catch_unwind(attack).expect_err("there are three CPUs");
         before.expect(engine, "a CPU that is not there went offline");

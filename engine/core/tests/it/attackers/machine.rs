@@ -140,7 +140,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Enough for this machine.
-    pub(super) fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+    pub(super) fn new(config: &Config<'_>, ranges: &[Range]) -> Memory {
         let room = |layout: core::alloc::Layout| Box::new_uninit_slice(layout.size() + layout.align());
         let of_range = |range: &Range| room(config.online_layout(&(range.start..range.end)));
         Memory {
@@ -172,7 +172,7 @@ pub(super) fn build<'m, 'h>(
 /// One zone of so many frames from 0 on, all of them free, with 64 pages to keep.
 pub(super) fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
-    let mut memory = Memory::of(config, &ranges);
+    let mut memory = Memory::new(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);
     engine.release(Pfn::new(0), Pfn::new(frames)).expect("all of it is Reserved");
     engine.set_up_watermarks(freehold::page::MinFree::Pages(64));

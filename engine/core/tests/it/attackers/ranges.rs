@@ -93,7 +93,7 @@ fn a_frozen_range_begins_and_ends_anywhere() {
 #[test]
 fn an_area_wants_its_bitmap() {
     with_town(Policy::FREEHOLD, |town, _| {
-        let before = Picture::of(town.engine);
+        let before = Picture::take(town.engine);
         let (start, end) = (Pfn::new(2304), Pfn::new(2400));
         town.engine.reserve_cma(start..end, Order::ZERO, &mut []).expect_err("it is empty");
         before.expect(town.engine, "an area without a bitmap");

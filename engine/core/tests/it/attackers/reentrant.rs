@@ -120,7 +120,7 @@ fn work(engine: &Engine<'_, '_>, meddler: &Meddler<'_>) {
 fn meddle_with(config: &Config<'_>, (name, misdeed): (&str, Misdeed), from_probe: bool) {
     run_on_cpu(CpuId(0));
     let ranges = [range(ZoneKind::Normal, 0, 0, 2560)];
-    let mut memory = Memory::of(config, &ranges);
+    let mut memory = Memory::new(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);
     let engine = &engine;
     engine.release(Pfn::new(0), Pfn::new(2048)).expect("it is Reserved");
@@ -169,7 +169,7 @@ impl Hooks for Waiter<'_> {
 fn nobody_releases_what_is_being_taken_offline() {
     let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, 4096)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let (engine, _) = build(&config, &ranges, &mut memory);
     let engine = &engine;
     engine.release(Pfn::new(1024), Pfn::new(4096)).expect("it is Reserved");

@@ -123,7 +123,7 @@ fn over_memory(deeds: [fn(&Engine<'_, '_>) -> bool; 2], one_wins: bool, reset: f
     let rounds = if cfg!(miri) { 2 } else { 400 };
     let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let (engine, _) = build(&config, &ranges, &mut memory);
     let engine = &engine;
     engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");
@@ -229,7 +229,7 @@ fn an_area_is_one_owners_as_a_whole() {
     let rounds = if cfg!(miri) { 2 } else { 400 };
     let config = config(PcpPolicy::Linux, ContigPolicy::Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     memory.spare = (0..2 * rounds).map(|_| Box::new_uninit_slice(512)).collect();
     let (engine, spare) = build(&config, &ranges, &mut memory);
     engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");

@@ -83,7 +83,7 @@ pub(super) fn with_script<'h, R>(
         ..Config::default()
     };
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES), range(ZoneKind::Movable, 0, MOVABLE, MOVABLE + 64)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let mut bitmap = [core::mem::MaybeUninit::uninit(); 64];
     run_on_cpu(CpuId(0));
     let (engine, _) = build(&config, &ranges, &mut memory);

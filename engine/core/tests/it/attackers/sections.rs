@@ -21,7 +21,7 @@ fn metadata_is_found_through_pointers_that_lead_below_it() {
         ..Config::default()
     };
     let ranges = [range(ZoneKind::Normal, 0, SECOND + 32, SECOND + 1000)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let (engine, _) = build(&config, &ranges, &mut memory);
     engine.release(Pfn::new(SECOND + 32), Pfn::new(SECOND + 500)).expect("it is Reserved");
     engine.set_up_watermarks(MinFree::Pages(8));

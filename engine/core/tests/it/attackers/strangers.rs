@@ -57,7 +57,7 @@ const PANICS: [(&str, &[Attack]); 3] = [
 fn strangers_meet_a_documented_panic() {
     with_town(Policy::FREEHOLD, |theirs, _| {
         with_town(Policy::FREEHOLD, |ours, _| {
-            let pictures = [Picture::of(ours.engine), Picture::of(theirs.engine)];
+            let pictures = [Picture::take(ours.engine), Picture::take(theirs.engine)];
             for (sentence, attacks) in PANICS {
                 for (name, attack) in attacks {
                     let panic = catch_unwind(AssertUnwindSafe(|| attack(ours.engine, theirs.engine)));
@@ -76,7 +76,7 @@ fn strangers_meet_a_documented_panic() {
 #[test]
 fn a_node_that_is_not_there_gives_nothing() {
     with_town(Policy::FREEHOLD, |town, _| {
-        let before = Picture::of(town.engine);
+        let before = Picture::take(town.engine);
         for node in [NOBODY, NodeId(u8::MAX)] {
             for order in Order::all() {
                 town.engine.alloc_pages_node(node, Gfp::KERNEL, order).expect_err("there is no such node");
@@ -120,7 +120,7 @@ fn a_cpu_that_is_not_there_loses_nothing() {
 #[test]
 fn another_allocators_area_is_refused() {
     with_two_areas(|ours, theirs| {
-        let pictures = [Picture::of(ours.0), Picture::of(theirs.0)];
+        let pictures = [Picture::take(ours.0), Picture::take(theirs.0)];
         theirs.0.cma_alloc(ours.1, 4, 1, Gfp::KERNEL).expect_err("the area is ours");
         theirs.0.cma_release(ours.1, Pfn::new(town::LENT), 4).expect_err("the area is ours");
         pictures[0].expect(ours.0, "our area, in their hands");
@@ -134,7 +134,7 @@ type Area<'m> = freehold::page::CmaArea<'m, freehold::platform::host::CheckedSpi
 fn with_two_areas(run: impl for<'m> FnOnce((&Engine<'m, 'm>, &Area<'m>), (&Engine<'m, 'm>, &Area<'m>))) {
     let config = Config { pageblock_order: Order::new(5), ..Config::default() };
     let ranges = [range(NORMAL, 0, 2048, 4096)];
-    let mut memories = [Memory::of(&config, &ranges), Memory::of(&config, &ranges)];
+    let mut memories = [Memory::new(&config, &ranges), Memory::new(&config, &ranges)];
     let mut bitmaps = [[core::mem::MaybeUninit::uninit(); 128]; 2];
     let [first, second] = memories.each_mut().map(|memory| build(&config, &ranges, memory).0);
     let [one, other] = bitmaps.each_mut();
@@ -180,12 +180,12 @@ fn levels_at_the_ends_of_numbers_only_refuse() {
 fn a_wrong_recording_restores_nothing_that_is_not_there() {
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
     let ranges = [range(NORMAL, 0, 0, 4096)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let (mut engine, _) = build(&config, &ranges, &mut memory);
     engine.release(Pfn::new(0), Pfn::new(4096)).expect("it is Reserved");
     let [page, broken] = [(); 2].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
     engine.poison(broken).expect("it is online");
-    let before = Picture::of(&engine);
+    let before = Picture::take(&engine);
     let mut restoring = engine.restore();
     for pfn in [2048, 4096, u32::MAX].map(Pfn::new) {
         for order in Order::all() {

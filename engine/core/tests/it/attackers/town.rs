@@ -86,7 +86,7 @@ pub(super) fn with_town<R>(
 ) -> R {
     let config = config(policy);
     let ranges: Vec<Range> = RANGES.iter().map(|&(kind, node, start, end)| range(kind, node, start, end)).collect();
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let mut bitmap = vec![core::mem::MaybeUninit::uninit(); 64];
     memory.spare = (0..SPARE).map(|_| Box::new_uninit_slice(512)).collect();
     run_on_cpu(freehold::base::CpuId(1));

@@ -189,7 +189,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Enough for this machine.
-    pub(crate) fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+    pub(crate) fn new(config: &Config<'_>, ranges: &[Range]) -> Memory {
         Memory::on::<Host<'_>>(config, ranges)
     }
 
@@ -235,7 +235,7 @@ pub(crate) fn with_machine<'h, R>(
     min_free: MinFree,
     run: impl FnOnce(&PageAllocator<'_, Host<'h>>) -> R,
 ) -> R {
-    let mut memory = Memory::of(config, ranges);
+    let mut memory = Memory::new(config, ranges);
     let allocator = build(config, ranges, &mut memory);
     for range in ranges {
         allocator.release(range.start, range.end).expect("the range is online");

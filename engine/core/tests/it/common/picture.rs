@@ -20,7 +20,7 @@ pub(crate) struct Picture {
 
 impl Picture {
     /// Takes one, of a machine that must be in order.
-    pub(crate) fn of<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
+    pub(crate) fn take<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
         engine.check().expect("the machine is in order");
         let pageblock = |pfn| {
             let block = engine.map().pageblock(pfn);
@@ -45,7 +45,7 @@ impl Picture {
     /// Fails unless a machine looks exactly like this.
     #[track_caller]
     pub(crate) fn expect<P: Platform>(&self, engine: &PageAllocator<'_, P>, what: &str) {
-        if let Some(difference) = self.difference(&Picture::of(engine)) {
+        if let Some(difference) = self.difference(&Picture::take(engine)) {
             panic!("{what}: before and after are {difference}");
         }
     }

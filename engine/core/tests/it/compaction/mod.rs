@@ -35,7 +35,7 @@ fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<
     let frames = blocks * config.pageblock_order.pages();
     let mover = Mover::default();
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
-    let mut memory = Memory::of(config, &ranges);
+    let mut memory = Memory::new(config, &ranges);
     let engine = build(config, &ranges, &mut memory);
     engine.release(Pfn::new(0), Pfn::new(frames)).expect("the range is online");
     engine.set_up_watermarks(MinFree::Pages(8));

@@ -46,7 +46,7 @@ pub(super) fn with_area<'h, R>(
     run: impl for<'m> FnOnce(&Engine<'m, 'h>, &CmaArea<'m, SoloLock>) -> R,
 ) -> R {
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
-    let mut memory = Memory::of(config, &ranges);
+    let mut memory = Memory::new(config, &ranges);
     let mut bitmap = bitmap(end - start, order);
     let engine = common::build(config, &ranges, &mut memory);
     let area = engine.reserve_cma(Pfn::new(start)..Pfn::new(end), Order::new(order), &mut bitmap);

@@ -23,7 +23,7 @@ const CLASSES: [Gfp; 9] = [
 fn ask_everything(manners: Manners) -> u32 {
     let (config, memory) = (config(), memory());
     // Built here and not by `with_machine`: the platform refers to the engine that it belongs to.
-    let mut metadata = Memory::of(&config, &memory);
+    let mut metadata = Memory::new(&config, &memory);
     let engine = &build(&config, &memory, &mut metadata);
     engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
     engine.set_up_watermarks(MinFree::Pages(40));

@@ -19,7 +19,7 @@ struct Scene {
 /// A request on a platform that owns all pages but those that it gave up before.
 fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) -> Scene {
     let (config, memory) = (config(), memory());
-    let mut metadata = Memory::of(&config, &memory);
+    let mut metadata = Memory::new(&config, &memory);
     let engine = &build(&config, &memory, &mut metadata);
     engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
     engine.set_up_watermarks(MinFree::Pages(40));
@@ -183,7 +183,7 @@ impl Hooks for Nested<'_, '_> {
 #[test]
 fn the_last_resort_is_not_asked_from_within() {
     let (config, memory) = (config(), memory());
-    let mut metadata = Memory::of(&config, &memory);
+    let mut metadata = Memory::new(&config, &memory);
     let engine = &build(&config, &memory, &mut metadata);
     engine.release(Pfn::new(0), Pfn::new(2048)).expect("the ranges are online");
     engine.set_up_watermarks(MinFree::Pages(40));

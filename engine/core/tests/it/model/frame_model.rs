@@ -60,7 +60,7 @@ pub(super) struct FrameModel {
 }
 
 impl FrameModel {
-    pub(super) fn of(world: &World) -> FrameModel {
+    pub(super) fn new(world: &World) -> FrameModel {
         let mut frame_model = FrameModel {
             world: world.clone(),
             frames: vec![Owner::Nobody; world.end() as usize],

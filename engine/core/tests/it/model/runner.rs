@@ -77,7 +77,7 @@ pub(super) struct Met {
 /// Runs the steps in a new machine.
 pub(super) fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     let config = world.config();
-    let mut memory = Memory::of(&config, &world.ranges);
+    let mut memory = Memory::new(&config, &world.ranges);
     let allocator = common::build(&config, &world.ranges, &mut memory);
     for &pfn in &world.cma {
         allocator.set_pageblock_type(Pfn::new(pfn), MigrateType::Cma).expect("it is online, and not released");
@@ -86,11 +86,11 @@ pub(super) fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<M
         allocator.release(Pfn::new(start), Pfn::new(end)).map_err(|error| error.to_string())?;
     }
     allocator.set_up_watermarks(world.min_free);
-    let reference = Reference::of(world, &allocator, sabotage);
+    let reference = Reference::new(world, &allocator, sabotage);
     let runner = Runner {
         world,
         allocator: &allocator,
-        frame_model: RefCell::new(FrameModel::of(world)),
+        frame_model: RefCell::new(FrameModel::new(world)),
         reference: RefCell::new(reference),
         log: RefCell::default(),
         luck: RefCell::new(Rng::with_seed(0)),

@@ -87,7 +87,7 @@ fn special_pageblocks_stay_apart() {
 fn released_memory_goes_to_each_pageblocks_own_type() {
     let config = Config { end: Pfn::new(1 << 15), ..bare() };
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
-    let mut metadata = Memory::of(&config, &memory);
+    let mut metadata = Memory::new(&config, &memory);
     let engine = build(&config, &memory, &mut metadata);
     engine.set_pageblock_type(Pfn::new(512), HighAtomic).expect("it is online, and not released");
     engine.set_pageblock_type(Pfn::new(1024), Unmovable).expect("it is online, and not released");
@@ -142,7 +142,7 @@ fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
 fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
     for (migratetype, links) in [(Movable, 1), (HighAtomic, 2)] {
         let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
-        let mut metadata = Memory::of(&bare(), &memory);
+        let mut metadata = Memory::new(&bare(), &memory);
         let engine = build(&bare(), &memory, &mut metadata);
         engine.adopt(Pfn::new(1024), Order::MAX, Mobility::Movable).expect("it is Reserved");
         engine.damage().retype(Pfn::new(1024), migratetype);

@@ -219,7 +219,7 @@ fn pages_of_cma_areas_may_be_no_room_for_a_huge_page_that_cannot_have_them() {
         let compaction = CompactionPolicy { cma, ..CompactionPolicy::LINUX_6_12 };
         let config = with(bare(), |policy| policy.compaction = compaction);
         let ranges = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
-        let (mut memory, mut bitmap) = (Memory::of(&config, &ranges), [const { MaybeUninit::uninit() }; 1024]);
+        let (mut memory, mut bitmap) = (Memory::new(&config, &ranges), [const { MaybeUninit::uninit() }; 1024]);
         let engine = build(&config, &ranges, &mut memory);
         let (start, end) = (Pfn::new(6 * 512), Pfn::new(10 * 512));
         let _area = engine.reserve_cma(start..end, Order::ZERO, &mut bitmap).expect("whole pageblocks");

@@ -195,7 +195,7 @@ impl Hooks for Impatient<'_, '_> {
 #[test]
 fn one_cpu_drives_and_the_others_are_told_that_it_sleeps() {
     let config: Config<'_> = bare();
-    let mut memory = Memory::of(&config, &small());
+    let mut memory = Memory::new(&config, &small());
     let engine = &build(&config, &small(), &mut memory);
     engine.release(Pfn::new(0), Pfn::new(1 << 13)).expect("the range is online");
     engine.set_up_watermarks(MinFree::Pages(64));

@@ -22,7 +22,7 @@ fn with_machine(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
         range(ZoneKind::Normal, 0, 4096, 8192),
         range(ZoneKind::Movable, 0, 3 << 15, (3 << 15) + 4096),
     ];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let engine = common::build(&config, &ranges, &mut memory);
     for (start, end) in [(0, 4096), (4096, 7000), (7010, 8192), (3 << 15, (3 << 15) + 4096)] {
         engine.release(Pfn::new(start), Pfn::new(end)).expect("it is online");
@@ -58,7 +58,7 @@ fn furnish(engine: &Engine<'_, '_>) {
 fn expect_refusals(refusals: impl Fn(&Engine<'_, '_>) -> Vec<(Wrong, ContigError)>) {
     for contig in BOTH {
         with_machine(contig, |engine| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             for ((start, end, gfp), error) in refusals(engine) {
                 let range = span(start, end);
                 assert_eq!(engine.alloc_contig_range(range.clone(), gfp), Err(error), "{start:#x}..{end:#x}");

@@ -12,7 +12,7 @@ use crate::contig::span;
 fn an_area_is_whole_pageblocks_of_one_zone_that_nobody_has() {
     let config = config(BOTH[1]);
     let ranges = [range(ZoneKind::Dma32, 0, 0, 4096), range(ZoneKind::Normal, 0, 4096, 16384)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let mut rooms: Vec<_> = (0..16).map(|_| bitmap(8192, 0)).collect();
     let mut tiny = [core::mem::MaybeUninit::uninit(); 7];
     let mut rooms = rooms.iter_mut();
@@ -26,7 +26,7 @@ fn an_area_is_whole_pageblocks_of_one_zone_that_nobody_has() {
     engine.set_up_watermarks(MinFree::Pages(64));
     assert_eq!(area.range(), span(8192, 10240));
     assert_eq!((area.allocated(), engine.zones()[2].cma(), engine.zones()[2].free_cma()), (0, 2048, 2048));
-    let before = Picture::of(&engine);
+    let before = Picture::take(&engine);
     let ranges = |error| CmaError::Range(error);
     let misaligned = |pfn, pages| ranges(RangeError::Misaligned { pfn: Pfn::new(pfn), pages });
     let taken = |pfn| CmaError::NotReserved { pfn: Pfn::new(pfn), state: engine.state(Pfn::new(pfn)).expect("online") };

@@ -74,7 +74,7 @@ fn ask(engine: &Engine<'_, '_>) -> Result<(), ContigError> {
 fn undo(mover: &Mover, engine: &Engine<'_, '_>, owners: Vec<u32>, fresh: &Picture) {
     owners.into_iter().for_each(|owner| mover.free(engine, owner));
     engine.drain_all_pages();
-    assert_eq!(fresh.difference_but_tuning(&Picture::of(engine)), None, "after all was freed");
+    assert_eq!(fresh.difference_but_tuning(&Picture::take(engine)), None, "after all was freed");
 }
 
 #[test]
@@ -83,17 +83,17 @@ fn moves_end_after_any_number_of_them() {
         let tiring = Tiring::after(moves);
         with_frames(&config(Batched), FRAMES, |engine| {
             engine.platform().answer_with(&tiring);
-            let fresh = Picture::of(engine);
+            let fresh = Picture::take(engine);
             let owners = fill(&tiring.mover, engine);
             engine.drain_all_pages();
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let first = tiring.mover.place(owners[moves]);
             let busy = ContigError::Busy { pfn: Pfn::new(first), state: page(MOVABLE) };
             assert_eq!(ask(engine), Err(busy), "after {moves} moves");
             let moved = |owner: &&u32| !(RANGE.0..RANGE.1).contains(&tiring.mover.place(**owner));
             assert_eq!(owners.iter().filter(moved).count(), moves);
             if moves == 0 {
-                assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "nothing moved");
+                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "nothing moved");
             }
             undo(&tiring.mover, engine, owners, &fresh);
         });
@@ -108,7 +108,7 @@ fn some_refusals_are_survived_and_more_are_not() {
         tiring.refusals_left.set(refusals);
         with_frames(&config(Batched), FRAMES, |engine| {
             engine.platform().answer_with(&tiring);
-            let fresh = Picture::of(engine);
+            let fresh = Picture::take(engine);
             let owners = fill(&tiring.mover, engine);
             let answer = ask(engine);
             assert_eq!(answer.is_ok(), rounds > 0, "{refusals} refusals: {answer:?}");
@@ -138,7 +138,7 @@ fn places_end_after_any_number_of_them() {
             let spare = zone.watermarks().min as u32 + room as u32;
             engine.free_contig_range(span(0, spare)).expect("it is allocated");
             engine.drain_all_pages();
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let answer = ask(engine);
             let moved = owners.iter().filter(|&&owner| tiring.mover.place(owner) < 2048).count();
             let first = tiring.mover.place(owners[moved.min(PAGES - 1)]);
@@ -150,7 +150,7 @@ fn places_end_after_any_number_of_them() {
             assert_eq!(moved, room, "pages that moved");
             assert!(tiring.reclaims.get() > 0, "reclaim was asked");
             if moved == 0 {
-                assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "nothing moved");
+                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "nothing moved");
             }
             assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 - spare) + 8);
         });

@@ -63,7 +63,7 @@ fn expect_refusals(
 ) {
     for contig in BOTH {
         with_scene(contig, |engine| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             for ((start, end), error) in refusals(engine) {
                 assert_eq!(free(engine, span(start, end)), Err(error), "{contig:?}: {start}..{end}");
                 before.expect(engine, &format!("{contig:?}: {start}..{end}: {error}"));
@@ -172,7 +172,7 @@ fn a_page_with_references_in_a_frozen_range_is_bad() {
             let census = engine.check().expect("nothing is lost");
             assert_eq!(census.withheld, 1 + 1 + 1 + 16, "with the page that was broken before");
             engine.drain_all_pages();
-            after = Some(Picture::of(engine));
+            after = Some(Picture::take(engine));
         });
         after.expect("the scene ran")
     });
@@ -184,7 +184,7 @@ fn what_was_freed_is_not_freed_again() {
     for contig in BOTH {
         with_scene(contig, |engine| {
             engine.free_contig_range(span(BLOCK, BORDER)).expect("it is allocated");
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             for part in [(BLOCK, BORDER), (BLOCK - 10, BORDER), (BLOCK, BLOCK + 1), (BORDER - 1, BORDER)] {
                 let error = engine.free_contig_range(span(part.0, part.1)).expect_err("it is free");
                 let first = part.0.max(BLOCK);
@@ -200,9 +200,9 @@ fn what_was_freed_is_not_freed_again() {
 #[test]
 fn a_picture_tells_machines_apart() {
     with_machine(&bare(BOTH[0]), &[range(ZoneKind::Normal, 0, 0, 4096)], MinFree::Pages(64), |engine| {
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         take(engine, 77, 0, Gfp::KERNEL);
-        assert!(before.difference(&Picture::of(engine)).is_some(), "a page was allocated");
+        assert!(before.difference(&Picture::take(engine)).is_some(), "a page was allocated");
         engine.free_pages(Pfn::new(77), Order::ZERO).expect("it is allocated");
         before.expect(engine, "allocated and freed");
         engine.damage().add_isolation(Pfn::new(512));
@@ -210,6 +210,6 @@ fn a_picture_tells_machines_apart() {
         assert_eq!(engine.check(), Err(isolated), "a pageblock stayed isolated: no picture of that is taken");
         engine.damage().drop_isolation(Pfn::new(512));
         engine.damage().set_boost(freehold::base::NodeId(0), ZoneKind::Normal, 1);
-        assert!(before.difference(&Picture::of(engine)).is_some(), "a watermark is boosted");
+        assert!(before.difference(&Picture::take(engine)).is_some(), "a watermark is boosted");
     });
 }

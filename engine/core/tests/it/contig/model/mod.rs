@@ -97,7 +97,7 @@ fn on_machine<R>(
     run: impl FnOnce(&Side<'_, '_>) -> Result<R, String>,
 ) -> Result<R, String> {
     let config = world.config(contig);
-    let mut memory = Memory::of(&config, &world.zones);
+    let mut memory = Memory::new(&config, &world.zones);
     let mut bitmap = bitmap(world.area.end - world.area.start, 0);
     let engine = common::build(&config, &world.zones, &mut memory);
     let area = engine.reserve_cma(span(world.area.start, world.area.end), Order::ZERO, &mut bitmap);
@@ -116,7 +116,7 @@ fn on_machine<R>(
         world,
         engine: &engine,
         area: &area,
-        range_model: RefCell::new(RangeModel::of(world)),
+        range_model: RefCell::new(RangeModel::new(world)),
         luck: RefCell::new(Rng::with_seed(0)),
         mood: Cell::new((0, 0)),
         sabotage,

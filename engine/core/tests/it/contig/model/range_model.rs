@@ -98,7 +98,7 @@ pub(super) struct RangeModel {
 }
 
 impl RangeModel {
-    pub(super) fn of(world: &World) -> RangeModel {
+    pub(super) fn new(world: &World) -> RangeModel {
         let frames = world.zones.iter().flat_map(|zone| zone.start.raw()..zone.end.raw());
         let frames = frames.map(|pfn| (pfn, Frame::Free)).collect();
         RangeModel { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }

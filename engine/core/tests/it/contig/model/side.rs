@@ -193,7 +193,7 @@ impl Side<'_, '_> {
     fn range(&self, number: usize, (start, pages): (u32, u32), gfp: Gfp, frozen: bool) -> Result<(), String> {
         let state = |pfn| self.engine.state(Pfn::new(pfn)).expect("frames of zones have states");
         let refusal = self.range_model.borrow().refusal(start, pages, gfp, state);
-        let before = refusal.map(|_| Picture::of(self.engine));
+        let before = refusal.map(|_| Picture::take(self.engine));
         let was_free = refusal.is_none() && self.range_model.borrow().is_free(start, pages);
         let range = span(start, start + pages);
         let taken = match frozen {
@@ -207,7 +207,7 @@ impl Side<'_, '_> {
         match (taken, refusal, before) {
             (Err(error), Some(expected), Some(before)) if error == expected => {
                 count(&self.seen.refusals);
-                let difference = before.difference(&Picture::of(self.engine));
+                let difference = before.difference(&Picture::take(self.engine));
                 difference.map_or(Ok(()), |difference| Err(format!("{error}, but before and after are {difference}")))
             }
             (taken, Some(expected), _) => Err(format!("the answer was {taken:?}, expected {expected:?}")),
@@ -335,7 +335,7 @@ impl Side<'_, '_> {
         let misfit = range_model.misfit(start, end, frozen && !swapped);
         let Some(expected) = misfit.filter(|_| range_model.is_in_one_zone(start, end)) else { return Ok(()) };
         count(&self.seen.mistakes);
-        let picture = Picture::of(self.engine);
+        let picture = Picture::take(self.engine);
         let freed = match frozen && !swapped {
             true => self.engine.free_contig_frozen_range(span(start, end)),
             false => self.engine.free_contig_range(span(start, end)),
@@ -346,7 +346,7 @@ impl Side<'_, '_> {
                 | FreeError::Frozen { pfn, .. }
                 | FreeError::CrossesEnd { pfn, .. }),
             ) if pfn.raw() == expected => {
-                let difference = picture.difference(&Picture::of(self.engine));
+                let difference = picture.difference(&Picture::take(self.engine));
                 difference.map_or(Ok(()), |difference| Err(format!("{error}, but before and after are {difference}")))
             }
             other => Err(format!("{start:#x}..{end:#x}: {other:?}, expected a refusal at {expected:#x}")),

@@ -56,7 +56,7 @@ fn free(slice: &[Pfn]) -> Option<(Discriminant<FreeError>, Pfn)> {
             furnish(engine);
             let answer = gist(engine.free_pages_bulk(slice));
             engine.drain_all_pages();
-            (answer, Picture::of(engine))
+            (answer, Picture::take(engine))
         })
     });
     assert_eq!(one_by_one.0, batched.0, "the answer to {slice:?}");

@@ -135,7 +135,7 @@ fn both_ways_free_the_same() {
             }
             engine.drain_all_pages();
             assert!(engine.check().expect("nothing is lost").free > 0);
-            Picture::of(engine)
+            Picture::take(engine)
         })
     });
     assert_eq!(after[0].difference_but_tuning(&after[1]), None);
@@ -145,7 +145,7 @@ fn both_ways_free_the_same() {
 fn a_range_over_three_sections_is_one_range() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let range = span(SECTION - 3, 2 * SECTION + 5);
             engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("it is free");
             let held = u64::from(range.end.raw() - range.start.raw());
@@ -153,7 +153,7 @@ fn a_range_over_three_sections_is_one_range() {
             assert!(range.start.up_to(range.end).all(|pfn| engine.allocated_block(pfn) == Some((pfn, Order::ZERO))));
             engine.free_contig_range(range).expect("it is allocated");
             engine.drain_all_pages();
-            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
             assert_eq!(engine.state(Pfn::new(FRAMES)), None, "the section goes on, the zone does not");
         });
     }

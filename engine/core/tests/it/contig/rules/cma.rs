@@ -58,7 +58,7 @@ fn alignment_is_that_of_the_frame() {
 #[test]
 fn units_are_handed_out_and_taken_back_whole() {
     with_area(&bare(Batched), FRAMES, AREA_BY_FOUR, |engine, area| {
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         let pfn = engine.cma_alloc(area, 10, 1, Gfp::KERNEL).expect("there is room").raw();
         assert_eq!(area.allocated(), 12);
         assert!((pfn..pfn + 12).all(|pfn| !is_free(engine, pfn)) && is_free(engine, pfn + 12));
@@ -136,7 +136,7 @@ fn what_was_borrowed_makes_room_and_goes_home() {
         let mover = Mover::default();
         with_area(&config(contig), FRAMES, AREA, |engine, area| {
             engine.platform().answer_with(&mover);
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let lent: Vec<u32> = (AREA.0..AREA.1)
                 .step_by(8)
                 .map(|pfn| mover.own(engine, pfn, 1 + u8::from(pfn % 16 == 0), MOVABLE))
@@ -146,7 +146,7 @@ fn what_was_borrowed_makes_room_and_goes_home() {
             engine.cma_release(area, pfn, 1024).expect("it was handed out");
             lent.into_iter().for_each(|owner| mover.free(engine, owner));
             engine.drain_all_pages();
-            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
             assert_eq!(area.allocated(), 0);
         });
     }
@@ -157,7 +157,7 @@ fn what_was_borrowed_makes_room_and_goes_home() {
 fn a_range_may_be_released_in_parts() {
     for contig in BOTH {
         with_area(&bare(contig), FRAMES, AREA, |engine, area| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let pfn = engine.cma_alloc(area, 100, 1, Gfp::KERNEL).expect("there is room");
             engine.get_page(pfn.offset(60)).expect("it is allocated");
             engine.cma_release(area, pfn.offset(50), 50).expect("it was handed out");
@@ -181,7 +181,7 @@ fn what_was_not_handed_out_is_not_released() {
             let lent = AREA.0 + 600;
             mover.own(engine, lent, 2, MOVABLE);
             let held = engine.cma_alloc(area, 8, 1, Gfp::KERNEL).expect("there is room");
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let not_handed_out = |pfn: Pfn| FreeError::NotHandedOut { pfn, state: state(engine, pfn.raw()) };
             let out_of_range = |pfn| FreeError::Range(RangeError::OutOfRange { pfn });
             let unit = |pfn| FreeError::Range(RangeError::Misaligned { pfn, pages: 4 });
@@ -206,7 +206,7 @@ fn what_was_not_handed_out_is_not_released() {
 #[test]
 fn contradictory_requests_are_refused() {
     with_area(&config(Batched), FRAMES, AREA, |engine, area| {
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         let range = |error| ContigError::Range(error);
         let compound = Gfp::KERNEL | Gfp::COMP;
         for (pages, align, gfp, error) in [
@@ -230,7 +230,7 @@ fn contradictory_requests_are_refused() {
 fn nobody_else_takes_a_range_of_an_area() {
     with_area(&config(Batched), FRAMES, AREA, |engine, _| {
         take(engine, 1000, 0, Gfp::KERNEL);
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         let cma = ContigError::Cma { pfn: Pfn::new(AREA.0), state: state(engine, AREA.0) };
         assert!(matches!(state(engine, AREA.0), State::ZoneFree { .. }));
         assert_eq!(engine.alloc_contig_range(span(AREA.0, AREA.0 + 1), Gfp::KERNEL), Err(cma));

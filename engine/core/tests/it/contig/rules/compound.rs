@@ -16,7 +16,7 @@ const COMPOUND: Gfp = Gfp::KERNEL.union(Gfp::COMP);
 fn a_compound_range_is_one_block() {
     for contig in BOTH {
         with_frames(&config(contig), 8192, |engine| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             for order in Order::all() {
                 let range = span(3072, 3072 + order.pages());
                 for gfp in [COMPOUND, MOVABLE | Gfp::COMP] {
@@ -29,7 +29,7 @@ fn a_compound_range_is_one_block() {
                 }
             }
             engine.drain_all_pages();
-            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
         });
     }
 }
@@ -38,7 +38,7 @@ fn a_compound_range_is_one_block() {
 fn a_gigantic_range_is_a_row_of_the_largest_blocks() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             for exponent in 11..=16 {
                 let pages = 1 << exponent;
                 let pfn = engine.alloc_contig_pages(COMPOUND, pages).expect("there is room").raw();
@@ -48,7 +48,7 @@ fn a_gigantic_range_is_a_row_of_the_largest_blocks() {
                 }
                 assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(pages));
                 engine.free_contig_range(span(pfn, pfn + pages)).expect("it is allocated");
-                assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "{pages} pages");
+                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "{pages} pages");
             }
         });
     }
@@ -61,7 +61,7 @@ fn part_of_a_compound_block_is_not_freed() {
             let (block, order) = (Pfn::new(2048), Order::new(8));
             engine.alloc_contig_range(span(2048, 2304), COMPOUND).expect("it is free");
             engine.alloc_contig_frozen_range(span(2304, 2560), COMPOUND).expect("it is free");
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let sticks_out = FreeError::CrossesEnd { pfn: block, state: held(order, 1, COMPOUND) };
             assert_eq!(engine.free_contig_range(span(2048, 2300)), Err(sticks_out));
             let inside = engine.state(Pfn::new(2050)).expect("it is online");
@@ -79,7 +79,7 @@ fn part_of_a_compound_block_is_not_freed() {
 #[test]
 fn a_compound_range_must_be_natural() {
     with_frames(&config(Batched), 8192, |engine| {
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         for (start, end, error) in [
             (2048, 2148, RangeError::PowerOfTwo { pages: 100 }),
             (2048, 5120, RangeError::PowerOfTwo { pages: 3072 }),

@@ -51,7 +51,7 @@ fn nothing_is_moved_into_an_isolated_pageblock() {
     for (wanted, hardest) in [(9, CompactEffort::Async), (1, CompactEffort::SyncFull)] {
         let config = bare(Batched);
         let ranges = [range(ZoneKind::Dma, 0, 0, PAGEBLOCK), range(ZoneKind::Normal, 0, PAGEBLOCK, END)];
-        let mut memory = Memory::of(&config, &ranges);
+        let mut memory = Memory::new(&config, &ranges);
         let engine = &common::build(&config, &ranges, &mut memory);
         ranges.iter().for_each(|range| engine.release(range.start, range.end).expect("it is online"));
         engine.set_up_watermarks(MinFree::Pages(64));

@@ -164,7 +164,7 @@ fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
         };
         assert!(as_expected, "page {pfn:#x}, {fate:?}, is {:?}", state(engine, pfn));
     }
-    Picture::of(engine)
+    Picture::take(engine)
 }
 
 /// The chunks between are really those of runs: a page that is healthy and not shared does not end one.

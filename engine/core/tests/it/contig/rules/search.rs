@@ -75,7 +75,7 @@ fn a_cma_area_is_not_searched() {
 fn a_search_that_finds_nothing_changes_nothing() {
     with_frames(&config(Batched), FRAMES, |engine| {
         (0..FRAMES).step_by(64).for_each(|pfn| take(engine, pfn, 0, Gfp::KERNEL));
-        let before = Picture::of(engine);
+        let before = Picture::take(engine);
         for (gfp, pages, error) in [
             (Gfp::KERNEL, 64, ContigError::NoRange),
             (Gfp::KERNEL, FRAMES + 1, ContigError::NoRange),

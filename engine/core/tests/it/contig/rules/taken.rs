@@ -36,7 +36,7 @@ fn pages_of_a_range_are_single_and_have_one_reference() {
 fn a_frozen_range_can_be_given_back_in_parts() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             engine.alloc_contig_frozen_range(span(700, 4000), Gfp::KERNEL).expect("it is free");
             for (pfn, order) in chunks(700, 4000) {
                 assert_eq!(state(engine, pfn), held(order, 0, Gfp::KERNEL), "block {pfn:#x}");
@@ -49,7 +49,7 @@ fn a_frozen_range_can_be_given_back_in_parts() {
                 assert_eq!(engine.check().expect("nothing is lost").allocated, left);
             }
             engine.drain_all_pages();
-            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
         });
     }
 }
@@ -121,12 +121,12 @@ fn only_the_range_is_taken_of_a_larger_free_block() {
     with_frames(&bare(Batched), FRAMES, |engine| {
         for (start, end) in [(2048, 2049), (2049, 2050), (2500, 2600), (2559, 2561), (2000, 5000), (0, 1), (8191, 8192)]
         {
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
             let census = engine.check().expect("nothing is lost");
             assert_eq!((census.allocated, census.free), (u64::from(end - start), u64::from(FRAMES + start - end)));
             engine.free_contig_range(span(start, end)).expect("it is allocated");
-            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "{start}..{end}");
+            assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "{start}..{end}");
         }
     });
 }
@@ -139,7 +139,7 @@ fn every_pageblock_gets_its_type_back() {
     let mover = Mover::default();
     let config = config(Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let engine = &common::build(&config, &ranges, &mut memory);
     for (block, migratetype) in (2 * PAGEBLOCK..).step_by(PAGEBLOCK as usize).zip(types) {
         engine.set_pageblock_type(Pfn::new(block), migratetype).expect("it is online, and not released");
@@ -147,24 +147,24 @@ fn every_pageblock_gets_its_type_back() {
     engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("it is online");
     engine.set_up_watermarks(MinFree::Pages(64));
     engine.platform().answer_with(&mover);
-    let before = Picture::of(engine);
+    let before = Picture::take(engine);
     let part = span(2 * PAGEBLOCK + 3, 7 * PAGEBLOCK - 3);
     engine.alloc_contig_range(part.clone(), Gfp::KERNEL).expect("it is free");
     let found = [2, 3, 4, 5, 6].map(|block| type_at(engine, block * PAGEBLOCK));
     assert_eq!(found, types, "while the range is held");
     engine.free_contig_range(part.clone()).expect("it is allocated");
     engine.drain_all_pages();
-    assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "after it was freed");
+    assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "after it was freed");
     // A page that does not move: the attempt leaves no trace either.
     let pinned = 4 * PAGEBLOCK + 9;
     mover.own(engine, pinned, 0, MOVABLE);
     mover.pinned.borrow_mut().push(pinned);
     engine.drain_all_pages();
-    let before = Picture::of(engine);
+    let before = Picture::take(engine);
     let busy = ContigError::Busy { pfn: Pfn::new(pinned), state: page(MOVABLE) };
     assert_eq!(engine.alloc_contig_range(part, Gfp::KERNEL), Err(busy));
     engine.drain_all_pages();
-    assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "after the attempt");
+    assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "after the attempt");
 }
 
 /// Free blocks larger than a pageblock are split for the attempt, and merge again when it fails. Without per-CPU lists,
@@ -177,7 +177,7 @@ fn an_attempt_that_fails_leaves_no_trace() {
             engine.platform().answer_with(&mover);
             mover.own(engine, pinned, 0, MOVABLE);
             mover.pinned.borrow_mut().push(pinned);
-            let before = Picture::of(engine);
+            let before = Picture::take(engine);
             let busy = ContigError::Busy { pfn: Pfn::new(pinned), state: page(MOVABLE) };
             for (start, end) in [(1024, 3072), (pinned, pinned + 1), (pinned, 3800), (0, pinned + 1), (0, FRAMES)] {
                 assert_eq!(engine.alloc_contig_range(span(start, end), Gfp::KERNEL), Err(busy));
@@ -214,13 +214,13 @@ impl Hooks for Nested<'_, '_> {
 fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
     let config = bare(Batched);
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
-    let mut memory = Memory::of(&config, &ranges);
+    let mut memory = Memory::new(&config, &ranges);
     let engine = &common::build(&config, &ranges, &mut memory);
     engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("it is online");
     engine.set_up_watermarks(MinFree::Pages(64));
     let nested = Nested { engine, depth_max, depth: Cell::new(0), answers: RefCell::default() };
     engine.platform().answer_with(&nested);
-    let before = Picture::of(engine);
+    let before = Picture::take(engine);
     (1024..1024 + PAGEBLOCK).for_each(|pfn| take(engine, pfn, 0, MOVABLE));
     let outermost = engine.alloc_contig_range(span(1024, 1025), Gfp::KERNEL);
     nested.answers.borrow_mut().push(outermost);
@@ -232,7 +232,7 @@ fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
             engine.free_pages(pfn, order).expect("it is allocated");
         }
     }
-    assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+    assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
     nested.answers.take()
 }
 

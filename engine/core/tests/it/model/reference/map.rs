@@ -61,7 +61,7 @@ impl Map {
             types: vec![MigrateType::Movable; blocks],
             skipped: vec![false; blocks],
             zones: vec![None; blocks],
-            owned: Owned::of(blocks),
+            owned: Owned::new(blocks),
         }
     }
 

@@ -117,7 +117,7 @@ pub(super) struct Reference {
 impl Reference {
     /// A machine like the engine's, which is set up and has not been used. Watermarks and limits are copied;
     /// the free lists are not.
-    pub(super) fn of(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
+    pub(super) fn new(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
         let mut zones: Vec<Zone> = allocator.zones().iter().map(Zone::like).collect();
         zones.iter_mut().for_each(|zone| zone.never_boosts = mistake == Sabotage::NoBoost);
         let mut map = Map::new(world.end(), world.block);

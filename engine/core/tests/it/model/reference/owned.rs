@@ -67,7 +67,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    pub(crate) fn of(blocks: usize) -> Owned {
+    pub(crate) fn new(blocks: usize) -> Owned {
         Owned { owners: vec![None; blocks], ..Owned::default() }
     }
 
