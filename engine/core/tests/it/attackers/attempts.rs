@@ -21,6 +21,11 @@ pub(super) struct Way<A> {
 /// Refusals between two pictures.
 const BATCH: usize = 40;
 
+/// Drops the value of a result, and formats its error.
+pub(super) fn describe<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<(), String> {
+    result.map(drop).map_err(|error| format!("{error:?}"))
+}
+
 /// Makes all attempts; how many were done, and how many refused.
 pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usize, usize) {
     let step = if cfg!(miri) { 997 } else { 1 };
@@ -50,9 +55,10 @@ pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usiz
             }
             // What was to be moved may have been offered a place by way of a list.
             town.engine.drain_all_pages();
-            let names = || batch.iter().map(|&attempt| (way.name)(attempt)).collect::<Vec<_>>();
-            let difference = before.difference_but_tuning(&Picture::take(town.engine));
-            assert!(difference.is_none(), "one of these changed {difference:?}: {:?}", names());
+            if let Some(difference) = before.difference_but_tuning(&Picture::take(town.engine)) {
+                let names: Vec<_> = batch.iter().map(|&attempt| (way.name)(attempt)).collect();
+                panic!("one of these changed {difference:?}: {names:?}");
+            }
         }
     });
     (done, refused.len())

@@ -9,7 +9,7 @@ use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use freehold::page::Mobility;
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
-use crate::attackers::attempts::{Way, make_all};
+use crate::attackers::attempts::{Way, describe, make_all};
 use crate::attackers::town::{Town, places, with_town};
 use crate::common::picture::Picture;
 
@@ -25,51 +25,51 @@ enum Refused {
 
 type Call = fn(&Town<'_, '_, '_>, Pfn, Order) -> Result<(), String>;
 
-fn said<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<(), String> {
-    result.map(drop).map_err(|error| format!("{error:?}"))
-}
-
 use Refused::{AsDocumented, ChangesNothing};
 
 const CALLS: [(&str, Refused, Call); 19] = [
-    ("free_pages", ChangesNothing, |town, pfn, order| said(town.engine.free_pages(pfn, order))),
-    ("free_frozen_pages", AsDocumented, |town, pfn, order| said(town.engine.free_frozen_pages(pfn, order))),
-    ("get_page", ChangesNothing, |town, pfn, _| said(town.engine.get_page(pfn))),
-    ("put_page", ChangesNothing, |town, pfn, _| said(town.engine.put_page(pfn))),
-    ("split_page", ChangesNothing, |town, pfn, order| said(town.engine.split_page(pfn, order))),
-    ("split_to", ChangesNothing, |town, pfn, order| said(town.engine.split_to(pfn, order, Order::new(2)))),
-    ("split_to more", ChangesNothing, |town, pfn, order| said(town.engine.split_to(pfn, order, Order::MAX))),
-    ("split_compound", ChangesNothing, |town, pfn, order| said(town.engine.split_compound(pfn, order, Order::ZERO))),
-    ("poison", AsDocumented, |town, pfn, _| said(town.engine.poison(pfn))),
+    ("free_pages", ChangesNothing, |town, pfn, order| describe(town.engine.free_pages(pfn, order))),
+    ("free_frozen_pages", AsDocumented, |town, pfn, order| describe(town.engine.free_frozen_pages(pfn, order))),
+    ("get_page", ChangesNothing, |town, pfn, _| describe(town.engine.get_page(pfn))),
+    ("put_page", ChangesNothing, |town, pfn, _| describe(town.engine.put_page(pfn))),
+    ("split_page", ChangesNothing, |town, pfn, order| describe(town.engine.split_page(pfn, order))),
+    ("split_to", ChangesNothing, |town, pfn, order| describe(town.engine.split_to(pfn, order, Order::new(2)))),
+    ("split_to more", ChangesNothing, |town, pfn, order| describe(town.engine.split_to(pfn, order, Order::MAX))),
+    ("split_compound", ChangesNothing, |town, pfn, order| {
+        describe(town.engine.split_compound(pfn, order, Order::ZERO))
+    }),
+    ("poison", AsDocumented, |town, pfn, _| describe(town.engine.poison(pfn))),
     ("isolate_free_page", ChangesNothing, |town, pfn, order| {
         let taken = town.engine.isolate_free_page(pfn, order, Gfp::KERNEL | Gfp::COMP);
-        said(taken).and_then(|()| if taken == Ok(true) { Ok(()) } else { Err("in use".to_owned()) })
+        describe(taken).and_then(|()| if taken == Ok(true) { Ok(()) } else { Err("in use".to_owned()) })
     }),
     ("isolate_free_page_near", ChangesNothing, |town, pfn, order| {
-        said(town.engine.isolate_free_page_near(pfn, order, Gfp::HIGHUSER_MOVABLE).ok_or("none"))
+        describe(town.engine.isolate_free_page_near(pfn, order, Gfp::HIGHUSER_MOVABLE).ok_or("none"))
     }),
-    ("adopt", ChangesNothing, |town, pfn, order| said(town.engine.adopt(pfn, order, Mobility::Movable))),
+    ("adopt", ChangesNothing, |town, pfn, order| describe(town.engine.adopt(pfn, order, Mobility::Movable))),
     ("set_pageblock_type", ChangesNothing, |town, pfn, order| {
         let migratetype = MigrateType::from_index(order.index() % MigrateType::COUNT);
-        said(town.engine.set_pageblock_type(pfn, migratetype))
+        describe(town.engine.set_pageblock_type(pfn, migratetype))
     }),
-    ("free_pages_bulk", AsDocumented, |town, pfn, _| said(town.engine.free_pages_bulk(&[pfn, pfn]))),
+    ("free_pages_bulk", AsDocumented, |town, pfn, _| describe(town.engine.free_pages_bulk(&[pfn, pfn]))),
     ("free_pages_bulk neighbours", AsDocumented, |town, pfn, order| {
         let last = Pfn::new(pfn.raw().saturating_add(order.pages()));
-        said(town.engine.free_pages_bulk(&pfn.up_to(last).collect::<Vec<_>>()))
+        describe(town.engine.free_pages_bulk(&pfn.up_to(last).collect::<Vec<_>>()))
     }),
     ("free_pages_bulk backwards", AsDocumented, |town, pfn, _| {
         let pages = [pfn, Pfn::new(pfn.raw().wrapping_sub(1)), Pfn::new(pfn.raw().wrapping_add(1)), pfn];
-        said(town.engine.free_pages_bulk(&pages))
+        describe(town.engine.free_pages_bulk(&pages))
     }),
-    ("cma_release", ChangesNothing, |town, pfn, order| said(town.engine.cma_release(town.area, pfn, order.pages()))),
+    ("cma_release", ChangesNothing, |town, pfn, order| {
+        describe(town.engine.cma_release(town.area, pfn, order.pages()))
+    }),
     ("cma_alloc", ChangesNothing, |town, pfn, order| {
         let gfp = if order == Order::ZERO { Gfp::KERNEL } else { Gfp::KERNEL | Gfp::COMP };
-        said(town.engine.cma_alloc(town.area, pfn.raw(), order.pages() << 21, gfp))
+        describe(town.engine.cma_alloc(town.area, pfn.raw(), order.pages() << 21, gfp))
     }),
     ("alloc_contig_pages", ChangesNothing, |town, pfn, order| {
         let gfp = if order == Order::ZERO { Gfp::KERNEL | Gfp::COMP } else { Gfp::KERNEL };
-        said(town.engine.alloc_contig_frozen_pages(gfp, pfn.raw()))
+        describe(town.engine.alloc_contig_frozen_pages(gfp, pfn.raw()))
     }),
 ];
 
@@ -98,14 +98,14 @@ fn every_frame_with_every_order_is_freed_split_shared_poisoned_adopted() {
 #[test]
 fn what_is_freed_is_not_there_to_be_freed_again() {
     let frees: [(&str, Call); 5] = [
-        ("free_pages", |town, pfn, order| said(town.engine.free_pages(pfn, order))),
-        ("put_page", |town, pfn, _| said(town.engine.put_page(pfn))),
+        ("free_pages", |town, pfn, order| describe(town.engine.free_pages(pfn, order))),
+        ("put_page", |town, pfn, _| describe(town.engine.put_page(pfn))),
         ("free_contig_range", |town, pfn, order| {
-            said(town.engine.free_contig_range(pfn..Pfn::new(pfn.raw().saturating_add(order.pages()))))
+            describe(town.engine.free_contig_range(pfn..Pfn::new(pfn.raw().saturating_add(order.pages()))))
         }),
-        ("free_frozen_pages", |town, pfn, order| said(town.engine.free_frozen_pages(pfn, order))),
+        ("free_frozen_pages", |town, pfn, order| describe(town.engine.free_frozen_pages(pfn, order))),
         ("free_contig_frozen_range", |town, pfn, order| {
-            said(town.engine.free_contig_frozen_range(pfn..Pfn::new(pfn.raw().saturating_add(order.pages()))))
+            describe(town.engine.free_contig_frozen_range(pfn..Pfn::new(pfn.raw().saturating_add(order.pages()))))
         }),
     ];
     for pcp in [PcpPolicy::Off, PcpPolicy::Merge, PcpPolicy::Owned] {

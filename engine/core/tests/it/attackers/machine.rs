@@ -138,14 +138,18 @@ pub(super) struct Memory {
     pub spare: Vec<Bytes>,
 }
 
+/// Allocates the bytes of a layout, and room to align them.
+fn allocate_room(layout: core::alloc::Layout) -> Bytes {
+    Box::new_uninit_slice(layout.size() + layout.align())
+}
+
 impl Memory {
     /// Enough for this machine.
     pub(super) fn new(config: &Config<'_>, ranges: &[Range]) -> Memory {
-        let room = |layout: core::alloc::Layout| Box::new_uninit_slice(layout.size() + layout.align());
-        let of_range = |range: &Range| room(config.online_layout(&(range.start..range.end)));
+        let layouts = ranges.iter().map(|range| config.online_layout(&(range.start..range.end)));
         Memory {
-            fixed: room(config.metadata_layout::<Host<'_>>()),
-            ranges: ranges.iter().map(of_range).collect(),
+            fixed: allocate_room(config.metadata_layout::<Host<'_>>()),
+            ranges: layouts.map(allocate_room).collect(),
             spare: Vec::new(),
         }
     }

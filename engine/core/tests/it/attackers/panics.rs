@@ -193,15 +193,15 @@ fn every_promise_panics_at_every_call() {
 fn a_probe_panics_between_the_parts_of_a_long_range() {
     panic_hook::silence_payload::<Planned>();
     let frames = if cfg!(miri) { 5000 } else { 12_288 };
-    let range = || Pfn::new(0)..Pfn::new(frames);
+    let range = Pfn::new(0)..Pfn::new(frames);
     for at in 1..=4 {
         let script = Script::default();
         let bomb = Bomb::new(Place::Report, 0, &script);
         with_frames(&Config::default(), frames + 1024, |engine| {
             engine.platform().answer_with(&bomb);
-            engine.alloc_contig_range(range(), Gfp::KERNEL).expect("all of it is free");
+            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("all of it is free");
             bomb.left.store(at, SeqCst);
-            let freed = catch_unwind(AssertUnwindSafe(|| engine.free_contig_range(range())));
+            let freed = catch_unwind(AssertUnwindSafe(|| engine.free_contig_range(range.clone())));
             assert!(freed.is_err_and(|panic| panic.is::<Planned>()), "there is an event {at}");
             engine.check().unwrap_or_else(|violation| panic!("a panic at event {at}: {violation}"));
         });

@@ -111,6 +111,11 @@ const FROZEN: [(&str, bool, Free); 2] = [
     }),
 ];
 
+/// Loads the frame that one of two threads stored.
+pub(super) fn load_pfn(block: &AtomicU32) -> Pfn {
+    Pfn::new(block.load(SeqCst))
+}
+
 /// Two threads free what one of them allocated, each in its way; the first round in which not exactly one did.
 fn both_free(
     engine: &Engine<'_, '_>,
@@ -120,18 +125,20 @@ fn both_free(
 ) -> Result<(), String> {
     let (block, wrong) = (AtomicU32::new(0), std::sync::Mutex::new(None));
     let gfp = Gfp::HIGHUSER_MOVABLE | Gfp::NOWARN;
-    let allocate = |_| {
-        let asked = if frozen { engine.alloc_frozen_pages(gfp, order) } else { engine.alloc_pages(gfp, order) };
-        block.store(asked.expect("there is memory").raw(), SeqCst);
-    };
-    let judge = |round, successes| {
-        if successes != 1 {
-            wrong.lock().expect("nobody panics with it").get_or_insert((round, successes));
-        }
-    };
     let [(first, _, one), (second, _, other)] = ways;
-    let at = || Pfn::new(block.load(SeqCst));
-    race(rounds, &allocate, [&|_| one(engine, at(), order), &|_| other(engine, at(), order)], &judge);
+    race(
+        rounds,
+        &|_| {
+            let asked = if frozen { engine.alloc_frozen_pages(gfp, order) } else { engine.alloc_pages(gfp, order) };
+            block.store(asked.expect("there is memory").raw(), SeqCst);
+        },
+        [&|_| one(engine, load_pfn(&block), order), &|_| other(engine, load_pfn(&block), order)],
+        &|round, successes| {
+            if successes != 1 {
+                wrong.lock().expect("nobody panics with it").get_or_insert((round, successes));
+            }
+        },
+    );
     match wrong.into_inner().expect("nobody panics with it") {
         None => Ok(()),
         Some((round, successes)) => {

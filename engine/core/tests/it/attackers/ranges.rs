@@ -7,43 +7,39 @@ use freehold::Policy;
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
 use freehold::platform::host::CheckedSpinLock;
 
-use crate::attackers::attempts::{Spare, Way, make_all};
+use crate::attackers::attempts::{Spare, Way, describe, make_all};
 use crate::attackers::machine::range;
 use crate::attackers::town::{self, Town, with_town};
 use crate::common::picture::Picture;
 
 type Call = for<'m> fn(&Town<'_, 'm, '_>, Spare<'_, 'm>, Pfn, Pfn) -> Result<(), String>;
 
-fn said<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<(), String> {
-    result.map(drop).map_err(|error| format!("{error:?}"))
-}
-
 const CALLS: [(&str, Call); 11] = [
-    ("alloc_contig_range", |town, _, start, end| said(town.engine.alloc_contig_range(start..end, Gfp::KERNEL))),
+    ("alloc_contig_range", |town, _, start, end| describe(town.engine.alloc_contig_range(start..end, Gfp::KERNEL))),
     ("alloc_contig_range compound", |town, _, start, end| {
-        said(town.engine.alloc_contig_range(start..end, Gfp::KERNEL | Gfp::COMP))
+        describe(town.engine.alloc_contig_range(start..end, Gfp::KERNEL | Gfp::COMP))
     }),
     ("alloc_contig_frozen_range", |town, _, start, end| {
-        said(town.engine.alloc_contig_frozen_range(start..end, Gfp::KERNEL))
+        describe(town.engine.alloc_contig_frozen_range(start..end, Gfp::KERNEL))
     }),
     ("alloc_contig_range of no type", |town, _, start, end| {
-        said(town.engine.alloc_contig_range(start..end, Gfp::MOVABLE | Gfp::RECLAIMABLE))
+        describe(town.engine.alloc_contig_range(start..end, Gfp::MOVABLE | Gfp::RECLAIMABLE))
     }),
-    ("free_contig_range", |town, _, start, end| said(town.engine.free_contig_range(start..end))),
-    ("release", |town, _, start, end| said(town.engine.release(start, end))),
-    ("offline", |town, _, start, end| said(town.engine.offline(start..end))),
+    ("free_contig_range", |town, _, start, end| describe(town.engine.free_contig_range(start..end))),
+    ("release", |town, _, start, end| describe(town.engine.release(start, end))),
+    ("offline", |town, _, start, end| describe(town.engine.offline(start..end))),
     ("online", |town, _, start, end| {
-        said(town.engine.online(&range(ZoneKind::Movable, 0, start.raw(), end.raw()), &mut []))
+        describe(town.engine.online(&range(ZoneKind::Movable, 0, start.raw(), end.raw()), &mut []))
     }),
     ("online elsewhere", |town, _, start, end| {
-        said(town.engine.online(&range(ZoneKind::Normal, 2, start.raw(), end.raw()), &mut []))
+        describe(town.engine.online(&range(ZoneKind::Normal, 2, start.raw(), end.raw()), &mut []))
     }),
     ("reserve_cma", |town, spare, start, end| {
         let bytes = spare.next().expect("there is enough");
-        said(town.engine.reserve_cma(start..end, Order::ZERO, bytes))
+        describe(town.engine.reserve_cma(start..end, Order::ZERO, bytes))
     }),
     ("reserve_cma of large units", |town, _, start, end| {
-        said(town.engine.reserve_cma(start..end, Order::MAX, &mut []))
+        describe(town.engine.reserve_cma(start..end, Order::MAX, &mut []))
     }),
 ];
 
@@ -59,8 +55,12 @@ fn ends() -> Vec<u32> {
 
 #[test]
 fn every_range_is_taken_freed_released_set_aside() {
-    let pairs = || ends().into_iter().flat_map(|start| ends().into_iter().map(move |end| (start, end)));
-    let attempts: Vec<Attempt> = CALLS.iter().flat_map(|call| pairs().map(move |pair| (call, pair))).collect();
+    let mut attempts: Vec<Attempt> = Vec::new();
+    for call in &CALLS {
+        for start in ends() {
+            attempts.extend(ends().into_iter().map(|end| (call, (start, end))));
+        }
+    }
     let way = Way {
         attempt: |&(&(_, call), (start, end)): &Attempt, town, spare| call(town, spare, Pfn::new(start), Pfn::new(end)),
         keeps: |_| true,
@@ -75,9 +75,9 @@ fn every_range_is_taken_freed_released_set_aside() {
 /// A frozen range whose blocks are all bad, shared, a slab's or nobody's: nothing that is not the caller's is split.
 #[test]
 fn a_frozen_range_begins_and_ends_anywhere() {
-    let ends = || ends().into_iter().filter(|end| (6000..7200).contains(end));
-    for start in ends() {
-        for end in ends() {
+    let near: Vec<u32> = ends().into_iter().filter(|end| (6000..7200).contains(end)).collect();
+    for &start in &near {
+        for &end in &near {
             with_town(Policy::FREEHOLD, |town, _| {
                 town.engine.drain_all_pages();
                 let answer = town.engine.free_contig_frozen_range(Pfn::new(start)..Pfn::new(end));

@@ -130,8 +130,9 @@ fn meddle_with(config: &Config<'_>, (name, misdeed): (&str, Misdeed), from_probe
     engine.platform().answer_with(&meddler);
     work(engine, &meddler);
     meddler.done.store(u32::MAX, SeqCst);
-    let what = || format!("{name}, from the probe: {from_probe}, {:?}", config.policy.pcp);
-    engine.check().unwrap_or_else(|violation| panic!("{}: {violation}", what()));
+    engine.check().unwrap_or_else(|violation| {
+        panic!("{name}, from the probe: {from_probe}, {:?}: {violation}", config.policy.pcp)
+    });
 }
 
 #[test]
@@ -159,8 +160,12 @@ impl Hooks for Waiter<'_> {
         let is_taking = matches!(event, Event::ZoneLockReleased { pages: 512, .. });
         if is_taking && self.armed.swap(0, SeqCst) == 1 {
             self.armed.store(2, SeqCst);
-            let is_reserved = || self.engine.state(Pfn::new(600)) == Some(freehold::base::State::Reserved);
-            (0..2000).take_while(|_| is_reserved()).for_each(|_| std::thread::yield_now());
+            for _ in 0..2000 {
+                if self.engine.state(Pfn::new(600)) != Some(freehold::base::State::Reserved) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
         }
     }
 }

@@ -9,10 +9,16 @@ use freehold::page::{MinFree, Mobility};
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::attackers::machine::{Engine, Memory, build, range, with_frames};
-use crate::attackers::races::{PCP, config, race};
+use crate::attackers::races::{PCP, config, load_pfn, race};
 
 const ROUNDS: u32 = if cfg!(miri) { 3 } else { 1000 };
 const FRAMES: u32 = 4096;
+
+/// Allocates a block, and stores its first frame.
+fn alloc_into(engine: &Engine<'_, '_>, order: Order, block: &AtomicU32) {
+    let pfn = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+    block.store(pfn.raw(), SeqCst);
+}
 
 /// Two do something to a block that one of them allocated, `after` undoes what came out.
 fn over_a_block(order: u8, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Order, u32)) {
@@ -20,14 +26,13 @@ fn over_a_block(order: u8, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Orde
     for pcp in PCP {
         with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
             let block = AtomicU32::new(0);
-            let allocate = |_| {
-                let asked = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
-                block.store(asked.raw(), SeqCst);
-            };
-            let at = || Pfn::new(block.load(SeqCst));
             let [first, second] = deeds;
-            let judge = |_, successes| after(engine, at(), order, successes);
-            race(ROUNDS, &allocate, [&|_| first(engine, at(), order), &|_| second(engine, at(), order)], &judge);
+            race(
+                ROUNDS,
+                &|_| alloc_into(engine, order, &block),
+                [&|_| first(engine, load_pfn(&block), order), &|_| second(engine, load_pfn(&block), order)],
+                &|_, successes| after(engine, load_pfn(&block), order, successes),
+            );
             engine.drain_all_pages();
             let census = engine.check().unwrap_or_else(|violation| panic!("{pcp:?}: {violation}"));
             assert_eq!(census.free + census.withheld, u64::from(FRAMES), "{pcp:?}: {census:?}");
@@ -39,6 +44,12 @@ type Way = fn(&Engine<'_, '_>, Pfn, Order) -> bool;
 
 const SPLIT: Way = |engine, pfn, order| engine.split_page(pfn, order).is_ok();
 const FREE: Way = |engine, pfn, order| engine.free_pages(pfn, order).is_ok();
+const GET: Way = |engine, pfn, _| engine.get_page(pfn).is_ok();
+const PUT: Way = |engine, pfn, _| engine.put_page(pfn).is_ok();
+const GET_AND_PUT: Way = |engine, pfn, _| {
+    engine.get_page(pfn).expect("it has an owner");
+    engine.put_page(pfn).is_ok()
+};
 
 /// Frees whatever of a block is still allocated.
 fn free_what_is_left(engine: &Engine<'_, '_>, pfn: Pfn, order: Order) {
@@ -67,9 +78,7 @@ fn a_block_is_split_or_freed() {
 
 #[test]
 fn a_reference_is_counted_or_was_the_last() {
-    let get: Way = |engine, pfn, _| engine.get_page(pfn).is_ok();
-    let put: Way = |engine, pfn, _| engine.put_page(pfn).is_ok();
-    over_a_block(3, [get, put], |engine, pfn, order, successes| {
+    over_a_block(3, [GET, PUT], |engine, pfn, order, successes| {
         assert!(successes >= 1, "the reference that is there can always be dropped");
         free_what_is_left(engine, pfn, order);
     });
@@ -78,14 +87,19 @@ fn a_reference_is_counted_or_was_the_last() {
 /// The pages become pages of a range while somebody else drops a reference to the first of them.
 #[test]
 fn a_reference_is_dropped_while_its_block_is_split() {
-    let put: Way = |engine, pfn, _| {
-        engine.get_page(pfn).expect("it has an owner");
-        engine.put_page(pfn).is_ok()
-    };
-    over_a_block(6, [SPLIT, put], |engine, pfn, order, successes| {
+    over_a_block(6, [SPLIT, GET_AND_PUT], |engine, pfn, order, successes| {
         assert_eq!(successes, 2, "a reference that is held can be dropped");
         free_what_is_left(engine, pfn, order);
     });
+}
+
+/// Poisons a frame, and notes it if it was online; returns whether it was.
+fn poison_and_note(engine: &Engine<'_, '_>, frame: Pfn, poisoned: &Mutex<Vec<Pfn>>) -> bool {
+    let is_poisoned = engine.poison(frame).is_ok();
+    if is_poisoned {
+        poisoned.lock().expect("nobody panics with it").push(frame);
+    }
+    is_poisoned
 }
 
 /// Frames break while their block is freed: each is withheld in the end, and nothing else is.
@@ -94,23 +108,17 @@ fn a_frame_breaks_while_its_block_is_freed() {
     let rounds = if cfg!(miri) { 2 } else { 300 };
     for pcp in PCP {
         with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
-            let (block, broken, order) = (AtomicU32::new(0), Mutex::new(Vec::new()), Order::new(2));
-            let allocate = |_| {
-                let asked = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
-                block.store(asked.raw(), SeqCst);
-            };
-            let at = || Pfn::new(block.load(SeqCst));
-            let poison = |round: u32| {
-                let frame = at().offset(round % 4);
-                let is_broken = engine.poison(frame).is_ok();
-                if is_broken {
-                    broken.lock().expect("nobody panics with it").push(frame);
-                }
-                is_broken
-            };
-            race(rounds, &allocate, [&|_| engine.free_pages(at(), order).is_ok(), &poison], &|_, _| ());
+            let (block, poisoned, order) = (AtomicU32::new(0), Mutex::new(Vec::new()), Order::new(2));
+            race(
+                rounds,
+                &|_| alloc_into(engine, order, &block),
+                [&|_| engine.free_pages(load_pfn(&block), order).is_ok(), &|round| {
+                    poison_and_note(engine, load_pfn(&block).offset(round % 4), &poisoned)
+                }],
+                &|_, _| (),
+            );
             engine.drain_all_pages();
-            let broken = broken.into_inner().expect("nobody panics with it");
+            let broken = poisoned.into_inner().expect("nobody panics with it");
             let census = engine.check().expect("nothing is lost");
             assert!(broken.iter().all(|&frame| engine.state(frame) == Some(State::Withheld)));
             assert_eq!((census.withheld, census.free), (broken.len() as u64, u64::from(FRAMES) - census.withheld));
@@ -128,12 +136,11 @@ fn over_memory(deeds: [fn(&Engine<'_, '_>) -> bool; 2], one_wins: bool, reset: f
     let engine = &engine;
     engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");
     engine.set_up_watermarks(MinFree::Pages(64));
-    let judge = |round, successes| {
+    race(rounds, &|_| (), [&|_| deeds[0](engine), &|_| deeds[1](engine)], &|round, successes| {
         assert!(!one_wins || successes == 1, "{successes} succeeded in round {round}");
         engine.check().unwrap_or_else(|violation| panic!("round {round}: {violation}"));
         reset(engine);
-    };
-    race(rounds, &|_| (), [&|_| deeds[0](engine), &|_| deeds[1](engine)], &judge);
+    });
     engine.check().expect("nothing is lost");
 }
 
@@ -176,13 +183,15 @@ fn free_late(engine: &Engine<'_, '_>) -> bool {
     })
 }
 
+/// Releases the memory, takes and frees it as a range, and takes it offline; returns whether it went.
+fn come_and_go(engine: &Engine<'_, '_>) -> bool {
+    engine.release(START, END).expect("it is Reserved");
+    engine.alloc_contig_range(START..END, Gfp::KERNEL).is_ok_and(|()| engine.free_contig_range(START..END).is_ok())
+        && engine.offline(START..END).is_ok()
+}
+
 #[test]
 fn memory_goes_offline_while_its_pages_are_freed_once_more() {
-    let come_and_go = |engine: &Engine<'_, '_>| {
-        engine.release(START, END).expect("it is Reserved");
-        engine.alloc_contig_range(START..END, Gfp::KERNEL).is_ok_and(|()| engine.free_contig_range(START..END).is_ok())
-            && engine.offline(START..END).is_ok()
-    };
     over_memory([come_and_go, free_late], false, |engine| {
         if engine.state(START).is_some() {
             free_what_is_left(engine, START, Order::new(10));
@@ -244,14 +253,13 @@ fn an_area_is_one_owners_as_a_whole() {
             true
         }
     });
-    let judge = |round, successes| {
+    race(rounds, &|_| (), [&deeds[0], &deeds[1]], &|round, successes| {
         assert_eq!(successes, 1, "round {round}");
         engine.check().unwrap_or_else(|violation| panic!("round {round}: {violation}"));
         for block in (0..1536).step_by(512) {
             give_up(engine, block);
         }
-    };
-    race(rounds, &|_| (), [&deeds[0], &deeds[1]], &judge);
+    });
 }
 
 /// Takes what an area was out of it, and back to Reserved.

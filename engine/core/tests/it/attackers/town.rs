@@ -54,8 +54,9 @@ pub(super) fn places() -> Vec<u32> {
         [PAGE, MOVABLE, FROZEN, COMPOUND, SHARED, COUNTED_OUT, SLAB, POISONED, WITHHELD, RESERVED, HOLE, LENT, 2399];
     let borders = [FIRST, 2304, 2400, AREA.0, AREA.1, 3072, 3100, 4010, 4096, 5120, 6144, 7168, 34_816, 34_848, END];
     let ends = [0, 1, FIRST - 1, 65_535, 1 << 31, u32::MAX - 1024, u32::MAX - 1023, u32::MAX - 1, u32::MAX];
-    let around = |&place: &u32| [place.saturating_sub(1), place, place.saturating_add(1)];
-    let mut places: Vec<u32> = kinds.iter().chain(&borders).chain(&ends).flat_map(around).collect();
+    let centres = kinds.into_iter().chain(borders).chain(ends);
+    let mut places: Vec<u32> =
+        centres.flat_map(|place| [place.saturating_sub(1), place, place.saturating_add(1)]).collect();
     places.sort_unstable();
     places.dedup();
     places
@@ -103,20 +104,22 @@ pub(super) fn with_town<R>(
 /// Pieces of spare bytes.
 pub(super) const SPARE: usize = if cfg!(miri) { 64 } else { 1300 };
 
+/// Allocates a block that must be free.
+fn take_block(engine: &Engine<'_, '_>, pfn: u32, order: u8, gfp: Gfp) {
+    let taken = engine.isolate_free_page(Pfn::new(pfn), Order::new(order), gfp);
+    assert_eq!(taken, Ok(true), "block {pfn} is free");
+}
+
 /// Puts a block of every kind at its place.
 fn settle(engine: &Engine<'_, '_>) {
-    let take = |pfn: u32, order: u8, gfp: Gfp| {
-        let taken = engine.isolate_free_page(Pfn::new(pfn), Order::new(order), gfp);
-        assert_eq!(taken, Ok(true), "block {pfn} is free");
-    };
-    take(PAGE, 0, Gfp::KERNEL);
-    take(MOVABLE, 0, Gfp::HIGHUSER_MOVABLE);
+    take_block(engine, PAGE, 0, Gfp::KERNEL);
+    take_block(engine, MOVABLE, 0, Gfp::HIGHUSER_MOVABLE);
     let frozen = Pfn::new(FROZEN)..Pfn::new(FROZEN + 32);
     engine.alloc_contig_frozen_range(frozen, Gfp::KERNEL).expect("it is free");
-    take(COMPOUND, 4, Gfp::KERNEL | Gfp::COMP);
-    take(SHARED, 3, Gfp::KERNEL);
+    take_block(engine, COMPOUND, 4, Gfp::KERNEL | Gfp::COMP);
+    take_block(engine, SHARED, 3, Gfp::KERNEL);
     engine.get_page(Pfn::new(SHARED)).expect("it is held");
-    take(COUNTED_OUT, 0, Gfp::KERNEL);
+    take_block(engine, COUNTED_OUT, 0, Gfp::KERNEL);
     let mut state = State::Allocated {
         order: Order::ZERO,
         refs: u32::MAX,
@@ -126,15 +129,15 @@ fn settle(engine: &Engine<'_, '_>) {
         slab: false,
     };
     engine.damage().set_state(Pfn::new(COUNTED_OUT), state);
-    take(SLAB, 2, Gfp::KERNEL);
+    take_block(engine, SLAB, 2, Gfp::KERNEL);
     if let State::Allocated { order, refs, slab, .. } = &mut state {
         (*order, *refs, *slab) = (Order::new(2), 0, true);
     }
     engine.damage().set_state(Pfn::new(SLAB), state);
-    take(POISONED, 3, Gfp::KERNEL);
+    take_block(engine, POISONED, 3, Gfp::KERNEL);
     engine.poison(Pfn::new(POISONED + 2)).expect("it is online");
     engine.poison(Pfn::new(WITHHELD)).expect("it is online");
-    take(LENT, 0, Gfp::HIGHUSER_MOVABLE);
+    take_block(engine, LENT, 0, Gfp::HIGHUSER_MOVABLE);
     // Some pages on this CPU's lists, and for policies that own pageblocks some of those.
     let pages = [(); 3].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
     pages.into_iter().for_each(|page| engine.free_pages(page, Order::ZERO).expect("it is ours"));

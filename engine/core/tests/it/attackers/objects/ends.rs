@@ -67,11 +67,11 @@ fn flags() -> [Gfp; 11] {
     ]
 }
 
-/// What somebody has, by where it begins.
+/// Sizes of allocated objects, by address.
 #[derive(Default)]
-struct Held(BTreeMap<usize, usize>);
+struct LiveObjects(BTreeMap<usize, usize>);
 
-impl Held {
+impl LiveObjects {
     fn take(&mut self, object: NonNull<u8>, size: usize) {
         let start = object.addr().get();
         let before = self.0.range(..start + size).next_back();
@@ -96,7 +96,7 @@ fn every_size_is_served_or_refused() {
 }
 
 fn every_size(slab: &Slab<'_, '_, '_, '_>, gfp: Gfp) {
-    let (mut held, frontend) = (Held::default(), slab.frontend::<AnyFastPath>().expect("any way will do"));
+    let (mut held, frontend) = (LiveObjects::default(), slab.frontend::<AnyFastPath>().expect("any way will do"));
     for (turn, size) in SIZES.into_iter().enumerate() {
         if turn % 2 == 0 {
             slab.fail_without_slab()

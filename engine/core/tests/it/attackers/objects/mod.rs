@@ -38,13 +38,12 @@ fn policies() -> Vec<Policy> {
         (SlabPolicy::Sheaves, SlabLinks::Mangled, SlabOrder::Address),
         (SlabPolicy::SheavesBitmap, SlabLinks::Plain, SlabOrder::Address),
     ];
-    let with = |(objects, links, order)| {
-        let mut policy = Policy { numbers: Numbers::default(), ..Policy::FREEHOLD };
+    let mut policies = [Policy { numbers: Numbers::default(), ..Policy::FREEHOLD }; 5];
+    for (policy, (objects, links, order)) in policies.iter_mut().zip(choices) {
         (policy.slab.objects, policy.slab.links, policy.slab.order) = (objects, links, order);
         policy.slab.guard = SlabGuard::Preempt;
-        policy
-    };
-    choices.map(with).to_vec()
+    }
+    policies.to_vec()
 }
 
 /// Runs an attack on a machine whose caches make these checks; what is left then is in order.
@@ -64,9 +63,8 @@ fn attack_with<R>(
     let local = CpuLocks::new(&locks, HostCpu);
     let (result, audit) =
         with_audited_slab(Host::default(), config, FRAMES, local, (7, debug), run).expect("the machine is right");
-    let what = || format!("under {:?}", config.policy.slab);
-    audit.objects.unwrap_or_else(|violation| panic!("{}: {violation}", what()));
-    audit.pages.unwrap_or_else(|violation| panic!("{}: {violation}", what()));
+    audit.objects.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
+    audit.pages.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
     result
 }
 
