@@ -33,8 +33,9 @@ fn span(start: u32, end: u32) -> Range<Pfn> {
 fn chunks(mut start: u32, end: u32) -> Vec<(u32, Order)> {
     let mut chunks = Vec::new();
     while start < end {
-        let fits = |order: &Order| start.is_multiple_of(order.pages()) && order.pages() <= end - start;
-        let order = Order::all().rev().find(fits).expect("a single page always fits");
+        let mut orders = Order::all().rev();
+        let fitting = orders.find(|order| start.is_multiple_of(order.pages()) && order.pages() <= end - start);
+        let order = fitting.expect("a single page always fits");
         chunks.push((start, order));
         start += order.pages();
     }

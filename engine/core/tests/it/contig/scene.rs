@@ -146,14 +146,9 @@ pub(super) fn held(order: Order, refs: u32, gfp: Gfp) -> State {
 
 /// Whether a frame is free: on a zone's list or a CPU's, as a block of its own or inside one.
 pub(super) fn is_free(engine: &Engine<'_, '_>, pfn: u32) -> bool {
-    let is_around = |order: &Order| {
-        let head = Pfn::new(pfn).align_down(*order);
-        match engine.state(head) {
-            Some(State::ZoneFree { order, .. } | State::PcpCached { order, .. }) => {
-                head.offset(order.pages()).raw() > pfn
-            }
-            _ => false,
-        }
-    };
-    Order::all().any(|order| is_around(&order))
+    let mut heads = Order::all().map(|order| Pfn::new(pfn).align_down(order));
+    heads.any(|head| match engine.state(head) {
+        Some(State::ZoneFree { order, .. } | State::PcpCached { order, .. }) => head.offset(order.pages()).raw() > pfn,
+        _ => false,
+    })
 }

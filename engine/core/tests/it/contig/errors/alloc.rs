@@ -5,6 +5,7 @@ use freehold::page::{ContigError, MinFree, RangeError};
 
 use crate::common::picture::Picture;
 use crate::common::{self, Memory, range};
+use crate::contig::errors::{empty_at, out_of_range};
 use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, config, page, state, take};
 use crate::contig::span;
 use freehold::policy::ContigPolicy;
@@ -50,8 +51,10 @@ fn furnish(engine: &Engine<'_, '_>) {
         let pages: Vec<Pfn> = (0..20).filter_map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
         pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("it is allocated"));
     }
-    let cached = |cpu| engine.zones().iter().map(move |zone| engine.pcp(CpuId(cpu), zone));
-    assert!([0, 1].into_iter().all(|cpu| cached(cpu).any(|lists| lists.inspect(|lists| lists.count() > 0))));
+    for cpu in [0, 1] {
+        let mut pcps = engine.zones().iter().map(|zone| engine.pcp(CpuId(cpu), zone));
+        assert!(pcps.any(|pcp| pcp.inspect(|lists| lists.count() > 0)), "CPU {cpu} has pages on its lists");
+    }
 }
 
 #[track_caller]
@@ -74,14 +77,13 @@ const K: Gfp = Gfp::KERNEL;
 
 #[test]
 fn empty_ranges_and_contradictory_flags() {
-    let empty = |pfn| ContigError::Range(RangeError::Empty { start: Pfn::new(pfn) });
     let both = K | Gfp::MOVABLE | Gfp::RECLAIMABLE;
     expect_refusals(|_| {
         vec![
-            ((2048, 2048, K), empty(2048)),
-            ((2049, 2048, K), empty(2049)),
-            ((u32::MAX, 0, K), empty(u32::MAX)),
-            ((1 << 20, 1 << 20, K), empty(1 << 20)),
+            ((2048, 2048, K), ContigError::Range(empty_at(2048))),
+            ((2049, 2048, K), ContigError::Range(empty_at(2049))),
+            ((u32::MAX, 0, K), ContigError::Range(empty_at(u32::MAX))),
+            ((1 << 20, 1 << 20, K), ContigError::Range(empty_at(1 << 20))),
             ((2048, 2049, both), ContigError::Flags),
             ((2048, 2049, K | Gfp::DMA | Gfp::DMA32), ContigError::Flags),
         ]
@@ -90,35 +92,34 @@ fn empty_ranges_and_contradictory_flags() {
 
 #[test]
 fn memory_that_is_not_there() {
-    let absent = |pfn| ContigError::Range(RangeError::OutOfRange { pfn: Pfn::new(pfn) });
     expect_refusals(|_| {
-        vec![
-            ((8000, 8193, K), absent(8192)),
-            ((8192, 8200, K), absent(8192)),
-            ((9000, 9001, K), absent(9000)),
-            ((1 << 15, (1 << 15) + 1, K), absent(1 << 15)),
-            ((3 << 15, 4 << 15, MOVABLE), absent((3 << 15) + 4096)),
-            (((3 << 15) - 8, (3 << 15) + 8, MOVABLE), absent((3 << 15) - 8)),
-            ((7000, 3 << 15, K), absent(8192)),
-            ((1 << 22, (1 << 22) + 1, K), absent(1 << 22)),
-            ((u32::MAX - 1, u32::MAX, K), absent(u32::MAX - 1)),
-        ]
+        let refusals = [
+            ((8000, 8193, K), 8192),
+            ((8192, 8200, K), 8192),
+            ((9000, 9001, K), 9000),
+            ((1 << 15, (1 << 15) + 1, K), 1 << 15),
+            ((3 << 15, 4 << 15, MOVABLE), (3 << 15) + 4096),
+            (((3 << 15) - 8, (3 << 15) + 8, MOVABLE), (3 << 15) - 8),
+            ((7000, 3 << 15, K), 8192),
+            ((1 << 22, (1 << 22) + 1, K), 1 << 22),
+            ((u32::MAX - 1, u32::MAX, K), u32::MAX - 1),
+        ];
+        refusals.into_iter().map(|(wrong, pfn)| (wrong, ContigError::Range(out_of_range(pfn)))).collect()
     });
 }
 
 #[test]
 fn ranges_that_cross_zones() {
     expect_refusals(|engine| {
-        let crosses =
-            |pfn| ContigError::Range(RangeError::CrossesZone { pfn: Pfn::new(pfn), state: state(engine, pfn) });
-        vec![((4095, 4097, K), crosses(4096)), ((2100, 8192, K), crosses(4096)), ((0, 8300, K), crosses(4096))]
+        let crosses = RangeError::CrossesZone { pfn: Pfn::new(4096), state: state(engine, 4096) };
+        let ranges = [(4095, 4097, K), (2100, 8192, K), (0, 8300, K)];
+        ranges.map(|range| (range, ContigError::Range(crosses))).to_vec()
     });
 }
 
 #[test]
 fn what_never_moves_is_named_first_to_last() {
     expect_refusals(|engine| {
-        let fixed = |pfn| ContigError::Unmovable { pfn: Pfn::new(pfn), state: state(engine, pfn) };
         let cases = [
             // Pages and blocks: from before, from inside, and sticking out of either end.
             (960, 1030, 1000),
@@ -140,7 +141,8 @@ fn what_never_moves_is_named_first_to_last() {
             (6990, 7020, 7000),
             (7005, 7006, 7005),
         ];
-        cases.into_iter().map(|(start, end, pfn)| ((start, end, K), fixed(pfn))).collect()
+        let fixed = cases.map(|(.., pfn)| ContigError::Unmovable { pfn: Pfn::new(pfn), state: state(engine, pfn) });
+        cases.into_iter().zip(fixed).map(|((start, end, _), error)| ((start, end, K), error)).collect()
     });
 }
 

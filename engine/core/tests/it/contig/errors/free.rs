@@ -6,6 +6,7 @@ use freehold::policy::ContigPolicy;
 
 use crate::common::picture::Picture;
 use crate::common::{range, with_machine};
+use crate::contig::errors::{empty_at, out_of_range};
 use crate::contig::scene::{BOTH, Engine, MOVABLE, bare, config, held, page, state, take};
 use crate::contig::span;
 
@@ -86,21 +87,24 @@ fn not_allocated(engine: &Engine<'_, '_>, pfn: u32) -> FreeError {
     FreeError::NotAllocated { pfn: Pfn::new(pfn), state: state(engine, pfn) }
 }
 
+fn frozen(pfn: u32, order: u8) -> FreeError {
+    FreeError::Frozen { pfn: Pfn::new(pfn), state: held(Order::new(order), 0, Gfp::KERNEL) }
+}
+
 /// What is wrong with a range, whatever is in it.
 fn bad_ranges(engine: &Engine<'_, '_>) -> Vec<Refusal> {
-    let empty = |pfn| FreeError::Range(RangeError::Empty { start: Pfn::new(pfn) });
-    let absent = |pfn| FreeError::Range(RangeError::OutOfRange { pfn: Pfn::new(pfn) });
     let crosses = RangeError::CrossesZone { pfn: Pfn::new(BORDER), state: state(engine, BORDER) };
-    vec![
-        ((3700, 3700), empty(3700)),
-        ((3701, 3700), empty(3701)),
-        ((u32::MAX, 0), empty(u32::MAX)),
-        ((8192, 8193), absent(8192)),
-        ((1 << 15, (1 << 15) + 8), absent(1 << 15)),
-        ((u32::MAX - 1, u32::MAX), absent(u32::MAX - 1)),
-        ((BORDER - 10, PAGES.1), FreeError::Range(crosses)),
-        ((BORDER - 10, BORDER + 1), FreeError::Range(crosses)),
-    ]
+    let refusals = [
+        ((3700, 3700), empty_at(3700)),
+        ((3701, 3700), empty_at(3701)),
+        ((u32::MAX, 0), empty_at(u32::MAX)),
+        ((8192, 8193), out_of_range(8192)),
+        ((1 << 15, (1 << 15) + 8), out_of_range(1 << 15)),
+        ((u32::MAX - 1, u32::MAX), out_of_range(u32::MAX - 1)),
+        ((BORDER - 10, PAGES.1), crosses),
+        ((BORDER - 10, BORDER + 1), crosses),
+    ];
+    refusals.into_iter().map(|(range, error)| (range, FreeError::Range(error))).collect()
 }
 
 #[test]
@@ -114,25 +118,22 @@ fn ranges_that_are_none() {
 #[test]
 fn the_first_frame_that_is_not_the_callers_is_named() {
     expect_referenced(|engine| {
-        let nobodys = |pfn| not_allocated(engine, pfn);
-        let frozen =
-            |pfn: u32, order| FreeError::Frozen { pfn: Pfn::new(pfn), state: held(Order::new(order), 0, Gfp::KERNEL) };
         let block = FreeError::CrossesEnd { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
-        let compound = Gfp::KERNEL | Gfp::COMP;
-        let compound = FreeError::CrossesEnd { pfn: Pfn::new(COMPOUND), state: held(Order::new(3), 1, compound) };
+        let compound_state = held(Order::new(3), 1, Gfp::KERNEL | Gfp::COMP);
+        let compound = FreeError::CrossesEnd { pfn: Pfn::new(COMPOUND), state: compound_state };
         vec![
-            ((PAGES.0 - 1, PAGES.0 + 9), nobodys(PAGES.0 - 1)),
-            ((BROKEN - 50, BROKEN + 1), nobodys(BROKEN)),
-            ((FREE - 20, FREE + 1), nobodys(FREE)),
-            ((FREE - 20, CACHED + 20), nobodys(FREE)),
-            ((FREE + 1, CACHED + 20), nobodys(CACHED)),
-            ((5000, 5100), nobodys(5000)),
-            ((BLOCK + 1, BLOCK + 40), nobodys(BLOCK + 1)),
+            ((PAGES.0 - 1, PAGES.0 + 9), not_allocated(engine, PAGES.0 - 1)),
+            ((BROKEN - 50, BROKEN + 1), not_allocated(engine, BROKEN)),
+            ((FREE - 20, FREE + 1), not_allocated(engine, FREE)),
+            ((FREE - 20, CACHED + 20), not_allocated(engine, FREE)),
+            ((FREE + 1, CACHED + 20), not_allocated(engine, CACHED)),
+            ((5000, 5100), not_allocated(engine, 5000)),
+            ((BLOCK + 1, BLOCK + 40), not_allocated(engine, BLOCK + 1)),
             ((PAGES.0, BLOCK + 1), block),
             ((PAGES.0, BLOCK + 15), block),
             ((PAGES.0, COMPOUND + 7), compound),
             ((BLOCK, COMPOUND + 1), compound),
-            ((COMPOUND + 1, BORDER), nobodys(COMPOUND + 1)),
+            ((COMPOUND + 1, BORDER), not_allocated(engine, COMPOUND + 1)),
             ((FROZEN.0, FROZEN.1), frozen(FROZEN.0, 5)),
             ((BAD, FROZEN.1), frozen(BAD + 1, 0)),
         ]
@@ -142,14 +143,13 @@ fn the_first_frame_that_is_not_the_callers_is_named() {
 #[test]
 fn what_a_frozen_range_may_not_hold() {
     expect_frozen(|engine| {
-        let nobodys = |pfn| not_allocated(engine, pfn);
         let block = FreeError::CrossesEnd { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
         vec![
-            ((FROZEN.0 - 1, FROZEN.1), nobodys(FROZEN.0 - 1)),
-            ((FROZEN.0, FROZEN.1 + 1), nobodys(FROZEN.1)),
-            ((FROZEN.0 + 3, FROZEN.1 + 1), nobodys(FROZEN.1)),
-            ((BROKEN, BROKEN + 1), nobodys(BROKEN)),
-            ((CACHED, CACHED + 1), nobodys(CACHED)),
+            ((FROZEN.0 - 1, FROZEN.1), not_allocated(engine, FROZEN.0 - 1)),
+            ((FROZEN.0, FROZEN.1 + 1), not_allocated(engine, FROZEN.1)),
+            ((FROZEN.0 + 3, FROZEN.1 + 1), not_allocated(engine, FROZEN.1)),
+            ((BROKEN, BROKEN + 1), not_allocated(engine, BROKEN)),
+            ((CACHED, CACHED + 1), not_allocated(engine, CACHED)),
             // Bad pages up to there would be withheld, but the end of the range is not the caller's.
             ((PAGES.0, BLOCK + 3), block),
         ]

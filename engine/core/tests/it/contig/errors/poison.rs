@@ -42,8 +42,9 @@ impl Platform for Stopped {
 
 /// The one block that a request has in hand.
 fn only_block(engine: &PageAllocator<'_, Stopped>) -> Pfn {
-    let is_claimed = |pfn: &Pfn| matches!(engine.state(*pfn), Some(State::Claimed { .. }));
-    (0..FRAMES).map(Pfn::new).find(is_claimed).expect("a request has a block")
+    let mut frames = (0..FRAMES).map(Pfn::new);
+    let claimed = frames.find(|&pfn| matches!(engine.state(pfn), Some(State::Claimed { .. })));
+    claimed.expect("a request has a block")
 }
 
 /// Poisons a frame of a block while it is being allocated, and again when it is; where the frame is, what it was the

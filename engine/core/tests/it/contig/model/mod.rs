@@ -23,7 +23,7 @@ use crate::common::{self, Memory};
 use crate::contig::scene::{BOTH, bitmap};
 use crate::contig::span;
 use range_model::{Holder, RangeModel};
-use side::{Seen, Side};
+use side::{Coverage, Side};
 use step::{Step, Way};
 use world::World;
 
@@ -75,7 +75,7 @@ impl Machine for Side<'_, '_> {
     }
 
     fn seen(&self) -> [u32; 6] {
-        let Seen { ranges, refusals, busy, from_area, parts, mistakes } = &self.seen;
+        let Coverage { ranges, refusals, busy, from_area, parts, mistakes } = &self.seen;
         [ranges, refusals, busy, from_area, parts, mistakes].map(Cell::get)
     }
 }
@@ -123,7 +123,7 @@ fn on_machine<R>(
         turn: Cell::new(0),
         total: world.zones.iter().map(|zone| u64::from(zone.end.raw() - zone.start.raw())).sum(),
         problem: RefCell::default(),
-        seen: Seen::default(),
+        seen: Coverage::default(),
     };
     engine.platform().answer_with(&side);
     run(&side)
@@ -131,7 +131,7 @@ fn on_machine<R>(
 
 fn side_by_side(sides: &Pair<'_>, steps: &[Step]) -> Result<[u32; 6], String> {
     for (number, &step) in (1..).zip(steps) {
-        let stepped = both(sides, number, step);
+        let stepped = step_both(sides, number, step);
         let checked = match number % CHECK_EVERY {
             0 => stepped.and_then(|()| sides.iter().try_for_each(|side| side.check_all())),
             _ => stepped,
@@ -143,7 +143,7 @@ fn side_by_side(sides: &Pair<'_>, steps: &[Step]) -> Result<[u32; 6], String> {
     while !holders(sides).is_empty() {
         number += 1;
         let free = Step::Free { cpu: 0, pick: 0, way: Way::AsRange };
-        both(sides, number, free).map_err(|problem| format!("at the end: {problem}"))?;
+        step_both(sides, number, free).map_err(|problem| format!("at the end: {problem}"))?;
     }
     for side in sides {
         side.step(number + 1, Step::DrainAll, None)?;
@@ -159,7 +159,7 @@ fn holders(sides: &Pair<'_>) -> BTreeSet<Holder> {
 }
 
 /// One step on both machines. What it does to the sums of a holding that both have is the same.
-fn both(sides: &Pair<'_>, number: usize, step: Step) -> Result<(), String> {
+fn step_both(sides: &Pair<'_>, number: usize, step: Step) -> Result<(), String> {
     let holder = match step {
         Step::Free { pick, .. }
         | Step::Part { pick, .. }
@@ -177,13 +177,18 @@ fn both(sides: &Pair<'_>, number: usize, step: Step) -> Result<(), String> {
         side.step(number, step, holder).map_err(|problem| format!("{name:?}: {problem}"))?;
     }
     let after = sides.map(Machine::sums);
-    let change = |at: usize| (after[at].0.wrapping_sub(before[at].0), after[at].1 - before[at].1);
-    match shared {
-        Some(holder) if change(0) != change(1) => {
-            Err(format!("{holder:?} brought {:?} one by one and {:?} in batches", change(0), change(1)))
-        }
-        _ => Ok(()),
+    let Some(holder) = shared else { return Ok(()) };
+    let [one_by_one, batched] = [0, 1].map(|at| subtract_sums(after[at], before[at]));
+    if one_by_one == batched {
+        Ok(())
+    } else {
+        Err(format!("{holder:?} brought {one_by_one:?} one by one and {batched:?} in batches"))
     }
+}
+
+/// Subtracts sums of [`Machine::sums`]; there may be fewer pages on lists than before.
+fn subtract_sums(after: (u64, u64), before: (u64, u64)) -> (u64, u64) {
+    (after.0.wrapping_sub(before.0), after.1 - before.1)
 }
 
 /// Runs a world from some seeds. All that is rare must have been seen, or the steps prove too little.

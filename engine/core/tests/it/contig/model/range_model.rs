@@ -73,10 +73,15 @@ impl Holding {
         }
     }
 
+    /// Returns whether it is a block that others do not refer to.
+    pub(super) fn is_unshared_block(&self) -> bool {
+        self.unit == Unit::Block && self.shared.is_empty()
+    }
+
     /// The frames between two offsets, as a holding of their own.
     pub(super) fn part(&self, from: u32, to: u32) -> Holding {
-        let inside = |set: &BTreeSet<u32>| set.range(from..to).map(|at| at - from).collect();
-        let (shared, broken) = (inside(&self.shared), inside(&self.broken));
+        let [shared, broken] =
+            [&self.shared, &self.broken].map(|set| set.range(from..to).map(|at| at - from).collect());
         Holding { pfn: self.pfn + from, pages: to - from, shared, broken, ..self.clone() }
     }
 }

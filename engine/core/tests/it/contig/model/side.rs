@@ -31,12 +31,12 @@ pub(super) struct Side<'a, 'h> {
     pub total: u64,
     /// What the platform met that must not be.
     pub problem: RefCell<Option<String>>,
-    pub seen: Seen,
+    pub seen: Coverage,
 }
 
 /// What should happen at least once.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Coverage {
     pub ranges: Cell<u32>,
     pub refusals: Cell<u32>,
     pub busy: Cell<u32>,
@@ -98,14 +98,14 @@ impl Side<'_, '_> {
 
     /// Pages on lists, and frames that were withheld.
     pub(super) fn sums(&self) -> (u64, u64) {
-        let cached = |zone| {
-            let count = |cpu| {
+        let mut spare = 0;
+        for zone in self.engine.zones() {
+            spare += zone.free_pages();
+            for cpu in self.engine.cpu_ids() {
                 let pcp = self.engine.pcp(cpu, zone);
-                u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting())
-            };
-            self.engine.cpu_ids().map(count).sum::<u64>()
-        };
-        let spare = self.engine.zones().iter().map(|zone| zone.free_pages() + cached(zone)).sum();
+                spare += u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting());
+            }
+        }
         (spare, self.engine.platform().events.counts().withheld)
     }
 
@@ -191,8 +191,10 @@ impl Side<'_, '_> {
     }
 
     fn range(&self, number: usize, (start, pages): (u32, u32), gfp: Gfp, frozen: bool) -> Result<(), String> {
-        let state = |pfn| self.engine.state(Pfn::new(pfn)).expect("frames of zones have states");
-        let refusal = self.range_model.borrow().refusal(start, pages, gfp, state);
+        let refusal = self
+            .range_model
+            .borrow()
+            .refusal(start, pages, gfp, |pfn| self.engine.state(Pfn::new(pfn)).expect("frames of zones have states"));
         let before = refusal.map(|_| Picture::take(self.engine));
         let was_free = refusal.is_none() && self.range_model.borrow().is_free(start, pages);
         let range = span(start, start + pages);
@@ -408,9 +410,8 @@ impl Hooks for Side<'_, '_> {
         }
         let chosen = {
             let range_model = self.range_model.borrow();
-            let whole = |holding: &&Holding| holding.unit == Unit::Block && holding.shared.is_empty();
-            let count = range_model.held.values().filter(whole).count().max(1);
-            let mut held = range_model.held.iter().filter(|(_, holding)| whole(holding));
+            let count = range_model.held.values().filter(|holding| holding.is_unshared_block()).count().max(1);
+            let mut held = range_model.held.iter().filter(|(_, holding)| holding.is_unshared_block());
             held.nth(luck as usize / 100 % count).map(|(&holder, holding)| (holder, holding.clone()))
         };
         let Some((holder, holding)) = chosen else { return none };

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use crate::common::{self, Memory, range};
 use crate::contig::scene::bitmap;
 use platform::{Moving, Sabotage};
-use workers::{Area, Engine, Held, Worker};
+use workers::{Area, Engine, HeldBlock, Worker};
 
 const FRAMES: u32 = 6144;
 /// Where the area is.
@@ -60,7 +60,7 @@ impl Classes {
 
 /// What the threads met.
 #[derive(Debug, Default)]
-struct Seen {
+struct Encounters {
     taken: AtomicU32,
     busy: AtomicU32,
     unmovable: AtomicU32,
@@ -68,7 +68,7 @@ struct Seen {
     broken: Mutex<BTreeSet<Pfn>>,
 }
 
-impl Seen {
+impl Encounters {
     fn count(&self, refusal: Option<ContigError>) {
         let counter = match refusal {
             None => &self.taken,
@@ -105,7 +105,7 @@ impl Race {
     };
 
     /// What the threads met and the engine did; or the first problem.
-    fn run(self) -> Result<(Seen, Counts), String> {
+    fn run(self) -> Result<(Encounters, Counts), String> {
         let numbers = Numbers { pcp_batch: Some(3), compaction_proactiveness: Some(100), ..Numbers::default() };
         let policy = Policy { contig: self.contig, pcp: self.pcp, numbers, ..Policy::LINUX_6_12 };
         let cpu_nodes = [NodeId(0); CPUS as usize];
@@ -127,37 +127,48 @@ impl Race {
         }
     }
 
-    fn work<'m>(self, engine: &Engine<'m>, area: &Area<'m>) -> Seen {
-        let (seen, mailbox) = (Seen::default(), Mutex::new(Vec::<Held>::new()));
-        let worker = |number: u64| Worker {
-            engine,
-            area,
-            rng: Rng::with_seed(self.seed * 100 + number),
-            classes: self.classes,
-            seen: &seen,
-            mailbox: &mailbox,
-            mine: Vec::new(),
-        };
+    /// Runs a worker, whose number selects its part, and reports a panic.
+    fn live(self, number: u16, worker: Worker<'_, '_>) {
+        let engine = worker.engine;
+        let work = AssertUnwindSafe(|| match number {
+            0 => worker.live_on_area(self.steps / 4),
+            1..4 => worker.take_ranges(self.steps / 4),
+            _ => worker.own_blocks(self.steps),
+        });
+        if panic::catch_unwind(work).is_err() {
+            engine.platform().report("a thread panicked".into());
+        }
+    }
+
+    fn work<'m>(self, engine: &Engine<'m>, area: &Area<'m>) -> Encounters {
+        let (seen, mailbox) = (Encounters::default(), Mutex::new(Vec::<HeldBlock>::new()));
         let start = Barrier::new(usize::from(THREADS));
-        let live = &|number: u16| {
-            let worker = worker(u64::from(number));
-            run_on_cpu(CpuId(number % CPUS));
-            start.wait();
-            let work = AssertUnwindSafe(|| match number {
-                0 => worker.live_on_area(self.steps / 4),
-                1..4 => worker.take_ranges(self.steps / 4),
-                _ => worker.own_blocks(self.steps),
+        let mut workers: Vec<Worker<'_, 'm>> = Vec::new();
+        for number in 0..=THREADS {
+            workers.push(Worker {
+                engine,
+                area,
+                rng: Rng::with_seed(self.seed * 100 + u64::from(number)),
+                classes: self.classes,
+                seen: &seen,
+                mailbox: &mailbox,
+                mine: Vec::new(),
             });
-            if panic::catch_unwind(work).is_err() {
-                engine.platform().report("a thread panicked".into());
-            }
-        };
+        }
+        let mut last = workers.pop().expect("there is one more than threads");
         thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS).map(|number| scope.spawn(move || live(number))).collect();
+            let start = &start;
+            let spawned = (0..THREADS).zip(workers).map(|(number, worker)| {
+                scope.spawn(move || {
+                    run_on_cpu(CpuId(number % CPUS));
+                    start.wait();
+                    self.live(number, worker);
+                })
+            });
+            let threads: Vec<_> = spawned.collect();
             // The end of the scope waits where no sanitizer sees it; a join is seen.
             threads.into_iter().for_each(|thread| thread.join().expect("its panics are caught"));
         });
-        let mut last = worker(u64::from(THREADS));
         let left = mailbox.lock().split_off(0);
         if !engine.platform().is_stopped() {
             left.into_iter().for_each(|held| last.free(held));
@@ -167,7 +178,7 @@ impl Race {
     }
 
     /// What is left when everybody is gone.
-    fn look_back(self, engine: &Engine<'_>, area: &Area<'_>, seen: &Seen) -> Result<Counts, String> {
+    fn look_back(self, engine: &Engine<'_>, area: &Area<'_>, seen: &Encounters) -> Result<Counts, String> {
         engine.drain_all_pages();
         let census = engine.check().map_err(|violation| violation.to_string())?;
         let broken = seen.broken.lock();

@@ -7,7 +7,7 @@ use freehold::platform::Platform;
 use parking_lot::Mutex;
 
 use super::platform::{Block, Moving, Owner, Sabotage};
-use super::{Classes, Seen};
+use super::{Classes, Encounters};
 
 pub(super) type Engine<'m> = PageAllocator<'m, Moving>;
 pub(super) type Area<'m> = CmaArea<'m, <Moving as Platform>::Lock>;
@@ -20,13 +20,13 @@ const RANGES_MAX: usize = 4;
 const HOT: u32 = 256;
 
 /// A block that somebody has. If it may be moved, the platform knows where it is.
-pub(super) struct Held {
+pub(super) struct HeldBlock {
     owner: Owner,
     fixed: Option<Block>,
 }
 
 /// A range that somebody has.
-struct Taken {
+struct HeldRange {
     owner: Owner,
     pfn: Pfn,
     pages: u32,
@@ -40,10 +40,10 @@ pub(super) struct Worker<'w, 'm> {
     pub area: &'w Area<'m>,
     pub rng: Rng,
     pub classes: Classes,
-    pub seen: &'w Seen,
+    pub seen: &'w Encounters,
     /// Blocks for the next thread that takes one.
-    pub mailbox: &'w Mutex<Vec<Held>>,
-    pub mine: Vec<Held>,
+    pub mailbox: &'w Mutex<Vec<HeldBlock>>,
+    pub mine: Vec<HeldBlock>,
 }
 
 impl<'m> Worker<'_, 'm> {
@@ -107,7 +107,7 @@ impl<'m> Worker<'_, 'm> {
         if movable {
             self.platform().add(owner, block);
         }
-        self.mine.push(Held { owner, fixed: (!movable).then_some(block) });
+        self.mine.push(HeldBlock { owner, fixed: (!movable).then_some(block) });
     }
 
     fn free_any(&mut self) {
@@ -117,14 +117,14 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    pub(super) fn free(&mut self, Held { owner, fixed }: Held) {
+    pub(super) fn free(&mut self, HeldBlock { owner, fixed }: HeldBlock) {
         let Some(block) = fixed.or_else(|| self.platform().remove(owner)) else {
             return self.platform().report(format!("the block of owner {owner} is gone"));
         };
         let Block { pfn, order, refs, compound } = block;
         self.platform().stamp(pfn, order.pages(), owner, 0);
         if self.platform().sabotage == Sabotage::FreesTwice && self.rng.u32(0..200) == 0 {
-            self.mine.push(Held { owner, fixed: Some(block) });
+            self.mine.push(HeldBlock { owner, fixed: Some(block) });
         }
         if refs == 2 {
             self.expect(self.engine.put_page(pfn), "the second reference");
@@ -175,6 +175,13 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
+    /// Poisons one frame of a block, and notes it.
+    fn poison_one(&self, block: Block, luck: u32) {
+        let pfn = block.pfn.offset(luck % block.order.pages());
+        self.expect(self.engine.poison(pfn), "a frame to be poisoned");
+        self.seen.broken.lock().insert(pfn);
+    }
+
     /// Breaks a frame of a block of one's own, which nobody frees or moves meanwhile.
     fn poison(&mut self) {
         if self.seen.broken.lock().len() >= 12 {
@@ -182,15 +189,10 @@ impl<'m> Worker<'_, 'm> {
         }
         let Some(held) = self.mine.last() else { return };
         let luck = self.rng.u32(..);
-        let break_one = |block: Block| {
-            let pfn = block.pfn.offset(luck % block.order.pages());
-            self.expect(self.engine.poison(pfn), "a frame to be poisoned");
-            self.seen.broken.lock().insert(pfn);
-        };
         match held.fixed {
-            Some(block) => break_one(block),
+            Some(block) => self.poison_one(block, luck),
             None => {
-                if self.platform().with(held.owner, break_one).is_none() {
+                if self.platform().with(held.owner, |block| self.poison_one(block, luck)).is_none() {
                     self.platform().report(format!("the block of owner {} is gone", held.owner));
                 }
             }
@@ -218,7 +220,7 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    fn take(&mut self) -> Option<Taken> {
+    fn take(&mut self) -> Option<HeldRange> {
         let compound = self.rng.u32(0..5) == 0;
         let pages = if compound { 1 << self.rng.u32(0..8) } else { self.rng.u32(1..100) };
         let space = if self.rng.bool() { HOT } else { super::FRAMES };
@@ -237,10 +239,10 @@ impl<'m> Worker<'_, 'm> {
         let pfn = taken.ok()?;
         let owner = self.platform().owner();
         self.platform().stamp(pfn, pages, 0, owner);
-        Some(Taken { owner, pfn, pages, gfp, frozen })
+        Some(HeldRange { owner, pfn, pages, gfp, frozen })
     }
 
-    fn give_back(&mut self, Taken { owner, pfn, pages, gfp, frozen }: Taken) {
+    fn give_back(&mut self, HeldRange { owner, pfn, pages, gfp, frozen }: HeldRange) {
         self.platform().stamp(pfn, pages, owner, 0);
         let compound = gfp.contains(Gfp::COMP);
         if gfp.contains(Gfp::MOVABLE) && !compound && !frozen && self.rng.bool() {

@@ -51,13 +51,14 @@ fn expected(order: Order) -> State {
 
 fn random_parts() -> Vec<(u32, u32)> {
     let mut rng = Rng::with_seed(1);
-    let mut part = |_| {
+    let mut parts = Vec::new();
+    for _ in 0..runs(400) {
         let longest = 2 << rng.u32(0..11);
         let length = rng.u32(1..longest);
         let start = if rng.bool() { rng.u32(0..FRAMES - length) } else { SECTION - rng.u32(0..length) };
-        (start, start + length)
-    };
-    (0..runs(400)).map(&mut part).collect()
+        parts.push((start, start + length));
+    }
+    parts
 }
 
 #[test]
@@ -108,11 +109,17 @@ fn one_by_one_each_page_goes_to_the_list() {
 fn placement(contig: ContigPolicy) -> (u32, u32) {
     with_all_allocated(&patient(contig), FRAMES, |engine| {
         free_part(engine, (4096, 4096 + 2048));
-        let zone = engine.zone(NodeId(0), ZoneKind::Normal);
-        let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).nr_free());
-        let now = blocks(9) + 2 * blocks(10);
+        let before = count_free_pageblocks(engine);
         engine.drain_all_pages();
-        (now, blocks(9) + 2 * blocks(10))
+        (before, count_free_pageblocks(engine))
+    })
+}
+
+/// Counts the free pageblocks of the zone.
+fn count_free_pageblocks(engine: &Engine<'_, '_>) -> u32 {
+    engine.zone(NodeId(0), ZoneKind::Normal).inspect(|areas| {
+        let [single, double] = [9, 10].map(|order| areas.area(Order::new(order)).nr_free());
+        single + 2 * double
     })
 }
 
@@ -165,8 +172,8 @@ fn a_long_range_goes_back_in_a_few_holds() {
     with_frames(&config(Batched), 1 << 15, |engine| {
         for (pages, expected) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
             engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
-            let free = || engine.free_contig_range(span(0, pages)).expect("it is allocated");
-            assert_eq!(holds(engine, free), expected, "{pages} pages");
+            let held = holds(engine, || engine.free_contig_range(span(0, pages)).expect("it is allocated"));
+            assert_eq!(held, expected, "{pages} pages");
         }
     });
 }
@@ -187,19 +194,20 @@ fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
 /// of the lock that claims them and one that takes them.
 #[test]
 fn pages_of_a_split_block_are_a_range() {
-    let free = |order: u8, gfp: Gfp| {
-        with_frames(&config(Batched), 1 << 13, |engine| {
-            let order = Order::new(order);
-            let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
-            engine.split_page(block, order).expect("it is allocated");
-            let range = block..block.offset(order.pages());
-            let held = holds(engine, || engine.free_contig_frozen_range(range).expect("it is allocated"));
-            engine.check().expect("all of it is free");
-            held
-        })
-    };
-    assert_eq!([5, 6].map(|order| free(order, Gfp::KERNEL)), [1, 2]);
-    assert_eq!(free(6, Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
+    assert_eq!([5, 6].map(|order| count_holds_of_split(Order::new(order), Gfp::KERNEL)), [1, 2]);
+    assert_eq!(count_holds_of_split(Order::new(6), Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
+}
+
+/// Counts the holds of the zone lock under which the pages of a split block are freed.
+fn count_holds_of_split(order: Order, gfp: Gfp) -> u64 {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
+        engine.split_page(block, order).expect("it is allocated");
+        let range = block..block.offset(order.pages());
+        let held = holds(engine, || engine.free_contig_frozen_range(range).expect("it is allocated"));
+        engine.check().expect("all of it is free");
+        held
+    })
 }
 
 /// A page that left its range does not take the rest of it along: that goes back together all the same.
@@ -210,8 +218,8 @@ fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
         let page = Pfn::new(5);
         engine.get_page(page).expect("it has a reference");
         engine.put_page(page).expect("it has two");
-        let free = || engine.free_contig_range(span(0, 1024)).expect("it is allocated");
-        assert_eq!(holds(engine, free), 2, "one hold to claim, one to take");
+        let held = holds(engine, || engine.free_contig_range(span(0, 1024)).expect("it is allocated"));
+        assert_eq!(held, 2, "one hold to claim, one to take");
         engine.check().expect("all of it is free");
     });
 }

@@ -21,20 +21,21 @@ fn in_area(pfn: u32) -> bool {
 #[test]
 fn the_first_gap_that_is_aligned_is_taken() {
     with_area(&config(Batched), FRAMES, AREA, |engine, area| {
-        let expect = |pages, align, expected: Option<u32>| {
+        for (pages, align, expected) in [
+            (3, 1, Some(0)),
+            (3, 8, Some(8)),
+            (5, 1, Some(3)),
+            (1, 4096, None),
+            (1, 512, Some(512)),
+            (500, 1, Some(11)),
+            (511, 1, Some(513)),
+            (2, 1, None),
+            (1, 1, Some(511)),
+            (1, 1, None),
+        ] {
             let found = engine.cma_alloc(area, pages, align, Gfp::KERNEL);
             assert_eq!(found, expected.map(|at| Pfn::new(AREA.0 + at)).ok_or(ContigError::NoRange), "{pages}, {align}");
-        };
-        expect(3, 1, Some(0));
-        expect(3, 8, Some(8));
-        expect(5, 1, Some(3));
-        expect(1, 4096, None);
-        expect(1, 512, Some(512));
-        expect(500, 1, Some(11));
-        expect(511, 1, Some(513));
-        expect(2, 1, None);
-        expect(1, 1, Some(511));
-        expect(1, 1, None);
+        }
         assert_eq!(area.allocated(), 1024);
         let pages = AREA.0..AREA.1;
         assert!(pages.clone().all(|pfn| state(engine, pfn) == page(Gfp::KERNEL)));
@@ -171,6 +172,14 @@ fn a_range_may_be_released_in_parts() {
     }
 }
 
+fn not_handed_out(engine: &Engine<'_, '_>, pfn: Pfn) -> FreeError {
+    FreeError::NotHandedOut { pfn, state: state(engine, pfn.raw()) }
+}
+
+fn out_of_range(pfn: Pfn) -> FreeError {
+    FreeError::Range(RangeError::OutOfRange { pfn })
+}
+
 #[test]
 fn what_was_not_handed_out_is_not_released() {
     for contig in BOTH {
@@ -182,14 +191,11 @@ fn what_was_not_handed_out_is_not_released() {
             mover.own(engine, lent, 2, MOVABLE);
             let held = engine.cma_alloc(area, 8, 1, Gfp::KERNEL).expect("there is room");
             let before = Picture::take(engine);
-            let not_handed_out = |pfn: Pfn| FreeError::NotHandedOut { pfn, state: state(engine, pfn.raw()) };
-            let out_of_range = |pfn| FreeError::Range(RangeError::OutOfRange { pfn });
-            let unit = |pfn| FreeError::Range(RangeError::Misaligned { pfn, pages: 4 });
             for (pfn, pages, error) in [
-                (pfn.offset(8), 8, not_handed_out(pfn.offset(8))),
-                (pfn, 16, not_handed_out(pfn.offset(8))),
-                (Pfn::new(lent), 4, not_handed_out(Pfn::new(lent))),
-                (held.offset(2), 4, unit(held.offset(2))),
+                (pfn.offset(8), 8, not_handed_out(engine, pfn.offset(8))),
+                (pfn, 16, not_handed_out(engine, pfn.offset(8))),
+                (Pfn::new(lent), 4, not_handed_out(engine, Pfn::new(lent))),
+                (held.offset(2), 4, FreeError::Range(RangeError::Misaligned { pfn: held.offset(2), pages: 4 })),
                 (Pfn::new(AREA.0 - 4), 8, out_of_range(Pfn::new(AREA.0 - 4))),
                 (Pfn::new(AREA.1 - 4), 8, out_of_range(Pfn::new(AREA.1 - 4))),
                 (held, u32::MAX, out_of_range(held)),
@@ -207,13 +213,12 @@ fn what_was_not_handed_out_is_not_released() {
 fn contradictory_requests_are_refused() {
     with_area(&config(Batched), FRAMES, AREA, |engine, area| {
         let before = Picture::take(engine);
-        let range = |error| ContigError::Range(error);
         let compound = Gfp::KERNEL | Gfp::COMP;
         for (pages, align, gfp, error) in [
-            (0, 1, Gfp::KERNEL, range(RangeError::Empty { start: Pfn::new(AREA.0) })),
-            (1, 0, Gfp::KERNEL, range(RangeError::PowerOfTwo { pages: 0 })),
-            (1, 3, Gfp::KERNEL, range(RangeError::PowerOfTwo { pages: 3 })),
-            (5, 1, compound, range(RangeError::PowerOfTwo { pages: 5 })),
+            (0, 1, Gfp::KERNEL, ContigError::Range(RangeError::Empty { start: Pfn::new(AREA.0) })),
+            (1, 0, Gfp::KERNEL, ContigError::Range(RangeError::PowerOfTwo { pages: 0 })),
+            (1, 3, Gfp::KERNEL, ContigError::Range(RangeError::PowerOfTwo { pages: 3 })),
+            (5, 1, compound, ContigError::Range(RangeError::PowerOfTwo { pages: 5 })),
             (1, 1, Gfp::MOVABLE | Gfp::RECLAIMABLE, ContigError::Flags),
             (1025, 1, Gfp::KERNEL, ContigError::NoRange),
             (u32::MAX, 1 << 31, Gfp::KERNEL, ContigError::NoRange),

@@ -135,11 +135,10 @@ fn any_mixture_is_sorted_out_page_by_page() {
     for seed in 0..runs(30) {
         let mut rng = Rng::with_seed(seed);
         let spoiled = rng.u32(1..20);
-        let fate = |_| match rng.u32(0..100) {
-            odd if odd < spoiled => [Fate::Broken, Fate::Shared][odd as usize % 2],
-            _ => Fate::Freed,
-        };
-        let fates: Vec<Fate> = (START..END).map(fate).collect();
+        let luck = (START..END).map(|_| rng.u32(0..100));
+        let drawn =
+            luck.map(|odd| if odd < spoiled { [Fate::Broken, Fate::Shared][odd as usize % 2] } else { Fate::Freed });
+        let fates: Vec<Fate> = drawn.collect();
         let after = BOTH.map(|contig| with_frames(&config(contig), FRAMES, |engine| sort_out(engine, &fates)));
         assert_eq!(after[0].difference_but_tuning(&after[1]), None, "seed {seed}");
     }

@@ -48,16 +48,17 @@ fn zones_are_tried_from_the_highest_that_the_flags_allow() {
         range(ZoneKind::Movable, 0, 6144, 8192),
     ];
     with_machine(&config(Batched), &zones, MinFree::Pages(64), |engine| {
-        let expect = |gfp, pages, expected: Option<u32>| {
+        for (gfp, pages, expected) in [
+            (Gfp::HIGHUSER_MOVABLE, 2048, Some(6144)),
+            (Gfp::KERNEL, 4096, Some(0)),
+            (Gfp::KERNEL, 1024, Some(4096)),
+            (Gfp::KERNEL | Gfp::DMA32, 1, None),
+            (Gfp::HIGHUSER_MOVABLE, 1024, Some(5120)),
+            (Gfp::HIGHUSER_MOVABLE, 1, None),
+        ] {
             let found = engine.alloc_contig_frozen_pages(gfp, pages);
-            assert_eq!(found, expected.map(Pfn::new).ok_or(ContigError::NoRange));
-        };
-        expect(Gfp::HIGHUSER_MOVABLE, 2048, Some(6144));
-        expect(Gfp::KERNEL, 4096, Some(0));
-        expect(Gfp::KERNEL, 1024, Some(4096));
-        expect(Gfp::KERNEL | Gfp::DMA32, 1, None);
-        expect(Gfp::HIGHUSER_MOVABLE, 1024, Some(5120));
-        expect(Gfp::HIGHUSER_MOVABLE, 1, None);
+            assert_eq!(found, expected.map(Pfn::new).ok_or(ContigError::NoRange), "{pages} pages for {gfp:?}");
+        }
         assert_eq!(state(engine, 4096), held(Order::MAX, 0, Gfp::KERNEL), "a frozen range");
         assert_eq!(engine.check().expect("nothing is lost").free, 0);
     });

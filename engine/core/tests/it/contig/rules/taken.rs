@@ -109,8 +109,8 @@ fn per_cpu_lists_are_emptied() {
             let pages: Vec<Pfn> = (0..40).filter_map(|_| engine.alloc_pages(MOVABLE, Order::ZERO).ok()).collect();
             pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("it is allocated"));
         }
-        let is_cached = |pfn: &u32| matches!(state(engine, *pfn), State::PcpCached { .. });
-        assert!((0..FRAMES).filter(is_cached).count() >= 40, "both CPUs have pages on their lists");
+        let cached = (0..FRAMES).filter(|&pfn| matches!(state(engine, pfn), State::PcpCached { .. }));
+        assert!(cached.count() >= 40, "both CPUs have pages on their lists");
         engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("nothing is allocated");
     });
 }
