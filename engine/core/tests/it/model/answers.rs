@@ -102,8 +102,9 @@ impl Runner<'_, '_> {
     fn move_live(&self, migration: &Migration) -> Migrated {
         let Migration { from, to, order, refs, .. } = *migration;
         let mut frame_model = self.frame_model.borrow_mut();
-        let like = |live: &&mut crate::model::frame_model::Live| live.pfn == from.raw();
-        let Some(live) = frame_model.live.iter_mut().find(like) else { return self.complain(migration) };
+        let Some(live) = frame_model.live.iter_mut().find(|live| live.pfn == from.raw()) else {
+            return self.complain(migration);
+        };
         if (live.order(), live.refs, live.movable, live.poisoned) != (order, refs, true, false) {
             return self.complain(migration);
         }

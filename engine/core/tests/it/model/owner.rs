@@ -5,7 +5,7 @@ use freehold::page::FreeError;
 
 use crate::model::frame_model::Live;
 use crate::model::reference::Block;
-use crate::model::reference::map::{Held, Page};
+use crate::model::reference::map::{AllocatedBlock, Page};
 use crate::model::runner::{self, Runner, Sabotage};
 
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
@@ -124,7 +124,7 @@ impl Runner<'_, '_> {
         for at in (live.pfn..live.pfn + (1 << live.order)).step_by(1 << to) {
             let refs = if at == live.pfn { live.refs } else { live.refs.min(1) };
             let poisoned = frame_model.has_broken(at, to);
-            map.hold(at, Held { order: to, movable: live.movable, compound: live.compound, poisoned });
+            map.hold(at, AllocatedBlock { order: to, movable: live.movable, compound: live.compound, poisoned });
             frame_model.live.push(Live { pfn: at, order: to, refs, poisoned, ..live.clone() });
         }
         expect(split, Ok(()))
@@ -192,7 +192,7 @@ impl Runner<'_, '_> {
     }
 
     fn own_isolated(&self, pfn: u32, order: u8) -> Result<(), String> {
-        let held = Held { order, movable: true, compound: false, poisoned: false };
+        let held = AllocatedBlock { order, movable: true, compound: false, poisoned: false };
         self.reference.borrow_mut().map.hold(pfn, held);
         self.frame_model.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
     }
@@ -215,7 +215,7 @@ impl Runner<'_, '_> {
         runner::settle(reference)?;
         let mut frame_model = self.frame_model.borrow_mut();
         frames.into_iter().try_for_each(|pfn| {
-            reference.map.hold(pfn, Held { order: 0, movable: true, compound: false, poisoned: false });
+            reference.map.hold(pfn, AllocatedBlock { order: 0, movable: true, compound: false, poisoned: false });
             frame_model.give(pfn, 0, MOVABLE, 0, 1)
         })
     }

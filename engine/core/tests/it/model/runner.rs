@@ -258,30 +258,30 @@ impl Runner<'_, '_> {
     /// Drains, decay, flags: nothing that could fail.
     fn tend(&self, step: Step) {
         let reference = &mut *self.reference.borrow_mut();
-        let zone = |pick: u32| &self.allocator.zones()[pick as usize % self.allocator.zones().len()];
+        let zones = self.allocator.zones();
         match step {
             Step::DrainAll => {
                 self.allocator.drain_all_pages();
                 reference.drain_all_pages();
             }
             Step::Drain { cpu, pick } => {
-                let zone = zone(pick);
+                let zone = &zones[pick as usize % zones.len()];
                 self.allocator.drain_pages_zone(CpuId(cpu), zone);
                 reference.drain_pages_zone(usize::from(cpu), zone.index());
             }
             Step::Decay { cpu, pick } => {
-                let zone = zone(pick);
+                let zone = &zones[pick as usize % zones.len()];
                 self.allocator.decay_pcp(CpuId(cpu), zone);
                 reference.decay(usize::from(cpu), zone.index());
             }
             Step::ReclaimActive { pick, on } => {
-                let zone = zone(pick);
+                let zone = &zones[pick as usize % zones.len()];
                 let now = if on { Background::Working } else { Background::Asleep };
                 self.allocator.note_kswapd(zone.node(), zone.kind(), now);
                 reference.zones[zone.index()].reclaim_active = on;
             }
             Step::LowerBoost { pick } => {
-                let zone = zone(pick);
+                let zone = &zones[pick as usize % zones.len()];
                 let boost = zone.boost();
                 self.allocator.note_boost_worked_off(zone.node(), zone.kind(), boost);
                 reference.zones[zone.index()].boost -= boost as i64;
@@ -363,8 +363,8 @@ impl Runner<'_, '_> {
             Sabotage::ShiftAnswer if self.turn.get().is_multiple_of(100) => Pfn::new(pfn.raw() ^ 1),
             Sabotage::OverwriteWord if self.turn.get().is_multiple_of(100) => {
                 let frames = (0..self.world.end()).map(Pfn::new);
-                let is_free = |pfn: &Pfn| self.allocator.state(*pfn) == Some(State::Interior);
-                let interior = frames.filter(is_free).last().expect("some block has two frames");
+                let last = frames.filter(|&frame| self.allocator.state(frame) == Some(State::Interior)).last();
+                let interior = last.expect("some block has two frames");
                 self.allocator.damage().set_state(interior, State::Withheld);
                 pfn
             }

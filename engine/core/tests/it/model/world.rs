@@ -56,25 +56,27 @@ impl World {
         let mut parts = Vec::new();
         for range in &self.ranges {
             let mut start = range.start.raw();
-            let inside = |&&(from, to): &&(u32, u32)| range.start.raw() <= from && to <= range.end.raw();
-            for &(from, to) in self.holes.iter().filter(inside) {
-                parts.push((start, from));
-                start = to;
+            for &(from, to) in &self.holes {
+                if range.start.raw() <= from && to <= range.end.raw() {
+                    parts.push((start, from));
+                    start = to;
+                }
             }
             parts.push((start, range.end.raw()));
         }
         parts
     }
 
+    /// Returns the distance between two nodes: the configured one, or the difference of their numbers.
+    fn distance(&self, node: usize, other: usize) -> u8 {
+        let configured = self.distances.get(node * usize::from(self.nodes) + other);
+        configured.copied().unwrap_or(node.abs_diff(other) as u8)
+    }
+
     /// Zones in the order in which a request near `node` tries them.
     pub(super) fn zonelist(&self, node: u8) -> Vec<usize> {
-        let count = usize::from(self.nodes);
-        let far = |other: usize| match self.distances.get(usize::from(node) * count + other) {
-            Some(&distance) => distance,
-            None => usize::from(node).abs_diff(other) as u8,
-        };
-        let mut nodes: Vec<usize> = (0..count).collect();
-        nodes.sort_by_key(|&other| (far(other), other));
+        let mut nodes: Vec<usize> = (0..usize::from(self.nodes)).collect();
+        nodes.sort_by_key(|&other| (self.distance(node.into(), other), other));
         nodes.into_iter().flat_map(|other| (0..4).rev().map(move |kind| other * 4 + kind)).collect()
     }
 

@@ -7,7 +7,7 @@ use freehold::platform::{CompactEffort, Migrated};
 use freehold::policy::compaction::{AfterDeferral, CmaRoom};
 use freehold::policy::flags::AllocFlags;
 
-use super::map::Held;
+use super::map::AllocatedBlock;
 use super::path::Request;
 use super::{Call, Reference};
 
@@ -266,7 +266,7 @@ impl Reference {
     }
 
     /// Moves a batch; `false` if there were too few targets.
-    fn move_batch(&mut self, run: &mut Run, batch: Vec<(u32, Held)>) -> bool {
+    fn move_batch(&mut self, run: &mut Run, batch: Vec<(u32, AllocatedBlock)>) -> bool {
         let block = self.block_of(run.source - 1);
         let (mut left, mut enough, count) =
             (batch.iter().map(|(_, held)| 1 << held.order).sum::<u32>(), true, batch.len());
@@ -304,7 +304,7 @@ impl Reference {
         zone.awaited = wanted.map(|order| (order, run.aim.migratetype));
     }
 
-    fn move_one(&mut self, from: u32, to: u32, held: Held, effort: CompactEffort) -> bool {
+    fn move_one(&mut self, from: u32, to: u32, held: AllocatedBlock, effort: CompactEffort) -> bool {
         let asked = (Pfn::new(from), Pfn::new(to), Order::new(held.order), effort);
         let Some(Call::Migrate(found, answer)) = self.next_call("migrate") else { return false };
         if found != asked {

@@ -31,8 +31,9 @@ pub(crate) fn joins(run: &mut Range<u32>, (pfn, order): Block) -> bool {
 pub(crate) fn natural(mut run: Range<u32>, largest: u8) -> Vec<Block> {
     let mut blocks = Vec::new();
     while !run.is_empty() {
-        let fits = |order: &u8| run.start.is_multiple_of(1 << order) && run.end - run.start >= 1 << order;
-        let order = (0..=largest).rev().find(fits).expect("a page is a block");
+        let mut orders = (0..=largest).rev();
+        let fitting = orders.find(|order| run.start.is_multiple_of(1 << order) && run.end - run.start >= 1 << order);
+        let order = fitting.expect("a page is a block");
         blocks.push((run.start, order));
         run.start += 1 << order;
     }

@@ -152,8 +152,8 @@ impl Lists {
 
     fn unlist(&mut self, pfn: u32, order: u8, block: u8) -> bool {
         let mut listed = (0..LISTS).filter(|&index| order_of(index, block) == order);
-        let place = |index: usize| Some((index, self.lists[index].iter().position(|&at| at == pfn)?));
-        let Some((index, at)) = listed.find_map(place) else { return false };
+        let place = listed.find_map(|index| Some((index, self.lists[index].iter().position(|&at| at == pfn)?)));
+        let Some((index, at)) = place else { return false };
         self.lists[index].remove(at);
         self.count -= 1 << order;
         true
@@ -244,8 +244,9 @@ impl Reference {
     /// Frees a block that nobody refers to any more.
     pub(crate) fn free(&mut self, pfn: u32, order: u8) {
         self.map.paint(pfn, order, Page::Gone);
-        let goes_home = |&owner: &usize| order > 3 || owner != self.cpu && self.has_plenty(pfn);
-        if let Some(owner) = self.map.owner(pfn).filter(goes_home) {
+        if let Some(owner) = self.map.owner(pfn)
+            && (order > 3 || owner != self.cpu && self.has_plenty(pfn))
+        {
             return self.free_home((pfn, order), owner);
         }
         let migratetype = match self.map.type_of(pfn) {

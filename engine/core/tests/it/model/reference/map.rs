@@ -24,9 +24,9 @@ pub(crate) enum Page {
     Fixed,
 }
 
-/// A block that somebody owns.
+/// An allocated block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct AllocatedBlock {
     pub order: u8,
     pub movable: bool,
     pub compound: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Map {
     /// Free blocks by first frame.
     pub heads: BTreeMap<u32, (u8, MigrateType)>,
     /// Allocated blocks by first frame.
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, AllocatedBlock>,
     types: Vec<MigrateType>,
     /// Pageblocks that compaction passes over.
     pub skipped: Vec<bool>,
@@ -75,6 +75,11 @@ impl Map {
         *self.zones.get((pfn >> self.block) as usize)?
     }
 
+    /// Returns whether a frame is in an allocated block that can move.
+    fn is_movable(&self, pfn: u32) -> bool {
+        self.held_around(pfn).and_then(|head| self.held(head)).is_some_and(|held| held.movable)
+    }
+
     /// Clears the hint of the pageblock around a frame, if one in eight of its frames shows what is looked for: a page
     /// that can move, or the head of a free block. Whether it did, or need not.
     pub(crate) fn clears_hint(&mut self, zone: usize, pfn: u32, sources: bool, targets: bool) -> bool {
@@ -89,9 +94,8 @@ impl Map {
         if !sources && self.types[block] != MigrateType::Movable {
             return false;
         }
-        let moves = |at: u32| self.held_around(at).and_then(|head| self.held(head)).is_some_and(|held| held.movable);
-        let shows = |at: u32| sources && moves(at) || targets && self.free_order(at).is_some();
-        let found = (first..first + (1 << self.block)).step_by(8).any(shows);
+        let mut frames = (first..first + (1 << self.block)).step_by(8);
+        let found = frames.any(|at| sources && self.is_movable(at) || targets && self.free_order(at).is_some());
         self.skipped[block] &= !found;
         found
     }
@@ -131,25 +135,25 @@ impl Map {
     }
 
     /// The allocated block that starts at a frame.
-    pub(crate) fn held(&self, pfn: u32) -> Option<Held> {
+    pub(crate) fn held(&self, pfn: u32) -> Option<AllocatedBlock> {
         self.held.get(&pfn).copied()
     }
 
     /// A block is somebody's from now on.
-    pub(crate) fn hold(&mut self, pfn: u32, held: Held) {
+    pub(crate) fn hold(&mut self, pfn: u32, held: AllocatedBlock) {
         self.held.insert(pfn, held);
         self.paint(pfn, held.order, if held.movable { Page::Movable } else { Page::Fixed });
     }
 
     /// A block is nobody's any more.
-    pub(crate) fn unhold(&mut self, pfn: u32) -> Held {
+    pub(crate) fn unhold(&mut self, pfn: u32) -> AllocatedBlock {
         let held = self.held.remove(&pfn).expect("a block that was owned");
         self.paint(pfn, held.order, Page::Gone);
         held
     }
 
     /// What is known of a held block changes.
-    pub(crate) fn change_held(&mut self, pfn: u32, change: impl FnOnce(&mut Held)) {
+    pub(crate) fn change_held(&mut self, pfn: u32, change: impl FnOnce(&mut AllocatedBlock)) {
         change(self.held.get_mut(&pfn).expect("the block is owned"));
     }
 

@@ -167,11 +167,10 @@ impl Zone {
     pub(crate) fn offers(&self, map: &Map, order: u8, migratetype: MigrateType, grouping_off: bool) -> bool {
         use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
         (order..=10).any(|at| {
-            let has = |of: MigrateType| !self.lists[usize::from(at)][of.index()].is_empty();
             let claims = at >= map.block / 2 || migratetype != Movable || grouping_off;
-            has(migratetype)
-                || migratetype == Movable && has(Cma)
-                || claims && [Unmovable, Movable, Reclaimable].into_iter().any(has)
+            self.has_block(at, migratetype)
+                || migratetype == Movable && self.has_block(at, Cma)
+                || claims && [Unmovable, Movable, Reclaimable].into_iter().any(|other| self.has_block(at, other))
         })
     }
 }
@@ -179,8 +178,8 @@ impl Zone {
 impl Reference {
     /// How fragmented a node is, in percent.
     pub(crate) fn score(&self, node: u8) -> i64 {
-        let zones = || self.zones.iter().filter(|zone| zone.node.0 == node && zone.populated);
-        let present: i64 = zones().map(|zone| zone.present).sum();
-        zones().map(|zone| zone.present * zone.unusable(self.map.block) / (present + 1)).sum()
+        let zones: Vec<_> = self.zones.iter().filter(|zone| zone.node.0 == node && zone.populated).collect();
+        let present: i64 = zones.iter().map(|zone| zone.present).sum();
+        zones.iter().map(|zone| zone.present * zone.unusable(self.map.block) / (present + 1)).sum()
     }
 }

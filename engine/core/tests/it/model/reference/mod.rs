@@ -25,7 +25,7 @@ pub(super) mod zone;
 use std::collections::VecDeque;
 
 use freehold::Policy;
-use freehold::base::{MigrateType, NodeId, Order, Pfn};
+use freehold::base::{CpuId, MigrateType, NodeId, Order, Pfn};
 use freehold::page::PageAllocator;
 use freehold::platform::{CompactEffort, Migrated, Patience, Reclaim, Task};
 use freehold::policy::{DefragMode, HighAtomicPolicy, PcpPolicy};
@@ -114,6 +114,12 @@ pub(super) struct Reference {
     mistake: Sabotage,
 }
 
+/// Makes empty lists of a CPU, one for each zone, with the engine's limits.
+fn copy_lists(world: &World, allocator: &PageAllocator<'_, Host<'_>>, cpu: CpuId) -> Vec<Lists> {
+    let engine_lists = allocator.zones().iter().map(|zone| allocator.pcp(cpu, zone));
+    engine_lists.map(|pcp| pcp.inspect(|lists| Lists::with(lists.limits(), world))).collect()
+}
+
 impl Reference {
     /// A machine like the engine's, which is set up and has not been used. Watermarks and limits are copied;
     /// the free lists are not.
@@ -128,13 +134,9 @@ impl Reference {
             map.set_type(pfn, MigrateType::Cma);
         }
         map.owned.outlasts_use = mistake == Sabotage::KeepThroughUse;
-        let lists = |cpu| {
-            let of_zone = |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world));
-            allocator.zones().iter().map(of_zone).collect()
-        };
         let total: i64 = zones.iter().map(|zone| (zone.managed - zone.high).max(0)).sum();
         let mut reference = Reference {
-            lists: allocator.cpu_ids().map(lists).collect(),
+            lists: allocator.cpu_ids().map(|cpu| copy_lists(world, allocator, cpu)).collect(),
             zonelists: (0..world.nodes).map(|node| world.zonelist(node)).collect(),
             node_of_cpu: world.cpu_nodes.iter().map(|node| node.0).collect(),
             zones,

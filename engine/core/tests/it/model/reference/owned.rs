@@ -147,10 +147,8 @@ impl Map {
     /// there.
     pub(crate) fn parts_of(&self, cpu: usize, zone: usize, migratetype: MigrateType) -> Vec<u32> {
         let frames = self.owned.parts.iter().map(|&block| (block as u32) << self.block);
-        let is_its = |&pfn: &u32| {
-            self.owner(pfn) == Some(cpu) && self.zone(pfn) == Some(zone) && self.type_of(pfn) == migratetype
-        };
-        frames.filter(is_its).collect()
+        let owned = frames.filter(|&pfn| self.owner(pfn) == Some(cpu) && self.zone(pfn) == Some(zone));
+        owned.filter(|&pfn| self.type_of(pfn) == migratetype).collect()
     }
 }
 
@@ -162,8 +160,12 @@ impl Zone {
 
     /// Whole pageblocks that are free.
     pub(crate) fn whole(&self, block: u8) -> usize {
-        let of = |order: u8| self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(VecDeque::len);
-        (block..=10).map(|order| of(order).sum::<usize>() << (order - block)).sum()
+        (block..=10).map(|order| self.count_blocks(order) << (order - block)).sum()
+    }
+
+    /// Counts the free blocks of an order that any request may have.
+    fn count_blocks(&self, order: u8) -> usize {
+        self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(VecDeque::len).sum()
     }
 
     fn free_for_all(&self) -> i64 {
@@ -179,10 +181,12 @@ impl Zone {
     fn may_serve(&self, Search { migratetype, flags, .. }: Search, block: u8) -> bool {
         use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
         let least = if flags.contains(AllocFlags::NOFRAGMENT) { block } else { 0 };
-        let has_some = |from: u8, types: &[MigrateType]| {
-            self.lists[usize::from(from)..].iter().any(|lists| types.iter().any(|of| !lists[of.index()].is_empty()))
-        };
-        has_some(0, &[migratetype, Cma, HighAtomic]) || has_some(least, &[Unmovable, Movable, Reclaimable])
+        self.has_any(0, &[migratetype, Cma, HighAtomic]) || self.has_any(least, &[Unmovable, Movable, Reclaimable])
+    }
+
+    /// Returns whether a block of at least an order is free on a list of these types.
+    fn has_any(&self, least: u8, types: &[MigrateType]) -> bool {
+        (least..=10).any(|order| types.iter().any(|&migratetype| self.has_block(order, migratetype)))
     }
 
     /// Whether a request could bring it below its high watermark.
@@ -230,17 +234,19 @@ impl Reference {
         let is_plenty = self.is_calm(zone) && !self.has_few_whole(zone);
         let cuts_last = migratetype == MigrateType::Movable || is_plenty || self.mistake == Sabotage::CutLast;
         let lists = &mut self.lists[self.cpu][zone];
-        let left = |found| if found == order || found > 3 || cuts_last { 0 } else { KEPT };
+        let (mut is_kept, mut smallest) = (false, None);
         // A whole pageblock on the list for huge pages is for requests of that size.
-        let mut is_kept = false;
-        let mut has_some = |found: u8| {
-            let listed = lists.part(found, migratetype, block).len();
-            is_kept |= (1..=left(found)).contains(&listed);
-            listed > left(found)
-        };
-        let found = (order..block.max(order + 1)).find(|&found| has_some(found));
+        for candidate in order..block.max(order + 1) {
+            let left = if candidate == order || candidate > 3 || cuts_last { 0 } else { KEPT };
+            let listed = lists.part(candidate, migratetype, block).len();
+            is_kept |= (1..=left).contains(&listed);
+            if listed > left {
+                smallest = Some(candidate);
+                break;
+            }
+        }
         self.map.owned.cases.kept += u64::from(is_kept);
-        let found = found?;
+        let found = smallest?;
         let lists = &mut self.lists[self.cpu][zone];
         let pfn = lists.part(found, migratetype, block).pop_front()?;
         let many = if order == 0 { CUT_SINGLES } else { CUT };

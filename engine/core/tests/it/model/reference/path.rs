@@ -7,7 +7,7 @@ use freehold::policy::flags::AllocFlags;
 use freehold::policy::kswapd::BusyNodes;
 
 use super::Reference;
-use super::map::Held;
+use super::map::AllocatedBlock;
 use super::zone::{Mode, Search};
 
 /// A request whose flags make sense.
@@ -56,7 +56,7 @@ impl Reference {
     fn paint_allocated(&mut self, pfn: u32, request: Request) {
         let Request { gfp, order, .. } = request;
         let (movable, compound) = (gfp.contains(Gfp::MOVABLE), gfp.contains(Gfp::COMP));
-        self.map.hold(pfn, Held { order, movable, compound, poisoned: false });
+        self.map.hold(pfn, AllocatedBlock { order, movable, compound, poisoned: false });
     }
 
     /// Several single pages.
@@ -64,12 +64,11 @@ impl Reference {
         let flags = self.fast_flags(request);
         let zones = self.zones_for(request);
         let near = zones.first().map(|&zone| self.zones[zone].node);
-        let spares = |&&zone: &&usize| {
-            let zone = &self.zones[zone];
-            zone.watermark_fast(0, zone.mark(AllocFlags::WMARK_LOW) + count as i64, request.highest, flags)
-        };
-        let local = zones.iter().take_while(|&&zone| Some(self.zones[zone].node) == near);
-        let chosen = if count > 1 && self.has_lists { local.into_iter().find(spares).copied() } else { None };
+        let mut local = zones.into_iter().take_while(|&zone| Some(self.zones[zone].node) == near);
+        let mut chosen = None;
+        if count > 1 && self.has_lists {
+            chosen = local.find(|&zone| self.stays_above_low(zone, count, request, flags));
+        }
         let taken = chosen.map_or(Vec::new(), |zone| self.take_bulk(zone, request, flags, count));
         if taken.is_empty() && count > 0 { self.alloc(request).into_iter().collect() } else { taken }
     }
@@ -77,12 +76,20 @@ impl Reference {
     /// Pages from the lists, each of which is given out before the next one is looked for.
     fn take_bulk(&mut self, zone: usize, request: Request, flags: AllocFlags, count: usize) -> Vec<u32> {
         let search = self.search(request, flags);
-        let mut next = || {
-            let pfn = self.pop_or_refill(zone, search)?;
+        let mut pages = Vec::new();
+        while pages.len() < count
+            && let Some(pfn) = self.pop_or_refill(zone, search)
+        {
             self.paint_allocated(pfn, request);
-            Some(pfn)
-        };
-        (0..count).map_while(|_| next()).collect()
+            pages.push(pfn);
+        }
+        pages
+    }
+
+    /// Returns whether a zone stays above its low watermark without so many pages.
+    fn stays_above_low(&self, zone: usize, count: usize, request: Request, flags: AllocFlags) -> bool {
+        let zone = &self.zones[zone];
+        zone.watermark_fast(0, zone.mark(AllocFlags::WMARK_LOW) + count as i64, request.highest, flags)
     }
 
     fn search(&self, request: Request, flags: AllocFlags) -> Search {
@@ -92,12 +99,13 @@ impl Reference {
 
     /// Zones the request may use, in order.
     pub(crate) fn zones_for(&self, request: Request) -> Vec<usize> {
-        let local = request.gfp.contains(Gfp::THISNODE);
-        let may = |&zone: &usize| {
-            let zone = &self.zones[zone];
-            zone.populated && zone.kind <= request.highest && (!local || zone.node.0 == request.node)
-        };
-        self.zonelists[usize::from(request.node)].iter().copied().filter(may).collect()
+        self.zonelists[usize::from(request.node)].iter().copied().filter(|&zone| self.may_use(zone, request)).collect()
+    }
+
+    fn may_use(&self, zone: usize, request: Request) -> bool {
+        let zone = &self.zones[zone];
+        let is_near = !request.gfp.contains(Gfp::THISNODE) || zone.node.0 == request.node;
+        zone.populated && zone.kind <= request.highest && is_near
     }
 
     /// Rule 3, fast path.

@@ -16,11 +16,10 @@ impl Reference {
 
     fn is_vacant(&self, (pfn, order): Block) -> bool {
         let end = pfn + (1 << order);
-        let is_unused = |pfn| matches!(self.map.page(pfn), Page::Free | Page::Listed | Page::Stacked);
         end <= self.map.end()
             && self.map.zone(pfn).is_some()
             && self.map.type_of(pfn).index() < MigrateType::PCP_COUNT
-            && (pfn..end).all(is_unused)
+            && (pfn..end).all(|at| matches!(self.map.page(at), Page::Free | Page::Listed | Page::Stacked))
     }
 
     /// Takes a vacant part of a pageblock, which is nobody's from then on.

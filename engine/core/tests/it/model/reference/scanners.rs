@@ -7,12 +7,29 @@ use freehold::policy::flags::AllocFlags;
 
 use super::Reference;
 use super::compaction::Run;
-use super::map::Held;
+use super::map::AllocatedBlock;
 use crate::model::runner::Sabotage;
+
+/// Returns the end of the natural block of an order around a frame.
+fn end_of_block(pfn: u32, order: u8) -> u32 {
+    ((pfn >> order) + 1) << order
+}
+
+/// Counts the pages of a batch.
+fn count_pages(batch: &[(u32, AllocatedBlock)]) -> u32 {
+    batch.iter().map(|(_, held)| 1 << held.order).sum()
+}
+
+impl Run {
+    /// Returns the smallest order, from one up, of which a target is in hand.
+    fn smallest_in_hand(&self, order: u8) -> Option<u8> {
+        (order..=10).find(|&at| !self.hand[usize::from(at)].is_empty())
+    }
+}
 
 /// From the start of the zone up: blocks to be moved.
 impl Reference {
-    pub(crate) fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, Held)> {
+    pub(crate) fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, AllocatedBlock)> {
         let chosen = self.quick_source(run);
         let (mut at, mut chosen) = (chosen.unwrap_or(run.source), chosen.is_some_and(|block| block != run.source));
         loop {
@@ -68,25 +85,23 @@ impl Reference {
         run.aim.order.is_some_and(|order| order >= self.map.block)
     }
 
-    fn scan(&mut self, run: &mut Run, from: u32, end: u32) -> Vec<(u32, Held)> {
+    fn scan(&mut self, run: &mut Run, from: u32, end: u32) -> Vec<(u32, AllocatedBlock)> {
         let (mut batch, mut at) = (Vec::new(), from);
-        let place_end = |at: u32| ((at >> run.limit) + 1) << run.limit;
-        let mut scope = run.aim.is_optimistic().then(|| place_end(at));
-        let pages = |batch: &[(u32, Held)]| batch.iter().map(|(_, held)| 1 << held.order).sum::<u32>();
-        while at < end && pages(&batch) < 32 {
+        let mut scope = run.aim.is_optimistic().then(|| end_of_block(at, run.limit));
+        while at < end && count_pages(&batch) < 32 {
             if scope.is_some_and(|scope| at >= scope) {
                 if !batch.is_empty() {
                     break;
                 }
-                scope = Some(place_end(at));
+                scope = Some(end_of_block(at, run.limit));
             }
             if let Some((head, order)) = self.map.free_around(at) {
                 at = end.min(head + (1 << order));
                 continue;
             }
             let held = self.map.held(at);
-            let fits = |held: &Held| held.order < run.limit && at + (1 << held.order) <= end;
-            match held.filter(|held| held.movable && !held.poisoned && fits(held)) {
+            let fitting = held.filter(|held| held.order < run.limit && at + (1 << held.order) <= end);
+            match fitting.filter(|held| held.movable && !held.poisoned) {
                 Some(held) => {
                     let first_look = from == self.block_of(from) || from == self.zones[run.zone].span.start;
                     if batch.is_empty() && first_look && !run.aim.ignores_hints() {
@@ -165,14 +180,13 @@ impl Reference {
 /// From the end of the zone down: free blocks to move to.
 impl Reference {
     pub(crate) fn take_target(&mut self, run: &mut Run, order: u8, needed: u32) -> Option<u32> {
-        let in_hand = |run: &Run| (order..=10).find(|&found| !run.hand[usize::from(found)].is_empty());
-        if in_hand(run).is_none() {
+        if run.smallest_in_hand(order).is_none() {
             self.quick_targets(run, needed);
             if run.pages() == 0 {
                 self.find_targets(run, needed);
             }
         }
-        let found = in_hand(run)?;
+        let found = run.smallest_in_hand(order)?;
         let blocks = &mut run.hand[usize::from(found)];
         let pfn = if self.mistake == Sabotage::LastTargetFirst { blocks.pop_back()? } else { blocks.pop_front()? };
         for half in (order..found).rev() {

@@ -236,8 +236,12 @@ impl Zone {
             Reclaimable => [Unmovable, Movable],
             other => panic!("{other} is never asked for"),
         };
-        let head = |other: MigrateType| Some((other, *self.lists[usize::from(order)][other.index()].front()?));
-        others.into_iter().find_map(head)
+        others.into_iter().find_map(|other| Some((other, *self.lists[usize::from(order)][other.index()].front()?)))
+    }
+
+    /// Returns whether the free list of an order and a type has a block.
+    pub(crate) fn has_block(&self, order: u8, migratetype: MigrateType) -> bool {
+        !self.lists[usize::from(order)][migratetype.index()].is_empty()
     }
 
     fn claim(&mut self, map: &mut Map, search: Search) -> Option<u32> {
@@ -382,15 +386,8 @@ impl Zone {
         if free <= least + self.lowmem_reserve[highest.index()] {
             return false;
         }
-        let usable = |migratetype: MigrateType| match migratetype {
-            Cma => flags.contains(AllocFlags::CMA),
-            HighAtomic => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),
-            other => (other as u8) < 3,
-        };
-        let has = |o: u8| {
-            MigrateType::ALL.into_iter().any(|t| usable(t) && !self.lists[usize::from(o)][t.index()].is_empty())
-        };
-        order == 0 || (order..=10).any(has)
+        let mut usable = MigrateType::ALL.into_iter().filter(|&migratetype| is_usable(migratetype, flags));
+        order == 0 || usable.any(|migratetype| (order..=10).any(|at| self.has_block(at, migratetype)))
     }
 
     pub(crate) fn watermark_fast(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags) -> bool {
@@ -405,5 +402,14 @@ impl Zone {
     /// The mark that the low bits of the flags name, boost included.
     pub(crate) fn mark(&self, flags: AllocFlags) -> i64 {
         self.boost + [self.min, self.low, self.high][flags.bits() as usize & 3]
+    }
+}
+
+/// Returns whether a request with these flags may use free blocks of a type.
+fn is_usable(migratetype: MigrateType, flags: AllocFlags) -> bool {
+    match migratetype {
+        Cma => flags.contains(AllocFlags::CMA),
+        HighAtomic => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),
+        other => (other as u8) < 3,
     }
 }
