@@ -22,13 +22,13 @@ impl Picture {
     /// Takes one, of a machine that must be in order.
     pub(crate) fn take<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
         engine.check().expect("the machine is in order");
-        let pageblock = |pfn| {
+        let pageblocks = engine.map().pageblocks().map(|pfn| {
             let block = engine.map().pageblock(pfn);
             (pfn, block.migratetype(), block.lasting_migratetype(), block.isolations())
-        };
+        });
         Picture {
             frames: heads(engine),
-            pageblocks: engine.map().pageblocks().map(pageblock).collect(),
+            pageblocks: pageblocks.collect(),
             zones: (0..engine.zones().len()).map(|zone| counters(engine, zone)).collect(),
             texts: texts(engine),
         }

@@ -171,9 +171,10 @@ fn list_for(migratetype: MigrateType) -> Option<usize> {
         engine.drain_all_pages();
         free(engine, block.raw(), 0);
         let zone = zone(engine, ZoneKind::Normal);
-        let is_first =
-            |&index: &usize| engine.pcp(CpuId(0), zone).inspect(|lists| lists.list(index).first() == Some(block));
-        found = (0..PCP_LISTS).find(is_first);
+        found = engine.pcp(CpuId(0), zone).inspect(|lists| {
+            let mut indices = 0..PCP_LISTS;
+            indices.find(|&index| lists.list(index).first() == Some(block))
+        });
         let in_zone = zone.inspect(|areas| areas.area(Order::ZERO).list(migratetype).first()) == Some(block);
         assert_eq!(in_zone, found.is_none());
     });

@@ -187,16 +187,23 @@ fn give_back_leaves_what_was_used_since_the_last_look() {
     });
 }
 
+/// Counts the free pageblocks of the normal zone that are movable.
+fn count_movable_pageblocks(engine: &Engine<'_, '_>) -> u32 {
+    zone(engine, ZoneKind::Normal).inspect(|areas| {
+        let [single, double] = [9, 10].map(|order| areas.area(Order::new(order)).len(MigrateType::Movable));
+        single + 2 * double
+    })
+}
+
 #[test]
 fn what_is_given_back_is_movable_and_free() {
     short_under(without_proactive_compaction(HighAtomicPolicy::GiveBack), |engine| {
         requests(engine, 3, 3000);
         engine.drain_all_pages();
         let zone = zone(engine, ZoneKind::Normal);
-        let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).len(MigrateType::Movable));
-        let before = (zone.free_pages(), blocks(9) + 2 * blocks(10));
+        let before = (zone.free_pages(), count_movable_pageblocks(engine));
         let counts = counts_of(engine, || _ = after_ticks(engine, 2));
-        assert_eq!((zone.free_pages(), blocks(9) + 2 * blocks(10)), (before.0, before.1 + 3));
+        assert_eq!((zone.free_pages(), count_movable_pageblocks(engine)), (before.0, before.1 + 3));
         assert_eq!(counts.unreserves, 3);
     });
 }
