@@ -65,11 +65,11 @@ enum PairKind {
 
 fn make(engine: &Engine, kind: PairKind) -> Pfn {
     let gfp = if let PairKind::Ranged = kind { Gfp::KERNEL } else { Gfp::HIGHUSER_MOVABLE };
-    let pfn = match kind {
+    let allocated = match kind {
         PairKind::Frozen => engine.alloc_frozen_pages(gfp, PAIR),
         PairKind::Referenced | PairKind::Split | PairKind::Ranged => engine.alloc_pages(gfp, PAIR),
     };
-    let pfn = pfn.expect("there is memory");
+    let pfn = allocated.expect("there is memory");
     if let PairKind::Split | PairKind::Ranged = kind {
         engine.split_page(pfn, PAIR).expect("it is ours");
     }

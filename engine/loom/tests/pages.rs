@@ -207,8 +207,8 @@ fn a_page_comes_home_while_its_owner_goes_offline() {
 fn home_while_offline(pcp: PcpPolicy) {
     // Nobody will look there again.
     run_both_then(pcp, 10, page, cpu_0_dead, free, |engine| {
-        let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
-        assert_eq!((pcp.inspect(|lists| lists.count()), pcp.waiting()), (0, 0));
+        let dead = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+        assert_eq!((dead.inspect(|lists| lists.count()), dead.waiting()), (0, 0));
     });
 }
 

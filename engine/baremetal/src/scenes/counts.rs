@@ -36,8 +36,8 @@ pub fn play() {
         say!("  {} and back: {} instructions", path.name, rate.instructions(path.walk));
     }
     let order = Order::new(8);
-    let (buddy, talc) = (KERNEL.alloc_pages(Gfp::KERNEL, order), KERNEL.alloc_pages(Gfp::KERNEL, order));
-    let (mut buddy, mut talc) = (buddy.expect("there is memory"), talc.expect("there is memory"));
+    let mut buddy = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+    let mut talc = KERNEL.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
     // SAFETY: both blocks stay until the others' heaps are not used any more.
     unsafe {
         BUDDY.lock().init(buddy.as_ptr().addr().get(), buddy.as_uninit().len());

@@ -21,8 +21,7 @@ fn alloc_into(engine: &Engine<'_, '_>, order: Order, block: &AtomicU32) {
 }
 
 /// Two do something to a block that one of them allocated, `after` undoes what came out.
-fn over_a_block(order: u8, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Order, u32)) {
-    let order = Order::new(order);
+fn over_a_block(order: Order, deeds: [Way; 2], after: fn(&Engine<'_, '_>, Pfn, Order, u32)) {
     for pcp in PCP {
         with_frames(&config(pcp, ContigPolicy::Batched), FRAMES, |engine| {
             let block = AtomicU32::new(0);
@@ -62,7 +61,7 @@ fn free_what_is_left(engine: &Engine<'_, '_>, pfn: Pfn, order: Order) {
 
 #[test]
 fn of_two_that_split_a_block_one_does() {
-    over_a_block(4, [SPLIT, SPLIT], |engine, pfn, order, successes| {
+    over_a_block(Order::new(4), [SPLIT, SPLIT], |engine, pfn, order, successes| {
         assert_eq!(successes, 1);
         free_what_is_left(engine, pfn, order);
     });
@@ -70,7 +69,7 @@ fn of_two_that_split_a_block_one_does() {
 
 #[test]
 fn a_block_is_split_or_freed() {
-    over_a_block(4, [SPLIT, FREE], |engine, pfn, order, successes| {
+    over_a_block(Order::new(4), [SPLIT, FREE], |engine, pfn, order, successes| {
         assert_eq!(successes, 1);
         free_what_is_left(engine, pfn, order);
     });
@@ -78,7 +77,7 @@ fn a_block_is_split_or_freed() {
 
 #[test]
 fn a_reference_is_counted_or_was_the_last() {
-    over_a_block(3, [GET, PUT], |engine, pfn, order, successes| {
+    over_a_block(Order::new(3), [GET, PUT], |engine, pfn, order, successes| {
         assert!(successes >= 1, "the reference that is there can always be dropped");
         free_what_is_left(engine, pfn, order);
     });
@@ -87,7 +86,7 @@ fn a_reference_is_counted_or_was_the_last() {
 /// The pages become pages of a range while somebody else drops a reference to the first of them.
 #[test]
 fn a_reference_is_dropped_while_its_block_is_split() {
-    over_a_block(6, [SPLIT, GET_AND_PUT], |engine, pfn, order, successes| {
+    over_a_block(Order::new(6), [SPLIT, GET_AND_PUT], |engine, pfn, order, successes| {
         assert_eq!(successes, 2, "a reference that is held can be dropped");
         free_what_is_left(engine, pfn, order);
     });
@@ -246,8 +245,8 @@ fn an_area_is_one_owners_as_a_whole() {
     let deeds = [(512, 1536), (0, 1024)].map(|(start, end)| {
         move |_| {
             let bitmap = spare.lock().expect("nobody panics with it").next().expect("there is enough");
-            let area = engine.reserve_cma(Pfn::new(start)..Pfn::new(end), Order::ZERO, bitmap);
-            let Ok(area) = area else { return false };
+            let reserved = engine.reserve_cma(Pfn::new(start)..Pfn::new(end), Order::ZERO, bitmap);
+            let Ok(area) = reserved else { return false };
             let page = engine.cma_alloc(&area, end - start, 1, Gfp::KERNEL).expect("the area is free");
             engine.cma_release(&area, page, end - start).expect("it is ours");
             true

@@ -83,12 +83,12 @@ pub(super) fn with_meddler<R>(
     let locks: Vec<_> = nodes.iter().map(|_| CheckedSpinLock::new()).collect();
     let local = Meddler::new(CpuLocks::new(&locks, HostCpu), what, at);
     run_on(0);
-    let result = with_slab(Threads::default(), &config, pages, local, 7, |slab| {
+    let outcome = with_slab(Threads::default(), &config, pages, local, 7, |slab| {
         let result = run(slab);
         assert_eq!(slab.local().pinned(), 0, "whoever disables preemption enables it again");
         result
     });
-    result.expect("the configuration is right")
+    outcome.expect("the configuration is right")
 }
 
 /// The pages beneath.

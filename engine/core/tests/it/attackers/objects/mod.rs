@@ -54,11 +54,11 @@ fn attack<R>(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_, '
 /// The same on a machine laid out like this, whose sections have so many locks.
 fn attack_with<R>(
     config: &Config<'_>,
-    locks: usize,
+    lock_count: usize,
     debug: CacheFlags,
     run: impl FnOnce(&Slab<'_, '_, '_, '_>) -> R,
 ) -> R {
-    let locks: Vec<_> = (0..locks).map(|_| CheckedSpinLock::new()).collect();
+    let locks: Vec<_> = (0..lock_count).map(|_| CheckedSpinLock::new()).collect();
     run_on_cpu(CpuId(0));
     let local = CpuLocks::new(&locks, HostCpu);
     let (result, audit) =

@@ -87,8 +87,8 @@ impl Reference {
     }
 
     /// Returns whether a zone stays above its low watermark without so many pages.
-    fn stays_above_low(&self, zone: usize, count: usize, request: Request, flags: AllocFlags) -> bool {
-        let zone = &self.zones[zone];
+    fn stays_above_low(&self, index: usize, count: usize, request: Request, flags: AllocFlags) -> bool {
+        let zone = &self.zones[index];
         zone.watermark_fast(0, zone.mark(AllocFlags::WMARK_LOW) + count as i64, request.highest, flags)
     }
 
@@ -102,8 +102,8 @@ impl Reference {
         self.zonelists[usize::from(request.node)].iter().copied().filter(|&zone| self.may_use(zone, request)).collect()
     }
 
-    fn may_use(&self, zone: usize, request: Request) -> bool {
-        let zone = &self.zones[zone];
+    fn may_use(&self, index: usize, request: Request) -> bool {
+        let zone = &self.zones[index];
         let is_near = !request.gfp.contains(Gfp::THISNODE) || zone.node.0 == request.node;
         zone.populated && zone.kind <= request.highest && is_near
     }

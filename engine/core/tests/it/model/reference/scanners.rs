@@ -30,8 +30,8 @@ impl Run {
 /// From the start of the zone up: blocks to be moved.
 impl Reference {
     pub(crate) fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, AllocatedBlock)> {
-        let chosen = self.quick_source(run);
-        let (mut at, mut chosen) = (chosen.unwrap_or(run.source), chosen.is_some_and(|block| block != run.source));
+        let quick = self.quick_source(run);
+        let (mut at, mut chosen) = (quick.unwrap_or(run.source), quick.is_some_and(|block| block != run.source));
         loop {
             let end = self.block_of(at) + (1 << self.map.block);
             if end > run.target {
