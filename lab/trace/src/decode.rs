@@ -77,6 +77,11 @@ impl Decoder {
         record.first_chunk().map(|&bytes| u16::from_ne_bytes(bytes))
     }
 
+    /// The kind of rows that are made of an event with this number; `None` if none are.
+    pub fn kind(&self, id: u16) -> Option<Kind> {
+        self.plans.get(usize::from(id))?.as_ref().map(|plan| plan.kind)
+    }
+
     /// The row of an event that fired on `cpu`; `None` if no row is made of this event, or its record is
     /// shorter than its format says.
     #[inline]
@@ -95,8 +100,7 @@ impl Decoder {
     fn fill(&self, row: &mut Row, target: Target, value: i64, size: usize) {
         match target {
             Pfn => row.pfn = pfn(value, size),
-            // An order of -1 stands for "all of it" in requests from user space.
-            Order => row.order = u8::try_from(value).unwrap_or(0),
+            Order => row.order = order(row.kind, value),
             Gfp => row.gfp = self.gfp.translate(value as u64),
             Migratetype => row.migratetype = self.migratetype(value),
             Status => row.migratetype = i8::try_from(value).unwrap_or(NO_MIGRATETYPE).max(NO_MIGRATETYPE),
@@ -127,6 +131,14 @@ impl Plan {
         }
         Ok(Plan { kind: recipe.kind, pid: format.require("common_pid")?, steps })
     }
+}
+
+/// The order of a block, or of a request. A request from user space to compact all of memory has the order -1. Any other
+/// value that is no order becomes one that every reader refuses.
+#[inline]
+pub fn order(kind: Kind, value: i64) -> u8 {
+    let is_block = matches!(kind, Kind::Alloc | Kind::Free | Kind::ZoneLocked | Kind::PcpuDrain | Kind::ExtFrag);
+    if !is_block && matches!(value, -1 | 0xffff_ffff) { 0 } else { u8::try_from(value).unwrap_or(u8::MAX) }
 }
 
 /// All ones is "no page", in whatever width the kernel has for a pfn.
