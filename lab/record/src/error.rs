@@ -29,6 +29,10 @@ pub enum CaptureError {
         source: io::Error,
     },
 
+    /// A file of the kernel's is there and has nothing in it.
+    #[error("{0} is empty here; a container may hide it, so run it outside of the container")]
+    Empty(&'static str),
+
     /// A file of the kernel's says something this program does not understand.
     #[error("cannot understand this kernel's {what} ({reason}); please report it with the output of `uname -r`")]
     Format {

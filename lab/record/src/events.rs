@@ -22,7 +22,7 @@ const REQUIRED: [&str; 2] = ["kmem/mm_page_alloc", "kmem/mm_page_free"];
 
 /// Events that are recorded where the kernel has them. None of them fires more than a few times a reclaim or
 /// compaction.
-const WANTED: [&str; 27] = [
+const WANTED: [&str; 29] = [
     "kmem/mm_page_alloc_zone_locked",
     "kmem/mm_page_pcpu_drain",
     "kmem/mm_page_alloc_extfrag",
@@ -43,6 +43,8 @@ const WANTED: [&str; 27] = [
     "vmscan/mm_vmscan_throttled",
     "vmscan/mm_vmscan_direct_reclaim_begin",
     "vmscan/mm_vmscan_direct_reclaim_end",
+    "vmscan/mm_vmscan_memcg_reclaim_begin",
+    "vmscan/mm_vmscan_memcg_reclaim_end",
     "vmscan/mm_vmscan_lru_shrink_inactive",
     "vmscan/mm_vmscan_lru_shrink_active",
     "huge_memory/mm_collapse_huge_page",
@@ -55,7 +57,7 @@ const WANTED: [&str; 27] = [
 /// Further events that are recorded where asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventSet {
-    /// What reclaim isolates, shrinks and writes, and reclaim for a cgroup, a node or a process.
+    /// What reclaim isolates, shrinks and writes, and reclaim for a node or a process.
     Reclaim,
     /// What compaction looks at, takes and decides.
     Compaction,
@@ -90,8 +92,6 @@ impl EventSet {
                 "vmscan/mm_shrink_slab_end",
                 "vmscan/mm_vmscan_write_folio",
                 "vmscan/mm_vmscan_reclaim_pages",
-                "vmscan/mm_vmscan_memcg_reclaim_begin",
-                "vmscan/mm_vmscan_memcg_reclaim_end",
                 "vmscan/mm_vmscan_node_reclaim_begin",
                 "vmscan/mm_vmscan_node_reclaim_end",
             ],

@@ -110,8 +110,15 @@ impl Sampler {
     /// When one is missing.
     pub(crate) fn open() -> Result<Sampler, CaptureError> {
         let mut vmstat = ProcFile::open("/proc/vmstat")?;
-        let buddyinfo = ProcFile::open("/proc/buddyinfo")?;
+        let mut buddyinfo = ProcFile::open("/proc/buddyinfo")?;
         let mut zoneinfo = ProcFile::open("/proc/zoneinfo")?;
+        let files =
+            [("/proc/vmstat", &mut vmstat), ("/proc/buddyinfo", &mut buddyinfo), ("/proc/zoneinfo", &mut zoneinfo)];
+        for (path, file) in files {
+            if file.text()?.trim().is_empty() {
+                return Err(CaptureError::Empty(path));
+            }
+        }
         let names = counters(vmstat.text()?).map(|(name, _)| name.to_owned()).collect();
         let (zones, zone_names) = layout(&zone_counters(zoneinfo.text()?));
         let (mut pressures, mut pressure_names) = (Vec::new(), Vec::new());

@@ -144,6 +144,10 @@ impl Scanner {
             if let Some(counts) = &mut self.counts {
                 counts.mark(first, &mut words[..frames * WORD_BYTES])?;
             }
+            if frames == 0 {
+                // Behind the last frame that the kernel has metadata for.
+                continue;
+            }
             scan.chunks.push(Chunk { first, frames, stamp, segment: scan.segments.len(), at });
             at += frames * WORD_BYTES;
         }
@@ -151,7 +155,7 @@ impl Scanner {
         if at > 0 {
             scan.segments.push(spool.append(&self.buffer, at)?);
         }
-        Ok(scan)
+        if scan.chunks.is_empty() { Err(CaptureError::Empty(FLAGS)) } else { Ok(scan) }
     }
 }
 
@@ -244,6 +248,20 @@ mod tests {
         .unwrap();
         assert!(seen.into_iter().eq((1..150).chain(256..300_000)), "frames behind the file's end do not exist");
         assert!(scan.start() <= scan.end);
+    }
+
+    #[test]
+    fn an_empty_file_of_flags_is_a_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut scanner = Scanner {
+            flags: file_of_words(&folder.path().join("flags"), &[]),
+            counts: None,
+            buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
+            ranges: vec![(0, 100)],
+        };
+        let spool = Spool::create(folder.path()).unwrap();
+        let error = scanner.scan(&spool, &Interrupts::deaf()).unwrap_err().to_string();
+        assert!(error.contains("/proc/kpageflags is empty"), "{error}");
     }
 
     fn file_of_words(path: &Path, words: &[u64]) -> File {
