@@ -197,7 +197,7 @@ impl Inspector {
             pairing,
             zone_lock: self.sections.report(),
             fallbacks: self.pressure.fallbacks(),
-            reclaim: self.pressure.reclaim(),
+            reclaim: ReclaimReport { oom_kills: machine::oom_kills(facts), ..self.pressure.reclaim() },
             compaction: self.pressure.compaction(),
             fragmentation: machine::fragmentation(facts),
             stalls: machine::stalls(facts),

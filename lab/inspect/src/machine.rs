@@ -201,6 +201,14 @@ pub(crate) fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
         .collect()
 }
 
+/// Processes that the OOM killer ended during the recording, for the machine or a control group, where the kernel counts
+/// them.
+pub(crate) fn oom_kills(facts: &Facts) -> Option<u64> {
+    let place = facts.vmstat_names.iter().position(|name| name == "oom_kill")?;
+    let count = |sample: Option<&Sample>| sample.and_then(|sample| sample.vmstat.get(place)).copied();
+    Some(count(facts.samples.last())?.saturating_sub(count(facts.samples.first())?))
+}
+
 /// Stalls by resource, where the kernel told them.
 pub(crate) fn stalls(facts: &Facts) -> Vec<StallRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {

@@ -33,6 +33,18 @@ pub struct ReclaimReport {
     pub direct_reclaim_ns: u64,
     /// Pages they reclaimed.
     pub direct_reclaimed_pages: u64,
+    /// Reclaims of control groups that reached a limit of their own.
+    pub memcg_reclaims: u64,
+    /// Nanoseconds that tasks spent on these, together.
+    pub memcg_reclaim_ns: u64,
+    /// Pages that these reclaimed.
+    pub memcg_reclaimed_pages: u64,
+    /// Reclaims of one node for a request that preferred it.
+    pub node_reclaims: u64,
+    /// Pages that these reclaimed.
+    pub node_reclaimed_pages: u64,
+    /// Processes that the OOM killer ended, for the machine or for a control group; nothing where no counter says.
+    pub oom_kills: Option<u64>,
     /// Pages of inactive lists that were looked at.
     pub inactive_scanned_pages: u64,
     /// Pages of inactive lists that were reclaimed.
@@ -77,6 +89,7 @@ pub(crate) struct Pressure {
     fallbacks: FxHashMap<(i64, i64), (u64, u64)>,
     reclaim: ReclaimReport,
     reclaiming: FxHashMap<u32, u64>,
+    reclaiming_memcg: FxHashMap<u32, u64>,
     compaction: CompactionReport,
     compacting: FxHashMap<u32, u64>,
     results: [u64; RESULTS.len() + 1],
@@ -112,7 +125,27 @@ impl Pressure {
                 add(&mut self.reclaim.inactive_reclaimed_pages, pages(row, 1));
             }
             Kind::LruShrinkActive => add(&mut self.reclaim.deactivated_pages, pages(row, 1)),
+            Kind::MemcgReclaimBegin | Kind::MemcgReclaimEnd | Kind::NodeReclaimBegin | Kind::NodeReclaimEnd => {
+                self.observe_bounded_reclaim(row)
+            }
             _ => self.observe_compaction(row),
+        }
+    }
+
+    /// Takes a row about reclaim for a control group or a node.
+    fn observe_bounded_reclaim(&mut self, row: &Row) {
+        let reclaim = &mut self.reclaim;
+        match row.kind {
+            Kind::MemcgReclaimBegin => {
+                reclaim.memcg_reclaims += 1;
+                self.reclaiming_memcg.insert(row.task, row.time);
+            }
+            Kind::MemcgReclaimEnd => {
+                add(&mut reclaim.memcg_reclaimed_pages, pages(row, 0));
+                add(&mut reclaim.memcg_reclaim_ns, elapsed(&mut self.reclaiming_memcg, row));
+            }
+            Kind::NodeReclaimBegin => reclaim.node_reclaims += 1,
+            _ => add(&mut reclaim.node_reclaimed_pages, pages(row, 0)),
         }
     }
 
@@ -218,6 +251,17 @@ mod tests {
         pressure.observe(&Row { args: [3, 1, 0], ..fallback });
         let rows = pressure.fallbacks();
         assert_eq!((rows[0].wanted, rows[0].gave, rows[0].claims, rows[0].steals), ("Unmovable", "Movable", 1, 1));
+    }
+
+    #[test]
+    fn reclaim_of_control_groups_is_counted_apart() {
+        let mut pressure = Pressure::default();
+        pressure.observe(&row(Kind::MemcgReclaimBegin, 10, [0; 3]));
+        pressure.observe(&row(Kind::MemcgReclaimEnd, 50, [32, 0, 0]));
+        pressure.observe(&row(Kind::NodeReclaimEnd, 60, [7, 0, 0]));
+        let report = pressure.reclaim();
+        assert_eq!((report.memcg_reclaims, report.memcg_reclaim_ns, report.memcg_reclaimed_pages), (1, 40, 32));
+        assert_eq!((report.direct_reclaims, report.node_reclaimed_pages), (0, 7));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
 use super::memory::MemoryRow;
+use super::pressure::ReclaimReport;
 use super::{Inspection, course};
 
 /// Bytes of a MiB.
@@ -137,17 +138,7 @@ impl Inspection {
             lost => format!("{} events lost: counts are too low and some frees lack their allocation", count(lost)),
         };
         let failed = self.orders.iter().map(|order| order.failed).sum();
-        let pressure = if reclaim.direct_reclaims == 0 && reclaim.kswapd_wakes == 0 && failed == 0 {
-            "Memory was not short: nobody reclaimed.".to_owned()
-        } else {
-            format!(
-                "Memory was short: {} direct reclaims took {}, kswapd was woken {} times, {} requests failed.",
-                count(reclaim.direct_reclaims),
-                duration(reclaim.direct_reclaim_ns),
-                count(reclaim.kswapd_wakes),
-                count(failed)
-            )
-        };
+        let pressure = shortage(reclaim, failed, self.has_reclaim_events());
         let ends = [self.fragmentation.first(), self.fragmentation.last()]
             .map(|moment| moment.and_then(|moment| moment.unusable_free_index_order9).map(percent));
         let fragmentation = match ends {
@@ -157,7 +148,13 @@ impl Inspection {
             _ => Vec::new(),
         };
         let (allocations, frees) = (count(pairing.allocations), count(pairing.frees));
-        [vec![format!("{allocations} allocations and {frees} frees; {lost}."), pressure], fragmentation].concat()
+        [vec![format!("{allocations} allocations and {frees} frees; {lost}.")], pressure, fragmentation].concat()
+    }
+
+    /// Whether the recording would show reclaim: it has counters of the kernel, or an event of reclaim.
+    fn has_reclaim_events(&self) -> bool {
+        let names = ["Reclaim", "Kswapd", "LruShrink", "LruIsolate", "Pgdat"];
+        !self.vmstat_names.is_empty() || self.kinds.iter().any(|row| names.iter().any(|name| row.kind.contains(name)))
     }
 
     fn zones_table(&self) -> Table {
@@ -284,12 +281,18 @@ impl Inspection {
 
     fn reclaim_table(&self) -> Table {
         let reclaim = &self.reclaim;
-        let rows: [Fact; 8] = [
+        let rows: [Fact; 14] = [
             ("kswapd woken", reclaim.kswapd_wakes, Value::count),
             ("kswapd asleep again", reclaim.kswapd_sleeps, Value::count),
             ("direct reclaims", reclaim.direct_reclaims, Value::count),
             ("time in direct reclaim", reclaim.direct_reclaim_ns, Value::duration),
             ("pages reclaimed directly", reclaim.direct_reclaimed_pages, Value::count),
+            ("reclaims of control groups", reclaim.memcg_reclaims, Value::count),
+            ("time in these", reclaim.memcg_reclaim_ns, Value::duration),
+            ("pages reclaimed by these", reclaim.memcg_reclaimed_pages, Value::count),
+            ("reclaims of one node", reclaim.node_reclaims, Value::count),
+            ("pages reclaimed by these", reclaim.node_reclaimed_pages, Value::count),
+            ("OOM kills", reclaim.oom_kills.unwrap_or(0), Value::count),
             ("inactive pages scanned", reclaim.inactive_scanned_pages, Value::count),
             ("inactive pages reclaimed", reclaim.inactive_reclaimed_pages, Value::count),
             ("active pages deactivated", reclaim.deactivated_pages, Value::count),
@@ -403,6 +406,48 @@ impl Inspection {
     }
 }
 
+/// What memory was short of, in sentences: the machine, control groups, or neither. "Not short" is said only where nothing
+/// at all was reclaimed, and where the recording would show it.
+fn shortage(reclaim: &ReclaimReport, failed: u64, has_events: bool) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if reclaim.direct_reclaims > 0 || reclaim.kswapd_wakes > 0 || failed > 0 {
+        sentences.push(format!(
+            "Memory was short: {} direct reclaims took {}, kswapd was woken {} times, {} requests failed.",
+            count(reclaim.direct_reclaims),
+            duration(reclaim.direct_reclaim_ns),
+            count(reclaim.kswapd_wakes),
+            count(failed)
+        ));
+    }
+    if reclaim.memcg_reclaims > 0 {
+        sentences.push(format!(
+            "Control groups were short: {} reclaims for their limits, or that a process asked for, took {} and reclaimed {} \
+             pages.",
+            count(reclaim.memcg_reclaims),
+            duration(reclaim.memcg_reclaim_ns),
+            count(reclaim.memcg_reclaimed_pages)
+        ));
+    }
+    if let Some(kills) = reclaim.oom_kills.filter(|kills| *kills > 0) {
+        sentences.push(format!("OOM kills, of the machine or of control groups: {}.", count(kills)));
+    }
+    let reclaimed = reclaim.inactive_reclaimed_pages.max(reclaim.node_reclaimed_pages);
+    if sentences.is_empty() && reclaimed > 0 {
+        sentences.push(format!(
+            "{} pages were reclaimed, and no event says for whom: for control groups, at the request of a process, or by \
+             a kswapd that was awake before.",
+            count(reclaimed)
+        ));
+    }
+    if sentences.is_empty() {
+        sentences.push(match has_events {
+            true => "Memory was not short: nothing was reclaimed.".to_owned(),
+            false => "Whether memory was short is not known: no event of reclaim was recorded.".to_owned(),
+        });
+    }
+    sentences
+}
+
 /// Whether a function is the page allocator itself, or a thin layer over it: every stack begins with these.
 fn is_allocator(name: &str) -> bool {
     name.contains("alloc") && ["pages", "folio"].iter().any(|what| name.contains(what))
@@ -416,4 +461,32 @@ fn facts_table(title: &str, facts: impl IntoIterator<Item = Fact>) -> Table {
     let happened = facts.into_iter().filter(|(_, number, _)| *number > 0);
     let rows = happened.map(|(what, number, shown)| vec![Value::text(what), shown(number)]);
     Table::new(title, Column::several(&["what"], &["number"]), rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_not_called_enough_beside_reclaimed_pages() {
+        let none = ReclaimReport::default();
+        let say = |reclaim: ReclaimReport| shortage(&reclaim, 0, true).join(" ");
+        assert!(say(none.clone()).contains("not short"));
+        assert!(shortage(&none, 0, false).concat().contains("not known"));
+        assert!(shortage(&none, 1, true).concat().starts_with("Memory was short"));
+        let memcg = ReclaimReport { memcg_reclaims: 3, memcg_reclaimed_pages: 96, oom_kills: Some(1), ..none.clone() };
+        let said = say(memcg);
+        assert!(
+            said.contains("Control groups were short") && said.contains("96 pages") && said.contains("OOM"),
+            "{said}"
+        );
+        for short in [
+            ReclaimReport { inactive_reclaimed_pages: 1, ..none.clone() },
+            ReclaimReport { node_reclaimed_pages: 1, ..none.clone() },
+            ReclaimReport { oom_kills: Some(1), ..none.clone() },
+            ReclaimReport { kswapd_wakes: 1, ..none },
+        ] {
+            assert!(!say(short.clone()).contains("not short"), "{short:?}");
+        }
+    }
 }
