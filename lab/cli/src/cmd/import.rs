@@ -18,7 +18,8 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 #[command(after_help = "FILE is a perf.data of `perf record` (to a file, or out of a pipe), a trace.dat of trace-cmd \
                         (version 6 or 7), or what `perf script`, trace_pipe or trace print; which one, its contents \
-                        tell.\n\n\
+                        tell. A file that is damaged, sampled, or of a part of the machine is refused, or imported with a \
+                        sentence that says so.\n\n\
                         Record with enough room, all CPUs, and a clock that they share:\n  \
                         perf record -k CLOCK_MONOTONIC -m 16M -a -e 'kmem:mm_page*' -e 'vmscan:*' -- make\n  \
                         trace-cmd record -C mono -b 65536 -e kmem -e vmscan -e compaction make\n\n\
@@ -107,16 +108,30 @@ impl ImportArgs {
     }
 }
 
+/// Pageblocks from which on a start is drawn more coarsely: 256 GiB. A start of many runs would take minutes to write.
+const BLOCKS_LARGE: u64 = 1 << 17;
+/// Pageblocks that are drawn then, and repeated.
+const BLOCKS_REPEATED: u64 = 1 << 15;
+
 /// Draws a machine of the size that the events show, with memory of the age that was ordered.
 fn draw_start(args: &ImportArgs, import: &Import) -> Result<SyntheticStart, Error> {
     let blocks = import.pageblocks();
     let pages = u32::try_from(blocks * u64::from(PAGEBLOCK_PAGES)).map_err(|_| {
         Error::Input("no machine with so much memory can be drawn; give --start and --zoneinfo".to_owned())
     })?;
-    let start = start::draw_start(&age::layout(args.age, blocks), args.seed);
+    let (start, detail) = match blocks > BLOCKS_LARGE {
+        true => {
+            let part = start::draw_start(&age::layout(args.age, BLOCKS_REPEATED), args.seed);
+            (
+                part.joined().repeated_to(pages / PAGEBLOCK_PAGES),
+                ", 64 GiB of it again and again, each use of a pageblock in one piece",
+            )
+        }
+        false => (start::draw_start(&age::layout(args.age, blocks), args.seed), ""),
+    };
     let machine = Machine { pages, nodes: 1 };
     Ok(SyntheticStart {
-        how: format!("drawn at age {}, seed {}", args.age, args.seed),
+        how: format!("drawn at age {}, seed {}{detail}", args.age, args.seed),
         facts: start::facts(&start, &machine, import.cpus()),
         rows: start::state_rows(&start).collect(),
     })

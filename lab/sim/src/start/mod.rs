@@ -130,6 +130,24 @@ impl Start {
         repeated
     }
 
+    /// The same pageblocks, each with one run of every use and order, free pages first: a coarser start of fewer rows.
+    #[must_use]
+    pub fn joined(&self) -> Start {
+        let mut joined = Start::default();
+        for Pageblock { migratetype, runs } in self.pageblocks() {
+            let mut sums: Vec<Run> = Vec::new();
+            for run in runs {
+                match sums.iter_mut().find(|sum| (sum.what, sum.order) == (run.what, run.order)) {
+                    Some(sum) => sum.blocks += run.blocks,
+                    None => sums.push(*run),
+                }
+            }
+            sums.sort_by_key(|run| run.what != Use::Free);
+            joined.push(migratetype, sums);
+        }
+        joined
+    }
+
     /// The same pageblocks in an order by chance: all that is lost is where they lie.
     #[must_use]
     pub fn shuffled(&self, seed: u64) -> Start {

@@ -114,3 +114,13 @@ fn a_larger_machine_repeats_its_start() {
 fn a_pageblock_has_all_of_its_pages() {
     Start::default().push(MigrateType::Movable, [Run { what: Use::Free, order: 0, blocks: 511 }]);
 }
+
+#[test]
+fn a_joined_start_has_the_same_figures_in_fewer_runs() {
+    let drawn = aged(60, 3);
+    let joined = drawn.joined();
+    assert_eq!(Figures::from_start(&joined), Figures::from_start(&drawn));
+    assert!(joined.pageblocks().all(|pageblock| pageblock.runs.len() <= 7));
+    let runs = |start: &Start| start.pageblocks().map(|pageblock| pageblock.runs.len()).sum::<usize>();
+    assert!(runs(&joined) * 4 < runs(&drawn));
+}
