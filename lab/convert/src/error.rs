@@ -17,17 +17,49 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The file is nothing that could be taken in.
-    #[error(
-        "{path} is {what}; it is no perf.data, no trace.dat of trace-cmd, no text of `perf script` or trace_pipe, and \
-         so nothing that can be imported",
-        path = path.display()
-    )]
+    /// The file is of a kind that is not read.
+    #[error("{path} cannot be imported: it is {what}; {instead}", path = path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it seems to be.
-        what: String,
+        /// What it is.
+        what: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+
+    /// The file has events, and what it says of the machine would be wrong.
+    #[error("{path} cannot be imported: {reason}; {instead}", path = path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, as a clause.
+        reason: String,
+        /// What to do instead.
+        instead: String,
+    },
+
+    /// Too many events of a kind cannot be used.
+    #[error(
+        "{path} cannot be imported: {dropped} of its {total} {event} cannot be used, {of_reason} of them because: \
+         {reason}; the first is `{example}`",
+        path = path.display()
+    )]
+    Dropped {
+        /// The file.
+        path: PathBuf,
+        /// The event.
+        event: &'static str,
+        /// Events that were dropped, of how many.
+        dropped: String,
+        /// Events of this kind.
+        total: String,
+        /// The most frequent reason.
+        reason: String,
+        /// Events that were dropped for this reason.
+        of_reason: String,
+        /// The first of these.
+        example: String,
     },
 
     /// The file is of a kind that is understood, and broken.
@@ -43,8 +75,8 @@ pub enum Error {
 
     /// It has not the events that a recording is made of.
     #[error(
-        "{path} has no event {event}, and a recording needs kmem:mm_page_alloc and kmem:mm_page_free; record these two \
-         at least (better all of kmem)",
+        "{path} has no event kmem:{event}{unread} (it has {others}), and a recording needs kmem:mm_page_alloc and \
+         kmem:mm_page_free; record these two at least (better all of kmem)",
         path = path.display()
     )]
     Lacks {
@@ -52,6 +84,10 @@ pub enum Error {
         path: PathBuf,
         /// The event.
         event: &'static str,
+        /// Parts of the file that are not read, as the rest of a clause.
+        unread: String,
+        /// What it has instead.
+        others: String,
     },
 
     /// A file that describes the start or the machine is not what it should be.

@@ -1,8 +1,12 @@
-//! GFP flags by their printed names, joined by `|`, and the name of the set that flags belong to.
+//! GFP flags by their printed names, joined by `|`, or as a number, and the name of the set that flags belong to.
 //!
-//! The kernel prints sets of flags by the name of the set (`GFP_KERNEL`), and the rest one by one; what has no name
-//! stands as a number at the end, which is of another numbering in every kernel, and dropped. linux:
+//! The kernel prints sets of flags by the name of the set (`GFP_KERNEL`), and the rest one by one; flags without a name
+//! stand as a number at the end. Tools that print raw values write all flags as one number. linux:
 //! include/trace/events/mmflags.h:gfpflag_string, include/linux/gfp_types.h
+//!
+//! Numbers are those of Linux 5.0 to 7.x, all kernels that an import takes: there the bits 0 to 22 have one meaning, but
+//! for bit 9, which is `__GFP_ATOMIC` before 6.3 and unused since. Bits 23 to 28 depend on how the kernel was built and
+//! stand for debugging; they are left out. No kernel has a flag above these.
 
 use freehold_trace::GFP_BITS;
 
@@ -47,10 +51,19 @@ const SETS: [(&str, u32); 16] = [
     ("none", 0),
 ];
 
-/// The flags that these names stand for.
-pub(crate) fn flags(text: &[u8]) -> u32 {
+/// Names that [`freehold_trace::GFP_BITS`] does not have, of flags that kernels between 5.0 and 6.3 print. None of them
+/// decides how a request is served.
+const WITHOUT_BIT: [&str; 3] = ["__GFP_SKIP_KASAN_POISON", "__GFP_SKIP_KASAN_UNPOISON", "__GFP_NOTRACK"];
+
+/// Bits that have one meaning in all kernels that are imported.
+const FIXED_BITS: u64 = (1 << 23) - 1;
+/// Bits that some kernel has a flag for.
+const KNOWN_BITS: u64 = (1 << 29) - 1;
+
+/// The flags that these names and numbers stand for; `None` if one of them is not understood.
+pub(crate) fn flags(text: &[u8]) -> Option<u32> {
     let names = text.split(|byte| *byte == b'|');
-    names.map(|name| flag_named(name.trim_ascii()).unwrap_or(0)).fold(0, |sum, flags| sum | flags)
+    names.map(|name| flag_named(name.trim_ascii())).try_fold(0, |sum, flags| Some(sum | flags?))
 }
 
 /// The name of the largest set that is within these flags.
@@ -60,8 +73,21 @@ pub(crate) fn class(flags: u32) -> &'static str {
 }
 
 fn flag_named(name: &[u8]) -> Option<u32> {
+    if name.first().is_some_and(u8::is_ascii_digit) {
+        return number(str::from_utf8(name).ok()?);
+    }
     let found = SETS.iter().chain(&GFP_BITS).find(|(known, _)| known.as_bytes() == name);
-    found.map(|(_, flags)| *flags)
+    let is_without_bit = WITHOUT_BIT.iter().any(|known| known.as_bytes() == name);
+    found.map(|(_, flags)| *flags).or(is_without_bit.then_some(0))
+}
+
+/// Flags given as a number: hexadecimal after `0x`, else decimal.
+fn number(text: &str) -> Option<u32> {
+    let flags = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => text.parse().ok()?,
+    };
+    (flags & !KNOWN_BITS == 0).then_some((flags & FIXED_BITS) as u32)
 }
 
 #[cfg(test)]
@@ -70,14 +96,30 @@ mod tests {
 
     #[test]
     fn sets_and_flags_are_joined() {
-        assert_eq!(flags(b"GFP_KERNEL|__GFP_ZERO|__GFP_COMP"), 0xc00 | 0xc0 | 1 << 8 | 1 << 18);
-        assert_eq!(flags(b"GFP_HIGHUSER_MOVABLE"), 0xc00 | 0xc0 | 1 << 20 | 1 << 1 | 1 << 3);
-        assert_eq!(flags(b"GFP_TRANSHUGE_LIGHT") & RECLAIM, 0);
-        assert_eq!(class(flags(b"GFP_KERNEL|__GFP_ZERO")), "GFP_KERNEL");
+        assert_eq!(flags(b"GFP_KERNEL|__GFP_ZERO|__GFP_COMP"), Some(0xc00 | 0xc0 | 1 << 8 | 1 << 18));
+        assert_eq!(flags(b"GFP_HIGHUSER_MOVABLE"), Some(0xc00 | 0xc0 | 1 << 20 | 1 << 1 | 1 << 3));
+        let (light, zeroed) = (flags(b"GFP_TRANSHUGE_LIGHT").unwrap(), flags(b"GFP_KERNEL|__GFP_ZERO").unwrap());
+        assert_eq!(light & RECLAIM, 0);
         assert_eq!(
-            (class(flags(b"GFP_TRANSHUGE_LIGHT")), class(0), class(1 << 11)),
-            ("GFP_TRANSHUGE_LIGHT", "none", "other flags")
+            [zeroed, light, 0, 1 << 11].map(class),
+            ["GFP_KERNEL", "GFP_TRANSHUGE_LIGHT", "none", "other flags"]
         );
-        assert_eq!((flags(b"none"), flags(b"0x4000000"), flags(b"")), (0, 0, 0));
+        assert_eq!((flags(b"none"), flags(b"__GFP_SKIP_KASAN_POISON")), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn numbers_are_decoded() {
+        for (text, expected) in [
+            ("0x440dc0", "GFP_KERNEL_ACCOUNT|__GFP_ZERO|__GFP_COMP"),
+            ("0x140dca", "GFP_HIGHUSER_MOVABLE|__GFP_ZERO|__GFP_COMP"),
+            ("3264", "GFP_KERNEL"),
+            ("0", "none"),
+            ("GFP_KERNEL|0x2000000", "GFP_KERNEL"),
+        ] {
+            assert_eq!(flags(text.as_bytes()), flags(expected.as_bytes()), "{text}");
+        }
+        for text in ["", "0x", "GFP_KERNE", "GFP_KERNEL|", "0x80000000", "-1", "99999999999999999999"] {
+            assert_eq!(flags(text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -20,22 +20,20 @@ use crate::imported::{ImportSummary, StartKind};
 use crate::input::Input;
 use crate::item::{Item, Sink, SourceFacts};
 use crate::kind::{self, Kind};
-use crate::machine::{Machine, MachineOverrides};
+use crate::machine::{self, Machine, MachineOverrides};
 use crate::settle::{Departures, StartState, settle};
 use crate::spool::Spool;
 use crate::start::{MemoryState, Start};
 use crate::survey::{Limits, Survey};
-use crate::{perf, text, tracecmd};
+use crate::{expect, perf, text, tracecmd};
 
 /// Items that go from the thread that reads to the one that looks at them, and batches of them under way: small enough
 /// to stay in the CPU's caches, and to be memory that a malloc keeps.
 const BATCH: usize = 512;
 const BATCHES: usize = 16;
 
-/// Frames that an import reaches: 1 TiB of 4 KiB.
-const FRAMES_MAX: u64 = 1 << 28;
-/// Orders of blocks. linux: include/linux/mmzone.h:MAX_PAGE_ORDER
-const ORDER_MAX: u8 = 10;
+/// Orders of blocks of any Linux, and of pages of hugetlbfs, which are several blocks.
+const ORDER_MAX: u8 = 20;
 /// Orders of pageblocks of 4 KiB pages.
 const PAGEBLOCK_ORDER: u8 = 9;
 /// Rows between two moves of the progress bar.
@@ -69,11 +67,13 @@ impl Import {
     pub fn read(path: &Path, out: &Path, overrides: &MachineOverrides, start: Option<&Path>) -> Result<Import, Error> {
         let (kind, file) = kind::open(path)?;
         let start = start.map(Start::read).transpose()?;
-        let limits = Limits { frames: FRAMES_MAX, order: ORDER_MAX, pageblock_order: PAGEBLOCK_ORDER };
-        let mut survey = Survey::new(folder_of(out), limits)?;
-        let source = piped(path, kind, file, &mut survey)?;
-        expect_events(path, &survey)?;
         let of_start = start.as_ref().map(|start| start.known.facts.clone()).unwrap_or_default();
+        let frames = machine::stated_frames(overrides, &of_start)?;
+        let limits = Limits { frames, order: ORDER_MAX, pageblock_order: PAGEBLOCK_ORDER };
+        let mut survey = Survey::new(folder_of(out), limits)?;
+        let mut source = piped(path, kind, file, &mut survey)?;
+        survey.drops.merge(std::mem::take(&mut source.drops));
+        expect::expect_all(path, kind, &survey, &source)?;
         let machine = Machine::determine(overrides, &source, &of_start, &survey)?;
         Ok(Import { path: path.to_path_buf(), kind, source, survey, start, machine })
     }
@@ -105,7 +105,8 @@ impl Import {
         let how = drawn.as_ref().map(|drawn| drawn.how.clone());
         let drawing = drawn.map(|drawn| MemoryState::from_rows(drawn.facts, drawn.rows));
         let zones = self.zones(drawing.as_ref());
-        self.guess_the_rest(how.as_deref());
+        let partial = expect::partial(&self.survey, &self.source, self.machine.cpus);
+        self.guess_the_rest(how.as_deref(), partial.as_deref());
         let mut facts = self.facts(zones);
         let start = self.start.take();
         let (kind, known) = match start {
@@ -117,9 +118,11 @@ impl Import {
         facts.pagetypeinfo_start = settled.types;
         settled.rows.iter().try_for_each(|row| writer.push(row))?;
         self.notes_on_start(kind, settled.checked, settled.contradicted, &mut facts);
-        let Import { path, kind: format, source, survey, .. } = self;
+        let Import { path, kind: format, source, survey, machine, .. } = self;
         let mut imported = ImportSummary::new(&path, format.name(), out, kind, &survey, &source);
-        let outside = write_events(&mut writer, survey.spool, &facts)?;
+        imported.partial.clone_from(&partial);
+        let order_max = machine.order_max;
+        let outside = write_events(&mut writer, survey.spool, &facts, order_max)?;
         imported.leave_out(outside, &path)?;
         facts.notes.extend(imported.sentences());
         facts.tasks = survey.tasks.into_table();
@@ -146,9 +149,10 @@ impl Import {
     }
 
     /// What else was not known.
-    fn guess_the_rest(&mut self, drawn: Option<&str>) {
+    fn guess_the_rest(&mut self, drawn: Option<&str>, partial: Option<&str>) {
         let is_missing = self.departures() == Departures::Missing;
         let guesses = &mut self.machine.guesses;
+        guesses.extend(partial.map(str::to_owned));
         if let Some(how) = drawn {
             if self.start.is_none() {
                 guesses.push(format!(
@@ -246,8 +250,9 @@ fn has(memory: &[Range<u64>], pfn: u64, order: u8) -> bool {
     memory.iter().any(|part| part.start <= pfn && pfn.saturating_add(1 << order) <= part.end)
 }
 
-/// Writes the events; says how many were left out, because they name frames that the machine does not have.
-fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts) -> Result<u64, Error> {
+/// Writes the events; says how many were left out, because they name frames that the machine does not have. An event of
+/// more than one block becomes one event a block.
+fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts, order_max: u8) -> Result<u64, Error> {
     let memory = memory(facts);
     let progress = Progress::new("writing", spool.rows());
     let (mut outside, mut done) = (0, 0_u64);
@@ -260,9 +265,16 @@ fn write_events(writer: &mut Writer, spool: Spool, facts: &Facts) -> Result<u64,
             outside += 1;
             return Ok(());
         }
-        Ok(writer.push(&row)?)
+        Ok(blocks_of(row, order_max).try_for_each(|row| writer.push(&row))?)
     })?;
     Ok(outside)
+}
+
+/// The row, or one for each block that it is about, where its order is above that of any block.
+fn blocks_of(row: Row, order_max: u8) -> impl Iterator<Item = Row> {
+    let excess = if row.pfn == NO_PFN { 0 } else { row.order.saturating_sub(order_max) };
+    let order = row.order - excess;
+    (0..1_u64 << excess).map(move |block| Row { pfn: row.pfn.wrapping_add(block << order), order, ..row })
 }
 
 /// Reads the file on a thread of its own, while this one looks at what it says.
@@ -301,14 +313,5 @@ fn read(path: &Path, kind: Kind, file: File, sink: Sink<'_>) -> Result<SourceFac
         Kind::Perf => perf::read(path, input, sink),
         Kind::TraceCmd => tracecmd::read(path, input, sink),
         Kind::Text => text::read(path, input, sink),
-    }
-}
-
-/// Whether there are allocations and frees.
-fn expect_events(path: &Path, survey: &Survey) -> Result<(), Error> {
-    const NEEDED: [(RowKind, &str); 2] = [(RowKind::Alloc, "kmem:mm_page_alloc"), (RowKind::Free, "kmem:mm_page_free")];
-    match NEEDED.iter().find(|(kind, _)| !survey.counts.contains_key(kind)) {
-        Some((_, event)) => Err(Error::Lacks { path: path.to_path_buf(), event }),
-        None => Ok(()),
     }
 }

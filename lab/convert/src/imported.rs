@@ -10,6 +10,7 @@ use freehold_report::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::Facts;
 use serde::Serialize;
 
+use crate::drops::{Counted, DropRow};
 use crate::error::Error;
 use crate::item::SourceFacts;
 use crate::survey::Survey;
@@ -56,14 +57,24 @@ pub struct ImportSummary {
     pub passed_over: BTreeMap<String, u64>,
     /// Events that the kernel lost.
     pub lost: u64,
-    /// Whether the file ends in the middle of a record or a line.
+    /// Whether the file begins or ends in the middle of a record or a line.
     pub is_cut: bool,
+    /// Events that could not be used, and lines that are neither events nor headings: by reason, with the first of each.
+    pub dropped: Vec<DropRow>,
+    /// Events that could not be used.
+    pub dropped_events: u64,
     /// Lines that are neither events nor headings.
     pub not_understood: u64,
+    /// Lines before the first event, and lines of a log between events.
+    pub other_lines: u64,
+    /// Events that stood after a later one in a text, and were put in order.
+    pub sorted: u64,
+    /// Events that the tool counted, and that are not in the file.
+    pub absent: u64,
+    /// What the file covers instead of the whole machine, as a sentence.
+    pub partial: Option<String>,
     /// Places where it lost some, and nobody knows how many.
     pub gaps: u64,
-    /// Events that no machine can have made, and that were left out.
-    pub impossible: u64,
     /// Events on frames that the machine does not have, and that were left out.
     pub outside: u64,
     /// Events that were older than the one before them, and took its time.
@@ -116,10 +127,15 @@ impl ImportSummary {
             kinds: survey.counts.iter().map(|(kind, &count)| (format!("{kind:?}"), count)).collect(),
             passed_over: source.passed.clone(),
             is_cut: source.is_cut,
-            not_understood: source.not_understood,
+            dropped: survey.drops.rows(),
+            dropped_events: survey.drops.events(),
+            not_understood: survey.drops.count(Counted::Lines),
+            other_lines: source.preamble,
+            sorted: source.sorted,
+            absent: source.absent,
+            partial: None,
             lost: survey.lost,
             gaps: survey.gaps,
-            impossible: survey.impossible,
             outside: 0,
             backward: survey.backward,
             unpaired: PairCounts {
@@ -156,9 +172,12 @@ impl ImportSummary {
     /// What was left out or is missing, in sentences for the recording's notes.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let counts = [
-            (self.not_understood, "lines that are neither events nor headings, and that were passed over"),
+            (self.not_understood, "lines that are neither events nor headings"),
+            (self.other_lines, "lines before the first event, or of a log between events"),
+            (self.dropped_events, "events that could not be used"),
+            (self.absent, "events that the kernel counted, and that are not in the file"),
+            (self.sorted, "events that stood after a later one, and were put in order"),
             (self.gaps, "gaps in the events, where some were lost and the file does not say how many"),
-            (self.impossible, "events that no machine can have made, and that were left out"),
             (self.outside, "events on frames that the machine does not have, and that were left out"),
             (self.backward, "events that were older than the one before them, and took its time"),
             (self.unpaired.allocated_twice, "allocations of pages that were in use, so that a free is missing"),
@@ -168,7 +187,7 @@ impl ImportSummary {
             .into_iter()
             .filter(|(number, _)| *number > 0)
             .map(|(number, what)| format!("{} {what}", count(number)));
-        let cut = "the file ends in the middle of a record or a line, so what came after it is missing";
+        let cut = "the file begins or ends in the middle of a record or a line, so a part of it is missing";
         self.is_cut.then(|| cut.to_owned()).into_iter().chain(missing).collect()
     }
 
@@ -181,18 +200,33 @@ impl ImportSummary {
         self.notes.clone_from(&facts.notes);
     }
 
-    fn verdict(&self) -> Vec<String> {
-        let lost = match (self.lost, self.gaps) {
-            (0, 0) if self.is_cut => "THE FILE ENDS IN THE MIDDLE, and what came after is missing".to_owned(),
+    /// The first line: what was taken, and everything that was not.
+    fn counts_line(&self) -> String {
+        let missing = [
+            (self.dropped_events, "events dropped"),
+            (self.outside, "events outside of memory"),
+            (self.not_understood, "lines not understood"),
+            (self.absent, "events not in the file"),
+        ];
+        let mut parts = vec![format!("{} events in {:.3} s", count(self.events), self.duration_seconds)];
+        parts.extend(
+            missing.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{} {what}", count(*number))),
+        );
+        if self.is_cut {
+            parts.push("THE FILE IS CUT in the middle of a line or record".to_owned());
+        }
+        parts.push(match (self.lost, self.gaps) {
+            (0, 0) if self.is_cut => "no loss is reported in the rest".to_owned(),
             (0, 0) => "no event was lost".to_owned(),
             (0, gaps) => format!("AN UNKNOWN NUMBER OF EVENTS WAS LOST, at {} places", count(gaps)),
             (lost, _) => format!("{} EVENTS WERE LOST: record with larger buffers", count(lost)),
-        };
-        let mut verdict = vec![format!(
-            "{} events in {} s; {lost}.",
-            count(self.events),
-            format_args!("{:.3}", self.duration_seconds)
-        )];
+        });
+        format!("{}.", parts.join("; "))
+    }
+
+    fn verdict(&self) -> Vec<String> {
+        let mut verdict = vec![self.counts_line()];
+        verdict.extend(self.partial.clone());
         if self.start == StartKind::Drawn {
             verdict.push(
                 "How memory lay at the start is guessed, so a replay is less true than one of a recording; see below."
@@ -200,6 +234,24 @@ impl ImportSummary {
             );
         }
         verdict
+    }
+
+    fn dropped_table(&self) -> Table {
+        let rows = self.dropped.iter().map(|row| {
+            vec![
+                Value::text(row.event),
+                Value::Text(count(row.count)),
+                Value::Text(row.reason.clone()),
+                Value::Text(row.example.clone()),
+            ]
+        });
+        let columns = vec![
+            Column::words("event"),
+            Column::numbers("dropped"),
+            Column::words("reason"),
+            Column::words("the first of them"),
+        ];
+        Table::new("What could not be used", columns, rows)
     }
 
     fn table(title: &'static str, counts: &BTreeMap<String, u64>) -> Table {
@@ -213,6 +265,7 @@ impl Document for ImportSummary {
         let mut tables = vec![
             ImportSummary::table("Events that were taken", &self.kinds),
             ImportSummary::table("Events that were passed over", &self.passed_over),
+            self.dropped_table(),
         ];
         tables.retain(|table| !table.rows.is_empty());
         let caveats =

@@ -43,37 +43,85 @@ pub(crate) fn open(path: &Path) -> Result<(Kind, File), Error> {
     file.rewind().map_err(Error::read(path))?;
     match kind_of(&head) {
         Ok(kind) => Ok((kind, file)),
-        Err(what) => Err(Error::Foreign { path: path.to_path_buf(), what: what.to_owned() }),
+        Err((what, instead)) => Err(Error::Foreign { path: path.to_path_buf(), what, instead }),
     }
 }
 
+/// What a file is, and what to do instead of importing it.
+type Stranger = (&'static str, &'static str);
+
+/// What is imported.
+const KNOWN: &str = "give a perf.data, a trace.dat of trace-cmd, or the text of `perf script`, `trace-cmd report`, trace or \
+                     trace_pipe";
+const UNPACK: &str = "unpack it first";
+
+/// Beginnings of files that are something else.
+const STRANGERS: [(&[u8], Stranger); 14] = [
+    (b"PERFFILE", ("a perf.data of the first version, from before Linux 3.0", "record with a newer perf")),
+    (b"PAR1", ("a Parquet file, perhaps a recording already", "give it to `freehold inspect`")),
+    (b"\x1f\x8b", ("compressed by gzip", "unpack it first, `gzip -d`")),
+    (b"\x28\xb5\x2f\xfd", ("compressed by zstd", "unpack it first, `zstd -d`")),
+    (b"\xfd7zXZ", ("compressed by xz", "unpack it first, `xz -d`")),
+    (b"BZh", ("compressed by bzip2", "unpack it first, `bzip2 -d`")),
+    (b"\x04\x22\x4d\x18", ("compressed by lz4", "unpack it first, `lz4 -d`")),
+    (b"PK\x03\x04", ("an archive of zip", UNPACK)),
+    (b"\x7fELF", ("a program or a core dump", KNOWN)),
+    (b"SQLite format 3", ("a database of SQLite", "give the perf.data that it was made of")),
+    (b"LPKSHHRH", ("a journal of systemd", "record events by `freehold record`")),
+    (b"\xc1\x1f\xfc\xc1", ("a trace in the Common Trace Format", "give the perf.data that it was made of")),
+    (b"{", ("JSON", "give the perf.data that it was made of")),
+    (b"[{", ("JSON", "give the perf.data that it was made of")),
+];
+
+/// Beginnings of texts in other encodings, as PowerShell and Windows write them.
+const ENCODINGS: [(&[u8], Stranger); 4] = [
+    (b"\xff\xfe\0\0", ("a text in UTF-32", "convert it first, `iconv -f UTF-32 -t UTF-8`")),
+    (b"\0\0\xfe\xff", ("a text in UTF-32", "convert it first, `iconv -f UTF-32 -t UTF-8`")),
+    (b"\xff\xfe", UTF16),
+    (b"\xfe\xff", UTF16),
+];
+const UTF16: Stranger = ("a text in UTF-16", "convert it first, `iconv -f UTF-16 -t UTF-8`");
+
 /// The kind of a file that begins so; else what it is instead, as far as can be said.
-fn kind_of(head: &[u8]) -> Result<Kind, &'static str> {
-    const STRANGERS: [(&[u8], &str); 8] = [
-        (b"", "empty"),
-        (b"PERFFILE", "a perf.data of the first version, from before Linux 3.0"),
-        (b"PAR1", "a Parquet file, perhaps a recording already: give it to `freehold inspect`"),
-        (b"\x1f\x8b", "compressed by gzip: unpack it first"),
-        (b"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it first"),
-        (b"\xfd7zXZ", "compressed by xz: unpack it first"),
-        (b"\x7fELF", "a program"),
-        (b"{", "JSON"),
-    ];
+fn kind_of(head: &[u8]) -> Result<Kind, Stranger> {
     if perf::MAGICS.iter().any(|magic| head.starts_with(magic)) {
         return Ok(Kind::Perf);
     }
     if head.starts_with(tracing::MAGIC) {
         return Ok(Kind::TraceCmd);
     }
+    if head.is_empty() {
+        return Err(("empty", KNOWN));
+    }
+    let known = STRANGERS.iter().chain(&ENCODINGS).find(|(magic, _)| head.starts_with(magic));
+    if let Some((_, stranger)) = known {
+        return Err(*stranger);
+    }
+    if is_utf16(head) {
+        return Err(UTF16);
+    }
+    if head.get(257..262) == Some(b"ustar") {
+        return Err(("an archive of tar", UNPACK));
+    }
+    if !head.contains(&b'\n') && head.trim_ascii_end().contains(&b'\r') {
+        return Err(("a text whose lines end with carriage returns", "convert it first, `tr '\\r' '\\n'`"));
+    }
     if text::is_text(head) {
         return Ok(Kind::Text);
     }
-    let known =
-        STRANGERS.iter().find(|(magic, _)| if magic.is_empty() { head.is_empty() } else { head.starts_with(magic) });
-    Err(known.map_or_else(
-        || if head.contains(&0) { "of an unknown kind" } else { "a text without a line of an event" },
-        |(_, what)| what,
-    ))
+    match text::describe(head) {
+        Some(stranger) => Err(stranger),
+        None if head.contains(&0) => Err(("of an unknown kind", KNOWN)),
+        None if text::names_events(head) => Ok(Kind::Text),
+        None => Err(("a text without a line of an event", KNOWN)),
+    }
+}
+
+/// Whether a text without a mark is in UTF-16: every other byte of Latin letters is zero.
+fn is_utf16(head: &[u8]) -> bool {
+    let pairs = head[..head.len().min(512)].as_chunks::<2>().0;
+    let [little, big] = [1, 0].map(|zero| pairs.iter().filter(|pair| pair[zero] == 0 && pair[1 - zero] != 0).count());
+    pairs.len() >= 8 && little.max(big) * 10 >= pairs.len() * 9
 }
 
 #[cfg(test)]
@@ -86,10 +134,23 @@ mod tests {
         assert_eq!(kind_of(b"\x17\x08\x44tracing6\0"), Ok(Kind::TraceCmd));
         let line = b"# tracer: nop\n     sh-1 [000] d..2. 12.000034: mm_page_free: page=0 pfn=0x1 order=0\n";
         assert_eq!(kind_of(line), Ok(Kind::Text));
-        for (head, what) in
-            [(&b""[..], "empty"), (b"PAR1", "inspect"), (b"\x1f\x8b\x08", "gzip"), (b"hello\n", "without a line")]
-        {
-            assert!(kind_of(head).unwrap_err().contains(what), "{what}");
+        for (head, expected) in [
+            (&b""[..], "empty"),
+            (b"PAR1", "Parquet"),
+            (b"\x1f\x8b\x08", "gzip"),
+            (b"\x28\xb5\x2f\xfd...", "zstd"),
+            (b"\xfd7zXZ\0", "xz"),
+            (b"\xff\xfes\0h\0", "UTF-16"),
+            (b"s\0h\0-\x001\0 \0[\x000\0]\0 \0", "UTF-16"),
+            (b"\xff\xfe\0\0s\0\0\0", "UTF-32"),
+            (b"\x01\x02\0\x03\n", "unknown kind"),
+            (b"sh-1 [000] 1.0: x:\rsh-1 [000] 1.0: y:\r", "carriage returns"),
+            (b"[    1.5] a: page allocation failure: order:4\n", "kernel log"),
+            (b"hello\n", "without a line"),
+        ] {
+            let (what, _) = kind_of(head).unwrap_err();
+            assert!(what.contains(expected), "{expected}: {what}");
         }
+        assert_eq!(kind_of(b"load 77 1.5: kmem:mm_page_alloc: pfn=1\n"), Ok(Kind::Text), "its lines have reasons");
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! In: [`Import`] reads `perf.data` ([`perf`]), `trace.dat` ([`tracecmd`]) and what both tools and the kernel print
 //! ([`text`]); [`kind`] tells them apart. Each hands on items ([`item`]), which [`survey`] counts, holds against each
-//! other ([`pairs`]) and lets wait ([`spool`]). What is known of the machine, or guessed, is in [`machine`]; how memory
-//! lay, in [`start`]; [`settle`](mod@settle) makes the start state of both and of the events, and [`import`] puts the
-//! recording together. What came of it is [`ImportSummary`].
+//! other ([`pairs`]) and lets wait ([`spool`]). Events that cannot be used are counted by reason ([`drops`]). What part
+//! of the machine's events a file has is in [`coverage`], and whether that is enough in [`expect`]. What is known of the
+//! machine, or guessed, is in [`machine`]; how memory lay, in [`start`]; [`settle`](mod@settle) makes the start state of
+//! both and of the events, and [`import`] puts the recording together. What came of it is [`ImportSummary`].
 //!
 //! Out: [`export`] writes what viewers of traces and of profiles open.
 //!
@@ -12,7 +13,10 @@
 //! machine can have made is left out and counted. Nothing is left of a recording that cannot be written whole.
 
 mod bytes;
+mod coverage;
+mod drops;
 mod error;
+mod expect;
 mod export;
 mod gfp;
 mod import;
@@ -33,6 +37,7 @@ mod text;
 mod tracecmd;
 mod tracing;
 
+pub use drops::DropRow;
 pub use error::Error;
 pub use export::{ExportSummary, chrome, pprof};
 pub use import::{Import, SyntheticStart};

@@ -12,7 +12,7 @@ use freehold_trace::procfs::{PageTypeInfo, parse_iomem, parse_pagetypeinfo, pars
 
 use crate::error::Error;
 use crate::item::SourceFacts;
-use crate::survey::{FRAMES_LOW, Survey};
+use crate::survey::{FRAMES_GUESSED, FRAMES_LOW, Survey};
 
 /// Facts about the recorded machine that the user states, and that go before all others.
 #[derive(Clone, Debug, Default)]
@@ -56,9 +56,62 @@ pub(crate) struct Machine {
     pub zones: Option<Vec<ZoneFacts>>,
     /// Pageblocks by type, if a file says so.
     pub types: Option<PageTypeInfo>,
+    /// The highest order of a block.
+    pub order_max: u8,
     /// What was guessed, in sentences.
     pub guesses: Vec<String>,
 }
+
+/// Frames that an import takes: 16 TiB of 4 KiB, which is what a frame number of 32 bits reaches.
+const FRAMES_MAX: u64 = 1 << 32;
+/// Bytes of this machine's memory that an import takes for each frame, roughly.
+const BYTES_PER_FRAME: u64 = 16;
+
+/// Frames that the machine may have, as far as the user or the file with the start state says; 1 TiB otherwise.
+///
+/// # Errors
+/// When that is more than fits, or a file is not what it should be.
+pub(crate) fn stated_frames(overrides: &MachineOverrides, start: &Facts) -> Result<u64, Error> {
+    let zones = overrides.zoneinfo.as_deref().map(|path| parsed(path, parse_zoneinfo)).transpose()?;
+    let iomem = overrides.iomem.as_deref().map(|path| parsed(path, |text| parse_iomem(text, PAGE_SIZE))).transpose()?;
+    let memory =
+        overrides.memory.map_or(0, |bytes| (bytes / u64::from(PAGE_SIZE)).saturating_add(FRAMES_LOW + SECTION));
+    let zone_ends =
+        zones.iter().flatten().chain(&start.zones_start).map(|zone| zone.start_pfn.saturating_add(zone.spanned));
+    let ram_ends = iomem.iter().flatten().chain(&start.ram).map(|&(_, end)| end);
+    let frames = zone_ends.chain(ram_ends).chain([memory]).max().unwrap_or(0);
+    if frames <= FRAMES_GUESSED {
+        return Ok(FRAMES_GUESSED);
+    }
+    let gib = frames / (1 << 18);
+    if frames > FRAMES_MAX {
+        return Err(Error::Machine(format!(
+            "a machine with frames up to {gib} GiB was stated, and 16384 GiB are understood"
+        )));
+    }
+    match available_bytes().filter(|available| frames * BYTES_PER_FRAME > *available) {
+        Some(available) => Err(Error::Machine(format!(
+            "an import for a machine with frames up to {gib} GiB takes about {} MiB of memory, and {} MiB are available \
+             here; import on a larger machine",
+            (frames * BYTES_PER_FRAME) >> 20,
+            available >> 20
+        ))),
+        None => Ok(frames),
+    }
+}
+
+/// Memory that this machine has to spare, if its kernel says so.
+fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Highest orders of blocks by processor and size of a page. linux: include/linux/mmzone.h:MAX_PAGE_ORDER,
+/// arch/arm64/Kconfig:ARCH_FORCE_MAX_ORDER
+const ORDERS: [(&str, u32, u8); 3] = [("aarch64", 16384, 11), ("aarch64", 65536, 13), ("powerpc64", 65536, 8)];
+/// The order elsewhere.
+const ORDER_USUAL: u8 = 10;
 
 impl Machine {
     /// Determines the machine from the user, the files, and guesses. `start` is what the file with the start state says
@@ -74,14 +127,46 @@ impl Machine {
     ) -> Result<Machine, Error> {
         let mut machine = Machine::default();
         machine.name(overrides, source, start)?;
-        machine.measure(overrides, source, start, survey);
+        machine.measure(overrides, source, start, survey)?;
         machine.zones = overrides.zoneinfo.as_deref().map(|path| parsed(path, parse_zoneinfo)).transpose()?;
         machine.types = overrides.pagetypeinfo.as_deref().map(|path| parsed(path, parse_pagetypeinfo)).transpose()?;
         if let Some(types) = &machine.types {
             machine.pageblock_order = types.pageblock_order;
         }
+        machine.order_max = machine.highest_order(start, survey);
         machine.find_memory(overrides, source, start, survey)?;
+        machine.expect_stated(overrides)?;
         Ok(machine)
+    }
+
+    /// The highest order of a block, as free lists, the processor or the events say.
+    fn highest_order(&self, start: &Facts, survey: &Survey) -> u8 {
+        let shown = self.types.as_ref().map_or(&start.pagetypeinfo_start, |types| &types.types);
+        let lists = shown.iter().map(|list| list.free.len()).max().and_then(|lists| u8::try_from(lists).ok());
+        if let Some(lists) = lists.filter(|lists| *lists > 1) {
+            return lists - 1;
+        }
+        let usual = ORDERS.iter().find(|(machine, size, _)| *machine == self.machine && *size == self.page_size);
+        usual.map_or(ORDER_USUAL, |(.., order)| *order).max(survey.order_max)
+    }
+
+    /// Whether as much memory was found as the user says that there was.
+    fn expect_stated(&self, overrides: &MachineOverrides) -> Result<(), Error> {
+        let Some(stated) = overrides.memory else { return Ok(()) };
+        let pages = match &self.zones {
+            Some(zones) => zones.iter().map(|zone| zone.present).sum(),
+            None => self.ram.iter().map(|(start, end)| end - start).sum::<u64>(),
+        };
+        let found = pages * u64::from(self.page_size);
+        let slack = (stated / 20).max(SECTION * u64::from(self.page_size));
+        if found.abs_diff(stated) <= slack {
+            return Ok(());
+        }
+        Err(Error::Machine(format!(
+            "--memory says {} MiB, and the files that describe the machine say {} MiB; leave --memory out",
+            stated >> 20,
+            found >> 20
+        )))
     }
 
     fn guess(&mut self, sentence: impl Into<String>) {
@@ -90,6 +175,13 @@ impl Machine {
 
     /// The kernel and the processor.
     fn name(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts) -> Result<(), Error> {
+        let known = source.kernel_release.clone().or_else(|| start_text(start, &start.kernel_release));
+        if let (Some(stated), Some(known)) = (&overrides.kernel, &known)
+            && let (Some(one), Some(other)) = (Release::parse(stated), Release::parse(known))
+            && one != other
+        {
+            return Err(contradiction("--kernel", stated, known));
+        }
         let release = overrides
             .kernel
             .clone()
@@ -113,9 +205,27 @@ impl Machine {
     }
 
     /// CPUs, pages and pageblocks.
-    fn measure(&mut self, overrides: &MachineOverrides, source: &SourceFacts, start: &Facts, survey: &Survey) {
+    fn measure(
+        &mut self,
+        overrides: &MachineOverrides,
+        source: &SourceFacts,
+        start: &Facts,
+        survey: &Survey,
+    ) -> Result<(), Error> {
         let source_cpus = source.cpus.and_then(|cpus| u16::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
-        let cpus = overrides.cpus.or(source_cpus).or((start.cpus > 0).then_some(start.cpus));
+        let known = source_cpus.or((start.cpus > 0).then_some(start.cpus)).map(|cpus| cpus.max(survey.cpus));
+        match (overrides.cpus, known) {
+            (Some(stated), Some(known)) if stated != known => return Err(contradiction("--cpus", &stated, &known)),
+            (Some(stated), None) if stated < survey.cpus => {
+                return Err(Error::Machine(format!(
+                    "--cpus says {stated}, and events are of CPU {}; give at least {}",
+                    survey.cpus - 1,
+                    survey.cpus
+                )));
+            }
+            _ => {}
+        }
+        let cpus = overrides.cpus.or(known);
         self.cpus = cpus.unwrap_or_else(|| {
             self.guess(format!(
                 "The machine is taken to have {} CPUs, the last of which fired an event; --cpus says how many it had.",
@@ -123,7 +233,6 @@ impl Machine {
             ));
             survey.cpus
         });
-        self.cpus = self.cpus.max(survey.cpus);
         let source_size = source.page_size.filter(|size| size.is_power_of_two());
         self.page_size = source_size.or((start.page_size > 0).then_some(start.page_size)).unwrap_or_else(|| {
             self.guess(format!("Pages are taken to have {PAGE_SIZE} bytes."));
@@ -139,6 +248,7 @@ impl Machine {
             }
             PAGEBLOCK_ORDER
         };
+        Ok(())
     }
 
     /// Where memory lies.
@@ -171,11 +281,18 @@ impl Machine {
         survey: &Survey,
     ) -> Result<Vec<(u64, u64)>, Error> {
         let page_size = u64::from(self.page_size);
+        expect_memory(overrides.memory, source.memory)?;
         let known = overrides.memory.or(source.memory).map(|bytes| bytes / page_size);
         let ram = laid_out(known.unwrap_or(0).next_multiple_of(SECTION), survey.frames, survey.frames_low);
         let all: u64 = ram.iter().map(|(start, end)| end - start).sum();
         let mib = (all * page_size) >> 20;
-        if let Some(pages) = overrides.memory.map(|bytes| bytes / page_size).filter(|pages| pages + SECTION < all) {
+        // Without a hole, all frames lie below the end of memory.
+        let reach = if ram.len() == 1 { survey.frames } else { all };
+        if let Some(pages) = overrides
+            .memory
+            .map(|bytes| bytes / page_size)
+            .filter(|pages| *pages < reach && (ram.len() == 1 || pages.next_multiple_of(SECTION) < all))
+        {
             return Err(Error::Machine(format!(
                 "--memory says {} MiB, but events name frames of a machine with {} MiB at least; give it more",
                 (pages * page_size) >> 20,
@@ -183,6 +300,7 @@ impl Machine {
             )));
         }
         let how = match (overrides.memory, source.memory) {
+            (Some(stated), _) if stated >> 20 != mib => "as was said, rounded up to whole sections",
             (Some(_), _) => "as was said",
             (_, Some(_)) => "as the file says",
             _ => "as far as events name frames; --memory says how much there was",
@@ -204,6 +322,23 @@ impl Machine {
     }
 }
 
+/// The error that an option says something else than the file.
+fn contradiction(option: &str, stated: &dyn std::fmt::Display, known: &dyn std::fmt::Display) -> Error {
+    Error::Machine(format!("{option} says {stated}, and the file says {known}; leave {option} out"))
+}
+
+/// Whether the memory that the user states can be what the file says: that is what the kernel has for use, a few hundredths
+/// less than there is, and less still where some was set aside at boot.
+fn expect_memory(stated: Option<u64>, known: Option<u64>) -> Result<(), Error> {
+    let (Some(stated), Some(known)) = (stated, known) else { return Ok(()) };
+    let most = known.saturating_add(known / 2).saturating_add(4 << 30);
+    if (known..=most).contains(&stated) {
+        return Ok(());
+    }
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    Err(contradiction("--memory", &mib(stated), &mib(known)))
+}
+
 /// Returns a text of the file with the start state, unless it is empty or the file says nothing of its machine.
 fn start_text(start: &Facts, text: &str) -> Option<String> {
     (!text.is_empty() && !start.zones_start.is_empty()).then(|| text.to_owned())
@@ -215,7 +350,10 @@ fn laid_out(pages: u64, frames: u64, frames_low: u64) -> Vec<(u64, u64)> {
     if frames <= FRAMES_LOW && pages <= RAM_LOW {
         return vec![(0, frames.max(pages))];
     }
-    let low = RAM_LOW.max(frames_low).min(FRAMES_LOW);
+    // The hole below 4 GiB is as large as it must be for the last frame, and otherwise of 1 GiB.
+    let above = frames.saturating_sub(FRAMES_LOW);
+    let low_usual = RAM_LOW.min(pages.saturating_sub(above)).max(if pages == 0 { RAM_LOW } else { SECTION });
+    let low = low_usual.max(frames_low).min(FRAMES_LOW);
     let high = (FRAMES_LOW + pages.saturating_sub(low)).max(frames);
     if low == FRAMES_LOW {
         return vec![(0, high)];
@@ -246,7 +384,8 @@ mod tests {
         assert_eq!(laid_out(GIB, 1000, 1000), [(0, GIB)], "what is said");
         assert_eq!(laid_out(0, GIB - 1, GIB - 1), [(0, GIB)], "what events name");
         assert_eq!(laid_out(8 * GIB, 5, 5), [(0, 3 * GIB), (4 * GIB, 9 * GIB)]);
-        assert_eq!(laid_out(8 * GIB, 12 * GIB, 5), [(0, 3 * GIB), (4 * GIB, 12 * GIB)], "events know better");
+        assert_eq!(laid_out(8 * GIB, 10 * GIB, 5), [(0, 2 * GIB), (4 * GIB, 10 * GIB)], "a larger hole");
+        assert_eq!(laid_out(8 * GIB, 13 * GIB, 5)[1], (4 * GIB, 13 * GIB), "events know better");
         assert_eq!(laid_out(8 * GIB, 5, 4 * GIB - 1), [(0, 8 * GIB)], "no hole where events name frames");
         assert_eq!(laid_out(0, 4 * GIB - SECTION, 4 * GIB - SECTION), [(0, 4 * GIB - SECTION)]);
     }

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use freehold_trace::Kind;
 use freehold_trace::decode::Decoder;
 use freehold_trace::event::migratetype;
 use freehold_trace::gfp::{self, GfpMap};
 use freehold_trace::ring::RawEvent;
 
+use crate::drops::{Counted, Drops};
 use crate::item::{Item, NameEvent};
 use crate::tracing::Tracing;
 
@@ -24,6 +26,9 @@ pub(crate) const MIGRATETYPES: [i8; 6] = [
     migratetype::ISOLATE,
 ];
 
+/// Why a record is dropped that breaks off.
+pub(crate) const SHORT: &str = "the record is shorter than its format says";
+
 /// Makes items of records, and counts what none is made of.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -35,6 +40,8 @@ pub(crate) struct Records {
     pub gfp_names: BTreeMap<String, u64>,
     /// What the formats lack, in sentences.
     pub notes: Vec<String>,
+    /// Records that are shorter than their formats say.
+    pub drops: Drops,
 }
 
 impl Records {
@@ -43,7 +50,8 @@ impl Records {
         let gfp_names =
             tracing.format(ALLOC.0, ALLOC.1).map(|format| gfp::parse_names(format.print_format())).unwrap_or_default();
         let rows = Decoder::new(GfpMap::new(&gfp_names), MIGRATETYPES.to_vec());
-        let mut records = Records { rows, names: Vec::new(), passed: Vec::new(), gfp_names, notes: Vec::new() };
+        let (notes, drops) = (Vec::new(), Drops::default());
+        let mut records = Records { rows, names: Vec::new(), passed: Vec::new(), gfp_names, notes, drops };
         for (system, format) in &tracing.formats {
             let id = usize::from(format.id);
             if records.passed.len() <= id {
@@ -70,6 +78,10 @@ impl Records {
     #[cold]
     fn other(&mut self, data: &[u8]) -> Option<Item> {
         let id = Decoder::event_id(data)?;
+        if let Some(kind) = self.rows.kind(id) {
+            self.drops.add(Counted::Events(kind), SHORT, || format!("{} bytes", data.len()));
+            return None;
+        }
         let naming = self.names.iter().find(|(event_id, _)| *event_id == id);
         if let Some(item) = naming.and_then(|(_, event)| event.read(data)) {
             return Some(item);
@@ -78,6 +90,11 @@ impl Records {
             *count += 1;
         }
         None
+    }
+
+    /// The kind of rows that are made of the event with this number.
+    pub(crate) fn kind(&self, id: u16) -> Option<Kind> {
+        self.rows.kind(id)
     }
 
     /// How many of which event were passed over.

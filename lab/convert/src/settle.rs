@@ -16,9 +16,6 @@ use crate::machine::Machine;
 use crate::records::MIGRATETYPES;
 use crate::start::MemoryState;
 
-/// Orders of free blocks where nobody says how many there are. linux: include/linux/mmzone.h:NR_PAGE_ORDERS
-const ORDERS: usize = 11;
-
 /// Whether the file has events of blocks that leave the free lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departures {
@@ -62,8 +59,10 @@ pub(crate) fn settle(
     }
     let counted = machine.types.as_ref().map(|types| &types.types).or(Some(&known.facts.pagetypeinfo_start));
     let mut shown: Vec<TypeFacts> = counted.filter(|types| !types.is_empty()).cloned().unwrap_or_else(|| lists(&zones));
-    if shown.iter().all(|types| types.free.is_empty()) {
-        shown = shown.into_iter().map(with_orders).collect();
+    // A machine that was drawn has fewer orders than one with larger pages.
+    let orders = usize::from(machine.order_max) + 1;
+    for types in shown.iter_mut().filter(|types| types.free.len() < orders) {
+        types.free.resize(orders, 0);
     }
     let info = PageTypeInfo { pageblock_order: order, migratetypes: MIGRATETYPES.to_vec(), types: shown };
     let at = ZonesAt { zones, types: info };
@@ -159,10 +158,6 @@ fn lists(zones: &[ZoneFacts]) -> Vec<TypeFacts> {
     zones.iter().map(|zone| TypeFacts { node: zone.node, zone: zone.name.clone(), ..TypeFacts::default() }).collect()
 }
 
-fn with_orders(types: TypeFacts) -> TypeFacts {
-    TypeFacts { free: vec![0; ORDERS], ..types }
-}
-
 /// How many pageblocks of each type each zone has now.
 fn recounted(at: &ZonesAt, state: &StateRows) -> Vec<TypeFacts> {
     let orders = usize::from(at.order_max()) + 1;
@@ -187,7 +182,7 @@ mod tests {
     use super::*;
 
     fn machine(end: u64) -> Machine {
-        Machine { pageblock_order: 3, ram: vec![(0, end)], ..Machine::default() }
+        Machine { pageblock_order: 3, order_max: 10, ram: vec![(0, end)], ..Machine::default() }
     }
 
     fn settle_events(words: Vec<u32>, events: &[Row], departures: Departures) -> StartState {

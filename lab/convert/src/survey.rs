@@ -9,6 +9,7 @@ use std::path::Path;
 use freehold_trace::event::{Kind, NO_PFN, Row, migratetype};
 use freehold_trace::state::{FirstEvents, Votes};
 
+use crate::drops::{Counted, Drops};
 use crate::error::Error;
 use crate::item::Item;
 use crate::pairs::Pairs;
@@ -45,11 +46,20 @@ pub(crate) struct Survey {
     /// Rows that were older than the one before them, and took its time.
     pub backward: u64,
     /// Rows that no machine can have made, and that were left out.
-    pub impossible: u64,
+    pub drops: Drops,
     /// Rows that name the migratetype whose number depends on how the kernel was built.
     pub isolated: u64,
     /// One more than the highest CPU.
     pub cpus: u16,
+    /// Whether each CPU fired an event.
+    pub seen: Vec<bool>,
+    /// The highest order of a block that was allocated, moved or asked for. Frees may be of several blocks at once: of a
+    /// huge page of hugetlbfs.
+    pub order_max: u8,
+    /// Pages that changed hands without an event of their own, as other events say.
+    pub migrated: u64,
+    pub compacted: u64,
+    pub mapped: u64,
     /// One more than the highest frame.
     pub frames: u64,
     /// One more than the highest frame below 4 GiB.
@@ -58,6 +68,12 @@ pub(crate) struct Survey {
     pub votes: Votes,
     pub pairs: Pairs,
 }
+
+/// Bytes of the smallest page.
+const PAGE_MIN: u64 = 4096;
+
+/// Frames that an import reaches without being told how much memory there was: 1 TiB of 4 KiB.
+pub(crate) const FRAMES_GUESSED: u64 = 1 << 28;
 
 /// Frames below 4 GiB, of 4 KiB.
 pub(crate) const FRAMES_LOW: u64 = 1 << 20;
@@ -75,9 +91,14 @@ impl Survey {
             lost: 0,
             gaps: 0,
             backward: 0,
-            impossible: 0,
+            drops: Drops::default(),
             isolated: 0,
             cpus: 1,
+            seen: Vec::new(),
+            order_max: 0,
+            migrated: 0,
+            compacted: 0,
+            mapped: 0,
             frames: 0,
             frames_low: 0,
             first_events: FirstEvents::new(&[], limits.pageblock_order),
@@ -92,7 +113,7 @@ impl Survey {
         match item {
             Item::Row { pid, row } => return self.row(pid, row),
             Item::Named { pid, name } => self.tasks.rename(pid, name),
-            Item::Born { pid, name } => self.tasks.born(pid, name),
+            Item::Born { pid, parent, name } => self.tasks.born(pid, parent, name),
             Item::Lost(events) => self.lost = self.lost.saturating_add(events),
             Item::Gap => self.gaps += 1,
         }
@@ -101,8 +122,10 @@ impl Survey {
 
     #[inline]
     fn row(&mut self, pid: u32, row: Row) -> Result<(), Error> {
-        if !self.limits.admit(&row) {
-            self.impossible += 1;
+        if let Err(reason) = self.limits.admit(&row) {
+            self.drops.add(Counted::Events(row.kind), reason, || {
+                format!("pfn {:#x}, order {}, migratetype {}", row.pfn, row.order, row.migratetype)
+            });
             return Ok(());
         }
         let first = *self.first.get_or_insert(row.time);
@@ -115,15 +138,42 @@ impl Survey {
             row.args[0] = self.tasks.index(row.args[0] as u32).into();
         }
         *self.counts.entry(row.kind).or_default() += 1;
-        self.cpus = self.cpus.max(row.cpu.saturating_add(1));
+        self.see_cpu(row.cpu);
         self.isolated += u64::from(row.migratetype == migratetype::CMA);
-        if row.pfn != NO_PFN {
+        if row.kind != Kind::Free {
+            self.order_max = self.order_max.max(row.order);
+        }
+        if row.pfn == NO_PFN {
+            self.observe_transfer(&row);
+        } else {
             self.reach(&row);
             self.first_events.observe(&row);
             self.votes.observe(&row);
             self.pairs.observe(&row);
         }
         self.spool.push(&row)
+    }
+
+    /// Takes an event about pages that change hands without an event of their own.
+    fn observe_transfer(&mut self, row: &Row) {
+        let pages = row.args[0].max(0).cast_unsigned();
+        let sum = match row.kind {
+            Kind::MigratePages => &mut self.migrated,
+            Kind::CompactionMigrate => &mut self.compacted,
+            Kind::AllocVmapArea => &mut self.mapped,
+            _ => return,
+        };
+        *sum = sum.saturating_add(if row.kind == Kind::AllocVmapArea { pages / PAGE_MIN } else { pages });
+    }
+
+    #[inline]
+    fn see_cpu(&mut self, cpu: u16) {
+        let index = usize::from(cpu);
+        if index >= self.seen.len() {
+            self.cpus = cpu.saturating_add(1);
+            self.seen.resize(index + 1, false);
+        }
+        self.seen[index] = true;
     }
 
     /// Makes room for the frames that a row names.
@@ -145,14 +195,22 @@ impl Survey {
 }
 
 impl Limits {
-    /// Whether a machine can have made a row.
-    fn admit(&self, row: &Row) -> bool {
+    /// Whether a machine can have made a row; the error says why not.
+    fn admit(&self, row: &Row) -> Result<(), &'static str> {
         let (orders, types) = (0..=i64::from(self.order), 0..=i64::from(migratetype::ISOLATE));
         let is_fallback = orders.contains(&row.args[0]) && types.contains(&row.args[1]);
-        row.order <= self.order
-            && (row.kind != Kind::ExtFrag || is_fallback)
-            && (row.pfn == NO_PFN || row.pfn < self.frames)
-            && (row.kind == Kind::CompactionEnd || row.migratetype <= migratetype::ISOLATE)
-            && i64::try_from(row.time).is_ok()
+        if row.order > self.order || row.kind == Kind::ExtFrag && !is_fallback {
+            return Err("an order above 20, or a migratetype that no kernel has");
+        }
+        if row.pfn != NO_PFN && row.pfn >= self.frames {
+            return Err(match self.frames {
+                ..=FRAMES_GUESSED => "a frame above 1 TiB; --memory says how much memory there was, if this is true",
+                _ => "a frame above the memory that was stated",
+            });
+        }
+        if row.kind != Kind::CompactionEnd && row.migratetype > migratetype::ISOLATE {
+            return Err("a migratetype that no kernel has");
+        }
+        i64::try_from(row.time).map(|_| ()).map_err(|_| "a time above 292 years")
     }
 }

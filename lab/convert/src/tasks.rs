@@ -50,12 +50,22 @@ impl Tasks {
         }
     }
 
-    /// A task begins; without a name it has its parent's, which nobody may have said.
-    pub(crate) fn born(&mut self, pid: u32, name: String) {
+    /// A task begins. Without a name of its own it has its parent's until it takes another.
+    pub(crate) fn born(&mut self, pid: u32, parent: u32, name: String) {
+        let name = if name.is_empty() { self.name(parent).to_owned() } else { name };
         self.current.remove(&pid);
-        if !name.is_empty() {
-            self.named.insert(pid, name);
-        }
+        self.named.insert(pid, name);
+    }
+
+    /// The name that a number has now, empty if none is known.
+    fn name(&self, pid: u32) -> &str {
+        let of_task = self.current.get(&pid).map(|&index| &self.table[index as usize].name);
+        of_task.or_else(|| self.named.get(&pid)).map_or("", String::as_str)
+    }
+
+    /// All tasks that fired an event.
+    pub(crate) fn active(&self) -> &[Task] {
+        &self.table[1..]
     }
 
     /// The table as a recording keeps it.
@@ -74,9 +84,22 @@ mod tests {
         tasks.rename(7, "sh".to_owned());
         assert_eq!([tasks.index(7), tasks.index(0), tasks.index(7)], [1, 2, 1]);
         tasks.rename(7, "cc1".to_owned());
-        tasks.born(7, "make".to_owned());
+        tasks.born(7, 1, "make".to_owned());
         assert_eq!(tasks.index(7), 3);
         let names: Vec<String> = tasks.into_table().into_iter().map(|task| task.name).collect();
         assert_eq!(names, ["", "cc1", "swapper", "make"]);
+    }
+
+    #[test]
+    fn a_child_has_its_parents_name_until_it_takes_its_own() {
+        let mut tasks = Tasks::new();
+        tasks.rename(7, "python3".to_owned());
+        tasks.born(8, 7, String::new());
+        tasks.born(9, 8, String::new());
+        tasks.born(10, 99, String::new());
+        let children = [8, 9, 10].map(|pid| tasks.index(pid));
+        tasks.rename(9, "ls".to_owned());
+        let table = tasks.into_table();
+        assert_eq!(children.map(|index| table[index as usize].name.as_str()), ["python3", "ls", ""]);
     }
 }

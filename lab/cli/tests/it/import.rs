@@ -68,11 +68,13 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     let cut = fs::read(sample("perf.data")).unwrap();
     fs::write(sandbox.path("cut"), &cut[..cut.len() / 2]).unwrap();
     assert_import_refused(&[&sandbox.argument("none"), "-o", &out], "cannot read");
-    assert_import_refused(&[&sandbox.argument("notes"), "-o", &out], "no perf.data, no trace.dat");
+    assert_import_refused(&[&sandbox.argument("notes"), "-o", &out], "a text without a line of an event");
     assert_import_refused(&[&sandbox.argument("cut"), "-o", &out], "perf.data that cannot be read");
     assert_import_refused(&[&sample("perf.data"), "-o", "/nowhere/r.parquet"], "/nowhere");
     assert_import_refused(&[&sample("perf.data"), "-o", &out, "--kernel", "14.1-RELEASE"], "no Linux");
-    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "give it more");
+    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--memory", "64MiB"], "--memory says 64 MiB");
+    assert_import_refused(&[&sample("perf.data"), "-o", &out, "--cpus", "9"], "--cpus says 9");
+    assert_import_refused(&[&sample("trace.txt"), "-o", &out, "--memory", "64MiB"], "give it more");
     assert_import_refused(
         &[&sample("perf.data"), "-o", &out, "--start", &sandbox.argument("notes")],
         "says nothing of how memory lay",

@@ -16,13 +16,19 @@ mod sample;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-use linux_perf_data::linux_perf_event_reader::{EventRecord, RawEventRecord, RecordType, SampleFormat};
+use freehold_trace::Kind;
+use linux_perf_data::linux_perf_event_reader::{
+    AttrFlags, EventRecord, PerfEventType, RawEventRecord, RecordType, SampleFormat, SamplingPolicy,
+};
 use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord, PerfRecordIter};
 
+use crate::coverage::{Coverage, Sampling};
+use crate::drops::Counted;
 use crate::error::Error;
+use crate::expect::expect_every_event;
 use crate::input::Input;
 use crate::item::{Item, Sink, SourceFacts};
-use crate::records::Records;
+use crate::records::{Records, SHORT};
 use crate::tracing::Tracing;
 use guard::Mode;
 
@@ -71,18 +77,20 @@ impl EventReader<'_> {
     fn run<R: Read>(mut self, mut records: PerfRecordIter<R>, sink: Sink<'_>) -> Result<SourceFacts, Error> {
         let formats: Vec<SampleFormat> =
             self.perf.event_attributes().iter().map(|event| event.attr.sample_format).collect();
-        self.expect_times(&formats)?;
         let tracing = self.tracing.take().ok_or_else(|| {
             damaged(self.path, "it has no formats of events, so no tracepoint was recorded; record with -e 'kmem:*'")
         })?;
         let mut decoded = Records::new(&tracing);
+        let events = self.used_events(&decoded);
+        self.expect_samples(&events)?;
         let mut lost = Lost::default();
         loop {
             let record = records.next_record(&mut self.perf).map_err(|error| damaged(self.path, &error))?;
             let Some(record) = record else { break };
             if let PerfFileRecord::EventRecord { attr_index, record } = record {
                 let format = formats.get(attr_index).copied().unwrap_or(SampleFormat::empty());
-                if let Some(item) = item(&record, format, &mut decoded, &mut lost) {
+                let kind = events.get(attr_index).copied().flatten();
+                if let Some(item) = item(&record, format, kind, &mut decoded, &mut lost) {
                     sink(item)?;
                 }
             }
@@ -93,13 +101,44 @@ impl EventReader<'_> {
         Ok(self.source_facts(&tracing, decoded, &lost))
     }
 
-    /// Whether the file says of each event when and where it happened.
-    fn expect_times(&self, formats: &[SampleFormat]) -> Result<(), Error> {
-        let wanted = SampleFormat::TIME | SampleFormat::RAW;
-        match formats.iter().any(|format| format.contains(wanted)) {
-            true => Ok(()),
-            false => Err(damaged(self.path, "its events have neither times nor contents; record with -e 'kmem:*'")),
+    /// Of each event that perf opened, the kind of the rows that are made of it.
+    fn used_events(&self, decoded: &Records) -> Vec<Option<Kind>> {
+        let attributes = self.perf.event_attributes().iter();
+        let ids = attributes.map(|event| match event.attr.type_ {
+            PerfEventType::Tracepoint(id) => u16::try_from(id).ok(),
+            _ => None,
+        });
+        ids.map(|id| decoded.kind(id?)).collect()
+    }
+
+    /// Whether every event of use was recorded, and with its time, its CPU and its contents.
+    fn expect_samples(&self, events: &[Option<Kind>]) -> Result<(), Error> {
+        let wanted = SampleFormat::TIME | SampleFormat::RAW | SampleFormat::CPU;
+        let attributes = || self.perf.event_attributes().iter().zip(events);
+        let used: Vec<_> = attributes().filter_map(|(event, kind)| Some((event, kind.as_ref()?.event()?))).collect();
+        let sampling: Vec<_> = used
+            .iter()
+            .map(|(event, name)| ((*name).to_owned(), sampling(event.attr.sampling_policy, event.attr.sample_format)))
+            .collect();
+        expect_every_event(self.path, &sampling)?;
+        let lacking = used.iter().find(|(event, _)| !event.attr.sample_format.contains(wanted));
+        if let Some((_, name)) = lacking {
+            return Err(damaged(
+                self.path,
+                format!("its samples of {name} lack the time, the CPU or the contents; record with -e 'kmem:*' and -a"),
+            ));
         }
+        Ok(())
+    }
+
+    /// What part of the machine was recorded.
+    fn coverage(&self) -> Coverage {
+        let mut coverage = Coverage::from_command(self.perf.cmdline().ok().flatten().unwrap_or_default());
+        let flags = self.perf.event_attributes().iter().map(|event| event.attr.flags);
+        if flags.fold(false, |is_set, flags| is_set || flags.contains(AttrFlags::ENABLE_ON_EXEC)) {
+            coverage.covers_command();
+        }
+        coverage
     }
 
     /// Returns what the file says of its machine and of itself.
@@ -122,6 +161,9 @@ impl EventReader<'_> {
             memory: self.perf.total_mem().ok().flatten().and_then(|kib| kib.checked_mul(1024)),
             gfp_names: decoded.gfp_names.clone(),
             enabled: self.perf.event_attributes().iter().map(|event| event.name().map(str::to_owned)).collect(),
+            drops: decoded.drops.clone(),
+            coverage: self.coverage(),
+            has_old_frees: tracing.format("kmem", "mm_page_free_direct").is_some(),
             passed: decoded.passed(),
             notes,
             ..SourceFacts::default()
@@ -145,12 +187,33 @@ impl Lost {
     }
 }
 
-/// What a record says.
-fn item(record: &RawEventRecord<'_>, format: SampleFormat, decoded: &mut Records, lost: &mut Lost) -> Option<Item> {
+/// How an event was sampled. In a group that is read as a whole, the leader alone is recorded.
+fn sampling(policy: SamplingPolicy, format: SampleFormat) -> Sampling {
+    match policy {
+        _ if format.contains(SampleFormat::READ) => Sampling::Group,
+        SamplingPolicy::NoSampling => Sampling::Period(0),
+        SamplingPolicy::Period(period) => Sampling::Period(period.get()),
+        SamplingPolicy::Frequency(rate) => Sampling::Frequency(rate),
+    }
+}
+
+/// What a record says, of an event from which rows of this kind are made.
+fn item(
+    record: &RawEventRecord<'_>,
+    format: SampleFormat,
+    kind: Option<Kind>,
+    decoded: &mut Records,
+    lost: &mut Lost,
+) -> Option<Item> {
     match record.record_type {
         RecordType::SAMPLE => {
             let data = record.data.as_slice();
-            let sample = sample::read(&data, format)?;
+            let Some(sample) = sample::read(&data, format) else {
+                if let Some(kind) = kind {
+                    decoded.drops.add(Counted::Events(kind), SHORT, || format!("{} bytes", data.len()));
+                }
+                return None;
+            };
             decoded.item(sample.time, sample.raw, sample.cpu)
         }
         RecordType::LOST => {
@@ -173,7 +236,11 @@ fn item(record: &RawEventRecord<'_>, format: SampleFormat, decoded: &mut Records
             _ => None,
         },
         RecordType::FORK => match record.parse() {
-            Ok(EventRecord::Fork(fork)) => Some(Item::Born { pid: fork.tid.cast_unsigned(), name: String::new() }),
+            Ok(EventRecord::Fork(fork)) => Some(Item::Born {
+                pid: fork.tid.cast_unsigned(),
+                parent: fork.ptid.cast_unsigned(),
+                name: String::new(),
+            }),
             _ => None,
         },
         _ => None,

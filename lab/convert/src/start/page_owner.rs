@@ -62,6 +62,12 @@ pub(crate) fn read(path: &Path) -> Result<MemoryState, Error> {
         } else if let Some(block) = Block::parse(&text)
             && let Some(order) = order.take()
         {
+            if block.pfn >= FRAMES_MAX {
+                return Err(Error::Start {
+                    path: path.to_path_buf(),
+                    reason: "names frames above 1 TiB; give a copy of /proc/kpageflags or a snapshot".to_owned(),
+                });
+            }
             known.put(&block, order);
         }
     }
@@ -97,7 +103,7 @@ impl Block {
         let flags = text.split(['(', '|', ')']).map(str::trim);
         let word =
             flags.filter_map(|flag| FLAGS.iter().find(|(name, _)| *name == flag)).fold(0, |sum, (_, bit)| sum | bit);
-        (pfn < FRAMES_MAX).then_some(Block { pfn, migratetype: type_of(name), word: word | ALLOCATED })
+        Some(Block { pfn, migratetype: type_of(name), word: word | ALLOCATED })
     }
 }
 
@@ -157,6 +163,11 @@ mod tests {
         }
         assert_eq!(order_in("Page allocated via order 3, mask 0xcc0(GFP_KERNEL), pid 1"), Some(3));
         assert!(order_in("Page allocated via order 99, mask").is_none());
-        assert!(Block::parse("PFN 0xffffffffffffffff type Movable Block 0 type Movable Flags 0x0()").is_none());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("owner");
+        let text = "Page allocated via order 0, mask 0x0(), pid 1, tgid 1 (x), ts 1 ns\n\
+                    PFN 0xffffffffffffffff type Movable Block 0 type Movable Flags 0x0()\n";
+        std::fs::write(&path, text).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("above 1 TiB"));
     }
 }

@@ -3,13 +3,17 @@
 //! ```text
 //! trace_pipe, trace       comm-pid [cpu] flags secs.usecs: event: key=value ..
 //! trace-cmd report        comm-pid [cpu] secs.usecs: event: key=value ..
-//! perf script             comm tid [cpu] secs.usecs: system:event: key=value ..
+//! perf script             comm tid [cpu] secs.usecs: period system:event: key=value ..
+//! latency format          comm-pid cpuflags usecs-us: event: key=value ..
 //! ```
 //!
-//! A task's name may hold anything, brackets and colons too; so the CPU is the first number in brackets after a number
-//! of a thread and before a time.
+//! The CPU is the first number in brackets after a number of a thread and before a time, since a task's name may hold
+//! anything, brackets and colons too. In the latency format the CPU and the flags are one word without brackets.
 
 use crate::item::Item;
+
+/// Bytes of a task's name. linux: include/linux/sched.h:TASK_COMM_LEN, without the zero at its end
+pub(super) const NAME_MAX: usize = 15;
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,35 +21,96 @@ pub(super) struct Line<'a> {
     pub task: &'a [u8],
     pub pid: u32,
     pub cpu: u16,
-    /// Nanoseconds.
-    pub time: u64,
+    pub time: Stamp,
+    /// Events that this one stands for, where perf prints it.
+    pub period: Option<u64>,
+    /// Whether it is in the latency format, which has 8 characters of a task's name.
+    pub is_latency: bool,
     /// Its name, without its system.
     pub event: &'a [u8],
     /// What follows.
     pub values: &'a [u8],
 }
 
+/// The time of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamp {
+    Nanoseconds(u64),
+    /// A count of a clock that is no time: `counter`, `uptime` or `x86-tsc`.
+    Ticks,
+    Negative,
+}
+
+/// What a line lacks that is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Missing {
+    /// A task, a CPU or a time.
+    Header,
+    /// A time after the CPU.
+    Time,
+    /// The name of an event after the time.
+    Event,
+}
+
 impl<'a> Line<'a> {
-    pub(super) fn parse(line: &'a [u8]) -> Option<Line<'a>> {
-        memchr::memchr_iter(b'[', line).find_map(|open| Line::around(line, open))
+    pub(super) fn parse(line: &'a [u8]) -> Result<Line<'a>, Missing> {
+        let mut missing = Missing::Header;
+        for open in memchr::memchr_iter(b'[', line) {
+            match Line::around(line, open) {
+                Ok(found) => return Ok(found),
+                Err(lack) => missing = missing.max(lack),
+            }
+        }
+        match Line::latency(line) {
+            Ok(found) => Ok(found),
+            Err(lack) => Err(missing.max(lack)),
+        }
     }
 
     /// The event whose CPU stands in the bracket that opens here.
-    fn around(line: &'a [u8], open: usize) -> Option<Line<'a>> {
+    fn around(line: &'a [u8], open: usize) -> Result<Line<'a>, Missing> {
         let (before, inside) = (line[..open].trim_ascii(), &line[open + 1..]);
-        let close = memchr::memchr(b']', &inside[..inside.len().min(6)])?;
-        let cpu = number(inside[..close].trim_ascii())?;
-        let (task, pid) = task(before)?;
-        let (time, rest) = time(&inside[close + 1..])?;
-        let colon = memchr::memchr(b' ', rest).unwrap_or(rest.len()).checked_sub(1).filter(|at| rest[*at] == b':')?;
-        let name = &rest[..colon];
-        let event = memchr::memrchr(b':', name).map_or(name, |at| &name[at + 1..]);
-        (!event.is_empty()).then_some(())?;
-        Some(Line { task, pid, cpu: u16::try_from(cpu).ok()?, time, event, values: &rest[colon + 1..] })
+        let close = memchr::memchr(b']', &inside[..inside.len().min(6)]).ok_or(Missing::Header)?;
+        let cpu = number(inside[..close].trim_ascii()).ok_or(Missing::Header)?;
+        Line::after(before, cpu, &inside[close + 1..])
     }
 
-    /// The value of a key, as it stands.
-    pub(super) fn value(&self, key: &[u8]) -> Option<&'a [u8]> {
+    /// The event whose CPU and flags are one word, such as `0d..2`.
+    fn latency(line: &'a [u8]) -> Result<Line<'a>, Missing> {
+        let mut missing = Missing::Header;
+        let mut start = 0;
+        while start < line.len() {
+            let end = start + word(&line[start..]).len();
+            if start > 0
+                && let Some(cpu) = cpu_with_flags(&line[start..end])
+            {
+                match Line::after(line[..start].trim_ascii(), cpu, &line[end..]) {
+                    Ok(found) => return Ok(Line { is_latency: true, ..found }),
+                    Err(lack) => missing = missing.max(lack),
+                }
+            }
+            start = end + 1;
+        }
+        Err(missing)
+    }
+
+    /// The event of this task on this CPU, whose time and name are in `rest`.
+    fn after(task_text: &'a [u8], cpu: u64, rest: &'a [u8]) -> Result<Line<'a>, Missing> {
+        let (task, pid) = task(task_text).ok_or(Missing::Header)?;
+        let cpu = u16::try_from(cpu).map_err(|_| Missing::Header)?;
+        let (time, rest) = time(rest).ok_or(Missing::Time)?;
+        let rest = without_difference(rest);
+        let (period, rest) = period(rest);
+        let (event, values) = event(rest).ok_or(Missing::Event)?;
+        Ok(Line { task, pid, cpu, time, period, is_latency: false, event, values })
+    }
+
+    /// The value of a key, as it stands; of several keys, separated by `|`, the first that is there.
+    pub(super) fn value(&self, keys: &str) -> Option<&'a [u8]> {
+        keys.split('|').find_map(|key| self.value_of(key.as_bytes()))
+    }
+
+    fn value_of(&self, key: &[u8]) -> Option<&'a [u8]> {
         let starts = memchr::memmem::find_iter(self.values, key);
         let place = starts.into_iter().find(|&at| {
             let is_first = at == 0 || matches!(self.values[at - 1], b' ' | b',' | b'(');
@@ -56,20 +121,22 @@ impl<'a> Line<'a> {
         Some(&value[..end])
     }
 
-    /// The number that a key has: hexadecimal after `0x`, else decimal.
-    pub(super) fn number(&self, key: &[u8]) -> Option<i64> {
-        let value = self.value(key)?;
-        match value.strip_prefix(b"0x") {
-            Some(digits) => u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok().map(u64::cast_signed),
-            None => {
-                let text = str::from_utf8(value).ok()?;
-                text.parse().ok().or_else(|| text.parse::<u64>().ok().map(u64::cast_signed))
-            }
-        }
+    /// Whether another event of the kernel's memory management begins within the values.
+    pub(super) fn has_another_event(&self) -> bool {
+        [&b": mm_"[..], b":mm_"].iter().any(|mark| memchr::memmem::find(self.values, mark).is_some())
     }
 }
 
-/// The name and the number of a task: `comm-pid`, `comm-pid (tgid)`, `comm tid` or `comm pid/tid`.
+/// A number: hexadecimal after `0x`, else decimal. Numbers above 63 bits keep their bits.
+pub(super) fn integer(value: &[u8]) -> Option<i64> {
+    let text = str::from_utf8(value).ok()?;
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
+        None => text.parse().ok().or_else(|| text.parse::<u64>().ok().map(u64::cast_signed)),
+    }
+}
+
+/// The name and the number of a task: `comm-pid`, `comm-pid (tgid)`, `comm tid`, `comm pid/tid`, or `tid` alone.
 fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     let text = match text.last() {
         Some(b')') => text[..memchr::memrchr(b'(', text)?].trim_ascii_end(),
@@ -78,9 +145,10 @@ fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (before, pid) = text.split_at(text.len() - digits);
     let pid = u32::try_from(number(pid)?).ok()?;
-    let padded = match before.split_last()? {
-        (b'-' | b' ', name) => name,
-        (b'/', process) => {
+    let padded = match before.split_last() {
+        None => before,
+        Some((b'-' | b' ', name)) => name,
+        Some((b'/', process)) => {
             &process[..process.len() - process.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()]
         }
         _ => return None,
@@ -89,50 +157,114 @@ fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     Some((if name == b"<idle>" { b"swapper" } else { name }, pid))
 }
 
-/// The time in `flags secs.fraction: rest`, and the rest.
-fn time(text: &[u8]) -> Option<(u64, &[u8])> {
-    let mut from_time = text.trim_ascii_start();
-    // One word of flags may stand before it.
-    if !from_time.first()?.is_ascii_digit() || !is_time(word(from_time)) {
-        from_time = from_time[word(from_time).len()..].trim_ascii_start();
-    }
-    let stamp = word(from_time);
-    let rest = from_time[stamp.len()..].trim_ascii_start();
-    let (seconds, fraction) = str::from_utf8(stamp.strip_suffix(b":")?).ok()?.split_once('.')?;
-    let digits = fraction.len();
-    if !(1..=9).contains(&digits) || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let nanoseconds = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - digits as u32);
-    let time = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)?;
-    Some((time, rest))
+/// The CPU of a word such as `12d.h2`: the number before irqs-off, need-resched, the context, and the depth or two.
+fn cpu_with_flags(word: &[u8]) -> Option<u64> {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (cpu, flags) = word.split_at(digits);
+    let is_flag = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'#');
+    let are_flags = (3..=6).contains(&flags.len())
+        && matches!(flags[0], b'.' | b'd' | b'D' | b'X' | b'b' | b'B')
+        && flags.iter().all(is_flag);
+    are_flags.then(|| number(cpu))?
 }
 
-fn is_time(word: &[u8]) -> bool {
-    word.last() == Some(&b':') && word.contains(&b'.')
+/// The time in `flags secs.fraction: rest`, and the rest. One word of flags may stand before the time.
+fn time(text: &[u8]) -> Option<(Stamp, &[u8])> {
+    let text = text.trim_ascii_start();
+    stamp(text).or_else(|| stamp(text[word(text).len()..].trim_ascii_start()))
 }
 
-fn word(text: &[u8]) -> &[u8] {
-    &text[..memchr::memchr(b' ', text).unwrap_or(text.len())]
+/// The time that a text begins with: seconds with a fraction, microseconds with a mark for the delay, or ticks.
+fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
+    let (is_negative, unsigned) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
+    let (whole, rest) = digits(unsigned)?;
+    let (stamp, rest) = match rest.first()? {
+        b':' => (Stamp::Ticks, &rest[1..]),
+        b'.' => {
+            let (fraction, rest) = digits(&rest[1..])?;
+            (Stamp::Nanoseconds(nanoseconds(whole, fraction)?), rest.strip_prefix(b":")?)
+        }
+        b'u' => {
+            let marked = rest.strip_prefix(b"us")?;
+            let colon = marked.iter().take(2).position(|byte| *byte == b':')?;
+            (
+                Stamp::Nanoseconds(str::from_utf8(whole).ok()?.parse::<u64>().ok()?.checked_mul(1000)?),
+                &marked[colon + 1..],
+            )
+        }
+        _ => return None,
+    };
+    Some((if is_negative { Stamp::Negative } else { stamp }, rest.trim_ascii_start()))
+}
+
+fn nanoseconds(seconds: &[u8], fraction: &[u8]) -> Option<u64> {
+    let (seconds, fraction) = (str::from_utf8(seconds).ok()?, str::from_utf8(fraction).ok()?);
+    (1..=9).contains(&fraction.len()).then_some(())?;
+    let below = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - fraction.len() as u32);
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(below)
+}
+
+/// The digits that a text begins with, one at least, and the rest.
+fn digits(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (count > 0).then(|| text.split_at(count))
+}
+
+/// What follows the difference to the line before, `(+123)`, which `trace-cmd report --ts-diff` prints.
+fn without_difference(text: &[u8]) -> &[u8] {
+    let end = text.starts_with(b"(+").then(|| memchr::memchr(b')', text)).flatten();
+    end.map_or(text, |end| text[end + 1..].trim_ascii_start())
+}
+
+/// The number of events that one stands for, and the rest. perf prints it before the event's name on request.
+fn period(text: &[u8]) -> (Option<u64>, &[u8]) {
+    let first = word(text);
+    match number(first) {
+        Some(period) => (Some(period), text[first.len()..].trim_ascii_start()),
+        None => (None, text),
+    }
+}
+
+/// The name of the event that a text begins with, without its system, and its values. Events of system calls have a
+/// bracket or an arrow after their name, all others a colon.
+fn event(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let first = word(text);
+    if first.starts_with(b"sys_") {
+        let end = first.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').unwrap_or(first.len());
+        let (name, rest) = text.split_at(end);
+        if rest.starts_with(b"(") || rest.starts_with(b" -> ") {
+            return Some((name, rest));
+        }
+    }
+    let name = first.strip_suffix(b":")?;
+    let event = memchr::memrchr(b':', name).map_or(name, |at| &name[at + 1..]);
+    (!event.is_empty()).then(|| (event, &text[first.len()..]))
+}
+
+pub(super) fn word(text: &[u8]) -> &[u8] {
+    &text[..memchr::memchr2(b' ', b'\t', text).unwrap_or(text.len())]
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then(|| str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-/// What a line says of lost events: `[LOST n EVENTS]`, `CPU:n [LOST n EVENTS]`, or perf's `PERF_RECORD_LOST lost n`.
+/// Words before and after the number of lost events: in ftrace's text, in that of `trace-cmd report`, and in perf's.
+const LOSSES: [(&str, &str); 2] = [("LOST ", " EVENTS]"), ("", " EVENTS DROPPED]")];
+const PERF_LOSSES: [&str; 2] = ["PERF_RECORD_LOST lost ", "PERF_RECORD_LOST_SAMPLES lost "];
+
+/// What a line says of lost events: `CPU:n [LOST n EVENTS]`, `CPU:n [n EVENTS DROPPED]`, the same without a number, or
+/// perf's `PERF_RECORD_LOST lost n`.
 pub(super) fn lost(line: &[u8]) -> Option<Item> {
     let text = str::from_utf8(line).ok()?;
-    if let Some((_, rest)) = text.split_once("[LOST ") {
-        let count = rest.split_once(" EVENTS]").map(|(count, _)| count.parse());
-        return match count {
-            Some(Ok(count)) => Some(Item::Lost(count)),
-            _ => rest.starts_with("EVENTS]").then_some(Item::Gap),
-        };
+    if let Some((_, rest)) = text.split_once('[').filter(|_| text.trim_end().ends_with(']')) {
+        if matches!(rest, "LOST EVENTS]" | "EVENTS DROPPED]") {
+            return Some(Item::Gap);
+        }
+        let counts = LOSSES.iter().filter_map(|(before, after)| rest.strip_prefix(before)?.strip_suffix(after));
+        return counts.filter_map(|count| count.parse().ok()).map(Item::Lost).next();
     }
-    let marked =
-        text.split_once("PERF_RECORD_LOST lost ").or_else(|| text.split_once("PERF_RECORD_LOST_SAMPLES lost "));
-    let (_, rest) = marked?;
+    let (_, rest) = PERF_LOSSES.iter().find_map(|mark| text.split_once(mark))?;
     rest.split_ascii_whitespace().next()?.parse().ok().map(Item::Lost)
 }
 
@@ -141,8 +273,9 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Option<(&str, u32, u16, u64, &str)> {
-        let line = Line::parse(line.as_bytes())?;
-        Some((str::from_utf8(line.task).unwrap(), line.pid, line.cpu, line.time, str::from_utf8(line.event).unwrap()))
+        let line = Line::parse(line.as_bytes()).ok()?;
+        let Stamp::Nanoseconds(time) = line.time else { return None };
+        Some((str::from_utf8(line.task).unwrap(), line.pid, line.cpu, time, str::from_utf8(line.event).unwrap()))
     }
 
     #[test]
@@ -151,13 +284,23 @@ mod tests {
         for line in [
             "              sh-12520   [001] d..2. 56854.976975: mm_page_free: page=0 pfn=0x1 order=0",
             "              sh-12520   (12520) [001] .... 56854.976975: mm_page_free: page=0 pfn=1 order=0",
+            "              sh-12520   (-----) [001] .... 56854.976975: mm_page_free: page=0 pfn=1 order=0",
             "              sh-12520   [001] 56854.976975: mm_page_free:         page=0 pfn=1 order=0",
+            "              sh-12520   [001] 56854.976975:  (+12)    mm_page_free:   page=0 pfn=1 order=0",
             "sh 12520 [001] 56854.976975:  kmem:mm_page_free: page=0 pfn=0x1 order=0",
             "sh 12520/12520 [001] 56854.976975000: kmem:mm_page_free: page=0 pfn=0x1 order=0",
+            "sh 12520 [001] 56854.976975:          1 kmem:mm_page_free: page=0 pfn=0x1 order=0",
+            "sh 12520 [001] K    56854.976975: kmem:mm_page_free: page=0 pfn=0x1 order=0",
+            "      sh-12520     1d..2. 56854976975us+: mm_page_free: page=0 pfn=0x1 order=0",
+            "      sh-12520     1d..2. 56854976975us : mm_page_free: page=0 pfn=0x1 order=0",
+            "      sh-12520     1d..2 56854.976975: mm_page_free:      page=0 pfn=0x1 order=0",
         ] {
             assert_eq!(parse(line), expected, "{line}");
         }
         assert_eq!(parse("<idle>-0 [000] d.h. 1.5: x: ").map(|line| line.0), Some("swapper"));
+        assert_eq!(parse("   7 [000] 1.5: kmem:mm_page_free: ").map(|line| (line.0, line.1)), Some(("", 7)));
+        assert_eq!(parse("sh-1 [000] 1.5: sys_write(fd: 1, buf: 2)").map(|line| line.4), Some("sys_write"));
+        assert_eq!(parse("sh-1 [000] 1.5: sys_write -> 0x3").map(|line| line.4), Some("sys_write"));
     }
 
     #[test]
@@ -169,28 +312,51 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_none() {
-        for line in
-            ["", "[", "[]", "a [0]", "x-1 [000]", "x-1 [000] 1.0", "x-1 [000] 1.0: x", "x [000] 1.0: x: y", "# a"]
+    fn what_a_line_lacks_is_named() {
+        for (line, expected) in [
+            ("", Missing::Header),
+            ("[", Missing::Header),
+            ("a [0]", Missing::Header),
+            ("x [000] 1.0: x: y", Missing::Header),
+            ("sh 7 1.000001: kmem:mm_page_free: pfn=1", Missing::Header),
+            ("x-1 [000]", Missing::Time),
+            ("x-1 [000] 1.0", Missing::Time),
+            ("x-1 [000] 99999999999999999999.0: x:", Missing::Time),
+            ("x-1 [000] 1.0: x", Missing::Event),
+            ("x-1 [000] 1.0: vfs_read <-ksys_read", Missing::Event),
+        ] {
+            assert_eq!(Line::parse(line.as_bytes()).unwrap_err(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn times_that_are_none_are_told_apart() {
+        for (time, expected) in
+            [("12345", Stamp::Ticks), ("-1.5", Stamp::Negative), ("0.5", Stamp::Nanoseconds(500_000_000))]
         {
-            assert_eq!(parse(line), None, "{line}");
+            let line = format!("sh-1 [000] ..... {time}: mm_page_free: pfn=1");
+            assert_eq!(Line::parse(line.as_bytes()).unwrap().time, expected, "{time}");
         }
     }
 
     #[test]
     fn values_are_found_by_their_whole_key() {
         let line = Line::parse(b"x-1 [0] 1.0: e: alloc_order=3 order=0x10, mode=a failed: -1 end").unwrap();
-        assert_eq!(
-            (line.number(b"order"), line.number(b"alloc_order"), line.number(b"failed")),
-            (Some(16), Some(3), Some(-1))
-        );
-        assert_eq!((line.value(b"mode"), line.value(b"end"), line.number(b"mode")), (Some(&b"a"[..]), None, None));
+        let number = |keys| line.value(keys).and_then(integer);
+        assert_eq!((number("order"), number("alloc_order"), number("failed")), (Some(16), Some(3), Some(-1)));
+        assert_eq!((line.value("mode"), line.value("end"), number("mode")), (Some(&b"a"[..]), None, None));
+        assert_eq!(number("none|failed"), Some(-1));
+        assert!(!line.has_another_event());
+        let two = Line::parse(b"x-1 [0] 1.0: mm_page_free: pfn=1 order=0  x-1 [0] 1.0: mm_page_free: pfn=2 order=0");
+        assert!(two.unwrap().has_another_event());
     }
 
     #[test]
-    fn losses_are_told_in_three_ways() {
+    fn losses_are_told_in_several_ways() {
         assert_eq!(lost(b"CPU:1 [LOST 34 EVENTS]"), Some(Item::Lost(34)));
+        assert_eq!(lost(b"CPU:1 [34 EVENTS DROPPED]"), Some(Item::Lost(34)));
         assert_eq!(lost(b"CPU:0 [LOST EVENTS]"), Some(Item::Gap));
+        assert_eq!(lost(b"CPU:0 [EVENTS DROPPED]"), Some(Item::Gap));
         assert_eq!(lost(b"x 1 [000] 1.0: PERF_RECORD_LOST lost 9"), Some(Item::Lost(9)));
         assert_eq!(lost(b"[LOST many EVENTS]"), None);
     }

@@ -68,6 +68,12 @@ pub(super) struct Head {
     pub cpus: Option<u32>,
     /// Events that were lost, as the kernel counted them for each CPU.
     pub lost: u64,
+    /// Events that were read from the rings of all CPUs, as the kernel counted them; 0 where it did not say.
+    pub read_events: u64,
+    /// Whether counts that follow are those of another buffer.
+    is_in_other_buffer: bool,
+    /// Buffers that are not read, as phrases.
+    pub unread: Vec<String>,
     /// Whether the file ends in the middle of something that is not needed here.
     pub is_cut: bool,
     clock: String,
@@ -85,6 +91,9 @@ impl Head {
             machine: None,
             cpus: None,
             lost: 0,
+            read_events: 0,
+            is_in_other_buffer: false,
+            unread: Vec::new(),
             is_cut: false,
             clock: String::new(),
             tsc: None,
@@ -96,7 +105,11 @@ impl Head {
     pub(super) fn take(&mut self, id: u16, data: &[u8]) -> Option<()> {
         let cursor = &mut Cursor::new(data);
         match id {
-            option::CPUSTAT => self.lost = self.lost.saturating_add(lost(&text(data))),
+            option::CPUSTAT => self.take_counts(&text(data)),
+            option::BUFFER => {
+                let _offset = cursor.u64()?;
+                self.unread.push(format!("the buffer `{}`", text(cursor.until_zero()?)));
+            }
             option::TRACECLOCK => self.clock = chosen(&text(data)),
             option::UNAME => {
                 let text = text(data);
@@ -110,6 +123,15 @@ impl Head {
             _ => {}
         }
         Some(())
+    }
+
+    /// Takes what a CPU's `stats` say. Those of other buffers follow a line with the buffer's name.
+    fn take_counts(&mut self, stats: &str) {
+        self.is_in_other_buffer |= stats.trim_start().starts_with("Buffer:");
+        if !self.is_in_other_buffer {
+            self.lost = self.lost.saturating_add(sum(stats, &["overrun", "commit overrun", "dropped events"]));
+            self.read_events = self.read_events.saturating_add(sum(stats, &["read events"]));
+        }
     }
 
     /// Takes a buffer of version 7, the first of them or the one of the whole machine, which has no name; `None` if it
@@ -126,7 +148,7 @@ impl Head {
             cpus.push(CpuData { cpu, offset: cursor.u64()?, size: cursor.u64()? });
         }
         if !self.data.is_empty() && !name.is_empty() {
-            self.notes.push(format!("the buffer `{name}` was passed over"));
+            self.unread.push(format!("the buffer `{name}`"));
             return Some(());
         }
         self.clock = chosen(&clock);
@@ -170,11 +192,11 @@ fn chosen(text: &str) -> String {
     inside.map_or(text.trim(), |(name, _)| name).to_owned()
 }
 
-/// Events that a CPU's `stats` says were lost.
-fn lost(stats: &str) -> u64 {
+/// The sum of these numbers of a CPU's `stats`.
+fn sum(stats: &str, names: &[&str]) -> u64 {
     let lines = stats.lines().filter_map(|line| line.split_once(": "));
-    let lost = lines.filter(|(name, _)| matches!(name.trim(), "overrun" | "commit overrun" | "dropped events"));
-    lost.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).fold(0, u64::saturating_add)
+    let chosen = lines.filter(|(name, _)| names.contains(&name.trim()));
+    chosen.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -185,7 +207,11 @@ mod tests {
     fn options_say_what_the_machine_was() {
         let mut head = Head::new(Tracing::default());
         head.take(option::UNAME, b"Linux host 6.18.4 x86_64\0").unwrap();
-        head.take(option::CPUSTAT, b"CPU: 0\nentries: 5\noverrun: 3\ndropped events: 4\n\0").unwrap();
+        head.take(option::CPUSTAT, b"CPU: 0\nentries: 5\noverrun: 3\ndropped events: 4\nread events: 9\n\0").unwrap();
+        head.take(option::BUFFER, b"\0\0\0\0\0\0\0\0mine\0").unwrap();
+        head.take(option::CPUSTAT, b"\nBuffer: mine\n\n\0").unwrap();
+        head.take(option::CPUSTAT, b"CPU: 0\noverrun: 300\nread events: 900\n\0").unwrap();
+        assert_eq!((head.read_events, &head.unread[..]), (9, &["the buffer `mine`".to_owned()][..]));
         head.take(option::CPUCOUNT, &2_u32.to_ne_bytes()).unwrap();
         head.take(option::TRACECLOCK, b"local global [mono] x86-tsc\n\0").unwrap();
         assert_eq!((head.release.as_deref(), head.machine.as_deref()), (Some("6.18.4"), Some("x86_64")));

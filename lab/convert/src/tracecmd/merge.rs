@@ -29,6 +29,8 @@ const PIECE_HEADER: u64 = 8;
 pub(super) struct RingLosses {
     /// Events that were dropped before a page, as the page says.
     pub lost: u64,
+    /// Events of the rings, of which rows are made or not.
+    pub events: u64,
     damaged: u64,
 }
 
@@ -138,6 +140,7 @@ impl<'f> Merge<'f> {
                     losses.damaged += 1;
                     break;
                 };
+                losses.events += 1;
                 let time = clock.nanoseconds(event.time);
                 stream.latest = stream.latest.max(time);
                 let item = records.item(time, event.data, stream.cpu);

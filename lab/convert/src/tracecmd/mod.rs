@@ -57,6 +57,7 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFa
     }
     let mut notes = records.notes.clone();
     notes.extend(head.notes.iter().cloned());
+    notes.extend(head.unread.iter().map(|part| format!("{part} was not read")));
     notes.extend(losses.notes());
     if head.has_local_clocks() {
         notes.push(
@@ -72,6 +73,10 @@ pub(crate) fn read(path: &Path, input: Input, sink: Sink<'_>) -> Result<SourceFa
         memory: None,
         gfp_names: records.gfp_names.clone(),
         enabled: None,
+        drops: records.drops.clone(),
+        unread: head.unread.clone(),
+        absent: head.read_events.saturating_sub(losses.events),
+        has_old_frees: head.tracing.format("kmem", "mm_page_free_direct").is_some(),
         passed: records.passed(),
         is_cut: head.is_cut,
         notes,
@@ -92,7 +97,7 @@ fn read_head(bytes: &[u8], input: &Input) -> Result<Head, String> {
         return Err("it is of a machine of the other order of bytes; import it on such a machine".to_owned());
     }
     let read = match opening.version.as_str() {
-        "6" => v6::read(cursor),
+        "6" => v6::read(cursor)?,
         "7" => v7::read(cursor, input)?,
         other => return Err(format!("it is of version `{other}`, and versions 6 and 7 are understood")),
     };

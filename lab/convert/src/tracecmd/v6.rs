@@ -4,8 +4,20 @@ use super::head::{CpuData, Head};
 use crate::bytes::Cursor;
 use crate::tracing::{Tracing, sized};
 
-/// Reads what follows the opening; `None` if it breaks off.
-pub(super) fn read(cursor: &mut Cursor<'_>) -> Option<Head> {
+/// Reads what follows the opening. `Ok(None)` if it breaks off; the error says what else is wrong, as a clause.
+pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Option<Head>, String> {
+    let Some((mut head, cpus)) = read_head(cursor) else { return Ok(None) };
+    match cursor.take(10) {
+        Some(b"flyrecord\0") => Ok(read_places(&mut head, cpus, cursor).map(|()| head)),
+        Some(b"latency  \0") => Err("it has the printed trace of a latency tracer, and no events of the ring; record \
+                                     with `trace-cmd record -e kmem`"
+            .to_owned()),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// What stands before the kind of the trace, and the number of CPUs.
+fn read_head(cursor: &mut Cursor<'_>) -> Option<(Head, u32)> {
     let mut tracing = Tracing::default();
     tracing.read_formats(cursor)?;
     for _ in 0..2 {
@@ -17,18 +29,19 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Option<Head> {
     tracing.take_names(&names);
     let mut head = Head::new(tracing);
     let cpus = cursor.u32()?;
-    let mut part = cursor.take(10)?;
-    if part == b"options  \0" {
+    if cursor.expect(b"options  \0").is_some() {
         read_options(&mut head, cursor)?;
-        part = cursor.take(10)?;
     }
-    // What is printed instead of pages, by latency tracers, has no events of ours.
-    (part == b"flyrecord\0").then_some(())?;
+    Some((head, cpus))
+}
+
+/// Where each CPU's pages are.
+fn read_places(head: &mut Head, cpus: u32, cursor: &mut Cursor<'_>) -> Option<()> {
     for cpu in 0..cpus {
         let (offset, size) = (cursor.u64()?, cursor.u64()?);
         head.data.push(CpuData { cpu: u16::try_from(cpu).ok()?, offset, size });
     }
-    Some(head)
+    Some(())
 }
 
 fn read_options(head: &mut Head, cursor: &mut Cursor<'_>) -> Option<()> {

@@ -1,5 +1,6 @@
 //! Files of other tools, whole and damaged, as recordings.
 
 mod common;
+mod forms;
 mod fuzz;
 mod samples;

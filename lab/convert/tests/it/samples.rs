@@ -41,7 +41,7 @@ fn every_event_is_taken_once() {
     for (name, expected, batched) in COUNTS {
         let (imported, rows, facts) = imported(name);
         assert_eq!(counts(&imported), expected, "{name}");
-        assert_eq!((imported.lost, imported.impossible, imported.outside), (0, 0, 0), "{name}");
+        assert_eq!((imported.lost, imported.dropped_events, imported.outside), (0, 0, 0), "{name}");
         assert_eq!(rows.len() as u64, expected.iter().sum::<u64>(), "{name}");
         let passed: u64 = imported.passed_over.values().sum();
         assert_eq!(passed, batched, "{name}: what repeats frees is passed over");
@@ -201,7 +201,10 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
         (event("sched_switch: a=1"), "kmem:mm_page_alloc"),
         (alloc.clone(), "no event kmem:mm_page_free"),
         (free.clone(), "no event kmem:mm_page_alloc"),
-        (event("mm_page_alloc: pfn=0x1 order=99 migratetype=1") + &free, "no event kmem:mm_page_alloc"),
+        (
+            event("mm_page_alloc: pfn=0x1 order=99 migratetype=1 gfp_flags=none") + &free,
+            "1 of its 1 mm_page_alloc cannot be used",
+        ),
     ];
     for (text, expected) in cases {
         let error = import_text(folder.path(), &text).unwrap_err().to_string();
@@ -215,4 +218,65 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     assert_eq!(imported.events, 2);
     let (rows, _) = events(&folder.path().join("r.parquet"));
     assert_eq!(rows[0].pfn, NO_PFN);
+}
+
+/// Changes how often an event of `perf.data` was sampled, wherever the file describes it. linux:
+/// include/uapi/linux/perf_event.h:perf_event_attr
+fn resampled(event: u64, period: u64, is_frequency: bool) -> Vec<u8> {
+    let mut bytes = fs::read(sample("perf.data")).unwrap();
+    let attr = |period: u64| -> Vec<u8> {
+        [2_u32.to_ne_bytes(), 128_u32.to_ne_bytes()]
+            .concat()
+            .into_iter()
+            .chain(event.to_ne_bytes())
+            .chain(period.to_ne_bytes())
+            .collect()
+    };
+    let wanted = attr(1);
+    let places: Vec<usize> = (0..bytes.len() - 64).filter(|at| bytes[*at..].starts_with(&wanted)).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + 24].copy_from_slice(&attr(period));
+        // The flags are the sixth word, and `freq` is their bit 10.
+        bytes[at + 41] |= u8::from(is_frequency) << 2;
+    }
+    bytes
+}
+
+#[test]
+fn sampled_events_of_perf_are_refused_by_their_option() {
+    const FREE: u64 = 0x28f;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("perf.data"), folder.path().join("r.parquet"));
+    for (period, is_frequency, part) in [(3, false, "`-c 3`"), (99, true, "`-F 99`"), (0, false, "`:S`")] {
+        fs::write(&file, resampled(FREE, period, is_frequency)).unwrap();
+        let error = import(&file, &out, &MachineOverrides::default(), None).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("mm_page_free") && error.contains("perf record -a"), "{error}");
+    }
+    fs::write(&file, resampled(FREE, 1, false)).unwrap();
+    assert!(import(&file, &out, &MachineOverrides::default(), None).is_ok());
+}
+
+#[test]
+fn a_recording_of_one_command_says_so_and_its_children_have_names() {
+    for name in ["perf.data", "perf-zstd.data", "perf-script.txt"] {
+        let (imported, _, facts) = imported(name);
+        let partial = imported.partial.unwrap_or_default();
+        assert!(partial.contains("one command and its children"), "{name}: {partial}");
+        assert!(facts.guesses.contains(&partial), "{name}");
+        assert!(facts.tasks.iter().skip(1).all(|task| !task.name.is_empty()), "{name}: {:?}", facts.tasks);
+    }
+}
+
+#[test]
+fn events_that_the_kernel_counted_and_the_file_lacks_are_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("trace.dat"), folder.path().join("r.parquet"));
+    let mut bytes = fs::read(sample("trace-v6.dat")).unwrap();
+    let counted = b"read events: 145";
+    let at = bytes.windows(counted.len()).position(|window| window == counted).unwrap();
+    bytes[at..at + counted.len()].copy_from_slice(b"read events: 945");
+    fs::write(&file, bytes).unwrap();
+    let error = import(&file, &out, &MachineOverrides::default(), None).unwrap_err().to_string();
+    assert!(error.contains("800 events that the kernel counted are not in the file"), "{error}");
 }

@@ -1,0 +1,135 @@
+//! What part of a machine's events a file has: all of them, or those of one command, some tasks or some CPUs.
+//!
+//! The file says so itself only where its tool's command line is kept. Without such a record, [`crate::survey`] looks for
+//! pages that are allocated again without a free.
+
+/// How an event was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sampling {
+    /// One event in so many was recorded; 0 where events were only counted.
+    Period(u64),
+    /// Its group was read as a whole: its leader was recorded, and the others were counted.
+    Group,
+    /// So many events a second were recorded, whatever their number.
+    Frequency(u64),
+}
+
+impl Sampling {
+    /// How the tool was told to leave events out, as a phrase; `None` if it recorded every event.
+    pub(crate) fn describe(self) -> Option<String> {
+        match self {
+            Sampling::Period(1) => None,
+            Sampling::Group => Some(
+                "is in a group that was read as a whole (`:S`), of which perf records one event and counts the others"
+                    .to_owned(),
+            ),
+            Sampling::Period(0) => Some("was counted and not recorded, as in a group with `:S`".to_owned()),
+            Sampling::Period(period) => {
+                Some(format!("was sampled: one event in {period} was recorded (`-c {period}`)"))
+            }
+            Sampling::Frequency(rate) => {
+                Some(format!("was sampled: about {rate} events a second were recorded (`-F {rate}`)"))
+            }
+        }
+    }
+}
+
+/// What `perf record` was told to record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Coverage {
+    /// Whether all CPUs were named: `-a`.
+    all_cpus: bool,
+    /// Whether a command was recorded, with its children.
+    command: bool,
+    /// The option that leaves events out, with its value.
+    limit: Option<String>,
+}
+
+/// Options of `perf record` that leave out events of tasks, CPUs or control groups, short and long.
+const LIMITS: [(&str, &str); 6] =
+    [("-C", "--cpu"), ("-p", "--pid"), ("-t", "--tid"), ("-u", "--uid"), ("-G", "--cgroup"), ("--filter", "--filter")];
+/// Short options without a value, which may stand before `a` in one word.
+const FLAGS: &str = "gqvdTPRnNsWbBza";
+
+impl Coverage {
+    /// Reads the command line of `perf record`.
+    pub(crate) fn from_command<'a>(words: impl IntoIterator<Item = &'a str>) -> Coverage {
+        let mut coverage = Coverage::default();
+        let mut words = words.into_iter().take_while(|word| *word != "--").peekable();
+        while let Some(word) = words.next() {
+            let is_flags = word
+                .strip_prefix('-')
+                .is_some_and(|flags| flags.contains('a') && flags.chars().all(|flag| FLAGS.contains(flag)));
+            coverage.all_cpus |= word == "--all-cpus" || is_flags;
+            let limit = LIMITS.iter().find_map(|&(short, long)| {
+                if word == short || word == long {
+                    return words.peek().map(|value| format!("{word} {value}"));
+                }
+                let is_joined = word.strip_prefix(long).is_some_and(|rest| rest.starts_with('='))
+                    || short.len() == 2 && word.len() > 2 && word.starts_with(short);
+                is_joined.then(|| word.to_owned())
+            });
+            coverage.limit = coverage.limit.or(limit);
+        }
+        coverage
+    }
+
+    /// Takes note that events were switched on by the start of a command, so that they are its own and its children's.
+    pub(crate) fn covers_command(&mut self) {
+        self.command = true;
+    }
+
+    /// Adds what another part of the file says.
+    pub(crate) fn merge(&mut self, other: Coverage) {
+        self.all_cpus |= other.all_cpus;
+        self.command |= other.command;
+        self.limit = self.limit.take().or(other.limit);
+    }
+
+    /// What the file covers instead of the whole machine, as the rest of a sentence; `None` if nothing is left out as far
+    /// as it says.
+    pub(crate) fn describe(&self) -> Option<String> {
+        match &self.limit {
+            Some(limit) => Some(format!("a part of the machine only, since perf was told `{limit}`")),
+            None if self.command && !self.all_cpus => {
+                Some("one command and its children only, since perf record had no `-a`".to_owned())
+            }
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(line: &str) -> Option<String> {
+        let mut coverage = Coverage::from_command(line.split(' '));
+        coverage.covers_command();
+        coverage.describe()
+    }
+
+    #[test]
+    fn command_lines_say_what_was_left_out() {
+        for whole in ["perf record -a -e x sleep 1", "perf record -qag -e x", "perf record --all-cpus -- ls -C 1"] {
+            assert_eq!(described(whole), None, "{whole}");
+        }
+        for (part, expected) in [
+            ("perf record -e x -- ls -a", "one command"),
+            ("perf record -C 0 -e x", "-C 0"),
+            ("perf record -a --cpu=0-1 -e x", "--cpu=0-1"),
+            ("perf record -p 77 -e x", "-p 77"),
+            ("perf record -a -e x --filter order>0", "--filter order>0"),
+        ] {
+            assert!(described(part).is_some_and(|text| text.contains(expected)), "{part}");
+        }
+    }
+
+    #[test]
+    fn only_every_event_is_whole() {
+        assert_eq!(Sampling::Period(1).describe(), None);
+        for sampled in [Sampling::Group, Sampling::Period(0), Sampling::Period(3), Sampling::Frequency(1)] {
+            assert!(sampled.describe().is_some());
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Events and lines of a file that are not in the recording, counted by reason.
+//!
+//! Each reason keeps the first example. A few damaged events do no harm and are reported. Where more than one event in
+//! [`EVENTS_PER_DROP`] of a kind is missing, the recording would say something else than the file, so the import is
+//! refused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use freehold_report::number::count;
+use freehold_trace::Kind;
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// Events of a kind for each of them that may be dropped.
+const EVENTS_PER_DROP: u64 = 100;
+/// Bytes of an example.
+const EXAMPLE_MAX: usize = 160;
+
+/// What is counted: events of a kind, or lines that name no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Counted {
+    /// Events from which rows of this kind are made.
+    Events(Kind),
+    /// Lines of a text in which no event is recognised.
+    Lines,
+}
+
+impl Counted {
+    /// The name that users know: that of the kernel's event.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Counted::Events(kind) => kind.event().unwrap_or("state"),
+            Counted::Lines => "lines",
+        }
+    }
+}
+
+/// Events that were dropped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DropRow {
+    /// The kernel's event, or `lines`.
+    pub event: &'static str,
+    /// Why they were dropped.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub example: String,
+}
+
+/// Number of drops, and the first of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Tally {
+    count: u64,
+    example: String,
+}
+
+/// All drops of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drops {
+    tallies: BTreeMap<Counted, BTreeMap<String, Tally>>,
+}
+
+impl Drops {
+    /// Counts a drop. `example` is called for the first one of its reason.
+    pub(crate) fn add(&mut self, counted: Counted, reason: &str, example: impl FnOnce() -> String) {
+        self.add_many(counted, reason, 1, example);
+    }
+
+    /// Counts several drops of one reason.
+    pub(crate) fn add_many(&mut self, counted: Counted, reason: &str, count: u64, example: impl FnOnce() -> String) {
+        let reasons = self.tallies.entry(counted).or_default();
+        match reasons.get_mut(reason) {
+            Some(tally) => tally.count = tally.count.saturating_add(count),
+            None if count > 0 => drop(reasons.insert(reason.to_owned(), Tally { count, example: shorten(&example()) })),
+            None => {}
+        }
+    }
+
+    /// Adds the drops of another part of the import.
+    pub(crate) fn merge(&mut self, other: Drops) {
+        for (counted, reasons) in other.tallies {
+            for (reason, tally) in reasons {
+                self.add_many(counted, &reason, tally.count, || tally.example);
+            }
+        }
+    }
+
+    /// Dropped events of a kind, or lines.
+    pub(crate) fn count(&self, counted: Counted) -> u64 {
+        let reasons = self.tallies.get(&counted).into_iter().flat_map(BTreeMap::values);
+        reasons.map(|tally| tally.count).fold(0, u64::saturating_add)
+    }
+
+    /// Dropped events of all kinds.
+    pub(crate) fn events(&self) -> u64 {
+        let kinds = self.tallies.keys().filter(|counted| matches!(counted, Counted::Events(_)));
+        kinds.map(|&counted| self.count(counted)).fold(0, u64::saturating_add)
+    }
+
+    /// The table, the most frequent reasons of each event first.
+    pub(crate) fn rows(&self) -> Vec<DropRow> {
+        let mut rows: Vec<DropRow> = self
+            .tallies
+            .iter()
+            .flat_map(|(counted, reasons)| {
+                reasons.iter().map(|(reason, tally)| DropRow {
+                    event: counted.name(),
+                    reason: reason.clone(),
+                    count: tally.count,
+                    example: tally.example.clone(),
+                })
+            })
+            .collect();
+        rows.sort_by_key(|row| (row.event, std::cmp::Reverse(row.count)));
+        rows
+    }
+
+    /// Refuses the file if too many events of a kind were dropped; `taken` counts those that were not.
+    ///
+    /// # Errors
+    /// [`Error::Dropped`].
+    pub(crate) fn check(&self, path: &Path, taken: impl Fn(Counted) -> u64) -> Result<(), Error> {
+        for (&counted, reasons) in &self.tallies {
+            let dropped = self.count(counted);
+            let total = taken(counted).saturating_add(dropped);
+            if dropped.saturating_mul(EVENTS_PER_DROP) <= total {
+                continue;
+            }
+            let mut by_count: Vec<(&String, &Tally)> = reasons.iter().collect();
+            by_count.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));
+            let (reason, tally) = by_count[0];
+            return Err(Error::Dropped {
+                path: path.to_path_buf(),
+                event: counted.name(),
+                dropped: count(dropped),
+                total: count(total),
+                reason: reason.clone(),
+                of_reason: count(tally.count),
+                example: tally.example.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An example of at most [`EXAMPLE_MAX`] bytes, on one line.
+fn shorten(example: &str) -> String {
+    let clean: String = example.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let end = clean.char_indices().map(|(at, _)| at).find(|at| *at >= EXAMPLE_MAX);
+    match end {
+        Some(end) => format!("{}...", &clean[..end]),
+        None => clean,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREES: Counted = Counted::Events(Kind::Free);
+
+    #[test]
+    fn the_first_example_of_each_reason_is_kept() {
+        let mut drops = Drops::default();
+        for (reason, example) in [("a", "one"), ("b", "two\u{1b}"), ("a", "three")] {
+            drops.add(FREES, reason, || example.to_owned());
+        }
+        let mut all = Drops::default();
+        all.add(Counted::Lines, "c", || "x".repeat(1000));
+        all.merge(drops);
+        let rows: Vec<_> = all.rows().into_iter().map(|row| (row.event, row.reason, row.count, row.example)).collect();
+        assert_eq!(rows[1], ("mm_page_free", "a".to_owned(), 2, "one".to_owned()));
+        assert_eq!(rows[2], ("mm_page_free", "b".to_owned(), 1, "two".to_owned()));
+        assert!(rows[0].3.len() < 200 && (all.count(FREES), all.events()) == (3, 3));
+    }
+
+    #[test]
+    fn one_in_a_hundred_is_the_limit() {
+        let mut drops = Drops::default();
+        drops.add(FREES, "no value `pfn`", || "line".to_owned());
+        assert!(drops.check(Path::new("f"), |_| 99).is_ok());
+        let error = drops.check(Path::new("f"), |_| 98).unwrap_err().to_string();
+        assert!(error.contains("1 of its 99 mm_page_free") && error.contains("`line`"), "{error}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Whether a file has what a recording needs: all events, of the whole machine, each once.
+//!
+//! What is missing is named with the command that records it. A file that covers a part of the machine is imported with a
+//! sentence, as long as the part makes sense in itself: where pages are allocated again and again without a free, the
+//! frees were made outside of the part, and everything that follows would be wrong.
+
+use std::path::Path;
+
+use freehold_report::number::count;
+use freehold_trace::Kind as RowKind;
+
+use crate::coverage::Sampling;
+use crate::drops::Counted;
+use crate::error::Error;
+use crate::item::SourceFacts;
+use crate::kind::Kind;
+use crate::survey::Survey;
+
+/// Allocations of pages in use, at least so many and one in so many, by which frees are missing.
+const TWICE_MIN: u64 = 5;
+const ALLOCATIONS_PER_TWICE: u64 = 100;
+/// Events for each contradiction, at least so many, by which readers of recordings refuse them.
+const CLASHES_MIN: u64 = 100;
+const EVENTS_PER_CLASH: u64 = 6;
+/// Events from which on a CPU without any is worth a sentence.
+const EVENTS_OF_BUSY_MACHINES: u64 = 1000;
+/// Clamped times for each event that are refused.
+const EVENTS_PER_BACKWARD: u64 = 100;
+
+/// Refuses a file whose recording would say something else than what happened.
+///
+/// # Errors
+/// [`Error::Dropped`], [`Error::Lacks`] or [`Error::Refused`].
+pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &SourceFacts) -> Result<(), Error> {
+    expect_every_event(path, &source.sampling)?;
+    survey.drops.check(path, |counted| match counted {
+        Counted::Events(kind) => survey.counts.get(&kind).copied().unwrap_or(0),
+        Counted::Lines => source.lines,
+    })?;
+    expect_kinds(path, survey, source)?;
+    let refuse = |reason: String, instead: &str| {
+        Err(Error::Refused { path: path.to_path_buf(), reason, instead: instead.to_owned() })
+    };
+    let rows = survey.spool.rows();
+    if survey.backward.saturating_mul(EVENTS_PER_BACKWARD) > rows {
+        let reason =
+            format!("{} of its {} events are older than those before them", count(survey.backward), count(rows));
+        return refuse(
+            reason,
+            "record with a clock that all CPUs share: `-k CLOCK_MONOTONIC` for perf, `-C mono` for trace-cmd",
+        );
+    }
+    if source.absent.saturating_mul(ALLOCATIONS_PER_TWICE) > rows {
+        let reason = format!("{} events that the kernel counted are not in the file", count(source.absent));
+        return refuse(reason, "record again, and let trace-cmd end by itself");
+    }
+    match contradiction(survey, source) {
+        Some(what) => {
+            let cause = cause(survey, source);
+            refuse(format!("{what}, so frees are missing: {cause}"), remedy(kind, survey))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a file in which events were left out on purpose.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub(crate) fn expect_every_event(path: &Path, sampling: &[(String, Sampling)]) -> Result<(), Error> {
+    for (event, sampling) in sampling {
+        let name = event.rsplit(':').next().unwrap_or(event);
+        let is_used = RowKind::ALL.iter().any(|kind| kind.event() == Some(name));
+        if let Some(how) = sampling.describe().filter(|_| is_used) {
+            return Err(Error::Refused {
+                path: path.to_path_buf(),
+                reason: format!("the event {event} {how}"),
+                instead: "record every event: `perf record -a -e 'kmem:*'` without `-c`, `-F` and `:S`".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether there are allocations and frees.
+fn expect_kinds(path: &Path, survey: &Survey, source: &SourceFacts) -> Result<(), Error> {
+    let needed = [RowKind::Alloc, RowKind::Free];
+    let Some(missing) = needed.iter().find(|kind| !survey.counts.contains_key(kind)) else { return Ok(()) };
+    let path = path.to_path_buf();
+    if source.has_old_frees {
+        return Err(Error::Refused {
+            path,
+            reason: "its frees have the name that they had before Linux 3.3, `mm_page_free_direct`".to_owned(),
+            instead: "kernels from Linux 5.0 on are understood".to_owned(),
+        });
+    }
+    let unread = match source.unread.join(", ") {
+        parts if parts.is_empty() => parts,
+        parts => format!(" in what is read of it ({parts} is not; record without it)"),
+    };
+    Err(Error::Lacks { path, event: missing.event().unwrap_or_default(), unread, others: others(survey, source) })
+}
+
+/// The events that a file has, the most frequent first: at most three names.
+fn others(survey: &Survey, source: &SourceFacts) -> String {
+    let taken = survey.counts.iter().map(|(kind, events)| (*events, kind.event().unwrap_or_default()));
+    let passed = source.passed.iter().map(|(name, events)| (*events, name.as_str()));
+    let mut all: Vec<(u64, &str)> = taken.chain(passed).collect();
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    let names: Vec<String> = all.iter().take(3).map(|(events, name)| format!("{} {name}", count(*events))).collect();
+    if names.is_empty() { "no event at all".to_owned() } else { names.join(", ") }
+}
+
+/// What events contradict each other, as a clause; `None` if that may be chance.
+fn contradiction(survey: &Survey, source: &SourceFacts) -> Option<String> {
+    let number = |kind| survey.counts.get(&kind).copied().unwrap_or(0);
+    let (allocations, frees) = (number(RowKind::Alloc), number(RowKind::Free));
+    let twice = survey.pairs.in_use_already;
+    // What is known to be missing is reported, and is no surprise.
+    let is_whole = survey.lost == 0 && survey.gaps == 0 && source.coverage.describe().is_none();
+    if is_whole && twice >= TWICE_MIN && twice.saturating_mul(ALLOCATIONS_PER_TWICE) > allocations {
+        return Some(format!("{} of its {} allocations are of pages in use", count(twice), count(allocations)));
+    }
+    let told = survey.migrated.max(survey.compacted).saturating_add(survey.mapped);
+    let clashes = (twice + survey.pairs.free_already).saturating_sub(told);
+    (clashes >= CLASHES_MIN && clashes.saturating_mul(EVENTS_PER_CLASH) > allocations + frees).then(|| {
+        format!(
+            "{} of its {} allocations and frees contradict the ones before them",
+            count(clashes),
+            count(allocations + frees)
+        )
+    })
+}
+
+/// Why frees may be missing, as a clause.
+fn cause(survey: &Survey, source: &SourceFacts) -> String {
+    if survey.lost > 0 || survey.gaps > 0 {
+        return "the kernel lost events".to_owned();
+    }
+    if let Some(part) = source.coverage.describe() {
+        return format!("the file covers {part}");
+    }
+    if let [task] = survey.tasks.active() {
+        return format!("the trace covers one task, `{}` with the number {}", task.name, task.pid);
+    }
+    match absent_cpus(survey, source.cpus) {
+        Some(cpus) => format!("the trace has no event of {cpus}"),
+        None => "a filter, or a buffer that is not in the file".to_owned(),
+    }
+}
+
+fn remedy(kind: Kind, survey: &Survey) -> &'static str {
+    match kind {
+        _ if survey.lost > 0 || survey.gaps > 0 => {
+            "record with larger buffers: `-m 64M` for perf, `-b 65536` for trace-cmd"
+        }
+        Kind::Perf => "record the whole machine: `perf record -a -e 'kmem:*'`",
+        Kind::TraceCmd => "record the whole machine: `trace-cmd record -e kmem` without `-F`, `-P` and filters",
+        Kind::Text => {
+            "record the whole machine: all CPUs, no filter, and nothing in `set_event_pid` (`perf record -a`, \
+             `trace-cmd record` without `-F` and `-P`)"
+        }
+    }
+}
+
+/// CPUs of the machine without an event, as far as it is known how many it has: `CPU 1 and 2 others`.
+fn absent_cpus(survey: &Survey, cpus: Option<u32>) -> Option<String> {
+    let all = cpus? as usize;
+    let mut absent = (0..all.min(1 << 16)).filter(|cpu| !survey.seen.get(*cpu).copied().unwrap_or(false));
+    let first = absent.next()?;
+    let others = absent.count();
+    Some(if others == 0 { format!("CPU {first}") } else { format!("CPU {first} and {others} others") })
+}
+
+/// What the file covers instead of the whole machine, as a sentence; `None` if it covers all, as far as can be told.
+pub(crate) fn partial(survey: &Survey, source: &SourceFacts, cpus: u16) -> Option<String> {
+    if let Some(part) = source.coverage.describe() {
+        return Some(format!("The file covers {part}: what others allocate and free is missing."));
+    }
+    let is_busy = survey.spool.rows() >= EVENTS_OF_BUSY_MACHINES;
+    let seen = survey.seen.iter().filter(|seen| **seen).count();
+    let is_one = seen == 1 && cpus > 1 && survey.spool.rows() >= EVENTS_OF_BUSY_MACHINES / 50;
+    let absent = absent_cpus(survey, Some(cpus.into())).filter(|_| is_busy || is_one)?;
+    Some(format!("The file has no event of {absent}: they were idle, or their buffers are missing."))
+}

@@ -1,0 +1,173 @@
+//! Names for texts and lines that are not read: what they are, and which command prints what is read.
+
+use super::line::{Missing, word};
+use super::{events, prefix};
+
+/// The commands that print what is read.
+pub(super) const PERF_COMMAND: &str = "perf script -F comm,tid,cpu,time,event,trace";
+pub(super) const FTRACE_COMMAND: &str = "cat /sys/kernel/tracing/trace";
+
+/// Marks of a text, what it is, and what to do instead. One mark is enough.
+type Form = (&'static [&'static str], &'static str, &'static str);
+
+/// Texts that have no event in a form that is read, whatever else is in them.
+const FORMS: [Form; 6] = [
+    (
+        &["page allocation failure:", "Mem-Info:", "invoked oom-killer:", "Out of memory: Killed"],
+        "a kernel log with a report of memory that ran out, and has no events",
+        "record events by `freehold record`, or keep the time before the next report by `freehold record --flight 60s \
+         --on failure`",
+    ),
+    (
+        &["Performance counter stats for", "seconds time elapsed"],
+        "the counts of `perf stat`, and not the events",
+        "record them by `perf record -a -e 'kmem:*'`",
+    ),
+    (
+        &["# Samples:", "# Overhead  "],
+        "the summary of `perf report`, and not the events",
+        "print them by `perf script -F comm,tid,cpu,time,event,trace`",
+    ),
+    (
+        &["PERF_RECORD_SAMPLE(", ". ... raw event:"],
+        "a dump of records by `perf script -D`",
+        "print events by `perf script -F comm,tid,cpu,time,event,trace`",
+    ),
+    (&["<!DOCTYPE", "<html"], "a page in HTML", "give the file that was recorded"),
+    (
+        &["# tracer: function_graph", "  |  /* mm_page"],
+        "a trace of the tracer function_graph, which prints events without task and time",
+        "record with `echo nop > /sys/kernel/tracing/current_tracer`",
+    ),
+];
+
+/// Texts of tools whose output has events, if they name none.
+const EMPTY_FORMS: [Form; 2] = [
+    (
+        &["# tracer:", "entries-in-buffer/entries-written:"],
+        "a trace that has headings and no event",
+        "switch events on, `echo 1 > /sys/kernel/tracing/events/kmem/enable`, and read the trace while they fire",
+    ),
+    (
+        &["# captured on", "# cmdline :"],
+        "a text of `perf script` that has a header and no event",
+        "record events by `perf record -a -e 'kmem:*'`",
+    ),
+];
+
+/// A text with the headings of a tool, and lines without an event below them.
+const UNREADABLE: (&str, &str) = (
+    "a trace whose lines name no event, as with the trace options `hex`, `raw` and `bin`",
+    "switch these off, `echo nohex > /sys/kernel/tracing/trace_options` and so on, and print it again",
+);
+
+/// What a text is in which no line is that of an event, and what to do; `None` if that cannot be said.
+pub(super) fn describe(text: &str) -> Option<(&'static str, &'static str)> {
+    let find = |forms: &'static [Form]| forms.iter().find(|(marks, ..)| marks.iter().any(|mark| text.contains(mark)));
+    let names_events = events::named_in(text.as_bytes()).is_some();
+    let has_lines = text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let found = find(&FORMS).or_else(|| find(&EMPTY_FORMS).filter(|_| !names_events));
+    match found {
+        Some((_, what, _)) if has_lines && EMPTY_FORMS.iter().any(|(_, empty, _)| what == empty) => {
+            return Some(UNREADABLE);
+        }
+        Some((_, what, instead)) => return Some((what, instead)),
+        None => {}
+    }
+    if names_events {
+        return None;
+    }
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let (all, logged) = lines
+        .fold((0_u32, 0_u32), |(all, logged), line| (all + 1, logged + u32::from(prefix::is_log(line.as_bytes()))));
+    (all > 0 && logged * 2 > all).then_some(("a kernel log, and has no events", "record events by `freehold record`"))
+}
+
+/// Why an event of ours that a line names cannot be read.
+pub(super) fn reason(line: &[u8], missing: Missing) -> String {
+    let is_perf = memchr::memmem::find(line, b"kmem:").is_some() || has_system(line);
+    let command = if is_perf { PERF_COMMAND } else { FTRACE_COMMAND };
+    if memchr::memmem::find(line, b"/* ").is_some() {
+        return "an event in a comment of the tracer function_graph; record with the tracer `nop`".to_owned();
+    }
+    if events::named_in(line).is_some_and(|(at, name)| line.get(at + name.len()) == Some(&b'(')) {
+        return format!("an event in the form of `perf trace`; print with `{PERF_COMMAND}`");
+    }
+    match missing {
+        Missing::Header if is_bare(line) => {
+            format!(
+                "no task, CPU and time before the event (trace option `nocontext-info`, or a line that was cut); print \
+                     with `{command}`"
+            )
+        }
+        Missing::Header => format!("no task, CPU or time is recognised before the event; print with `{command}`"),
+        Missing::Time => format!("no time before the event; print with `{command}`"),
+        Missing::Event => "the line ends within the event's name".to_owned(),
+    }
+}
+
+/// Whether the name of an event comes first.
+fn is_bare(line: &[u8]) -> bool {
+    events::named_in(line).is_some_and(|(at, _)| !line[..at].iter().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether the event that a line names has its system before it, as perf prints it.
+fn has_system(line: &[u8]) -> bool {
+    events::named_in(line).is_some_and(|(at, _)| at > 0 && line[at - 1] == b':')
+}
+
+/// Whether a line of no event is one that tools print between events: a stack, a separator, or a record of perf.
+pub(super) fn is_expected(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    let first = word(text);
+    let is_address = first.len() >= 6 && first.iter().all(u8::is_ascii_hexdigit);
+    let is_stack = (is_address && line.first().is_some_and(u8::is_ascii_whitespace))
+        || text.starts_with(b"=> ")
+        || text.starts_with(b"<stack trace>")
+        || text.starts_with(b"<user stack");
+    let is_separator = text.iter().all(|byte| matches!(byte, b'-' | b'=' | b'.'));
+    text.is_empty() || is_stack || is_separator || memchr::memmem::find(text, b"PERF_RECORD_").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_without_events_have_names() {
+        for (text, expected) in [
+            ("[ 1976.217652] worker/3: page allocation failure: order:4, mode:0x40dc0\n", "kernel log"),
+            ("[    1.000000] Linux version 6.12\n[    1.000001] Command line: x\n", "kernel log"),
+            ("# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n", "no event"),
+            ("# ========\n# captured on    : Thu Nov 26\n# ========\n", "no event"),
+            ("# tracer: nop\n#\n0000004d 00000001 0000abcd\n", "`hex`"),
+            (" Performance counter stats for 'system wide':\n", "perf stat"),
+            ("# tracer: function_graph\n 0)               |  /* mm_page_free: pfn=1 */\n", "function_graph"),
+        ] {
+            assert!(describe(text).is_some_and(|(what, _)| what.contains(expected)), "{text}");
+        }
+        assert_eq!(describe("hello\n"), None);
+    }
+
+    #[test]
+    fn lines_that_are_not_read_have_a_reason() {
+        for (line, missing, expected) in [
+            ("load 77 1000.5: kmem:mm_page_alloc: page=0 pfn=1", Missing::Header, "perf script -F"),
+            ("load 77 [000] kmem:mm_page_alloc: page=0 pfn=1", Missing::Time, "perf script -F"),
+            ("mm_page_alloc: page=0 pfn=0x1", Missing::Header, "nocontext-info"),
+            ("0.123 ( 0.004 ms): load/77 kmem:mm_page_alloc(pfn: 4096)", Missing::Header, "perf trace"),
+            (" 0)   |  /* mm_page_free: page=0 pfn=0x1 order=0 */", Missing::Header, "function_graph"),
+        ] {
+            let reason = reason(line.as_bytes(), missing);
+            assert!(reason.contains(expected), "{line}: {reason}");
+        }
+    }
+
+    #[test]
+    fn stacks_and_separators_are_expected() {
+        for line in ["", "\tffffffff81 __free (vmlinux)", "   7f12ab34cd main", " => __alloc_pages", "-------"] {
+            assert!(is_expected(line.as_bytes()), "{line}");
+        }
+        assert!(!is_expected(b"hello") && !is_expected(b"deadbeef"));
+    }
+}
