@@ -181,5 +181,5 @@ pub(crate) fn partial(survey: &Survey, source: &SourceFacts, cpus: u16) -> Optio
     let seen = survey.seen.iter().filter(|seen| **seen).count();
     let is_one = seen == 1 && cpus > 1 && survey.spool.rows() >= EVENTS_OF_BUSY_MACHINES / 50;
     let absent = absent_cpus(survey, Some(cpus.into())).filter(|_| is_busy || is_one)?;
-    Some(format!("The file has no event of {absent}: they were idle, or their buffers are missing."))
+    Some(format!("The file has no event of {absent} (idle, or its buffer is missing)."))
 }

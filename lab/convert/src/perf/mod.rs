@@ -134,8 +134,8 @@ impl EventReader<'_> {
     /// What part of the machine was recorded.
     fn coverage(&self) -> Coverage {
         let mut coverage = Coverage::from_command(self.perf.cmdline().ok().flatten().unwrap_or_default());
-        let flags = self.perf.event_attributes().iter().map(|event| event.attr.flags);
-        if flags.fold(false, |is_set, flags| is_set || flags.contains(AttrFlags::ENABLE_ON_EXEC)) {
+        let mut flags = self.perf.event_attributes().iter().map(|event| event.attr.flags);
+        if flags.any(|flags| flags.contains(AttrFlags::ENABLE_ON_EXEC)) {
             coverage.covers_command();
         }
         coverage

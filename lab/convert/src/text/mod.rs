@@ -124,7 +124,9 @@ struct EventParser {
 impl EventParser {
     fn line(&mut self, bytes: &[u8], end: End, sink: Sink<'_>) -> Result<(), Error> {
         self.lines += 1;
-        self.source.is_cut |= end == End::File;
+        if end == End::File {
+            self.source.notes.push("the last line has no end, so that its last value may be cut".to_owned());
+        }
         match parse_logged(bytes) {
             Ok(line) => self.event(&line, bytes, end, sink),
             Err(missing) => self.no_event(bytes, missing, end, sink),
@@ -149,7 +151,10 @@ impl EventParser {
             self.source.drops.add(Counted::Events(kind), reason, || lossy(bytes));
             return Ok(());
         }
-        let Stamp::Nanoseconds(time) = line.time else { return Ok(self.pass_over(line.event)) };
+        let Stamp::Nanoseconds(time) = line.time else {
+            self.pass_over(line.event);
+            return Ok(());
+        };
         match events::row(line, time) {
             Outcome::Row(row) => {
                 self.note_values(line, known.is_some());
@@ -158,7 +163,9 @@ impl EventParser {
             }
             Outcome::Unusable(kind, reason) => {
                 // What was cut is reported as such, and is no fault of the rest.
-                if end != End::File {
+                if end == End::File {
+                    self.source.is_cut = true;
+                } else {
                     self.source.drops.add(Counted::Events(kind), &reason, || lossy(bytes));
                 }
                 Ok(())
@@ -232,7 +239,9 @@ impl EventParser {
             return overwritten.map_or(Ok(()), |events| sink(Item::Lost(events)));
         }
         // A file that was cut may begin and end in the middle of a line.
-        if end == End::File || form::is_expected(bytes) {
+        let is_expected = form::is_expected(bytes);
+        if end == End::File || is_expected {
+            self.source.is_cut |= !is_expected;
             return Ok(());
         }
         if let Some((_, name)) = events::named_in(bytes) {

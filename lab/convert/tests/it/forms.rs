@@ -130,6 +130,8 @@ fn a_line_that_is_cut_is_reported() {
     let sentence = import_lines(&holed).unwrap_err();
     assert!(sentence.contains("cannot be used"), "{sentence}");
     assert!(!import_lines(&text).unwrap().is_cut);
+    let unended = import_lines(text.trim_end()).unwrap();
+    assert!(!unended.is_cut && unended.notes.iter().any(|note| note.contains("no end")), "{:?}", unended.notes);
 }
 
 #[test]
