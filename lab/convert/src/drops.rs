@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use freehold_report::number::count;
 use freehold_trace::Kind;
 use serde::Serialize;
 
@@ -123,24 +122,14 @@ impl Drops {
     /// # Errors
     /// [`Error::Dropped`].
     pub(crate) fn check(&self, path: &Path, taken: impl Fn(Counted) -> u64) -> Result<(), Error> {
-        for (&counted, reasons) in &self.tallies {
+        for &counted in self.tallies.keys() {
             let dropped = self.count(counted);
             let total = taken(counted).saturating_add(dropped);
-            if dropped.saturating_mul(EVENTS_PER_DROP) <= total {
-                continue;
+            let rows = self.rows();
+            let most = rows.into_iter().find(|row| row.event == counted.name());
+            if let Some(most) = most.filter(|_| dropped.saturating_mul(EVENTS_PER_DROP) > total) {
+                return Err(Error::Dropped { path: path.to_path_buf(), dropped, total, most: Box::new(most) });
             }
-            let mut by_count: Vec<(&String, &Tally)> = reasons.iter().collect();
-            by_count.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));
-            let (reason, tally) = by_count[0];
-            return Err(Error::Dropped {
-                path: path.to_path_buf(),
-                event: counted.name(),
-                dropped: count(dropped),
-                total: count(total),
-                reason: reason.clone(),
-                of_reason: count(tally.count),
-                example: tally.example.clone(),
-            });
         }
         Ok(())
     }

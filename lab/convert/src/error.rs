@@ -3,7 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use freehold_report::number::count;
 use freehold_report::output::OutputError;
+
+use crate::drops::DropRow;
 
 /// A failure; nothing was left that looks whole.
 #[derive(Debug, thiserror::Error)]
@@ -43,23 +46,23 @@ pub enum Error {
     #[error(
         "{path} cannot be imported: {dropped} of its {total} {event} cannot be used, {of_reason} of them because: \
          {reason}; the first is `{example}`",
-        path = path.display()
+        path = path.display(),
+        dropped = count(*dropped),
+        total = count(*total),
+        event = most.event,
+        of_reason = count(most.count),
+        reason = most.reason,
+        example = most.example
     )]
     Dropped {
         /// The file.
         path: PathBuf,
-        /// The event.
-        event: &'static str,
-        /// Events that were dropped, of how many.
-        dropped: String,
+        /// Events that were dropped.
+        dropped: u64,
         /// Events of this kind.
-        total: String,
-        /// The most frequent reason.
-        reason: String,
-        /// Events that were dropped for this reason.
-        of_reason: String,
-        /// The first of these.
-        example: String,
+        total: u64,
+        /// The most frequent reason, with its first example.
+        most: Box<DropRow>,
     },
 
     /// The file is of a kind that is understood, and broken.
@@ -129,6 +132,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A file with events that is refused for this reason.
+    pub(crate) fn refused(path: &Path, reason: String, instead: &str) -> Error {
+        Error::Refused { path: path.to_path_buf(), reason, instead: instead.to_owned() }
+    }
+
     /// For `map_err`: the file cannot be read.
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();

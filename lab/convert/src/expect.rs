@@ -38,26 +38,24 @@ pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &Sour
         Counted::Lines => source.lines,
     })?;
     expect_kinds(path, survey, source)?;
-    let refuse = |reason: String, instead: &str| {
-        Err(Error::Refused { path: path.to_path_buf(), reason, instead: instead.to_owned() })
-    };
     let rows = survey.spool.rows();
     if survey.backward.saturating_mul(EVENTS_PER_BACKWARD) > rows {
         let reason =
             format!("{} of its {} events are older than those before them", count(survey.backward), count(rows));
-        return refuse(
+        return Err(Error::refused(
+            path,
             reason,
             "record with a clock that all CPUs share: `-k CLOCK_MONOTONIC` for perf, `-C mono` for trace-cmd",
-        );
+        ));
     }
     if source.absent.saturating_mul(ALLOCATIONS_PER_TWICE) > rows {
         let reason = format!("{} events that the kernel counted are not in the file", count(source.absent));
-        return refuse(reason, "record again, and let trace-cmd end by itself");
+        return Err(Error::refused(path, reason, "record again, and let trace-cmd end by itself"));
     }
     match contradiction(survey, source) {
         Some(what) => {
             let cause = cause(survey, source);
-            refuse(format!("{what}, so frees are missing: {cause}"), remedy(kind, survey))
+            Err(Error::refused(path, format!("{what}, so frees are missing: {cause}"), remedy(kind, survey)))
         }
         None => Ok(()),
     }

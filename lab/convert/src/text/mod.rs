@@ -274,17 +274,14 @@ impl EventParser {
 
     /// Whether events could be put in order, and are there once.
     fn expect_order(&self, path: &Path) -> Result<(), Error> {
-        let refuse = |reason: String, instead: &str| {
-            Err(Error::Refused { path: path.to_path_buf(), reason, instead: instead.to_owned() })
-        };
         let sorter = &self.sorter;
         if sorter.is_reversed() {
             let reason = "its lines stand from the latest to the earliest".to_owned();
-            return refuse(reason, "turn the file round with `tac FILE`");
+            return Err(Error::refused(path, reason, "turn the file round with `tac FILE`"));
         }
         if sorter.doubled >= DOUBLED_MIN && sorter.doubled.saturating_mul(100) > sorter.rows {
             let reason = format!("{} of its {} events are in it twice, at the same time", sorter.doubled, sorter.rows);
-            return refuse(reason, "give each recording once");
+            return Err(Error::refused(path, reason, "give each recording once"));
         }
         Ok(())
     }
