@@ -3,6 +3,12 @@
 //! The file says so itself only where its tool's command line is kept. Without such a record, [`crate::survey`] looks for
 //! pages that are allocated again without a free.
 
+use std::path::Path;
+
+use freehold_trace::Kind;
+
+use crate::error::Error;
+
 /// How an event was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sampling {
@@ -97,6 +103,25 @@ impl Coverage {
             None => None,
         }
     }
+}
+
+/// Refuses a file in which events were left out on purpose.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub(crate) fn expect_every_event(path: &Path, sampling: &[(String, Sampling)]) -> Result<(), Error> {
+    for (event, sampling) in sampling {
+        let name = event.rsplit(':').next().unwrap_or(event);
+        let is_used = Kind::ALL.iter().any(|kind| kind.event() == Some(name));
+        if let Some(how) = sampling.describe().filter(|_| is_used) {
+            return Err(Error::Refused {
+                path: path.to_path_buf(),
+                reason: format!("the event {event} {how}"),
+                instead: "record every event: `perf record -a -e 'kmem:*'` without `-c`, `-F` and `:S`".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

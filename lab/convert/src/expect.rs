@@ -9,13 +9,15 @@ use std::path::Path;
 use freehold_report::number::count;
 use freehold_trace::Kind as RowKind;
 
-use crate::coverage::Sampling;
-use crate::drops::Counted;
+use crate::coverage::expect_every_event;
+use crate::drops::{Counted, Drops};
 use crate::error::Error;
 use crate::item::SourceFacts;
 use crate::kind::Kind;
 use crate::survey::Survey;
 
+/// Events of a kind for each of them that may be dropped.
+const EVENTS_PER_DROP: u64 = 100;
 /// Allocations of pages in use, at least so many and one in so many, by which frees are missing.
 const TWICE_MIN: u64 = 5;
 const ALLOCATIONS_PER_TWICE: u64 = 100;
@@ -33,7 +35,7 @@ const EVENTS_PER_BACKWARD: u64 = 100;
 /// [`Error::Dropped`], [`Error::Lacks`] or [`Error::Refused`].
 pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &SourceFacts) -> Result<(), Error> {
     expect_every_event(path, &source.sampling)?;
-    survey.drops.check(path, |counted| match counted {
+    expect_few_drops(path, &survey.drops, |counted| match counted {
         Counted::Events(kind) => survey.counts.get(&kind).copied().unwrap_or(0),
         Counted::Lines => source.lines,
     })?;
@@ -61,20 +63,16 @@ pub(crate) fn expect_all(path: &Path, kind: Kind, survey: &Survey, source: &Sour
     }
 }
 
-/// Refuses a file in which events were left out on purpose.
+/// Refuses the file if too many events of a kind were dropped; `taken` counts those that were not.
 ///
 /// # Errors
-/// [`Error::Refused`].
-pub(crate) fn expect_every_event(path: &Path, sampling: &[(String, Sampling)]) -> Result<(), Error> {
-    for (event, sampling) in sampling {
-        let name = event.rsplit(':').next().unwrap_or(event);
-        let is_used = RowKind::ALL.iter().any(|kind| kind.event() == Some(name));
-        if let Some(how) = sampling.describe().filter(|_| is_used) {
-            return Err(Error::Refused {
-                path: path.to_path_buf(),
-                reason: format!("the event {event} {how}"),
-                instead: "record every event: `perf record -a -e 'kmem:*'` without `-c`, `-F` and `:S`".to_owned(),
-            });
+/// [`Error::Dropped`].
+fn expect_few_drops(path: &Path, drops: &Drops, taken: impl Fn(Counted) -> u64) -> Result<(), Error> {
+    for (counted, dropped) in drops.totals() {
+        let total = taken(counted).saturating_add(dropped);
+        let most = drops.rows().into_iter().find(|row| row.event == counted.name());
+        if let Some(most) = most.filter(|_| dropped.saturating_mul(EVENTS_PER_DROP) > total) {
+            return Err(Error::Dropped { path: path.to_path_buf(), dropped, total, most: Box::new(most) });
         }
     }
     Ok(())
@@ -180,4 +178,18 @@ pub(crate) fn partial(survey: &Survey, source: &SourceFacts, cpus: u16) -> Optio
     let is_one = seen == 1 && cpus > 1 && survey.spool.rows() >= EVENTS_OF_BUSY_MACHINES / 50;
     let absent = absent_cpus(survey, Some(cpus.into())).filter(|_| is_busy || is_one)?;
     Some(format!("The file has no event of {absent} (idle, or its buffer is missing)."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_drop_in_a_hundred_is_the_limit() {
+        let mut drops = Drops::default();
+        drops.add(Counted::Events(RowKind::Free), "no value `pfn`", || "line".to_owned());
+        assert!(expect_few_drops(Path::new("f"), &drops, |_| 99).is_ok());
+        let error = expect_few_drops(Path::new("f"), &drops, |_| 98).unwrap_err().to_string();
+        assert!(error.contains("1 of its 99 mm_page_free") && error.contains("`line`"), "{error}");
+    }
 }

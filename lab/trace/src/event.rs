@@ -207,11 +207,6 @@ impl Kind {
         BY_CODE.get(index).copied().flatten()
     }
 
-    /// The kernel's event from which rows of this kind are made; `None` for rows of state.
-    pub fn event(self) -> Option<&'static str> {
-        crate::recipes::RECIPES.iter().find(|recipe| recipe.kind == self).map(|recipe| recipe.event)
-    }
-
     /// Whether rows of this kind only tell what went on beside the events that a replay plays, and change nothing in
     /// it.
     pub fn is_observation(self) -> bool {

@@ -40,6 +40,13 @@ const fn recipe(event: &'static str, kind: Kind, required: &'static [Step], opti
     Recipe { event, kind, required, optional }
 }
 
+impl Kind {
+    /// The kernel's event from which rows of this kind are made; `None` for rows of state.
+    pub fn event(self) -> Option<&'static str> {
+        RECIPES.iter().find(|recipe| recipe.kind == self).map(|recipe| recipe.event)
+    }
+}
+
 /// All recipes, in the order of the kinds' codes.
 pub(crate) const RECIPES: [Recipe; 49] = [
     recipe(

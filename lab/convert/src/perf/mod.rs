@@ -22,10 +22,9 @@ use linux_perf_data::linux_perf_event_reader::{
 };
 use linux_perf_data::{Feature, PerfFile, PerfFileReader, PerfFileRecord, PerfRecordIter};
 
-use crate::coverage::{Coverage, Sampling};
+use crate::coverage::{Coverage, Sampling, expect_every_event};
 use crate::drops::Counted;
 use crate::error::Error;
-use crate::expect::expect_every_event;
 use crate::input::Input;
 use crate::item::{Item, Sink, SourceFacts};
 use crate::records::{Records, SHORT};
