@@ -133,8 +133,8 @@ fn by_contest(report: &BenchReport) -> String {
          is judged in the same way. How many runs there are is settled by number and time, not by what comes out, so \
          the interval is looked at once.\n\n\
          What is counted is ticks of the time stamp counter, so what else ran on the CPU meanwhile does count; medians \
-         do not heed it as long as that is rare. The verdict is *no difference* if the interval lies within {margin} % \
-         of 1, *better* or *worse* if it leaves 1 out otherwise, and else *undecided*.",
+         do not heed it as long as that is rare. The verdict is *no change* if the interval lies within {margin} % \
+         of 1, *better* or *worse* if it leaves 1 out otherwise, and else *within noise*.",
         confidence = 100.0 - decide::ERROR * 100.0,
     )
 }
@@ -150,10 +150,10 @@ fn by_comparisons(report: &BenchReport) -> String {
          is the median over the runs. Its interval is the wider, at each end, of two: a bootstrap over the runs, and \
          the exact one by rank, because the bootstrap alone is too narrow when runs are few. The times beside it are \
          medians too, so their quotient is near the ratio but need not be it.\n\n\
-         The verdict is *no difference beyond {margin} %* if the interval lies between 1/{end} and {end}: two \
+         The verdict is *no change beyond {margin} %* if the interval lies between 1/{end} and {end}: two \
          one-sided tests, not slower and not faster by {margin} %. This holds even if the interval leaves 1 out: a \
          difference may be real and too small to matter. It is *better* or *worse* if the interval lies outside of \
-         that range, or, when all runs are taken, if it leaves 1 out; otherwise *undecided*. The interval is looked at \
+         that range, or, when all runs are taken, if it leaves 1 out; otherwise *within noise*. The interval is looked at \
          after 20, 40, 80, ... runs, and the first clear answer ends the comparison. The chance of a false verdict, \
          {error} %, is split evenly between the looks, which is why the interval's confidence is above {confidence} \
          %.",

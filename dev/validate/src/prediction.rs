@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use freehold_replay::Setting;
-use freehold_replay::advice::{Predictions, TrackRecord};
+use freehold_replay::advice::{Predictions, TrackRecord, metric_of_row};
 use freehold_report::markdown;
 use freehold_report::number::{change, percent};
 use freehold_stats::verdict::Verdict;
@@ -118,7 +118,7 @@ struct Row {
     predicted: f64,
     truth: Option<f64>,
     interval: Option<(f64, f64)>,
-    verdict: Option<Verdict>,
+    verdict: Verdict,
 }
 
 impl Prediction {
@@ -173,9 +173,9 @@ impl Row {
     /// Whether the direction is the kernel's; nothing where the kernel leaves it open.
     fn is_right(&self) -> Option<bool> {
         let predicted = self.predicted;
-        match self.verdict? {
-            Verdict::NoDifference => Some(predicted.abs() <= MARGIN),
-            Verdict::Undecided => None,
+        match self.verdict {
+            Verdict::NoChange => Some(predicted.abs() <= MARGIN),
+            verdict if verdict.is_open() => None,
             _ => Some(predicted.abs() > MARGIN && predicted.signum() == self.truth?.signum()),
         }
     }
@@ -272,12 +272,25 @@ pub(crate) fn track_record(predicted: &[PredictedRow]) -> TrackRecord {
             Change::Kernel(_) => &mut record.kernels,
             Change::Setting(setting) => {
                 let name = setting.split_once('=').map_or(setting, |(name, _)| name);
+                add_directions(&mut record, name, &prediction.rows());
                 record.settings.entry(name.to_owned()).or_default()
             }
         };
         of_change.add(Predictions { pairs: 1, ..count_predictions(&prediction.rows()) });
     }
     record
+}
+
+/// Counts the directions of each metric under another value of a setting.
+fn add_directions(record: &mut TrackRecord, setting: &str, rows: &[Row]) {
+    for row in rows {
+        if let Some((metric, is_right)) = metric_of_row(row.name).zip(row.is_right()) {
+            let metrics = record.concerns.entry(setting.to_owned()).or_default();
+            let directions = metrics.entry(metric.to_owned()).or_default();
+            directions.decided += 1;
+            directions.right += u32::from(is_right);
+        }
+    }
 }
 
 /// What these rows came to, of no pair.
@@ -303,7 +316,7 @@ mod tests {
 
     fn row(predicted: f64, truth: f64, verdict: Verdict) -> Row {
         let interval = Some((truth - 0.1, truth + 0.1));
-        Row { name: "x", predicted, truth: Some(truth), interval, verdict: Some(verdict) }
+        Row { name: "x", predicted, truth: Some(truth), interval, verdict }
     }
 
     #[test]
@@ -318,12 +331,12 @@ mod tests {
 
     #[test]
     fn a_direction_is_right_only_with_the_kernel() {
-        assert_eq!(row(0.3, 0.5, Verdict::Neither).is_right(), Some(true));
-        assert_eq!(row(-0.3, 0.5, Verdict::Neither).is_right(), Some(false));
-        assert_eq!(row(0.01, 0.5, Verdict::Neither).is_right(), Some(false), "no change is no direction");
-        assert_eq!(row(0.01, 0.0, Verdict::NoDifference).is_right(), Some(true));
-        assert_eq!(row(0.3, 0.0, Verdict::NoDifference).is_right(), Some(false));
-        assert_eq!(row(0.3, 0.2, Verdict::Undecided).is_right(), None);
+        assert_eq!(row(0.3, 0.5, Verdict::Changed).is_right(), Some(true));
+        assert_eq!(row(-0.3, 0.5, Verdict::Changed).is_right(), Some(false));
+        assert_eq!(row(0.01, 0.5, Verdict::Changed).is_right(), Some(false), "no change is no direction");
+        assert_eq!(row(0.01, 0.0, Verdict::NoChange).is_right(), Some(true));
+        assert_eq!(row(0.3, 0.0, Verdict::NoChange).is_right(), Some(false));
+        assert_eq!(row(0.3, 0.2, Verdict::WithinNoise).is_right(), None);
     }
 
     #[test]
@@ -338,7 +351,7 @@ mod tests {
     #[test]
     fn what_came_true_is_counted() {
         let rows =
-            [row(0.3, 0.5, Verdict::Neither), row(0.01, 0.5, Verdict::Neither), row(0.2, 0.2, Verdict::Undecided)];
+            [row(0.3, 0.5, Verdict::Changed), row(0.01, 0.5, Verdict::Changed), row(0.2, 0.2, Verdict::WithinNoise)];
         let expected = Predictions { pairs: 0, decided: 2, right: 1, with_interval: 3, within: 1 };
         assert_eq!(count_predictions(&rows), expected);
         assert_eq!((share(3, 4), share(0, 0)), ("3 (75.0 %)".to_owned(), "-".to_owned()));
@@ -346,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_size_is_right_within_the_kernels_interval() {
-        assert_eq!(row(0.45, 0.5, Verdict::Neither).is_within(), Some(true));
-        assert_eq!(row(0.3, 0.5, Verdict::Neither).is_within(), Some(false));
+        assert_eq!(row(0.45, 0.5, Verdict::Changed).is_within(), Some(true));
+        assert_eq!(row(0.3, 0.5, Verdict::Changed).is_within(), Some(false));
     }
 }

@@ -59,7 +59,7 @@ impl Bar {
             _ if estimate.runs < RUNS_MIN => Holding::Open,
             Bar::RatioAtMost(most) => at_most(most, estimate.low, estimate.high),
             Bar::NanosecondsAtMost(_) => Holding::Open,
-            Bar::Planted(_) if verdict == Verdict::Undecided => Holding::Open,
+            Bar::Planted(_) if verdict.is_open() => Holding::Open,
             Bar::Planted(planted) if planted == verdict => Holding::Met,
             Bar::Planted(_) => Holding::Missed,
         }

@@ -3,24 +3,24 @@
 //! B is held against A as a ratio of times, so 1 means the same and less is better. The margin x says which ratios
 //! count as no difference: those from 1/(1+x) to 1+x. The rules, in their order:
 //!
-//! 1. The interval lies inside the margin: *no difference beyond x %*. These are two one-sided tests, not slower by x
+//! 1. The interval lies inside the margin: *no change*. These are two one-sided tests, not slower by x
 //!    and not faster by x. This rule comes first on purpose. An interval such as 1.002 to 1.006 proves that B is slower
 //!    and that the difference is too small to matter; the ratio beside the verdict still shows it.
 //! 2. The interval lies outside the margin altogether: *better* or *worse*.
 //! 3. Otherwise more runs are taken. When there are no more, 1 lying outside the interval is enough for *better* or
 //!    *worse*.
-//! 4. Otherwise *undecided*, with the number of runs that would probably decide.
+//! 4. Otherwise *within noise*, with the number of runs that would probably decide.
 //!
 //! The interval is looked at several times, and each look is a chance to err. So the error of 5 % is split evenly
 //! between the looks that were planned (Bonferroni): the interval shown has the confidence `1 - 0.05 / looks`. A look
 //! because time is over takes the place of a planned one. The interval is the wider of a bootstrap and the exact one by
 //! rank (`stats`), so what it promises holds for ten runs as for many, whatever the noise looks like. If A and
 //! B are the same, `better` or `worse` is said falsely in at most 5 of 100 comparisons; if they differ by more than x,
-//! `no difference` in at most 2.5 of 100, since only one of the two ends can err.
+//! `no change` in at most 2.5 of 100, since only one of the two ends can err.
 
 use fastrand::Rng;
 use freehold_stats::intervals::{median, median_interval};
-use freehold_stats::verdict::Verdict;
+use freehold_stats::verdict::{self, Change, Direction, Evidence, Verdict};
 use serde::Serialize;
 
 /// Chance of a false verdict in a comparison, over all looks.
@@ -119,21 +119,13 @@ pub enum Look {
     Last,
 }
 
-/// What the interval says, by the rules above.
+/// Returns the verdict on an interval, by the rules above. Fewer than [`RUNS_MIN`] runs are not judged.
 pub fn judge(estimate: &Estimate, margin: Margin, look: Look) -> Verdict {
-    if estimate.runs < RUNS_MIN {
-        return Verdict::Undecided;
-    }
     let (low, high, margin) = (estimate.low.ln(), estimate.high.ln(), margin.log());
-    if -margin <= low && high <= margin {
-        return Verdict::NoDifference;
-    }
-    let border = if look == Look::Last { 0.0 } else { margin };
-    match (high < -border, low > border) {
-        (true, _) => Verdict::Better,
-        (_, true) => Verdict::Worse,
-        _ => Verdict::Undecided,
-    }
+    let exceeds = if look == Look::Last { 0.0 } else { margin };
+    let change = Change::Interval { low, high, exceeds, middle: None };
+    let is_reproduced = estimate.runs >= RUNS_MIN;
+    verdict::judge(&Evidence { is_reproduced, ..Evidence::new(change, Direction::Lower, margin) })
 }
 
 /// How many runs more would decide, if the ratio is what it seems to be: the interval shrinks with the root of the
@@ -169,19 +161,19 @@ mod tests {
     #[test]
     fn the_margin_comes_first_and_is_the_same_both_ways() {
         for look in [Look::Interim, Look::Last] {
-            assert_eq!(judge(&estimate(1.0, 0.99, 1.01), MARGIN, look), Verdict::NoDifference);
-            assert_eq!(judge(&estimate(1.004, 1.002, 1.006), MARGIN, look), Verdict::NoDifference);
-            assert_eq!(judge(&estimate(0.99, 1.0 / 1.0199, 1.0), MARGIN, look), Verdict::NoDifference);
+            assert_eq!(judge(&estimate(1.0, 0.99, 1.01), MARGIN, look), Verdict::NoChange);
+            assert_eq!(judge(&estimate(1.004, 1.002, 1.006), MARGIN, look), Verdict::NoChange);
+            assert_eq!(judge(&estimate(0.99, 1.0 / 1.0199, 1.0), MARGIN, look), Verdict::NoChange);
             assert_eq!(judge(&estimate(1.03, 1.025, 1.035), MARGIN, look), Verdict::Worse);
             assert_eq!(judge(&estimate(0.5, 0.4, 0.6), MARGIN, look), Verdict::Better);
-            assert_eq!(judge(&estimate(1.0, 0.9, 1.1), MARGIN, look), Verdict::Undecided);
+            assert_eq!(judge(&estimate(1.0, 0.9, 1.1), MARGIN, look), Verdict::WithinNoise);
         }
     }
 
     #[test]
     fn only_the_last_look_is_content_with_1_outside() {
         let slower = estimate(1.02, 1.01, 1.03);
-        assert_eq!(judge(&slower, MARGIN, Look::Interim), Verdict::Undecided);
+        assert_eq!(judge(&slower, MARGIN, Look::Interim), Verdict::WithinNoise);
         assert_eq!(judge(&slower, MARGIN, Look::Last), Verdict::Worse);
         assert_eq!(judge(&estimate(0.98, 0.97, 0.99), MARGIN, Look::Last), Verdict::Better);
     }
@@ -189,7 +181,7 @@ mod tests {
     #[test]
     fn few_runs_decide_nothing() {
         let few = Estimate { runs: 9, ..estimate(1.0, 1.0, 1.0) };
-        assert_eq!(judge(&few, MARGIN, Look::Last), Verdict::Undecided);
+        assert_eq!(judge(&few, MARGIN, Look::Last), Verdict::NotJudged);
         assert_eq!(runs_missing(&few, MARGIN), 1);
     }
 

@@ -124,7 +124,7 @@ pub(crate) fn settle<E>(
         let log_ratios: Vec<f64> = runs.iter().map(Run::log_ratio).collect();
         let estimate = Estimate::from_log_ratios(&log_ratios, rules.looks.confidence(), &mut rng);
         let verdict = decide::judge(&estimate, rules.margin, if over { Look::Last } else { Look::Interim });
-        if over || verdict != Verdict::Undecided {
+        if over || !verdict.is_open() {
             return Ok(conclude(runs, &log_ratios, estimate, verdict, rules.margin));
         }
     }
@@ -140,7 +140,7 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
         b_ns: median(&mut b),
         b_ns_low,
         b_ns_high,
-        runs_missing: (verdict == Verdict::Undecided).then(|| decide::runs_missing(&estimate, margin)),
+        runs_missing: verdict.is_open().then(|| decide::runs_missing(&estimate, margin)),
         estimate,
         verdict,
         disturbance,

@@ -90,7 +90,7 @@ fn count(model: Model, trials: u64, runs_max: usize, verdicts: &[Verdict]) -> u6
 
 #[test]
 fn the_same_is_no_difference() {
-    assert_eq!(count(CALM, 50, 320, &[Verdict::NoDifference]), 50);
+    assert_eq!(count(CALM, 50, 320, &[Verdict::NoChange]), 50);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn planted_differences_of_3_percent_are_found() {
 #[test]
 fn a_real_difference_inside_the_margin_is_no_difference() {
     let outcome = Model { ratio: 1.005, noise: 0.002, layout: 0.001, ..CALM }.settle(320, 1);
-    assert_eq!(outcome.verdict, Verdict::NoDifference);
+    assert_eq!(outcome.verdict, Verdict::NoChange);
     assert!(outcome.estimate.low > 1.0, "and yet it is shown: {:?}", outcome.estimate);
 }
 
@@ -115,7 +115,7 @@ fn false_verdicts_are_rarer_than_stated() {
     assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
     // The true ratio is the margin's own end: `no difference` is then an error.
     let border = Model { ratio: 1.02, noise: 0.05, layout: 0.02, ..CALM };
-    let falsely = count(border, trials, 160, &[Verdict::NoDifference]);
+    let falsely = count(border, trials, 160, &[Verdict::NoChange]);
     assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
 }
 
@@ -144,7 +144,7 @@ fn bars_are_judged_by_intervals_of_enough_runs() {
             assert_eq!((bar.holds(&enough), bar.holds(&few)), (holds, Holding::Open), "{bar:?}");
         }
     }
-    assert_eq!(Bar::Planted(Verdict::NoDifference).holds(&enough), Holding::Met);
+    assert_eq!(Bar::Planted(Verdict::NoChange).holds(&enough), Holding::Met);
     assert_eq!(Bar::Planted(Verdict::Worse).holds(&enough), Holding::Missed);
 }
 
@@ -166,13 +166,13 @@ fn a_careless_harness_is_caught() {
 fn too_few_noisy_runs_are_undecided_and_say_how_many_are_missing() {
     let noisy = Model { noise: 0.1, layout: 0.02, ..CALM };
     let outcome = noisy.settle(12, 3);
-    assert_eq!(outcome.verdict, Verdict::Undecided);
+    assert_eq!(outcome.verdict, Verdict::WithinNoise);
     let missing = outcome.runs_missing.expect("the number belongs to the verdict");
     assert!((5..2000).contains(&missing), "{missing}");
     let enough = noisy.settle((12 + missing) * 3, 3);
     assert_ne!(
         enough.verdict,
-        Verdict::Undecided,
+        Verdict::WithinNoise,
         "{missing} more were said to be enough, three times as many are not"
     );
     assert_eq!(enough.runs_missing, None);
@@ -181,7 +181,7 @@ fn too_few_noisy_runs_are_undecided_and_say_how_many_are_missing() {
 #[test]
 fn drift_is_cancelled_by_pairs_and_reported() {
     let outcome = Model { drift: 0.02, ..CALM }.settle(20, 5);
-    assert_eq!(outcome.verdict, Verdict::NoDifference);
+    assert_eq!(outcome.verdict, Verdict::NoChange);
     let drift = outcome.disturbance.drift_of_a.expect("A became 38 % slower");
     assert!((0.25..0.5).contains(&drift), "{drift}");
     assert_eq!(outcome.disturbance.drift_of_ratio, None);
@@ -192,7 +192,7 @@ fn drift_is_cancelled_by_pairs_and_reported() {
 #[test]
 fn outliers_are_counted_and_resisted() {
     let outcome = Model { hit: 0.1, ..CALM }.settle(20, 7);
-    assert_eq!(outcome.verdict, Verdict::NoDifference);
+    assert_eq!(outcome.verdict, Verdict::NoChange);
     let share = outcome.disturbance.outlier_pairs as f64 / outcome.disturbance.pairs as f64;
     assert!((0.1..0.25).contains(&share), "a tenth of the samples, a fifth of the pairs: {share}");
     let calm = Model { hit: 0.0, ..CALM }.settle(20, 7);
@@ -205,7 +205,7 @@ fn when_time_is_over_the_fewest_runs_that_can_be_judged_are() {
     let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(320), seed: 1 };
     let quiet = Model { noise: 0.002, ..CALM };
     let settled = settle(&rules, |number| Ok::<_, ()>(quiet.run(number, &mut rng)), || Time::Over).unwrap();
-    assert_eq!((settled.estimate.runs, settled.verdict), (RUNS_MIN, Verdict::NoDifference));
+    assert_eq!((settled.estimate.runs, settled.verdict), (RUNS_MIN, Verdict::NoChange));
 }
 
 #[test]

@@ -43,19 +43,17 @@ pub(crate) fn news(holding: Option<Holding>) -> Verdict {
     match holding {
         Some(Holding::Met) => Verdict::Better,
         Some(Holding::Missed) => Verdict::Worse,
-        Some(Holding::Open) | None => Verdict::Undecided,
+        Some(Holding::Open) | None => Verdict::WithinNoise,
     }
 }
 
 /// How many duels ended how, in words: `better in 3, worse in 1`.
 pub(crate) fn tally<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
     let duels: Vec<&Duel> = duels.into_iter().collect();
-    let found = [Verdict::Better, Verdict::Worse, Verdict::NoDifference, Verdict::Undecided].into_iter().filter_map(
-        |verdict| {
-            let number = duels.iter().filter(|duel| duel.verdict == verdict).count();
-            (number > 0).then(|| format!("{} in {number}", verdict.word()))
-        },
-    );
+    let found = Verdict::ALL.into_iter().filter_map(|verdict| {
+        let number = duels.iter().filter(|duel| duel.verdict == verdict).count();
+        (number > 0).then(|| format!("{} in {number}", verdict.word()))
+    });
     found.collect::<Vec<_>>().join(", ")
 }
 

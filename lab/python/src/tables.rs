@@ -52,7 +52,7 @@ pub fn measures_batch(reports: &[Report]) -> Result<RecordBatch, ArrowError> {
         ("change", numbers(&records, Record::change)),
         ("low", numbers(&records, |record| record.interval().map(|(low, _)| low))),
         ("high", numbers(&records, |record| record.interval().map(|(_, high)| high))),
-        ("verdict", texts(&records, |record| record.verdict().map(|verdict| verdict.word().to_owned()))),
+        ("verdict", texts(&records, |record| Some(record.verdict().word().to_owned()))),
         ("replay_error", numbers(&records, |record| record.row()?.replay_error)),
     ];
     batch(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).into())
@@ -103,7 +103,7 @@ impl<'r> Record<'r> {
         }
     }
 
-    fn verdict(&self) -> Option<Verdict> {
+    fn verdict(&self) -> Verdict {
         match self.values {
             Values::Case(row) => row.verdict,
             Values::Pooled(pooled) => pooled.verdict,
@@ -234,7 +234,7 @@ mod tests {
             change: Some(-0.75),
             ..Row::default()
         };
-        let pooled = Pooled { cases: 2, change: Some(0.1), interval: Some((0.0, 0.2)), verdict: Some(Verdict::Worse) };
+        let pooled = Pooled { cases: 2, change: Some(0.1), interval: Some((0.0, 0.2)), verdict: Verdict::Worse };
         let measure =
             Measure { name: "m", unit: "pages", direction: Direction::Lower, rows: vec![row], pooled: Some(pooled) };
         let groups = vec![Group { name: "g", measures: vec![measure] }];

@@ -56,7 +56,7 @@ impl From<Verdict> for Tone {
         match verdict {
             Verdict::Better => Tone::Good,
             Verdict::Worse => Tone::Bad,
-            Verdict::NoDifference | Verdict::Neither | Verdict::Undecided => Tone::Faint,
+            _ => Tone::Faint,
         }
     }
 }

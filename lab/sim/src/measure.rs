@@ -60,6 +60,8 @@ pub struct Measure<R: 'static> {
     pub aggregate: Aggregate,
     /// The number; nothing where there is nothing to divide by.
     pub(crate) compute: fn(&R) -> Option<f64>,
+    /// Events behind the number; `None` where the number itself counts them, or does not stand for events.
+    pub(crate) events: Option<fn(&R) -> u64>,
 }
 
 impl<R> Clone for Measure<R> {
@@ -74,6 +76,14 @@ impl<R> Measure<R> {
     /// Evaluates the measure of a run or a host; returns `None` if there is nothing to divide by.
     pub fn evaluate(&self, measured: &R) -> Option<f64> {
         (self.compute)(measured)
+    }
+
+    /// Returns the number of events behind the measure; `None` if it does not stand for events.
+    pub fn events(&self, measured: &R) -> Option<f64> {
+        match self.events {
+            Some(events) => Some(events(measured) as f64),
+            None => self.evaluate(measured).filter(|_| self.unit.is_count()),
+        }
     }
 
     /// The same where another way is good.
@@ -155,6 +165,11 @@ impl Unit {
         }
     }
 
+    /// Whether a number of this unit counts events.
+    pub fn is_count(self) -> bool {
+        matches!(self, Unit::Requests | Unit::Pageblocks)
+    }
+
     /// Whether a number is written without decimals: a count that is one, or so large that they say nothing.
     fn is_whole(self, value: f64) -> bool {
         match self {
@@ -173,6 +188,11 @@ impl Aggregate {
             Aggregate::Sum => "sum",
         }
     }
+}
+
+/// Returns the last of these: what a macro adds to a default.
+pub(crate) const fn last<T: Copy>(options: &[T]) -> T {
+    options[options.len() - 1]
 }
 
 /// A bare number, as the model of a report has it.

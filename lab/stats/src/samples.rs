@@ -9,7 +9,7 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::verdict::{Direction, Verdict, judge_change, relative_change};
+use crate::verdict::{Change, Direction, Evidence, Verdict, judge, relative_change};
 
 /// Confidence in all intervals together.
 const CONFIDENCE: f64 = 0.95;
@@ -51,8 +51,8 @@ pub struct Comparison {
     /// The interval of that, which holds together with those of its family; `None` where A's mean is zero, or there are
     /// too few runs.
     pub interval: Option<(f64, f64)>,
-    /// Verdict on the interval; `None` with too few runs.
-    pub verdict: Option<Verdict>,
+    /// Verdict on the interval; not judged with too few runs.
+    pub verdict: Verdict,
 }
 
 impl Sample {
@@ -70,6 +70,10 @@ impl Sample {
         (self.mean != 0.0).then(|| self.deviation / self.mean.abs())
     }
 
+    fn sum(&self) -> f64 {
+        self.values.iter().sum()
+    }
+
     fn is_zero(&self) -> bool {
         self.values.iter().all(|&value| value == 0.0)
     }
@@ -78,7 +82,7 @@ impl Sample {
 impl Comparison {
     /// Whether B is said to differ from A.
     pub fn differs(&self) -> bool {
-        matches!(self.verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Neither))
+        self.verdict.is_change()
     }
 }
 
@@ -92,35 +96,28 @@ pub fn compare(a: Sample, b: Sample, scale: Scale, direction: Direction, family:
     let is_enough = a.values.len().min(b.values.len()) >= RUNS_MIN;
     let tail = (1.0 - CONFIDENCE) / 2.0 / family.max(1) as f64;
     let is_above_zero = a.values.iter().chain(&b.values).all(|&value| value > 0.0);
+    let events = (scale == Scale::Counts).then(|| a.sum().max(b.sum()));
+    let evidence = Evidence::new(Change::Exact(0.0), direction, margin).with_events(events);
     let (change, interval, verdict) = if !is_enough {
-        (relative_change(a.mean, b.mean), None, None)
+        (relative_change(a.mean, b.mean), None, Verdict::NotJudged)
     } else if is_above_zero {
         let (change, ends) = ratio(&a, &b, scale, tail);
-        (Some(change), Some(ends), Some(judge_interval(ends, direction, margin)))
+        (Some(change), Some(ends), judge_interval(&evidence, ends))
     } else {
-        let (low, high) = difference(&a, &b, scale, tail);
-        let ends = (a.mean != 0.0).then(|| (low / a.mean.abs(), high / a.mean.abs()));
-        let verdict =
-            ends.map_or_else(|| judge_difference(low, high, direction), |ends| judge_interval(ends, direction, margin));
-        (relative_change(a.mean, b.mean), ends, Some(verdict))
+        let difference = difference(&a, &b, scale, tail);
+        let ends = (a.mean != 0.0).then(|| (difference.0 / a.mean.abs(), difference.1 / a.mean.abs()));
+        let verdict = ends.map_or_else(
+            || judge_interval(&Evidence { margin: 0.0, ..evidence }, difference),
+            |ends| judge_interval(&evidence, ends),
+        );
+        (relative_change(a.mean, b.mean), ends, verdict)
     };
     Comparison { a, b, change, interval, verdict }
 }
 
-/// Returns the verdict on an interval of changes: that of its ends if they have the same one, else undecided.
-fn judge_interval((low, high): (f64, f64), direction: Direction, margin: f64) -> Verdict {
-    let [verdict_low, verdict_high] = [low, high].map(|end| judge_change(end, direction, margin));
-    let is_one_side = low.signum() == high.signum() || verdict_low == Verdict::NoDifference;
-    if verdict_low == verdict_high && is_one_side { verdict_low } else { Verdict::Undecided }
-}
-
-/// Returns the verdict on an interval of differences, where A is zero.
-fn judge_difference(low: f64, high: f64, direction: Direction) -> Verdict {
-    match (low, high) {
-        (0.0, 0.0) => Verdict::NoDifference,
-        _ if low > 0.0 || high < 0.0 => judge_change(low.signum(), direction, 0.0),
-        _ => Verdict::Undecided,
-    }
+/// Returns the verdict on an interval of changes that has to exceed the margin as a whole.
+fn judge_interval(evidence: &Evidence, (low, high): (f64, f64)) -> Verdict {
+    judge(&Evidence { change: Change::Interval { low, high, exceeds: evidence.margin, middle: None }, ..*evidence })
 }
 
 /// `b / a - 1` of the geometric means, and its interval.
@@ -184,11 +181,15 @@ mod tests {
 
     #[test]
     fn what_repeats_and_differs_is_told() {
-        assert_eq!(compare_values(&[100.0, 101.0, 99.0], &[150.0, 149.0, 151.0]).verdict, Some(Verdict::Worse));
-        assert_eq!(compare_values(&[100.0, 101.0, 99.0], &[50.0, 51.0, 49.0]).verdict, Some(Verdict::Better));
-        assert_eq!(compare_values(&[100.0, 100.1, 99.9], &[100.0, 100.1, 99.9]).verdict, Some(Verdict::NoDifference));
-        assert_eq!(compare_values(&[100.0, 200.0, 50.0], &[150.0, 90.0, 210.0]).verdict, Some(Verdict::Undecided));
-        assert_eq!(compare_values(&[100.0, 101.0], &[150.0, 149.0]).verdict, None, "two runs tell nothing");
+        assert_eq!(compare_values(&[100.0, 101.0, 99.0], &[150.0, 149.0, 151.0]).verdict, Verdict::Worse);
+        assert_eq!(compare_values(&[100.0, 101.0, 99.0], &[50.0, 51.0, 49.0]).verdict, Verdict::Better);
+        assert_eq!(compare_values(&[100.0, 100.1, 99.9], &[100.0, 100.1, 99.9]).verdict, Verdict::NoChange);
+        assert_eq!(compare_values(&[100.0, 200.0, 50.0], &[150.0, 90.0, 210.0]).verdict, Verdict::WithinNoise);
+        assert_eq!(
+            compare_values(&[100.0, 101.0], &[150.0, 149.0]).verdict,
+            Verdict::NotJudged,
+            "two runs tell nothing"
+        );
     }
 
     /// An interval from below minus the margin to above plus the margin is no agreement of its ends.
@@ -196,16 +197,16 @@ mod tests {
     fn ends_on_two_sides_decide_nothing() {
         let [a, b] = [[90.0, 100.0, 110.0], [92.0, 104.0, 111.0]].map(|values| Sample::new(values.to_vec()));
         let neutral = compare(a, b, Scale::Numbers, Direction::Neutral, 1, 0.02);
-        assert_eq!(neutral.verdict, Some(Verdict::Undecided));
+        assert_eq!(neutral.verdict, Verdict::WithinNoise);
     }
 
     #[test]
     fn something_where_nothing_was_is_told_without_a_change() {
         let many = compare_values(&[0.0; 4], &[900.0, 910.0, 880.0, 905.0]);
-        assert_eq!((many.verdict, many.change, many.interval), (Some(Verdict::Worse), None, None));
+        assert_eq!((many.verdict, many.change, many.interval), (Verdict::Worse, None, None));
         let [a, b] = [[0.0; 4], [1.0; 4]].map(|values| Sample::new(values.to_vec()));
         let few = compare(a, b, Scale::Counts, Direction::Lower, 20, 0.02);
-        assert_eq!(few.verdict, Some(Verdict::Undecided), "one event a run may be chance");
+        assert_eq!(few.verdict, Verdict::TooFewEvents, "one event a run may be chance");
     }
 
     /// Of families of twenty measures that do not differ, one in twenty may have a measure that is said to: normal
@@ -226,7 +227,7 @@ mod tests {
         (0..20).any(|_| {
             let [a, b] = [(); 2].map(|()| Sample::new((0..runs).map(|_| draw(rng)).collect()));
             let comparison = compare(a, b, scale, Direction::Lower, 20, 0.0);
-            matches!(comparison.verdict, Some(Verdict::Better | Verdict::Worse))
+            comparison.verdict.is_decided()
         })
     }
 

@@ -1,49 +1,200 @@
-//! Verdicts, their names, and the direction in which a measure is better.
+//! The label of a row: the verdict on the change from A to B in one measure.
 //!
-//! One set of words serves numbers of every kind. Replays repeat exactly, so there a margin decides what is a
-//! difference, and cases are pooled by the report. Simulations repeat too, seed by seed. Timings do not:
-//! what is said of them comes from intervals, and is decided where they are taken.
+//! Every report takes its labels from [`judge`]: comparisons of replays, simulations, fleets, benchmarks, recordings
+//! and sweeps. Its rules, in their order:
+//!
+//! 1. [`NotJudged`](Verdict::NotJudged): the replay does not reproduce the measure on this recording. Equal values
+//!    under A and B do not change that.
+//! 2. [`TooFewEvents`](Verdict::TooFewEvents): fewer than [`EVENTS_MIN`] events under A and under B.
+//! 3. The change is uncertain. Where one recording was replayed with varied watermarks:
+//!    [`SensitiveToWatermarks`](Verdict::SensitiveToWatermarks). Where runs were repeated:
+//!    [`WithinNoise`](Verdict::WithinNoise).
+//! 4. [`NoChange`](Verdict::NoChange), [`Better`](Verdict::Better), [`Worse`](Verdict::Worse), or
+//!    [`Changed`](Verdict::Changed) for a measure without a better direction.
 
 use std::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
 
-/// Which way of a metric is the better one.
+/// Fewest events that a verdict needs, under A or under B.
+pub const EVENTS_MIN: f64 = 20.0;
+
+/// Largest difference of two shares that counts as none: half a percentage point.
+pub const SHARE_MARGIN: f64 = 0.005;
+
+/// Direction in which a measure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Less is better.
     Lower,
     /// More is better.
     Higher,
-    /// Neither way is better by itself.
+    /// Neither direction is better by itself.
     Neutral,
 }
 
 /// Verdict on the change from A to B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
-    /// B differs in the good direction.
+    /// The value cannot be judged: it was not measured, or the replay does not reproduce it.
+    #[default]
+    NotJudged,
+    /// A and B have too few events to tell a change from chance.
+    TooFewEvents,
+    /// The ranges of A and B overlap when watermarks vary by 1 %.
+    SensitiveToWatermarks,
+    /// Repeated runs do not tell the change from their own spread.
+    WithinNoise,
+    /// Several recordings have different verdicts.
+    Mixed,
+    /// The change is within the margin.
+    NoChange,
+    /// The value changes, and neither direction is better.
+    Changed,
+    /// B is better.
     Better,
-    /// B differs in the bad direction.
+    /// B is worse.
     Worse,
-    /// They differ by no more than the margin, or not at all.
-    NoDifference,
-    /// They differ where neither direction is good, or one of them was not measured.
-    Neither,
-    /// More runs or cases are needed.
-    Undecided,
+}
+
+/// Certainty of a change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// One value under A and one under B, both exact.
+    Exact(f64),
+    /// Middle values of replays with varied watermarks.
+    Watermarks {
+        /// Change from the middle value under A to the middle value under B.
+        middle: f64,
+        /// Whether the ranges of A and B overlap.
+        overlap: bool,
+    },
+    /// Interval of the change over repeated runs, hosts, or recordings.
+    Interval {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// Smallest change that the whole interval has to exceed, in one direction.
+        exceeds: f64,
+        /// Middle of the changes, which has to exceed the margin; `None` where the interval alone decides.
+        middle: Option<f64>,
+    },
+}
+
+/// Evidence for a verdict on one measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evidence {
+    /// Change from A to B, as a ratio less one or as a difference of shares; infinite from zero.
+    pub change: Change,
+    /// Direction in which the measure is better.
+    pub direction: Direction,
+    /// Largest change that counts as none.
+    pub margin: f64,
+    /// Whether the measure is reproduced; `true` where nothing is replayed.
+    pub is_reproduced: bool,
+    /// Events behind the values: the larger number of A and B. `None` where the measure does not count events.
+    pub events: Option<f64>,
+}
+
+impl Evidence {
+    /// Returns the evidence of a change that is reproduced and does not count events.
+    pub fn new(change: Change, direction: Direction, margin: f64) -> Evidence {
+        Evidence { change, direction, margin, is_reproduced: true, events: None }
+    }
+
+    /// Sets the number of events behind the values.
+    #[must_use]
+    pub fn with_events(self, events: Option<f64>) -> Evidence {
+        Evidence { events, ..self }
+    }
+}
+
+/// Returns the verdict on a measure.
+pub fn judge(evidence: &Evidence) -> Verdict {
+    let Evidence { change, direction, margin, is_reproduced, events } = *evidence;
+    if !is_reproduced {
+        Verdict::NotJudged
+    } else if events.is_some_and(|events| events < EVENTS_MIN) {
+        Verdict::TooFewEvents
+    } else {
+        judge_change(change, direction, margin)
+    }
+}
+
+fn judge_change(change: Change, direction: Direction, margin: f64) -> Verdict {
+    match change {
+        Change::Exact(change) => judge_exact(change, direction, margin),
+        Change::Watermarks { middle, overlap } => match judge_exact(middle, direction, margin) {
+            Verdict::NoChange => Verdict::NoChange,
+            _ if overlap => Verdict::SensitiveToWatermarks,
+            verdict => verdict,
+        },
+        Change::Interval { low, high, .. } if low >= -margin && high <= margin => Verdict::NoChange,
+        Change::Interval { low, high, exceeds, middle } => {
+            let is_above = low > exceeds && middle.is_none_or(|middle| middle > margin);
+            let is_below = high < -exceeds && middle.is_none_or(|middle| middle < -margin);
+            match (is_above, is_below) {
+                (true, _) => judge_exact(1.0, direction, 0.0),
+                (_, true) => judge_exact(-1.0, direction, 0.0),
+                (false, false) => Verdict::WithinNoise,
+            }
+        }
+    }
+}
+
+fn judge_exact(change: f64, direction: Direction, margin: f64) -> Verdict {
+    match direction {
+        _ if change.abs() <= margin => Verdict::NoChange,
+        Direction::Neutral => Verdict::Changed,
+        Direction::Lower if change < 0.0 => Verdict::Better,
+        Direction::Higher if change > 0.0 => Verdict::Better,
+        Direction::Lower | Direction::Higher => Verdict::Worse,
+    }
 }
 
 impl Verdict {
-    /// The word in tables and JSON.
+    /// Every label, those that say something of B first.
+    pub const ALL: [Verdict; 9] = [
+        Verdict::Better,
+        Verdict::Worse,
+        Verdict::Changed,
+        Verdict::NoChange,
+        Verdict::SensitiveToWatermarks,
+        Verdict::WithinNoise,
+        Verdict::Mixed,
+        Verdict::TooFewEvents,
+        Verdict::NotJudged,
+    ];
+
+    /// Returns the label in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
-            Verdict::NoDifference => "no difference",
-            Verdict::Neither => "neither",
-            Verdict::Undecided => "undecided",
+            Verdict::Changed => "changed",
+            Verdict::NoChange => "no change",
+            Verdict::SensitiveToWatermarks => "sensitive to watermarks",
+            Verdict::WithinNoise => "within noise",
+            Verdict::Mixed => "mixed",
+            Verdict::TooFewEvents => "too few events",
+            Verdict::NotJudged => "not judged",
         }
+    }
+
+    /// Whether B is better or worse.
+    pub fn is_decided(self) -> bool {
+        matches!(self, Verdict::Better | Verdict::Worse)
+    }
+
+    /// Whether nothing can be said of the change.
+    pub fn is_open(self) -> bool {
+        !self.is_change() && self != Verdict::NoChange
+    }
+
+    /// Whether the value is known to differ, in any direction.
+    pub fn is_change(self) -> bool {
+        matches!(self, Verdict::Better | Verdict::Worse | Verdict::Changed)
     }
 
     /// Compares two exact numbers, of which the lower is the better.
@@ -51,8 +202,8 @@ impl Verdict {
         match a.partial_cmp(&b) {
             Some(Ordering::Less) => Verdict::Worse,
             Some(Ordering::Greater) => Verdict::Better,
-            Some(Ordering::Equal) => Verdict::NoDifference,
-            None => Verdict::Neither,
+            Some(Ordering::Equal) => Verdict::NoChange,
+            None => Verdict::NotJudged,
         }
     }
 }
@@ -63,18 +214,7 @@ impl Serialize for Verdict {
     }
 }
 
-/// Returns the verdict on a relative change. Changes within the margin are none.
-pub fn judge_change(change: f64, direction: Direction, margin: f64) -> Verdict {
-    match direction {
-        _ if change.abs() <= margin => Verdict::NoDifference,
-        Direction::Neutral => Verdict::Neither,
-        Direction::Lower if change < 0.0 => Verdict::Better,
-        Direction::Higher if change > 0.0 => Verdict::Better,
-        Direction::Lower | Direction::Higher => Verdict::Worse,
-    }
-}
-
-/// `(b - a) / |a|`: zero for equal numbers, nothing where only `a` is zero. The sign is that of `b - a`.
+/// Returns `(b - a) / |a|`: zero for equal numbers, `None` where only `a` is zero. The sign is that of `b - a`.
 pub fn relative_change(a: f64, b: f64) -> Option<f64> {
     if a == b {
         Some(0.0)
@@ -89,9 +229,66 @@ pub fn relative_change(a: f64, b: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
+    fn exact(change: f64) -> Evidence {
+        Evidence::new(Change::Exact(change), Direction::Lower, 0.02)
+    }
+
     #[test]
     fn a_change_from_below_zero_keeps_its_direction() {
         assert_eq!(relative_change(-10.0, -5.0), Some(0.5));
         assert_eq!(relative_change(-10.0, 5.0), Some(1.5));
+    }
+
+    #[test]
+    fn an_earlier_rule_precedes_a_later_one() {
+        let few = exact(-0.5).with_events(Some(19.0));
+        assert_eq!(judge(&few), Verdict::TooFewEvents);
+        assert_eq!(judge(&Evidence { is_reproduced: false, ..few }), Verdict::NotJudged);
+        assert_eq!(judge(&Evidence { is_reproduced: false, ..exact(0.0) }), Verdict::NotJudged, "equal values");
+        assert_eq!(judge(&exact(-0.5).with_events(Some(20.0))), Verdict::Better);
+    }
+
+    #[test]
+    fn exact_changes_are_judged_by_margin_and_direction() {
+        assert_eq!(
+            [0.02, -0.02, 0.03, -0.03].map(|change| judge(&exact(change))),
+            [Verdict::NoChange, Verdict::NoChange, Verdict::Worse, Verdict::Better]
+        );
+        assert_eq!(judge(&Evidence { direction: Direction::Neutral, ..exact(0.5) }), Verdict::Changed);
+        assert_eq!(judge(&Evidence { direction: Direction::Higher, ..exact(f64::INFINITY) }), Verdict::Better);
+    }
+
+    #[test]
+    fn overlapping_ranges_are_sensitive_to_watermarks_unless_the_middle_is_no_change() {
+        let judged = [(0.5, true), (0.5, false), (0.01, true)].map(|(middle, overlap)| {
+            judge(&Evidence::new(Change::Watermarks { middle, overlap }, Direction::Lower, 0.02))
+        });
+        assert_eq!(judged, [Verdict::SensitiveToWatermarks, Verdict::Worse, Verdict::NoChange]);
+    }
+
+    #[test]
+    fn an_interval_is_judged_by_margin_zero_and_middle() {
+        let judged = [
+            (-0.01, 0.02, 0.0, None),
+            (0.001, 0.03, 0.0, None),
+            (0.001, 0.03, 0.02, None),
+            (0.001, 0.03, 0.0, Some(0.01)),
+            (-0.5, -0.03, 0.02, Some(-0.2)),
+            (-0.5, 0.5, 0.0, Some(0.1)),
+        ]
+        .map(|(low, high, exceeds, middle)| {
+            judge(&Evidence::new(Change::Interval { low, high, exceeds, middle }, Direction::Lower, 0.02))
+        });
+        assert_eq!(
+            judged,
+            [
+                Verdict::NoChange,
+                Verdict::Worse,
+                Verdict::WithinNoise,
+                Verdict::WithinNoise,
+                Verdict::Better,
+                Verdict::WithinNoise
+            ]
+        );
     }
 }

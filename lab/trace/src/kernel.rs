@@ -16,6 +16,9 @@ pub struct Release {
 /// The kernel that the engine follows where nothing else is said.
 pub const PINNED: Release = Release { major: 6, minor: 12 };
 
+/// The policy that is replayed on the rules of the recorded kernel.
+const FREEHOLD: &str = "freehold";
+
 /// Kernels whose events are understood: from the first to before the second.
 const KNOWN: std::ops::Range<Release> = Release { major: 5, minor: 0 }..Release { major: 8, minor: 0 };
 
@@ -119,14 +122,12 @@ impl Release {
         nearest.map_or(RULE_SETS[RULE_SETS.len() - 1].set, |followed| followed.set)
     }
 
-    /// The policy of this name on these rules, but for what it changes itself: `freehold,on=linux-6.18`. A name that
-    /// says which kernel it is about stays as it is.
+    /// Returns the name of `freehold` on these rules, with its own changes: `freehold,on=linux-6.18`. Any other policy,
+    /// and one that names its rules, keeps its name.
     pub fn on_rules(self, policy: &str) -> String {
         let rules = self.rules();
         let (set, changes) = policy.split_at(policy.find(',').unwrap_or(policy.len()));
-        let is_said =
-            changes.contains(",on=") || RULE_SETS.iter().any(|other| other.kernel > PINNED && other.set == set);
-        if is_said || rules == RULE_SETS[RULE_SETS.len() - 1].set {
+        if set != FREEHOLD || changes.contains(",on=") || rules == RULE_SETS[RULE_SETS.len() - 1].set {
             return policy.to_owned();
         }
         format!("{set},on={rules}{changes}")
@@ -198,11 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_put_on_the_rules_unless_it_says_whose_it_has() {
+    fn freehold_is_put_on_the_recorded_rules_and_no_other_policy_is() {
         assert_eq!(policy_on("6.12.1", "freehold"), "freehold");
         assert_eq!(policy_on("6.18.5", "freehold"), "freehold,on=linux-6.18");
-        assert_eq!(policy_on("7.2.13", "linux-6.12,pcp=off"), "linux-6.12,on=linux-7.2,pcp=off");
-        for said in ["freehold,on=linux-6.12", "linux-7.3,pcp=merge", "linux-6.18"] {
+        assert_eq!(policy_on("7.2.13", "freehold,pcp=off"), "freehold,on=linux-7.2,pcp=off");
+        for said in ["freehold,on=linux-6.12", "linux-6.12,pcp.batch=31", "linux-7.3,pcp=merge", "linux-6.18"] {
             assert_eq!(policy_on("7.2.13", said), said);
         }
     }

@@ -80,12 +80,12 @@ fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
     for policy in owning(report) {
         let cpus = report.plan.cpus.iter();
         let judged: Vec<_> = cpus.filter_map(|&cpus| report.judge(&measures::THROUGHPUT, 0, cpus, policy)).collect();
-        let is_kept = judged.iter().all(|judged| matches!(judged.verdict, Verdict::NoDifference | Verdict::Better));
+        let is_kept = judged.iter().all(|judged| matches!(judged.verdict, Verdict::NoChange | Verdict::Better));
         let least = judged.iter().filter_map(|judged| judged.change).fold(f64::INFINITY, f64::min);
         rows.push(vec![
             "`steady`, any number of CPUs".to_owned(),
             format!("`{}`", report.label(policy)),
-            format!("not slower (no difference beyond {} %, or better)", judge::MARGIN * 100.0),
+            format!("not slower (no change beyond {} %, or better)", judge::MARGIN * 100.0),
             format!("{} at least", number::change(Some(least))),
             yes_or_no(is_kept),
         ]);

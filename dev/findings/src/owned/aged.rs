@@ -12,7 +12,7 @@ use freehold_sim::plan::{Changes, Plan};
 use freehold_sim::report::measures::{self, Measure};
 use freehold_sim::report::{SimReport, judge};
 use freehold_stats::intervals;
-use freehold_stats::verdict::{Direction, Verdict, judge_change};
+use freehold_stats::verdict::{Change, Direction, Evidence, Verdict};
 
 use crate::data_table::{DataTable, difference_text};
 
@@ -97,7 +97,7 @@ struct PooledMeasure<'r> {
 }
 
 impl AgedRun {
-    /// A measure on each number of CPUs. What neither policy had any of is no difference.
+    /// A measure on each number of CPUs. What neither policy had any of is no change.
     fn cells(&self, measure: &Measure) -> Vec<Cell<'_>> {
         if self.report.direction(measure) == Direction::Neutral {
             return Vec::new();
@@ -126,7 +126,7 @@ impl<'r> PooledMeasure<'r> {
         let interval = intervals::has_rank_interval(machines.len(), confidence)
             .then(|| intervals::rank_interval(&machines, confidence));
         let median = middle(machines).unwrap_or(0.0);
-        let verdict = interval.map_or(Verdict::Undecided, |interval| of_interval(interval, median, measure));
+        let verdict = interval.map_or(Verdict::NotJudged, |interval| of_interval(interval, median, measure));
         PooledMeasure { cells, median, interval, verdict }
     }
 
@@ -142,16 +142,10 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
-/// What an interval means: nothing beyond the margin; or one side, and the median beyond the margin.
+/// Returns the verdict on an interval with this median.
 fn of_interval((low, high): (f64, f64), median: f64, measure: &Measure) -> Verdict {
-    let margin = judge::margin(measure);
-    let is_none = low >= -margin && high <= margin;
-    let is_one_side = (low > 0.0 || high < 0.0) && median.abs() > margin;
-    match (is_none, is_one_side) {
-        (true, _) => Verdict::NoDifference,
-        (false, true) => judge_change(median, measure.direction, margin),
-        (false, false) => Verdict::Undecided,
-    }
+    let change = Change::Interval { low, high, exceeds: 0.0, middle: Some(median) };
+    freehold_stats::verdict::judge(&Evidence::new(change, measure.direction, judge::margin(measure)))
 }
 
 /// Every measure, a row each.
@@ -160,8 +154,8 @@ pub(super) fn together(aged: &[AgedRun]) -> DataTable {
         "measure",
         "cells",
         "better",
-        "no difference",
-        "undecided",
+        "no change",
+        "within noise",
         "worse",
         "machines",
         "median",
@@ -178,8 +172,8 @@ pub(super) fn together(aged: &[AgedRun]) -> DataTable {
             measure.about.to_owned(),
             pooled.cells.iter().map(Vec::len).sum::<usize>().to_string(),
             pooled.count(Verdict::Better).to_string(),
-            pooled.count(Verdict::NoDifference).to_string(),
-            pooled.count(Verdict::Undecided).to_string(),
+            pooled.count(Verdict::NoChange).to_string(),
+            pooled.count(Verdict::WithinNoise).to_string(),
             pooled.count(Verdict::Worse).to_string(),
             pooled.cells.len().to_string(),
             difference_text(measure, pooled.median),
@@ -221,17 +215,17 @@ mod tests {
 
     #[test]
     fn an_interval_means_what_both_of_its_ends_do() {
-        assert_eq!(judge_around_midpoint(-0.01, 0.02, &measures::ZONE_LOCKS), Verdict::NoDifference);
+        assert_eq!(judge_around_midpoint(-0.01, 0.02, &measures::ZONE_LOCKS), Verdict::NoChange);
         assert_eq!(judge_around_midpoint(-0.4, -0.01, &measures::ZONE_LOCKS), Verdict::Better);
         assert_eq!(judge_around_midpoint(-0.4, -0.01, &measures::THROUGHPUT), Verdict::Worse);
         assert_eq!(judge_around_midpoint(0.01, f64::INFINITY, &measures::FAILURES), Verdict::Worse);
-        assert_eq!(judge_around_midpoint(-0.4, 0.01, &measures::ZONE_LOCKS), Verdict::Undecided);
+        assert_eq!(judge_around_midpoint(-0.4, 0.01, &measures::ZONE_LOCKS), Verdict::WithinNoise);
         assert_eq!(
             judge_around_midpoint(-0.004, 0.005, &measures::ZONE_WAIT),
-            Verdict::NoDifference,
+            Verdict::NoChange,
             "half a point of a share"
         );
-        assert_eq!(of_interval((0.0001, 0.03), 0.001, &measures::THROUGHPUT), Verdict::Undecided, "next to nothing");
+        assert_eq!(of_interval((0.0001, 0.03), 0.001, &measures::THROUGHPUT), Verdict::WithinNoise, "next to nothing");
     }
 
     #[test]

@@ -71,7 +71,7 @@ enum Extra {
 }
 
 static CASES: [PlantedCase; 3] = [
-    planted("same", "the engine against itself", Extra::None, Extra::None, Verdict::NoDifference),
+    planted("same", "the engine against itself", Extra::None, Extra::None, Verdict::NoChange),
     planted("slower-by-3", "the engine against itself with 3 % more work", Extra::None, Extra::Planted, Verdict::Worse),
     planted(
         "faster-by-3",
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn nothing_is_promised_of_a_difference_within_the_margin() {
-        let [same, slower, faster] = [Verdict::NoDifference, Verdict::Worse, Verdict::Better].map(Bar::Planted);
+        let [same, slower, faster] = [Verdict::NoChange, Verdict::Worse, Verdict::Better].map(Bar::Planted);
         assert_eq!(bars_at(2.0), [Some(same), Some(slower), Some(faster)]);
         assert_eq!(bars_at(3.0), [Some(same), None, None]);
     }

@@ -168,6 +168,6 @@ mod tests {
     fn few_runs_decide_nothing() {
         let contest = planted(&["a", "b"], &[Work::Pair], 9, known);
         let duel = contest.duel_in(0, 1, 0, margin()).unwrap().with_bar(Bar::RatioAtMost(0.9));
-        assert_eq!((duel.verdict, duel.bar_holds), (Verdict::Undecided, Some(Holding::Open)));
+        assert_eq!((duel.verdict, duel.bar_holds), (Verdict::NotJudged, Some(Holding::Open)));
     }
 }

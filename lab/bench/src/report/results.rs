@@ -74,10 +74,10 @@ impl ComparisonRow {
     /// The verdict in full.
     pub fn verdict_text(&self, recipe: &Recipe) -> String {
         match (self.outcome.verdict, self.outcome.runs_missing) {
-            (Verdict::NoDifference, _) => format!("no difference beyond {} %", recipe.margin_percent),
-            (Verdict::Undecided, Some(runs)) => {
+            (Verdict::NoChange, _) => format!("no change beyond {} %", recipe.margin_percent),
+            (verdict, Some(runs)) => {
                 let (count, unit) = (number::count(runs as u64), number::unit(runs as u64, "runs"));
-                format!("undecided (about {count} more {unit} would decide)")
+                format!("{} (about {count} more {unit} would decide)", verdict.word())
             }
             (verdict, _) => verdict.word().to_owned(),
         }
@@ -237,24 +237,25 @@ impl BenchResult {
 
 /// The verdicts of some comparisons in a sentence.
 pub(super) fn summary(rows: &[&ComparisonRow], recipe: &Recipe) -> String {
-    let no_difference = format!("no different beyond {} %", recipe.margin_percent);
+    let no_difference = format!("no change beyond {} %", recipe.margin_percent);
     let words = [
         (Verdict::Better, "better"),
         (Verdict::Worse, "worse"),
-        (Verdict::NoDifference, &no_difference),
-        (Verdict::Undecided, "undecided"),
+        (Verdict::NoChange, &no_difference),
+        (Verdict::WithinNoise, "within noise"),
+        (Verdict::NotJudged, "not judged"),
     ];
     let counts = words.map(|(verdict, word)| (word, rows.iter().filter(|row| row.outcome.verdict == verdict).count()));
     let found: Vec<(&str, usize)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     if let [only] = rows {
         let word = found.iter().map(|(word, _)| *word).collect::<String>();
-        return format!("In {}, B is {word}.", only.case);
+        return format!("In {}: {word}.", only.case);
     }
     if let [(word, _)] = found.as_slice() {
-        return format!("In all {} cases, B is {word}.", rows.len());
+        return format!("In all {} cases: {word}.", rows.len());
     }
     let parts = found.into_iter().map(|(word, count)| format!("{word} in {count}"));
-    format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
+    format!("Of {} cases: {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
 }
 
 /// Formats the interval of the ratio.

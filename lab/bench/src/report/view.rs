@@ -91,7 +91,7 @@ fn measure(compared: &ComparisonRow) -> Measure {
         b: Some(Quantity::Ratio(outcome.b_ns)),
         change: Some(outcome.estimate.ratio - 1.0),
         interval: Some((outcome.estimate.low - 1.0, outcome.estimate.high - 1.0)),
-        verdict: Some(outcome.verdict),
+        verdict: outcome.verdict,
         ..Row::default()
     };
     Measure { name: compared.case, unit: "ns", direction: Direction::Lower, rows: vec![row], pooled: None }

@@ -1,7 +1,7 @@
 //! `freehold advise RECORDING...`: which settings of the recorded machine to change today.
 //!
-//! Each recording is replayed under the rules nearest to its kernel's, as it was set, and then under every candidate;
-//! what cannot carry advice is refused before that.
+//! Each recording is replayed under the rules nearest to its kernel's: as it was set, with varied watermarks, and under
+//! a few candidates, or under all of them. Recordings that cannot carry advice are refused before that.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use freehold_policies::NamedPolicy;
 use freehold_replay::advice::report::{AdviceReport, Extent, Subject};
 use freehold_replay::advice::{self, Candidate};
 use freehold_replay::report::outcome::ReplayOutcome;
-use freehold_replay::{Conditions, PreparedReplay, ReclaimMode, Setting};
+use freehold_replay::{Conditions, PreparedReplay, ReclaimMode, Setting, Watch};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::parallel;
 use freehold_report::progress::Progress;
@@ -31,11 +31,12 @@ pub struct AdviseArgs {
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
 
-    /// Relative changes up to this are no difference, in percent
+    /// Relative changes up to this are no change, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Show every value that was tried too, and what is taken for granted
+    /// Try every value, not only those that are likely to help, and show each with all assumptions: takes several times
+    /// as long
     #[arg(long)]
     all: bool,
 
@@ -61,44 +62,81 @@ pub(crate) fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     advice::check(&machines)?;
     let machine = machines[0].1;
     let candidates = advice::candidates(machine);
-    let subjects = parallel::run_all(recordings.len(), |number| subject(&recordings[number], &candidates))?;
-    let left_out = files.iter().zip(&subjects).filter(|(_, subject)| subject.is_none());
-    let left_out: Vec<String> = left_out.map(|(file, _)| file.clone()).collect();
-    if left_out.len() == files.len() {
+    let prepared = parallel::run_all(recordings.len(), |number| Prepared::new(&recordings[number]))?;
+    let now = parallel::run_all(prepared.len(), |number| prepared[number].replay(&[]))?;
+    let (kept, left_out): (Vec<usize>, Vec<usize>) =
+        (0..now.len()).partition(|number| advice::is_reproduced(&now[*number]));
+    let left_out: Vec<String> = left_out.into_iter().map(|number| files[number].clone()).collect();
+    if kept.is_empty() {
         return Err(advice::not_reproduced(&left_out).into());
     }
-    let subjects: Vec<Subject> = subjects.into_iter().flatten().collect();
+    let candidates = if args.all { candidates } else { advice::select(candidates, &now) };
+    let kept: Vec<(&Prepared<'_>, ReplayOutcome)> =
+        kept.into_iter().map(|number| (&prepared[number], now[number].clone())).collect();
+    let subjects = replay_candidates(kept, &candidates)?;
     let extent = if args.all { Extent::Everything } else { Extent::Settings };
     Ok(Box::new(AdviceReport::new(&subjects, &candidates, machine, margin, extent).leaving_out(left_out)))
 }
 
-/// Replays one recording as it was set, and under every candidate; nothing, where already the first is too far off.
-fn subject(recording: &Recording, candidates: &[Candidate]) -> Result<Option<Subject>, Error> {
-    let facts = recording.facts(None);
-    let policy = freehold_policies::parse(recording.release.rules())?;
-    let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
-    let nudges = advice::nudges(recording.reader.facts(), &[]);
-    let rows = recording.reader.row_count() * (1 + nudges.len() + candidates.len()) as u64;
-    let progress = Progress::new(format!("{} under {} settings", facts.file, candidates.len()), rows);
-    let mut now = replay(&prepared, &policy, &[], &progress)?;
-    if !advice::is_reproduced(&now) {
-        return Ok(None);
-    }
-    now.assumptions.extend(recording.release.differences(&policy.name));
-    let nudged = nudges.iter().map(|nudge| replay(&prepared, &policy, std::slice::from_ref(nudge), &progress));
-    let nudged = nudged.collect::<Result<_, _>>()?;
-    let tried = candidates.iter().map(|candidate| std::slice::from_ref(&candidate.setting));
-    let tried = tried.map(|setting| replay(&prepared, &policy, setting, &progress)).collect::<Result<_, _>>()?;
-    Ok(Some(Subject { facts, requests: advice::requests(recording.reader.facts()), now, nudged, tried }))
+/// A recording that is ready to be replayed under the rules nearest to its kernel's.
+struct Prepared<'r> {
+    recording: &'r Recording,
+    policy: NamedPolicy,
+    replay: PreparedReplay,
 }
 
-/// Replays a recording under one policy and these settings.
-fn replay(
-    prepared: &PreparedReplay,
-    policy: &NamedPolicy,
-    settings: &[Setting],
-    progress: &Progress,
-) -> Result<ReplayOutcome, freehold_replay::Error> {
-    let conditions = Conditions { settings, ..Conditions::default() };
-    prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))
+impl Prepared<'_> {
+    fn new(recording: &Recording) -> Result<Prepared<'_>, Error> {
+        let policy = freehold_policies::parse(recording.release.rules())?;
+        let replay = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
+        Ok(Prepared { recording, policy, replay })
+    }
+
+    /// Replays it under these settings.
+    fn replay(&self, settings: &[Setting]) -> Result<ReplayOutcome, Error> {
+        let words: Vec<String> = settings.iter().map(Setting::to_string).collect();
+        let what = if words.is_empty() { "its own settings".to_owned() } else { words.join(", ") };
+        let title = format!("{} under {what}", self.recording.facts(None).file);
+        let progress = Progress::new(title, self.recording.reader.row_count());
+        let conditions = Conditions { settings, watch: Watch::Sums, ..Conditions::default() };
+        let NamedPolicy { name, policy } = &self.policy;
+        Ok(self.replay.replay(name, *policy, conditions, |events| progress.advance(events))?)
+    }
+
+    /// Returns the settings whose replays show how sensitive it is: watermarks 1 % lower and 1 % higher.
+    fn nudges(&self) -> Vec<Setting> {
+        let nudges = advice::nudges(self.recording.reader.facts(), &[]);
+        nudges.first().into_iter().chain(nudges.last()).cloned().collect()
+    }
+}
+
+/// Replays recordings, which were replayed as recorded, with varied watermarks and under each candidate.
+fn replay_candidates(
+    kept: Vec<(&Prepared<'_>, ReplayOutcome)>,
+    candidates: &[Candidate],
+) -> Result<Vec<Subject>, Error> {
+    let mut jobs: Vec<(&Prepared<'_>, Setting)> = Vec::new();
+    for (prepared, _) in &kept {
+        let tried = candidates.iter().map(|candidate| candidate.setting.clone());
+        jobs.extend(prepared.nudges().into_iter().chain(tried).map(|setting| (*prepared, setting)));
+    }
+    let outcomes = parallel::run_all(jobs.len(), |number| {
+        let (prepared, setting) = &jobs[number];
+        prepared.replay(std::slice::from_ref(setting))
+    })?;
+    let mut outcomes = outcomes.into_iter();
+    let mut subjects = Vec::new();
+    for (prepared, mut now) in kept {
+        let (recording, reader) = (prepared.recording, &prepared.recording.reader);
+        now.assumptions.extend(recording.release.differences(&prepared.policy.name));
+        subjects.push(Subject {
+            facts: recording.facts(None),
+            machine: reader.shared_facts(),
+            requests: advice::requests(reader.facts()),
+            now,
+            nudged: outcomes.by_ref().take(prepared.nudges().len()).collect(),
+            tried: outcomes.by_ref().take(candidates.len()).collect(),
+        });
+    }
+    Ok(subjects)
 }

@@ -1,9 +1,8 @@
 //! `freehold compare`: recordings through the engine under policy A and under each policy B.
 //!
-//! Every replay is exact, so one run of each is enough where memory is plenty. Where it is short, a few pages decide
-//! what follows: there each policy is replayed with its watermarks nudged as well, and what differs by no more than
-//! that is no difference between policies. The rules of the recorded kernel, as far as the engine has them, are
-//! replayed in any case, because only they can be held against what that kernel did.
+//! Every replay is exact, and a few pages may decide what follows. So each policy is also replayed with watermarks that
+//! vary by 1 %: a difference whose ranges overlap is sensitive to watermarks. The rules of the recorded kernel, as far
+//! as the engine has them, are replayed in any case, because only they can be compared with the kernel itself.
 
 use std::iter;
 use std::num::NonZeroU16;
@@ -46,8 +45,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times; `freehold`, or with --setting-b policy A, if there is none. Without --a it
-    /// is put on the recorded kernel's rules, but for what it changes itself: `freehold,on=linux-6.18`
+    /// Policy B; may be given several times; `freehold`, or with --setting-b policy A, if there is none. Without --a,
+    /// `freehold` is replayed on the recorded kernel's rules (`freehold,on=linux-6.18`); any other policy as written
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
@@ -62,11 +61,11 @@ pub struct CompareArgs {
     #[command(flatten)]
     reclaim: ReclaimArgs,
 
-    /// Relative changes up to this are no difference, in percent
+    /// Relative changes up to this are no change, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Replay each policy once, also where memory is short: faster, but what chance makes passes for a difference
+    /// Replay each policy once: faster, but the sensitivity of a difference to watermarks is unknown
     #[arg(long)]
     exact: bool,
 
@@ -249,13 +248,13 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     Ok(Outcomes { a, rivals, baseline })
 }
 
-/// The settings of each replay of a side: its own, then each nudge, where memory was short.
+/// Returns the settings of each replay of a side: its own, then these with varied watermarks.
 fn nudged(side: &Side<'_>, recording: &Recording, args: &CompareArgs) -> Vec<Vec<Setting>> {
     let (facts, settings) = (recording.reader.facts(), side.settings);
     if args.exact { vec![settings.to_vec()] } else { advice::with_nudges(facts, settings) }
 }
 
-/// B on the rules of the recorded kernel; it keeps the name that it was given.
+/// Returns B as it is replayed on a recording of this kernel: `freehold` on its rules. B keeps the name it was given.
 fn on_recorded_rules(b: &NamedPolicy, kernel: Release) -> Result<NamedPolicy, Error> {
     let policy = freehold_policies::parse(&kernel.on_rules(&b.name))?.policy;
     Ok(NamedPolicy { name: b.name.clone(), policy })

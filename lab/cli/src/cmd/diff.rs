@@ -72,7 +72,7 @@ struct KernelsArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 
-    /// Relative changes up to this many per cent are no difference
+    /// Relative changes up to this many per cent are no change
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 

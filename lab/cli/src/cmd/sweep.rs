@@ -54,7 +54,7 @@ pub struct SweepArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Relative changes of replays up to this are no difference, in percent
+    /// Relative changes of replays up to this are no change, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 

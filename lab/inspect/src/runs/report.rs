@@ -60,26 +60,30 @@ impl Runs {
                 runs[0], runs[1]
             )];
         }
-        let [same, undecided] = [Verdict::NoDifference, Verdict::Undecided]
-            .map(|verdict| self.measures.iter().filter(|row| row.comparison.verdict == Some(verdict)).count());
         let mut differing: Vec<&Row> = self.measures.iter().filter(|row| row.differs()).collect();
         differing.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         let names = differing.iter().take(NAMED).map(|row| row.describe()).collect::<Vec<_>>().join("; ");
         let total = self.measures.len();
         let first = match differing.len() {
-            0 => format!("No difference is shown in any of {total} measures."),
+            0 => format!("No measure differs, of {total}."),
             1 => format!("B differs in 1 of {total} measures: {names}."),
             many if many > NAMED => format!("B differs in {many} of {total} measures, most in: {names}."),
             many => format!("B differs in {many} of {total} measures: {names}."),
         };
         let margin = percent(self.margin);
-        let rest = match undecided {
-            0 => format!("The same within {margin}: {same}."),
-            _ => format!("The same within {margin}: {same}. Undecided, so that more runs would tell: {undecided}."),
-        };
+        let rest = format!("Margin {margin}. Labels: {}.", self.count_labels());
         let counters = self.counters.iter().filter(|row| row.differs()).count();
         let last = format!("Of {} counters beside these, {counters} differ.", self.counters.len());
         vec![first, rest, last]
+    }
+
+    /// Counts the measures by label.
+    fn count_labels(&self) -> String {
+        let counts = Verdict::ALL.into_iter().filter_map(|label| {
+            let count = self.measures.iter().filter(|row| row.comparison.verdict == label).count();
+            (count > 0).then(|| format!("{} {count}", label.word()))
+        });
+        counts.collect::<Vec<_>>().join(", ")
     }
 
     fn caveats(&self) -> Vec<Caveats> {

@@ -279,7 +279,7 @@ def compare(
             recorded CPU
         reclaim: What becomes of what the recorded kernel did because memory was short
         pace: How time passes
-        margin: Relative changes up to this are no difference, in percent
+        margin: Relative changes up to this are no change, in percent
         exact: Replay each policy once, also where memory is short: faster, but what chance makes passes
             for a difference
         all: Show everything: equal measures, fidelity, what was not replayed exactly, what is taken for
@@ -298,7 +298,7 @@ def advise(
 
     Args:
         recordings: Recordings of one machine; several give intervals
-        margin: Relative changes up to this are no difference, in percent
+        margin: Relative changes up to this are no change, in percent
         all: Show every value that was tried too, and what is taken for granted
         progress: Show how far it is: in a bar where tqdm is installed, else in a line of the terminal
     """

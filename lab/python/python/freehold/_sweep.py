@@ -67,7 +67,7 @@ def sweep(
         into: Folder for the results; with a client also a URL. One that holds some of the same plan is gone on with
         client: The cluster that does it; without one, this machine does
         jobs: Without a client: do at most so many tasks at a time, else as many as this machine has CPUs
-        margin: Relative changes of replays up to this are no difference, in percent
+        margin: Relative changes of replays up to this are no change, in percent
         all: Show everything: equal measures, tables, what is taken for granted
         retries: With a client: how often a chunk of tasks that broke down is tried again
         storage_options: With a client: what fsspec needs to open recordings and results

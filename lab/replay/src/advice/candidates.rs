@@ -5,16 +5,24 @@
 
 use std::iter;
 
+use freehold_stats::verdict::EVENTS_MIN;
 use freehold_trace::Kind;
 use freehold_trace::facts::Facts;
 
-use crate::counts;
+use super::concerns::{CONCERNS, Kind as ConcernKind};
+use crate::report::metrics::Metric::{
+    self, AllocStalls, CompactStalls, FailedAllocations, HugePagesServed, PagesScanned, ZoneLockAcquisitions,
+};
+use crate::report::outcome::ReplayOutcome;
 use crate::settings::{
     self, BOOST_FACTOR, DEFRAG, EXTFRAG_THRESHOLD, HIGH_FRACTION, MIN_FREE, PROACTIVENESS, SCALE_FACTOR, Setting,
 };
 
 /// Largest share of the memory that `vm.min_free_kbytes` is tried with: a part of this many.
 const MIN_FREE_PARTS: u64 = 20;
+
+/// Most candidates that are tried by default: with the replay as recorded and two with varied watermarks, seven replays.
+const DEFAULT_MAX: usize = 4;
 
 /// Nudged values of `vm.min_free_kbytes`, in parts of [`NUDGE_WHOLE`] of the recorded one: up to a hundredth off.
 const NUDGES: [u64; 4] = [990, 995, 1005, 1010];
@@ -29,34 +37,54 @@ enum Value {
     Times(u64, u64),
 }
 
-/// A row of the table: the setting, a value, and why one would want it.
-type Row = (&'static str, Value, &'static str);
+/// A row of the table: the setting, a value, its purpose, and the concerns for which it is tried by default.
+type Row = (&'static str, Value, &'static str, &'static [Metric]);
 
 const TABLE: [Row; 24] = [
-    (MIN_FREE, Value::Times(2, 1), "requests that cannot wait find memory, and others reclaim less for themselves"),
-    (MIN_FREE, Value::Times(4, 1), "bursts of requests that cannot wait find memory"),
-    (MIN_FREE, Value::Times(1, 2), "less memory lies idle, and kswapd reclaims less"),
-    (SCALE_FACTOR, Value::Is("10"), "Linux's default: little memory lies idle"),
-    (SCALE_FACTOR, Value::Is("50"), "kswapd begins earlier, so that requests reclaim less for themselves"),
-    (SCALE_FACTOR, Value::Is("200"), "kswapd begins much earlier, for bursts of requests"),
-    (HIGH_FRACTION, Value::Is("0"), "Linux's default: lists tune their own size"),
-    (HIGH_FRACTION, Value::Is("64"), "long lists: CPUs meet less at the zone lock"),
-    (HIGH_FRACTION, Value::Is("8"), "the longest lists that there are"),
-    (HIGH_FRACTION, Value::Is("1000"), "short lists: free memory is there for all CPUs"),
-    (BOOST_FACTOR, Value::Is("15000"), "Linux's default: a fallback between types makes kswapd free more"),
-    (BOOST_FACTOR, Value::Is("0"), "a fallback between types makes nobody reclaim"),
-    (BOOST_FACTOR, Value::Is("30000"), "after a fallback more is freed, so that types mix less"),
-    (PROACTIVENESS, Value::Is("20"), "Linux's default: some compaction in the background"),
-    (PROACTIVENESS, Value::Is("60"), "compaction in the background, so that requests do not compact for themselves"),
-    (PROACTIVENESS, Value::Is("100"), "as much compaction in the background as there is"),
-    (PROACTIVENESS, Value::Is("0"), "no compaction that nobody asked for"),
-    (EXTFRAG_THRESHOLD, Value::Is("500"), "Linux's default"),
-    (EXTFRAG_THRESHOLD, Value::Is("100"), "requests for large blocks compact where they would reclaim"),
-    (EXTFRAG_THRESHOLD, Value::Is("900"), "requests for large blocks reclaim where they would compact"),
-    (DEFRAG, Value::Is("madvise"), "Linux's default: programs that ask for huge pages wait for them"),
-    (DEFRAG, Value::Is("defer+madvise"), "programs that ask for huge pages wait for them, and others wake kcompactd"),
-    (DEFRAG, Value::Is("defer"), "no fault waits for a huge page, and kcompactd makes some"),
-    (DEFRAG, Value::Is("always"), "every fault tries hard for a huge page"),
+    (
+        MIN_FREE,
+        Value::Times(2, 1),
+        "requests that cannot wait find memory, and others reclaim less for themselves",
+        &[FailedAllocations, AllocStalls],
+    ),
+    (MIN_FREE, Value::Times(4, 1), "bursts of requests that cannot wait find memory", &[FailedAllocations]),
+    (MIN_FREE, Value::Times(1, 2), "less memory lies idle, and kswapd reclaims less", &[PagesScanned]),
+    (SCALE_FACTOR, Value::Is("10"), "Linux's default: little memory lies idle", &[PagesScanned]),
+    (
+        SCALE_FACTOR,
+        Value::Is("50"),
+        "kswapd begins earlier, so that requests reclaim less for themselves",
+        &[AllocStalls],
+    ),
+    (SCALE_FACTOR, Value::Is("200"), "kswapd begins much earlier, for bursts of requests", &[]),
+    (HIGH_FRACTION, Value::Is("0"), "Linux's default: lists tune their own size", &[ZoneLockAcquisitions]),
+    (HIGH_FRACTION, Value::Is("64"), "long lists: CPUs meet less at the zone lock", &[ZoneLockAcquisitions]),
+    (HIGH_FRACTION, Value::Is("8"), "the longest lists that there are", &[ZoneLockAcquisitions]),
+    (HIGH_FRACTION, Value::Is("1000"), "short lists: free memory is there for all CPUs", &[]),
+    (BOOST_FACTOR, Value::Is("15000"), "Linux's default: a fallback between types makes kswapd free more", &[]),
+    (BOOST_FACTOR, Value::Is("0"), "a fallback between types makes nobody reclaim", &[PagesScanned]),
+    (BOOST_FACTOR, Value::Is("30000"), "after a fallback more is freed, so that types mix less", &[]),
+    (PROACTIVENESS, Value::Is("20"), "Linux's default: some compaction in the background", &[]),
+    (
+        PROACTIVENESS,
+        Value::Is("60"),
+        "compaction in the background, so that requests do not compact for themselves",
+        &[CompactStalls, HugePagesServed],
+    ),
+    (PROACTIVENESS, Value::Is("100"), "as much compaction in the background as there is", &[]),
+    (PROACTIVENESS, Value::Is("0"), "no compaction that nobody asked for", &[]),
+    (EXTFRAG_THRESHOLD, Value::Is("500"), "Linux's default", &[]),
+    (EXTFRAG_THRESHOLD, Value::Is("100"), "requests for large blocks compact where they would reclaim", &[]),
+    (EXTFRAG_THRESHOLD, Value::Is("900"), "requests for large blocks reclaim where they would compact", &[]),
+    (DEFRAG, Value::Is("madvise"), "Linux's default: programs that ask for huge pages wait for them", &[CompactStalls]),
+    (
+        DEFRAG,
+        Value::Is("defer+madvise"),
+        "programs that ask for huge pages wait for them, and others wake kcompactd",
+        &[CompactStalls],
+    ),
+    (DEFRAG, Value::Is("defer"), "no fault waits for a huge page, and kcompactd makes some", &[CompactStalls]),
+    (DEFRAG, Value::Is("always"), "every fault tries hard for a huge page", &[HugePagesServed]),
 ];
 
 /// A value of a setting that is tried.
@@ -64,8 +92,10 @@ const TABLE: [Row; 24] = [
 pub struct Candidate {
     /// The setting with this value.
     pub setting: Setting,
-    /// Why one would want it.
+    /// Its purpose.
     pub why: &'static str,
+    /// Concerns for which it is tried by default.
+    serves: &'static [Metric],
 }
 
 /// Lists the values to try on this machine, setting by setting, values near the recorded one first.
@@ -73,7 +103,7 @@ pub fn list(facts: &Facts) -> Vec<Candidate> {
     TABLE.iter().filter_map(|row| candidate(facts, row)).collect()
 }
 
-fn candidate(facts: &Facts, &(name, value, why): &Row) -> Option<Candidate> {
+fn candidate(facts: &Facts, &(name, value, why, serves): &Row) -> Option<Candidate> {
     let now = settings::recorded(facts, name)?;
     let value = match value {
         Value::Is(value) => value.to_owned(),
@@ -83,12 +113,36 @@ fn candidate(facts: &Facts, &(name, value, why): &Row) -> Option<Candidate> {
         }
     };
     let is_new = value != now;
-    is_new.then(|| format!("{name}={value}").parse().ok()).flatten().map(|setting| Candidate { setting, why })
+    is_new.then(|| format!("{name}={value}").parse().ok()).flatten().map(|setting| Candidate { setting, why, serves })
 }
 
-/// Settings that should make no difference worth speaking of: `vm.min_free_kbytes` a little above and below what it
-/// is, which is what `others` say, or what was recorded. How far replays under them differ all the same is what the
-/// recording's work leaves to chance.
+/// Selects the candidates that are tried by default: for each concern of which the replays as recorded have any, its
+/// first candidate, then its second, at most [`DEFAULT_MAX`] in all.
+pub fn select(candidates: Vec<Candidate>, now: &[ReplayOutcome]) -> Vec<Candidate> {
+    let concerns: Vec<Metric> = CONCERNS
+        .iter()
+        .filter(|concern| concern.kind != ConcernKind::State && now.iter().any(|now| has_any(now, concern.metric)))
+        .map(|concern| concern.metric)
+        .collect();
+    let mut order: Vec<usize> = Vec::new();
+    for choice in 0..candidates.len() {
+        for metric in &concerns {
+            let serving = candidates.iter().enumerate().filter(|(_, candidate)| candidate.serves.contains(metric));
+            order.extend(serving.map(|(at, _)| at).nth(choice).filter(|at| !order.contains(at)));
+        }
+    }
+    order.truncate(DEFAULT_MAX);
+    let selected = candidates.into_iter().enumerate().filter(|(at, _)| order.contains(at));
+    selected.map(|(_, candidate)| candidate).collect()
+}
+
+/// Whether a replay has enough events of a metric to gain anything; of huge pages, whether any were asked for.
+fn has_any(outcome: &ReplayOutcome, metric: Metric) -> bool {
+    outcome.metrics.get(metric).is_some_and(|value| value.value() >= EVENTS_MIN)
+}
+
+/// Settings that should make no difference: `vm.min_free_kbytes` up to 1 % above and below its value, which is that of
+/// `others`, or the recorded one. The differences that they make all the same show how sensitive a replay is.
 pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     let set = others.iter().rfind(|setting| setting.name() == MIN_FREE).map(|setting| setting.value().to_owned());
     let now = set.or_else(|| settings::recorded(facts, MIN_FREE)).and_then(|now| now.parse::<u64>().ok());
@@ -97,11 +151,11 @@ pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
     nudged.filter_map(|value| format!("{MIN_FREE}={value}").parse().ok()).collect()
 }
 
-/// The settings of every replay of a policy on a recording: those that are asked for, and, where memory was short and a
-/// few pages decide what follows, these with each nudge.
+/// Returns the settings of every replay of a policy on a recording: `settings`, and these with watermarks that vary by
+/// up to 1 %.
 pub fn with_nudges(facts: &Facts, settings: &[Setting]) -> Vec<Vec<Setting>> {
-    let nudges = if counts::was_short(facts) { nudges(facts, settings) } else { Vec::new() };
-    iter::once(settings.to_vec()).chain(nudges.into_iter().map(|nudge| [settings, &[nudge]].concat())).collect()
+    let nudges = nudges(facts, settings).into_iter();
+    iter::once(settings.to_vec()).chain(nudges.map(|nudge| [settings, &[nudge]].concat())).collect()
 }
 
 /// Requests in a recording.
@@ -165,7 +219,7 @@ mod tests {
         for name in settings::names() {
             let values: Vec<&Row> = TABLE.iter().filter(|(of, ..)| *of == name).collect();
             assert!(values.len() >= 3, "{name}");
-            for (_, value, _) in values {
+            for (_, value, ..) in values {
                 if let Value::Is(value) = value {
                     assert!(format!("{name}={value}").parse::<Setting>().is_ok(), "{name}={value}");
                 }

@@ -1,47 +1,41 @@
-//! A candidate's verdict: what it gains, what it costs, and which of several is the best.
+//! Verdict on a candidate: recommended, worth testing, or to be left.
 //!
-//! Each recording is judged as in a comparison ([`rows::judge`]), and all of them together by the same pooling: what
-//! a replay does not reproduce carries no verdict, and recordings decide only where they agree. Three rules more tell
-//! advice from chance. Where memory is short a few pages decide what follows, so a change has to be larger than what
-//! a nudge of the watermarks makes ([`nudges`](super::nudges)); it has to be larger than twice the deviation that so
-//! many independent events would have; and work that is hardly done at all cannot be saved. Then the first concern
-//! that changes decides: a value is a gain if it makes one better, and none before it worse on any recording. There
-//! even what carries no verdict is heeded: what cannot be believed is no reason to change a setting, but may be one
-//! not to.
+//! The first concern with a gain decides. A value is worth testing if most recordings show the gain without a
+//! [`Doubt`], no concern before it gets worse, and the memory that it sets apart is small. It is recommended if three
+//! recordings with pressure, made at different times, show the gain, nothing gets worse, and earlier predictions of that
+//! concern for that setting were right. Losses count whether the replay reproduces them or not: what cannot be believed
+//! is no reason to change a setting, but may be one not to.
 
-use freehold_report::number::Quantity;
+use freehold_report::report::Pooled;
 use freehold_report::report::pool::CONFIDENCE;
-use freehold_report::report::{Measure, Row};
-use freehold_stats::verdict::{Verdict, judge_change, relative_change};
+use freehold_stats::verdict::Verdict;
 use freehold_trace::facts::Facts;
 use serde::{Serialize, Serializer};
 
 use super::candidates::{Candidate, managed_bytes};
-use super::concerns::{CONCERNS, Concern, Kind, PRICE};
-use crate::report::metrics::Metric;
-use crate::report::outcome::ReplayOutcome;
+use super::concerns::{CONCERNS, Concern, PRICE};
+use super::evidence::{Doubt, Trial};
+use super::track::TrackRecord;
 use crate::report::rows::{self, MetricRows};
 use crate::report::verdict::measure;
 use crate::settings::Situation;
 
-/// A change of counts has to be so many deviations of independent events.
-const DEVIATIONS: f64 = 2.0;
-/// Work below this, for each request, is not worth saving: a lock or a page in a hundred requests.
-const WORK_MIN: f64 = 0.01;
-/// Most of the machine's memory that may be set apart so that less work is done.
-const MEMORY_FOR_WORK_MAX: f64 = 0.01;
-/// A milder value that gains so much of what the best one does is the better advice.
+/// Recordings with pressure, made at different times, that a recommendation needs.
+pub(crate) const RECORDINGS_MIN: usize = 3;
+/// Largest part of the machine's memory that may be set apart.
+const MEMORY_MAX: f64 = 0.01;
+/// A milder value that gains this part of the best one's gain is preferred.
 const ENOUGH: f64 = 0.75;
 
-/// A concern under the recorded setting and under another value.
+/// A concern under the recorded setting and under another value, over all recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Effect {
     /// The measure's fixed name.
     pub(crate) name: &'static str,
-    /// What people call it.
+    /// Its name in sentences.
     #[serde(skip)]
     pub(crate) words: &'static str,
-    /// As it is set: the sum over the recordings that reproduce it.
+    /// As it is set: the sum over the recordings.
     pub(crate) now: f64,
     /// Under the other value.
     pub(crate) then: f64,
@@ -49,50 +43,79 @@ pub(crate) struct Effect {
     pub(crate) change: Option<f64>,
     /// Its interval; `None` with one recording.
     pub(crate) interval: Option<(f64, f64)>,
-    /// Recordings that it stands on.
+    /// Recordings that it rests on.
     pub(crate) recordings: usize,
-    /// What that means; `None` where the replay does not reproduce it.
-    pub(crate) verdict: Option<Verdict>,
-    /// Whether some recording says better.
-    #[serde(skip)]
-    pub(crate) is_better_somewhere: bool,
-    /// Whether some recording says worse.
-    #[serde(skip)]
+    /// Verdict on the change.
+    pub(crate) verdict: Verdict,
+    /// Largest relative error of the replay in this measure; `None` where it is not known.
+    pub(crate) replay_error: Option<f64>,
+    /// Whether some recording gets worse, reproduced or not.
     pub(crate) is_worse_somewhere: bool,
 }
 
 /// Memory that a value sets apart, by the kernel's own rules; below zero where it sets less apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ReservedMemory {
-    /// Bytes more up to the high watermarks: kswapd keeps them free.
+    /// Bytes more up to the high watermarks, which kswapd keeps free.
     pub(crate) kept_free_bytes: i64,
     /// Bytes more that per-CPU lists may hold.
     pub(crate) on_lists_bytes: i64,
+}
+
+/// How far advice goes, the most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum Level {
+    /// To be changed.
+    #[serde(rename = "recommended")]
+    Recommended,
+    /// To be tried, and measured before and after.
+    #[serde(rename = "worth testing")]
+    WorthTesting,
+    /// To be left as it is.
+    #[serde(rename = "leave it")]
+    Leave,
+}
+
+impl Level {
+    /// Returns the fixed label.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Level::Recommended => "recommended",
+            Level::WorthTesting => "worth testing",
+            Level::Leave => "leave it",
+        }
+    }
 }
 
 /// What comes of a candidate. Concerns go by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Finding {
-    /// It makes this concern better.
+    /// This concern gets better.
     Gain {
-        /// Which.
+        /// The concern.
         #[serde(serialize_with = "serialize_concern")]
         concern: usize,
-        /// How much, as a share of what there was; infinite from nothing.
+        /// Median size over the recordings that show it.
         #[serde(skip)]
         size: f64,
     },
-    /// What it makes better costs this concern, which comes first.
+    /// A gain costs this concern, which comes first.
     Costs {
-        /// Which.
+        /// The concern.
         #[serde(serialize_with = "serialize_concern")]
         concern: usize,
     },
-    /// It saves work, for more memory than that is worth.
+    /// A gain costs too much memory.
     CostsMemory,
-    /// Recordings do not agree that anything gets better, or too few events say so.
-    Undecided,
+    /// Some gain is in doubt.
+    Doubtful {
+        /// The most advanced doubt.
+        #[serde(skip)]
+        doubt: Doubt,
+    },
+    /// Recordings do not agree on a gain.
+    Disagreement,
     /// Nothing gets better.
     Nothing,
 }
@@ -104,169 +127,147 @@ fn serialize_concern<S: Serializer>(concern: &usize, serializer: S) -> Result<S:
 /// Verdict on a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct CandidateVerdict {
+    /// How far advice goes.
+    pub(crate) level: Level,
     /// What comes of it.
     pub(crate) finding: Finding,
     /// Concerns, in their order.
     pub(crate) effects: Vec<Effect>,
-    /// What else it costs: free pageblocks.
+    /// Free pageblocks: a price.
     #[serde(rename = "free_pageblocks")]
     pub(crate) price: Effect,
     /// The memory that it sets apart.
     pub(crate) memory: ReservedMemory,
 }
 
-/// One recording, as it was set and under a candidate.
-pub(crate) struct Trial<'t> {
-    /// Name of the recording.
-    pub(crate) recording: &'t str,
-    /// As it was recorded.
-    pub(crate) now: &'t ReplayOutcome,
-    /// Under the candidate.
-    pub(crate) then: &'t ReplayOutcome,
-    /// As it was recorded, but for a nudge of its watermarks.
-    pub(crate) nudged: &'t [ReplayOutcome],
-    /// Requests that were recorded.
-    pub(crate) requests: u64,
-}
-
-impl Trial<'_> {
-    /// The largest change of a measure that a nudge makes; infinite from nothing.
-    fn spread(&self, metric: Metric) -> f64 {
-        let now = value(self.now, metric);
-        let changes = self.nudged.iter().map(|nudged| relative_change(now, value(nudged, metric)));
-        changes.map(|change| change.map_or(f64::INFINITY, f64::abs)).fold(0.0, f64::max)
-    }
-}
-
-/// Returns the value of a metric; zero where it was not measured.
-fn value(outcome: &ReplayOutcome, metric: Metric) -> f64 {
-    outcome.metrics.get(metric).map_or(0.0, Quantity::value)
-}
-
 impl CandidateVerdict {
     /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
-    pub(crate) fn new(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> CandidateVerdict {
+    pub(crate) fn new(
+        candidate: &Candidate,
+        trials: &[Trial<'_>],
+        machine: &Facts,
+        margin: f64,
+        track: &TrackRecord,
+    ) -> CandidateVerdict {
         let rows: Vec<MetricRows> = trials
             .iter()
             .map(|Trial { recording, now, then, .. }| rows::judge(recording, now, then, &now.fidelity, margin))
             .collect();
-        let sieve = Sieve { margin, trials };
-        let effects: Vec<Effect> = CONCERNS.iter().map(|concern| Effect::assess(concern, &rows, sieve)).collect();
-        let price = Effect::assess(&PRICE, &rows, sieve);
+        let effects: Vec<Effect> =
+            CONCERNS.iter().map(|concern| Effect::assess(concern, &rows, trials, margin)).collect();
+        let price = Effect::assess(&PRICE, &rows, trials, margin);
         let memory = ReservedMemory::compare(candidate, machine);
-        let finding = finding(&effects, memory.share_of(machine));
-        CandidateVerdict { finding, effects, price, memory }
+        let finding = find(trials, margin, memory.share_of(machine));
+        let has_loss = effects.iter().chain([&price]).any(|effect| effect.is_worse_somewhere);
+        let level = match finding {
+            Finding::Gain { concern, .. } => {
+                let is_sure = !has_loss && has_enough_recordings(trials, concern, margin);
+                let metric = CONCERNS[concern].metric;
+                let is_recommended = is_sure && track.is_right(candidate.setting.name(), metric.name());
+                if is_recommended { Level::Recommended } else { Level::WorthTesting }
+            }
+            _ => Level::Leave,
+        };
+        CandidateVerdict { level, finding, effects, price, memory }
     }
 
-    /// What gets better.
-    pub(crate) fn gains(&self) -> impl Iterator<Item = &Effect> {
-        self.effects.iter().filter(|effect| effect.verdict == Some(Verdict::Better))
+    /// Returns the concern that gets better; `None` where nothing does.
+    pub(crate) fn gained(&self) -> Option<&Effect> {
+        self.gain().map(|(concern, _)| &self.effects[concern])
     }
 
-    /// What gets worse.
+    /// Returns the effects that get worse on some recording, judged or not.
     pub(crate) fn losses(&self) -> impl Iterator<Item = &Effect> {
-        self.effects.iter().chain([&self.price]).filter(|effect| effect.verdict == Some(Verdict::Worse))
+        self.effects.iter().chain([&self.price]).filter(|effect| effect.is_worse_somewhere)
     }
 
-    /// What it gains, for ranking: which concern, and by how much; nothing where it is no gain.
+    /// Returns the concern and the size of the gain, for ranking; `None` where it is no gain.
     pub(crate) fn gain(&self) -> Option<(usize, f64)> {
         if let Finding::Gain { concern, size } = self.finding { Some((concern, size)) } else { None }
     }
 }
 
-/// Which of several values of a setting, the milder first, is the best advice: the mildest that gains nearly as much
-/// as the one that gains most.
+/// Returns which of several values of a setting, the milder first, is the best: the mildest at the highest level that
+/// gains nearly as much as the one that gains most.
 pub(crate) fn best(values: &[&CandidateVerdict]) -> Option<usize> {
-    let gains: Vec<Option<(usize, f64)>> = values.iter().map(|value| value.gain()).collect();
+    let level = values.iter().map(|value| value.level).min().filter(|level| *level != Level::Leave)?;
+    let gains: Vec<Option<(usize, f64)>> =
+        values.iter().map(|value| value.gain().filter(|_| value.level == level)).collect();
     let first = gains.iter().flatten().map(|(concern, _)| *concern).min()?;
-    let of_first: Vec<Option<f64>> =
-        gains.into_iter().map(|gain| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size)).collect();
-    let most = of_first.iter().flatten().copied().fold(0.0, f64::max);
-    of_first.iter().position(|gain| gain.is_some_and(|size| size >= ENOUGH * most))
+    let of_first = gains.iter().map(|gain| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size));
+    let sizes: Vec<Option<f64>> = of_first.collect();
+    let most = sizes.iter().flatten().copied().fold(0.0, f64::max);
+    sizes.iter().position(|size| size.is_some_and(|size| size >= ENOUGH * most))
 }
 
-/// What is too small to count.
-#[derive(Clone, Copy)]
-struct Sieve<'t> {
-    /// Relative changes up to this are none.
-    margin: f64,
-    trials: &'t [Trial<'t>],
+/// Returns what comes of a candidate that sets apart this share of the memory.
+fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
+    let mut doubts: Vec<Doubt> = Vec::new();
+    let mut is_disputed = false;
+    let mut costs = None;
+    for (number, concern) in CONCERNS.iter().enumerate() {
+        let direction = concern.metric.direction();
+        let gains: Vec<Result<f64, Doubt>> =
+            trials.iter().map(|trial| trial.gain(concern, direction, margin)).collect();
+        let sizes: Vec<f64> = gains.iter().filter_map(|gain| gain.ok()).collect();
+        let is_worse = trials.iter().any(|trial| trial.loss(concern, direction, margin).is_some());
+        if 2 * sizes.len() > trials.len() && !is_worse {
+            return match costs {
+                Some(concern) => Finding::Costs { concern },
+                None if memory > MEMORY_MAX => Finding::CostsMemory,
+                None => Finding::Gain { concern: number, size: middle(sizes) },
+            };
+        }
+        is_disputed |= !sizes.is_empty();
+        doubts.extend(gains.iter().filter_map(|gain| gain.err()));
+        costs = costs.or(is_worse.then_some(number));
+    }
+    match doubts.into_iter().max() {
+        _ if is_disputed => Finding::Disagreement,
+        Some(doubt) if doubt != Doubt::NoGain => Finding::Doubtful { doubt },
+        _ => Finding::Nothing,
+    }
 }
 
-impl Sieve<'_> {
-    /// Whether what is said of all recordings is too small, or stands on no more than half of them.
-    fn holds_back(self, concern: &Concern, effect: &Effect) -> bool {
-        let size = effect.change.map_or(f64::INFINITY, f64::abs);
-        let is_judged_by_few = 2 * effect.recordings <= self.trials.len();
-        is_judged_by_few || size <= self.spread_of_mean(concern) || self.is_by_chance(concern, effect.now, effect.then)
-    }
+/// Returns the middle of these sizes.
+fn middle(mut sizes: Vec<f64>) -> f64 {
+    sizes.sort_by(f64::total_cmp);
+    sizes[sizes.len() / 2]
+}
 
-    /// Whether a recording supports this verdict by more than chance, whether it is reproduced or not.
-    fn supports(self, concern: &Concern, measure: &Measure, row: &Row, wanted: Verdict) -> bool {
-        let [now, then] = ends(row);
-        let change = row.change.unwrap_or(f64::INFINITY);
-        let trial = self.trials.iter().find(|trial| trial.recording == row.case);
-        judge_change(change, measure.direction, self.margin) == wanted
-            && trial.is_none_or(|trial| change.abs() > trial.spread(concern.metric) || change.is_infinite())
-            && !self.is_by_chance(concern, now, then)
-    }
-
-    /// What nudges make of all recordings' mean.
-    fn spread_of_mean(self, concern: &Concern) -> f64 {
-        let count = self.trials.len() as f64;
-        self.trials.iter().map(|trial| trial.spread(concern.metric)).sum::<f64>() / count / count.sqrt()
-    }
-
-    /// Whether these two differ by no more than independent events would by themselves, or are next to nothing.
-    fn is_by_chance(self, concern: &Concern, now: f64, then: f64) -> bool {
-        let requests: f64 = self.trials.iter().map(|trial| trial.requests as f64).sum();
-        match concern.kind {
-            Kind::State => false,
-            Kind::Work if now.max(then) < WORK_MIN * requests => true,
-            Kind::Requests | Kind::Work => (then - now).abs() <= DEVIATIONS * (now + then).sqrt(),
+/// Whether enough recordings with pressure, made at different times, show a gain in this concern.
+fn has_enough_recordings(trials: &[Trial<'_>], concern: usize, margin: f64) -> bool {
+    let concern = &CONCERNS[concern];
+    let mut distinct: Vec<&Trial<'_>> = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.has_pressure()) {
+        let shows_gain = trial.gain(concern, concern.metric.direction(), margin).is_ok();
+        if shows_gain && !distinct.iter().any(|other| other.is_same_time(trial)) {
+            distinct.push(trial);
         }
     }
+    distinct.len() >= RECORDINGS_MIN
 }
 
 impl Effect {
-    fn assess(concern: &Concern, rows: &[MetricRows], sieve: Sieve<'_>) -> Effect {
-        let measure = measure(concern.metric, rows, sieve.margin, CONFIDENCE);
-        let judged: Vec<&Row> = measure.rows.iter().filter(|row| row.verdict.is_some() && row.is_nonzero()).collect();
-        let [now, then] = [0, 1].map(|end| judged.iter().fold(0.0, |sum, row| sum + ends(row)[end]));
-        let mut effect = Effect {
+    fn assess(concern: &Concern, rows: &[MetricRows], trials: &[Trial<'_>], margin: f64) -> Effect {
+        let measure = measure(concern.metric, rows, margin, CONFIDENCE);
+        let ends = trials.iter().map(|trial| trial.ends(concern.metric));
+        let [now, then] = ends.fold([0.0, 0.0], |sum, ends| [sum[0] + ends[0], sum[1] + ends[1]]);
+        let error = trials.iter().map(|trial| trial.replay_error(concern.metric)).fold(0.0, f64::max);
+        let direction = concern.metric.direction();
+        let pooled = measure.pooled.filter(|pooled| pooled.cases > 1);
+        Effect {
             name: measure.name,
             words: concern.words,
             now,
             then,
-            change: measure.change(),
-            interval: measure.pooled.filter(|pooled| pooled.cases > 1).and_then(|pooled| pooled.interval),
-            recordings: judged.len(),
+            change: freehold_stats::verdict::relative_change(now, then),
+            interval: pooled.and_then(|pooled: Pooled| pooled.interval),
+            recordings: trials.len(),
             verdict: measure.verdict(),
-            is_better_somewhere: judged.iter().any(|row| sieve.supports(concern, &measure, row, Verdict::Better)),
-            is_worse_somewhere: measure.rows.iter().any(|row| sieve.supports(concern, &measure, row, Verdict::Worse)),
-        };
-        if matches!(effect.verdict, Some(Verdict::Better | Verdict::Worse)) && sieve.holds_back(concern, &effect) {
-            effect.verdict = Some(Verdict::Undecided);
+            replay_error: error.is_finite().then_some(error),
+            is_worse_somewhere: trials.iter().any(|trial| trial.loss(concern, direction, margin).is_some()),
         }
-        effect
-    }
-}
-
-/// What a recording gave as it was set, and under a candidate.
-fn ends(row: &Row) -> [f64; 2] {
-    [row.a, row.b].map(|side| side.map_or(0.0, Quantity::value))
-}
-
-/// What these effects come to, if a value sets apart this share of the memory.
-fn finding(effects: &[Effect], memory: f64) -> Finding {
-    let gain = effects.iter().position(|effect| effect.verdict == Some(Verdict::Better));
-    let loss = effects.iter().position(|effect| effect.is_worse_somewhere);
-    match (gain, loss) {
-        (Some(gain), Some(concern)) if concern < gain => Finding::Costs { concern },
-        (Some(gain), _) if CONCERNS[gain].kind == Kind::Work && memory > MEMORY_FOR_WORK_MAX => Finding::CostsMemory,
-        (Some(concern), _) => Finding::Gain { concern, size: effects[concern].change.map_or(f64::INFINITY, f64::abs) },
-        (None, _) if effects.iter().any(|effect| effect.is_better_somewhere) => Finding::Undecided,
-        (None, _) => Finding::Nothing,
     }
 }
 
@@ -278,7 +279,7 @@ impl ReservedMemory {
         ReservedMemory { kept_free_bytes, on_lists_bytes }
     }
 
-    /// What is set apart, as a share of the machine's memory.
+    /// Returns what is set apart, as a share of the machine's memory.
     fn share_of(self, machine: &Facts) -> f64 {
         let bytes = self.kept_free_bytes.max(0) + self.on_lists_bytes.max(0);
         bytes as f64 / managed_bytes(machine).max(1) as f64
@@ -289,7 +290,7 @@ fn kept_free(facts: &Facts) -> u64 {
     facts.zones_start.iter().map(|zone| zone.high).sum()
 }
 
-/// What lists may hold before they give back.
+/// Returns the pages that lists may hold before they give back.
 fn on_lists(facts: &Facts) -> u64 {
     facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.high)).sum()
 }

@@ -1,31 +1,29 @@
-//! What is a gain, what is chance, what is too dear, and which value is the best advice.
+//! Gains, doubts, losses, prices, and the levels of advice.
 
-use freehold_trace::facts::{PcpFacts, ZoneFacts};
+use freehold_trace::facts::{PcpFacts, Sample, ZoneFacts};
 
+use super::super::evidence::Doubt;
 use super::*;
-use crate::report::course::Course;
-use crate::report::fidelity::{FidelityMeasure, FidelityRow};
-use crate::report::metrics::Metrics;
+use crate::report::course::{Course, Moment};
+use crate::report::fidelity::{FidelityMeasure, FidelityRow, VmstatCounter};
+use crate::report::metrics::{Metric, Metrics};
+use crate::report::outcome::ReplayOutcome;
 
-use Metric::{AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions};
+use Metric::{AllocStalls, FailedAllocations, HugePagesServed, PagesScanned, ZoneLockAcquisitions};
 
-/// A replay that counted this, and recorded as much where it is `Near`.
+/// A replay that counted this, of which as many were recorded times `recorded`.
 fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
-    let rows = counts.iter().flat_map(|(metric, count)| {
-        measures(*metric).map(|measure| FidelityRow::new(measure, recorded * *count as f64, *count as f64, None))
+    let all = [AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions, Metric::CompactStalls];
+    let silent = all.into_iter().filter(|metric| counts.iter().all(|(of, _)| of != metric)).map(|metric| (metric, 0));
+    let rows = counts.iter().copied().chain(silent).flat_map(|(metric, count)| {
+        measures(metric).map(move |measure| FidelityRow::new(measure, recorded * count as f64, count as f64, None))
     });
-    // What is held against nothing recorded is not told; zero against zero is.
-    let silent = [AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions, Metric::CompactStalls];
-    let silent = silent.iter().filter(|metric| counts.iter().all(|(of, _)| of != *metric));
-    let silent = silent.flat_map(|metric| measures(*metric));
-    let fidelity = rows.chain(silent.map(|measure| FidelityRow::new(measure, 0.0, 0.0, None))).collect();
     let metrics = Metrics::new().with_count(AllocStalls, 0);
-    let metrics = counts.iter().fold(metrics, |metrics, (metric, count)| metrics.with_count(*metric, *count));
     ReplayOutcome {
         policy: "A".to_owned(),
-        metrics,
+        metrics: counts.iter().fold(metrics, |metrics, (metric, count)| metrics.with_count(*metric, *count)),
         nudged: Vec::new(),
-        fidelity,
+        fidelity: rows.collect(),
         unreplayed: Vec::new(),
         assumptions: Vec::new(),
         course: Course::default(),
@@ -37,53 +35,70 @@ fn measures(metric: Metric) -> impl Iterator<Item = FidelityMeasure> {
     metric.fidelity_sums().iter().copied().flatten().copied()
 }
 
-fn machine() -> Facts {
-    let lists = vec![PcpFacts { high: 1524, batch: 63, ..PcpFacts::default() }; 2];
+/// A machine whose counters rose from `since` by 1000 each.
+fn machine(since: u64) -> Facts {
+    let pcp = vec![PcpFacts { high: 1524, batch: 63, ..PcpFacts::default() }; 2];
     let zone = ZoneFacts {
         name: "Normal".to_owned(),
         managed: 1 << 20,
         min: 2000,
         low: 3048,
         high: 4096,
-        pcp: lists,
+        pcp,
         ..ZoneFacts::default()
     };
+    let names = ["allocstall_normal", "compact_stall", "pgscan_kswapd", "thp_fault_fallback"];
+    let sample = |value: u64| Sample { vmstat: vec![value; names.len()], ..Sample::default() };
     let mut facts = Facts { cpus: 2, page_size: 4096, zones_start: vec![zone], ..Facts::default() };
+    facts.vmstat_names = names.map(str::to_owned).to_vec();
+    facts.samples = vec![sample(since), sample(since + 1000)];
     facts.settings.insert("vm.min_free_kbytes".to_owned(), "8000".to_owned());
     facts
-}
-
-/// Candidates of that machine: it keeps twice, four times, half as much free.
-fn candidate(number: usize) -> Candidate {
-    super::super::candidates::list(&machine()).swap_remove(number)
 }
 
 /// A recording as it was set, and under a candidate.
 #[derive(Clone)]
 struct Both {
+    machine: Facts,
     now: ReplayOutcome,
     then: ReplayOutcome,
     nudged: Vec<ReplayOutcome>,
 }
 
-fn both_replays(counts: &[(Metric, u64, u64)]) -> Both {
-    let now: Vec<_> = counts.iter().map(|&(metric, now, _)| (metric, now)).collect();
-    let then: Vec<_> = counts.iter().map(|&(metric, _, then)| (metric, then)).collect();
-    Both { now: outcome(&now, 1.0), then: outcome(&then, 1.0), nudged: Vec::new() }
+fn both(counts: &[(Metric, u64, u64)]) -> Both {
+    let [now, then] = [0, 1].map(|side| {
+        let side: Vec<(Metric, u64)> = counts.iter().map(|&(metric, now, then)| (metric, [now, then][side])).collect();
+        outcome(&side, 1.0)
+    });
+    Both { machine: machine(0), now, then, nudged: Vec::new() }
 }
 
-fn judged(recordings: &[Both], of: usize) -> CandidateVerdict {
-    let names = ["one", "two", "three"];
+/// Judges the candidate `number` of that machine: it keeps twice, four times, half as much free.
+fn judge(recordings: &[Both], number: usize, track: &TrackRecord) -> CandidateVerdict {
+    let candidate = super::super::candidates::list(&machine(0)).swap_remove(number);
     let trials: Vec<Trial<'_>> = recordings
         .iter()
-        .zip(names)
-        .map(|(Both { now, then, nudged }, recording)| Trial { recording, now, then, nudged, requests: 10_000 })
+        .map(|Both { machine, now, then, nudged }| Trial {
+            recording: "x",
+            machine,
+            requests: 10_000,
+            now,
+            then,
+            nudged,
+        })
         .collect();
-    CandidateVerdict::new(&candidate(of), &trials, &machine(), 0.02)
+    CandidateVerdict::new(&candidate, &trials, &machine(0), 0.02, track)
 }
 
 fn found(counts: &[(Metric, u64, u64)]) -> Finding {
-    judged(&[both_replays(counts)], 0).finding
+    judge(&[both(counts)], 0, &TrackRecord::default()).finding
+}
+
+fn doubted(both: Both) -> Doubt {
+    match judge(&[both], 0, &TrackRecord::default()).finding {
+        Finding::Doubtful { doubt } => doubt,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -94,98 +109,171 @@ fn the_first_concern_that_changes_decides() {
     assert_eq!(found(&[(AllocStalls, 1000, 1010)]), Finding::Nothing);
 }
 
-fn words_of<'e>(effects: impl Iterator<Item = &'e Effect>) -> Vec<&'static str> {
-    effects.map(|effect| effect.words).collect::<Vec<_>>()
+#[test]
+fn one_recording_is_worth_testing_at_most() {
+    let verdict = judge(&[both(&[(AllocStalls, 1000, 500)])], 0, &all_right());
+    assert_eq!(verdict.level, Level::WorthTesting);
+}
+
+/// A record in which all predictions of direct reclaims were right.
+fn all_right() -> TrackRecord {
+    let mut track = TrackRecord::default();
+    let right = super::super::track::Directions { decided: 4, right: 4 };
+    let metrics = track.concerns.entry("vm.min_free_kbytes".to_owned()).or_default();
+    metrics.insert(AllocStalls.name().to_owned(), right);
+    track
 }
 
 #[test]
-fn what_gets_worse_later_is_the_price() {
-    let judged = judged(&[both_replays(&[(AllocStalls, 1000, 500), (ZoneLockAcquisitions, 1000, 2000)])], 0);
-    assert_eq!(words_of(judged.gains()), ["direct reclaims"]);
-    assert_eq!(words_of(judged.losses()), ["zone lock acquisitions"]);
+fn a_recommendation_needs_recordings_from_different_times_and_right_predictions() {
+    let at = |since: u64| Both { machine: machine(since), ..both(&[(AllocStalls, 1000, 500)]) };
+    let different = [at(0), at(1), at(2)];
+    assert_eq!(judge(&different, 0, &all_right()).level, Level::Recommended);
+    assert_eq!(
+        judge(&different, 0, &TrackRecord::default()).level,
+        Level::WorthTesting,
+        "nothing was predicted before"
+    );
+    let mut wrong_once = all_right();
+    wrong_once.concerns.values_mut().flat_map(|metrics| metrics.values_mut()).for_each(|one| one.right = 3);
+    assert_eq!(judge(&different, 0, &wrong_once).level, Level::WorthTesting);
+    assert_eq!(judge(&[at(0), at(0), at(2)], 0, &all_right()).level, Level::WorthTesting, "a copy is no recording");
+}
+
+/// A loss that the replay does not reproduce prevents a recommendation and is shown.
+#[test]
+fn losses_count_whether_they_are_judged_or_not() {
+    let mut recordings = [0, 1, 2].map(|since| {
+        let counts = [(AllocStalls, 1000, 500), (PagesScanned, 1000, 3500)];
+        Both { machine: machine(since), ..both(&counts) }
+    });
+    for both in &mut recordings {
+        miss(both, PagesScanned);
+    }
+    let verdict = judge(&recordings, 0, &all_right());
+    assert_eq!(verdict.level, Level::WorthTesting);
+    let losses: Vec<(&str, Verdict)> = verdict.losses().map(|loss| (loss.words, loss.verdict)).collect();
+    assert_eq!(losses, [("pages scanned", Verdict::NotJudged)]);
+}
+
+/// Makes the replay miss a metric.
+fn miss(both: &mut Both, metric: Metric) {
+    for row in both.now.fidelity.iter_mut().filter(|row| measures(metric).any(|measure| measure == row.measure)) {
+        *row = FidelityRow::new(row.measure, 10_000.0, 1.0, None);
+    }
 }
 
 #[test]
 fn few_events_and_little_work_say_nothing() {
-    assert_eq!(found(&[(AllocStalls, 5, 2)]), Finding::Nothing, "so many come and go by chance");
-    assert_eq!(found(&[(ZoneLockAcquisitions, 90, 30)]), Finding::Nothing, "of 10,000 requests");
+    assert_eq!(doubted(both(&[(AllocStalls, 15, 2)])), Doubt::TooFewEvents);
+    assert_eq!(doubted(both(&[(ZoneLockAcquisitions, 90, 30)])), Doubt::TooFewEvents, "of 10,000 requests");
     assert_eq!(found(&[(ZoneLockAcquisitions, 9000, 3000)]), Finding::Gain { concern: 5, size: 2.0 / 3.0 });
 }
 
-fn judge_with_nudge(stalls: u64) -> Finding {
-    let nudged = vec![outcome(&[(AllocStalls, stalls)], 1.0)];
-    judged(&[Both { nudged, ..both_replays(&[(AllocStalls, 1000, 500)]) }], 0).finding
+#[test]
+fn a_change_that_varied_watermarks_make_too_is_none() {
+    let nudged = |stalls: u64| Both {
+        nudged: vec![outcome(&[(AllocStalls, stalls)], 1.0)],
+        ..both(&[(AllocStalls, 1000, 500)])
+    };
+    assert!(matches!(judge(&[nudged(900)], 0, &TrackRecord::default()).finding, Finding::Gain { concern: 1, .. }));
+    assert_eq!(doubted(nudged(1500)), Doubt::SensitiveToWatermarks);
+}
+
+/// Sets the recorded number of huge pages that were served.
+fn record_huge_pages(both: &mut Both, recorded: f64, replayed: f64) {
+    let row = both.now.fidelity.iter_mut().find(|row| row.measure == FidelityMeasure::HugePagesServed).unwrap();
+    *row = FidelityRow::new(row.measure, recorded, replayed, None);
+}
+
+/// A gain of 6.8 % that only makes up for the replay's own error of -6.8 % is none.
+#[test]
+fn a_gain_has_to_exceed_the_error_of_the_replay() {
+    let found = |recorded: f64| {
+        let mut both = both(&[(HugePagesServed, 10_000, 10_680)]);
+        record_huge_pages(&mut both, recorded, 10_000.0);
+        judge(&[both], 0, &TrackRecord::default()).finding
+    };
+    assert_eq!(found(10_735.0), Finding::Doubtful { doubt: Doubt::WithinReplayError });
+    assert!(matches!(found(10_100.0), Finding::Gain { concern: 3, .. }));
 }
 
 #[test]
-fn a_change_that_a_nudge_makes_too_is_none() {
-    assert_eq!(judge_with_nudge(900), Finding::Gain { concern: 1, size: 0.5 });
-    assert_eq!(judge_with_nudge(1500), Finding::Nothing);
+fn a_gain_has_to_fit_the_room_that_was_recorded() {
+    let found = |then: u64| judge(&[both(&[(HugePagesServed, 1000, then)])], 0, &TrackRecord::default()).finding;
+    assert_eq!(found(2500), Finding::Doubtful { doubt: Doubt::NoRoom }, "1000 faults were denied a huge page");
+    assert!(matches!(found(1900), Finding::Gain { concern: 3, .. }));
 }
 
-fn judge_without_fidelity(counts: &[(Metric, u64, u64)], of: Metric) -> Finding {
-    let mut replays = both_replays(counts);
-    for row in replays.now.fidelity.iter_mut().filter(|row| measures(of).any(|measure| measure == row.measure)) {
-        *row = FidelityRow::new(row.measure, 10_000.0, 1.0, None);
-    }
-    judged(&[replays], 0).finding
+/// One pass of kswapd that is postponed past the end of a recording is no gain.
+#[test]
+fn pages_scanned_have_to_rest_on_several_passes() {
+    let passes = |now: f64, then: f64| {
+        let mut both = both(&[(PagesScanned, 9000, 3000)]);
+        for (outcome, passes) in [(&mut both.now, now), (&mut both.then, then)] {
+            let pageoutrun = FidelityMeasure::Vmstat(VmstatCounter::Pageoutrun);
+            outcome.fidelity.push(FidelityRow::new(pageoutrun, passes, passes, None));
+        }
+        both
+    };
+    assert_eq!(doubted(passes(2.0, 1.0)), Doubt::FewPasses);
+    assert!(matches!(judge(&[passes(9.0, 4.0)], 0, &TrackRecord::default()).finding, Finding::Gain { concern: 4, .. }));
 }
 
 #[test]
-fn what_is_not_reproduced_gains_nothing_but_may_cost() {
-    assert_eq!(judge_without_fidelity(&[(AllocStalls, 1000, 500)], AllocStalls), Finding::Nothing);
-    let trade = [(FailedAllocations, 100, 900), (AllocStalls, 1000, 500)];
-    assert_eq!(judge_without_fidelity(&trade, FailedAllocations), Finding::Costs { concern: 0 });
-}
-
-fn judge_stalls(pairs: &[(u64, u64)]) -> CandidateVerdict {
-    let recordings: Vec<Both> = pairs.iter().map(|&(now, then)| both_replays(&[(AllocStalls, now, then)])).collect();
-    judged(&recordings, 0)
+fn a_gain_has_to_show_before_the_end_of_the_recording() {
+    let course = |early: u64, end: u64| {
+        let moments = [(0, 0), (70, early), (100, end)];
+        let moments = moments.map(|(time, allocstall)| Moment { time, allocstall, ..Moment::default() });
+        Course { moments: moments.to_vec(), ..Course::default() }
+    };
+    let mut both = both(&[(AllocStalls, 1000, 500)]);
+    (both.now.course, both.then.course) = (course(450, 1000), course(450, 500));
+    assert_eq!(doubted(both.clone()), Doubt::EndOfRecording);
+    both.then.course = course(225, 500);
+    assert!(matches!(judge(&[both], 0, &TrackRecord::default()).finding, Finding::Gain { .. }));
 }
 
 #[test]
-fn recordings_that_disagree_leave_it() {
-    let agreed = judge_stalls(&[(1000, 500), (1000, 600), (1000, 400)]);
+fn a_loss_that_is_not_reproduced_may_still_cost() {
+    let mut trade = both(&[(FailedAllocations, 100, 900), (AllocStalls, 1000, 500)]);
+    miss(&mut trade, FailedAllocations);
+    assert_eq!(judge(&[trade], 0, &TrackRecord::default()).finding, Finding::Costs { concern: 0 });
+}
+
+#[test]
+fn most_recordings_have_to_show_a_gain_and_none_a_loss() {
+    let of = |pairs: &[(u64, u64)]| {
+        let recordings: Vec<Both> = pairs.iter().map(|&(now, then)| both(&[(AllocStalls, now, then)])).collect();
+        judge(&recordings, 0, &TrackRecord::default())
+    };
+    let agreed = of(&[(1000, 500), (1000, 600), (1000, 400)]);
     assert!(matches!(agreed.finding, Finding::Gain { concern: 1, .. }), "{agreed:?}");
     assert_eq!(agreed.effects[1].interval, Some((-0.6, -0.4)));
     assert_eq!((agreed.effects[1].now, agreed.effects[1].then, agreed.effects[1].recordings), (3000.0, 1500.0, 3));
-    assert_eq!(judge_stalls(&[(1000, 500), (1000, 1500)]).finding, Finding::Undecided);
-    assert_eq!(judge_stalls(&[(1000, 1500), (1000, 1400)]).finding, Finding::Nothing);
+    assert_eq!(of(&[(1000, 500), (1000, 1500)]).finding, Finding::Disagreement);
+    assert_eq!(of(&[(1000, 500), (1000, 1000)]).finding, Finding::Disagreement, "half of them is not most");
+    assert_eq!(of(&[(1000, 1500), (1000, 1400)]).finding, Finding::Nothing);
 }
 
 #[test]
-fn most_recordings_have_to_tell_it() {
-    let near = both_replays(&[(AllocStalls, 1000, 500)]);
-    let mut far = near.clone();
-    let stalls = far.now.fidelity.iter_mut().filter(|row| row.measure == FidelityMeasure::AllocStalls);
-    stalls.for_each(|row| *row = FidelityRow::new(FidelityMeasure::AllocStalls, 9000.0, 1000.0, None));
-    assert!(matches!(judged(&[near.clone(), near.clone(), far.clone()], 0).finding, Finding::Gain { .. }));
-    assert_eq!(judged(&[near, far], 0).finding, Finding::Undecided);
-}
-
-#[test]
-fn work_is_not_worth_much_memory() {
-    let locks = [both_replays(&[(ZoneLockAcquisitions, 9000, 3000)])];
-    assert!(matches!(judged(&locks, 0).finding, Finding::Gain { .. }), "16 MiB of 4 GiB is little");
-    let dear = judged(&locks, 1);
+fn a_gain_is_not_worth_much_memory() {
+    let locks = [both(&[(ZoneLockAcquisitions, 9000, 3000)])];
+    let track = TrackRecord::default();
+    assert!(matches!(judge(&locks, 0, &track).finding, Finding::Gain { .. }), "16 MiB of 4 GiB is little");
+    let dear = judge(&locks, 1, &track);
     assert_eq!(dear.finding, Finding::CostsMemory, "{:?}", dear.memory);
     assert!(dear.memory.kept_free_bytes > 30 << 20, "{:?}", dear.memory);
-    let stalls = judged(&[both_replays(&[(AllocStalls, 9000, 3000)])], 1);
-    assert!(matches!(stalls.finding, Finding::Gain { .. }), "requests that wait are");
-}
-
-fn verdict_with_stalls(then: u64) -> CandidateVerdict {
-    judged(&[both_replays(&[(AllocStalls, 1000, then)])], 0)
 }
 
 #[test]
 fn the_mildest_value_that_gains_enough_is_the_best() {
-    let values =
-        [verdict_with_stalls(990), verdict_with_stalls(300), verdict_with_stalls(200), verdict_with_stalls(100)];
+    let gaining = |then: u64| judge(&[both(&[(AllocStalls, 1000, then)])], 0, &TrackRecord::default());
+    let values = [gaining(990), gaining(300), gaining(200), gaining(100)];
     assert_eq!(best(&values.iter().collect::<Vec<_>>()), Some(1), "-70 % of -90 %");
-    let (mild, strong) = (verdict_with_stalls(800), verdict_with_stalls(100));
+    let (mild, strong) = (gaining(800), gaining(100));
     assert_eq!(best(&[&mild, &strong]), Some(1));
-    let locks = judged(&[both_replays(&[(ZoneLockAcquisitions, 9000, 100)])], 0);
+    let locks = judge(&[both(&[(ZoneLockAcquisitions, 9000, 100)])], 0, &TrackRecord::default());
     assert_eq!(best(&[&locks, &mild]), Some(1), "a concern that comes first goes before size");
-    assert_eq!(best(&[&verdict_with_stalls(1000), &verdict_with_stalls(1500)]), None);
+    assert_eq!(best(&[&gaining(1000), &gaining(1500)]), None);
 }

@@ -5,6 +5,7 @@
 //! is about, nothing follows from it.
 
 use freehold_report::number::percent;
+use freehold_stats::verdict::Verdict;
 use freehold_trace::Kind;
 use freehold_trace::event::Section;
 use freehold_trace::facts::Facts;
@@ -81,7 +82,7 @@ fn difference(one: &Facts, other: &Facts) -> Option<String> {
 /// reproduced carries no verdict, as in every comparison.
 pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
     rows::as_recorded(as_recorded).iter().any(|(metric, row)| {
-        row.verdict.is_some()
+        row.verdict != Verdict::NotJudged
             && row.a.is_some_and(|count| count.value() > 0.0)
             && CONCERNS.iter().any(|concern| concern.metric == *metric)
     })

@@ -1,6 +1,7 @@
 //! The document of `freehold advise`: a row for each setting, how to apply and undo what is proposed, and what to know.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use freehold_report::formats::Document;
 use freehold_report::origin::version_in;
@@ -13,7 +14,8 @@ use serde::Serialize;
 
 use super::candidates::Candidate;
 use super::concerns::CONCERNS;
-use super::judge::{CandidateVerdict, Trial};
+use super::evidence::Trial;
+use super::judge::{CandidateVerdict, Level};
 use super::sentences;
 use super::setting::{SettingAdvice, TriedValue};
 use super::track::{Predictions, TrackRecord};
@@ -26,11 +28,13 @@ use crate::settings;
 pub struct Subject {
     /// The recording.
     pub facts: RecordingFacts,
+    /// Facts of its machine.
+    pub machine: Arc<Facts>,
     /// Requests in it.
     pub requests: u64,
     /// As it was recorded.
     pub now: ReplayOutcome,
-    /// The same, but for nudges.
+    /// The same with varied watermarks.
     pub nudged: Vec<ReplayOutcome>,
     /// Under each candidate, in their order.
     pub tried: Vec<ReplayOutcome>,
@@ -38,8 +42,8 @@ pub struct Subject {
 
 impl Subject {
     fn trial(&self, candidate: usize) -> Trial<'_> {
-        let Subject { facts, requests, now, nudged, tried } = self;
-        Trial { recording: &facts.file, now, then: &tried[candidate], nudged, requests: *requests }
+        let Subject { facts, machine, requests, now, nudged, tried } = self;
+        Trial { recording: &facts.file, machine, requests: *requests, now, then: &tried[candidate], nudged }
     }
 }
 
@@ -87,7 +91,7 @@ impl AdviceReport {
         let verdicts: Vec<CandidateVerdict> = (0..candidates.len())
             .map(|at| {
                 let trials: Vec<Trial<'_>> = subjects.iter().map(|subject| subject.trial(at)).collect();
-                CandidateVerdict::new(&candidates[at], &trials, machine, margin)
+                CandidateVerdict::new(&candidates[at], &trials, machine, margin, &track)
             })
             .collect();
         let mut settings: Vec<SettingAdvice> = settings::names()
@@ -132,102 +136,86 @@ impl AdviceReport {
     /// What to know, in sentences.
     fn caveats(&self, pressure: Pressure) -> Vec<String> {
         let mut sentences = Vec::new();
-        let of_pressure = match pressure {
-            Pressure::None => sentences::NO_PRESSURE,
-            Pressure::Some => sentences::ABOUT_CHANCE,
-        };
-        sentences.push(of_pressure.to_owned());
-        sentences.push(sentences::about_intervals(self.recordings.len()));
-        if !self.not_judged.is_empty() {
-            sentences.push(format!("No verdict, since the replay is too far off: {}.", self.not_judged.join("; ")));
+        if pressure == Pressure::None {
+            sentences.push(sentences::NO_PRESSURE.to_owned());
         }
-        let doubtful =
-            self.proposed().filter(|(setting, _)| !setting.track_record.is_some_and(Predictions::is_mostly_right));
-        let doubtful: Vec<&str> = doubtful.map(|(setting, _)| setting.name).collect();
-        if !doubtful.is_empty() {
-            sentences.push(format!(
-                "Nothing in the suite shows that predictions about {} come true: measure before and after.",
-                doubtful.join(", ")
-            ));
+        if !self.not_judged.is_empty() {
+            sentences.push(format!("Not judged (replay error): {}.", self.not_judged.join("; ")));
         }
         let unknown: Vec<&str> =
             self.settings.iter().filter(|setting| setting.now.is_none()).map(|setting| setting.name).collect();
         if !unknown.is_empty() {
-            sentences.push(format!(
-                "What is recorded does not say how these are set, so they were not tried: {}.",
-                unknown.join(", ")
-            ));
+            sentences.push(format!("Not tried, since the recording lacks the setting: {}.", unknown.join(", ")));
         }
-        sentences.push(sentences::about_ranking());
+        sentences.push(sentences::rules());
         sentences.extend(sentences::ALWAYS.map(str::to_owned));
         sentences
     }
 
-    /// What to do, in a sentence.
+    /// Returns the headline: the settings at each level.
     fn verdict(&self) -> String {
+        let levels = [Level::Recommended, Level::WorthTesting].into_iter().filter_map(|level| {
+            let proposed = self.proposed().filter(|(setting, _)| setting.level == level);
+            let changes: Vec<String> =
+                proposed.map(|(setting, best)| format!("{}={}", setting.name, best.value)).collect();
+            (!changes.is_empty()).then(|| format!("{}: {}.", level.label(), changes.join(", ")))
+        });
+        let levels: Vec<String> = levels.collect();
         let tried: usize = self.settings.iter().map(|setting| setting.candidates.len()).sum();
-        let changes: Vec<String> = self
-            .proposed()
-            .map(|(setting, best)| {
-                let first = best.verdict.gains().next();
-                let gain = first.map_or_else(String::new, |gain| sentences::effect(gain, self.recordings.len()));
-                format!("{} to {} ({gain})", setting.name, best.value)
-            })
-            .collect();
-        let judged = if self.not_judged.is_empty() { "" } else { ", and may be judged here," };
-        let alone = if self.recordings.len() == 1 { "By this one recording: change" } else { "Change" };
-        match changes.as_slice() {
-            [] => format!(
-                "Leave all settings as they are: nothing that matters{judged} gets better under any of {tried} other \
-                 values."
-            ),
-            [one] => format!("{alone} {one}. Leave the others."),
-            [first, others @ ..] => {
-                format!("{alone} {first} first; then, one by one, {}. Leave the others.", others.join(", "))
-            }
+        match (levels.is_empty(), self.not_judged.is_empty()) {
+            (false, _) => levels.join(" "),
+            (true, true) => format!("leave all settings: no gain under {tried} other values."),
+            (true, false) => format!("leave all settings: no gain that can be judged under {tried} other values."),
         }
     }
 
     fn table(&self) -> Table {
         let columns =
-            ["setting", "now", "proposed", "effect", "price", "predictions that came true"].map(Column::words);
+            ["setting", "now", "advice", "value", "gain", "replay error", "price and losses", "earlier predictions"];
         let rows = self.settings.iter().map(|setting| {
             let best = setting.best.map(|best| &setting.candidates[best].verdict);
-            let count = self.recordings.len();
+            let gained = best.and_then(CandidateVerdict::gained);
             vec![
                 Value::text(setting.name),
                 setting.now.as_ref().map_or(Value::None, Value::text),
-                setting.proposed.as_ref().map_or_else(|| Value::Faint("leave it".to_owned()), Value::text),
-                match best {
-                    Some(best) => Value::Judged(sentences::gains(best, count), Verdict::Better),
+                match setting.level {
+                    Level::Leave => Value::Faint(setting.level.label().to_owned()),
+                    level => Value::Judged(level.label().to_owned(), Verdict::Better),
+                },
+                setting.proposed.as_ref().map_or(Value::None, Value::text),
+                match gained {
+                    Some(gained) => Value::text(sentences::effect(gained)),
                     None => Value::Faint(setting.reason.clone().unwrap_or_default()),
                 },
-                best.map_or(Value::None, |best| Value::text(sentences::price(best, count))),
-                Value::Text(setting.track_record.map_or_else(|| "never tried".to_owned(), Predictions::in_short)),
+                gained.map_or(Value::None, |gained| Value::text(sentences::accuracy(gained))),
+                best.map_or(Value::None, |best| Value::text(sentences::price(best))),
+                Value::Text(setting.track_record.map_or_else(|| "none".to_owned(), Predictions::in_short)),
             ]
         });
-        Table::new("Settings", columns.to_vec(), rows)
+        Table::new("Settings", columns.map(Column::words).to_vec(), rows)
     }
 
     /// Lines to paste, one a row, so that none of them wraps where the terminal is narrow.
     fn recipe(&self) -> Table {
-        let apply = self.proposed().filter_map(|(setting, _)| Some(("apply", setting.apply.as_ref()?)));
-        let undo = self.proposed().filter_map(|(setting, _)| Some(("undo", setting.undo.as_ref()?)));
-        let rows = apply.chain(undo).map(|(step, line)| vec![Value::text(step), Value::text(line)]);
+        let measure = self.proposed().filter_map(|(setting, _)| Some(("measure before and after", setting.measure?)));
+        let apply = self.proposed().filter_map(|(setting, _)| Some(("apply", setting.apply.as_deref()?)));
+        let undo = self.proposed().filter_map(|(setting, _)| Some(("undo", setting.undo.as_deref()?)));
+        let mut steps: Vec<(&str, &str)> = measure.chain(apply).chain(undo).collect();
+        steps.dedup();
+        let rows = steps.into_iter().map(|(step, line)| vec![Value::text(step), Value::text(line)]);
         Table::new("Recipe", ["to", "as root"].map(Column::words).to_vec(), rows)
     }
 
     fn everything(&self) -> Table {
-        let count = self.recordings.len();
-        let columns = ["setting", "value", "for", "better", "price"].map(Column::words).to_vec();
+        let columns = ["setting", "value", "for", "gain", "price and losses"].map(Column::words).to_vec();
         let values =
             self.settings.iter().flat_map(|setting| setting.candidates.iter().map(move |tried| (setting.name, tried)));
         let rows = values.map(|(setting, tried)| {
-            let effect = match sentences::gains(&tried.verdict, count) {
-                none if none.is_empty() => sentences::reason(&[tried.verdict.finding]),
-                gains => gains,
+            let effect = match tried.verdict.gained() {
+                None => sentences::reason(&[tried.verdict.finding]),
+                Some(gained) => sentences::effect(gained),
             };
-            let price = sentences::price(&tried.verdict, count);
+            let price = sentences::price(&tried.verdict);
             [setting, &tried.value, tried.why, &effect, &price].map(Value::text).to_vec()
         });
         Table::new("Every value that was tried", columns, rows)
@@ -252,7 +240,7 @@ fn is_under_pressure(subjects: &[Subject]) -> Pressure {
         // A metric that is zero in the replay and not in the recording has no verdict.
         rows::as_recorded(&subject.now).iter().any(|(metric, row)| {
             sentences::is_of_pressure(*metric)
-                && (row.verdict.is_none() || row.a.is_some_and(|count| count.value() > 0.0))
+                && (row.verdict == Verdict::NotJudged || row.a.is_some_and(|count| count.value() > 0.0))
         })
     });
     if is_short { Pressure::Some } else { Pressure::None }

@@ -1,10 +1,10 @@
-//! Advice on one setting: which of the values that were tried to take, or why to leave it.
+//! Advice on one setting: the value to recommend or to test, or the reason to leave it.
 
 use serde::Serialize;
 
 use super::candidates::Candidate;
 use super::concerns::CONCERNS;
-use super::judge::{self, CandidateVerdict, Finding};
+use super::judge::{self, CandidateVerdict, Finding, Level};
 use super::sentences;
 use super::track::Predictions;
 
@@ -15,7 +15,9 @@ pub(crate) struct SettingAdvice {
     pub(crate) name: &'static str,
     /// As it is set; nothing if the recording does not say.
     pub(crate) now: Option<String>,
-    /// What to set it to; nothing where it is to be left.
+    /// How far advice goes.
+    pub(crate) level: Level,
+    /// The value to set it to; `None` where it is to be left.
     pub(crate) proposed: Option<String>,
     /// Why it is to be left.
     pub(crate) reason: Option<String>,
@@ -25,6 +27,8 @@ pub(crate) struct SettingAdvice {
     pub(crate) apply: Option<String>,
     /// How to set it back.
     pub(crate) undo: Option<String>,
+    /// Command to run before and after the change.
+    pub(crate) measure: Option<&'static str>,
     /// What was tried.
     pub(crate) candidates: Vec<TriedValue>,
     /// Which of these is proposed.
@@ -56,10 +60,14 @@ impl SettingAdvice {
         let findings: Vec<Finding> = candidates.iter().map(|tried| tried.verdict.finding).collect();
         let reason = match now {
             None => "not recorded".to_owned(),
+            Some(_) if candidates.is_empty() => "not tried (--all tries it)".to_owned(),
             Some(_) => sentences::reason(&findings),
         };
         let proposed = best.map(|at| candidates[at].value.clone());
+        let gained = best.and_then(|at| candidates[at].verdict.gained());
         SettingAdvice {
+            level: best.map_or(Level::Leave, |at| candidates[at].verdict.level),
+            measure: gained.and_then(sentences::concern).map(|concern| concern.command),
             name,
             reason: best.is_none().then_some(reason),
             track_record,
@@ -72,10 +80,11 @@ impl SettingAdvice {
         }
     }
 
-    /// What it gains, the more the lower.
-    pub(crate) fn rank(&self) -> (usize, f64) {
+    /// Returns the rank: by level, by concern, and by the size of the gain.
+    pub(crate) fn rank(&self) -> (Level, usize, f64) {
         let gain = self.best.and_then(|best| self.candidates[best].verdict.gain());
-        gain.map_or((CONCERNS.len(), 0.0), |(concern, size)| (concern, -size))
+        let (concern, size) = gain.map_or((CONCERNS.len(), 0.0), |(concern, size)| (concern, -size));
+        (self.level, concern, size)
     }
 }
 

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::metrics::Metric;
+
 /// The file.
 const FILE: &str = include_str!("track-record.json");
 
@@ -34,6 +36,18 @@ pub struct TrackRecord {
     pub kernels: Predictions,
     /// About another value of a setting, by its name.
     pub settings: BTreeMap<String, Predictions>,
+    /// Directions by setting and by the metric that they are about.
+    pub concerns: BTreeMap<String, BTreeMap<String, Directions>>,
+}
+
+/// Directions of one metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directions {
+    /// Rows in which the kernels decide a direction.
+    pub decided: u32,
+    /// Those of them in which it was predicted.
+    pub right: u32,
 }
 
 impl TrackRecord {
@@ -47,10 +61,31 @@ impl TrackRecord {
         self.settings.get(setting).copied()
     }
 
+    /// Whether directions of a metric under another value of a setting were decided before, and all of them were
+    /// predicted.
+    pub fn is_right(&self, setting: &str, metric: &str) -> bool {
+        let directions = self.concerns.get(setting).and_then(|metrics| metrics.get(metric));
+        directions.is_some_and(|directions| directions.decided > 0 && directions.right == directions.decided)
+    }
+
     /// The text of the file.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers by name are plain data") + "\n"
     }
+}
+
+/// Returns the metric that a row of the suite is about; `None` for rows that no advice is about.
+pub fn metric_of_row(row: &str) -> Option<&'static str> {
+    let metric = match row {
+        "failed requests" => Metric::FailedAllocations,
+        "direct reclaims" => Metric::AllocStalls,
+        "direct compactions" => Metric::CompactStalls,
+        "huge pages served" => Metric::HugePagesServed,
+        "pages that kswapd scanned" | "pages that requests scanned" => Metric::PagesScanned,
+        "blocks taken" | "blocks drained" => Metric::ZoneLockAcquisitions,
+        _ => return None,
+    };
+    Some(metric.name())
 }
 
 impl Predictions {
@@ -72,11 +107,6 @@ impl Predictions {
         } else {
             format!("direction {right} of {decided}, {sizes}")
         }
-    }
-
-    /// Whether more directions came true than not.
-    pub fn is_mostly_right(self) -> bool {
-        2 * self.right > self.decided
     }
 }
 
@@ -119,13 +149,31 @@ mod tests {
         }
     }
 
+    /// Rows of the page are one metric each, or a part of one.
+    #[test]
+    fn directions_by_metric_are_those_of_the_page() {
+        let page = include_str!("../../../../docs/fidelity.md");
+        let rows = page
+            .lines()
+            .filter(|line| line.starts_with("| 6."))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+        let mut counted: BTreeMap<String, BTreeMap<String, Directions>> = BTreeMap::new();
+        for cells in rows.filter(|cells| cells.len() == 9 && cells[2].contains('=')) {
+            let setting = cells[2].split('=').next().unwrap().to_owned();
+            if let Some(metric) = metric_of_row(cells[3]).filter(|_| cells[7] != "open") {
+                let directions = counted.entry(setting).or_default().entry(metric.to_owned()).or_default();
+                directions.decided += 1;
+                directions.right += u32::from(cells[7] == "right");
+            }
+        }
+        assert_eq!(TrackRecord::load().concerns, counted);
+    }
+
     #[test]
     fn few_words_tell_how_often_it_came_true() {
         let some = Predictions { pairs: 1, decided: 3, right: 2, with_interval: 9, within: 8 };
         assert_eq!(some.in_short(), "direction 2 of 3, size 8 of 9");
-        assert!(some.is_mostly_right());
         let open = Predictions { decided: 0, right: 0, ..some };
         assert_eq!(open.in_short(), "no direction decided, size 8 of 9");
-        assert!(!open.is_mostly_right());
     }
 }

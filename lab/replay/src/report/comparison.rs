@@ -104,6 +104,9 @@ pub struct ComparisonReport {
     /// Recordings whose machine runs out of memory under a policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     out_of_memory: Vec<OutOfMemoryEntry>,
+    /// Whether some policy was replayed only once on a recording.
+    #[serde(skip)]
+    is_single: bool,
     #[serde(skip)]
     detail: Detail,
 }
@@ -137,6 +140,7 @@ impl ComparisonReport {
             kernels: Vec::new(),
             drawings: Vec::new(),
             out_of_memory: Vec::new(),
+            is_single: false,
             detail,
         }
     }
@@ -151,6 +155,7 @@ impl ComparisonReport {
     pub fn add(&mut self, facts: RecordingFacts, replays: &Replays<'_>) {
         let Replays { a, rivals, baseline, rules } = replays;
         self.kernels.extend(rules);
+        self.is_single |= std::iter::once(*a).chain(*rivals).any(|outcome| outcome.nudged.is_empty());
         for b in *rivals {
             self.drawings.push(draw(&facts.file, a, b));
             self.comparisons.push(Comparison {
@@ -223,7 +228,8 @@ impl ComparisonReport {
             .map(|comparison| comparison.metrics.with_case(&self.short(&comparison.recording)))
             .collect();
         let groups = verdict::group_by_cause(&rows, self.margin, self.confidence);
-        let mut sentences = verdict::sentences(b, &groups, rows.len());
+        let mut sentences = verdict::sentences(&self.whole_name(b), &groups, rows.len());
+        sentences.extend(self.single_replays());
         sentences.push(self.fidelity_in_short());
         sentences.extend(self.guessed());
         let short = self.out_of_memory.iter().filter(|entry| entry.policy == b);
@@ -264,6 +270,11 @@ impl ComparisonReport {
         let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
         policies.truncate(2);
         format!("{} against the recording, checks within bounds: {checks}.", policies.join(" and "))
+    }
+
+    /// Returns a caution if some policy was replayed only once on a recording.
+    fn single_replays(&self) -> Option<String> {
+        self.is_single.then(|| "one replay a policy: sensitivity to watermarks is not known.".to_owned())
     }
 
     /// Which recordings stand on guesses.
@@ -402,8 +413,9 @@ mod tests {
         assert!(text.starts_with("A: linux-6.12; B: freehold\nbuild: "), "{text}");
         for part in [
             "spread over 8",
-            "freehold is better: zone lock acquisitions -50.0 %.",
-            "More: --all.",
+            "freehold: better 1, worse 0, ",
+            "better: zone_lock_acquisitions -50.0 %",
+            "All rows: --all",
             "within bounds: build 3 of 3.",
         ] {
             assert!(text.contains(part), "no {part:?} in:\n{text}");

@@ -205,8 +205,8 @@ impl Metric {
             Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => {
                 &[&[FidelityMeasure::BlocksTaken], &[FidelityMeasure::BlocksDrained]]
             }
-            Metric::PcpRefills => &[&[FidelityMeasure::BlocksTaken]],
-            Metric::PcpDrains => &[&[FidelityMeasure::BlocksDrained]],
+            Metric::PcpRefills => &[&[FidelityMeasure::BlocksTaken], &[FidelityMeasure::PagesOnPerCpuLists]],
+            Metric::PcpDrains => &[&[FidelityMeasure::BlocksDrained], &[FidelityMeasure::PagesOnPerCpuLists]],
             Metric::FailedAllocations => &[&[FidelityMeasure::Failures]],
             Metric::UnusableFreeIndexOrder9 => &[&[FidelityMeasure::UnusableFreeIndexOrder9]],
             Metric::FreePageblocks => &[&[FidelityMeasure::FreePageblocks]],
@@ -228,6 +228,11 @@ impl Metric {
             }
             Metric::PagesMigrated => &[&[Vmstat(VmstatCounter::PgmigrateSuccess)]],
         }
+    }
+
+    /// Returns whether the metric is a share of a whole.
+    pub fn is_share(self) -> bool {
+        matches!(self, Metric::UnusableFreeIndexOrder9 | Metric::CompactSuccess)
     }
 
     /// Which way is better.
@@ -296,6 +301,18 @@ impl Metrics {
     pub fn reported(&self) -> impl Iterator<Item = Metric> {
         let measured = self.get(Metric::AllocStalls).is_some();
         Metric::ALL.into_iter().filter(move |metric| measured || !metric.is_of_pressure())
+    }
+
+    /// Returns the number of events behind `metric`; `None` where it does not stand for events, or was not measured.
+    pub fn events(&self, metric: Metric) -> Option<f64> {
+        let counted: &[Metric] = match metric {
+            Metric::UnusableFreeIndexOrder9 => return None,
+            Metric::PagesPerZoneLock => &[Metric::ZoneLockAcquisitions],
+            Metric::CompactSuccess => &[Metric::CompactStalls],
+            Metric::StallTime => &[Metric::AllocStalls, Metric::CompactStalls],
+            count => return self.get(count).map(Quantity::value),
+        };
+        counted.iter().filter_map(|metric| Some(self.get(*metric)?.value())).reduce(|sum, count| sum + count)
     }
 
     /// The number measured for `metric`, if any.

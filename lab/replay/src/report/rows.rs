@@ -1,15 +1,13 @@
-//! The rows of a comparison: every metric under A and under B, and what the difference means.
+//! The rows of a comparison: every metric under A and under B, with its verdict.
 //!
-//! A replay is exact: the same recording and policy give the same numbers on any machine. But where memory is short a
-//! few pages decide what follows, so the same replay with watermarks that are a hundredth off may come to something
-//! else. What counts is the middle one of such replays, and two policies differ if that is beyond a margin, and if no
-//! replay under one comes to what some replay under the other does. (Of five against five, chance alone does that once
-//! in 126 times.) And a metric carries a verdict on a recording only if the replay under the recorded kernel's rules
-//! comes near to what was recorded in it: what is not reproduced under A says nothing about B.
+//! A replay is exact: the same recording and policy give the same numbers on any machine. A few pages may still decide
+//! what follows, so each policy is replayed with watermarks that vary by 1 % as well. The middle of these replays
+//! counts, and a difference whose ranges overlap is sensitive to watermarks. A metric is judged on a recording only if
+//! the replay under the recorded kernel's rules reproduces it there: an error under A says nothing of B.
 
 use freehold_report::number::Quantity;
 use freehold_report::report::Row;
-use freehold_stats::verdict::{Verdict, judge_change, relative_change};
+use freehold_stats::verdict::{Change, Evidence, SHARE_MARGIN, Verdict, judge as judge_evidence, relative_change};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::fidelity::{FidelityRow, relative_error};
@@ -86,6 +84,24 @@ pub(crate) fn judge(
     MetricRows(rows.collect())
 }
 
+/// Returns the size of the largest relative error of a replay in what shows whether it reproduces `metric`; infinite
+/// where that is not known.
+pub(crate) fn reproduction_error(metric: Metric, fidelity: &[FidelityRow]) -> f64 {
+    let sums = metric.fidelity_sums();
+    let known = sums.iter().filter(|sum| fidelity.iter().any(|row| sum.contains(&row.measure)));
+    let errors = known.map(|sum| sum_error(sum, fidelity).map_or(f64::INFINITY, f64::abs));
+    errors.reduce(f64::max).unwrap_or(if sums.is_empty() { 0.0 } else { f64::INFINITY })
+}
+
+/// Returns the relative error of a replay in a sum of fidelity measures; `None` where the recording lacks one of them,
+/// or has none where the replay has some.
+fn sum_error(sum: FidelitySum, fidelity: &[FidelityRow]) -> Option<f64> {
+    let rows: Vec<&FidelityRow> = fidelity.iter().filter(|row| sum.contains(&row.measure)).collect();
+    let recorded: f64 = rows.iter().map(|row| row.recorded).sum();
+    let replayed: f64 = rows.iter().map(|row| row.replayed).sum();
+    relative_error(recorded, replayed).filter(|_| rows.len() == sum.len())
+}
+
 /// Compares a replay under the recorded kernel's rules with itself: its verdicts show which metrics it reproduces.
 pub(crate) fn as_recorded(outcome: &ReplayOutcome) -> MetricRows {
     judge("", outcome, outcome, &outcome.fidelity, 0.0)
@@ -99,29 +115,32 @@ fn judge_metric(
     margin: f64,
 ) -> Row {
     let [a, b] = outcomes.map(|outcome| ReplayValues::collect(outcome, metric));
-    let (change, verdict) = judge_values(metric, &a, &b, margin);
     let reproduction = Reproduction::assess(metric, fidelity);
-    Row {
-        case: case.to_owned(),
-        a: a.median(),
-        b: b.median(),
-        a_range: a.range(),
-        b_range: b.range(),
-        change,
-        interval: None,
-        verdict: (reproduction == Reproduction::Near).then_some(verdict),
-        replay_error: reproduction.error(),
-    }
+    let change = a.median().zip(b.median()).and_then(|(a, b)| relative_change(a.value(), b.value()));
+    let verdict = match judged_change(metric, &a, &b) {
+        None => Verdict::NotJudged,
+        Some(change) => judge_evidence(&Evidence {
+            change,
+            direction: metric.direction(),
+            margin,
+            is_reproduced: reproduction == Reproduction::Near,
+            events: outcomes.iter().filter_map(|outcome| outcome.metrics.events(metric)).reduce(f64::max),
+        }),
+    };
+    let (case, replay_error) = (case.to_owned(), reproduction.error());
+    let (a_range, b_range, interval) = (a.range(), b.range(), None);
+    Row { case, a: a.median(), b: b.median(), a_range, b_range, change, interval, verdict, replay_error }
 }
 
-/// Returns the relative change and its verdict. Where the ranges of A and B overlap, the verdict is open.
-fn judge_values(metric: Metric, a: &ReplayValues, b: &ReplayValues, margin: f64) -> (Option<f64>, Verdict) {
-    let (Some(median_a), Some(median_b)) = (a.median(), b.median()) else { return (None, Verdict::Neither) };
-    let change = relative_change(median_a.value(), median_b.value());
-    // Some where there was none is more than any margin.
-    let verdict = judge_change(change.unwrap_or(f64::INFINITY), metric.direction(), margin);
-    let is_open = verdict != Verdict::NoDifference && a.overlaps(b);
-    (change, if is_open { Verdict::Undecided } else { verdict })
+/// Returns the change as it is judged, with its sensitivity to watermarks; `None` where a side was not measured.
+///
+/// A difference of shares up to [`SHARE_MARGIN`] is no change: relative to a tiny share, it would look large.
+fn judged_change(metric: Metric, a: &ReplayValues, b: &ReplayValues) -> Option<Change> {
+    let (from, to) = (a.median()?.value(), b.median()?.value());
+    let is_tiny = metric.is_share() && (to - from).abs() <= SHARE_MARGIN;
+    let middle = if is_tiny { 0.0 } else { relative_change(from, to).unwrap_or(f64::INFINITY) };
+    let is_varied = a.0.len() > 1 && b.0.len() > 1;
+    Some(if is_varied { Change::Watermarks { middle, overlap: a.overlaps(b) } } else { Change::Exact(middle) })
 }
 
 /// Values of one metric in all replays under one policy, ascending. Replays that did not measure it have none.
@@ -171,21 +190,23 @@ impl Reproduction {
         if let Reproduction::Far(error) = self { Some(error) } else { None }
     }
 
-    /// Returns the worst reproduction among the fidelity sums of `metric`.
+    /// Returns the worst reproduction among the fidelity sums of `metric`. Sums that the recording lacks are passed
+    /// over, if it has another one.
     fn assess(metric: Metric, fidelity: &[FidelityRow]) -> Reproduction {
-        let sums = metric.fidelity_sums().iter().map(|sum| Reproduction::assess_sum(sum, fidelity));
-        sums.max_by(|a, b| a.size().total_cmp(&b.size())).unwrap_or(Reproduction::Near)
+        let sums = metric.fidelity_sums();
+        let known = sums.iter().filter(|sum| fidelity.iter().any(|row| sum.contains(&row.measure)));
+        let assessed = known.map(|sum| Reproduction::assess_sum(sum, fidelity));
+        let unknown = if sums.is_empty() { Reproduction::Near } else { Reproduction::Unknown };
+        assessed.max_by(|a, b| a.size().total_cmp(&b.size())).unwrap_or(unknown)
     }
 
     fn assess_sum(sum: FidelitySum, fidelity: &[FidelityRow]) -> Reproduction {
-        let rows: Vec<&FidelityRow> = fidelity.iter().filter(|row| sum.contains(&row.measure)).collect();
-        let recorded: f64 = rows.iter().map(|row| row.recorded).sum();
-        let replayed: f64 = rows.iter().map(|row| row.replayed).sum();
-        let bound = rows.iter().filter_map(|row| row.bound).reduce(f64::max).unwrap_or(NEAR);
-        match relative_error(recorded, replayed) {
-            Some(error) if rows.len() == sum.len() && error.abs() <= bound => Reproduction::Near,
-            Some(error) if rows.len() == sum.len() => Reproduction::Far(error),
-            _ => Reproduction::Unknown,
+        let bounds = fidelity.iter().filter(|row| sum.contains(&row.measure)).filter_map(|row| row.bound);
+        let bound = bounds.reduce(f64::max).unwrap_or(NEAR);
+        match sum_error(sum, fidelity) {
+            Some(error) if error.abs() <= bound => Reproduction::Near,
+            Some(error) => Reproduction::Far(error),
+            None => Reproduction::Unknown,
         }
     }
 
@@ -226,20 +247,20 @@ mod tests {
     #[test]
     fn fewer_lock_acquisitions_are_better_and_more_are_worse() {
         let row = judge_counts(Metric::ZoneLockAcquisitions, 200, 100);
-        assert_eq!((row.verdict, row.change), (Some(Verdict::Better), Some(-0.5)));
-        assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 100, 200).verdict, Some(Verdict::Worse));
+        assert_eq!((row.verdict, row.change), (Verdict::Better, Some(-0.5)));
+        assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 100, 200).verdict, Verdict::Worse);
     }
 
     #[test]
     fn more_free_pageblocks_are_better() {
-        assert_eq!(judge_counts(Metric::FreePageblocks, 10, 20).verdict, Some(Verdict::Better));
-        assert_eq!(judge_counts(Metric::FreePageblocks, 20, 10).verdict, Some(Verdict::Worse));
+        assert_eq!(judge_counts(Metric::FreePageblocks, 100, 200).verdict, Verdict::Better);
+        assert_eq!(judge_counts(Metric::FreePageblocks, 200, 100).verdict, Verdict::Worse);
     }
 
     #[test]
     fn a_change_within_the_margin_is_no_difference() {
-        assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 696, 698).verdict, Some(Verdict::NoDifference));
-        assert_eq!(judge_counts(Metric::CrossCpuFrees, 1000, 1001).verdict, Some(Verdict::NoDifference));
+        assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 696, 698).verdict, Verdict::NoChange);
+        assert_eq!(judge_counts(Metric::CrossCpuFrees, 1000, 1001).verdict, Verdict::NoChange);
     }
 
     #[test]
@@ -249,8 +270,8 @@ mod tests {
             .map(|measure| FidelityRow::new(measure, 1.0, 1.0, None));
         for (counts, medians, verdict) in [
             ([[90, 110, 100], [80, 70, 75]], [100, 75], Verdict::Better),
-            ([[90, 110, 100], [80, 70, 95]], [100, 80], Verdict::Undecided),
-            ([[90, 110, 100], [101, 70, 130]], [100, 101], Verdict::NoDifference),
+            ([[90, 110, 100], [80, 70, 95]], [100, 80], Verdict::SensitiveToWatermarks),
+            ([[90, 110, 100], [101, 70, 130]], [100, 101], Verdict::NoChange),
         ] {
             let [a, b] = counts.map(|counts| {
                 let [metrics, nudged @ ..] = counts.map(|count| Metrics::new().with_count(metric, count));
@@ -259,42 +280,90 @@ mod tests {
             let rows = judge("x", &a, &b, &fidelity, 0.02);
             let row = rows.get(metric).unwrap();
             assert_eq!([row.a, row.b], medians.map(|count| Some(Quantity::Count(count))));
-            assert_eq!(row.verdict, Some(verdict));
+            assert_eq!(row.verdict, verdict);
         }
     }
 
     #[test]
-    fn a_metric_without_a_good_direction_is_neither_unless_the_numbers_are_the_same() {
-        assert_eq!(judge_counts(Metric::CrossCpuFrees, 5, 6).verdict, Some(Verdict::Neither));
-        assert_eq!(judge_counts(Metric::CrossCpuFrees, 5, 5).verdict, Some(Verdict::NoDifference));
+    fn a_metric_without_a_good_direction_changes_unless_the_numbers_are_the_same() {
+        assert_eq!(judge_counts(Metric::CrossCpuFrees, 50, 60).verdict, Verdict::Changed);
+        assert_eq!(judge_counts(Metric::CrossCpuFrees, 50, 50).verdict, Verdict::NoChange);
     }
 
     #[test]
     fn a_change_from_zero_has_no_ratio() {
-        let row = judge_counts(Metric::FailedAllocations, 0, 3);
-        assert_eq!((row.change, row.verdict), (None, Some(Verdict::Worse)));
+        let row = judge_counts(Metric::FailedAllocations, 0, 30);
+        assert_eq!((row.change, row.verdict), (None, Verdict::Worse));
     }
 
     #[test]
     fn what_the_replay_does_not_reproduce_carries_no_verdict() {
         let row = judge_against(Metric::AllocStalls, 100, 50, 1000.0);
-        assert_eq!((row.verdict, row.replay_error), (None, Some(-0.9)));
+        assert_eq!((row.verdict, row.replay_error), (Verdict::NotJudged, Some(-0.9)));
         let row = judge_against(Metric::AllocStalls, 100, 50, 0.0);
-        assert_eq!((row.verdict, row.replay_error), (None, None), "none was recorded, and some replayed");
+        assert_eq!((row.verdict, row.replay_error), (Verdict::NotJudged, None), "none was recorded, and some replayed");
         let [a, b] = [Metrics::new().with_count(Metric::AllocStalls, 3), Metrics::new()].map(outcome);
         let rows = judge("x", &a, &b, &[], 0.02);
-        assert_eq!(rows.get(Metric::AllocStalls).unwrap().verdict, None, "nothing was recorded");
+        assert_eq!(rows.get(Metric::AllocStalls).unwrap().verdict, Verdict::NotJudged, "nothing was recorded");
     }
 
     #[test]
-    fn an_unmeasured_metric_is_neither() {
+    fn an_unmeasured_metric_is_not_judged() {
         let unmeasured = outcome(Metrics::new());
         let MetricRows(rows) = judge("x", &unmeasured, &unmeasured, &[], 0.02);
         assert!(rows.iter().any(|(metric, _)| *metric == Metric::ZoneLockAcquisitions));
-        assert!(
-            rows.iter()
-                .all(|(_, row)| { row.verdict.is_none_or(|verdict| verdict == Verdict::Neither) && row.a.is_none() })
-        );
+        assert!(rows.iter().all(|(_, row)| row.verdict == Verdict::NotJudged && row.a.is_none()));
+    }
+
+    /// A kernel with events and a replay without any, or the reverse, is not judged even where A equals B.
+    #[test]
+    fn equal_values_that_the_kernel_contradicts_are_not_judged() {
+        for (metric, value, recorded) in [(Metric::FallbackSteals, 0, 4035.0), (Metric::FallbackClaims, 134, 0.0)] {
+            let measures = metric.fidelity_sums().iter().copied().flatten();
+            let fidelity: Vec<FidelityRow> =
+                measures.map(|measure| FidelityRow::new(*measure, recorded, value as f64, None)).collect();
+            let same = outcome(Metrics::new().with_count(metric, value));
+            let rows = judge("x", &same, &same, &fidelity, 0.02);
+            assert_eq!(rows.get(metric).unwrap().verdict, Verdict::NotJudged, "{metric:?}");
+        }
+    }
+
+    #[test]
+    fn few_events_decide_nothing() {
+        assert_eq!(judge_counts(Metric::FallbackClaims, 2, 3).verdict, Verdict::TooFewEvents);
+        assert_eq!(judge_counts(Metric::FallbackClaims, 3, 30).verdict, Verdict::Worse);
+        let metric = Metric::CompactSuccess;
+        let pressure = Metrics::new().with_count(Metric::AllocStalls, 0).with_count(Metric::CompactStalls, 4);
+        let [a, b] = [1, 2].map(|part| outcome(pressure.clone().with_ratio(metric, part, 4)));
+        let measures = metric.fidelity_sums().iter().copied().flatten();
+        let fidelity: Vec<FidelityRow> = measures.map(|measure| FidelityRow::new(*measure, 4.0, 4.0, None)).collect();
+        assert_eq!(judge("x", &a, &b, &fidelity, 0.02).get(metric).unwrap().verdict, Verdict::TooFewEvents);
+    }
+
+    #[test]
+    fn a_large_change_of_a_tiny_share_is_none() {
+        let metric = Metric::UnusableFreeIndexOrder9;
+        let fidelity = [FidelityRow::new(FidelityMeasure::UnusableFreeIndexOrder9, 0.006, 0.006, None)];
+        let judge_shares = |a, b| {
+            let [a, b] = [a, b].map(|share| outcome(Metrics::new().with(metric, Quantity::Ratio(share))));
+            judge("x", &a, &b, &fidelity, 0.02).get(metric).unwrap().clone()
+        };
+        assert_eq!(judge_shares(0.006, 0.007).verdict, Verdict::NoChange);
+        assert_eq!(judge_shares(0.006, 0.06).verdict, Verdict::Worse);
+    }
+
+    #[test]
+    fn pages_on_lists_contradict_refills() {
+        let [a, b] = [6460, 2681].map(|count| outcome(Metrics::new().with_count(Metric::PcpRefills, count)));
+        let fidelity = |on_lists: f64| {
+            [
+                FidelityRow::new(FidelityMeasure::BlocksTaken, 100.0, 101.0, None),
+                FidelityRow::new(FidelityMeasure::PagesOnPerCpuLists, 100.0, on_lists, None),
+            ]
+        };
+        let verdicts = [149.0, 110.0]
+            .map(|on_lists| judge("x", &a, &b, &fidelity(on_lists), 0.02).get(Metric::PcpRefills).unwrap().verdict);
+        assert_eq!(verdicts, [Verdict::NotJudged, Verdict::Better]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn record(group: &str, measure: &Measure, row: &Row) -> [String; 9] {
         bare(row.a),
         bare(row.b),
         number(row.change),
-        row.verdict.map_or("", |verdict| verdict.word()).to_owned(),
+        row.verdict.word().to_owned(),
         number(row.replay_error),
     ]
 }
@@ -95,13 +95,13 @@ mod tests {
             a: Some(Quantity::Count(1)),
             b: None,
             change: None,
-            verdict: Some(Verdict::Neither),
+            verdict: Verdict::Changed,
             ..Row::default()
         };
         let measure = Measure { name: "m", unit: "u", direction: Direction::Lower, rows: vec![row], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         let report = Report { sides: ["x".to_owned(), "y,z".to_owned()], groups, ..Report::default() };
         let text = String::from_utf8(text(&[report]).unwrap()).unwrap();
-        assert!(text.ends_with("x,\"y,z\",g,m,u,\"a,\"\"b\"\"\r\nc\",1,,,neither,\r\n"), "{text}");
+        assert!(text.ends_with("x,\"y,z\",g,m,u,\"a,\"\"b\"\"\r\nc\",1,,,changed,\r\n"), "{text}");
     }
 }

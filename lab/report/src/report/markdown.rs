@@ -2,7 +2,7 @@
 
 use super::{Measure, Report, Table, Value};
 use crate::markdown::{table, wrapped};
-use crate::number::{ABSENT, change, quantity};
+use crate::number::{change, quantity};
 use crate::terminal::printable;
 use freehold_stats::verdict::Verdict;
 
@@ -43,16 +43,11 @@ fn items(sentences: &[String]) -> String {
 fn measures(measures: &[Measure]) -> String {
     let rows = measures.iter().flat_map(|measure| {
         let rows = measure.rows.iter().map(|row| {
-            let word = match (row.verdict, row.replay_error) {
-                (Some(verdict), _) => verdict.word().to_owned(),
-                (None, Some(error)) => format!("replay off by {}", change(Some(error))),
-                (None, None) => "not recorded, or none was".to_owned(),
-            };
-            vec![cell(&row.case), quantity(row.a), quantity(row.b), change(row.change), word]
+            vec![cell(&row.case), quantity(row.a), quantity(row.b), change(row.change), row.label().into_owned()]
         });
         let pooled = measure.pooled.as_ref().filter(|pooled| pooled.cases > 1).map(|pooled| {
             let (low, high) = pooled.interval.unzip();
-            let word = pooled.verdict.map_or(ABSENT, |verdict| verdict.word()).to_owned();
+            let word = pooled.verdict.word().to_owned();
             let ends = [format!("from {}", change(low)), format!("to {}", change(high))];
             [vec!["pooled".to_owned()], ends.to_vec(), vec![change(pooled.change), word]].concat()
         });

@@ -1,13 +1,12 @@
-//! The measures of a report as the table that kernel developers paste: both sides, and in brackets what B gains.
+//! The measures of a report as the table that kernel developers paste: both sides, and in brackets the gain of B.
 //!
-//! As in mmtests, the gain is positive where B is better: for what should be low, `(A - B) / A`, in rows named Amean;
-//! for what should be high, `(B - A) / A`, in rows named Hmean. Every case has a row, which is of one run. Measures of
-//! which neither way is better are left out, and so is what carries no verdict: a last line says how many rows that
-//! are.
+//! As in mmtests, the gain is positive where B is better: `(A - B) / A` for what should be low, `(B - A) / A` for what
+//! should be high. A row has one value a side, so it is not called a mean. Rows without a better direction, and rows
+//! that are not judged or have too few events, are left out; a last line counts them.
 
 use super::{Measure, Report, Row};
 use crate::number::Quantity;
-use freehold_stats::verdict::Direction;
+use freehold_stats::verdict::{Direction, Verdict};
 
 /// The text of a report.
 pub fn text(report: &Report) -> String {
@@ -26,36 +25,36 @@ pub fn text(report: &Report) -> String {
     table + &left_out(report)
 }
 
-/// How much is not judged, as a line.
+/// Counts the rows that are left out, as a line.
 fn left_out(report: &Report) -> String {
     let rows = report.groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.rows);
-    let unjudged = rows.filter(|row| !row.is_same() && row.a.is_some() && row.verdict.is_none()).count();
-    match unjudged {
-        0 => String::new(),
-        1 => "(1 row left out: the replay is too far off there)\n".to_owned(),
-        rows => format!("({rows} rows left out: the replay is too far off there)\n"),
-    }
+    let labels: Vec<Verdict> = rows.map(|row| row.verdict).collect();
+    let counts = [Verdict::NotJudged, Verdict::TooFewEvents].map(|left_out| {
+        let count = labels.iter().filter(|label| **label == left_out).count();
+        (count > 0).then(|| format!("{count} {}", left_out.word()))
+    });
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    if counts.is_empty() { String::new() } else { format!("(rows left out: {})\n", counts.join(", ")) }
 }
 
 fn cells(measure: &Measure, row: &Row) -> Option<[String; 3]> {
-    let (a, b) = row.verdict.and(row.a.map(Quantity::value).zip(row.b.map(Quantity::value)))?;
+    let is_left_out = matches!(row.verdict, Verdict::NotJudged | Verdict::TooFewEvents);
+    let (a, b) = row.a.map(Quantity::value).zip(row.b.map(Quantity::value)).filter(|_| !is_left_out)?;
     let better = if measure.direction == Direction::Lower { a - b } else { b - a };
     let gain = if a == b { "(0.00%)".to_owned() } else { format!("({:.2}%)", 100.0 * better / a) };
     let gain = if a == 0.0 && b != 0.0 { "(-)".to_owned() } else { gain };
     let cell = |number: f64, gain: &str| format!("{number:.2} {gain:>10}");
-    let mean = if measure.direction == Direction::Lower { "Amean" } else { "Hmean" };
-    Some([format!("{mean}     {}-{}", measure.name, row.case), cell(a, "(0.00%)"), cell(b, &gain)])
+    Some([format!("{}-{}", measure.name, row.case), cell(a, "(0.00%)"), cell(b, &gain)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::Group;
-    use freehold_stats::verdict::Verdict;
 
     fn gains(direction: Direction, a: u64, b: u64) -> String {
         let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
-        let row = Row { case: "x".to_owned(), a, b, change: None, verdict: Some(Verdict::Better), ..Row::default() };
+        let row = Row { case: "x".to_owned(), a, b, change: None, verdict: Verdict::Better, ..Row::default() };
         let measure = Measure { name: "m", unit: "u", direction, rows: vec![row], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         text(&Report { sides: ["A".to_owned(), "B".to_owned()], groups, ..Report::default() })

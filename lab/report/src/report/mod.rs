@@ -117,8 +117,8 @@ pub struct Row {
     /// Interval of the change, where the case was measured often enough to have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
-    /// Verdict on the change; `None` where the case is not reproduced in this measure.
-    pub verdict: Option<Verdict>,
+    /// Verdict on the change.
+    pub verdict: Verdict,
     /// Relative error of the replay under the recorded kernel's rules, where it is too large for a verdict.
     #[serde(rename = "error")]
     pub replay_error: Option<f64>,
@@ -135,8 +135,8 @@ pub struct Pooled {
     /// The interval of the change: of the middle case, at 95 % confidence for all comparisons together; or, of fewer
     /// cases than that takes, all that they gave.
     pub interval: Option<(f64, f64)>,
-    /// What that means.
-    pub verdict: Option<Verdict>,
+    /// Verdict on the change.
+    pub verdict: Verdict,
 }
 
 /// A table of its own.
@@ -248,9 +248,9 @@ impl Value {
         Value::Text(text.to_string())
     }
 
-    /// A verdict by its word; nothing where nothing may be said.
-    pub fn verdict(verdict: impl Into<Option<Verdict>>) -> Value {
-        verdict.into().map_or(Value::None, |verdict| Value::Judged(verdict.word().to_owned(), verdict))
+    /// Returns the label of a verdict.
+    pub fn verdict(verdict: Verdict) -> Value {
+        Value::Judged(verdict.word().to_owned(), verdict)
     }
 
     /// A count; nothing where nothing was counted.
@@ -305,6 +305,14 @@ impl Serialize for Value {
 }
 
 impl Row {
+    /// Returns the label of the row, with the replay's error if that is the reason.
+    pub fn label(&self) -> Cow<'static, str> {
+        match (self.verdict, self.replay_error) {
+            (Verdict::NotJudged, Some(error)) => format!("not judged (replay error {})", change(Some(error))).into(),
+            (verdict, _) => verdict.word().into(),
+        }
+    }
+
     /// Whether the case was measured under A, and has the same value under B.
     pub fn is_same(&self) -> bool {
         self.a.is_some() && self.a == self.b
@@ -322,12 +330,12 @@ impl Measure {
         self.rows.iter().all(Row::is_same)
     }
 
-    /// What may be said of it over all cases; `None` where nothing may.
-    pub fn verdict(&self) -> Option<Verdict> {
+    /// Returns the verdict over all cases.
+    pub fn verdict(&self) -> Verdict {
         match (&self.pooled, self.rows.as_slice()) {
             (Some(pooled), _) => pooled.verdict,
             (None, [row]) => row.verdict,
-            (None, _) => None,
+            (None, _) => Verdict::NotJudged,
         }
     }
 

@@ -1,17 +1,16 @@
-//! From single cases to what all of them say.
+//! Pools the rows of a measure over all cases.
 //!
-//! A change counts if it is larger than the margin. Of six cases or more the middle one speaks, with an interval that
-//! is exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to
-//! agree: all beyond the margin and to one side, or all within it; otherwise they leave it undecided, and so they do if
-//! one of them is undecided by itself. What they say together is then the geometric mean of B/A, in which a half and a
-//! double cancel, whatever their sizes. Where many comparisons are made, each has to be surer ([`confidence_of`]), and
-//! then it takes more cases to have an interval.
+//! Rows that are not judged, that have too few events, or that are zero under A and B are left out. Six rows or more
+//! have a median with an interval, which is exact by rank and widened by a bootstrap; the interval is judged. Fewer rows
+//! have no interval of such confidence, so their verdicts have to agree, and otherwise they are
+//! [`Mixed`](Verdict::Mixed). Their change is the geometric mean of B/A, in which a half and a double cancel. Where many
+//! comparisons are made, each needs a higher confidence ([`confidence_of`]), and so more rows.
 
 use fastrand::Rng;
 
 use super::{Pooled, Row};
 use freehold_stats::intervals::{has_rank_interval, median, median_interval};
-use freehold_stats::verdict::{Direction, Verdict, judge_change};
+use freehold_stats::verdict::{Change, Direction, Evidence, Verdict, judge};
 
 /// Cases of which an interval by rank can have the confidence of 95 %.
 pub const CASES_MIN: usize = 6;
@@ -26,40 +25,54 @@ pub fn confidence_of(comparisons: usize) -> f64 {
     1.0 - (1.0 - CONFIDENCE) / comparisons.max(1) as f64
 }
 
-/// Pools all cases of a measure. Rows without a verdict of their own are left out, and so are rows in which both values
-/// are zero. The interval has this confidence, if there are cases enough for one.
+/// Pools all rows of a measure. The interval has this confidence, if there are rows enough for one.
 pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) -> Pooled {
-    let judged: Vec<&Row> = rows.iter().filter(|row| row.verdict.is_some() && row.is_nonzero()).collect();
-    let changes: Option<Vec<f64>> = judged.iter().map(|row| row.change).collect();
+    let judged: Vec<&Row> = rows.iter().filter(|row| is_judged(row) && row.is_nonzero()).collect();
+    let changes: Option<Vec<f64>> = judged.iter().map(|row| judged_change(row, margin)).collect();
+    let (cases, agreed) = (judged.len(), agreed_verdict(&judged));
     match changes {
         _ if judged.is_empty() => {
-            let verdict = rows.iter().all(Row::is_same).then_some(Verdict::NoDifference);
-            Pooled { cases: 0, change: None, interval: None, verdict }
+            let verdict = agreed_verdict(&rows.iter().collect::<Vec<_>>());
+            let verdict = if verdict == Verdict::Mixed { Verdict::NotJudged } else { verdict };
+            Pooled { cases, change: None, interval: None, verdict }
         }
-        // Some where none was has no ratio, and no mean.
-        None => {
-            let first = judged[0].verdict;
-            let verdict = if judged.iter().all(|row| row.verdict == first) { first } else { Some(Verdict::Undecided) };
-            Pooled { cases: judged.len(), change: None, interval: None, verdict }
+        // A change from zero has no ratio, and no mean.
+        None => Pooled { cases, change: None, interval: None, verdict: agreed },
+        Some(mut changes) if has_rank_interval(cases, confidence) => {
+            let (low, high) = median_interval(&changes, confidence, &mut Rng::with_seed(SEED));
+            let change = Change::Interval { low, high, exceeds: margin, middle: None };
+            let verdict = judge(&Evidence::new(change, direction, margin));
+            Pooled { cases, change: Some(median(&mut changes)), interval: Some((low, high)), verdict }
         }
         Some(changes) => {
-            let is_few = !has_rank_interval(judged.len(), confidence);
-            let is_open = is_few && judged.iter().any(|row| row.verdict == Some(Verdict::Undecided));
-            let pooled = pool_changes(changes, direction, margin, confidence);
-            if is_open { Pooled { verdict: Some(Verdict::Undecided), ..pooled } } else { pooled }
+            let interval = Some(extremes(&changes));
+            Pooled { cases, change: Some(geometric_mean(&changes)), interval, verdict: agreed }
         }
     }
 }
 
-fn pool_changes(mut changes: Vec<f64>, direction: Direction, margin: f64, confidence: f64) -> Pooled {
-    let (low, high) = interval(&changes, confidence);
-    let [verdict_low, verdict_high] = [low, high].map(|end| judge_change(end, direction, margin));
-    let agree = verdict_low == verdict_high && !(low < -margin && high > margin);
-    let verdict = Some(if agree { verdict_low } else { Verdict::Undecided });
-    let cases = changes.len();
-    let change =
-        Some(if has_rank_interval(cases, confidence) { median(&mut changes) } else { geometric_mean(&changes) });
-    Pooled { cases, change, interval: Some((low, high)), verdict }
+/// Returns whether a row says anything of its measure.
+fn is_judged(row: &Row) -> bool {
+    !matches!(row.verdict, Verdict::NotJudged | Verdict::TooFewEvents)
+}
+
+/// Returns the change of a row; zero where a large change of a tiny share counts as none. `None` from zero.
+fn judged_change(row: &Row, margin: f64) -> Option<f64> {
+    row.change.map(|change| if row.verdict == Verdict::NoChange && change.abs() > margin { 0.0 } else { change })
+}
+
+/// Returns the verdict of all rows, if they have the same one and, without a better direction, the same sign.
+fn agreed_verdict(rows: &[&Row]) -> Verdict {
+    let Some(first) = rows.first() else { return Verdict::NotJudged };
+    let is_agreed = rows.iter().all(|row| {
+        row.verdict == first.verdict && (row.verdict != Verdict::Changed || is_growth(row) == is_growth(first))
+    });
+    if is_agreed { first.verdict } else { Verdict::Mixed }
+}
+
+/// Returns whether B has more than A.
+fn is_growth(row: &Row) -> bool {
+    row.change.is_none_or(|change| change > 0.0)
 }
 
 /// The geometric mean of ratios, as a change. A ratio of nothing counts as a thousandth: a mean of it would be nothing.
@@ -68,10 +81,8 @@ fn geometric_mean(changes: &[f64]) -> f64 {
     (logarithms.sum::<f64>() / changes.len() as f64).exp() - 1.0
 }
 
-fn interval(changes: &[f64], confidence: f64) -> (f64, f64) {
-    if has_rank_interval(changes.len(), confidence) {
-        return median_interval(changes, confidence, &mut Rng::with_seed(SEED));
-    }
+/// Returns the least and the greatest change.
+fn extremes(changes: &[f64]) -> (f64, f64) {
     let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
     changes.iter().fold((low, high), |(low, high), &change| (low.min(change), high.max(change)))
 }
@@ -85,9 +96,10 @@ mod tests {
     fn rows(pairs: &[(u64, u64)]) -> Vec<Row> {
         let rows = pairs.iter().map(|&(a, b)| {
             let change = relative_change(a as f64, b as f64);
-            let verdict = change.map_or(Verdict::Worse, |change| judge_change(change, Direction::Lower, 0.02));
+            let certain = Change::Exact(change.unwrap_or(f64::INFINITY));
+            let verdict = judge(&Evidence::new(certain, Direction::Lower, 0.02));
             let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
-            Row { case: "x".to_owned(), a, b, change, verdict: Some(verdict), ..Row::default() }
+            Row { case: "x".to_owned(), a, b, change, verdict, ..Row::default() }
         });
         rows.collect()
     }
@@ -98,17 +110,18 @@ mod tests {
 
     #[test]
     fn cases_that_agree_decide() {
-        assert_eq!(pool_pairs(&[(100, 50), (100, 90)]).verdict, Some(Verdict::Better));
-        assert_eq!(pool_pairs(&[(100, 120), (100, 190)]).verdict, Some(Verdict::Worse));
-        assert_eq!(pool_pairs(&[(100, 101), (100, 99)]).verdict, Some(Verdict::NoDifference));
+        assert_eq!(pool_pairs(&[(100, 50), (100, 90)]).verdict, Verdict::Better);
+        assert_eq!(pool_pairs(&[(100, 120), (100, 190)]).verdict, Verdict::Worse);
+        assert_eq!(pool_pairs(&[(100, 101), (100, 99)]).verdict, Verdict::NoChange);
     }
 
     #[test]
     fn cases_that_do_not_agree_leave_it_undecided() {
-        assert_eq!(pool_pairs(&[(100, 50), (100, 200)]).verdict, Some(Verdict::Undecided));
-        assert_eq!(pool_pairs(&[(100, 50), (100, 100)]).verdict, Some(Verdict::Undecided));
-        let neutral = pool(&rows(&[(100, 50), (100, 200)]), Direction::Neutral, 0.02, CONFIDENCE);
-        assert_eq!(neutral.verdict, Some(Verdict::Undecided));
+        assert_eq!(pool_pairs(&[(100, 50), (100, 200)]).verdict, Verdict::Mixed);
+        assert_eq!(pool_pairs(&[(100, 50), (100, 100)]).verdict, Verdict::Mixed);
+        let mut neutral = rows(&[(100, 50), (100, 200)]);
+        neutral.iter_mut().for_each(|row| row.verdict = Verdict::Changed);
+        assert_eq!(pool(&neutral, Direction::Neutral, 0.02, CONFIDENCE).verdict, Verdict::Mixed);
     }
 
     #[test]
@@ -121,25 +134,33 @@ mod tests {
     #[test]
     fn what_is_not_reproduced_says_nothing() {
         let mut rows = rows(&[(100, 50), (100, 200)]);
-        rows[1].verdict = None;
+        rows[1].verdict = Verdict::NotJudged;
         let pooled = pool(&rows, Direction::Lower, 0.02, CONFIDENCE);
-        assert_eq!((pooled.cases, pooled.verdict), (1, Some(Verdict::Better)));
+        assert_eq!((pooled.cases, pooled.verdict), (1, Verdict::Better));
     }
 
     #[test]
     fn few_cases_decide_nothing_if_one_of_them_is_open() {
         let mut rows = rows(&[(100, 50), (100, 60)]);
-        rows[1].verdict = Some(Verdict::Undecided);
-        assert_eq!(pool(&rows, Direction::Lower, 0.02, CONFIDENCE).verdict, Some(Verdict::Undecided));
+        rows[1].verdict = Verdict::SensitiveToWatermarks;
+        assert_eq!(pool(&rows, Direction::Lower, 0.02, CONFIDENCE).verdict, Verdict::Mixed);
+    }
+
+    #[test]
+    fn a_large_change_of_a_tiny_share_counts_as_none() {
+        let mut rows = rows(&[(100, 150), (100, 150)]);
+        rows.iter_mut().for_each(|row| row.verdict = Verdict::NoChange);
+        let pooled = pool(&rows, Direction::Lower, 0.02, CONFIDENCE);
+        assert_eq!((pooled.verdict, pooled.change), (Verdict::NoChange, Some(0.0)));
     }
 
     #[test]
     fn something_where_nothing_was_has_no_mean() {
         let pooled = pool_pairs(&[(0, 5), (10, 5)]);
-        assert_eq!((pooled.verdict, pooled.change), (Some(Verdict::Undecided), None));
-        assert_eq!(pool_pairs(&[(0, 5), (10, 20)]).verdict, Some(Verdict::Worse));
-        assert_eq!(pool_pairs(&[(0, 0), (10, 5)]).verdict, Some(Verdict::Better), "nothing at all says nothing");
-        assert_eq!(pool_pairs(&[(0, 0), (0, 0)]).verdict, Some(Verdict::NoDifference));
+        assert_eq!((pooled.verdict, pooled.change), (Verdict::Mixed, None));
+        assert_eq!(pool_pairs(&[(0, 5), (10, 20)]).verdict, Verdict::Worse);
+        assert_eq!(pool_pairs(&[(0, 0), (10, 5)]).verdict, Verdict::Better, "nothing at all says nothing");
+        assert_eq!(pool_pairs(&[(0, 0), (0, 0)]).verdict, Verdict::NoChange);
     }
 
     #[test]
@@ -162,6 +183,6 @@ mod tests {
         let rows = rows(&[[(100, 80); 11].as_slice(), &[(100, 101)]].concat());
         let verdicts =
             [1, 100].map(|comparisons| pool(&rows, Direction::Lower, 0.02, confidence_of(comparisons)).verdict);
-        assert_eq!(verdicts, [Some(Verdict::Better), Some(Verdict::Undecided)]);
+        assert_eq!(verdicts, [Verdict::Better, Verdict::WithinNoise]);
     }
 }

@@ -1,7 +1,7 @@
 //! A report for a person at a terminal: the verdict first, and what differs before what does not.
 //!
-//! Unless everything is asked for, only what carries a verdict has a row. What may not be judged, what is better
-//! neither way and what is the same are folded into a line each, with their numbers; tables and caveats are left out.
+//! Unless everything is asked for, only rows that are better or worse are in the table. All other rows are listed by
+//! label, a paragraph each; tables and caveats are left out.
 
 use comfy_table::Cell;
 
@@ -11,7 +11,7 @@ use crate::terminal::{Column, Style, Tone, table_text, wrapped};
 use freehold_stats::verdict::{Direction, Verdict};
 
 /// How to see everything.
-const MORE: &str = " More: --all.";
+const MORE: &str = "All rows: --all.";
 
 /// The text of a report, lines ended by newlines.
 pub fn text(report: &Report, style: Style) -> String {
@@ -63,7 +63,7 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
     let mut name = || style.cell(names.next().unwrap_or_default(), Tone::Plain);
     let mut rows = Vec::new();
     for row in measure.rows.iter().filter(is_shown) {
-        let (word, tone) = finding(row);
+        let (word, tone) = (row.label().into_owned(), row.verdict.into());
         let mut cells = vec![name()];
         cells.extend(has_cases.then(|| style.cell(&row.case, Tone::Faint)));
         let numbers = [quantity(row.a), quantity(row.b), change(row.change)];
@@ -76,7 +76,7 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
         measure
             .pooled
             .as_ref()
-            .filter(|pooled| pooled.cases > 1 && has_rows && (detail == Detail::All || is_decided(pooled)))
+            .filter(|pooled| pooled.cases > 1 && has_rows && (detail == Detail::All || pooled.verdict.is_decided()))
             .map(|pooled| together(pooled, name(), style)),
     );
     rows
@@ -84,69 +84,57 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
 
 /// Whether a case is better or worse.
 fn is_judged(measure: &Measure, row: &Row) -> bool {
-    measure.direction != Direction::Neutral && matches!(row.verdict, Some(Verdict::Better | Verdict::Worse))
+    measure.direction != Direction::Neutral && row.verdict.is_decided()
 }
 
-/// Whether all cases together are better or worse; if not, the sentence on cases that do not agree says so.
-fn is_decided(pooled: &Pooled) -> bool {
-    matches!(pooled.verdict, Some(Verdict::Better | Verdict::Worse))
-}
-
-/// What is said of one case.
-fn finding(row: &Row) -> (String, Tone) {
-    match (row.verdict, row.replay_error) {
-        (Some(verdict), _) => (verdict.word().to_owned(), verdict.into()),
-        (None, Some(error)) => (format!("~ {} off", change(Some(error))), Tone::Faint),
-        (None, None) => ("~ not told".to_owned(), Tone::Faint),
-    }
-}
-
-/// What is said of all cases.
+/// Returns the cells of all cases together.
 fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
-    let (word, tone) = pooled.verdict.map_or((ABSENT, Tone::Faint), |verdict| (verdict.word(), verdict.into()));
-    let end =
-        |word: &str, end: Option<f64>| end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))));
     let (low, high) = pooled.interval.unzip();
-    let ends = [end("from", low), end("to", high)];
+    let ends = [format_end("from", low), format_end("to", high)];
     let cells = [["pooled".to_owned()].as_slice(), &ends, &[change(pooled.change)]].concat();
     let cells = cells.into_iter().map(|text| style.cell(text, Tone::Faint));
-    std::iter::once(name).chain(cells).chain([style.cell(word, tone)]).collect()
+    let label = style.cell(pooled.verdict.word(), pooled.verdict.into());
+    std::iter::once(name).chain(cells).chain([label]).collect()
 }
 
-/// A line for each kind of thing that has no row.
+/// Formats an end of an interval.
+fn format_end(word: &str, end: Option<f64>) -> String {
+    end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))))
+}
+
+/// Lists the rows that have no line of their own, by label and case.
 fn folded(report: &Report, style: Style) -> String {
-    let all = || report.groups.iter().flat_map(|group| &group.measures);
-    // By case, since what is wrong with one is wrong with all of its measures.
-    let differing = |wanted: fn(&Row) -> bool| {
-        let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
-        for (measure, row) in all().flat_map(|measure| measure.rows.iter().map(move |row| (measure, row))) {
-            if !row.is_same() && row.a.is_some() && wanted(row) {
-                let said = format!("{} {}", measure.name, change(row.change));
-                match by_case.iter_mut().find(|(of, _)| *of == row.case) {
-                    Some((_, measures)) => measures.push(said),
-                    None => by_case.push((&row.case, vec![said])),
-                }
-            }
+    let labels = Verdict::ALL.into_iter().filter(|label| !label.is_decided());
+    let lists = labels.filter_map(|label| {
+        let list = list_rows(report, label);
+        (!list.is_empty()).then(|| wrapped(&format!("{}: {list}", label.word()), style))
+    });
+    let lines = lists.chain([wrapped(MORE, style)]);
+    lines.chain(report.reading.iter().map(|sentence| wrapped(sentence, style))).collect()
+}
+
+/// Lists the measures that have this label, case by case, with their changes unless they are none.
+fn list_rows(report: &Report, label: Verdict) -> String {
+    let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
+    let measures = report.groups.iter().flat_map(|group| &group.measures);
+    for (measure, row) in measures.flat_map(|measure| measure.rows.iter().map(move |row| (measure, row))) {
+        if row.verdict != label {
+            continue;
         }
-        let of_case = |(of, measures): &(&str, Vec<String>)| format!("on {of} {}", measures.join(", "));
-        by_case.iter().map(of_case).collect::<Vec<_>>().join("; ")
-    };
-    let unsaid = differing(|row| row.verdict.is_none());
-    let neither = differing(|row| row.verdict == Some(Verdict::Neither));
-    let small = differing(|row| row.verdict == Some(Verdict::NoDifference));
-    let same: Vec<&str> = all().filter(|measure| measure.is_same()).map(|measure| measure.name).collect();
-    let mut kinds = vec![
-        ("Not judged, since the replay is too far off", unsaid),
-        ("Better neither way", neither),
-        ("No difference beyond the margin", small),
-        ("The same under both", same.join(", ")),
-    ];
-    kinds.retain(|(_, what)| !what.is_empty());
-    // In one paragraph, since the first screen is short of lines.
-    let said: Vec<String> = kinds.iter().map(|(kind, what)| format!("{kind}: {what}.")).collect();
-    let lines = std::iter::once(wrapped((said.join(" ") + MORE).trim_start(), style));
-    let reading = report.reading.iter().map(|sentence| wrapped(sentence, style));
-    lines.chain(reading).collect()
+        let listed = if row.is_same() || row.a.is_none() { measure.name.to_owned() } else { describe(measure, row) };
+        match by_case.iter_mut().find(|(case, _)| *case == row.case) {
+            Some((_, measures)) => measures.push(listed),
+            None => by_case.push((&row.case, vec![listed])),
+        }
+    }
+    let lists =
+        by_case.iter().map(|(case, measures)| format!("{case} {}", measures.join(", ")).trim_start().to_owned());
+    lists.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the name of a measure and its change.
+fn describe(measure: &Measure, row: &Row) -> String {
+    format!("{} {}", measure.name, change(row.change))
 }
 
 fn everything_else(report: &Report, style: Style) -> String {
@@ -210,7 +198,7 @@ mod tests {
             a: Some(Quantity::Count(200)),
             b: Some(Quantity::Count(100)),
             change: Some(-0.5),
-            verdict: Some(Verdict::Better),
+            verdict: Verdict::Better,
             ..Row::default()
         };
         let measure =

@@ -1,16 +1,15 @@
-//! What hosts say together: a number of the fleet with an interval, and how a policy B stands against policy A.
+//! Estimates over the hosts of a fleet, and verdicts on two policies.
 //!
-//! Each host is simulated exactly; hosts stand for the others that might have been drawn. So an interval is one over
-//! hosts: that of the median ([`intervals::median_interval`]), or of the sum. Policies are set against each other host
-//! by host, because a host is the same under each: B minus A on each host, and of these differences the median or the
-//! sum. If its interval lies within the margin of nothing, there is *no difference*; if it does not hold zero and its
-//! middle is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
+//! Each host is simulated exactly; hosts stand for others that might have been drawn. So an interval is one over hosts:
+//! that of the median ([`intervals::median_interval`]), or of the sum. Policies are compared host by host: B minus A on
+//! each host, and of these differences the median or the sum. There is no change if its interval is within the margin.
+//! B is better or worse if the interval excludes zero and the middle exceeds the margin. Otherwise the difference is
+//! within noise.
 
 use fastrand::Rng;
 use freehold_report::number::ABSENT;
 use freehold_stats::intervals;
-use freehold_stats::verdict::Direction;
-use freehold_stats::verdict::Verdict;
+use freehold_stats::verdict::{Change, Direction, Evidence, Verdict};
 use serde::Serialize;
 
 use super::measures::Measure;
@@ -68,9 +67,15 @@ impl Estimate {
     }
 }
 
-/// Judges B by A: one number a host each, in the same order. Hosts on which either is absent do not count; nothing if
-/// none are left.
-pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>], confidence: f64) -> Option<HostComparison> {
+/// Judges B by A: one number a host each, in the same order, with the `events` behind them. Hosts on which either is
+/// absent do not count; `None` if none are left.
+pub fn judge(
+    measure: &Measure,
+    a: &[Option<f64>],
+    b: &[Option<f64>],
+    events: Option<f64>,
+    confidence: f64,
+) -> Option<HostComparison> {
     let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
     let of_a: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
@@ -79,21 +84,14 @@ pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>], confidence
         Unit::Share => SHARE_MARGIN,
         _ => Estimate::from_values(measure.aggregate, &of_a, confidence)?.value.abs() * MARGIN,
     };
-    Some(HostComparison { difference, verdict: decide(measure.direction, &difference, margin) })
+    Some(HostComparison { difference, verdict: decide(measure.direction, &difference, margin, events) })
 }
 
-fn decide(direction: Direction, difference: &Estimate, margin: f64) -> Verdict {
-    let Some((low, high)) = difference.interval else { return Verdict::Undecided };
-    if low >= -margin && high <= margin {
-        return Verdict::NoDifference;
-    }
-    let (is_more, is_less) = (low > 0.0 && difference.value > margin, high < 0.0 && difference.value < -margin);
-    match (is_more, is_less, direction) {
-        (false, false, _) => Verdict::Undecided,
-        (.., Direction::Neutral) => Verdict::Neither,
-        (true, _, Direction::Higher) | (_, true, Direction::Lower) => Verdict::Better,
-        _ => Verdict::Worse,
-    }
+fn decide(direction: Direction, difference: &Estimate, margin: f64, events: Option<f64>) -> Verdict {
+    // Too few hosts have no interval: one that reaches everywhere.
+    let (low, high) = difference.interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    let change = Change::Interval { low, high, exceeds: 0.0, middle: Some(difference.value) };
+    freehold_stats::verdict::judge(&Evidence::new(change, direction, margin).with_events(events))
 }
 
 /// A number with its interval.
@@ -117,7 +115,7 @@ mod tests {
     }
 
     fn verdict_of(measure: &Measure, a: impl Fn(u32) -> f64, b: impl Fn(u32) -> f64, hosts: u32) -> Verdict {
-        judge(measure, &some((0..hosts).map(a)), &some((0..hosts).map(b)), CONFIDENCE).unwrap().verdict
+        judge(measure, &some((0..hosts).map(a)), &some((0..hosts).map(b)), None, CONFIDENCE).unwrap().verdict
     }
 
     #[test]
@@ -141,23 +139,23 @@ mod tests {
         // Hosts lie far apart, and every one of them has a point more.
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.01, 20), Verdict::Better);
         assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) - 0.01, 20), Verdict::Worse);
-        assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.001, 20), Verdict::NoDifference);
+        assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.001, 20), Verdict::NoChange);
     }
 
     #[test]
     fn what_points_both_ways_is_undecided_and_so_are_few_hosts() {
         assert_eq!(
             verdict_of(&KSWAPD_SCANNED, |_| 100.0, |host| if host % 2 == 0 { 90.0 } else { 110.0 }, 20),
-            Verdict::Undecided
+            Verdict::WithinNoise
         );
-        assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 5), Verdict::Undecided);
+        assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 5), Verdict::WithinNoise);
         assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 6), Verdict::Better);
     }
 
     #[test]
     fn nothing_on_both_sides_is_no_difference_and_a_direction_may_be_neither() {
-        assert_eq!(verdict_of(&ATOMIC_FAILED, |_| 0.0, |_| 0.0, 6), Verdict::NoDifference);
-        assert_eq!(verdict_of(&ATOMIC, |_| 10.0, |_| 20.0, 6), Verdict::Neither);
+        assert_eq!(verdict_of(&ATOMIC_FAILED, |_| 0.0, |_| 0.0, 6), Verdict::NoChange);
+        assert_eq!(verdict_of(&ATOMIC, |_| 10.0, |_| 20.0, 6), Verdict::Changed);
     }
 
     #[test]
@@ -169,8 +167,8 @@ mod tests {
     #[test]
     fn hosts_without_a_number_do_not_count() {
         let a = [Some(0.5), None, Some(0.5)];
-        let comparison = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None], CONFIDENCE).unwrap();
+        let comparison = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None], None, CONFIDENCE).unwrap();
         assert_eq!(comparison.difference.hosts, 1);
-        assert_eq!(judge(&THP_SUCCESS, &[None], &[Some(1.0)], CONFIDENCE), None);
+        assert_eq!(judge(&THP_SUCCESS, &[None], &[Some(1.0)], None, CONFIDENCE), None);
     }
 }

@@ -9,18 +9,18 @@ use freehold_stats::verdict::Direction;
 
 use super::host::HostResult;
 pub use crate::measure::PAGEBLOCK_PAGES;
-use crate::measure::{self, Aggregate, Unit, ratio, share};
+use crate::measure::{self, Aggregate, Unit, last, ratio, share};
 use crate::outcome::vmstat::ALLOCSTALLS;
 
 /// Something that is measured on a host.
 pub type Measure = measure::Measure<HostResult>;
 
 macro_rules! measures {
-    ($($id:ident = $name:literal, $about:literal, $aggregate:ident $unit:ident, $direction:ident, $of:expr;)*) => {
+    ($($id:ident = $name:literal, $about:literal, $aggregate:ident $unit:ident, $direction:ident, $of:expr $(, events $events:expr)?;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
             name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction,
-            aggregate: Aggregate::$aggregate, compute: $of,
+            aggregate: Aggregate::$aggregate, compute: $of, events: last(&[None $(, Some($events))?]),
         };)*
     };
 }
@@ -31,11 +31,12 @@ measures! {
     RESERVED_SHARE = "highatomic_share", "memory in HighAtomic pageblocks at the end", Median Share, Lower,
         |host| ratio(host.count("nr_reserved_highatomic"), host.memory_pages);
     THP_SUCCESS = "thp_success", "THP faults that got a huge page", Median Share, Higher,
-        |host| share(host.count("thp_fault_alloc"), host.count("thp_fault_fallback"));
+        |host| share(host.count("thp_fault_alloc"), host.count("thp_fault_fallback")), events thp_faults;
     COMPACTION_SUCCESS = "compaction_success", "direct compactions that succeeded", Median Share, Higher,
-        |host| ratio(host.count("compact_success"), host.count("compact_stall"));
+        |host| ratio(host.count("compact_success"), host.count("compact_stall")),
+        events |host| host.count("compact_stall");
     KSWAPD_SCANNED = "kswapd_scanned_per_minute", "pages scanned by kswapd, all hosts, a minute", Sum PerMinute, Lower,
-        |host| per_minute(host, "pgscan_kswapd");
+        |host| per_minute(host, "pgscan_kswapd"), events |host| host.count("pgscan_kswapd");
     ATOMIC_COSTLY = "atomic_costly_requests", "atomic requests of order 4 and above, all hosts", Sum Requests, Neutral,
         |host| Some(host.count("atomic_costly") as f64);
     ATOMIC = "atomic_requests", "atomic requests of order 1 to 3, all hosts", Sum Requests, Neutral,
@@ -49,13 +50,14 @@ measures! {
     FREE_BLOCKS = "free_pageblocks_end", "whole free pageblocks on a host at the end", Median Pageblocks, Higher,
         |host| Some(host.free_pageblocks as f64);
     THP_FAULTS = "thp_faults_per_minute", "THP faults, all hosts, a minute", Sum PerMinute, Neutral,
-        |host| Some(per_minute(host, "thp_fault_alloc")? + per_minute(host, "thp_fault_fallback")?);
+        |host| Some(per_minute(host, "thp_fault_alloc")? + per_minute(host, "thp_fault_fallback")?), events thp_faults;
     COMPACT_STALLS = "direct_compactions_per_minute", "direct compactions, all hosts, a minute", Sum PerMinute, Lower,
-        |host| per_minute(host, "compact_stall");
+        |host| per_minute(host, "compact_stall"), events |host| host.count("compact_stall");
     MIGRATED = "migrated_per_minute", "pages moved by compaction, all hosts, a minute", Sum PerMinute, Lower,
-        |host| per_minute(host, "pgmigrate_success");
+        |host| per_minute(host, "pgmigrate_success"), events |host| host.count("pgmigrate_success");
     RECLAIM_STALLS = "direct_reclaims_per_minute", "direct reclaims, all hosts, a minute", Sum PerMinute, Lower,
-        |host| ALLOCSTALLS.iter().map(|name| per_minute(host, name)).sum();
+        |host| ALLOCSTALLS.iter().map(|name| per_minute(host, name)).sum(),
+        events |host| ALLOCSTALLS.iter().map(|name| host.count(name)).sum();
     FROM_LIST = "highatomic_from_list", "requests that may use the reserve: from a CPU's list, all hosts", Sum Requests,
         Neutral, |host| Some(host.count("highatomic_from_list") as f64);
     FROM_RESERVE = "highatomic_from_reserve", "- from the reserve", Sum Requests, Neutral,
@@ -84,6 +86,10 @@ pub const GROUPS: [(&str, &[Measure]); 4] =
 /// Iterates over all measures of hosts.
 pub fn iter() -> impl Iterator<Item = &'static Measure> {
     GROUPS.iter().flat_map(|(_, measures)| *measures)
+}
+
+fn thp_faults(host: &HostResult) -> u64 {
+    host.count("thp_fault_alloc") + host.count("thp_fault_fallback")
 }
 
 fn per_minute(host: &HostResult, name: &str) -> Option<f64> {

@@ -71,7 +71,14 @@ impl FleetReport {
 
     /// How a policy stands against policy A; nothing if no host has the measure under both.
     pub fn judge(&self, measure: &Measure, policy: usize) -> Option<HostComparison> {
-        judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy), self.confidence)
+        let events = self.events(measure, 0).zip(self.events(measure, policy)).map(|(a, b)| a.max(b));
+        judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy), events, self.confidence)
+    }
+
+    /// Returns the events behind a measure on all hosts; `None` if it does not stand for events.
+    fn events(&self, measure: &Measure, policy: usize) -> Option<f64> {
+        let events = self.results.iter().filter_map(|results| measure.events(&results[policy]));
+        events.reduce(|sum, events| sum + events)
     }
 
     /// How many policies there are.

@@ -105,7 +105,7 @@ fn difference_row(report: &FleetReport, measure: &Measure, policy: usize) -> Vec
     let about = if points.is_empty() { measure.about.to_owned() } else { format!("{}, {points}", measure.about) };
     let mut row = vec![Value::Text(about), Value::text(report.label(policy)), difference];
     row.extend(ends(estimate, |value| difference_value(measure, value)));
-    row.push(Value::verdict(comparison.map(|comparison| comparison.verdict)));
+    row.push(comparison.map_or(Value::None, |comparison| Value::verdict(comparison.verdict)));
     row
 }
 

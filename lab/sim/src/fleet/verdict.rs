@@ -30,7 +30,7 @@ fn compare(report: &FleetReport, measure: &HostMeasure, policy: usize) -> Measur
             a: a.map(quantity),
             b: b.map(quantity),
             change: a.zip(b).and_then(|(a, b)| relative_change(a, b)),
-            verdict: Some(comparison.verdict),
+            verdict: comparison.verdict,
             interval: relative_interval(&comparison, a),
             ..Row::default()
         });
@@ -56,14 +56,13 @@ pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
         .filter(|measure| measure.direction != Direction::Neutral)
         .filter_map(|measure| Some((measure, report.judge(measure, policy)?)))
         .collect();
-    let [better, worse, same, undecided] = [Verdict::Better, Verdict::Worse, Verdict::NoDifference, Verdict::Undecided]
+    let [better, worse, same, undecided] = [Verdict::Better, Verdict::Worse, Verdict::NoChange, Verdict::WithinNoise]
         .map(|verdict| {
             let alike = compared.iter().filter(move |(_, comparison)| comparison.verdict == verdict);
             alike.map(|(measure, comparison)| change_text(report, measure, policy, comparison)).collect::<Vec<_>>()
         });
     let [better, worse] = [better, worse].map(|list| list.join("; "));
-    let rest =
-        format!("No difference in {} of {} measures, undecided in {}.", same.len(), compared.len(), undecided.len());
+    let rest = format!("no change {} of {} measures, within noise {}.", same.len(), compared.len(), undecided.len());
     match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("{b} changes nothing for better or worse that may be said here. {rest}"),
         (false, true) => format!("{b} is better: {better}. {rest}"),

@@ -1,22 +1,17 @@
-//! What a difference between two simulated policies means.
+//! Verdicts on two simulated policies.
 //!
-//! Each run is exact; the seeds stand for the draws that might have been made instead. A and B are set against each
-//! other seed by seed. If they differ by no more than [`MARGIN`] under every seed, or shares by [`SHARE_MARGIN`], there
-//! is *no difference*. If B is better under every seed, and by more than that in the middle, it is *better*, and
-//! likewise *worse*; else it takes more seeds: *undecided*.
+//! Each run is exact; the seeds stand for other draws. A and B are compared seed by seed. There is no change if they
+//! differ by at most [`MARGIN`] under every seed, or shares by [`SHARE_MARGIN`]. B is better or worse if it is so under
+//! every seed, and by more than the margin in the middle. Otherwise the difference is within noise.
 
-use freehold_stats::verdict::Direction;
-use freehold_stats::verdict::{Verdict, relative_change};
+pub use freehold_stats::verdict::SHARE_MARGIN;
+use freehold_stats::verdict::{Change, Direction, Evidence, Verdict, relative_change};
 
 use super::measures::{Measure, Spread};
 use crate::measure::Unit;
 
 /// The largest relative difference that counts as none.
 pub const MARGIN: f64 = 0.02;
-
-/// The largest difference of two shares that counts as none: half a point. Of a share that is next to nothing, a large
-/// part is nothing too.
-pub const SHARE_MARGIN: f64 = 0.005;
 
 /// Comparison of policy B with policy A in one measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +26,8 @@ pub struct Comparison {
 pub fn judge(measure: &Measure, a: &Spread, b: &Spread) -> Comparison {
     let mut differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(&a, &b)| difference(measure, a, b)).collect();
     differences.sort_by(f64::total_cmp);
-    let verdict = decide(measure.direction, &differences, margin(measure));
+    let events = a.events.zip(b.events).map(|(a, b)| a.max(b));
+    let verdict = decide(measure.direction, &differences, margin(measure), events);
     Comparison { change: relative_change(a.median, b.median), verdict }
 }
 
@@ -45,20 +41,15 @@ pub fn margin(measure: &Measure) -> f64 {
     if measure.unit == Unit::Share { SHARE_MARGIN } else { MARGIN }
 }
 
-/// What differences, one a seed and sorted, say together.
-fn decide(direction: Direction, differences: &[f64], margin: f64) -> Verdict {
-    let (Some(&least), Some(&most)) = (differences.first(), differences.last()) else { return Verdict::Undecided };
-    if least >= -margin && most <= margin {
-        return Verdict::NoDifference;
-    }
-    let middle = differences[differences.len() / 2];
-    let (is_more, is_less) = (least > 0.0 && middle > margin, most < 0.0 && middle < -margin);
-    match (is_more, is_less, direction) {
-        (.., Direction::Neutral) => Verdict::Neither,
-        (true, _, Direction::Higher) | (_, true, Direction::Lower) => Verdict::Better,
-        (true, ..) | (_, true, _) => Verdict::Worse,
-        (false, false, _) => Verdict::Undecided,
-    }
+/// Returns the verdict on differences, one a seed and sorted.
+fn decide(direction: Direction, differences: &[f64], margin: f64, events: Option<f64>) -> Verdict {
+    let (Some(&low), Some(&high)) = (differences.first(), differences.last()) else { return Verdict::NotJudged };
+    let middle = Some(differences[differences.len() / 2]);
+    let change = match differences {
+        [only] => Change::Exact(*only),
+        _ => Change::Interval { low, high, exceeds: 0.0, middle },
+    };
+    freehold_stats::verdict::judge(&Evidence::new(change, direction, margin).with_events(events))
 }
 
 /// The relative change, without bound where something came from nothing.
@@ -73,7 +64,7 @@ mod tests {
 
     fn spread(values: &[f64]) -> Spread {
         let median = values[values.len() / 2];
-        Spread { median, least: values[0], most: values[values.len() - 1], values: values.to_vec() }
+        Spread { median, least: values[0], most: values[values.len() - 1], values: values.to_vec(), events: None }
     }
 
     fn verdict(measure: &Measure, a: &[f64], b: &[f64]) -> Verdict {
@@ -84,19 +75,19 @@ mod tests {
     fn a_difference_must_hold_under_every_seed() {
         assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 12.0, 13.0]), Verdict::Better);
         assert_eq!(verdict(&ZONE_HOLD, &[10.0, 11.0, 12.0], &[11.0, 12.0, 13.0]), Verdict::Worse);
-        assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 10.0, 13.0]), Verdict::Undecided);
+        assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 10.0, 13.0]), Verdict::WithinNoise);
     }
 
     #[test]
-    fn small_differences_are_none_and_differences_without_a_good_direction_neither() {
-        assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.0, 99.0]), Verdict::NoDifference);
-        assert_eq!(verdict(&PAGES_PER_LOCK, &[1.0], &[2.0]), Verdict::Neither);
-        assert_eq!(verdict(&PAGES_PER_LOCK, &[1.0], &[1.0]), Verdict::NoDifference);
+    fn small_differences_are_none_and_differences_without_a_good_direction_are_changes() {
+        assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.0, 99.0]), Verdict::NoChange);
+        assert_eq!(verdict(&PAGES_PER_LOCK, &[1.0], &[2.0]), Verdict::Changed);
+        assert_eq!(verdict(&PAGES_PER_LOCK, &[1.0], &[1.0]), Verdict::NoChange);
     }
 
     #[test]
     fn shares_differ_by_points_and_not_by_parts_of_next_to_nothing() {
-        assert_eq!(verdict(&UNUSABLE_WORST, &[0.001], &[0.002]), Verdict::NoDifference);
+        assert_eq!(verdict(&UNUSABLE_WORST, &[0.001], &[0.002]), Verdict::NoChange);
         assert_eq!(verdict(&UNUSABLE_WORST, &[0.0], &[0.02]), Verdict::Worse);
     }
 

@@ -6,7 +6,7 @@
 use freehold_stats::verdict::Direction;
 use serde::Serialize;
 
-use crate::measure::{self, Aggregate, PAGEBLOCK_PAGES, Unit, ratio, share};
+use crate::measure::{self, Aggregate, PAGEBLOCK_PAGES, Unit, last, ratio, share};
 use crate::outcome::Outcome;
 use crate::outcome::vmstat::ALLOCSTALLS;
 use crate::workload::WorkPace;
@@ -26,29 +26,32 @@ pub struct Spread {
     /// One a seed, in their order.
     #[serde(rename = "by_seed")]
     pub values: Vec<f64>,
+    /// Events behind them, over all seeds; `None` where the measure does not stand for events.
+    #[serde(skip)]
+    pub events: Option<f64>,
 }
 
 macro_rules! measures {
-    ($($id:ident = $name:literal, $about:literal, $unit:ident, $direction:ident, $of:expr;)*) => {
+    ($($id:ident = $name:literal, $about:literal, $unit:ident, $direction:ident, $of:expr $(, events $events:expr)?;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
             name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction,
-            aggregate: Aggregate::Median, compute: $of,
+            aggregate: Aggregate::Median, compute: $of, events: last(&[None $(, Some($events))?]),
         };)*
     };
 }
 
 measures! {
     THROUGHPUT = "throughput", "operations a second of virtual time", PerSecond, Higher, |run| Some(run.throughput());
-    ALLOC_P99 = "alloc_p99_ns", "ns that 99 % of allocations did not exceed", Nanoseconds, Lower,
+    ALLOC_P99 = "alloc_p99_ns", "upper border of the histogram bucket with the 99th percentile of allocation latencies, ns", Nanoseconds, Lower,
         |run| Some(run.alloc_p99_ns());
     FAILURES = "failures", "allocations that found no memory", Requests, Lower, |run| Some(run.tally.failures as f64);
     ZONE_WAIT = "zone_wait_share", "share of CPU time spent waiting for a zone lock", Share, Lower,
         |run| Some(run.zone_wait_share());
     ZONE_LOCKS = "zone_lock_acquisitions_per_1000", "zone-lock acquisitions in 1000 operations", Per1000, Lower,
-        |run| Some(run.acquisitions_per_1000());
+        |run| Some(run.acquisitions_per_1000()), events |run| run.counts.zone_lock_acquisitions;
     PAGES_PER_LOCK = "pages_per_acquisition", "pages moved each time a zone lock was taken", Pages, Neutral,
-        |run| Some(run.pages_per_acquisition());
+        |run| Some(run.pages_per_acquisition()), events |run| run.counts.zone_lock_acquisitions;
     ZONE_HOLD = "zone_hold_ns_per_1000", "ns that zone locks were held in 1000 operations", NanosecondsPer1000, Lower,
         |run| Some(run.hold_ns_per_1000());
     ALLOCATOR = "allocator_share", "share of CPU time spent in the allocator", Share, Lower,
@@ -76,21 +79,24 @@ measures! {
     RESERVED = "highatomic_pageblocks", "HighAtomic pageblocks at the end", Pageblocks, Neutral,
         |run| Some(run.counted("nr_reserved_highatomic") as f64 / PAGEBLOCK_PAGES);
     THP_SUCCESS = "thp_success", "faults that asked for a huge page and got one", Share, Higher,
-        |run| share(run.counted("thp_fault_alloc"), run.counted("thp_fault_fallback"));
+        |run| share(run.counted("thp_fault_alloc"), run.counted("thp_fault_fallback")),
+        events |run| run.counted("thp_fault_alloc") + run.counted("thp_fault_fallback");
     COMPACTION_SUCCESS = "compaction_success", "direct compactions that succeeded", Share, Higher,
-        |run| ratio(run.counted("compact_success"), run.counted("compact_stall"));
+        |run| ratio(run.counted("compact_success"), run.counted("compact_stall")),
+        events |run| run.counted("compact_stall");
     KSWAPD_SCANNED = "kswapd_scanned_per_minute", "pages that kswapd scanned a minute", PerMinute, Lower,
-        |run| Some(run.per_minute("pgscan_kswapd"));
+        |run| Some(run.per_minute("pgscan_kswapd")), events |run| run.counted("pgscan_kswapd");
     DIRECT_SCANNED = "direct_scanned_per_minute", "pages that direct reclaim scanned a minute", PerMinute, Lower,
-        |run| Some(run.per_minute("pgscan_direct"));
+        |run| Some(run.per_minute("pgscan_direct")), events |run| run.counted("pgscan_direct");
     ATOMIC = "atomic_requests", "atomic requests of order 1 to 3", Requests, Neutral,
         |run| Some(run.counted("atomic_order1_3") as f64);
     ATOMIC_FAILED = "atomic_failures", "those of them that failed", Requests, Lower,
         |run| Some(run.counted("atomic_order1_3_failed") as f64);
     REFILLS = "pcp_refills_per_1000", "refills of per-CPU lists in 1000 operations", Per1000, Lower,
-        |run| Some(run.counted_per_1000("pcp_refills"));
+        |run| Some(run.counted_per_1000("pcp_refills")), events |run| run.counted("pcp_refills");
     STALLS = "allocstall_per_1000", "direct reclaims in 1000 operations", Per1000, Lower,
-        |run| Some(ALLOCSTALLS.iter().map(|name| run.counted_per_1000(name)).sum());
+        |run| Some(ALLOCSTALLS.iter().map(|name| run.counted_per_1000(name)).sum()),
+        events |run| ALLOCSTALLS.iter().map(|name| run.counted(name)).sum();
     WORK = "work_share", "work that is not the allocator's", Share, Neutral, |run| Some(run.share(run.times.work));
     OPERATIONS = "operations_share", "allocations and frees from and to filled lists", Share, Neutral,
         |run| Some(run.share(run.times.operations));
@@ -142,18 +148,21 @@ impl Spread {
     /// # Panics
     /// If there are none.
     pub fn over_runs(measure: &Measure, runs: &[Outcome]) -> Spread {
-        Spread::from_values(runs.iter().map(|run| measure.evaluate(run).unwrap_or(f64::NAN)).collect())
+        let events = runs.iter().filter_map(|run| measure.events(run)).reduce(|sum, events| sum + events);
+        let values = runs.iter().map(|run| measure.evaluate(run).unwrap_or(f64::NAN)).collect();
+        Spread { events, ..Spread::from_values(measure.unit, values) }
     }
 
-    /// Returns the spread of these values, one for each seed.
+    /// Returns the spread of these values in `unit`, one for each seed.
     ///
     /// # Panics
     /// If there are none.
-    pub fn from_values(values: Vec<f64>) -> Spread {
+    pub fn from_values(unit: Unit, values: Vec<f64>) -> Spread {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let middle = (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0;
-        Spread { median: middle, least: sorted[0], most: sorted[sorted.len() - 1], values }
+        let events = unit.is_count().then(|| values.iter().sum());
+        Spread { median: middle, least: sorted[0], most: sorted[sorted.len() - 1], values, events }
     }
 
     /// The middle one, if it is a number.

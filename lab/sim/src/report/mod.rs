@@ -128,7 +128,7 @@ mod tests {
         let reports = report.reports();
         assert_eq!(reports.len(), 2);
         assert!(reports[0].tables.is_empty() && reports[1].tables.len() == 4);
-        assert!(reports.iter().all(|report| report.verdict[0].contains("throughput is") && !report.groups.is_empty()));
+        assert!(reports.iter().all(|report| report.verdict[0].contains("throughput ") && !report.groups.is_empty()));
         assert_eq!(reports[1].plots.len(), 2 * 6);
         assert!(reports[1].plots.iter().any(|plot| plot.of == "order = 3" && plot.title.contains("99 %")));
     }

@@ -96,7 +96,7 @@ fn speed(report: &SimReport) -> Table {
         WorkPace::Set => SAME_DEMAND,
     };
     let about = format!(
-        "{throughput}; p99: what 99 % of allocations did not exceed; change: against {}; no difference is up to {margin} % \
+        "{throughput}; p99: upper border of the histogram bucket with the 99th percentile; change: against {}; no change: at most {margin} % \
          under every seed.",
         report.plan.policies[0].name
     );
@@ -127,14 +127,14 @@ fn verdict_value(comparisons: &[Comparison]) -> Value {
         [] => return Value::text(""),
         [one] => one.verdict.word().to_owned(),
         [one, other, ..] => match (one.verdict, other.verdict) {
-            (Verdict::NoDifference, Verdict::NoDifference) => Verdict::NoDifference.word().to_owned(),
+            (Verdict::NoChange, Verdict::NoChange) => Verdict::NoChange.word().to_owned(),
             (first, second) if first == second => format!("both {}", first.word()),
             (first, second) => format!("{}, p99 {}", first.word(), second.word()),
         },
     };
     let tones = [Verdict::Worse, Verdict::Better];
     let tone = tones.into_iter().find(|tone| comparisons.iter().any(|comparison| comparison.verdict == *tone));
-    Value::Judged(text, tone.unwrap_or(Verdict::NoDifference))
+    Value::Judged(text, tone.unwrap_or(Verdict::NoChange))
 }
 
 /// These columns, behind those that say which runs a row is about.

@@ -63,7 +63,7 @@ pub fn groups(report: &SimReport, policy: usize) -> Vec<Group> {
 
 fn row(case: Case) -> Row {
     let (a, b) = (case.a.map(quantity), case.b.map(quantity));
-    Row { case: case.label, a, b, change: case.change, verdict: Some(case.verdict), ..Row::default() }
+    Row { case: case.label, a, b, change: case.change, verdict: case.verdict, ..Row::default() }
 }
 
 /// What B changes and by how much; where throughput and latency disagree; what else.
@@ -72,10 +72,13 @@ pub fn sentences(report: &SimReport, policy: usize) -> Vec<String> {
     let [throughput, latency] =
         [measures::THROUGHPUT, measures::ALLOC_P99].map(|measure| cases(report, &measure, policy));
     let speed = match report.pace() {
-        WorkPace::Free => format!("throughput is {}; ", describe_cases(&throughput)),
+        WorkPace::Free => format!("throughput {}; ", describe_cases(&throughput)),
         WorkPace::Set => String::new(),
     };
-    let first = format!("{b}: {speed}the latency of 99 % of allocations (p99) is {}.", describe_cases(&latency));
+    let first = format!(
+        "{b}: {speed}the latency of 99 % of allocations (p99, upper border of a histogram bucket) {}.",
+        describe_cases(&latency)
+    );
     let mut sentences = vec![first];
     sentences.extend(disagreement(&throughput, &latency));
     sentences.push(elsewhere(report, policy));
@@ -85,10 +88,10 @@ pub fn sentences(report: &SimReport, policy: usize) -> Vec<String> {
 /// Describes one measure in all cases.
 fn describe_cases(cases: &[Case]) -> String {
     if let [case] = cases {
-        return format!("{} ({})", word(case.verdict), change_text(case));
+        return format!("{} ({})", case.verdict.word(), change_text(case));
     }
     let mut parts = Vec::new();
-    for verdict in [Verdict::Better, Verdict::Worse, Verdict::Neither, Verdict::Undecided, Verdict::NoDifference] {
+    for verdict in Verdict::ALL {
         let alike = with_verdict(cases, verdict);
         if alike.is_empty() {
             continue;
@@ -98,8 +101,8 @@ fn describe_cases(cases: &[Case]) -> String {
             (true, false) => format!("{} of {} cases", alike.len(), cases.len()),
             _ => alike.len().to_string(),
         };
-        let changes = if verdict == Verdict::NoDifference { String::new() } else { format!(" ({})", range(&alike)) };
-        parts.push(format!("{} in {count}{changes}", word(verdict)));
+        let changes = if verdict == Verdict::NoChange { String::new() } else { format!(" ({})", range(&alike)) };
+        parts.push(format!("{} in {count}{changes}", verdict.word()));
     }
     parts.join(", ")
 }
@@ -107,15 +110,6 @@ fn describe_cases(cases: &[Case]) -> String {
 /// Returns the cases with this verdict.
 fn with_verdict(cases: &[Case], verdict: Verdict) -> Vec<&Case> {
     cases.iter().filter(|case| case.verdict == verdict).collect()
-}
-
-/// The word for a verdict behind "is".
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::NoDifference => "no different",
-        Verdict::Neither => "different",
-        verdict => verdict.word(),
-    }
 }
 
 /// From the smallest change to the largest.
@@ -236,11 +230,11 @@ mod tests {
     #[test]
     fn more_throughput_is_not_told_without_the_latency_that_it_costs() {
         let throughput = [
-            case_with_verdict("1 CPU", 10.0, 10.0, Verdict::NoDifference),
+            case_with_verdict("1 CPU", 10.0, 10.0, Verdict::NoChange),
             case_with_verdict("32 CPUs", 10.0, 11.4, Verdict::Better),
         ];
         let latency = [
-            case_with_verdict("1 CPU", 12.0, 12.0, Verdict::NoDifference),
+            case_with_verdict("1 CPU", 12.0, 12.0, Verdict::NoChange),
             case_with_verdict("32 CPUs", 12.0, 150.0, Verdict::Worse),
         ];
         let sentence = disagreement(&throughput, &latency).unwrap();
@@ -248,7 +242,7 @@ mod tests {
             sentence,
             "The two disagree in 1 of 2 cases, most on 32 CPUs: throughput +14.0 % (better), but p99 from 12 to 150 ns (worse)."
         );
-        assert_eq!(describe_cases(&throughput), "better in 1 of 2 cases (+14.0 %), no different in 1");
+        assert_eq!(describe_cases(&throughput), "better in 1 of 2 cases (+14.0 %), no change in 1");
         assert_eq!(disagreement(&throughput, &throughput), None);
     }
 

@@ -11,6 +11,8 @@ use freehold_report::report::{self as model, Measure};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
 
+use freehold_stats::verdict::Verdict;
+
 use super::terms::{Terms, Verdicts};
 use crate::outcome::{self, Replay};
 use crate::part::{Header, Row};
@@ -253,5 +255,5 @@ fn thin(measure: &mut Measure) {
 
 /// The change of a row that has a verdict.
 fn judged_change(row: &model::Row) -> Option<f64> {
-    row.change.filter(|_| row.verdict.is_some())
+    row.change.filter(|_| row.verdict != Verdict::NotJudged)
 }

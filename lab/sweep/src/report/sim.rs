@@ -104,7 +104,7 @@ impl AllRuns<'_> {
         for run in &self.runs[point][policy] {
             values.push(run.as_ref()?.get(measure.name).copied().unwrap_or(f64::NAN));
         }
-        Some(Spread::from_values(values))
+        Some(Spread::from_values(measure.unit, values))
     }
 
     fn incomplete(&self) -> Vec<String> {
@@ -122,8 +122,7 @@ impl AllRuns<'_> {
     fn row(&self, (at, point): (usize, &SimulatedPoint), policy: usize, measure: &Measure) -> Option<model::Row> {
         let (spread_a, spread_b) = (self.spread(at, 0, measure)?, self.spread(at, policy, measure)?);
         let Comparison { change, verdict } = judge::judge(measure, &spread_a, &spread_b);
-        let is_open = !self.is_enough && matches!(verdict, Verdict::Better | Verdict::Worse);
-        let verdict = Some(if is_open { Verdict::Undecided } else { verdict });
+        let verdict = if !self.is_enough && verdict.is_change() { Verdict::WithinNoise } else { verdict };
         let (a, b) = (spread_a.number().map(quantity), spread_b.number().map(quantity));
         (a.is_some() || b.is_some()).then(|| model::Row {
             case: describe_point(point),
@@ -212,7 +211,7 @@ fn changes(b: &str, groups: &[Group]) -> String {
 fn list_measures(groups: &[Group], verdict: Verdict) -> String {
     let mut listed = Vec::new();
     for measure in groups.iter().flat_map(|group| &group.measures) {
-        let count = measure.rows.iter().filter(|row| row.verdict == Some(verdict)).count();
+        let count = measure.rows.iter().filter(|row| row.verdict == verdict).count();
         let points = measure.rows.len();
         let at = if points == 1 { String::new() } else { format!(" at {count} of {points} points") };
         if count > 0 {

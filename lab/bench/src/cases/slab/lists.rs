@@ -182,8 +182,9 @@ impl BySize {
         let words = [
             (Verdict::Better, "wins at"),
             (Verdict::Worse, "loses at"),
-            (Verdict::NoDifference, "makes no difference at"),
-            (Verdict::Undecided, "is undecided at"),
+            (Verdict::NoChange, "makes no difference at"),
+            (Verdict::WithinNoise, "is within noise at"),
+            (Verdict::NotJudged, "is not judged at"),
         ];
         let parts: Vec<String> = words
             .into_iter()

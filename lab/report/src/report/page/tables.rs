@@ -58,9 +58,8 @@ fn select(groups: &[Group], decided: bool) -> Vec<Group> {
 }
 
 fn is_decided(measure: &Measure) -> bool {
-    let pooled = measure.pooled.iter().filter_map(|pooled| pooled.verdict);
-    let mut verdicts = measure.rows.iter().filter_map(|row| row.verdict).chain(pooled);
-    verdicts.any(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))
+    let pooled = measure.pooled.iter().map(|pooled| pooled.verdict);
+    measure.rows.iter().map(|row| row.verdict).chain(pooled).any(Verdict::is_decided)
 }
 
 /// How far the bars of a report reach: to its largest change, but not beyond [`REACH_MAX`].
@@ -114,7 +113,7 @@ fn rows(measure: &Measure, reach: f64) -> Markup {
                 td { "all" } td {} td {}
                 td.number { (with_interval(pooled.change, pooled.interval)) }
                 td { (bar(pooled.change, pooled.interval, reach)) }
-                (judged(pooled.verdict))
+                (label(pooled.verdict, pooled.verdict.word()))
             }
         }
         @for (number, row) in measure.rows.iter().enumerate() {
@@ -133,10 +132,7 @@ fn case(row: &Row, name: Option<&Markup>, reach: f64) -> Markup {
             td.number { (quantity(row.b)) }
             td.number { (with_interval(row.change, row.interval)) }
             td { (bar(row.change, row.interval, reach)) }
-            @match row.replay_error {
-                Some(_) => td.faint { "not judged: the replay is too far off" },
-                None => (judged(row.verdict)),
-            }
+            (label(row.verdict, &row.label()))
         }
     }
 }
@@ -148,9 +144,8 @@ fn with_interval(relative: Option<f64>, interval: Option<(f64, f64)>) -> Markup 
     }
 }
 
-fn judged(verdict: Option<Verdict>) -> Markup {
-    let word = verdict.map_or("", |verdict| verdict.word());
-    html! { td class=(word.replace(' ', "-")) { @if word.is_empty() { "-" } @else { (word) } } }
+fn label(verdict: Verdict, text: &str) -> Markup {
+    html! { td class=(verdict.word().replace(' ', "-")) { (text) } }
 }
 
 /// A change and its interval as a line with a mark on it; the middle is no change.
@@ -267,9 +262,9 @@ mod tests {
     fn measure(name: &'static str, b: u64, verdict: Verdict) -> Measure {
         let (a, b) = (Some(Quantity::Count(100)), Some(Quantity::Count(b)));
         let change = Some(b.unwrap().value() / 100.0 - 1.0);
-        let row = Row { case: "build".to_owned(), a, b, change, verdict: Some(verdict), ..Row::default() };
+        let row = Row { case: "build".to_owned(), a, b, change, verdict, ..Row::default() };
         let interval = Some((-0.5, 0.5));
-        let pooled = Some(Pooled { cases: 6, change, interval, verdict: Some(Verdict::Undecided) });
+        let pooled = Some(Pooled { cases: 6, change, interval, verdict: Verdict::WithinNoise });
         Measure { name, unit: "blocks", direction: Direction::Lower, rows: vec![row], pooled }
     }
 
@@ -277,7 +272,7 @@ mod tests {
     fn a_change_stands_with_its_interval() {
         let groups = vec![Group { name: "contention", measures: vec![measure("locks", 75, Verdict::Better)] }];
         let text = measures(&Report { groups, ..Report::default() }).into_string();
-        for words in ["-25.0 %", "-50.0 % to +50.0 %", "undecided", "left:25.0%"] {
+        for words in ["-25.0 %", "-50.0 % to +50.0 %", "within noise", "left:25.0%"] {
             assert!(text.contains(words), "{words} in {text}");
         }
         assert!(!text.contains("<details>"), "{text}");
@@ -285,7 +280,7 @@ mod tests {
 
     #[test]
     fn of_many_those_that_are_decided_come_first_and_the_rest_is_folded() {
-        let mut of_one = vec![measure("drains", 100, Verdict::NoDifference); FEW];
+        let mut of_one = vec![measure("drains", 100, Verdict::NoChange); FEW];
         of_one.push(measure("locks", 75, Verdict::Worse));
         let groups = vec![Group { name: "contention", measures: of_one }];
         let text = measures(&Report { groups, ..Report::default() }).into_string();
