@@ -45,9 +45,11 @@ fn count_labels(groups: &[Group]) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// Lists the measures with this verdict over all recordings, and their changes; `None` if there are none.
+/// Lists the measures with this verdict over all recordings, and their changes; `None` if there are none. A measure that
+/// only one of several recordings judges is left out.
 fn list_decided(groups: &[Group], label: Verdict) -> Option<String> {
-    let decided = measures(groups).filter(|measure| measure.verdict() == label);
+    let pooled = measures(groups).filter(|measure| measure.pooled.is_none_or(|pooled| pooled.cases > 1));
+    let decided = pooled.filter(|measure| measure.verdict() == label);
     let changes: Vec<String> = decided.map(describe_change).collect();
     (!changes.is_empty()).then(|| format!("{}: {}", label.word(), changes.join(", ")))
 }
