@@ -252,7 +252,7 @@ fn the_verdict_comes_in_every_format() {
     let files = ["csv", "markdown", "mmtests"].map(|format| (format, sandbox.argument(format)));
     let said =
         text(&["compare", &recording, "--csv", &files[0].1, "--markdown", &files[1].1, "--mmtests", &files[2].1]);
-    assert!(said.contains("More: --all."), "{said}");
+    assert!(said.contains("All rows: --all."), "{said}");
     let [csv, markdown, mmtests] = files.map(|(_, file)| std::fs::read_to_string(file).unwrap());
     assert!(csv.starts_with("policy_a,policy_b,group,measure,unit,of,a,b,change,verdict,replay_error\r\n"), "{csv}");
     assert!(markdown.contains("## Contention\n\n| measure | unit |"), "{markdown}");

@@ -271,8 +271,8 @@ def compare(
         a: Policy A, as SET[,field=value...]; without it, what the engine has of the recorded kernel's
             rules
         b: Policy B; may be given several times; `freehold`, or with setting_b policy A, if there is
-            none. Without a it is put on the recorded kernel's rules, but for what it changes itself:
-            `freehold,on=linux-6.18`
+            none. Without a, `freehold` is replayed on the recorded kernel's rules
+            (`freehold,on=linux-6.18`); any other policy as written
         setting_b: Replay B as if the kernel had been set so: vm.min_free_kbytes=65536,
             transparent_hugepage.defrag=always; may be repeated
         cpus: Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its
@@ -280,8 +280,8 @@ def compare(
         reclaim: What becomes of what the recorded kernel did because memory was short
         pace: How time passes
         margin: Relative changes up to this are no change, in percent
-        exact: Replay each policy once, also where memory is short: faster, but what chance makes passes
-            for a difference
+        exact: Replay each policy once: faster, but the sensitivity of a difference to watermarks is
+            unknown
         all: Show everything: equal measures, fidelity, what was not replayed exactly, what is taken for
             granted
         page: Count what only the page of the answer shows too: memory, pageblock by pageblock
@@ -299,7 +299,8 @@ def advise(
     Args:
         recordings: Recordings of one machine; several give intervals
         margin: Relative changes up to this are no change, in percent
-        all: Show every value that was tried too, and what is taken for granted
+        all: Try every value, not only those that are likely to help, and show each with all
+            assumptions: takes several times as long
         progress: Show how far it is: in a bar where tqdm is installed, else in a line of the terminal
     """
 
