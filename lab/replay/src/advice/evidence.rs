@@ -123,7 +123,7 @@ impl Trial<'_> {
             Err(Doubt::NoRoom)
         } else if size <= self.spread(concern.metric) {
             Err(Doubt::SensitiveToWatermarks)
-        } else if size <= self.replay_error(concern.metric) {
+        } else if size <= self.replay_error(concern.metric) || !self.may_be_unjudged(concern) {
             Err(Doubt::WithinReplayError)
         } else if self.has_few_passes(concern.metric) {
             Err(Doubt::FewPasses)
@@ -151,6 +151,12 @@ impl Trial<'_> {
         let now = value(self.now, metric);
         let changes = self.nudged.iter().map(|nudged| relative_change(now, value(nudged, metric)));
         changes.map(|change| change.map_or(f64::INFINITY, f64::abs)).fold(0.0, f64::max)
+    }
+
+    /// Whether a gain in a concern may count although the replay misses it: a gain in requests may, if it exceeds the
+    /// error; less work may not.
+    fn may_be_unjudged(&self, concern: &Concern) -> bool {
+        concern.kind == Kind::Requests || rows::is_reproduced(concern.metric, &self.now.fidelity)
     }
 
     /// Whether the two values differ by no more than independent events do by chance, or are next to nothing.

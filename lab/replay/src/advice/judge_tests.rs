@@ -205,6 +205,21 @@ fn a_gain_has_to_fit_the_room_that_was_recorded() {
     assert!(matches!(found(1900), Finding::Gain { concern: 3, .. }));
 }
 
+/// Less work is no gain where the replay does not reproduce it; fewer requests may be.
+#[test]
+fn work_has_to_be_reproduced() {
+    let off_by_a_fifth = |metric: Metric, now: u64, then: u64| {
+        let mut both = both(&[(metric, now, then)]);
+        for row in &mut both.now.fidelity {
+            *row = FidelityRow::new(row.measure, row.replayed * 1.25, row.replayed, None);
+        }
+        both
+    };
+    assert_eq!(doubted(off_by_a_fifth(ZoneLockAcquisitions, 9000, 3000)), Doubt::WithinReplayError);
+    let stalls = off_by_a_fifth(AllocStalls, 1000, 500);
+    assert!(matches!(judge(&[stalls], 0, &TrackRecord::default()).finding, Finding::Gain { concern: 1, .. }));
+}
+
 /// One pass of kswapd that is postponed past the end of a recording is no gain.
 #[test]
 fn pages_scanned_have_to_rest_on_several_passes() {

@@ -84,6 +84,11 @@ pub(crate) fn judge(
     MetricRows(rows.collect())
 }
 
+/// Whether a replay reproduces `metric`: every fidelity measure that can contradict it is within its bound.
+pub(crate) fn is_reproduced(metric: Metric, fidelity: &[FidelityRow]) -> bool {
+    Reproduction::assess(metric, fidelity) == Reproduction::Near
+}
+
 /// Returns the size of the largest relative error of a replay in what shows whether it reproduces `metric`; infinite
 /// where that is not known.
 pub(crate) fn reproduction_error(metric: Metric, fidelity: &[FidelityRow]) -> f64 {
