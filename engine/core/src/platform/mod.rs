@@ -42,6 +42,10 @@ pub trait Platform {
     /// are not in the program, and a cache that asks for them goes without. linux: CONFIG_SLUB_DEBUG
     const SLAB_DEBUG: bool = true;
 
+    /// Whether [`slab_error`](Self::slab_error) hears of every free that a slab refuses, also in caches that are not
+    /// checked. Otherwise the error that the call returns is all there is. The code is on cold paths only.
+    const REPORTS_REFUSED_FREES: bool = false;
+
     /// The probe that hears of events.
     fn probe(&self) -> &Self::Probe;
 

@@ -62,7 +62,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             Some(cache) if self.is_checked(cache) => {
                 self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
             }
-            _ => Err(ObjectFreeError::Interior { address: address.get() }),
+            _ => Err(self.refused(ObjectFreeError::Interior { address: address.get() })),
         }
     }
 
@@ -71,7 +71,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(never)]
     fn slab_free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
-        let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object.get() })?;
+        let foreign = ObjectFreeError::Foreign { address: object.get() };
+        let cache = self.cache(id).ok_or_else(|| self.refused(foreign))?;
         // SAFETY: the page is that cache's, so the slab's start is in the range; and `slab_free`'s caller gives the
         // object up.
         let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
@@ -79,7 +80,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return self.free_to_pcs(cache, freed);
         }
         if self.is_double_free(cache, freed) {
-            return Err(ObjectFreeError::DoubleFree { address: object.get() });
+            return Err(self.refused(ObjectFreeError::DoubleFree { address: object.get() }));
         }
         loop {
             let cpu = self.local.cpu();

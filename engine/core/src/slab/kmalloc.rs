@@ -189,7 +189,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(never)]
     pub(super) fn free_or_report(&self, pointer: *mut u8) {
         let Some(object) = NonNull::new(pointer) else { return };
-        if let Err(error) = self.kfree_slow(object) {
+        if let Err(error) = self.kfree_slow(object)
+            && !P::REPORTS_REFUSED_FREES
+        {
             self.report_refused(error);
         }
     }
@@ -200,11 +202,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if object == ZERO_SIZE {
             return Ok(());
         }
-        let pfn = self.large(object).inspect_err(|_| self.report_foreign(object.as_ptr() as u64))?;
+        let pfn = self.large(object).map_err(|error| self.refused_large(error))?;
         let order = self.large_order(pfn);
         self.map.set_kind(pfn, 1, map::NONE);
         let freed = self.pages.free_slab_pages(pfn, order);
-        freed.map_err(|_| ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 })
+        freed.map_err(|_| self.refused(ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 }))
     }
 
     /// The first frame of a block that was asked for by size.

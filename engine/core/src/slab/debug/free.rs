@@ -30,7 +30,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         call: Call,
     ) -> Result<(), ObjectFreeError> {
         let Some(pfn) = self.map.pfn(object.slab(cache.layout.mask).get()) else {
-            return Err(ObjectFreeError::Foreign { address: object.get() });
+            return Err(self.refused(ObjectFreeError::Foreign { address: object.get() }));
         };
         let mut held = self.lock_node(self.node_of(pfn), cache.id);
         let freed = if self.map.kind(pfn) == cache.id {
@@ -38,8 +38,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         } else {
             Err(ObjectFreeError::Foreign { address: object.get() })
         };
+        let is_reported = held.found.is_some();
         self.unlock_and_report(held);
-        if let Some(idle) = freed? {
+        if let Some(idle) = freed.map_err(|error| if is_reported { error } else { self.refused(error) })? {
             self.discard_slab(cache, idle);
         }
         Ok(())

@@ -87,7 +87,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The error for an address that was given back to a cache in none of whose pages it is; reported if that cache is
-    /// checked, or the one that it is of.
+    /// checked, or the one that it is of, or the platform hears of every free that is refused.
     #[cold]
     #[inline(never)]
     pub(in super::super) fn refuse(&self, called: &Cache, freed: ObjectAddress) -> ObjectFreeError {
@@ -95,7 +95,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
         let found = self.find_cache(kind);
         let other = found.as_deref();
-        if self.is_checked(called) || other.is_some_and(|other| self.is_checked(other)) {
+        let is_checked = self.is_checked(called) || other.is_some_and(|other| self.is_checked(other));
+        if is_checked || P::REPORTS_REFUSED_FREES {
             let bug = other.map_or(SlabBug::Foreign, |other| SlabBug::WrongCache(other.name.as_str()));
             let object = other.and_then(|other| self.describe_address(other, address));
             let cache = called.name.as_str();
@@ -108,13 +109,32 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Reports an address that was given back to `kfree`, and that it did not give out, if its caches are checked.
-    pub(in super::super) fn report_foreign(&self, address: u64) {
-        if !self.debugging.flags.is_empty() {
-            let (bug, cache, fix) = (SlabBug::Foreign, "kmalloc", Fix::NotFreed);
-            let report = SlabReport { bug, cache, address, damage: None, object: None, fix };
-            self.pages.platform().slab_error(&report);
+    /// Returns the error of a free that is refused, after the platform has heard of it, if it hears of all of them.
+    #[inline(always)]
+    pub(in super::super) fn refused(&self, error: ObjectFreeError) -> ObjectFreeError {
+        if P::REPORTS_REFUSED_FREES {
+            self.report_refused(error);
         }
+        error
+    }
+
+    /// Returns the error for an address that was given back to `kfree` and is in no cache, after the platform has heard
+    /// of it, if caches are checked or it hears of all frees that are refused.
+    pub(in super::super) fn refused_large(&self, error: ObjectFreeError) -> ObjectFreeError {
+        match error {
+            ObjectFreeError::Foreign { address } | ObjectFreeError::Interior { address }
+                if !self.debugging.flags.is_empty() =>
+            {
+                self.report_free(SlabBug::Foreign, "kmalloc", address);
+                error
+            }
+            _ => self.refused(error),
+        }
+    }
+
+    fn report_free(&self, bug: SlabBug<'_>, cache: &str, address: u64) {
+        let report = SlabReport { bug, cache, address, damage: None, object: None, fix: Fix::NotFreed };
+        self.pages.platform().slab_error(&report);
     }
 
     /// Reports a free that was refused, for callers that have nobody to give the error to, unless it has been reported.
@@ -125,11 +145,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             ObjectFreeError::DoubleFree { address } => (address, SlabBug::AlreadyFree),
             ObjectFreeError::WrongCache { .. } | ObjectFreeError::Damaged { .. } => return,
         };
-        if self.debugging.flags.is_empty() {
+        if P::REPORTS_REFUSED_FREES || self.debugging.flags.is_empty() {
             let found = self.map.kind_at(address).and_then(|kind| self.find_cache(kind));
             let cache = found.as_ref().map_or("kmalloc", |cache| cache.name.as_str());
-            let report = SlabReport { bug, cache, address, damage: None, object: None, fix: Fix::NotFreed };
-            self.pages.platform().slab_error(&report);
+            self.report_free(bug, cache, address);
         }
     }
 

@@ -84,7 +84,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let (mut put, mut result) = (0, Ok(()));
         self.with_each_spare(cache, Want::Room, |sheaf| {
             if let Some(&twice) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
-                result = result.and(Err(ObjectFreeError::DoubleFree { address: twice.get() }));
+                result = result.and(Err(self.refused(ObjectFreeError::DoubleFree { address: twice.get() })));
                 put += 1;
             }
             put += sheaf.put(&objects[put..]);
@@ -163,7 +163,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
                 continue;
             }
             if last == Some(address) {
-                result = result.and(Err(ObjectFreeError::DoubleFree { address: address.get() }));
+                result = result.and(Err(slab.refused(ObjectFreeError::DoubleFree { address: address.get() })));
                 continue;
             }
             (gathered[len], last) = (address, Some(address));

@@ -244,7 +244,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 return Ok(());
             }
             if self.is_last_in_main(cache, freed.object()) {
-                return Err(ObjectFreeError::DoubleFree { address: freed.object().get() });
+                return Err(self.refused(ObjectFreeError::DoubleFree { address: freed.object().get() }));
             }
             if let Err(full) = self.pcs_replace_main(cache, Want::Room) {
                 // Without memory for another one, the spare is emptied.
@@ -260,7 +260,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             }
         }
         if self.is_double_free(cache, freed) {
-            return Err(ObjectFreeError::DoubleFree { address: freed.object().get() });
+            return Err(self.refused(ObjectFreeError::DoubleFree { address: freed.object().get() }));
         }
         self.free_remote(cache, freed.slab(), freed.object());
         Ok(())
