@@ -1,9 +1,8 @@
 //! The state of a frame, packed into one word.
 //!
-//! Every frame is in exactly one state. The head of a block carries the block's state; all its other
-//! frames are [`State::Interior`]. Splitting a block writes the head of the upper half, merging two
-//! blocks turns the upper head back into an interior frame: a transition costs one store, whatever
-//! the block's size.
+//! Every frame is in exactly one state. The head of a block carries the block's state, all its other frames are
+//! [`State::Interior`]. A split writes the head of the upper half, a merge makes it an interior frame again: a
+//! transition costs one store, whatever the block's size.
 //!
 //! ```text
 //!              allocated                          on a list                    in the hands of a call
@@ -11,8 +10,8 @@
 //!              0: frozen
 //!      14      this frame is broken                                            this frame is broken
 //!      13      a frame of the block is broken                                  a frame of the block is broken
-//!      12..8   page of a range (11), slab's       migratetype of the list, or  drain that merges (12)
-//!              (10), compound (9), movable (8)    index of the CPU's
+//!      12..8   pinned (12), of a range (11),      migratetype of the list, or  drain that merges (12)
+//!              slab's (10), compound (9), movable index of the CPU's
 //!       7..4   order
 //!       3..0   state
 //! ```
@@ -20,16 +19,13 @@
 //! So a word is 32 bits, sixteen of them in a cache line, apart from the links: what a free looks at, its own frame's
 //! word and its buddies', is a mebibyte for each gibibyte of memory.
 //!
-//! Which part may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock, a
-//! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to the CPU that takes the stack that
-//! it is on, a `Claimed` head to the call that claimed it, `Absent` and `Reserved` frames to the call that brings
-//! memory in. An `Allocated` head leaves that state by one atomic step only ([`Frame`](super::Frame)): of two that
-//! would free a block, one takes the step. For pages of a range, which go back together, one lock replaces many such
-//! steps: they leave it under the zone lock. Anybody may read a word: a buddy is judged by its word alone, and
-//! a stale answer from a block that one does not own is harmless, since only a state that the reader's own lock
-//! protects makes it act.
-//!
-//! Absent is zero, so fresh metadata needs no pass of initialisation.
+//! The word names the part that may write it: a `ZoneFree` head belongs to the holder of its zone's lock, a `PcpCached`
+//! head to the holder of that CPU's list lock, a `RemotePending` head to the CPU that takes its stack, a `Claimed` head
+//! to the call that claimed it, `Absent` and `Reserved` frames to the call that brings memory in. An `Allocated` head
+//! leaves that state by one atomic step only ([`Frame`](super::Frame)): of two calls that free a block, one takes the
+//! step. Pages of a range go back together, so they leave it by stores under the zone lock. Any part may read a word: a
+//! stale answer is harmless, since a reader acts only on a state that its own lock protects. Absent is zero: fresh
+//! metadata is not written.
 
 use core::fmt;
 
@@ -46,6 +42,7 @@ const SLAB: u32 = 1 << 10;
 const RANGED: u32 = 1 << 11;
 const POISONED: u32 = 1 << 13;
 const BROKEN: u32 = 1 << 14;
+const PINNED: u32 = 1 << 12;
 const LEAVING: u32 = 1 << 12;
 const REF_SHIFT: u32 = 15;
 const REFS: u32 = REFS_MAX << REF_SHIFT;
@@ -115,7 +112,7 @@ pub enum State {
         order: Order,
         /// References; none if the block is frozen.
         refs: u32,
-        /// Whether the owner lets the block be migrated.
+        /// Whether it may be migrated now: its request was movable, it is not pinned, and no slab's.
         movable: bool,
         /// Whether the block is freed whole, by its head.
         compound: bool,
@@ -190,9 +187,19 @@ impl Word {
         Word(ALLOCATED | (order.get() as u32) << ORDER_SHIFT)
     }
 
-    /// The same allocated block, open to migration.
+    /// The same allocated block, of a movable request.
     pub(crate) const fn movable(self) -> Word {
         Word(self.0 | MOVABLE)
+    }
+
+    /// The same allocated block, which a handle keeps from being migrated; unchanged if its request was not movable.
+    pub(crate) const fn pinned(self) -> Word {
+        Word(self.0 | (self.is_of_movable_request() as u32) << PINNED.trailing_zeros())
+    }
+
+    /// The same block without that mark.
+    pub(crate) const fn unpinned(self) -> Word {
+        if self.is_allocated() { Word(self.0 & !PINNED) } else { self }
     }
 
     /// The same allocated block, freed whole by its head.
@@ -293,7 +300,8 @@ impl Word {
             PCP_CACHED => fits && extra & !(LIST | CPU) == 0,
             REMOTE_PENDING => fits && extra == 0,
             ALLOCATED if extra & RANGED != 0 => order | extra & !(RANGED | POISONED | BROKEN | REFS) == 0,
-            ALLOCATED => fits && extra & !(MOVABLE | COMPOUND | SLAB | POISONED | BROKEN | REFS) == 0,
+            ALLOCATED if extra & PINNED != 0 && extra & MOVABLE == 0 => false,
+            ALLOCATED => fits && extra & !(MOVABLE | PINNED | COMPOUND | SLAB | POISONED | BROKEN | REFS) == 0,
             CLAIMED if extra & LEAVING != 0 => fits && extra & !(LEAVING | CPU) == 0,
             CLAIMED => fits && extra & !(POISONED | BROKEN) == 0,
             _ => false,
@@ -374,8 +382,13 @@ impl Word {
         self.0 & STATE == RESERVED
     }
 
-    /// An allocated block open to migration?
+    /// An allocated block that may be migrated now: of a movable request, not pinned, and no slab's?
     pub const fn is_movable(self) -> bool {
+        self.0 & (STATE | MOVABLE | PINNED | SLAB) == ALLOCATED | MOVABLE
+    }
+
+    /// An allocated block of a movable request, pinned or not?
+    pub const fn is_of_movable_request(self) -> bool {
         self.0 & (STATE | MOVABLE) == ALLOCATED | MOVABLE
     }
 

@@ -87,9 +87,10 @@ impl DirectMap {
         address.addr().wrapping_sub(self.offset) as u64
     }
 
-    /// The frame at an address of its memory.
-    pub(super) fn pfn(self, address: *const u8) -> Pfn {
-        Pfn::new((self.to_phys(address) / u64::from(self.page_size)) as u32)
+    /// The frame that is mapped at an address; `None` if no frame begins there.
+    pub(super) fn pfn(self, address: *const u8) -> Option<Pfn> {
+        let (physical, page_size) = (self.to_phys(address), u64::from(self.page_size));
+        if physical.is_multiple_of(page_size) { Pfn::from_u64(physical / page_size) } else { None }
     }
 
     /// So many bytes from a frame on.
@@ -254,8 +255,9 @@ fn parts<H: Cpu>() -> Layout {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Sets the allocator up: from then on, all memory of the map that is usable and not reserved is its own. Called
-    /// once, by the first CPU, before any other uses it. Costs a few steps a frame.
+    /// Sets the allocator up, which is the one that [`Cpu::kernel`] returns: from then on, all memory of the map that is
+    /// usable and not reserved is its own. Called once, by the first CPU, before any other uses it. Costs a few steps a
+    /// frame.
     ///
     /// The map's regions may be in any order, touch and overlap, and be cut anywhere in a page.
     ///
@@ -277,6 +279,9 @@ impl<H: Cpu> Kernel<H> {
         }
         if !H::SLAB_DEBUG && !boot.slab_debug.is_empty() {
             return Err(SetupError::NoSlabDebug);
+        }
+        if !core::ptr::eq(self, H::kernel()) {
+            return Err(SetupError::NotTheKernel);
         }
         let largest = largest_block::<H>();
         if !boot.direct_map.is_multiple_of(largest) {

@@ -25,6 +25,8 @@ pub(super) struct Part {
     given_up: AtomicU64,
     /// It has used the allocator, so sections may run on it.
     is_up: AtomicBool,
+    /// A callback that reclaims began on it and has not ended; not used where the kernel keeps this in its tasks.
+    is_reclaiming: AtomicBool,
     /// Locks that it holds. This and what follows is its own, and touched with interrupts off only.
     locks: AtomicU32,
     /// Its interrupts as they were before the first of these.
@@ -43,6 +45,20 @@ impl Part {
             // An interrupt may have answered a later call since the load.
             self.answered.fetch_max(asked, Release);
         }
+    }
+
+    /// Marks the CPU as one on which a callback reclaims; `false` if it was marked already.
+    pub(super) fn begin_reclaim(&self) -> bool {
+        !self.is_reclaiming.swap(true, Relaxed)
+    }
+
+    /// Clears the mark of [`begin_reclaim`](Self::begin_reclaim), from whichever CPU.
+    pub(super) fn end_reclaim(&self) {
+        self.is_reclaiming.store(false, Relaxed);
+    }
+
+    pub(super) fn is_reclaiming(&self) -> bool {
+        self.is_reclaiming.load(Relaxed)
     }
 
     fn ask(&self) -> u64 {

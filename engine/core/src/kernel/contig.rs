@@ -8,10 +8,10 @@ use core::ptr::NonNull;
 
 use super::pages::{engine, physical};
 use super::{Cpu, Error, Kernel, SpinLock};
-use crate::base::{Gfp, Order, Pfn};
+use crate::base::{Gfp, MigrateType, Order, Pfn};
 use crate::page::{CmaArea, CmaError};
 
-/// Neighbouring pages, their owner's alone, mapped one after the other. Dropped, they are free.
+/// Neighbouring pages, their owner's alone, mapped one after the other. Dropped, they are free. They never move.
 pub struct Contig<H: Cpu> {
     range: Range<Pfn>,
     hardware: PhantomData<fn() -> H>,
@@ -24,7 +24,7 @@ impl<H: Cpu> Kernel<H> {
     /// # Errors
     /// [`Error::Contig`] if there is no such range.
     pub fn alloc_contig_pages(&'static self, gfp: Gfp, pages: u32) -> Result<Contig<H>, Error> {
-        let engine = self.ready()?;
+        let (engine, gfp) = (self.ready()?, pinned(gfp));
         let at_first = engine.pages.alloc_contig_pages(gfp, pages);
         let start =
             at_first.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_contig_pages(gfp, pages)))?;
@@ -37,7 +37,7 @@ impl<H: Cpu> Kernel<H> {
     /// # Errors
     /// [`Error::Contig`] says which frame is in the way, and what it is.
     pub fn alloc_contig_range(&'static self, range: Range<Pfn>, gfp: Gfp) -> Result<Contig<H>, Error> {
-        self.ready()?.pages.alloc_contig_range(range.clone(), gfp)?;
+        self.ready()?.pages.alloc_contig_range(range.clone(), pinned(gfp))?;
         Ok(Contig::new(range, gfp))
     }
 
@@ -96,8 +96,8 @@ impl<H: Cpu> Contig<H> {
         unsafe { engine::<H>().memory.bytes(self.range.start, bytes_of::<H>(&self.range)) }
     }
 
-    /// Its frames, for one who keeps them in another way: as a device's address and a number of pages, say. They stay
-    /// allocated.
+    /// Returns the frames, for a kernel that keeps them in another way: as a device's address and a number of pages, for
+    /// example. They stay allocated, and where they are.
     pub fn into_raw(self) -> Range<Pfn> {
         core::mem::ManuallyDrop::new(self).range.clone()
     }
@@ -141,7 +141,7 @@ impl<H: Cpu> Cma<H> {
     /// # Errors
     /// [`Error::Contig`] if no gap is large enough, or can be emptied.
     pub fn alloc(&self, pages: u32, align: u32, gfp: Gfp) -> Result<CmaPages<'_, H>, Error> {
-        let pfn = engine::<H>().pages.cma_alloc(&self.area, pages, align, gfp)?;
+        let pfn = engine::<H>().pages.cma_alloc(&self.area, pages, align, pinned(gfp))?;
         let mut taken = CmaPages { area: self, pfn, pages };
         if gfp.contains(Gfp::ZERO) {
             taken.as_uninit().fill(MaybeUninit::new(0));
@@ -194,6 +194,12 @@ impl<H: Cpu> CmaPages<'_, H> {
         // SAFETY: they are mapped one after the other, and this value's alone.
         unsafe { engine::<H>().memory.bytes(self.pfn, bytes_of::<H>(&(self.pfn..self.pfn.offset(self.pages)))) }
     }
+}
+
+/// The flags for pages that never move: those of a range have an owner who knows where they are. A kernel has no zone
+/// Movable, so the zones stay the same; flags that contradict each other stay as they are, and are refused.
+fn pinned(gfp: Gfp) -> Gfp {
+    if gfp.migratetype() == Some(MigrateType::Movable) { gfp - Gfp::MOVABLE } else { gfp }
 }
 
 fn bytes_of<H: Cpu>(range: &Range<Pfn>) -> usize {

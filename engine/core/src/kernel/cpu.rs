@@ -1,11 +1,9 @@
 //! What a kernel says of its machine, and what it promises about its memory: two traits, five functions of which must
 //! be written.
 
-use super::Kernel;
+use super::{Kernel, PageSink};
 use crate::base::{CpuId, NodeId, ZoneKind};
-use crate::platform::{
-    FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task,
-};
+use crate::platform::{Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task};
 use crate::policy::Policy;
 use crate::slab::cpu::CACHES_MAX;
 
@@ -80,18 +78,47 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
 /// What a kernel may promise about the memory it has handed out, as [`Platform`](crate::platform::Platform) asks for
 /// it: the functions of the same names say more. `impl Promises for Hw {}` promises nothing: then requests fail when
 /// free pages and idle objects are used up.
+///
+/// The trait is safe: no act or answer of these functions gives a frame two owners. A wrong answer costs memory that is
+/// lost, or a request that fails. [`rules`](super::rules#callbacks) lists what each of them may call.
 pub trait Promises {
     /// Whether [`migrate`](Self::migrate) ever moves anything. Without it nothing is compacted.
     const MIGRATES: bool = false;
 
     /// What the calling task may do. In an interrupt handler its context says so
-    /// ([`Context::Hardirq`](crate::platform::Context::Hardirq)): then the heap asks for memory without reclaim.
+    /// ([`Context::Hardirq`](crate::platform::Context::Hardirq)): then the heap asks for memory without reclaim. A task
+    /// that frees memory for others, such as one that runs kswapd or writes pages out, says
+    /// [`memalloc`](Task::memalloc): its requests use the emergency reserve and do not reclaim.
     fn task() -> Task {
         Task::default()
     }
 
-    /// Frees pages that can be done without.
-    fn reclaim(pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+    /// Whether the calling task is inside [`reclaim`](Self::reclaim), [`migrate`](Self::migrate) or
+    /// [`out_of_memory`](Self::out_of_memory), as [`set_reclaiming`](Self::set_reclaiming) said last. `None` if the
+    /// kernel keeps no such mark in its tasks.
+    ///
+    /// A request inside one of these three uses the emergency reserve, and calls none of them again: it does not nest
+    /// until the stack ends. With the default `None` the CPU has the mark. That is right where a callback runs to its end
+    /// before another task runs on its CPU. If a kernel switches tasks inside a callback, for example to wait for a
+    /// disk, the other tasks on that CPU would do without reclaim meanwhile, so such a kernel keeps the mark in its
+    /// tasks. If the two functions do not agree, callbacks nest. linux: PF_MEMALLOC
+    fn is_reclaiming() -> Option<bool> {
+        None
+    }
+
+    /// Notes in the calling task whether it is inside one of the three callbacks. Called only if
+    /// [`is_reclaiming`](Self::is_reclaiming) does not return `None`. linux: memalloc_noreclaim_save,
+    /// memalloc_noreclaim_restore
+    fn set_reclaiming(is_reclaiming: bool) {
+        let _ = is_reclaiming;
+    }
+
+    /// Frees pages that the kernel can do without, through `pages`. The engine goes by the count that `pages` keeps, not
+    /// by the answer.
+    fn reclaim(pages: &PageSink<'_, Self>, wanted: &Reclaim) -> Reclaimed
+    where
+        Self: Cpu,
+    {
         let _ = (pages, wanted);
         Reclaimed::default()
     }
@@ -102,14 +129,19 @@ pub trait Promises {
         0
     }
 
-    /// Moves what is in a block, and its users along.
+    /// Moves the contents of a block, and its users along. Only blocks that left their handle by
+    /// [`Pages::into_raw`](super::Pages::into_raw), or that came from the page allocator by number, are offered; after
+    /// [`Moved`](Migrated::Moved), [`Pages::from_raw`](super::Pages::from_raw) names [`Migration::to`].
     fn migrate(migration: &Migration) -> Migrated {
         let _ = migration;
         Migrated::Refused
     }
 
-    /// The last resort before a request fails.
-    fn out_of_memory(pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+    /// Ends something and frees what it had, through `pages`: the last resort before a request fails.
+    fn out_of_memory(pages: &PageSink<'_, Self>, request: &Request) -> OutOfMemory
+    where
+        Self: Cpu,
+    {
         let _ = (pages, request);
         OutOfMemory::NothingFreed
     }
@@ -124,7 +156,9 @@ pub trait Promises {
         let _ = node;
     }
 
-    /// Somebody misused an object: the place to log it.
+    /// Logs a report about an object that was misused. It hears of every free that is refused, in all builds:
+    /// of an address that is no object's, of one inside an object, of an object that is noticed to be free. The
+    /// [module](super#frees-that-are-wrong) lists what is noticed. With [`Cpu::SLAB_DEBUG`] it hears of damage too.
     fn slab_error(report: &SlabReport<'_>) {
         let _ = report;
     }
@@ -135,7 +169,8 @@ pub trait Promises {
         let _ = cpu;
     }
 
-    /// Lets others run, between two rounds of a request that has to wait.
+    /// Lets others run, between two rounds of a request that has to wait. Makes no request that reclaims: that request
+    /// may have to wait as well.
     fn relax() -> Patience {
         Patience::GiveUp
     }

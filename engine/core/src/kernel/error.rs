@@ -11,6 +11,9 @@ use crate::slab::{CreateError, ObjectError, SlabError};
 pub enum SetupError {
     /// It is set up already, or another CPU is at it.
     Twice,
+    /// The kernel is not the one that [`Cpu::kernel`](super::Cpu::kernel) returns. Handles do not name their kernel: they
+    /// use that one's memory.
+    NotTheKernel,
     /// Memory was to be added to an allocator that is not set up.
     NotSetUp,
     /// Caches were to be checked, and the kernel was built without: [`Cpu::SLAB_DEBUG`](super::Cpu::SLAB_DEBUG).
@@ -56,6 +59,9 @@ impl fmt::Display for SetupError {
         match self {
             SetupError::Twice => {
                 f.write_str("the allocator is set up already, or another CPU is at it; do so once, at boot")
+            }
+            SetupError::NotTheKernel => {
+                f.write_str("this is not the kernel that `Cpu::kernel` returns; set that one up, or give this one a type of its own")
             }
             SetupError::NotSetUp => f.write_str("the allocator is not set up; call init() first"),
             SetupError::NoSlabDebug => {

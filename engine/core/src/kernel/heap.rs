@@ -7,12 +7,15 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 
 use super::pages::largest_block;
-use super::{Contig, Cpu, Kernel, SlabOf};
+use super::{Cpu, Kernel, SlabOf};
 use crate::base::Gfp;
-use crate::platform::Context;
+use crate::page::FreeError;
+use crate::platform::report::{Fix, SlabBug};
+use crate::platform::{Context, SlabReport};
 use crate::slab::ObjectError;
 
 /// Rust's allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
@@ -20,9 +23,9 @@ use crate::slab::ObjectError;
 /// Null before [`Kernel::init`], where there is no memory, and for an alignment above 4 MiB. In an interrupt handler,
 /// if [`Promises::task`](super::Promises::task) tells it, nothing is reclaimed, and nothing above 4 MiB is to be had.
 /// Memory that shrinks stays in its place, and so does memory that grows within what it has
-/// ([`ksize`](crate::slab::SlabAllocator::ksize)). An address that is not its own, or free already as far as a look
-/// tells, is reported to [`Promises::slab_error`](super::Promises::slab_error), and left alone; above 4 MiB only debug
-/// builds notice.
+/// ([`ksize`](crate::slab::SlabAllocator::ksize)). A free that is refused, since the address is not the heap's or is
+/// noticed to be free, is reported to [`Promises::slab_error`](super::Promises::slab_error), and changes nothing; the
+/// [module](super#frees-that-are-wrong) lists what is noticed.
 pub struct Heap<H: Cpu>(PhantomData<fn() -> H>);
 
 impl<H: Cpu> Heap<H> {
@@ -72,18 +75,33 @@ impl<H: Cpu> Heap<H> {
         })
     }
 
-    /// Frees the pages of a range behind the first so many.
+    /// Frees the pages of a range behind the first `kept`, or reports that they are none.
     ///
     /// # Safety
-    /// It is what [`alloc_range`](Self::alloc_range) gave for this layout, and nobody uses these pages any more.
+    /// It is what [`alloc_range`](Self::alloc_range) gave for this layout, and these pages are not in use any more.
     #[cold]
     unsafe fn free_range(&self, memory: *mut u8, layout: Layout, kept: u32) {
-        let Some((engine, pages)) = self.kernel().engine().zip(pages_of::<H>(layout)) else { return };
-        let start = engine.memory.pfn(memory);
-        if kept < pages {
-            // SAFETY: the caller's promise: they are the last pages of a range, or all.
-            drop(unsafe { Contig::<H>::from_raw(start.offset(kept)..start.offset(pages)) });
+        let bug = match pages_of::<H>(layout) {
+            Some(pages) if pages == kept => return,
+            Some(pages) => self.free_pages_of_range(memory, kept..pages).err(),
+            None => Some(SlabBug::Foreign),
+        };
+        if let Some(bug) = bug {
+            report_refused::<H>(bug, memory);
         }
+    }
+
+    /// Frees these pages of the range that begins at an address.
+    fn free_pages_of_range(&self, memory: *mut u8, pages: Range<u32>) -> Result<(), SlabBug<'static>> {
+        let engine = self.kernel().engine().ok_or(SlabBug::Foreign)?;
+        let start = engine.memory.pfn(memory).ok_or(SlabBug::Foreign)?;
+        let ends = start.checked_offset(pages.start).zip(start.checked_offset(pages.end));
+        let (start, end) = ends.ok_or(SlabBug::Foreign)?;
+        let freed = engine.pages.free_contig_range(start..end);
+        freed.map_err(|error| match error {
+            FreeError::NotAllocated { .. } => SlabBug::AlreadyFree,
+            _ => SlabBug::Foreign,
+        })
     }
 }
 
@@ -114,6 +132,13 @@ fn alloc_block<H: Cpu>(slab: &SlabOf<H>, size: usize, gfp: Gfp) -> Result<NonNul
     slab.alloc_block(order, gfp)
 }
 
+/// Reports a free that was refused before the slab saw it.
+#[cold]
+pub(super) fn report_refused<H: Cpu>(bug: SlabBug<'_>, address: *const u8) {
+    let address = address.addr() as u64;
+    H::slab_error(&SlabReport { bug, cache: "kmalloc", address, damage: None, object: None, fix: Fix::NotFreed });
+}
+
 /// Bytes that memory has, if it is an object or a block.
 fn bytes_of<H: Cpu>(slab: &SlabOf<H>, object: NonNull<u8>) -> Option<usize> {
     slab.object_bytes(object).or_else(|| slab.ksize(object).ok())
@@ -141,11 +166,9 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
             // SAFETY: the caller gives up what `alloc` gave it, for the same layout.
             return unsafe { self.free_range(object, layout, 0) };
         }
-        if let (Some(object), Some(slab)) = (NonNull::new(object), self.kernel().slab()) {
-            // SAFETY: the caller gives up what `alloc` gave it.
-            let freed = unsafe { slab.kfree(object) };
-            debug_assert_eq!(freed, Ok(()), "what was given back was not given out");
-        }
+        let Some(object) = NonNull::new(object) else { return };
+        // SAFETY: the caller gives up what `alloc` gave it. If that is refused, the report was all there is to do.
+        let _reported = unsafe { self.kernel().kfree(object) };
     }
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {

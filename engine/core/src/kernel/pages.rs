@@ -10,8 +10,13 @@ use crate::base::{Order, Pfn};
 
 /// A block of pages, its owner's alone, mapped and aligned to its size. Dropped, it is free.
 ///
-/// It is freed by who owns it and nobody else, so there is no second free to be refused. Its contents are whatever was
-/// there, or zeros, if it was asked for with [`Gfp::ZERO`](crate::base::Gfp::ZERO).
+/// Only its owner can free it, so there is no second free to be refused. Its contents are whatever was there, or zeros
+/// if it was requested with [`Gfp::ZERO`](crate::base::Gfp::ZERO).
+///
+/// The handle pins the block: compaction, contiguous ranges and CMA areas pass over it. A block that was requested with
+/// [`Gfp::MOVABLE`](crate::base::Gfp::MOVABLE) can move from [`into_raw`](Self::into_raw) to
+/// [`from_raw`](Self::from_raw), while the kernel knows it by number. A movable block that stays in its handle for long
+/// keeps a CMA area from handing out the place.
 pub struct Pages<H: Cpu> {
     pfn: Pfn,
     order: Order,
@@ -50,18 +55,35 @@ impl<H: Cpu> Pages<H> {
         unsafe { engine::<H>().memory.bytes(self.pfn, len) }
     }
 
-    /// Its frame and order, for one who keeps the block in another way: in a page table, say. It stays allocated.
+    /// Returns the frame and order, for a kernel that keeps the block in another way: in a page table, for example. The
+    /// block stays allocated. If its request was movable, [`Promises::migrate`](super::Promises::migrate) may be asked to
+    /// move it from now on.
     pub fn into_raw(self) -> (Pfn, Order) {
-        let block = (self.pfn, self.order);
+        let (pfn, order) = (self.pfn, self.order);
         core::mem::forget(self);
-        block
+        let is_block = engine::<H>().pages.unpin(pfn, order);
+        debug_assert!(is_block, "frame {pfn} of a handle heads no allocated block of order {order}");
+        (pfn, order)
     }
 
-    /// The block again.
+    /// Makes a handle of the block again, which pins it.
+    ///
+    /// The engine may be asking [`Promises::migrate`](super::Promises::migrate) about this block on another CPU at this
+    /// moment. So the kernel looks the number up, and calls this function, under the lock under which its `migrate`
+    /// changes that number; or it keeps `migrate` from moving the block in another way. Once this function has returned,
+    /// a [`Moved`](crate::platform::Migrated::Moved) for the block is not believed: the block stays with the handle, and
+    /// the new place is lost.
+    ///
+    /// # Panics
+    /// If no allocated block of this order begins at the frame.
     ///
     /// # Safety
-    /// It is what [`into_raw`](Self::into_raw) gave, once.
+    /// The block left its handle by [`into_raw`](Self::into_raw), and did not return since. `pfn` is where it is now:
+    /// the place that the last [`Moved`](crate::platform::Migrated::Moved) for it gave, or that `into_raw` gave if it
+    /// never moved.
     pub unsafe fn from_raw(pfn: Pfn, order: Order) -> Pages<H> {
+        let is_block = engine::<H>().pages.pin(pfn, order);
+        assert!(is_block, "no allocated block of order {order} begins at frame {pfn}: it was freed, or moved");
         Pages::new(pfn, order)
     }
 }

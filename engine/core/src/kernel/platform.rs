@@ -3,7 +3,8 @@
 use core::marker::PhantomData;
 
 use super::calls::this_cpu;
-use super::{Cpu, SpinLock};
+use super::reclaim::ReclaimScope;
+use super::{Cpu, PageSink, SpinLock};
 use crate::base::{CpuId, NodeId, ZoneKind};
 use crate::platform::{
     FreePages, Migrated, Migration, NoProbe, OutOfMemory, Patience, Platform, Reclaim, Reclaimed, Request, SlabReport,
@@ -11,7 +12,8 @@ use crate::platform::{
 };
 use crate::policy::Policy;
 
-/// The platform of a kernel's allocator: each call goes on to [`Cpu`] or [`Promises`](super::Promises).
+/// The platform of a kernel's allocator: each call goes on to [`Cpu`] or [`Promises`](super::Promises). A request that
+/// is made inside one of the callbacks that find memory calls none of them again.
 pub struct KernelPlatform<H>(PhantomData<fn() -> H>);
 
 impl<H> KernelPlatform<H> {
@@ -27,6 +29,7 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
     const POLICY: Option<Policy> = Some(H::POLICY);
     const ONE_NODE: bool = true;
     const SLAB_DEBUG: bool = H::SLAB_DEBUG;
+    const REPORTS_REFUSED_FREES: bool = true;
 
     #[inline(always)]
     fn probe(&self) -> &NoProbe {
@@ -39,14 +42,17 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
     }
 
     fn task(&self) -> Task {
-        H::task()
+        let task = H::task();
+        Task { memalloc: task.memalloc || ReclaimScope::<H>::is_entered(), ..task }
     }
 
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
-        H::reclaim(pages, wanted)
+        let Some(_scope) = ReclaimScope::<H>::enter() else { return Reclaimed::default() };
+        H::reclaim(&PageSink::new(pages), wanted)
     }
 
     fn migrate(&self, migration: &Migration) -> Migrated {
+        let Some(_scope) = ReclaimScope::<H>::enter() else { return Migrated::Refused };
         H::migrate(migration)
     }
 
@@ -59,7 +65,8 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
     }
 
     fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
-        H::out_of_memory(pages, request)
+        let Some(_scope) = ReclaimScope::<H>::enter() else { return OutOfMemory::NothingFreed };
+        H::out_of_memory(&PageSink::new(pages), request)
     }
 
     fn wake_kswapd(&self, node: NodeId) {

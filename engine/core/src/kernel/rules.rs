@@ -60,8 +60,76 @@
 //! # Locks
 //!
 //! The allocator's locks nest in the order of [`Rank`](crate::base::Rank), and are leaves under the kernel's own: it
-//! may be called with any lock of the kernel's held. Promises (reclaim, migration, the last resort) are kept with no
-//! lock held, and may call back. `wake_kswapd`, `wake_kcompactd` and `unanswered` must not.
+//! may be called with any lock of the kernel's held.
+//!
+//! # Callbacks
+//!
+//! The functions of [`Promises`](super::Promises) are safe code: none of them can give a frame two owners. Locks and
+//! recursion limit what they may call:
+//!
+//! | function | locks of the allocator that are held | what it may call |
+//! |---|---|---|
+//! | `reclaim`, `migrate`, `out_of_memory` | none | everything; requests for memory do not reclaim |
+//! | `task`, `reclaimable`, `relax` | none | everything but a request that reclaims: [`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC) |
+//! | `slab_error` | none | everything but the end of a cache |
+//! | `is_reclaiming`, `set_reclaiming` | none | nothing of the allocator |
+//! | `wake_kswapd`, `wake_kcompactd`, `unanswered` | any | nothing of the allocator |
+//!
+//! A request inside `reclaim`, `migrate` or `out_of_memory` uses the emergency reserve, as one of a task with
+//! [`Task::memalloc`](crate::platform::Task::memalloc) does, and calls none of the three again. It fails instead. So a
+//! callback that allocates does not nest until the stack ends. The CPU has a mark for this, unless the kernel keeps the
+//! mark in its tasks. An interrupt handler that comes meanwhile finds the mark too: it is served from what is
+//! free, and does not reclaim. A kernel that can switch to another task inside a callback keeps the mark in its tasks:
+//!
+//! ```
+//! # use std::cell::Cell;
+//! # use freehold::kernel::{Cpu, Kernel, Promises};
+//! # use freehold::platform::Task;
+//! # struct CurrentTask { reclaims: Cell<bool>, writes_out_pages: bool }
+//! # thread_local! { static CURRENT: CurrentTask = const { CurrentTask { reclaims: Cell::new(false), writes_out_pages: false } }; }
+//! # struct Hw;
+//! impl Promises for Hw {
+//!     fn task() -> Task {
+//!         // A task that frees memory for others requests it from the reserve, and does not reclaim itself.
+//!         Task { memalloc: CURRENT.with(|task| task.writes_out_pages), ..Task::default() }
+//!     }
+//!     fn is_reclaiming() -> Option<bool> {
+//!         Some(CURRENT.with(|task| task.reclaims.get()))
+//!     }
+//!     fn set_reclaiming(is_reclaiming: bool) {
+//!         CURRENT.with(|task| task.reclaims.set(is_reclaiming));
+//!     }
+//! }
+//! # // SAFETY: there is one CPU, and no interrupt.
+//! # unsafe impl Cpu for Hw {
+//! #     const CPUS: u16 = 1;
+//! #     fn kernel() -> &'static Kernel<Hw> { &KERNEL }
+//! #     fn id() -> u16 { 0 }
+//! #     fn irq_save() -> usize { 0 }
+//! #     fn irq_restore(_: usize) {}
+//! #     fn call(_: u16) {}
+//! # }
+//! # static KERNEL: Kernel<Hw> = Kernel::new();
+//! # assert_eq!(Hw::is_reclaiming(), Some(false));
+//! ```
+//!
+//! # Blocks that move
+//!
+//! A [`Pages`](super::Pages) pins its block, and [`Contig`](super::Contig), [`CmaPages`](super::CmaPages) and objects
+//! never move. `migrate` is asked about blocks that a kernel keeps by number: those that left their handle by
+//! [`Pages::into_raw`](super::Pages::into_raw) and were requested with [`Gfp::MOVABLE`](crate::base::Gfp::MOVABLE). The
+//! kernel keeps three rules, which are the safety contract of [`Pages::from_raw`](super::Pages::from_raw):
+//!
+//! 1. A table, such as a page table with its lock, says where each of these blocks is. `migrate` changes the entry under
+//!    the lock before it answers [`Moved`](crate::platform::Migrated::Moved).
+//! 2. The number that `from_raw` gets comes from that table, and leaves it under the same lock. A block that is no
+//!    longer in the table is refused by `migrate`.
+//! 3. The bytes of such a block are reached through the table only. After `Moved` the old place belongs to the
+//!    allocator.
+//!
+//! Then it does not matter which comes first. If `from_raw` does, `migrate` finds nothing and refuses; if it answers
+//! `Moved` all the same, the answer is not believed, and the new place is lost. If `migrate` does, `from_raw` names the
+//! new place.
 //!
 //! # Before the second CPU is up
 //!

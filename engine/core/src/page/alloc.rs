@@ -33,6 +33,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Caller)
     }
 
+    /// As [`alloc_pages`](Self::alloc_pages), for a handle: the block does not move before it is
+    /// [unpinned](Self::unpin), even if the request is movable.
+    ///
+    /// # Errors
+    /// As there.
+    #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
+    #[inline]
+    pub(crate) fn alloc_pinned_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        let cpu = self.platform.cpu();
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Handle)
+    }
+
     /// As [`alloc_pages`](Self::alloc_pages), near a node.
     ///
     /// # Errors
@@ -282,6 +294,8 @@ pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
 pub(super) enum Holder {
     /// The caller, by one reference.
     Caller,
+    /// A handle, by one reference: the block is pinned.
+    Handle,
     /// By this many references.
     Many(u32),
     /// By no reference: it is frozen.
@@ -295,6 +309,7 @@ impl Holder {
     fn holds(self, word: Word) -> Word {
         match self {
             Holder::Caller => word.with_refs(1),
+            Holder::Handle => word.pinned().with_refs(1),
             Holder::Many(refs) => word.with_refs(refs),
             Holder::Nobody => word,
             Holder::Slab => word.slab(),

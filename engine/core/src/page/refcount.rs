@@ -56,6 +56,30 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
+    /// Keeps an allocated block where it is, if its request was movable; says whether the frame heads an allocated block
+    /// of this order. From then on compaction and ranges pass over the block, and a
+    /// [`Moved`](crate::platform::Migrated::Moved) of a migration that was asked for before is not believed.
+    #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
+    pub(crate) fn pin(&self, pfn: Pfn, order: Order) -> bool {
+        self.step_movable(pfn, order, Word::pinned)
+    }
+
+    /// Lets an allocated block move again, if its request was movable; says whether the frame heads an allocated block
+    /// of this order.
+    #[cfg_attr(loom, expect(dead_code, reason = "handles are the kernel module's"))]
+    pub(crate) fn unpin(&self, pfn: Pfn, order: Order) -> bool {
+        self.step_movable(pfn, order, Word::unpinned)
+    }
+
+    /// Changes the word of a block if its request was movable. Other words stay as they are: those of pages of a range
+    /// are stored to by the holder of the zone lock.
+    fn step_movable(&self, pfn: Pfn, order: Order, change: impl Fn(Word) -> Word) -> bool {
+        let Some(frame) = self.map.try_frame(pfn) else { return false };
+        let is_block = |word: Word| word.is_allocated_of(order) && !word.is_slab();
+        let stepped = frame.step(|word| (is_block(word) && word.is_of_movable_request()).then(|| change(word)));
+        stepped.is_ok() || stepped.is_err_and(is_block)
+    }
+
     /// Makes single pages of an allocated block that is not compound. The first keeps the block's references, each
     /// other gets one; if the block is frozen, all are. Cost: one store a page.
     ///

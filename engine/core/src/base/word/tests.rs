@@ -30,7 +30,7 @@ fn words_say_what_they_were_made_of() {
     let allocated = [false, true].map(|slab| State::Allocated {
         order: Order::ZERO,
         refs: 7,
-        movable: true,
+        movable: !slab,
         compound: true,
         poisoned: false,
         slab,
@@ -68,6 +68,20 @@ fn a_claimed_block_keeps_its_size_and_its_marks() {
     let claimed = word.claimed();
     assert_eq!(claimed.state(), State::Claimed { order: Order::new(4) });
     assert!(claimed.is_poisoned() && claimed.is_broken() && !claimed.is_movable() && claimed.refs() == 0);
+}
+
+#[test]
+fn a_pinned_block_is_not_movable_until_it_is_unpinned() {
+    let page = Word::allocated(Order::new(3)).with_refs(1);
+    let pinned = page.movable().pinned();
+    assert!(pinned.is_sound() && !pinned.is_movable() && pinned.is_of_movable_request());
+    assert!(pinned.unpinned() == page.movable() && pinned.unpinned().is_movable() && page.pinned() == page);
+    assert!(pinned.is_held_of(Order::new(3), 1), "its owner frees it as any other");
+    assert_eq!(pinned.claimed(), page.claimed());
+    assert!(!page.movable().slab().is_movable(), "a slab knows its pages by address");
+    assert!(!Word(page.0 | PINNED).is_sound(), "what never moves is not pinned");
+    let leaving = Word::leaving(Order::ZERO, CpuId(3));
+    assert_eq!(leaving.unpinned(), leaving, "the bit is another one there");
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             let size = word.order().pages().min(pages);
             if word.is_zone_free() {
                 contents.free += size;
-            } else if word.is_movable() {
+            } else if word.is_of_movable_request() {
                 contents.movable += size;
             }
         });

@@ -12,6 +12,7 @@
 //! rivals      splits, references, poison; memory that comes, goes, and is set aside
 //! sections    metadata found through pointers that lead below it, for Miri
 //! objects     slabs: every safe function of theirs; what only those who may free can try is in `slab`
+//! promises    a kernel whose callbacks lie, free, request memory and panic, on several CPUs: no frame has two owners
 //! panics      a platform that panics at every event, and in each promise at every call (`script` is what it plays)
 //! ```
 //!
@@ -32,6 +33,7 @@ mod ends;
 mod machine;
 mod objects;
 mod panics;
+pub(crate) mod promises;
 mod races;
 mod ranges;
 mod reentrant;

@@ -226,3 +226,37 @@ fn a_kernel_is_empty_in_a_static() {
     assert!(format!("{KERNEL:?}").contains("Kernel"));
     assert!(KERNEL.slab().is_none());
 }
+
+/// Handles have no room for the kernel that they are of: they are all of `Cpu::kernel`.
+#[test]
+fn a_second_kernel_of_a_machine_is_refused() {
+    machine!(Twofold, 1);
+    static SECOND: Kernel<Twofold> = Kernel::new();
+    let set_up_second = || {
+        let boot = Boot { direct_map: memory(32 * MIB), ..Boot::default() };
+        // SAFETY: the memory is there for ever, and nobody else's.
+        unsafe { SECOND.init([Region::usable(0, 32 * MIB)], &boot) }
+    };
+    assert_eq!(set_up_second(), Err(SetupError::NotTheKernel), "before the first is set up");
+    let kernel = boot::<Twofold>(32);
+    assert_eq!(set_up_second(), Err(SetupError::NotTheKernel));
+    assert!(SetupError::NotTheKernel.to_string().contains("Cpu::kernel"));
+    let before = audit::<Twofold>();
+    assert_eq!(SECOND.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap_err(), Error::NotSetUp);
+    assert_eq!(SECOND.kmalloc(8, Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
+    assert_eq!(SECOND.cache::<u64>("second").unwrap_err(), Error::NotSetUp);
+    assert_eq!(SECOND.alloc_contig_pages(Gfp::KERNEL, 2).unwrap_err(), Error::NotSetUp);
+    assert_eq!(SECOND.alloc_contig_range(Pfn::new(1)..Pfn::new(2), Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
+    assert!(SECOND.slab().is_none() && SECOND.phys_to_virt(4096).is_null());
+    assert_eq!((SECOND.virt_to_phys(&raw const SECOND as *const u8), SECOND.stats()), (0, Default::default()));
+    SECOND.answer();
+    SECOND.shrink();
+    SECOND.cpu_online(freehold::base::CpuId(0));
+    // SAFETY: it is refused; and no CPU of it was ever used.
+    unsafe {
+        assert_eq!(SECOND.add_memory(0..MIB), Err(SetupError::NotSetUp));
+        SECOND.cpu_dead(freehold::base::CpuId(0));
+    }
+    assert_eq!(audit::<Twofold>(), before);
+    drop(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap());
+}

@@ -9,7 +9,7 @@ use freehold::page::Census;
 use freehold::slab::SlabCensus;
 
 /// One MiB.
-pub(super) const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 thread_local! {
     /// The CPU that this thread stands for.
@@ -20,11 +20,11 @@ thread_local! {
     pub static UNANSWERED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A machine: the type, its kernel, and how many CPUs it has. What follows the number goes into the implementation of
-/// `Cpu`.
+/// A machine: the type, its kernel, and how many CPUs it has. The items in `promises` go into the implementation of
+/// `Promises`, those that follow into that of `Cpu`.
 macro_rules! machine {
-    ($name:ident, $cpus:expr $(, $more:item)*) => {
-        struct $name;
+    ($name:ident, $cpus:expr, promises { $($promise:item)* } $(, $more:item)*) => {
+        pub(crate) struct $name;
 
         impl $name {
             /// CPUs for which a call waits.
@@ -45,6 +45,8 @@ macro_rules! machine {
         }
 
         impl freehold::kernel::Promises for $name {
+            $($promise)*
+
             fn unanswered(_: freehold::base::CpuId) {
                 $crate::kernel::machine::UNANSWERED.set($crate::kernel::machine::UNANSWERED.get() + 1);
             }
@@ -89,11 +91,14 @@ macro_rules! machine {
             }
         }
     };
+    ($name:ident, $cpus:expr $(, $more:item)*) => {
+        $crate::kernel::machine::machine!($name, $cpus, promises {} $(, $more)*);
+    };
 }
 pub(crate) use machine;
 
 /// Memory for so many bytes of a machine, for ever: what is added to a physical address for its own.
-pub(super) fn memory(bytes: u64) -> usize {
+pub(crate) fn memory(bytes: u64) -> usize {
     let layout = Layout::from_size_align(bytes as usize, 4 << 20).unwrap();
     // SAFETY: the layout has bytes, so it may be asked for.
     let memory = unsafe { alloc(layout) };
@@ -102,20 +107,20 @@ pub(super) fn memory(bytes: u64) -> usize {
 }
 
 /// Sets a machine up with the memory from address 0 to here.
-pub(super) fn boot<H: Cpu>(mib: u64) -> &'static Kernel<H> {
+pub(crate) fn boot<H: Cpu>(mib: u64) -> &'static Kernel<H> {
     init::<H>(&[Region::usable(0, mib * MIB)], mib, &Boot::default()).unwrap();
     H::kernel()
 }
 
 /// The same with a map, for memory up to here; the direct map leads to it.
-pub(super) fn init<H: Cpu>(map: &[Region], mib: u64, boot: &Boot<'_>) -> Result<(), SetupError> {
+pub(crate) fn init<H: Cpu>(map: &[Region], mib: u64, boot: &Boot<'_>) -> Result<(), SetupError> {
     let boot = Boot { direct_map: memory(mib * MIB), ..boot.clone() };
     // SAFETY: the memory is there for ever, and nobody else's.
     unsafe { H::kernel().init(map.iter().copied(), &boot) }
 }
 
 /// What is there when nothing idles: slabs that nobody uses are given back first.
-pub(super) fn audit<H: Cpu>() -> (Census, SlabCensus) {
+pub(crate) fn audit<H: Cpu>() -> (Census, SlabCensus) {
     let kernel = H::kernel();
     kernel.shrink();
     // SAFETY: nobody else uses the kernel, and the pages are only looked at.
@@ -123,12 +128,12 @@ pub(super) fn audit<H: Cpu>() -> (Census, SlabCensus) {
 }
 
 /// Allocates single pages until there are none.
-pub(super) fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Vec<Pages<H>> {
+pub(crate) fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Vec<Pages<H>> {
     core::iter::from_fn(|| kernel.alloc_pages(gfp, Order::ZERO).ok()).collect()
 }
 
 /// Runs this as another CPU, and answers calls as if idle until `is_over`.
-pub(super) fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl FnOnce()) {
+pub(crate) fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl FnOnce()) {
     CPU.set(cpu);
     run();
     while !is_over() {
@@ -138,7 +143,7 @@ pub(super) fn stand_for<H: Cpu>(cpu: u16, is_over: impl Fn() -> bool, run: impl 
 }
 
 /// Has this CPU use the allocator, so that it counts as up.
-pub(super) fn touch<H: Cpu>() -> CpuId {
+pub(crate) fn touch<H: Cpu>() -> CpuId {
     let object = H::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
     // SAFETY: it was just allocated.
     unsafe { H::kernel().kfree(object) }.unwrap();

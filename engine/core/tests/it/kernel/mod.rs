@@ -1,9 +1,13 @@
 //! The kernel module on a host: threads stand for CPUs, a flag of the thread for its interrupts, and a flag of the CPU
 //! for a call that waits for them to be on.
 
+mod callbacks;
 mod calls;
 mod handles;
 mod heap;
 mod intake;
-mod machine;
+pub(crate) mod liars;
+pub(crate) mod machine;
+mod pins;
+mod reports;
 mod storm;

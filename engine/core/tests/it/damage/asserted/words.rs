@@ -8,8 +8,8 @@ use crate::damage::stage::{FRAMES, RESERVED, Stage};
 
 /// References of a word, as bits.
 const ONE_REFERENCE: u32 = 1 << 15;
-/// A bit that no allocated block has.
-const NO_BIT: u32 = 1 << 12;
+/// Makes of a movable page one that is pinned, and whose request was not movable: no word of a state.
+const PINNED_FOR_NOTHING: u32 = 1 << 12 | 1 << 8;
 
 /// Splits a block of two pages whose second frame is not what it should be.
 fn split_beside(stage: &'static Stage, second: State) {
@@ -44,9 +44,9 @@ fn refer_to_claimed(stage: &Stage) {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    Row::bare("bits of an allocated block", "word: 0x9103, the word of no state is not to be claimed", |stage| {
+    Row::bare("bits of an allocated block", "word: 0x9003, the word of no state is not to be claimed", |stage| {
         let page = stage.take(0);
-        stage.spoil(|damage| damage.set_word(page, damage.word(page) | NO_BIT));
+        stage.spoil(|damage| damage.set_word(page, damage.word(page) ^ PINNED_FOR_NOTHING));
         stage.free(page, 0);
     }),
     Row::bare("references of a claimed block", "the word of no state does not become Allocated", |stage| {

@@ -1,0 +1,340 @@
+//! A kernel whose callbacks lie. Each of them, in turn, does each deed from within and gives each answer, while handles
+//! of all kinds exist; then all of them do anything at any time, on three CPUs. All of it is safe code (what is not lies
+//! in `kernel::liars`).
+//!
+//! The worst outcome is memory that is lost. Handles keep their contents, no frame gets two owners, no callback is
+//! nested in another, and the allocator's own proof finds nothing. Two planted faults show that a breach would be seen:
+//! a callback that frees a live block by its number, and a handle that does not pin its block.
+
+mod scenes;
+
+use std::cell::{Cell, RefCell};
+use std::panic::panic_any;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use freehold::base::{CpuId, Gfp, Order, Pfn};
+use freehold::kernel::PageSink;
+use freehold::platform::{Context, Migrated, Migration, OutOfMemory, Patience, Reclaimed, Task};
+
+use crate::kernel::liars::{CPUS, Held, Liar, run_in_background};
+
+/// What a caught panic carries.
+struct Planned;
+
+/// A callback that is told what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Callback {
+    Reclaim,
+    Migrate,
+    OutOfMemory,
+    Reclaimable,
+    Relax,
+    Task,
+}
+
+const CALLBACKS: [Callback; 6] = [
+    Callback::Reclaim,
+    Callback::Migrate,
+    Callback::OutOfMemory,
+    Callback::Reclaimable,
+    Callback::Relax,
+    Callback::Task,
+];
+
+/// What a callback does before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Nothing,
+    FreeOne,
+    FreeAll,
+    DropOne,
+    Forget,
+    Panic,
+    AllocAndKeep,
+    AllocUntilFailure,
+    AllocLarge,
+    IntoRaw,
+    Retake,
+    Shrink,
+    TakeRange,
+    TakeArea,
+    UseCache,
+    BringCpuOnline,
+    RunBackground,
+    /// The planted fault of [`FreesByNumber`].
+    FreeByNumber,
+}
+
+const DEEDS: [Deed; 17] = [
+    Deed::Nothing,
+    Deed::FreeOne,
+    Deed::FreeAll,
+    Deed::DropOne,
+    Deed::Forget,
+    Deed::Panic,
+    Deed::AllocAndKeep,
+    Deed::AllocUntilFailure,
+    Deed::AllocLarge,
+    Deed::IntoRaw,
+    Deed::Retake,
+    Deed::Shrink,
+    Deed::TakeRange,
+    Deed::TakeArea,
+    Deed::UseCache,
+    Deed::BringCpuOnline,
+    Deed::RunBackground,
+];
+
+/// Answers that each callback has.
+const ANSWERS: u8 = 4;
+
+/// What callbacks do on this thread.
+#[derive(Clone, Copy, Debug)]
+enum Plan {
+    /// All are honest, and do nothing from within.
+    Honest,
+    /// One does this deed, and gives this answer; the others are honest.
+    One(Callback, Deed, u8),
+    /// All do anything, now and then.
+    Anything,
+}
+
+/// How often a planned deed is done in one scene.
+const DEEDS_MAX: u32 = 40;
+/// Blocks that are forgotten on purpose, at most.
+const FORGOTTEN_MAX: usize = 60;
+
+thread_local! {
+    static PLAN: Cell<Plan> = const { Cell::new(Plan::Honest) };
+    static RANDOM: RefCell<fastrand::Rng> = const { RefCell::new(fastrand::Rng::with_seed(0)) };
+    /// Deeds that are left.
+    static LEFT: Cell<u32> = const { Cell::new(0) };
+    /// How deep the thread is in callbacks that find memory, and in others.
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+    /// The mark of `LyingTasks`.
+    static IS_RECLAIMING: Cell<bool> = const { Cell::new(false) };
+    /// Rounds of waiting that are left.
+    static WAITS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Times that each callback did its deed, on all machines.
+static DONE: [AtomicU32; CALLBACKS.len()] = [const { AtomicU32::new(0) }; CALLBACKS.len()];
+
+fn random(below: usize) -> usize {
+    RANDOM.with_borrow_mut(|random| random.usize(0..below))
+}
+
+/// The deed and the answer of a callback, if it is its turn.
+fn turn(callback: Callback) -> Option<(Deed, u8)> {
+    match PLAN.get() {
+        Plan::One(planned, deed, answer) if planned == callback && LEFT.get() > 0 => {
+            LEFT.set(LEFT.get() - 1);
+            Some((deed, answer))
+        }
+        Plan::Anything if random(4) == 0 => Some((DEEDS[random(DEEDS.len())], random(ANSWERS.into()) as u8)),
+        Plan::Honest | Plan::One(..) | Plan::Anything => None,
+    }
+}
+
+/// Counts a level of nesting until it is dropped, be it by a panic.
+struct Level(&'static std::thread::LocalKey<Cell<u32>>);
+
+impl Level {
+    fn enter(level: &'static std::thread::LocalKey<Cell<u32>>) -> Level {
+        level.set(level.get() + 1);
+        Level(level)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Enters a callback that finds memory, which no other may be inside.
+fn enter<H: Liar>(callback: Callback) -> Level {
+    let level = Level::enter(&NESTED);
+    if NESTED.get() > 1 {
+        H::state().note_fault(format!("{callback:?} is nested in another callback"));
+    }
+    level
+}
+
+/// Does what a callback is told; returns the answer.
+fn act<H: Liar>(callback: Callback, sink: Option<&PageSink<'_, H>>) -> Option<u8> {
+    if INSIDE.get() > 0 && sink.is_none() && callback != Callback::Migrate {
+        // A request that such a callback makes asks it again.
+        return None;
+    }
+    let (deed, answer) = turn(callback)?;
+    DONE[callback as usize].fetch_add(1, SeqCst);
+    let _inside = Level::enter(&INSIDE);
+    // What must not reclaim says so.
+    let may_reclaim = !matches!(callback, Callback::Reclaimable | Callback::Relax | Callback::Task);
+    perform::<H>(deed, if may_reclaim { Gfp::KERNEL } else { Gfp::ATOMIC }, sink);
+    Some(answer)
+}
+
+fn perform<H: Liar>(deed: Deed, gfp: Gfp, sink: Option<&PageSink<'_, H>>) {
+    let (kernel, state) = (H::kernel(), H::state());
+    match deed {
+        Deed::Nothing => {}
+        Deed::FreeOne => free_one(sink),
+        Deed::FreeAll => (0..state.count()).for_each(|_| free_one(sink)),
+        Deed::DropOne => drop(state.take(random(1000))),
+        Deed::Forget if state.forgotten.load(SeqCst) < FORGOTTEN_MAX => {
+            state.take(random(1000)).into_iter().for_each(Held::forget);
+        }
+        Deed::Forget => {}
+        // A second panic while the first one unwinds would end the program, whoever raises it.
+        Deed::Panic if std::thread::panicking() => {}
+        Deed::Panic => panic_any(Planned),
+        Deed::AllocAndKeep => {
+            for gfp in [gfp, gfp | Gfp::MOVABLE] {
+                alloc::<H>(gfp, Order::ZERO).into_iter().for_each(|held| state.keep(held));
+            }
+        }
+        Deed::AllocUntilFailure => {
+            let all: Vec<Held<H>> = core::iter::from_fn(|| alloc(gfp | Gfp::MOVABLE, Order::ZERO)).collect();
+            drop(all);
+        }
+        Deed::AllocLarge => {
+            for order in [1, 4, 9].map(Order::new) {
+                drop(alloc::<H>(gfp | Gfp::NOMEMALLOC, order));
+            }
+        }
+        Deed::IntoRaw => state.take(random(1000)).into_iter().for_each(Held::into_raw),
+        Deed::Retake => state.retake(random(1000)).into_iter().for_each(|held| state.keep(held)),
+        Deed::Shrink => kernel.shrink(),
+        Deed::TakeRange => take_range::<H>(gfp),
+        Deed::TakeArea => drop(state.alloc_cma(7, gfp)),
+        Deed::UseCache => use_cache::<H>(gfp),
+        Deed::BringCpuOnline => kernel.cpu_online(CpuId(random(CPUS.into()) as u16)),
+        Deed::RunBackground => run_in_background::<H>(),
+        Deed::FreeByNumber => {
+            let Some(held) = state.take(random(1000)) else { return };
+            held.free_by_number();
+            state.keep(held);
+        }
+    }
+}
+
+fn free_one<H: Liar>(sink: Option<&PageSink<'_, H>>) {
+    let Some(pages) = H::state().take(random(1000)).and_then(Held::into_pages) else { return };
+    match sink {
+        Some(sink) => sink.free(pages),
+        None => drop(pages),
+    }
+}
+
+fn alloc<H: Liar>(gfp: Gfp, order: Order) -> Option<Held<H>> {
+    H::kernel().alloc_pages(gfp | Gfp::NOWARN, order).ok().map(Held::pages)
+}
+
+/// Takes a range around a block that may move, and gives it back.
+fn take_range<H: Liar>(gfp: Gfp) {
+    let Some(frame) = H::state().raw_frame(random(1000)) else { return };
+    let start = Pfn::new(frame.raw() & !15);
+    let range = H::kernel().alloc_contig_range(start..start.offset(16), gfp | Gfp::MOVABLE);
+    drop(range.ok().map(Held::<H>::contig));
+}
+
+fn use_cache<H: Liar>(gfp: Gfp) {
+    let Ok(cache) = H::kernel().cache::<[u64; 20]>("lies") else { return };
+    let objects: Vec<_> = (0..30).map_while(|at| cache.alloc([at; 20], gfp | Gfp::MOVABLE).ok()).collect();
+    let intact = objects.iter().zip(0..).all(|(object, at)| object.iter().all(|&word| word == at));
+    if !intact {
+        H::state().note_fault("an object holds what another was given".to_owned());
+    }
+}
+
+/// See [`freehold::kernel::Promises::task`].
+pub(crate) fn task<H: Liar>() -> Task {
+    let context = Context::ALL[random(Context::ALL.len())];
+    match act::<H>(Callback::Task, None) {
+        Some(0) => Task { memalloc: true, ..Task::default() },
+        Some(1) => Task { oom_victim: true, realtime: true, ..Task::default() },
+        Some(2) => Task { context, ..Task::default() },
+        Some(_) => Task { context, memalloc: true, oom_victim: true, realtime: true },
+        None => Task::default(),
+    }
+}
+
+/// See [`freehold::kernel::Promises::reclaim`].
+pub(crate) fn reclaim<H: Liar>(sink: &PageSink<'_, H>) -> Reclaimed {
+    let _level = enter::<H>(Callback::Reclaim);
+    let pages = match act(Callback::Reclaim, Some(sink)) {
+        Some(0) => 0,
+        Some(1) => 1,
+        Some(2) => 32,
+        Some(_) => u64::MAX,
+        None => {
+            free_one(Some(sink));
+            1
+        }
+    };
+    Reclaimed { pages, scanned: if sink.has_enough() { 0 } else { pages } }
+}
+
+/// See [`freehold::kernel::Promises::migrate`].
+pub(crate) fn migrate<H: Liar>(migration: &Migration) -> Migrated {
+    let _level = enter::<H>(Callback::Migrate);
+    let state = H::state();
+    match act::<H>(Callback::Migrate, None) {
+        // It says so, and nothing has happened, if the block has a handle; and does not copy it, if it has none.
+        Some(0) => {
+            state.migrate(migration, false);
+            Migrated::Moved
+        }
+        Some(1) => {
+            state.retake_source(migration);
+            Migrated::Moved
+        }
+        Some(2) => state.copy_and_refuse(migration),
+        Some(_) => Migrated::Refused,
+        None => state.migrate(migration, true),
+    }
+}
+
+/// See [`freehold::kernel::Promises::out_of_memory`].
+pub(crate) fn out_of_memory<H: Liar>(sink: &PageSink<'_, H>) -> OutOfMemory {
+    let _level = enter::<H>(Callback::OutOfMemory);
+    match act(Callback::OutOfMemory, Some(sink)) {
+        Some(0 | 1) => OutOfMemory::Freed,
+        Some(_) => OutOfMemory::NothingFreed,
+        None => {
+            free_one(Some(sink));
+            OutOfMemory::Freed
+        }
+    }
+}
+
+/// See [`freehold::kernel::Promises::reclaimable`].
+pub(crate) fn reclaimable<H: Liar>() -> u64 {
+    match act::<H>(Callback::Reclaimable, None) {
+        Some(0) => u64::MAX,
+        Some(1) => 1 << 40,
+        Some(2) => 1,
+        Some(_) | None => 0,
+    }
+}
+
+/// See [`freehold::kernel::Promises::relax`].
+pub(crate) fn relax<H: Liar>() -> Patience {
+    let answer = act::<H>(Callback::Relax, None);
+    WAITS.set(WAITS.get().saturating_sub(1));
+    if WAITS.get() > 0 && answer.is_some_and(|answer| answer > 0) { Patience::Wait } else { Patience::GiveUp }
+}
+
+/// See [`freehold::kernel::Promises::is_reclaiming`].
+pub(crate) fn is_reclaiming() -> Option<bool> {
+    Some(IS_RECLAIMING.get())
+}
+
+/// See [`freehold::kernel::Promises::set_reclaiming`].
+pub(crate) fn set_reclaiming(is_reclaiming: bool) {
+    IS_RECLAIMING.set(is_reclaiming);
+}

@@ -1,0 +1,244 @@
+//! Requests inside callbacks: they use the reserve, and call none of the callbacks again.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use freehold::base::{Gfp, Order};
+use freehold::kernel::{Cpu, PageSink, Pages};
+use freehold::platform::{Migrated, Migration, OutOfMemory, Reclaim, Reclaimed, Request};
+
+use crate::common::panic_hook;
+use crate::kernel::machine::{CPU, audit, boot, machine, take_all_pages};
+
+thread_local! {
+    /// How deep this thread is in callbacks, and how deep it was at most.
+    static DEPTH: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Runs what a callback does, one level deeper. Where nothing else ends the recursion, the second level does.
+fn one_level_deeper(run: impl FnOnce()) {
+    let (depth, most) = DEPTH.get();
+    DEPTH.set((depth + 1, most.max(depth + 1)));
+    if depth == 0 {
+        run();
+    }
+    let (_, most) = DEPTH.get();
+    DEPTH.set((depth, most));
+}
+
+/// Requests pages until there are none, of all kinds.
+fn request_until_failure<H: Cpu>() {
+    one_level_deeper(|| {
+        let kernel = H::kernel();
+        for order in [9, 5, 3].map(Order::new) {
+            drop(kernel.alloc_pages(Gfp::KERNEL | Gfp::NOMEMALLOC, order));
+        }
+        drop(kernel.alloc_contig_pages(Gfp::KERNEL, 700));
+        drop(take_all_pages(kernel, Gfp::KERNEL));
+        drop(kernel.alloc_pages(Gfp::KERNEL | Gfp::NOFAIL, Order::ZERO));
+        // SAFETY: it is freed, if it was allocated, once.
+        unsafe { kernel.kmalloc(5000, Gfp::KERNEL).ok().inspect(|&object| kernel.kfree(object).unwrap()) };
+    });
+}
+
+/// Runs this on a small stack, as a CPU's; returns how deep callbacks were nested.
+fn depth_of(run: impl FnOnce() + Send) -> u32 {
+    const STACK: usize = if cfg!(debug_assertions) { 96 << 10 } else { 64 << 10 };
+    let (_, most) = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
+            run();
+            DEPTH.get()
+        });
+        thread.unwrap().join().unwrap()
+    });
+    most
+}
+
+#[test]
+fn a_reclaim_that_requests_memory_does_not_nest() {
+    machine!(Greedy, 1, promises {
+        fn reclaim(_: &PageSink<'_, Greedy>, _: &Reclaim) -> Reclaimed {
+            request_until_failure::<Greedy>();
+            Reclaimed::default()
+        }
+        fn out_of_memory(_: &PageSink<'_, Greedy>, _: &Request) -> OutOfMemory {
+            request_until_failure::<Greedy>();
+            OutOfMemory::NothingFreed
+        }
+    });
+    let kernel = boot::<Greedy>(16);
+    assert_eq!(depth_of(|| drop(take_all_pages(kernel, Gfp::KERNEL))), 1);
+    audit::<Greedy>();
+}
+
+#[test]
+fn a_migrate_that_requests_memory_does_not_nest() {
+    machine!(Mover, 1, promises {
+        const MIGRATES: bool = true;
+        fn migrate(_: &Migration) -> Migrated {
+            request_until_failure::<Mover>();
+            Migrated::Refused
+        }
+    });
+    let kernel = boot::<Mover>(16);
+    let all = take_all_pages(kernel, Gfp::KERNEL | Gfp::MOVABLE);
+    let mut raw = Vec::new();
+    for (page, at) in all.into_iter().zip(0..) {
+        // Three of four stay, without a handle.
+        if at % 4 > 0 {
+            raw.push(page.into_raw());
+        }
+    }
+    let depth = depth_of(|| {
+        drop(kernel.alloc_pages(Gfp::KERNEL, Order::new(9)));
+        let start = raw[100].0.align_down(Order::new(5));
+        drop(kernel.alloc_contig_range(start..start.offset(32), Gfp::KERNEL));
+    });
+    assert_eq!(depth, 1);
+    for (pfn, order) in raw {
+        // SAFETY: it was taken apart above, once, and no migration is ever said to have moved it.
+        drop(unsafe { Pages::<Mover>::from_raw(pfn, order) });
+    }
+    audit::<Mover>();
+}
+
+/// The reserve is for a callback that needs a page to free many.
+#[test]
+fn a_callback_gets_pages_of_the_reserve() {
+    static GOT: AtomicU32 = AtomicU32::new(0);
+    machine!(Served, 1, promises {
+        fn reclaim(_: &PageSink<'_, Served>, _: &Reclaim) -> Reclaimed {
+            one_level_deeper(|| {
+                let page = Served::kernel().alloc_pages(Gfp::KERNEL, Order::ZERO);
+                GOT.fetch_add(u32::from(page.is_ok()), SeqCst);
+            });
+            Reclaimed::default()
+        }
+    });
+    let kernel = boot::<Served>(16);
+    drop(take_all_pages(kernel, Gfp::KERNEL));
+    assert!(GOT.load(SeqCst) > 0, "the request that reclaims found nothing, and its callback did");
+}
+
+/// What a callback frees through the sink is what the request gets.
+#[test]
+fn pages_that_a_callback_frees_serve_the_request() {
+    use std::sync::Mutex;
+    static CACHED: Mutex<Vec<Pages<Cached>>> = Mutex::new(Vec::new());
+    machine!(Cached, 1, promises {
+        fn reclaim(pages: &PageSink<'_, Cached>, wanted: &Reclaim) -> Reclaimed {
+            let mut count = 0;
+            while count < wanted.goal && !pages.has_enough() {
+                let Some(page) = CACHED.lock().unwrap().pop() else { break };
+                pages.free(page);
+                count += 1;
+            }
+            Reclaimed { pages: count, scanned: count }
+        }
+    });
+    let kernel = boot::<Cached>(16);
+    let before = audit::<Cached>().0;
+    let all = take_all_pages(kernel, Gfp::KERNEL);
+    let count = all.len();
+    CACHED.lock().unwrap().extend(all);
+    let again: Vec<_> = (0..count).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
+    assert!(CACHED.lock().unwrap().len() < 64, "each page that went served a request");
+    drop((again, std::mem::take(&mut *CACHED.lock().unwrap())));
+    assert_eq!(audit::<Cached>().0, before);
+}
+
+struct Planned;
+
+#[test]
+fn a_callback_that_panics_or_moves_leaves_no_mark() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    thread_local! {
+        static DOES: Cell<fn()> = const { Cell::new(|| ()) };
+    }
+    machine!(Marked, 2, promises {
+        fn reclaim(_: &PageSink<'_, Marked>, _: &Reclaim) -> Reclaimed {
+            CALLS.fetch_add(1, SeqCst);
+            DOES.get()();
+            Reclaimed::default()
+        }
+    });
+    panic_hook::silence_payload::<Planned>();
+    let kernel = boot::<Marked>(16);
+    let _all = take_all_pages(kernel, Gfp::KERNEL);
+    let calls_of_a_request = || {
+        let before = CALLS.load(SeqCst);
+        let _ended = catch_unwind(AssertUnwindSafe(|| drop(kernel.alloc_pages(Gfp::KERNEL, Order::ZERO))));
+        CALLS.load(SeqCst) - before
+    };
+    assert!(calls_of_a_request() > 0);
+    DOES.set(|| panic_any(Planned));
+    assert_eq!((calls_of_a_request(), calls_of_a_request()), (1, 1), "the mark went with the panic");
+    // The task runs on CPU 1 when the callback ends.
+    DOES.set(|| CPU.set(1 - CPU.get()));
+    assert!(calls_of_a_request() > 0);
+    DOES.set(|| ());
+    for cpu in [0, 1] {
+        CPU.set(cpu);
+        assert!(calls_of_a_request() > 0, "CPU {cpu} is not marked");
+    }
+    CPU.set(0);
+}
+
+/// An interrupt that comes while a callback runs gets what is free, and reclaims nothing.
+#[test]
+fn a_handler_that_comes_into_a_callback_is_served() {
+    static SERVED: AtomicU32 = AtomicU32::new(0);
+    machine!(Interrupted, 1, promises {
+        fn reclaim(_: &PageSink<'_, Interrupted>, _: &Reclaim) -> Reclaimed {
+            one_level_deeper(|| {
+                let page = Interrupted::kernel().alloc_pages(Gfp::ATOMIC, Order::ZERO);
+                SERVED.fetch_add(u32::from(page.is_ok()), SeqCst);
+            });
+            Reclaimed::default()
+        }
+    });
+    let kernel = boot::<Interrupted>(16);
+    drop(take_all_pages(kernel, Gfp::KERNEL));
+    assert!(SERVED.load(SeqCst) > 0);
+    assert_eq!(DEPTH.get(), (0, 1));
+}
+
+thread_local! {
+    /// The task that runs on this CPU, and for each whether it reclaims.
+    static TASK: Cell<usize> = const { Cell::new(0) };
+    static RECLAIMS: Cell<[bool; 2]> = const { Cell::new([false; 2]) };
+}
+
+/// A task waits inside a callback, and another runs on its CPU meanwhile.
+#[test]
+fn a_mark_of_tasks_keeps_no_other_task_from_reclaim() {
+    static BY_TASK: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+    machine!(Tasks, 1, promises {
+        fn is_reclaiming() -> Option<bool> {
+            Some(RECLAIMS.get()[TASK.get()])
+        }
+        fn set_reclaiming(is_reclaiming: bool) {
+            let mut reclaims = RECLAIMS.get();
+            reclaims[TASK.get()] = is_reclaiming;
+            RECLAIMS.set(reclaims);
+        }
+        fn reclaim(_: &PageSink<'_, Tasks>, _: &Reclaim) -> Reclaimed {
+            BY_TASK[TASK.get()].fetch_add(1, SeqCst);
+            one_level_deeper(|| {
+                drop(take_all_pages(Tasks::kernel(), Gfp::KERNEL));
+                if TASK.replace(1) == 0 {
+                    drop(take_all_pages(Tasks::kernel(), Gfp::KERNEL));
+                    TASK.set(0);
+                }
+            });
+            Reclaimed::default()
+        }
+    });
+    let kernel = boot::<Tasks>(16);
+    drop(take_all_pages(kernel, Gfp::KERNEL));
+    assert!(BY_TASK[0].load(SeqCst) > 0 && BY_TASK[1].load(SeqCst) > 0, "{BY_TASK:?}");
+    assert_eq!((DEPTH.get(), RECLAIMS.get()), ((0, 2), [false; 2]), "each task is in one callback at most");
+    audit::<Tasks>();
+}

@@ -1,0 +1,174 @@
+//! `Promises::slab_error` hears of every free that is refused, once, in all builds.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use freehold::base::{Gfp, Order};
+use freehold::kernel::{Boot, Cpu, Heap, Region};
+use freehold::platform::SlabReport;
+use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
+
+use crate::kernel::machine::{MIB, boot, init, machine};
+
+thread_local! {
+    /// Reports since this was asked last: the bug in words, and the address.
+    static REPORTS: RefCell<Vec<(String, usize)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn note(report: &SlabReport<'_>) {
+    REPORTS.with_borrow_mut(|reports| reports.push((report.bug.to_string(), report.address as usize)));
+}
+
+/// Expects exactly one report, about this address; returns the bug.
+fn expect_report(address: *const u8) -> String {
+    let reports = REPORTS.take();
+    let [(bug, at)] = &reports[..] else { panic!("one report is due: {reports:?}") };
+    assert_eq!(*at, address.addr());
+    bug.clone()
+}
+
+const FOREIGN: &str = "Attempt to free object outside of slab";
+const INTERIOR: &str = "Invalid object pointer";
+const TWICE: &str = "Object already free";
+
+/// Frees of all kinds that are refused on a machine, checked or not.
+fn refuse_everything<H: Cpu>() {
+    let kernel = H::kernel();
+    let slab = kernel.slab().unwrap();
+    let object = kernel.kmalloc(256, Gfp::KERNEL).unwrap();
+    let large = kernel.kmalloc(100_000, Gfp::KERNEL).unwrap();
+    let elsewhere = NonNull::from(&mut [0_u64; 4]).cast::<u8>();
+    let page = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
+    // SAFETY: all of these are refused.
+    unsafe {
+        for (stranger, bugs) in [
+            (elsewhere, &[FOREIGN][..]),
+            (page.as_ptr(), &[FOREIGN]),
+            (large.add(4096), &[FOREIGN]),
+            (large.add(8), &[INTERIOR, FOREIGN]),
+            (object.add(8), &[INTERIOR]),
+            (object.add(1), &[INTERIOR]),
+        ] {
+            kernel.kfree(stranger).unwrap_err();
+            let bug = expect_report(stranger.as_ptr());
+            assert!(bugs.contains(&bug.as_str()), "{bug}");
+            Heap::<H>::new().dealloc(stranger.as_ptr(), Layout::new::<u64>());
+            expect_report(stranger.as_ptr());
+        }
+        // What is refused by a cache of the caller's own.
+        let [cache, other] = ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 200)).unwrap());
+        let its = other.alloc(Gfp::KERNEL).unwrap();
+        assert!(matches!(cache.free(its), Err(ObjectFreeError::WrongCache { .. })));
+        assert!(expect_report(its.as_ptr()).starts_with("Wrong slab cache"));
+        cache.free(elsewhere).unwrap_err();
+        expect_report(elsewhere.as_ptr());
+        other.free(its).unwrap();
+    }
+    assert_eq!(REPORTS.take(), [], "what is right is not reported");
+    // SAFETY: each is freed once, and once more, which is noticed where it follows at once.
+    unsafe {
+        kernel.kfree(object).unwrap();
+        assert_eq!(REPORTS.take(), []);
+        kernel.kfree(large).unwrap();
+        kernel.kfree(large).unwrap_err();
+        assert_eq!(expect_report(large.as_ptr()), FOREIGN);
+    }
+}
+
+#[test]
+fn every_refused_free_is_reported_by_default() {
+    machine!(Default, 1, promises { fn slab_error(report: &SlabReport<'_>) { note(report) } });
+    boot::<Default>(32);
+    refuse_everything::<Default>();
+}
+
+#[test]
+fn every_refused_free_is_reported_once_where_caches_are_checked() {
+    machine!(
+        Checked,
+        1,
+        promises { fn slab_error(report: &SlabReport<'_>) { note(report) } },
+        const SLAB_DEBUG: bool = true;
+    );
+    let boot = Boot { slab_debug: CacheFlags::DEBUG, ..Boot::default() };
+    init::<Checked>(&[Region::usable(0, 32 * MIB)], 32, &boot).unwrap();
+    refuse_everything::<Checked>();
+    let object = Checked::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
+    let other = Checked::kernel().kmalloc(64, Gfp::KERNEL).unwrap();
+    // SAFETY: each is freed once, and one once more, which is refused.
+    unsafe {
+        Checked::kernel().kfree(object).unwrap();
+        Checked::kernel().kfree(other).unwrap();
+        Checked::kernel().kfree(object).unwrap_err();
+    }
+    assert_eq!(expect_report(object.as_ptr()), TWICE);
+}
+
+/// What a default build notices of double frees: the object that this CPU freed last in full sheaves, what sheaves hold
+/// when they are flushed, blocks, and ranges.
+#[test]
+fn double_frees_are_reported_where_they_are_noticed() {
+    machine!(Twice, 1, promises { fn slab_error(report: &SlabReport<'_>) { note(report) } });
+    let kernel = boot::<Twice>(64);
+    let heap = Heap::<Twice>::new();
+    // SAFETY: the layouts have bytes. What is freed twice is noticed before it is allocated again.
+    unsafe {
+        let layout = Layout::new::<[u64; 32]>();
+        let [first, second] = [(); 2].map(|()| heap.alloc(layout));
+        for object in [first, second, first] {
+            heap.dealloc(object, layout);
+        }
+        kernel.shrink();
+        assert_eq!(expect_report(first), TWICE, "the sheaf is flushed");
+        let block = Layout::from_size_align(1 << 20, 8).unwrap();
+        let large = heap.alloc(block);
+        heap.dealloc(large, block);
+        heap.dealloc(large, block);
+        expect_report(large);
+        let range = Layout::from_size_align(6 << 20, 8).unwrap();
+        let vast = heap.alloc(range);
+        heap.dealloc(vast, range);
+        heap.dealloc(vast, range);
+        assert_eq!(expect_report(vast), TWICE);
+        for stranger in [vast.wrapping_add(8), core::ptr::dangling_mut(), (&raw mut REPORTED_STATIC).cast()] {
+            heap.dealloc(stranger, range);
+            assert_eq!(expect_report(stranger), FOREIGN);
+        }
+    }
+}
+
+static mut REPORTED_STATIC: u64 = 0;
+
+/// An owned box that is dropped twice at once, in whatever build: noticed where the sheaf is full, or where it is
+/// flushed.
+#[test]
+fn a_box_that_is_dropped_twice_is_reported() {
+    machine!(Boxed, 1, promises { fn slab_error(report: &SlabReport<'_>) { note(report) } });
+    let kernel = boot::<Boxed>(32);
+    let heap = Heap::<Boxed>::new();
+    let layout = Layout::new::<[u64; 20]>();
+    // SAFETY: the layout has bytes; each is given back once, and one once more.
+    unsafe {
+        let object = heap.alloc(layout);
+        heap.dealloc(object, layout);
+        heap.dealloc(object, layout);
+        kernel.shrink();
+        assert_eq!(expect_report(object), TWICE);
+    }
+}
+
+#[test]
+fn a_kernel_without_a_slab_reports_too() {
+    machine!(
+        Slabless,
+        1,
+        promises { fn slab_error(report: &SlabReport<'_>) { note(report) } },
+        const CACHES: u16 = 0;
+    );
+    let kernel = boot::<Slabless>(32);
+    let page = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
+    // SAFETY: the kernel has no objects, so the free is refused.
+    unsafe { kernel.kfree(page.as_ptr()) }.unwrap_err();
+    assert_eq!(expect_report(page.as_ptr().as_ptr()), FOREIGN);
+}
