@@ -11,13 +11,14 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 22] = [
+const PLACES: [(&str, &str); 23] = [
     ("engine/core/src/base/", "frames, lists and locks share metadata by address"),
     ("engine/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("engine/core/src/kernel/", "takes a machine's memory at its word, and hands it out"),
     ("engine/core/src/slab/", "writes links into the memory it manages, and hands it out"),
     ("engine/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("engine/core/examples/kernel.rs", "shows what a kernel says of its machine, and hands memory over"),
+    ("engine/core/examples/wrong_frees.rs", "frees what must not be freed, to count what is noticed"),
     ("engine/core/tests/", "implements locks that preempt; frees objects, and damages them"),
     ("engine/loom/tests/", "implements locks that loom knows, and frees objects"),
     ("engine/baremetal/", "is a kernel: there is nothing below it"),

@@ -1,0 +1,190 @@
+//! What a kernel's slab notices of frees that are wrong, by default and with checks of objects, and what the checks
+//! cost. The tables in the documentation of `freehold::kernel` are this program's:
+//! `cargo run --profile dist -p freehold --example wrong_frees`
+
+use std::alloc::{Layout, alloc};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use freehold::base::Gfp;
+use freehold::kernel::{Boot, Cpu, Kernel, Promises, Region};
+use freehold::platform::SlabReport;
+use freehold::slab::CacheFlags;
+
+const TRIALS: u32 = if cfg!(debug_assertions) { 100 } else { 1000 };
+const MEMORY: u64 = 64 << 20;
+
+thread_local! {
+    static REPORTS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A machine of one CPU without interrupts, whose caches may be checked or not.
+macro_rules! machine {
+    ($($name:ident $slab_debug:literal)*) => { $(
+        struct $name;
+
+        impl Promises for $name {
+            fn slab_error(_: &SlabReport<'_>) {
+                REPORTS.set(REPORTS.get() + 1);
+            }
+        }
+
+        // SAFETY: there is one CPU, one thread, and no interrupt.
+        unsafe impl Cpu for $name {
+            const CPUS: u16 = 1;
+            const SLAB_DEBUG: bool = $slab_debug;
+            fn kernel() -> &'static Kernel<$name> {
+                static KERNEL: Kernel<$name> = Kernel::new();
+                &KERNEL
+            }
+            fn id() -> u16 {
+                0
+            }
+            fn irq_save() -> usize {
+                0
+            }
+            fn irq_restore(_: usize) {}
+            fn call(_: u16) {}
+        }
+    )* };
+}
+machine!(Plain false Small false Sanity true RedZone true Poison true Tracked true);
+
+fn boot<H: Cpu>(checks: &str) -> &'static Kernel<H> {
+    let layout = Layout::from_size_align(MEMORY as usize, 4 << 20).expect("it is a layout");
+    // SAFETY: the layout has bytes, so it may be asked for.
+    let memory = unsafe { alloc(layout) };
+    assert!(!memory.is_null(), "there is memory for a small machine");
+    let slab_debug = CacheFlags::from_slab_debug(checks).expect("they are letters of slab_debug");
+    let boot = Boot { direct_map: memory.expose_provenance(), slab_debug, ..Boot::default() };
+    // SAFETY: the memory is there for ever, and nobody else's.
+    unsafe { H::kernel().init([Region::usable(0, MEMORY)], &boot) }.expect("the map is right");
+    H::kernel()
+}
+
+/// A free that is wrong, of one of two objects of so many bytes.
+#[derive(Clone, Copy)]
+enum Mistake {
+    Stranger,
+    Interior,
+    TwiceInARow,
+    TwiceWithOneBetween,
+    TwiceThenFlushed,
+}
+
+const MISTAKES: [(Mistake, &str); 5] = [
+    (Mistake::Stranger, "an address outside of the slab"),
+    (Mistake::Interior, "an address inside an object"),
+    (Mistake::TwiceInARow, "an object twice in a row"),
+    (Mistake::TwiceWithOneBetween, "an object twice, another between"),
+    (Mistake::TwiceThenFlushed, "an object twice, and sheaves are flushed before the next request"),
+];
+
+/// What became of a mistake that was made many times.
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    /// The free was refused.
+    refused: u32,
+    /// It was accepted, and reported later.
+    reported_later: u32,
+    /// The object was handed out to two owners.
+    handed_out_twice: u32,
+}
+
+/// Makes a mistake once; whether a free was refused.
+///
+/// # Safety
+/// It is not sound, on purpose: what is freed twice may be handed out twice. No object may be written to afterwards.
+unsafe fn free_wrongly<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> bool {
+    let mut elsewhere = [0_u64; 4];
+    let [first, second] = [(); 2].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+    let frees = match mistake {
+        Mistake::Stranger => [first, second, NonNull::from(&mut elsewhere).cast()],
+        // SAFETY: the object has more bytes.
+        Mistake::Interior => [first, second, unsafe { first.add(8) }],
+        Mistake::TwiceInARow => [first, first, second],
+        Mistake::TwiceWithOneBetween | Mistake::TwiceThenFlushed => [first, second, first],
+    };
+    let mut is_refused = false;
+    for object in frees {
+        // SAFETY: it is not; the caller writes to no object afterwards, so that two owners of one do no harm.
+        is_refused |= unsafe { kernel.kfree(object) }.is_err();
+    }
+    is_refused
+}
+
+/// Makes a mistake many times, each followed by three requests.
+fn make<H: Cpu>(kernel: &'static Kernel<H>, mistake: Mistake, size: usize) -> Outcome {
+    let mut outcome = Outcome::default();
+    for _ in 0..TRIALS {
+        REPORTS.set(0);
+        // SAFETY: no object is written to.
+        let is_refused = unsafe { free_wrongly(kernel, mistake, size) };
+        if matches!(mistake, Mistake::TwiceThenFlushed) {
+            kernel.shrink();
+        }
+        outcome.refused += u32::from(is_refused);
+        outcome.reported_later += u32::from(REPORTS.get() > 0 && !is_refused);
+        let mut objects = [(); 3].map(|()| kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+        objects.sort_unstable();
+        let is_twice = objects[0] == objects[1] || objects[1] == objects[2];
+        outcome.handed_out_twice += u32::from(is_twice);
+        for (at, object) in objects.into_iter().enumerate() {
+            if at == 0 || object != objects[at - 1] {
+                // SAFETY: each of them is freed once.
+                let _ = unsafe { kernel.kfree(object) };
+            }
+        }
+    }
+    outcome
+}
+
+/// Nanoseconds that an object of so many bytes and its free take, at best; and bytes of memory that 10,000 take, each.
+fn price<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> (f64, u64) {
+    const PAIRS: u32 = 2000;
+    let mut best = f64::INFINITY;
+    for _ in 0..if cfg!(debug_assertions) { 3 } else { 400 } {
+        let start = Instant::now();
+        for _ in 0..PAIRS {
+            let object = kernel.kmalloc(size, Gfp::KERNEL).expect("there is memory");
+            // SAFETY: it was just allocated.
+            unsafe { kernel.kfree(std::hint::black_box(object)) }.expect("it is an object");
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / f64::from(PAIRS));
+    }
+    kernel.shrink();
+    let before = kernel.stats().used();
+    let objects: Vec<_> = (0..10_000).map_while(|_| kernel.kmalloc(size, Gfp::KERNEL).ok()).collect();
+    let bytes = (kernel.stats().used() - before) * 4096 / objects.len() as u64;
+    // SAFETY: each was allocated above.
+    objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.expect("it is an object"));
+    (best, bytes)
+}
+
+fn print_price<H: Cpu>(checks: &str) {
+    let kernel = boot::<H>(checks);
+    let (nanos, bytes) = price(kernel, 256);
+    println!("| {checks} | {nanos:.1} | {bytes} |");
+}
+
+fn main() {
+    println!("| checks | ns for an object of 256 bytes and back | bytes of memory for it |\n|---|---|---|");
+    print_price::<Plain>("-");
+    print_price::<Sanity>("F");
+    print_price::<RedZone>("FZ");
+    print_price::<Poison>("FZP");
+    print_price::<Tracked>("FZPU");
+    println!("\n| {TRIALS} frees of | checks | refused | reported later | handed out twice |\n|---|---|---|---|---|");
+    for (mistake, name) in MISTAKES {
+        print_outcome(name, "-", make(Plain::kernel(), mistake, 256));
+        print_outcome(name, "F", make(Sanity::kernel(), mistake, 256));
+    }
+    let name = "an object of 32 bytes twice, another between";
+    print_outcome(name, "-", make(boot::<Small>("-"), Mistake::TwiceWithOneBetween, 32));
+    print_outcome(name, "F", make(Sanity::kernel(), Mistake::TwiceWithOneBetween, 32));
+}
+
+fn print_outcome(name: &str, checks: &str, Outcome { refused, reported_later, handed_out_twice }: Outcome) {
+    println!("| {name} | {checks} | {refused} | {reported_later} | {handed_out_twice} |");
+}
