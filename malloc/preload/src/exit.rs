@@ -27,6 +27,8 @@ extern "C" fn at_start() {
     // SAFETY: it was just allocated.
     unsafe { process::free(object) };
     profile::begin();
+    #[cfg(all(feature = "helper", target_env = "gnu"))]
+    crate::threads::prepare();
     if stats() != Stats::Off {
         // SAFETY: makes a number for a file, and takes none away.
         let kept = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };

@@ -5,6 +5,7 @@
 //! cxx          the operators new and delete, which throw what C++ throws
 //! introspect   what was used: mallinfo2, malloc_info, malloc_stats; malloc_trim and mallopt
 //! profile      a heap profile, when the program asks for it
+//! threads      creating a thread, after which the helper starts
 //! namespaces   leaving a namespace, before which the helper ends
 //! exit         what is said when the program ends
 //! ```
@@ -26,6 +27,9 @@ mod introspect;
 mod namespaces;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod profile;
+#[cfg(all(feature = "helper", target_env = "gnu"))]
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
+mod threads;
 
 /// Says where, and ends the program: what comes next cannot be right.
 #[cfg(panic = "abort")]

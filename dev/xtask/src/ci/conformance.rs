@@ -1,6 +1,7 @@
-//! C's promises, and C++'s, held against the malloc: programs in `malloc/preload/tests` that check each name, and
-//! forks, signals, threads and a limited address space.
+//! C's promises, and C++'s, held against the malloc: programs in `malloc/preload/tests` that check each name, forks,
+//! signals and threads, when the helper starts, and limited address space and memory.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::group::Group;
@@ -13,6 +14,8 @@ use crate::workspace;
 struct Program {
     source: &'static str,
     compiler: &'static str,
+    /// Whether it opens a library, which the same source makes with `-DPLUGIN`.
+    has_plugin: bool,
     /// What it is run with, each once.
     runs: &'static [Run],
 }
@@ -42,12 +45,19 @@ const fn limited(argument: &'static str) -> Run {
     Run { argument, limit: Limit::KiB("400000") }
 }
 
-const PROGRAMS: [Program; 3] = [
-    Program { source: "conformance.c", compiler: "gcc", runs: &[unlimited("all")] },
-    Program { source: "conformance.cc", compiler: "g++", runs: &[unlimited("all"), limited("all")] },
+const PROGRAMS: [Program; 4] = [
+    Program { source: "conformance.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
+    Program { source: "conformance.cc", compiler: "g++", has_plugin: false, runs: &[unlimited("all"), limited("all")] },
+    Program {
+        source: "helper.c",
+        compiler: "gcc",
+        has_plugin: true,
+        runs: &[unlimited("stacks"), unlimited("cache"), unlimited("alone"), unlimited("alone-c11")],
+    },
     Program {
         source: "storms.c",
         compiler: "gcc",
+        has_plugin: false,
         runs: &[
             unlimited("forks"),
             unlimited("signals"),
@@ -97,9 +107,13 @@ impl Program {
     fn check(&self, sandbox: &Sandbox, group: Option<&Group>) -> Result<(), Error> {
         let source = workspace::root().join("malloc/preload/tests").join(self.source);
         let program = sandbox.scratch.join(self.source.replace('.', "-"));
-        let mut compile = Command::new(self.compiler);
-        compile.args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wextra", "-Werror"]);
-        command::run(compile.arg(source).arg("-o").arg(&program))?;
+        command::run(compile(self.compiler, &source).arg("-o").arg(&program))?;
+        if self.has_plugin {
+            let plugin = program.with_extension("so");
+            command::run(
+                compile(self.compiler, &source).args(["-DPLUGIN", "-fPIC", "-shared"]).arg("-o").arg(&plugin),
+            )?;
+        }
         let program = program.to_string_lossy();
         if WITHOUT.contains(&self.source) {
             command::output(
@@ -119,6 +133,13 @@ impl Program {
     }
 }
 
+/// A command that compiles a source, all warnings being errors.
+fn compile(compiler: &str, source: &Path) -> Command {
+    let mut compile = Command::new(compiler);
+    compile.args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wextra", "-Werror"]).arg(source);
+    compile
+}
+
 impl Run {
     /// Nothing for a run in a group, where there is none.
     fn words<'w>(&self, program: &'w str, group: Option<&'w Group>) -> Option<Vec<&'w str>> {
@@ -127,6 +148,9 @@ impl Run {
             Limit::KiB(size) => vec!["sh", "-c", LIMITER, size],
             Limit::Group => vec!["sh", "-c", JOINER, &group?.folder],
         };
-        Some(["timeout", PATIENCE].into_iter().chain(limiter).chain([program, self.argument]).collect())
+        // A program that waits for itself may have blocked all signals that can be blocked.
+        Some(
+            ["timeout", "--signal=KILL", PATIENCE].into_iter().chain(limiter).chain([program, self.argument]).collect(),
+        )
     }
 }

@@ -21,6 +21,9 @@ pub(crate) struct IdleArgs {
     /// Seconds without a request.
     #[arg(long, default_value_t = 11)]
     seconds: u64,
+    /// Create a thread first, which ends at once: a malloc may have a helper thread from then on.
+    #[arg(long)]
+    threaded: bool,
 }
 
 /// Does it, and prints what was resident, in KiB, as a line of JSON.
@@ -28,6 +31,9 @@ pub(crate) struct IdleArgs {
 /// # Errors
 /// If the system does not say what is resident, or the line cannot be printed.
 pub(crate) fn run(args: &IdleArgs) -> io::Result<()> {
+    if args.threaded {
+        thread::spawn(|| ()).join().expect("it does nothing");
+    }
     let mut objects = Vec::new();
     for _ in 0..(args.mib << 20) / args.size.max(1) {
         let mut object = block(args.size);

@@ -1,8 +1,12 @@
-//! A thread that gives back what nobody needs: for programs that become idle, in which no free would do it.
+//! A thread that gives free memory back: for programs that become idle, in which no free would do it.
 //!
-//! It starts when a program first has free memory to give back, and sleeps a quarter of a second between its looks. All
-//! signals are blocked in it. A process that has it is one of several threads, which may not leave some namespaces: so
-//! whoever is about to ([`stop`]) ends it first, and the next free starts it again.
+//! [`start`] is called after the program has created a thread of its own, in that caller's context, and nowhere else.
+//! An allocation or a free never starts the helper: the C library frees memory while it holds locks that
+//! `pthread_create` takes, such as the lock of its stack cache. So a program without threads has no helper, and frees
+//! give its memory back.
+//!
+//! The helper sleeps a quarter of a second between its looks. All signals are blocked in it. Some namespaces can only be
+//! left by a process with one thread: [`stop`] ends the helper before, and the program's next thread starts it again.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -12,6 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::thread::{futex, sched_yield};
 
+use super::options::GiveBack;
 use super::start::Malloc;
 use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, returns, with_heap};
 
@@ -36,10 +41,11 @@ const STOP: u32 = 3;
 /// Its name for the C library.
 static THREAD: AtomicU64 = AtomicU64::new(0);
 
-/// Starts it, unless it is there, or the system has no thread for it. Within a slow path: what the C library allocates
-/// for it is of the piece set aside.
-pub(super) fn start() {
-    if ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
+/// Starts the helper if the options ask for it, and it is not there yet. Within no slow path, and under no lock of the C
+/// library. Where the system has no thread for it, frees go on giving memory back.
+pub fn start() {
+    let is_wanted = MALLOC.get().is_some_and(|malloc| malloc.options.give_back == GiveBack::Helper);
+    if !is_wanted || ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
         return;
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
@@ -59,6 +65,12 @@ pub(super) fn start() {
         started
     };
     ORDER.store(if started { RUN } else { NONE }, Release);
+}
+
+/// Whether the helper is there, and gives memory back.
+#[inline]
+pub(super) fn is_running() -> bool {
+    ORDER.load(Relaxed) == RUN
 }
 
 /// Ends it, if it is there, and waits until it is gone. Within no slow path.

@@ -3,7 +3,8 @@
 //! What is free beyond 12 MiB and three times what is in use goes back by the frees themselves, as it grows, 2 MiB a
 //! free at least. So a program that frees all it has keeps little, and one that frees and allocates the same keeps what
 //! it needs. What is free beyond 8 MiB and a quarter of what is in use goes back when it has been free for two seconds,
-//! some of it with a free now and then; or all of it by a helper ([`helper`]), if the options say so.
+//! some of it with a free now and then; or all of it by a helper ([`helper`]), if the options say so and the program has
+//! created a thread.
 //!
 //! When the limit of the control group is near, or the helper sees that memory is short
 //! ([`pressure`](super::pressure)), all that is free goes back. What CPUs have cached is given back by those on which
@@ -72,17 +73,15 @@ impl Returns {
             return;
         }
         let MemoryUse { used, free } = malloc.measure();
+        let has_helper = malloc.options.give_back == GiveBack::Helper && helper::is_running();
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
             // What is too much grows by so much with each free. A helper does more of it, and holds nobody up.
-            let wanted = match malloc.options.give_back {
-                GiveBack::Helper => STEP,
-                _ => ((1 + KEPT_BRIEFLY) * freed).clamp(STEP, STEP_MAX.max(freed)),
-            };
+            let wanted = if has_helper { STEP } else { ((1 + KEPT_BRIEFLY) * freed).clamp(STEP, STEP_MAX.max(freed)) };
             self.step(malloc, wanted.min(free - most), now);
         }
-        if free > STEP {
+        if free > STEP && !has_helper {
             self.look_for_old(malloc, now);
         }
     }
@@ -129,14 +128,11 @@ impl Returns {
         self.last.swap(now, Relaxed) != now
     }
 
-    /// Gives back some of what is old, or sees to it that there is a helper that does: once a moment.
+    /// Gives back some of what is old, once a moment.
     #[inline(never)]
     fn look_for_old(&self, malloc: &Malloc, now: u32) {
         if self.begin_moment(now) {
-            match malloc.options.give_back {
-                GiveBack::Helper => helper::start(),
-                _ => self.give_old_back(malloc, now),
-            }
+            self.give_old_back(malloc, now);
         }
     }
 

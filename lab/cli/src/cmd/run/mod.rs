@@ -39,7 +39,8 @@ const PRELOAD: &str = "LD_PRELOAD";
     their kin. Programs that are linked statically or run as another user are not changed; the loader ignores what is \
     preloaded there.\n\n\
     Options are those of the variable FREEHOLD_OPTIONS, which --set adds to:\n  \
-    return=frees|helper|never     who gives memory back to the system [here: helper, a thread]\n  \
+    return=frees|helper|never     who gives memory back to the system [here: helper, a thread that starts \
+    with the program's first]\n  \
     keep=SIZE                     free memory that is kept, beside a quarter of what is in use [8M]\n  \
     age=MILLISECONDS              how long it is kept when nobody uses it [2000]\n  \
     cpus=NUMBER                   CPUs that have objects at hand at a time, at most [64]\n  \

@@ -1,0 +1,127 @@
+// When the malloc's helper thread starts, for whatever malloc this program is run under.
+//
+// Built with -DPLUGIN as a shared object, this file is a library with 4 MiB of thread-local data. The loader allocates
+// that data with malloc when a thread first touches it, and the C library frees it when the thread's stack goes. At that
+// moment it holds the lock of its stack cache, which pthread_create takes: a free that creates a thread waits for itself.
+//
+// The argument says which: `stacks` gives threads stacks of the program's own, whose thread-local data is freed under
+// the lock whenever a thread ends; `cache` fills the cache of stacks until it frees some; `alone` has no thread until it
+// has freed memory.
+
+#ifdef PLUGIN
+
+#include <string.h>
+
+static __thread char data[4 << 20] __attribute__((tls_model("global-dynamic")));
+
+char *touch(int n) { return memset(data, n + 1, sizeof data); }
+
+#else
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { THREADS = 10, ROUNDS = 4, BLOCKS = 16 };
+static const size_t STACK = 1 << 20, CACHED_STACK = 8 << 20, BLOCK = 4 << 20;
+
+static char *(*touch)(int);
+static pthread_barrier_t all_here;
+
+// Longer than a moment of the malloc's clock.
+static void wait_a_moment(void) { nanosleep(&(struct timespec){0, 400 * 1000 * 1000}, NULL); }
+
+static void *touch_and_meet(void *number) {
+    touch((int)(long)number);
+    pthread_barrier_wait(&all_here);
+    return NULL;
+}
+
+static void start_and_join(int has_own_stacks) {
+    pthread_t threads[THREADS];
+    void *stacks[THREADS] = {0};
+    pthread_barrier_init(&all_here, NULL, THREADS);
+    for (long n = 0; n < THREADS; n++) {
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        if (has_own_stacks) {
+            stacks[n] = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+            pthread_attr_setstack(&attributes, stacks[n], STACK);
+        } else {
+            pthread_attr_setstacksize(&attributes, CACHED_STACK);
+        }
+        CHECK(pthread_create(&threads[n], &attributes, touch_and_meet, (void *)n) == 0, "thread %ld", n);
+        pthread_attr_destroy(&attributes);
+    }
+    for (int n = 0; n < THREADS; n++) {
+        pthread_join(threads[n], NULL);
+        if (stacks[n]) munmap(stacks[n], STACK);
+    }
+    pthread_barrier_destroy(&all_here);
+}
+
+static int count_threads(void) {
+    DIR *folder = opendir("/proc/self/task");
+    CHECK(folder, "the kernel lists threads");
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+static void allocate_and_free(void) {
+    char *blocks[BLOCKS];
+    for (int n = 0; n < BLOCKS; n++) memset(blocks[n] = malloc(BLOCK), 1, BLOCK);
+    for (int n = 0; n < BLOCKS; n++) free(blocks[n]);
+}
+
+static void *do_nothing(void *nothing) { return nothing; }
+static int return_nothing(void *nothing) { return nothing != NULL; }
+
+static void create_no_thread_alone(int is_c11) {
+    const char *options = getenv("FREEHOLD_OPTIONS");
+    int has_helper = options && strstr(options, "return=helper");
+    for (int round = 0; round < 3; round++) {
+        allocate_and_free();
+        CHECK(count_threads() == 1, "a free created a thread");
+        wait_a_moment();
+    }
+    if (is_c11) {
+        thrd_t thread;
+        CHECK(thrd_create(&thread, return_nothing, NULL) == thrd_success, "thrd_create");
+        thrd_join(thread, NULL);
+    } else {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0, "pthread_create");
+        pthread_join(thread, NULL);
+    }
+    CHECK(count_threads() == 1 + has_helper, "%d threads", count_threads());
+}
+
+int main(int count, char **words) {
+    CHECK(count == 2, "which?");
+    if (!strncmp(words[1], "alone", 5)) {
+        create_no_thread_alone(!strcmp(words[1], "alone-c11"));
+    } else {
+        void *plugin = dlopen("./helper-c.so", RTLD_NOW);
+        CHECK(plugin, "%s", dlerror());
+        touch = (char *(*)(int))dlsym(plugin, "touch");
+        for (int round = 0; round < ROUNDS; round++) {
+            start_and_join(!strcmp(words[1], "stacks"));
+            wait_a_moment();
+        }
+    }
+    return 0;
+}
+
+#endif
