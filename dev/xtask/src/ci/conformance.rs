@@ -45,7 +45,7 @@ const fn limited(argument: &'static str) -> Run {
     Run { argument, limit: Limit::KiB("400000") }
 }
 
-const PROGRAMS: [Program; 4] = [
+const PROGRAMS: [Program; 5] = [
     Program { source: "conformance.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program { source: "conformance.cc", compiler: "g++", has_plugin: false, runs: &[unlimited("all"), limited("all")] },
     Program {
@@ -54,6 +54,7 @@ const PROGRAMS: [Program; 4] = [
         has_plugin: true,
         runs: &[unlimited("stacks"), unlimited("cache"), unlimited("alone"), unlimited("alone-c11")],
     },
+    Program { source: "limits.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program {
         source: "storms.c",
         compiler: "gcc",

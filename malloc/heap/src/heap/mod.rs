@@ -33,7 +33,7 @@ use supply::{Metadata, Ranges, Supply};
 
 /// Frames of a section of the engine.
 const SECTION_PAGES: u32 = 1 << 15;
-/// Bytes of a section, 128 MiB: the least that a heap has.
+/// Bytes of a section, 128 MiB.
 pub(crate) const SECTION: usize = SECTION_PAGES as usize * PAGE_SIZE as usize;
 /// Bytes of the largest block of pages.
 pub(crate) const LARGEST_BLOCK: usize = (PAGE_SIZE as usize) << Order::MAX.get();
@@ -45,7 +45,7 @@ const PAGE_SIZE: u32 = 4096;
 /// Size, pages and policy of a heap that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapConfig {
-    /// Bytes that objects may ever take, rounded up to sections.
+    /// Bytes that objects may ever take, rounded up to sections of 128 MiB; below one section, to blocks of 4 MiB.
     pub bytes: usize,
     /// The engine's policy, for pages and for objects.
     pub policy: Policy,
@@ -375,9 +375,10 @@ pub(crate) fn seed(base: NonNull<u8>) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Frames for so many bytes, in whole sections.
+/// Frames for so many bytes: whole sections, or blocks of the largest order where less than a section is asked for.
 fn frames(bytes: usize) -> Result<u32, HeapError> {
-    let sections = bytes.div_ceil(SECTION).max(1);
-    let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(SECTION_PAGES));
+    let unit = if bytes < SECTION { LARGEST_BLOCK } else { SECTION };
+    let units = u32::try_from(bytes.div_ceil(unit).max(1)).ok();
+    let frames = units.and_then(|units| units.checked_mul(unit as u32 / PAGE_SIZE));
     frames.ok_or(HeapError::Size { bytes })
 }

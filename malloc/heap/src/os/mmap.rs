@@ -188,9 +188,24 @@ pub fn memory_bytes() -> usize {
 
 /// Bytes of addresses that the process may have, if that is limited. linux: RLIMIT_AS
 pub fn address_space_limit() -> Option<usize> {
+    read_limit(libc::RLIMIT_AS)
+}
+
+/// Bytes of private memory that the process may make writable, if that is limited. linux: RLIMIT_DATA
+pub fn data_limit() -> Option<usize> {
+    read_limit(libc::RLIMIT_DATA)
+}
+
+// The C libraries have types of their own for resources.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+fn read_limit(resource: Resource) -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the kernel writes the limits there.
-    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    unsafe { libc::getrlimit(resource, &raw mut limit) };
     (limit.rlim_cur != libc::RLIM_INFINITY).then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
 }
 

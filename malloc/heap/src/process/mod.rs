@@ -179,7 +179,9 @@ fn allocate_without_fast_path(place: Place, size: usize, align: usize, site: Sit
     }
     if MALLOC.get().is_none() {
         let Some(within) = enter() else { return allocate_nested(size, align) };
-        MALLOC.or_start()?;
+        if MALLOC.or_start().is_none() {
+            return allocate_nested(size, align);
+        }
         drop(within);
         return allocate(size, align, site);
     }

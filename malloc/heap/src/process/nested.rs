@@ -1,5 +1,5 @@
-//! What a call may use that finds its own thread within a slow path: a handler of a signal that came just then, what
-//! the loader asks for while the heap is being made, and the thread that this library starts itself.
+//! What a call may use that finds its own thread within a slow path: a handler of a signal that came just then, and what
+//! the loader asks for while the heap is being made. Where no heap can be made, all requests use it.
 //!
 //! Memory comes from a piece set aside, by one atomic step, and is used once: a handler rarely comes at such a moment,
 //! and what it takes then is little. When the piece is used up, such a call finds no memory. What is freed goes to a
@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 /// Bytes set aside: pages of it take memory when they are used.
-const BYTES: usize = 4 << 20;
+pub(super) const BYTES: usize = 4 << 20;
 /// Bytes before each block, which say how large it is.
 const HEADER: usize = 16;
 

@@ -51,7 +51,8 @@ pub enum Hardened {
 pub enum GiveBack {
     /// Frees themselves, some of it each.
     Frees,
-    /// A thread of the library's own, which starts when the program has threads; frees until then.
+    /// A thread of the library's own, which starts after the program's first thread ([`helper`](super::helper)); frees
+    /// until then, and in programs whose threads the library does not see.
     Helper,
     /// Nobody.
     Never,
@@ -85,6 +86,12 @@ pub fn current() -> Option<Options> {
     super::MALLOC.get().map(|malloc| malloc.options)
 }
 
+/// Whether the program runs with more rights than its user has.
+pub(super) fn has_more_rights() -> bool {
+    // SAFETY: asks for a number alone.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 impl Options {
     /// What holds where nothing is said.
     pub const DEFAULT: Options = Options {
@@ -116,8 +123,7 @@ impl Options {
     /// What the environment says.
     pub(super) fn from_environment() -> Options {
         let mut options = Options::DEFAULT;
-        // SAFETY: asks for a number alone: whether the program runs with more rights than its user has.
-        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        if has_more_rights() {
             return options;
         }
         // SAFETY: a name that ends in zero; the value stays while nobody changes the environment, which no other thread

@@ -1,6 +1,7 @@
 //! The heap and the runs of the process, made by the first request.
 
 use core::cell::UnsafeCell;
+use core::fmt::Write;
 use core::hint::cold_path;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -14,13 +15,20 @@ use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
 use freehold::slab::own_caches;
 use rustix::thread::sched_yield;
 
-use super::options::{Hardened, Options, Sections};
-use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, outline, pressure, profile, with_heap};
-use crate::heap::{Heap, HeapConfig, HeapError, SECTION, seed};
+use super::options::{self, Hardened, Options, Sections};
+use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, nested, outline, pressure, profile, with_heap};
+use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
-use crate::os::mmap::{address_space_limit, memory_bytes};
+use crate::os::mmap::{Reservation, address_space_limit, data_limit, memory_bytes};
+use crate::os::platform::StandardError;
 use crate::os::rseq::Rseq;
 use crate::runs::Runs;
+
+/// Bytes of the largest range of objects, and of runs.
+const OBJECTS_MAX: usize = 4 << 40;
+const RUNS_MAX: usize = 8 << 40;
+/// Bytes of the smallest range of runs.
+const RUNS_LEAST: usize = 2 << 20;
 
 /// All that the process's malloc is made of.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ pub(super) enum Mode {
     Rseq = 2,
     /// The heap has locks.
     Locks = 3,
-    /// No heap could be made.
+    /// No heap could be made: all requests are served by [`nested`].
     Failed = 4,
     /// The heap is of either kind, and the process detects misuse.
     Hardened = 5,
@@ -171,6 +179,9 @@ impl MallocCell {
                 Some(Malloc { heap: AnyHeap::Locks(_), .. }) => Mode::Locks,
                 None => Mode::Failed,
             };
+            if mode == Mode::Failed {
+                report_failure();
+            }
             if mode == Mode::Hardened {
                 hardened::prepare(seed(NonNull::from(self).cast()));
             }
@@ -193,21 +204,15 @@ impl MallocCell {
 }
 
 impl Malloc {
-    /// As large as the address space has room for.
+    /// As large as the address space has room for. `None` if the limits of the process leave no room for the smallest.
     #[cold]
     fn make() -> Option<Malloc> {
         let options = Options::from_environment();
-        let memory = memory_bytes().next_power_of_two();
-        let limit = address_space_limit();
-        // Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where they are
-        // counted, most is left to the program.
-        let [objects_most, runs_most] = match limit {
-            None => [memory.saturating_mul(2), memory.saturating_mul(8)],
-            Some(limit) => [limit / 8, limit / 3],
-        };
-        let heap = halves(objects_most.next_power_of_two().clamp(SECTION, 4 << 40), SECTION)
-            .find_map(|bytes| AnyHeap::make(bytes, &options))?;
-        let runs = halves(runs_most.min(8 << 40), 1 << 21).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
+        let shares = Shares::of_limits(memory_bytes(), address_space_limit(), data_limit());
+        // Reserved until both ranges are, so that these leave as much to stacks, libraries and threads.
+        let _rest = Reservation::inaccessible(shares.rest, 1).ok()?;
+        let heap = halves(shares.objects, LARGEST_BLOCK).find_map(|bytes| AnyHeap::make(bytes, &options))?;
+        let runs = halves(shares.runs, RUNS_LEAST).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
         Some(Malloc { heap, runs, options })
     }
 
@@ -222,6 +227,50 @@ const RANDOM: Policy = Policy {
     slab: SlabChoices { links: SlabLinks::Mangled, order: SlabOrder::Random, ..Policy::FREEHOLD.slab },
     ..Policy::FREEHOLD
 };
+
+/// Says that requests are served from the piece set aside alone. A program that runs with more rights than its user is
+/// not told.
+#[cold]
+fn report_failure() {
+    if !options::has_more_rights() {
+        let _written = writeln!(
+            StandardError,
+            "freehold: the limits of this process (ulimit -v, ulimit -d) leave no room for a heap; it can allocate {} \
+             KiB, each once",
+            nested::BYTES >> 10
+        );
+    }
+}
+
+/// Bytes of addresses to reserve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shares {
+    objects: usize,
+    runs: usize,
+    /// What the program needs beside them, if addresses are limited.
+    rest: usize,
+}
+
+impl Shares {
+    /// Objects may take twice the machine's memory, runs eight times: addresses cost nothing. Where addresses are
+    /// limited, a third of the limit is left to the program, or more; of this an eighth of the limit has to be free.
+    /// Where writable memory is limited, neither range can hold more than that.
+    fn of_limits(memory: usize, addresses: Option<usize>, data: Option<usize>) -> Shares {
+        let memory = memory.next_power_of_two();
+        let whole = match addresses {
+            None => {
+                let objects = memory.saturating_mul(2).clamp(SECTION, OBJECTS_MAX);
+                Shares { objects, runs: memory.saturating_mul(8).min(RUNS_MAX), rest: 0 }
+            }
+            Some(limit) => {
+                let objects = (limit / 8).next_power_of_two().max((limit / 3).min(SECTION)).min(OBJECTS_MAX);
+                Shares { objects, runs: (limit / 3).min(RUNS_MAX), rest: limit / 8 }
+            }
+        };
+        let data = data.unwrap_or(usize::MAX);
+        Shares { objects: whole.objects.min(data), runs: whole.runs.min(data), rest: whole.rest }
+    }
+}
 
 /// A size, its half, and so on.
 fn halves(most: usize, least: usize) -> impl Iterator<Item = usize> {
@@ -266,4 +315,22 @@ fn forks_wait_for_us() {
     }
     // SAFETY: functions that stay where they are; they take no lock that the C library has.
     let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_limit_leave_room_for_the_rest_of_the_program() {
+        let unlimited = Shares::of_limits(15 << 30, None, None);
+        assert_eq!(unlimited, Shares { objects: 32 << 30, runs: 128 << 30, rest: 0 });
+        for limit in (1..20_000).step_by(7).map(|mib| mib << 20) {
+            let Shares { objects, runs, rest } = Shares::of_limits(15 << 30, Some(limit), None);
+            assert!(objects + runs + rest < limit / 8 * 7, "{limit}: {objects} and {runs}");
+            assert!(objects >= limit / 8 && runs >= limit / 4 && rest >= limit / 8, "{limit}: {objects} and {runs}");
+        }
+        let data = Shares::of_limits(15 << 30, None, Some(64 << 20));
+        assert_eq!(data, Shares { objects: 64 << 20, runs: 64 << 20, rest: 0 });
+    }
 }

@@ -119,6 +119,26 @@ fn a_heap_grows_and_runs_out_and_is_whole_then() {
 }
 
 #[test]
+fn a_heap_smaller_than_a_section_runs_out_and_is_whole_then() {
+    for bytes in [4 << 20, 12 << 20, 13 << 20, SECTION - 1] {
+        let heap = Heap::with_locks(&config(bytes, Policy::FREEHOLD)).expect("a small heap");
+        assert_eq!(heap.memory().bytes(), bytes.next_multiple_of(4 << 20).min(SECTION));
+        for size in [64, 3000, 20_000] {
+            let objects: Vec<_> = core::iter::from_fn(|| heap.malloc(size).ok()).collect();
+            assert!(objects.len() * size > bytes / 2, "{} objects of {size} in {bytes}", objects.len());
+            for object in objects {
+                // SAFETY: allocated just now, and nobody else has it.
+                unsafe { heap.free(object) }.expect("it is an object");
+            }
+            heap.slab().shrink();
+        }
+        // SAFETY: nobody else has it any more.
+        let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+        assert_eq!(census.objects, census.free, "{census:?}");
+    }
+}
+
+#[test]
 fn a_front_is_the_same_heap_and_grows_as_well() {
     const SIZE: usize = 8192;
     let mut policy = Policy::FREEHOLD;
@@ -140,8 +160,8 @@ fn a_front_is_the_same_heap_and_grows_as_well() {
 
 #[test]
 fn what_cannot_be_is_an_error() {
-    let heap = Heap::with_locks(&config(1, Policy::FREEHOLD)).expect("the smallest heap is a section");
-    assert_eq!(heap.memory().bytes(), SECTION);
+    let heap = Heap::with_locks(&config(1, Policy::FREEHOLD)).expect("the smallest heap is a block");
+    assert_eq!(heap.memory().bytes(), 4 << 20);
     assert_eq!(heap.malloc(1 << 40), Err(ObjectError::TooLarge { size: 1 << 40 }));
     let mine = Box::new(0u64);
     // SAFETY: a foreign pointer is refused.
