@@ -90,6 +90,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_done(two, tmp_path):
         ({"into": "x", "recordings": [b"x"]}, "sweep(): recordings must be"),
         ({"into": "x", "recordings": {"a": 1}}, "sweep(): recordings must be"),
         ({"into": "x", "storage_options": {}}, "sweep(): storage_options are for stores"),
+        ({"into": "x", "insecure": True}, "sweep(): insecure is for the connection to a scheduler"),
+        ({"into": "x", "insecure": 1}, "sweep(): insecure must be a bool, not int"),
         ({"into": "x", "client": "tcp://127.0.0.1:1"}, "sweep(): client must be a distributed.Client, not str"),
     ],
 )

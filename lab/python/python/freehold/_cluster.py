@@ -6,6 +6,8 @@ whoever made it. What is lost for good is named, and the rest goes on.
 """
 
 import functools
+import ipaddress
+import socket
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 
 from . import _chunk
@@ -22,6 +24,9 @@ UNDER_WAY = 2
 # Recordings whose contents one chunk looks at.
 LOOKED_AT = 16
 
+# Protocols of Dask that are encrypted with certificates, or stay within this process.
+PRIVATE = ("tls", "wss", "inproc")
+
 # The end of a recording's name.
 ENDING = ".parquet"
 
@@ -33,10 +38,13 @@ def sweep(
     into: str,
     options: Mapping[str, Any],
     retries: int,
+    insecure: bool,
     progress: bool,
 ) -> "tuple[list[tuple[str, str]], list[str], Store]":
     """Does all tasks that are not done yet: failures, recordings that are another one again, and the results."""
     expect_client(client)
+    if not insecure:
+        expect_private(client)
     store = Store(into, options)
     if plan.takes_recordings and not recordings:
         raise InputError("the plan replays recordings; name some by recordings=")
@@ -64,6 +72,33 @@ def expect_client(client: Any) -> None:
         raise CallError(f"sweep(): client must be a distributed.Client, not {type(client).__name__}")
     if client.asynchronous:
         raise CallError("sweep(): client must be one that waits; make it without asynchronous=True")
+
+
+def expect_private(client: Any) -> None:
+    """Refuses a scheduler that other machines reach without encryption: any client of a scheduler can run code there."""
+    connected = getattr(client.scheduler, "address", None)
+    announced = _asked(client.scheduler_info).get("address")
+    for address in (connected, announced):
+        if address is not None and not is_private(address):
+            raise InputError(
+                f"the scheduler at {address} is reached without encryption, and every client that reaches it can run "
+                "code on the cluster; use TLS (docs/cluster.md), or give insecure=True on a network that you trust"
+            )
+
+
+def is_private(address: str) -> bool:
+    """Whether an address is encrypted, or reached from this machine only."""
+    from distributed.comm.addressing import parse_address, parse_host_port
+
+    protocol, location = parse_address(address)
+    if protocol in PRIVATE:
+        return True
+    host, _ = parse_host_port(location, 0)
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(one.partition("%")[0]).is_loopback for one in found)
 
 
 def expect_same_program(client: Any) -> None:

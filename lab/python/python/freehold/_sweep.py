@@ -57,6 +57,7 @@ def sweep(
     all: bool = False,
     retries: int = 3,
     storage_options: Optional[Mapping[str, Any]] = None,
+    insecure: bool = False,
     progress: bool = True,
 ) -> Report:
     """Do many replays or simulations by a plan, into one dataset, and say what they show together.
@@ -71,6 +72,7 @@ def sweep(
         all: Show everything: equal measures, tables, what is taken for granted
         retries: With a client: how often a chunk of tasks that broke down is tried again
         storage_options: With a client: what fsspec needs to open recordings and results
+        insecure: With a client: use a scheduler that is reached without encryption, on a network that is trusted
         progress: Show how far it is: in a bar where tqdm is installed, else in a line of the terminal
 
     What is there is not done again: a sweep that was interrupted goes on when it is called again. Recordings that
@@ -84,6 +86,7 @@ def sweep(
         ("all", all, bool, "a bool"),
         ("retries", retries, int, "an int"),
         ("storage_options", storage_options, (Mapping, type(None)), "a dict"),
+        ("insecure", insecure, bool, "a bool"),
         ("progress", progress, bool, "a bool"),
     )
     if (jobs is not None and jobs < 1) or retries < 0:
@@ -94,6 +97,8 @@ def sweep(
     if client is None:
         if storage_options is not None:
             raise CallError("sweep(): storage_options are for stores, which only a client reads; take them out")
+        if insecure:
+            raise CallError("sweep(): insecure is for the connection to a scheduler, which only a client has; take it out")
         files = [file for name in named for file in _matched(name)]
         failures, repeated = opened.sweep_here(files, into, jobs, progress)
         _warn(failures, repeated)
@@ -102,7 +107,7 @@ def sweep(
         raise CallError("sweep(): jobs is for this machine; of a cluster its workers say how many; take it out")
     cluster = _cluster()
     failures, repeated, store = cluster.sweep(
-        client, opened, named, os.fspath(into), storage_options or {}, retries, progress
+        client, opened, named, os.fspath(into), storage_options or {}, retries, insecure, progress
     )
     _warn(failures, repeated)
     return opened.report(store.parts(), store.url, failures, float(margin), all)
