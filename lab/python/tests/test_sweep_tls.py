@@ -78,6 +78,9 @@ def test_plain_tcp_beyond_this_machine_is_refused_unless_the_caller_insists(plan
     assert report.failures == [] and parts(tmp_path / "into")
 
 
+LOOPBACK_NAME = "localhost"
+
+
 @pytest.mark.parametrize(
     "address, expected",
     [
@@ -87,7 +90,7 @@ def test_plain_tcp_beyond_this_machine_is_refused_unless_the_caller_insists(plan
         ("tcp://127.0.0.1:8786", True),
         ("tcp://127.8.8.8:8786", True),
         ("tcp://[::1]:8786", True),
-        ("tcp://localhost:8786", True),
+        (f"tcp://{LOOPBACK_NAME}:8786", True),
         ("tcp://10.0.0.1:8786", False),
         ("tcp://0.0.0.0:8786", False),
         ("tcp://[2001:db8::1]:8786", False),
