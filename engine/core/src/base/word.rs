@@ -192,9 +192,9 @@ impl Word {
         Word(self.0 | MOVABLE)
     }
 
-    /// The same allocated block, which a handle keeps from being migrated; unchanged if its request was not movable.
+    /// The same allocated block, which a handle keeps from being migrated. It has references.
     pub(crate) const fn pinned(self) -> Word {
-        Word(self.0 | (self.is_of_movable_request() as u32) << PINNED.trailing_zeros())
+        Word(self.0 | PINNED)
     }
 
     /// The same block without that mark.
@@ -214,7 +214,7 @@ impl Word {
 
     /// The same allocated page, one of a range.
     pub(crate) const fn ranged(self) -> Word {
-        Word(self.0 | RANGED)
+        Word(self.0 & !PINNED | RANGED)
     }
 
     /// The same allocated page, by itself.
@@ -300,7 +300,7 @@ impl Word {
             PCP_CACHED => fits && extra & !(LIST | CPU) == 0,
             REMOTE_PENDING => fits && extra == 0,
             ALLOCATED if extra & RANGED != 0 => order | extra & !(RANGED | POISONED | BROKEN | REFS) == 0,
-            ALLOCATED if extra & PINNED != 0 && extra & MOVABLE == 0 => false,
+            ALLOCATED if extra & PINNED != 0 && extra & REFS == 0 => false,
             ALLOCATED => fits && extra & !(MOVABLE | PINNED | COMPOUND | SLAB | POISONED | BROKEN | REFS) == 0,
             CLAIMED if extra & LEAVING != 0 => fits && extra & !(LEAVING | CPU) == 0,
             CLAIMED => fits && extra & !(POISONED | BROKEN) == 0,

@@ -134,6 +134,7 @@ fn alloc_block<H: Cpu>(slab: &SlabOf<H>, size: usize, gfp: Gfp) -> Result<NonNul
 
 /// Reports a free that was refused before the slab saw it.
 #[cold]
+#[inline(never)]
 pub(super) fn report_refused<H: Cpu>(bug: SlabBug<'_>, address: *const u8) {
     let address = address.addr() as u64;
     H::slab_error(&SlabReport { bug, cache: "kmalloc", address, damage: None, object: None, fix: Fix::NotFreed });
@@ -166,9 +167,10 @@ unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
             // SAFETY: the caller gives up what `alloc` gave it, for the same layout.
             return unsafe { self.free_range(object, layout, 0) };
         }
-        let Some(object) = NonNull::new(object) else { return };
-        // SAFETY: the caller gives up what `alloc` gave it. If that is refused, the report was all there is to do.
-        let _reported = unsafe { self.kernel().kfree(object) };
+        if let (Some(object), Some(slab)) = (NonNull::new(object), self.kernel().slab()) {
+            // SAFETY: the caller gives up what `alloc` gave it. If that is refused, the report was all there is to do.
+            let _reported = unsafe { slab.kfree(object) };
+        }
     }
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {

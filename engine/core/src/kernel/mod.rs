@@ -314,7 +314,7 @@ impl<H: Cpu> Kernel<H> {
     ///
     /// # Safety
     /// As for [`SlabAllocator::kfree`].
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(&'static self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let Some(slab) = self.slab() else {

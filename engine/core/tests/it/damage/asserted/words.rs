@@ -8,8 +8,8 @@ use crate::damage::stage::{FRAMES, RESERVED, Stage};
 
 /// References of a word, as bits.
 const ONE_REFERENCE: u32 = 1 << 15;
-/// Makes of a movable page one that is pinned, and whose request was not movable: no word of a state.
-const PINNED_FOR_NOTHING: u32 = 1 << 12 | 1 << 8;
+/// The bit of a pinned block, which has references.
+const PINNED: u32 = 1 << 12;
 
 /// Splits a block of two pages whose second frame is not what it should be.
 fn split_beside(stage: &'static Stage, second: State) {
@@ -44,10 +44,10 @@ fn refer_to_claimed(stage: &Stage) {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    Row::bare("bits of an allocated block", "word: 0x9003, the word of no state is not to be claimed", |stage| {
+    Row::bare("bits of an allocated block", "word: 0x1103, the word of no state is not to be claimed", |stage| {
         let page = stage.take(0);
-        stage.spoil(|damage| damage.set_word(page, damage.word(page) ^ PINNED_FOR_NOTHING));
-        stage.free(page, 0);
+        stage.spoil(|damage| damage.set_word(page, damage.word(page) % ONE_REFERENCE | PINNED));
+        _ = stage.engine.free_frozen_pages(page, Order::ZERO);
     }),
     Row::bare("references of a claimed block", "the word of no state does not become Allocated", |stage| {
         let zone = stage.zone();
