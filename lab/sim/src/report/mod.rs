@@ -130,6 +130,6 @@ mod tests {
         assert!(reports[0].tables.is_empty() && reports[1].tables.len() == 4);
         assert!(reports.iter().all(|report| report.verdict[0].contains("throughput ") && !report.groups.is_empty()));
         assert_eq!(reports[1].plots.len(), 2 * 6);
-        assert!(reports[1].plots.iter().any(|plot| plot.of == "order = 3" && plot.title.contains("99 %")));
+        assert!(reports[1].plots.iter().any(|plot| plot.of == "order = 3" && plot.title.contains("99th percentile")));
     }
 }
