@@ -46,7 +46,7 @@ fn refer_to_claimed(stage: &Stage) {
 pub(super) const ROWS: &[Row] = &[
     Row::bare("bits of an allocated block", "word: 0x1103, the word of no state is not to be claimed", |stage| {
         let page = stage.take(0);
-        stage.spoil(|damage| damage.set_word(page, damage.word(page) % ONE_REFERENCE | PINNED));
+        stage.spoil(|damage| damage.set_word(page, (damage.word(page) % ONE_REFERENCE) | PINNED));
         _ = stage.engine.free_frozen_pages(page, Order::ZERO);
     }),
     Row::bare("references of a claimed block", "the word of no state does not become Allocated", |stage| {
