@@ -2,7 +2,7 @@
 //! and how many duels ended how, in words.
 
 use freehold_report::report::{Column, Kind, Value};
-use freehold_stats::verdict::Verdict;
+use freehold_stats::verdict::{self, Verdict};
 
 use super::bar::Holding;
 use super::contest::Duel;
@@ -49,12 +49,8 @@ pub(crate) fn news(holding: Option<Holding>) -> Verdict {
 
 /// How many duels ended how, in words: `better in 3, worse in 1`.
 pub(crate) fn tally<'d>(duels: impl IntoIterator<Item = &'d Duel>) -> String {
-    let duels: Vec<&Duel> = duels.into_iter().collect();
-    let found = Verdict::ALL.into_iter().filter_map(|verdict| {
-        let number = duels.iter().filter(|duel| duel.verdict == verdict).count();
-        (number > 0).then(|| format!("{} in {number}", verdict.word()))
-    });
-    found.collect::<Vec<_>>().join(", ")
+    let found = verdict::count_labels(duels.into_iter().map(|duel| duel.verdict)).filter(|(_, count)| *count > 0);
+    found.map(|(label, count)| format!("{} in {count}", label.word())).collect::<Vec<_>>().join(", ")
 }
 
 /// How many bars hold, in words: `met in 8, missed in 1`; nothing if nothing was promised.

@@ -27,6 +27,11 @@ pub(crate) fn vmstat_until(facts: &Facts, sample: &Sample, name: &str) -> Option
     Some(sample.vmstat.get(at)?.saturating_sub(*first))
 }
 
+/// Whether the recorded machine was short of memory.
+pub(crate) fn was_short(facts: &Facts) -> bool {
+    ["pgscan_kswapd", "pgscan_direct", "compact_stall"].iter().any(|name| vmstat_delta(facts, name) > Some(0))
+}
+
 /// Free blocks of one order, over all zones.
 pub(crate) fn free_blocks(engine: &Engine<'_>, order: Order) -> u64 {
     engine.zones().iter().map(|zone| u64::from(zone.inspect(|areas| areas.area(order).nr_free()))).sum()

@@ -182,6 +182,11 @@ impl Verdict {
         }
     }
 
+    /// Whether the row says anything of its measure: it is judged, and has enough events.
+    pub fn is_judged(self) -> bool {
+        !matches!(self, Verdict::NotJudged | Verdict::TooFewEvents)
+    }
+
     /// Whether B is better or worse.
     pub fn is_decided(self) -> bool {
         matches!(self, Verdict::Better | Verdict::Worse)
@@ -212,6 +217,12 @@ impl Serialize for Verdict {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
     }
+}
+
+/// Counts labels: each of [`Verdict::ALL`] with the number of its rows, which may be zero.
+pub fn count_labels(labels: impl IntoIterator<Item = Verdict>) -> impl Iterator<Item = (Verdict, usize)> {
+    let labels: Vec<Verdict> = labels.into_iter().collect();
+    Verdict::ALL.into_iter().map(move |label| (label, labels.iter().filter(|other| **other == label).count()))
 }
 
 /// Returns `(b - a) / |a|`: zero for equal numbers, `None` where only `a` is zero. The sign is that of `b - a`.

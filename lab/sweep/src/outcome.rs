@@ -3,7 +3,7 @@
 //! | section | `measure`, `at` | what the row has |
 //! |---|---|---|
 //! | `measure` | a metric | what the replay measured |
-//! | `nudged` | a metric, which nudge | what it measured with watermarks that are a hundredth off |
+//! | `nudged` | a metric, which nudge | what it measured with watermarks that vary by 1 % |
 //! | `recorded`, `replayed`, `bound` | a row of fidelity | what the kernel did, what the replay, and the bound |
 //! | `unreplayed` | what it was | how often it could not be replayed exactly |
 //! | `guess` | | a sentence on what was guessed of an imported recording |

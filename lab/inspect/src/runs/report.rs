@@ -6,7 +6,7 @@ use freehold_report::formats::Document;
 use freehold_report::number::{Quantity, change, percent, unit};
 use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
 use freehold_stats::samples::{Comparison, RUNS_MIN, Sample};
-use freehold_stats::verdict::Verdict;
+use freehold_stats::verdict;
 
 use super::{Row, Runs, Side};
 
@@ -79,11 +79,9 @@ impl Runs {
 
     /// Counts the measures by label.
     fn count_labels(&self) -> String {
-        let counts = Verdict::ALL.into_iter().filter_map(|label| {
-            let count = self.measures.iter().filter(|row| row.comparison.verdict == label).count();
-            (count > 0).then(|| format!("{} {count}", label.word()))
-        });
-        counts.collect::<Vec<_>>().join(", ")
+        let labels = self.measures.iter().map(|row| row.comparison.verdict);
+        let shown = verdict::count_labels(labels).filter(|(_, count)| *count > 0);
+        shown.map(|(label, count)| format!("{} {count}", label.word())).collect::<Vec<_>>().join(", ")
     }
 
     fn caveats(&self) -> Vec<Caveats> {

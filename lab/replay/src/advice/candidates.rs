@@ -136,7 +136,7 @@ pub fn select(candidates: Vec<Candidate>, now: &[ReplayOutcome]) -> Vec<Candidat
     selected.map(|(_, candidate)| candidate).collect()
 }
 
-/// Whether a replay has enough events of a metric to gain anything; of huge pages, whether any were asked for.
+/// Whether a replay has enough events of a metric to gain anything.
 fn has_any(outcome: &ReplayOutcome, metric: Metric) -> bool {
     outcome.metrics.get(metric).is_some_and(|value| value.value() >= EVENTS_MIN)
 }

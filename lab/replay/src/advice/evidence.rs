@@ -9,7 +9,7 @@ use freehold_stats::verdict::{Direction, EVENTS_MIN, relative_change};
 use freehold_trace::facts::Facts;
 
 use super::concerns::{Concern, Kind};
-use crate::counts::{STALLS, vmstat_delta};
+use crate::counts::{STALLS, vmstat_delta, was_short};
 use crate::report::course::{Course, Moment};
 use crate::report::fidelity::{FidelityMeasure, VmstatCounter};
 use crate::report::metrics::Metric;
@@ -80,16 +80,16 @@ fn value(outcome: &ReplayOutcome, metric: Metric) -> f64 {
     outcome.metrics.get(metric).map_or(0.0, Quantity::value)
 }
 
+/// Returns the relative change of a metric towards the better; infinite from nothing.
+fn improvement(metric: Metric, now: f64, then: f64) -> f64 {
+    let change = relative_change(now, then).unwrap_or(f64::INFINITY);
+    if metric.direction() == Direction::Lower { -change } else { change }
+}
+
 impl Trial<'_> {
     /// Returns the values of a metric, as it was set and under the candidate.
     pub(crate) fn ends(&self, metric: Metric) -> [f64; 2] {
         [self.now, self.then].map(|outcome| value(outcome, metric))
-    }
-
-    /// Returns the relative change of a metric; infinite from nothing.
-    pub(crate) fn change(&self, metric: Metric) -> f64 {
-        let [now, then] = self.ends(metric);
-        relative_change(now, then).unwrap_or(f64::INFINITY)
     }
 
     /// Returns the size of the replay's relative error in a metric; infinite where it is not known.
@@ -99,8 +99,7 @@ impl Trial<'_> {
 
     /// Whether the recorded machine was short of memory.
     pub(crate) fn has_pressure(&self) -> bool {
-        let counters = ["pgscan_kswapd", "pgscan_direct", "compact_stall"];
-        counters.iter().any(|name| vmstat_delta(self.machine, name) > Some(0))
+        was_short(self.machine)
     }
 
     /// Whether both recordings were made at the same time: their first samples are equal.
@@ -113,8 +112,8 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// With the first reason to doubt it.
-    pub(crate) fn gain(&self, concern: &Concern, direction: Direction, margin: f64) -> Result<f64, Doubt> {
-        let size = self.improvement(concern.metric, direction);
+    pub(crate) fn gain(&self, concern: &Concern, margin: f64) -> Result<f64, Doubt> {
+        let size = self.improvement(concern.metric);
         if size <= margin {
             Err(Doubt::NoGain)
         } else if self.is_by_chance(concern) {
@@ -127,7 +126,7 @@ impl Trial<'_> {
             Err(Doubt::WithinReplayError)
         } else if self.has_few_passes(concern.metric) {
             Err(Doubt::FewPasses)
-        } else if self.is_only_late(concern.metric, direction, size) {
+        } else if self.is_only_late(concern.metric, size) {
             Err(Doubt::EndOfRecording)
         } else {
             Ok(size)
@@ -135,15 +134,16 @@ impl Trial<'_> {
     }
 
     /// Returns the size of a loss in a concern, reproduced or not; `None` if there is none beyond chance.
-    pub(crate) fn loss(&self, concern: &Concern, direction: Direction, margin: f64) -> Option<f64> {
-        let size = -self.improvement(concern.metric, direction);
+    pub(crate) fn loss(&self, concern: &Concern, margin: f64) -> Option<f64> {
+        let size = -self.improvement(concern.metric);
         let counts = size > margin && size > self.spread(concern.metric) && !self.is_by_chance(concern);
         counts.then_some(size)
     }
 
     /// Returns the relative change towards the better.
-    fn improvement(&self, metric: Metric, direction: Direction) -> f64 {
-        if direction == Direction::Lower { -self.change(metric) } else { self.change(metric) }
+    fn improvement(&self, metric: Metric) -> f64 {
+        let [now, then] = self.ends(metric);
+        improvement(metric, now, then)
     }
 
     /// Returns the largest change of a metric that varied watermarks make; infinite from nothing.
@@ -207,12 +207,10 @@ impl Trial<'_> {
     }
 
     /// Whether less than half of a change shows before the last part of the recording.
-    fn is_only_late(&self, metric: Metric, direction: Direction, size: f64) -> bool {
+    fn is_only_late(&self, metric: Metric, size: f64) -> bool {
         let early = [self.now, self.then].map(|outcome| early_count(&outcome.course, metric));
         let [Some(now), Some(then)] = early else { return false };
-        let change = relative_change(now, then).unwrap_or(f64::INFINITY);
-        let improvement = if direction == Direction::Lower { -change } else { change };
-        improvement < size / 2.0
+        improvement(metric, now, then) < size / 2.0
     }
 }
 

@@ -206,11 +206,9 @@ fn find(trials: &[Trial<'_>], margin: f64, memory: f64) -> Finding {
     let mut is_disputed = false;
     let mut costs = None;
     for (number, concern) in CONCERNS.iter().enumerate() {
-        let direction = concern.metric.direction();
-        let gains: Vec<Result<f64, Doubt>> =
-            trials.iter().map(|trial| trial.gain(concern, direction, margin)).collect();
+        let gains: Vec<Result<f64, Doubt>> = trials.iter().map(|trial| trial.gain(concern, margin)).collect();
         let sizes: Vec<f64> = gains.iter().filter_map(|gain| gain.ok()).collect();
-        let is_worse = trials.iter().any(|trial| trial.loss(concern, direction, margin).is_some());
+        let is_worse = trials.iter().any(|trial| trial.loss(concern, margin).is_some());
         if 2 * sizes.len() > trials.len() && !is_worse {
             return match costs {
                 Some(concern) => Finding::Costs { concern },
@@ -240,7 +238,7 @@ fn has_enough_recordings(trials: &[Trial<'_>], concern: usize, margin: f64) -> b
     let concern = &CONCERNS[concern];
     let mut distinct: Vec<&Trial<'_>> = Vec::new();
     for trial in trials.iter().filter(|trial| trial.has_pressure()) {
-        let shows_gain = trial.gain(concern, concern.metric.direction(), margin).is_ok();
+        let shows_gain = trial.gain(concern, margin).is_ok();
         if shows_gain && !distinct.iter().any(|other| other.is_same_time(trial)) {
             distinct.push(trial);
         }
@@ -254,7 +252,6 @@ impl Effect {
         let ends = trials.iter().map(|trial| trial.ends(concern.metric));
         let [now, then] = ends.fold([0.0, 0.0], |sum, ends| [sum[0] + ends[0], sum[1] + ends[1]]);
         let error = trials.iter().map(|trial| trial.replay_error(concern.metric)).fold(0.0, f64::max);
-        let direction = concern.metric.direction();
         let pooled = measure.pooled.filter(|pooled| pooled.cases > 1);
         Effect {
             name: measure.name,
@@ -266,7 +263,7 @@ impl Effect {
             recordings: trials.len(),
             verdict: measure.verdict(),
             replay_error: error.is_finite().then_some(error),
-            is_worse_somewhere: trials.iter().any(|trial| trial.loss(concern, direction, margin).is_some()),
+            is_worse_somewhere: trials.iter().any(|trial| trial.loss(concern, margin).is_some()),
         }
     }
 }

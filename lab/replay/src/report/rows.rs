@@ -92,10 +92,14 @@ pub(crate) fn is_reproduced(metric: Metric, fidelity: &[FidelityRow]) -> bool {
 /// Returns the size of the largest relative error of a replay in what shows whether it reproduces `metric`; infinite
 /// where that is not known.
 pub(crate) fn reproduction_error(metric: Metric, fidelity: &[FidelityRow]) -> f64 {
-    let sums = metric.fidelity_sums();
-    let known = sums.iter().filter(|sum| fidelity.iter().any(|row| sum.contains(&row.measure)));
-    let errors = known.map(|sum| sum_error(sum, fidelity).map_or(f64::INFINITY, f64::abs));
-    errors.reduce(f64::max).unwrap_or(if sums.is_empty() { 0.0 } else { f64::INFINITY })
+    let errors = known_sums(metric, fidelity).map(|sum| sum_error(sum, fidelity).map_or(f64::INFINITY, f64::abs));
+    errors.reduce(f64::max).unwrap_or(if metric.fidelity_sums().is_empty() { 0.0 } else { f64::INFINITY })
+}
+
+/// Returns the fidelity sums of `metric` of which the recording has some measure.
+fn known_sums(metric: Metric, fidelity: &[FidelityRow]) -> impl Iterator<Item = FidelitySum> {
+    let sums = metric.fidelity_sums().iter().copied();
+    sums.filter(|sum| fidelity.iter().any(|row| sum.contains(&row.measure)))
 }
 
 /// Returns the relative error of a replay in a sum of fidelity measures; `None` where the recording lacks one of them,
@@ -198,10 +202,9 @@ impl Reproduction {
     /// Returns the worst reproduction among the fidelity sums of `metric`. Sums that the recording lacks are passed
     /// over, if it has another one.
     fn assess(metric: Metric, fidelity: &[FidelityRow]) -> Reproduction {
-        let sums = metric.fidelity_sums();
-        let known = sums.iter().filter(|sum| fidelity.iter().any(|row| sum.contains(&row.measure)));
-        let assessed = known.map(|sum| Reproduction::assess_sum(sum, fidelity));
-        let unknown = if sums.is_empty() { Reproduction::Near } else { Reproduction::Unknown };
+        let assessed = known_sums(metric, fidelity).map(|sum| Reproduction::assess_sum(sum, fidelity));
+        let is_given = metric.fidelity_sums().is_empty();
+        let unknown = if is_given { Reproduction::Near } else { Reproduction::Unknown };
         assessed.max_by(|a, b| a.size().total_cmp(&b.size())).unwrap_or(unknown)
     }
 

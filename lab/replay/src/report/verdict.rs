@@ -3,7 +3,7 @@
 use freehold_report::number::change;
 use freehold_report::report::pool::pool;
 use freehold_report::report::{Group, Measure, Row};
-use freehold_stats::verdict::Verdict;
+use freehold_stats::verdict::{self, Verdict};
 
 use super::metrics::{Cause, Metric};
 use super::rows::MetricRows;
@@ -37,12 +37,9 @@ pub(super) fn sentences(b: &str, groups: &[Group], recordings: usize) -> Vec<Str
 
 /// Counts the rows of the table by label: `better 3, worse 0, no change 8`.
 fn count_labels(groups: &[Group]) -> String {
-    let labels: Vec<Verdict> = measures(groups).flat_map(|measure| &measure.rows).map(|row| row.verdict).collect();
-    let counts = Verdict::ALL.into_iter().filter_map(|label| {
-        let count = labels.iter().filter(|other| **other == label).count();
-        (count > 0 || label.is_decided()).then(|| format!("{} {count}", label.word()))
-    });
-    counts.collect::<Vec<_>>().join(", ")
+    let labels = measures(groups).flat_map(|measure| &measure.rows).map(|row| row.verdict);
+    let shown = verdict::count_labels(labels).filter(|(label, count)| *count > 0 || label.is_decided());
+    shown.map(|(label, count)| format!("{} {count}", label.word())).collect::<Vec<_>>().join(", ")
 }
 
 /// Lists the measures with this verdict over all recordings, and their changes; `None` if there are none. A measure that

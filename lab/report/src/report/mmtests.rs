@@ -6,7 +6,7 @@
 
 use super::{Measure, Report, Row};
 use crate::number::Quantity;
-use freehold_stats::verdict::{Direction, Verdict};
+use freehold_stats::verdict::{Direction, count_labels};
 
 /// The text of a report.
 pub fn text(report: &Report) -> String {
@@ -28,18 +28,13 @@ pub fn text(report: &Report) -> String {
 /// Counts the rows that are left out, as a line.
 fn left_out(report: &Report) -> String {
     let rows = report.groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.rows);
-    let labels: Vec<Verdict> = rows.map(|row| row.verdict).collect();
-    let counts = [Verdict::NotJudged, Verdict::TooFewEvents].map(|left_out| {
-        let count = labels.iter().filter(|label| **label == left_out).count();
-        (count > 0).then(|| format!("{count} {}", left_out.word()))
-    });
-    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    let left_out = count_labels(rows.map(|row| row.verdict)).filter(|(label, count)| !label.is_judged() && *count > 0);
+    let counts: Vec<String> = left_out.map(|(label, count)| format!("{count} {}", label.word())).collect();
     if counts.is_empty() { String::new() } else { format!("(rows left out: {})\n", counts.join(", ")) }
 }
 
 fn cells(measure: &Measure, row: &Row) -> Option<[String; 3]> {
-    let is_left_out = matches!(row.verdict, Verdict::NotJudged | Verdict::TooFewEvents);
-    let (a, b) = row.a.map(Quantity::value).zip(row.b.map(Quantity::value)).filter(|_| !is_left_out)?;
+    let (a, b) = row.a.map(Quantity::value).zip(row.b.map(Quantity::value)).filter(|_| row.verdict.is_judged())?;
     let better = if measure.direction == Direction::Lower { a - b } else { b - a };
     let gain = if a == b { "(0.00%)".to_owned() } else { format!("({:.2}%)", 100.0 * better / a) };
     let gain = if a == 0.0 && b != 0.0 { "(-)".to_owned() } else { gain };
@@ -50,6 +45,8 @@ fn cells(measure: &Measure, row: &Row) -> Option<[String; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_stats::verdict::Verdict;
+
     use crate::report::Group;
 
     fn gains(direction: Direction, a: u64, b: u64) -> String {

@@ -27,7 +27,7 @@ pub fn confidence_of(comparisons: usize) -> f64 {
 
 /// Pools all rows of a measure. The interval has this confidence, if there are rows enough for one.
 pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) -> Pooled {
-    let judged: Vec<&Row> = rows.iter().filter(|row| is_judged(row) && row.is_nonzero()).collect();
+    let judged: Vec<&Row> = rows.iter().filter(|row| row.verdict.is_judged() && row.is_nonzero()).collect();
     let changes: Option<Vec<f64>> = judged.iter().map(|row| judged_change(row, margin)).collect();
     let (cases, agreed) = (judged.len(), agreed_verdict(&judged));
     match changes {
@@ -49,11 +49,6 @@ pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) ->
             Pooled { cases, change: Some(geometric_mean(&changes)), interval, verdict: agreed }
         }
     }
-}
-
-/// Returns whether a row says anything of its measure.
-fn is_judged(row: &Row) -> bool {
-    !matches!(row.verdict, Verdict::NotJudged | Verdict::TooFewEvents)
 }
 
 /// Returns the change of a row; zero where a large change of a tiny share counts as none. `None` from zero.
