@@ -22,7 +22,7 @@ pub(crate) struct Load {
     /// Kernel, workload, and size.
     pub(crate) cell: Cell,
     /// `NAME=VALUE`.
-    pub(crate) setting: Option<&'static str>,
+    pub(crate) setting: Option<String>,
 }
 
 impl Load {
@@ -33,7 +33,7 @@ impl Load {
 
     /// What its folder is called.
     pub(crate) fn name(&self) -> String {
-        self.setting.map_or_else(|| self.cell.name(), |setting| format!("{}-{setting}", self.cell.name()))
+        self.setting.as_ref().map_or_else(|| self.cell.name(), |setting| format!("{}-{setting}", self.cell.name()))
     }
 }
 

@@ -6,6 +6,7 @@
 //! The published [`changes`], before and after in real kernels, make docs/findings/kernels.md. Recordings stay in a
 //! folder, so a run that was stopped goes on where it was.
 
+mod advice;
 mod cell;
 mod changes;
 mod error;
@@ -46,6 +47,11 @@ pub(crate) struct Args {
     /// docs/findings/kernels.md
     #[arg(long, conflicts_with_all = ["suite", "prediction"])]
     changes: bool,
+
+    /// Boot loads with two values of a setting each, and hold the levels of `freehold advise` against the outcome:
+    /// docs/findings/advice.md
+    #[arg(long, conflicts_with_all = ["suite", "prediction", "changes"])]
+    advice: bool,
 
     /// Cells of the grid that the suite draws
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -99,10 +105,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Error> {
-    if !args.suite && !args.prediction && !args.changes {
-        return Err(Error::Input("say what to do: --suite, --prediction, or both; or --changes".to_owned()));
+    if !args.suite && !args.prediction && !args.changes && !args.advice {
+        let options = "give --suite, --prediction, or both; or --changes; or --advice";
+        return Err(Error::Input(options.to_owned()));
     }
     let lab = Lab::open(args)?;
+    if args.advice {
+        return page::emit(args, &page::advice(args, &advice::judged(&lab, args)?));
+    }
     if args.changes {
         let recorded = lab.record("the changes", changes::loads())?;
         return page::emit(args, &page::changes(args, &changes::sections(&recorded)?));

@@ -1,9 +1,10 @@
-//! The pages: docs/fidelity.md and docs/findings/kernels.md, or the same text on stdout.
+//! The pages: docs/fidelity.md, docs/findings/kernels.md and docs/findings/advice.md, or the same text on stdout.
 
 use freehold_report::markdown::wrapped;
 use freehold_report::output;
 
 use crate::Args;
+use crate::advice::{self, JudgedAdvice};
 use crate::cell::Half;
 use crate::error::Error;
 use crate::prediction::{self, PredictedRow};
@@ -28,6 +29,14 @@ pub(crate) fn changes(args: &Args, sections: &[String]) -> String {
     let mut parts = vec![KERNELS, &recipe];
     parts.extend(sections.iter().map(String::as_str));
     join_parts(&parts)
+}
+
+/// The page that holds advice against its outcome.
+pub(crate) fn advice(args: &Args, judged: &[JudgedAdvice]) -> String {
+    let recipe =
+        format!("```sh\ncargo xtask oracle --advice --runs {} --out docs/findings/advice.md\n```\n", args.runs);
+    let (summary, table) = (advice::summary(judged), advice::table(judged));
+    join_parts(&[ADVICE, &recipe, "## Levels by outcome", &summary, "## Load by load", &table])
 }
 
 fn join_parts(parts: &[&str]) -> String {
@@ -73,6 +82,14 @@ const KERNELS: &str = "# `kernels`: What did the published changes do in real ke
     Each table stands on one load, booted on the kernel before a change and on the one that has it, on two CPUs with 1 GiB. \
     Numbers are means of all boots, ± their standard deviation; intervals hold together at 95 %. Two kernels differ in more \
     than one change: what a change does alone, only the engine can say.";
+const ADVICE: &str = "# `advise`: Are its levels right in booted kernels?\n\n\
+    Each load is booted on Linux 6.12 as the kernel is, and as often with another value of one setting. `freehold advise \
+    --all` reads the recordings of the first group and gives that value a level. The outcome is read from the kernel's own \
+    counts in both groups. Concerns are failed requests, direct reclaims, direct compactions, huge pages served, pages \
+    scanned, and blocks taken and drained by per-CPU lists, in this order. The first concern whose change is decided gives \
+    the outcome: *helped* if it got better, *harmed* if it got worse. A load without a decided change is *neutral*. A change \
+    is decided if its interval lies beyond 2 % on one side. Intervals of the six concerns of a load hold together at 95 %. \
+    The guests are emulated, and their clock counts instructions.";
 /// What the figures rest on, and why they are not better; written by people.
 const DIFFERENCES: &str = include_str!("differences.txt");
 const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the \

@@ -59,7 +59,7 @@ impl Change {
     pub(crate) fn applied_to(self, cell: &Cell) -> Load {
         match self {
             Change::Kernel(version) => Load::new(&cell.on(version)),
-            Change::Setting(setting) => Load { cell: cell.clone(), setting: Some(setting) },
+            Change::Setting(setting) => Load { cell: cell.clone(), setting: Some(setting.to_owned()) },
         }
     }
 }

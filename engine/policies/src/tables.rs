@@ -40,8 +40,8 @@ pub const SETS: &[Set] = &[
         name: BEST,
         about: "what this project chose so far; default of the library",
         policy: Policy::FREEHOLD,
-        why: "freehold saves zone locks where memory is plenty, most where many CPUs free what others allocate; where it is \
-              short, its lists do nearly as Linux's: see docs/findings/owned-pageblocks.md.",
+        why: "freehold saves zone locks where memory is plentiful, most where many CPUs free what others allocate. Where \
+              memory is short, gains and losses depend on the workload: see docs/findings/owned-pageblocks.md.",
     },
 ];
 

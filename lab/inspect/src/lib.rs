@@ -197,7 +197,11 @@ impl Inspector {
             pairing,
             zone_lock: self.sections.report(),
             fallbacks: self.pressure.fallbacks(),
-            reclaim: ReclaimReport { oom_kills: machine::oom_kills(facts), ..self.pressure.reclaim() },
+            reclaim: ReclaimReport {
+                allocstall: machine::allocstall(facts),
+                oom_kills: machine::oom_kills(facts),
+                ..self.pressure.reclaim()
+            },
             compaction: self.pressure.compaction(),
             fragmentation: machine::fragmentation(facts),
             stalls: machine::stalls(facts),

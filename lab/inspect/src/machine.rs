@@ -204,9 +204,22 @@ pub(crate) fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
 /// Processes that the OOM killer ended during the recording, for the machine or a control group, where the kernel counts
 /// them.
 pub(crate) fn oom_kills(facts: &Facts) -> Option<u64> {
-    let place = facts.vmstat_names.iter().position(|name| name == "oom_kill")?;
-    let count = |sample: Option<&Sample>| sample.and_then(|sample| sample.vmstat.get(place)).copied();
-    Some(count(facts.samples.last())?.saturating_sub(count(facts.samples.first())?))
+    vmstat_increase(facts, &["oom_kill"])
+}
+
+/// Direct reclaims during the recording by the kernel's counters, one for each kind of zone; `None` without counters.
+pub(crate) fn allocstall(facts: &Facts) -> Option<u64> {
+    let of_zones = facts.vmstat_names.iter().map(String::as_str).filter(|name| name.starts_with("allocstall_"));
+    vmstat_increase(facts, &of_zones.collect::<Vec<_>>())
+}
+
+/// Returns by how much counters of `/proc/vmstat` grew together; `None` where none of them was recorded.
+fn vmstat_increase(facts: &Facts, names: &[&str]) -> Option<u64> {
+    let (first, last) = (facts.samples.first()?, facts.samples.last()?);
+    let places = facts.vmstat_names.iter().enumerate().filter(|(_, name)| names.contains(&name.as_str()));
+    let increases =
+        places.filter_map(|(place, _)| Some(last.vmstat.get(place)?.saturating_sub(*first.vmstat.get(place)?)));
+    increases.reduce(u64::saturating_add)
 }
 
 /// Stalls by resource, where the kernel told them.

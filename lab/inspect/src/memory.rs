@@ -21,22 +21,24 @@ const STATES: [&str; 7] =
 const ALLOCATED: usize = 1;
 /// Uses of an allocated page, in the order of the report: which bits of its class must be there, and which must not.
 const USES: [(&str, i64, i64); 13] = [
-    ("of tasks", class::ANON | class::LRU, 0),
-    ("- in huge pages", class::ANON | class::LRU | class::THP, 0),
-    ("- mapped more than once", class::ANON | class::LRU | class::SHARED, 0),
-    ("of files", class::FILE | class::LRU, 0),
-    ("- active ones", class::FILE | class::LRU | class::ACTIVE, 0),
-    ("- dirty ones", class::FILE | class::LRU | class::DIRTY, 0),
-    ("- mapped more than once", class::FILE | class::LRU | class::SHARED, 0),
-    ("mapped, and on no LRU list", class::FILE, class::LRU),
-    ("of tasks, and on no LRU list", class::ANON, class::LRU),
+    ("of tasks", class::ANON | class::LRU, TYPED),
+    ("- in huge pages", class::ANON | class::LRU | class::THP, TYPED),
+    ("- mapped more than once", class::ANON | class::LRU | class::SHARED, TYPED),
+    ("of files", class::FILE | class::LRU, TYPED),
+    ("- active ones", class::FILE | class::LRU | class::ACTIVE, TYPED),
+    ("- dirty ones", class::FILE | class::LRU | class::DIRTY, TYPED),
+    ("- mapped more than once", class::FILE | class::LRU | class::SHARED, TYPED),
+    ("mapped, and on no LRU list", class::FILE, class::LRU | TYPED),
+    ("of tasks, and on no LRU list", class::ANON, class::LRU | TYPED),
     ("slabs", class::SLAB, 0),
     ("page tables", class::PAGE_TABLE, 0),
     ("of hugetlbfs", class::HUGETLB, 0),
     ("other pages of the kernel", 0, KNOWN),
 ];
-/// What tells of a use.
-const KNOWN: i64 = class::ANON | class::LRU | class::FILE | class::SLAB | class::PAGE_TABLE | class::HUGETLB;
+/// Types of pages whose other flags do not count: in a slab, the words that say "anonymous" mean something else.
+const TYPED: i64 = class::SLAB | class::PAGE_TABLE | class::HUGETLB;
+/// Flags of all uses.
+const KNOWN: i64 = class::ANON | class::LRU | class::FILE | TYPED;
 
 /// The pages in one state, or of one use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -185,5 +187,21 @@ mod tests {
             ("other pages of the kernel", 2),
         ];
         assert_eq!(uses, expected);
+    }
+
+    #[test]
+    fn uses_add_up_to_what_is_allocated() {
+        let flags = [class::ANON, class::LRU, class::FILE, class::SLAB, class::PAGE_TABLE, class::HUGETLB, class::THP];
+        let mut memory = Memory::default();
+        for combination in 0..1_usize << flags.len() {
+            let set = flags.iter().enumerate().filter(|(bit, _)| combination >> bit & 1 != 0);
+            let class = set.fold(0, |class, (_, flag)| class | flag);
+            let is_possible = (class & TYPED).count_ones() <= 1 && class & (class::ANON | class::FILE | TYPED) != 0;
+            if is_possible && class & (class::ANON | class::FILE) != class::ANON | class::FILE {
+                memory.observe(&row_of(Kind::StartAllocated, 0, [1, class, 0]));
+            }
+        }
+        let wholes = memory.uses().into_iter().filter(|row| !row.state.starts_with('-'));
+        assert_eq!(wholes.map(|row| row.start).sum::<u64>(), memory.rows()[0].start);
     }
 }

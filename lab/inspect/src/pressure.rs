@@ -23,12 +23,14 @@ pub struct FallbackRow {
 /// Reclaim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReclaimReport {
-    /// Times kswapd was woken.
+    /// Passes of kswapd: it starts another one without sleeping where the high watermark was not reached.
     pub kswapd_wakes: u64,
     /// Times it went to sleep.
     pub kswapd_sleeps: u64,
-    /// Requests that reclaimed for themselves.
+    /// Requests that reclaimed for themselves, by events.
     pub direct_reclaims: u64,
+    /// The same by the counters of `/proc/vmstat`; `None` where these were not recorded.
+    pub allocstall: Option<u64>,
     /// Nanoseconds they spent on it, together.
     pub direct_reclaim_ns: u64,
     /// Pages they reclaimed.

@@ -281,10 +281,11 @@ impl Inspection {
 
     fn reclaim_table(&self) -> Table {
         let reclaim = &self.reclaim;
-        let rows: [Fact; 14] = [
-            ("kswapd woken", reclaim.kswapd_wakes, Value::count),
+        let rows: [Fact; 15] = [
+            ("passes of kswapd", reclaim.kswapd_wakes, Value::count),
             ("kswapd asleep again", reclaim.kswapd_sleeps, Value::count),
-            ("direct reclaims", reclaim.direct_reclaims, Value::count),
+            ("direct reclaims, by events", reclaim.direct_reclaims, Value::count),
+            ("direct reclaims, by counters", reclaim.allocstall.unwrap_or(0), Value::count),
             ("time in direct reclaim", reclaim.direct_reclaim_ns, Value::duration),
             ("pages reclaimed directly", reclaim.direct_reclaimed_pages, Value::count),
             ("reclaims of control groups", reclaim.memcg_reclaims, Value::count),
@@ -410,13 +411,22 @@ impl Inspection {
 /// at all was reclaimed, and where the recording would show it.
 fn shortage(reclaim: &ReclaimReport, failed: u64, has_events: bool) -> Vec<String> {
     let mut sentences = Vec::new();
-    if reclaim.direct_reclaims > 0 || reclaim.kswapd_wakes > 0 || failed > 0 {
+    let (stalls, passes) = (reclaim.allocstall.unwrap_or(0).max(reclaim.direct_reclaims), reclaim.kswapd_wakes);
+    if stalls > 0 || failed > 0 {
+        let missing = stalls - reclaim.direct_reclaims;
+        let missing =
+            if missing > 0 { format!("; {} more are counted without an event", count(missing)) } else { String::new() };
         sentences.push(format!(
-            "Memory was short: {} direct reclaims took {}, kswapd was woken {} times, {} requests failed.",
+            "Memory was short: {} direct reclaims took {}, kswapd ran {} passes, {} requests failed{missing}.",
             count(reclaim.direct_reclaims),
             duration(reclaim.direct_reclaim_ns),
-            count(reclaim.kswapd_wakes),
+            count(passes),
             count(failed)
+        ));
+    } else if passes > 0 {
+        let passes = count(passes);
+        sentences.push(format!(
+            "Only kswapd reclaimed, in {passes} passes: no request waited for reclaim, and none failed."
         ));
     }
     if reclaim.memcg_reclaims > 0 {

@@ -78,7 +78,8 @@ pub struct Formats {
     #[arg(long, value_name = "FILE|-")]
     markdown: Option<Target>,
 
-    /// Write a page to forward to FILE as well: verdict, plots, memory map and tables in one HTML file; `-` prints it
+    /// Write a page to forward to FILE as well: verdict, tables, plots, and a memory map of each recording, in one HTML file;
+    /// `-` prints it
     #[arg(long, value_name = "FILE|-")]
     html: Option<Target>,
 }

@@ -6,11 +6,12 @@
 //! 1. [`NotJudged`](Verdict::NotJudged): the replay does not reproduce the measure on this recording. Equal values
 //!    under A and B do not change that.
 //! 2. [`TooFewEvents`](Verdict::TooFewEvents): fewer than [`EVENTS_MIN`] events under A and under B.
-//! 3. The change is uncertain. Where one recording was replayed with varied watermarks:
+//! 3. [`NoChange`](Verdict::NoChange): every change that the evidence allows is within the margin.
+//! 4. The change is uncertain. Where one recording was replayed with varied watermarks:
 //!    [`SensitiveToWatermarks`](Verdict::SensitiveToWatermarks). Where runs were repeated:
 //!    [`WithinNoise`](Verdict::WithinNoise).
-//! 4. [`NoChange`](Verdict::NoChange), [`Better`](Verdict::Better), [`Worse`](Verdict::Worse), or
-//!    [`Changed`](Verdict::Changed) for a measure without a better direction.
+//! 5. [`Better`](Verdict::Better), [`Worse`](Verdict::Worse), or [`Changed`](Verdict::Changed) for a measure without a
+//!    better direction.
 
 use std::cmp::Ordering;
 
@@ -41,13 +42,13 @@ pub enum Verdict {
     NotJudged,
     /// A and B have too few events to tell a change from chance.
     TooFewEvents,
-    /// The ranges of A and B overlap when watermarks vary by 1 %.
+    /// When watermarks vary by 1 %, the ranges of A and B overlap, or only a part of the changes is within the margin.
     SensitiveToWatermarks,
     /// Repeated runs do not tell the change from their own spread.
     WithinNoise,
     /// Several recordings have different verdicts.
     Mixed,
-    /// The change is within the margin.
+    /// Every change that the evidence allows is within the margin.
     NoChange,
     /// The value changes, and neither direction is better.
     Changed,
@@ -62,8 +63,12 @@ pub enum Verdict {
 pub enum Change {
     /// One value under A and one under B, both exact.
     Exact(f64),
-    /// Middle values of replays with varied watermarks.
+    /// Replays with varied watermarks.
     Watermarks {
+        /// Least change from a value under A to a value under B.
+        low: f64,
+        /// Greatest such change.
+        high: f64,
         /// Change from the middle value under A to the middle value under B.
         middle: f64,
         /// Whether the ranges of A and B overlap.
@@ -125,12 +130,16 @@ pub fn judge(evidence: &Evidence) -> Verdict {
 fn judge_change(change: Change, direction: Direction, margin: f64) -> Verdict {
     match change {
         Change::Exact(change) => judge_exact(change, direction, margin),
-        Change::Watermarks { middle, overlap } => match judge_exact(middle, direction, margin) {
-            Verdict::NoChange => Verdict::NoChange,
+        Change::Watermarks { low, high, .. } | Change::Interval { low, high, .. }
+            if low >= -margin && high <= margin =>
+        {
+            Verdict::NoChange
+        }
+        Change::Watermarks { middle, overlap, .. } => match judge_exact(middle, direction, margin) {
+            Verdict::NoChange => Verdict::SensitiveToWatermarks,
             _ if overlap => Verdict::SensitiveToWatermarks,
             verdict => verdict,
         },
-        Change::Interval { low, high, .. } if low >= -margin && high <= margin => Verdict::NoChange,
         Change::Interval { low, high, exceeds, middle } => {
             let is_above = low > exceeds && middle.is_none_or(|middle| middle > margin);
             let is_below = high < -exceeds && middle.is_none_or(|middle| middle < -margin);
@@ -270,11 +279,20 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_ranges_are_sensitive_to_watermarks_unless_the_middle_is_no_change() {
-        let judged = [(0.5, true), (0.5, false), (0.01, true)].map(|(middle, overlap)| {
-            judge(&Evidence::new(Change::Watermarks { middle, overlap }, Direction::Lower, 0.02))
+    fn varied_watermarks_leave_no_change_only_where_every_change_is_small() {
+        let judged = [
+            (0.4, 0.6, 0.5, true),
+            (0.4, 0.6, 0.5, false),
+            (-0.01, 0.02, 0.01, true),
+            (-0.01, 0.03, 0.01, true),
+            (0.01, 0.03, 0.01, false),
+            (0.01, 0.05, 0.03, false),
+        ]
+        .map(|(low, high, middle, overlap)| {
+            judge(&Evidence::new(Change::Watermarks { low, high, middle, overlap }, Direction::Lower, 0.02))
         });
-        assert_eq!(judged, [Verdict::SensitiveToWatermarks, Verdict::Worse, Verdict::NoChange]);
+        let sensitive = Verdict::SensitiveToWatermarks;
+        assert_eq!(judged, [sensitive, Verdict::Worse, Verdict::NoChange, sensitive, sensitive, Verdict::Worse]);
     }
 
     #[test]

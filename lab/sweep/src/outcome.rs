@@ -22,6 +22,8 @@ use crate::part::Row;
 
 /// Section of what was measured: that of every kind of sweep.
 pub(crate) const MEASURE: &str = "measure";
+/// Section of the events behind measures that are no counts of events, such as shares; only of simulated runs.
+pub(crate) const EVENTS: &str = "events";
 /// Section of what is known of a task.
 pub(crate) const FACT: &str = "fact";
 const NUDGED: &str = "nudged";

@@ -8,12 +8,13 @@ use freehold_sim::costs::Costs;
 use freehold_sim::fleet::host::{Host, HostResult};
 use freehold_sim::fleet::measures as host_measures;
 use freehold_sim::measure::{Measure, quantity};
+use freehold_sim::outcome::Outcome;
 use freehold_sim::outcome::vmstat::Vmstat;
 use freehold_sim::report::measures as run_measures;
 use freehold_sim::sweep::{self, Job};
 
 use crate::error::TaskError;
-use crate::outcome::{FACT, MEASURE, count_row};
+use crate::outcome::{EVENTS, FACT, MEASURE, count_row};
 use crate::part::Row;
 use crate::plan::{Simulation, Simulations};
 use crate::task::Work;
@@ -45,7 +46,7 @@ impl Simulator {
                 let outcome = sweep::simulate(&at.plan, &self.costs, job)?;
                 let pace = at.plan.points[0].workload.pace();
                 let measures = run_measures::groups(pace).flat_map(|(_, measures)| measures);
-                let rows = measures.filter_map(|measure| measure_row(measure, &outcome));
+                let rows = measures.flat_map(|measure| run_rows(measure, &outcome));
                 Ok(rows.chain(counter_rows(&outcome.vmstat)).collect())
             }
             Simulation::Hosts(_) => {
@@ -55,6 +56,13 @@ impl Simulator {
             }
         }
     }
+}
+
+/// Returns a measure of a run, with the events behind it where the measure itself is no count of events.
+fn run_rows(measure: &run_measures::Measure, outcome: &Outcome) -> impl Iterator<Item = Row> {
+    let events = measure.events(outcome).filter(|_| !measure.unit.is_count());
+    let events = events.map(|events| count_row(EVENTS, measure.name, "events", events as u64));
+    measure_row(measure, outcome).into_iter().chain(events)
 }
 
 fn measure_row<R>(measure: &Measure<R>, subject: &R) -> Option<Row> {

@@ -22,6 +22,7 @@ mod heap;
 mod import;
 mod impossible;
 mod map;
+mod old_names;
 mod page;
 mod record;
 mod run;

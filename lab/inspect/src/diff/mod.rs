@@ -233,7 +233,7 @@ fn add(counts: &mut Counts, key: Key, count: u64) {
 fn add_reclaim(inspection: &Inspection, counts: &mut Counts) {
     let (reclaim, compaction) = (&inspection.reclaim, &inspection.compaction);
     for (rank, (name, count)) in [
-        ("kswapd woken", reclaim.kswapd_wakes),
+        ("passes of kswapd", reclaim.kswapd_wakes),
         ("direct reclaims", reclaim.direct_reclaims),
         ("pages reclaimed directly", reclaim.direct_reclaimed_pages),
         ("inactive pages scanned", reclaim.inactive_scanned_pages),

@@ -33,24 +33,21 @@ impl Document for Difference {
 }
 
 impl Difference {
-    /// What changed most for the work done, of what happens at least once in 1000 allocations.
+    /// Counts of events that changed most for the work done, of those that happen at least once in 1000 allocations.
+    /// Counters of `/proc/vmstat` are left out: they count the same events once more.
     fn in_short(&self) -> Vec<String> {
         let mut changed: Vec<(&str, f64)> = self
             .counters
             .iter()
             .filter(|row| row.chapter != "vmstat" && per_1000(row) >= 1.0)
-            .filter_map(|row| Some((row.name.as_str(), row.change_per_1000_allocations?)))
+            .map(|row| (row.name.as_str(), row.change_per_1000_allocations.unwrap_or(f64::INFINITY)))
             .filter(|(_, change)| *change != 0.0)
             .collect();
         changed.sort_by(|(_, a), (_, b)| weight(*b).total_cmp(&weight(*a)));
-        let names = changed
-            .iter()
-            .take(NAMED)
-            .map(|(name, change)| format!("{name} {}", freehold_report::number::change(Some(*change))));
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = changed.iter().take(NAMED).map(|(name, change)| change_text(name, *change)).collect();
         let first = match names.is_empty() {
-            true => "Nothing that was counted changed for the work done.".to_owned(),
-            false => format!("For 1000 allocations, from 1 to 2, most changed: {}.", names.join("; ")),
+            true => "No count of events changed for 1000 allocations.".to_owned(),
+            false => format!("Counts of events that changed most for 1000 allocations: {}.", names.join("; ")),
         };
         vec![first, "Two machines never do the same work: a difference has no verdict here.".to_owned()]
     }
@@ -123,6 +120,12 @@ impl Difference {
 fn per_1000(row: &CounterRow) -> f64 {
     let [first, second] = [&row.first, &row.second].map(|counter| counter.per_1000_allocations.unwrap_or(0.0).abs());
     first.max(second)
+}
+
+fn change_text(name: &str, change: f64) -> String {
+    let change =
+        if change.is_finite() { freehold_report::number::change(Some(change)) } else { "from none".to_owned() };
+    format!("{name} {change}")
 }
 
 /// How far a relative change is from none: halves weigh as much as doubles.

@@ -103,7 +103,7 @@ pub(super) const MEASURES: [Measure; 26] = [
     }),
     vmstat("huge pages", "thp_fault_alloc", Higher),
     vmstat("huge pages", "thp_fault_fallback", Lower),
-    count("reclaim", "kswapd woken", Lower, |run| Some(run.reclaim.kswapd_wakes as f64)),
+    count("reclaim", "passes of kswapd", Lower, |run| Some(run.reclaim.kswapd_wakes as f64)),
     count("reclaim", "direct reclaims", Lower, |run| Some(run.reclaim.direct_reclaims as f64)),
     vmstat("reclaim", "pgscan_kswapd", Lower),
     vmstat("reclaim", "pgscan_direct", Lower),

@@ -153,10 +153,15 @@ impl Trial<'_> {
         changes.map(|change| change.map_or(f64::INFINITY, f64::abs)).fold(0.0, f64::max)
     }
 
-    /// Whether a gain in a concern may count although the replay misses it: a gain in requests may, if it exceeds the
-    /// error; less work may not.
+    /// Whether the replay reproduces a measure within its bound.
+    pub(crate) fn is_reproduced(&self, metric: Metric) -> bool {
+        rows::is_reproduced(metric, &self.now.fidelity)
+    }
+
+    /// Whether a gain in a concern may be worth testing although the replay misses it: a gain in requests may, if it
+    /// exceeds the error; less work may not.
     fn may_be_unjudged(&self, concern: &Concern) -> bool {
-        concern.kind == Kind::Requests || rows::is_reproduced(concern.metric, &self.now.fidelity)
+        concern.kind == Kind::Requests || self.is_reproduced(concern.metric)
     }
 
     /// Whether the two values differ by no more than independent events do by chance, or are next to nothing.

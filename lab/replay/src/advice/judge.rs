@@ -2,7 +2,8 @@
 //!
 //! The first concern with a gain decides. A value is worth testing if most recordings show the gain without a
 //! [`Doubt`], no concern before it gets worse, and the memory that it sets apart is small. It is recommended if three
-//! recordings with pressure, made at different times, show the gain, nothing gets worse, and earlier predictions of that
+//! recordings with pressure, made at different times, show the gain in a measure that their replays reproduce, nothing
+//! gets worse, and earlier predictions of that
 //! concern for that setting were right. Losses count whether the replay reproduces them or not: what cannot be believed
 //! is no reason to change a setting, but may be one not to.
 
@@ -233,12 +234,13 @@ fn middle(mut sizes: Vec<f64>) -> f64 {
     sizes[sizes.len() / 2]
 }
 
-/// Whether enough recordings with pressure, made at different times, show a gain in this concern.
+/// Whether enough recordings with pressure, made at different times, show a gain in this concern that their replays
+/// reproduce.
 fn has_enough_recordings(trials: &[Trial<'_>], concern: usize, margin: f64) -> bool {
     let concern = &CONCERNS[concern];
     let mut distinct: Vec<&Trial<'_>> = Vec::new();
     for trial in trials.iter().filter(|trial| trial.has_pressure()) {
-        let shows_gain = trial.gain(concern, margin).is_ok();
+        let shows_gain = trial.gain(concern, margin).is_ok() && trial.is_reproduced(concern.metric);
         if shows_gain && !distinct.iter().any(|other| other.is_same_time(trial)) {
             distinct.push(trial);
         }

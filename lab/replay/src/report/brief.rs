@@ -76,7 +76,7 @@ struct Checks<'r> {
 impl<'r> Checks<'r> {
     fn new(rows: &[&'r FidelityRow]) -> Checks<'r> {
         let off: Vec<&'r FidelityRow> = rows.iter().copied().filter(|row| row.within == Some(false)).collect();
-        let worst = off.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b)));
+        let worst = off.iter().copied().max_by(|a, b| excess(a).total_cmp(&excess(b)));
         Checks { within: rows.len() - off.len(), total: rows.len(), worst }
     }
 
@@ -92,8 +92,10 @@ fn format_error(row: &FidelityRow) -> String {
     row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
 }
 
-fn size(row: &FidelityRow) -> f64 {
-    row.relative_error.map_or(f64::INFINITY, f64::abs)
+/// How many times its bound a row is off; infinite where none was recorded, or where the bound is zero.
+fn excess(row: &FidelityRow) -> f64 {
+    let bound = row.bound.filter(|bound| *bound > 0.0);
+    row.relative_error.zip(bound).map_or(f64::INFINITY, |(error, bound)| error.abs() / bound)
 }
 
 #[cfg(test)]

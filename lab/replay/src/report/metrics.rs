@@ -199,7 +199,7 @@ impl Metric {
     }
 
     /// Sums of fidelity measures that show whether a replay reproduces this metric on a recording: each sum must come
-    /// near the recorded one. Empty where the recording itself decides the metric.
+    /// near the recorded one.
     pub fn fidelity_sums(self) -> &'static [FidelitySum] {
         match self {
             Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => {
@@ -213,7 +213,8 @@ impl Metric {
             Metric::HighatomicPageblocks => &[&[FidelityMeasure::HighatomicPageblocks]],
             Metric::FallbackClaims => &[&[FidelityMeasure::FallbackClaims]],
             Metric::FallbackSteals => &[&[FidelityMeasure::FallbackSteals]],
-            Metric::CrossCpuFrees => &[],
+            // Frees by reclaim are the model's, and come from other CPUs.
+            Metric::CrossCpuFrees => &[&[Vmstat(VmstatCounter::PgstealKswapd), Vmstat(VmstatCounter::PgstealDirect)]],
             Metric::HugePagesServed => &[&[FidelityMeasure::HugePagesServed]],
             Metric::AllocStalls => &[&[FidelityMeasure::AllocStalls]],
             Metric::StallTime => &[&[FidelityMeasure::StallTime]],
@@ -228,6 +229,12 @@ impl Metric {
             }
             Metric::PagesMigrated => &[&[Vmstat(VmstatCounter::PgmigrateSuccess)]],
         }
+    }
+
+    /// Whether the recording decides the metric where no sum of [`Metric::fidelity_sums`] is known, as without a model
+    /// of reclaim.
+    pub(crate) fn is_recorded(self) -> bool {
+        self == Metric::CrossCpuFrees
     }
 
     /// Returns whether the metric is a share of a whole.

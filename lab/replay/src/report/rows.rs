@@ -142,14 +142,21 @@ fn judge_metric(
 }
 
 /// Returns the change as it is judged, with its sensitivity to watermarks; `None` where a side was not measured.
-///
-/// A difference of shares up to [`SHARE_MARGIN`] is no change: relative to a tiny share, it would look large.
 fn judged_change(metric: Metric, a: &ReplayValues, b: &ReplayValues) -> Option<Change> {
-    let (from, to) = (a.median()?.value(), b.median()?.value());
+    let middle = change_between(metric, a.median()?.value(), b.median()?.value());
+    let (Some([a_low, a_high]), Some([b_low, b_high])) = (a.range(), b.range()) else {
+        return Some(Change::Exact(middle));
+    };
+    let (low, high) = (change_between(metric, a_high, b_low), change_between(metric, a_low, b_high));
+    let (low, high) = if a.0 == b.0 { (0.0, 0.0) } else { (low, high) };
+    Some(Change::Watermarks { low, high, middle, overlap: a_low <= b_high && b_low <= a_high })
+}
+
+/// Returns the relative change between two values of a metric; infinite from zero. A difference of shares up to
+/// [`SHARE_MARGIN`] is no change: relative to a tiny share, it would look large.
+fn change_between(metric: Metric, from: f64, to: f64) -> f64 {
     let is_tiny = metric.is_share() && (to - from).abs() <= SHARE_MARGIN;
-    let middle = if is_tiny { 0.0 } else { relative_change(from, to).unwrap_or(f64::INFINITY) };
-    let is_varied = a.0.len() > 1 && b.0.len() > 1;
-    Some(if is_varied { Change::Watermarks { middle, overlap: a.overlaps(b) } } else { Change::Exact(middle) })
+    if is_tiny { 0.0 } else { relative_change(from, to).unwrap_or(f64::INFINITY) }
 }
 
 /// Values of one metric in all replays under one policy, ascending. Replays that did not measure it have none.
@@ -175,12 +182,6 @@ impl ReplayValues {
     fn range(&self) -> Option<[f64; 2]> {
         self.extremes().filter(|_| self.0.len() > 1)
     }
-
-    /// Whether the two ranges have something in common. The ranges of single values have only if these are equal.
-    fn overlaps(&self, other: &ReplayValues) -> bool {
-        let (Some([low, high]), Some([least, greatest])) = (self.extremes(), other.extremes()) else { return false };
-        low <= greatest && least <= high
-    }
 }
 
 /// How near a replay is to the recording in a metric.
@@ -203,8 +204,7 @@ impl Reproduction {
     /// over, if it has another one.
     fn assess(metric: Metric, fidelity: &[FidelityRow]) -> Reproduction {
         let assessed = known_sums(metric, fidelity).map(|sum| Reproduction::assess_sum(sum, fidelity));
-        let is_given = metric.fidelity_sums().is_empty();
-        let unknown = if is_given { Reproduction::Near } else { Reproduction::Unknown };
+        let unknown = if metric.is_recorded() { Reproduction::Near } else { Reproduction::Unknown };
         assessed.max_by(|a, b| a.size().total_cmp(&b.size())).unwrap_or(unknown)
     }
 

@@ -1,6 +1,7 @@
 //! Pools the rows of a measure over all cases.
 //!
-//! Rows that are not judged, that have too few events, or that are zero under A and B are left out. Six rows or more
+//! Rows that are not judged, that have too few events, or that are zero under A and B are left out; one row that remains
+//! of several decides nothing. Six rows or more
 //! have a median with an interval, which is exact by rank and widened by a bootstrap; the interval is judged. Fewer rows
 //! have no interval of such confidence, so their verdicts have to agree, and otherwise they are
 //! [`Mixed`](Verdict::Mixed). Their change is the geometric mean of B/A, in which a half and a double cancel. Where many
@@ -31,7 +32,7 @@ pub fn pool(rows: &[Row], direction: Direction, margin: f64, confidence: f64) ->
     let changes: Option<Vec<f64>> = judged.iter().map(|row| judged_change(row, margin)).collect();
     let (cases, agreed) = (judged.len(), agreed_verdict(&judged));
     match changes {
-        _ if judged.is_empty() => {
+        _ if judged.is_empty() || (cases == 1 && rows.len() > 1) => {
             let verdict = agreed_verdict(&rows.iter().collect::<Vec<_>>());
             let verdict = if verdict == Verdict::Mixed { Verdict::NotJudged } else { verdict };
             Pooled { cases, change: None, interval: None, verdict }

@@ -2,7 +2,7 @@
 
 use freehold_report::number::{self, change};
 use freehold_report::report::{Group, Measure, Row};
-use freehold_stats::verdict::{Direction, Verdict, relative_change};
+use freehold_stats::verdict::{Verdict, count_labels, relative_change};
 
 use super::judge::{self, HostComparison};
 use super::measures::{self, Measure as HostMeasure};
@@ -52,19 +52,21 @@ fn relative_interval(comparison: &HostComparison, a: Option<f64>) -> Option<(f64
 /// What B changes, by how much.
 pub(super) fn changes(report: &FleetReport, policy: usize) -> String {
     let b = &report.fleet.plan.policies[policy].name;
-    let compared: Vec<(&HostMeasure, HostComparison)> = measures::iter()
-        .filter(|measure| measure.direction != Direction::Neutral)
-        .filter_map(|measure| Some((measure, report.judge(measure, policy)?)))
+    let compared: Vec<(&HostMeasure, HostComparison)> =
+        measures::iter().filter_map(|measure| Some((measure, report.judge(measure, policy)?))).collect();
+    let [better, worse] = [Verdict::Better, Verdict::Worse].map(|verdict| {
+        let alike = compared.iter().filter(|(_, comparison)| comparison.verdict == verdict);
+        let texts = alike.map(|(measure, comparison)| change_text(report, measure, policy, comparison));
+        texts.collect::<Vec<_>>().join("; ")
+    });
+    let labels = count_labels(compared.iter().map(|(_, comparison)| comparison.verdict));
+    let counts: Vec<String> = labels
+        .filter(|(label, count)| *count > 0 && !label.is_decided())
+        .map(|(label, count)| format!("{} {count}", label.word()))
         .collect();
-    let [better, worse, same, undecided] = [Verdict::Better, Verdict::Worse, Verdict::NoChange, Verdict::WithinNoise]
-        .map(|verdict| {
-            let alike = compared.iter().filter(move |(_, comparison)| comparison.verdict == verdict);
-            alike.map(|(measure, comparison)| change_text(report, measure, policy, comparison)).collect::<Vec<_>>()
-        });
-    let [better, worse] = [better, worse].map(|list| list.join("; "));
-    let rest = format!("no change {} of {} measures, within noise {}.", same.len(), compared.len(), undecided.len());
+    let rest = format!("Other labels of {} measures: {}.", compared.len(), counts.join(", "));
     match (better.is_empty(), worse.is_empty()) {
-        (true, true) => format!("{b} changes nothing for better or worse that may be said here. {rest}"),
+        (true, true) => format!("{b} is better or worse in no measure. {rest}"),
         (false, true) => format!("{b} is better: {better}. {rest}"),
         (true, false) => format!("{b} is worse: {worse}. {rest}"),
         (false, false) => format!("{b} is better: {better}. It is worse: {worse}. {rest}"),

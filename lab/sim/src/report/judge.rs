@@ -4,6 +4,7 @@
 //! differ by at most [`MARGIN`] under every seed, or shares by [`SHARE_MARGIN`]. B is better or worse if it is so under
 //! every seed, and by more than the margin in the middle. Otherwise the difference is within noise.
 
+use freehold_stats::intervals::median;
 pub use freehold_stats::verdict::SHARE_MARGIN;
 use freehold_stats::verdict::{Change, Direction, Evidence, Verdict, relative_change};
 
@@ -44,7 +45,7 @@ pub fn margin(measure: &Measure) -> f64 {
 /// Returns the verdict on differences, one a seed and sorted.
 fn decide(direction: Direction, differences: &[f64], margin: f64, events: Option<f64>) -> Verdict {
     let (Some(&low), Some(&high)) = (differences.first(), differences.last()) else { return Verdict::NotJudged };
-    let middle = Some(differences[differences.len() / 2]);
+    let middle = Some(median(&mut differences.to_vec()));
     let change = match differences {
         [only] => Change::Exact(*only),
         _ => Change::Interval { low, high, exceeds: 0.0, middle },
@@ -76,6 +77,13 @@ mod tests {
         assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 12.0, 13.0]), Verdict::Better);
         assert_eq!(verdict(&ZONE_HOLD, &[10.0, 11.0, 12.0], &[11.0, 12.0, 13.0]), Verdict::Worse);
         assert_eq!(verdict(&THROUGHPUT, &[10.0, 11.0, 12.0], &[11.0, 10.0, 13.0]), Verdict::WithinNoise);
+    }
+
+    #[test]
+    fn the_middle_of_two_seeds_is_between_them() {
+        assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.0, 102.5]), Verdict::WithinNoise);
+        assert_eq!(verdict(&ZONE_HOLD, &[100.0, 100.0], &[101.0, 102.5]), Verdict::WithinNoise);
+        assert_eq!(verdict(&THROUGHPUT, &[100.0, 100.0], &[101.5, 103.5]), Verdict::Better);
     }
 
     #[test]

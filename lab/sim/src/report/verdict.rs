@@ -130,11 +130,15 @@ fn change_text(case: &Case) -> String {
     }
 }
 
-/// Where throughput and latency point to different sides, the case in which latency differs most.
+/// Where throughput and latency point to different sides, the case in which latency differs most; of several such
+/// cases, the one in which throughput does.
 fn disagreement(throughput: &[Case], latency: &[Case]) -> Option<String> {
     let pairs: Vec<(&Case, &Case)> =
         throughput.iter().zip(latency).filter(|(one, other)| is_opposed(one.verdict, other.verdict)).collect();
-    let (one, other) = *pairs.iter().max_by(|a, b| change_size(a.1).total_cmp(&change_size(b.1)))?;
+    let (one, other) = *pairs.iter().max_by(|a, b| {
+        let [a, b] = [a, b].map(|(throughput, latency)| (change_size(latency), change_size(throughput)));
+        a.partial_cmp(&b).expect("changes are numbers")
+    })?;
     let place = match throughput.len() {
         1 => "The two disagree".to_owned(),
         all => format!("The two disagree in {} of {all} cases, most on {}", pairs.len(), one.label),

@@ -188,6 +188,9 @@ impl Document for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_report::number::Quantity;
+
+    use crate::outcome::{EVENTS, MEASURE};
     use crate::subject::Identity;
 
     #[test]
@@ -203,5 +206,29 @@ mod tests {
             let refused = Report::from_parts(&plan, [Ok((name.clone(), part.into()))], Terms::default()).unwrap_err();
             assert!(refused.to_string().starts_with(&format!("{name} tells of no whole result")), "{refused}");
         }
+    }
+
+    /// Judges seven seeds whose B moves more pages at a time than A, each with `acquisitions` behind its ratio.
+    fn verdict_on_ratios(acquisitions: u64) -> String {
+        let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n[axes]\nseed = 7\n";
+        let plan = Plan::parse("plan.toml", text).unwrap();
+        let parts = plan.tasks(None).into_iter().map(|task| {
+            let pages = if task.path().contains("freehold") { 9.0 } else { 5.0 };
+            let rows = [
+                Row::number(MEASURE, "pages_per_acquisition", "pages", Quantity::Ratio(pages)),
+                Row::number(EVENTS, "pages_per_acquisition", "events", Quantity::Count(acquisitions)),
+            ];
+            Ok((task.path(), part::write(&Header::new(&plan, &task, None), &rows).into()))
+        });
+        let report = Report::from_parts(&plan, parts, Terms::default()).unwrap();
+        let groups = &report.verdicts[0].groups;
+        let mut measures = groups.iter().flat_map(|group| &group.measures);
+        measures.find(|measure| measure.name == "pages_per_acquisition").unwrap().rows[0].verdict.word().to_owned()
+    }
+
+    #[test]
+    fn a_ratio_of_few_simulated_events_decides_nothing() {
+        assert_eq!(verdict_on_ratios(100), "changed");
+        assert_eq!(verdict_on_ratios(1), "too few events");
     }
 }

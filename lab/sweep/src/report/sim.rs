@@ -14,13 +14,22 @@ use freehold_stats::intervals::has_rank_interval;
 use freehold_stats::verdict::{Direction, Verdict};
 
 use super::terms::{Terms, Verdicts};
-use crate::outcome::MEASURE;
+use crate::outcome::{EVENTS, MEASURE};
 use crate::part::{Header, Row};
 use crate::plan::{SimulatedPoint, Simulations};
 use crate::task::{CPUS, POLICY, SEED};
 
 /// What was measured in a run, by measure.
-type Run = HashMap<&'static str, f64>;
+type Values = HashMap<&'static str, f64>;
+
+/// A simulated run.
+#[derive(Clone)]
+struct Run {
+    /// What was measured.
+    values: Values,
+    /// Events behind measures that are no counts of events.
+    events: Values,
+}
 
 /// A policy, and the labels of a point.
 type Place = (String, Vec<(String, String)>);
@@ -60,10 +69,17 @@ impl<'p> RunResults<'p> {
         let seed = header.label(SEED)?.parse::<usize>().ok()?.checked_sub(1)?;
         let labels = header.labels.into_iter().filter(|(key, _)| ![POLICY, SEED].contains(&key.as_str())).collect();
         let [point, policy] = *self.places.get(&(name, labels))?;
-        let measured = rows.iter().filter(|row| row.section == MEASURE);
-        let run = measured.filter_map(|row| Some((*self.names.get(row.measure.as_str())?, row.value?))).collect();
+        let run = Run { values: self.values(rows, MEASURE), events: self.values(rows, EVENTS) };
         *self.runs[point][policy].get_mut(seed)? = Some(run);
         Some(())
+    }
+
+    /// Returns the numbers of a section by reported measure.
+    fn values(&self, rows: &[Row], section: &str) -> Values {
+        let of_section = rows.iter().filter(|row| row.section == section);
+        let named =
+            of_section.filter_map(|row| Some((*self.names.get(row.measure.as_str())?, row.quantity()?.value())));
+        named.collect()
     }
 
     /// Judges every B by A.
@@ -100,11 +116,11 @@ impl AllRuns<'_> {
 
     /// A measure under each seed; nothing if one was not run under this policy.
     fn spread(&self, point: usize, policy: usize, measure: &Measure) -> Option<Spread> {
-        let mut values = Vec::with_capacity(self.runs[point][policy].len());
-        for run in &self.runs[point][policy] {
-            values.push(run.as_ref()?.get(measure.name).copied().unwrap_or(f64::NAN));
-        }
-        Some(Spread::from_values(measure.unit, values))
+        let runs: Vec<&Run> = self.runs[point][policy].iter().map(Option::as_ref).collect::<Option<_>>()?;
+        let values = runs.iter().map(|run| run.values.get(measure.name).copied().unwrap_or(f64::NAN)).collect();
+        let events = runs.iter().filter_map(|run| run.events.get(measure.name)).copied();
+        let spread = Spread::from_values(measure.unit, values);
+        Some(Spread { events: spread.events.or(events.reduce(|sum, events| sum + events)), ..spread })
     }
 
     fn incomplete(&self) -> Vec<String> {

@@ -76,7 +76,7 @@ impl fmt::Display for Summary {
         let Summary { objects, idle_in_slabs, runs, free, returned } = *self;
         let [objects, idle_in_slabs] = [objects, idle_in_slabs].map(|bytes| bytes.div_ceil(1024));
         let [runs, free, returned] = [runs, free, returned].map(|bytes| bytes.div_ceil(1024));
-        write!(f, "{objects} KiB in objects ({idle_in_slabs} KiB idle beside them), ")?;
+        write!(f, "{objects} KiB in objects in use or cached ({idle_in_slabs} KiB idle in slabs), ")?;
         write!(f, "{runs} KiB in runs of pages, {free} KiB free, {returned} KiB given back")
     }
 }

@@ -1,0 +1,254 @@
+//! `--advice`: the levels that `freehold advise` gives to values of settings, against kernels that were booted with them.
+//!
+//! Each load of [`LOADS`] is booted as its kernel is, and as often with another value of one setting. `freehold advise
+//! --all` reads the first group's recordings and gives that value a level. The second group's recordings show the
+//! outcome: the first concern, in the order of `freehold advise`, that the kernel's own counts change decides whether
+//! the value helped or harmed. Without a decided concern the value is neutral.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use freehold_replay::advice::candidates;
+use freehold_report::markdown;
+use freehold_report::parallel::run_all;
+use freehold_report::progress::Progress;
+use freehold_stats::samples::{self, Comparison, Sample, Scale};
+use freehold_stats::verdict::{Direction, Verdict};
+use freehold_trace::recording::Recording;
+use serde::Deserialize;
+
+use crate::Args;
+use crate::cell::Cell;
+use crate::error::Error;
+use crate::judge::{self, AS_RECORDED, MARGIN, Runs, with_interval};
+use crate::lab::{Lab, Load};
+
+/// The kernel of all loads.
+const KERNEL: &str = "6.12";
+
+/// A load, and which of the values that advice tries for a setting it is booted with.
+struct AdvisedLoad {
+    workload: &'static str,
+    cpus: u16,
+    memory: u32,
+    setting: &'static str,
+    /// Position among the values that are tried.
+    value: usize,
+}
+
+const fn load(workload: &'static str, (cpus, memory): (u16, u32), setting: &'static str, value: usize) -> AdvisedLoad {
+    AdvisedLoad { workload, cpus, memory, setting, value }
+}
+
+/// Every setting that advice knows, on loads that it should matter to, and on others.
+const LOADS: [AdvisedLoad; 12] = [
+    load("pressure", (2, 512), "vm.min_free_kbytes", 0),
+    load("pressure", (4, 1024), "vm.watermark_scale_factor", 0),
+    load("pressure", (4, 512), "vm.watermark_boost_factor", 0),
+    load("huge-pages", (2, 512), "vm.compaction_proactiveness", 0),
+    load("huge-pages", (4, 1024), "transparent_hugepage.defrag", 1),
+    load("huge-pages", (2, 1024), "transparent_hugepage.defrag", 2),
+    load("file-copy", (2, 512), "vm.watermark_scale_factor", 0),
+    load("file-copy", (4, 768), "vm.watermark_scale_factor", 1),
+    load("stress-ng", (2, 512), "vm.percpu_pagelist_high_fraction", 1),
+    load("slab-churn", (4, 512), "vm.percpu_pagelist_high_fraction", 0),
+    load("fork-storm", (2, 384), "vm.min_free_kbytes", 0),
+    load("build", (4, 512), "vm.extfrag_threshold", 0),
+];
+
+/// A concern of `freehold advise`: its name there, the rows that hold the kernel's counts of it, and the better
+/// direction. Zone locks are taken for blocks that per-CPU lists take or drain.
+const CONCERNS: [(&str, &[&str], Direction); 6] = [
+    ("failed_allocations", &["failures"], Direction::Lower),
+    ("allocstall", &["allocstall"], Direction::Lower),
+    ("compact_stall", &["compact_stall"], Direction::Lower),
+    ("huge_pages_served", &["huge_pages_served"], Direction::Higher),
+    ("pgscan", &["pgscan_kswapd", "pgscan_direct"], Direction::Lower),
+    ("zone_lock_acquisitions", &["blocks_taken", "blocks_drained"], Direction::Lower),
+];
+
+/// Levels of `freehold advise`, as its JSON spells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Level {
+    #[serde(rename = "recommended")]
+    Recommended,
+    #[serde(rename = "worth testing")]
+    WorthTesting,
+    #[serde(rename = "leave it")]
+    Leave,
+}
+
+/// What a value did in the booted kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Helped,
+    Harmed,
+    Neutral,
+}
+
+/// The fields of `freehold advise --json` that are read here.
+#[derive(Deserialize)]
+struct AdviceJson {
+    settings: Vec<SettingJson>,
+}
+
+#[derive(Deserialize)]
+struct SettingJson {
+    name: String,
+    candidates: Vec<CandidateJson>,
+}
+
+#[derive(Deserialize)]
+struct CandidateJson {
+    value: String,
+    level: Level,
+}
+
+/// A load with the advice on its setting and the outcome; or the reason why there is none.
+pub(crate) struct JudgedAdvice {
+    name: String,
+    setting: String,
+    result: Result<(Level, Vec<(&'static str, Comparison)>), String>,
+}
+
+/// Boots all loads with both values, asks for advice, and reads the outcomes.
+///
+/// # Errors
+/// If a kernel cannot be booted, or a recording not be read.
+pub(crate) fn judged(lab: &Lab<'_>, args: &Args) -> Result<Vec<JudgedAdvice>, Error> {
+    let before: Vec<Load> = LOADS.iter().map(AdvisedLoad::as_kernel_is).collect();
+    let recorded = lab.record("loads as kernels are", before.iter().cloned())?;
+    let mut pairs: Vec<[Load; 2]> = Vec::new();
+    for (advised, load) in LOADS.iter().zip(before) {
+        let files = recorded.find(&load).map_err(Error::Input)?;
+        let setting = advised.setting_on(&files[0])?;
+        pairs.push([load.clone(), Load { setting: Some(setting), ..load }]);
+    }
+    let recorded = lab.record("loads with another value", pairs.iter().flatten().cloned())?;
+    let progress = Progress::counting("advice", pairs.len() as u64, "loads");
+    run_all(pairs.len(), |at| {
+        let [load, changed] = &pairs[at];
+        let setting = changed.setting.clone().unwrap_or_default();
+        let result = match recorded.find_pair(&pairs[at]) {
+            Ok([before, after]) => Ok((ask(&args.freehold, before, &setting)?, compare(before, after)?)),
+            Err(sentence) => Err(sentence),
+        };
+        progress.advance(1);
+        Ok(JudgedAdvice { name: load.name(), setting, result })
+    })
+}
+
+impl AdvisedLoad {
+    fn as_kernel_is(&self) -> Load {
+        Load::new(&Cell { kernel: KERNEL, workload: self.workload, cpus: self.cpus, memory: self.memory })
+    }
+
+    /// Returns the setting with the value that advice tries on the machine of this recording.
+    fn setting_on(&self, file: &Path) -> Result<String, Error> {
+        let recording = Recording::open(file)?;
+        let tried = candidates(recording.reader.facts());
+        let mut of_setting = tried.iter().filter(|candidate| candidate.setting.name() == self.setting);
+        let candidate = of_setting.nth(self.value);
+        let missing = || Error::Input(format!("{}: advice tries no such value of {}", file.display(), self.setting));
+        Ok(candidate.ok_or_else(missing)?.setting.to_string())
+    }
+}
+
+/// Returns the level that `freehold advise` gives to a setting.
+fn ask(freehold: &Path, recordings: &[PathBuf], setting: &str) -> Result<Level, Error> {
+    let mut command = Command::new(freehold);
+    command.arg("advise").args(recordings).args(["--all", "--json", "-"]).stderr(Stdio::piped());
+    let output = command.output().map_err(|error| Error::Input(format!("{}: {error}", freehold.display())))?;
+    if !output.status.success() {
+        return Err(Error::Input(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let advice: AdviceJson =
+        serde_json::from_slice(&output.stdout).map_err(|error| Error::Input(format!("freehold advise: {error}")))?;
+    let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let candidates = advice.settings.iter().filter(|known| known.name == name).flat_map(|known| &known.candidates);
+    let level = candidates.filter(|candidate| candidate.value == value).map(|candidate| candidate.level).next();
+    level.ok_or_else(|| Error::Input(format!("freehold advise has no level for {setting}")))
+}
+
+/// Compares the kernel's counts of every concern.
+fn compare(before: &[PathBuf], after: &[PathBuf]) -> Result<Vec<(&'static str, Comparison)>, Error> {
+    let [before] = judge::replay(before, [AS_RECORDED])?;
+    let [after] = judge::replay(after, [AS_RECORDED])?;
+    let counted = CONCERNS.iter().filter_map(|(name, rows, direction)| {
+        let (a, b) = (kernel_counts(&before, rows)?, kernel_counts(&after, rows)?);
+        Some((*name, samples::compare(a, b, Scale::Counts, *direction, CONCERNS.len(), MARGIN)))
+    });
+    Ok(counted.collect())
+}
+
+/// Adds the kernel's counts of these rows, boot by boot.
+fn kernel_counts(runs: &Runs, rows: &[&str]) -> Option<Sample> {
+    let mut sums: Vec<f64> = Vec::new();
+    for row in rows {
+        let (kernel, _) = runs.row(row)?;
+        sums.resize(kernel.values.len(), 0.0);
+        sums.iter_mut().zip(&kernel.values).for_each(|(sum, value)| *sum += value);
+    }
+    Some(Sample::new(sums))
+}
+
+/// Returns what the first concern with a decided change says.
+fn outcome(concerns: &[(&str, Comparison)]) -> Outcome {
+    let decided = concerns.iter().find_map(|(_, comparison)| match comparison.verdict {
+        Verdict::Better => Some(Outcome::Helped),
+        Verdict::Worse => Some(Outcome::Harmed),
+        _ => None,
+    });
+    decided.unwrap_or(Outcome::Neutral)
+}
+
+impl Level {
+    fn label(self) -> &'static str {
+        match self {
+            Level::Recommended => "recommended",
+            Level::WorthTesting => "worth testing",
+            Level::Leave => "leave it",
+        }
+    }
+}
+
+impl Outcome {
+    fn label(self) -> &'static str {
+        match self {
+            Outcome::Helped => "helped",
+            Outcome::Harmed => "harmed",
+            Outcome::Neutral => "neutral",
+        }
+    }
+}
+
+/// The table of levels by outcome.
+pub(crate) fn summary(judged: &[JudgedAdvice]) -> String {
+    let known: Vec<(Level, Outcome)> = judged
+        .iter()
+        .filter_map(|judged| judged.result.as_ref().ok())
+        .map(|(level, concerns)| (*level, outcome(concerns)))
+        .collect();
+    let lines = [Outcome::Helped, Outcome::Neutral, Outcome::Harmed].map(|outcome| {
+        let levels: Vec<Level> = known.iter().filter(|pair| pair.1 == outcome).map(|pair| pair.0).collect();
+        let counts = [Level::Recommended, Level::WorthTesting, Level::Leave]
+            .map(|level| levels.iter().filter(|known| **known == level).count().to_string());
+        [vec![outcome.label().to_owned(), levels.len().to_string()], counts.to_vec()].concat()
+    });
+    markdown::table(&["outcome in the kernel", "loads", "recommended", "worth testing", "leave it"], lines.into_iter())
+}
+
+/// The table of all loads.
+pub(crate) fn table(judged: &[JudgedAdvice]) -> String {
+    let lines = judged.iter().map(|JudgedAdvice { name, setting, result }| match result {
+        Ok((level, concerns)) => {
+            let decided = concerns.iter().filter(|(_, comparison)| comparison.verdict.is_decided());
+            let changes: Vec<String> =
+                decided.map(|(name, comparison)| format!("{name} {}", with_interval(comparison))).collect();
+            let changes = if changes.is_empty() { "none".to_owned() } else { changes.join("; ") };
+            vec![name.clone(), setting.clone(), level.label().to_owned(), outcome(concerns).label().to_owned(), changes]
+        }
+        Err(sentence) => vec![name.clone(), setting.clone(), "-".to_owned(), "-".to_owned(), sentence.clone()],
+    });
+    markdown::table(&["load", "booted with", "advice", "outcome", "decided changes of concerns in the kernel"], lines)
+}
