@@ -279,7 +279,9 @@ mod tests {
         for (counts, medians, verdict) in [
             ([[90, 110, 100], [80, 70, 75]], [100, 75], Verdict::Better),
             ([[90, 110, 100], [80, 70, 95]], [100, 80], Verdict::SensitiveToWatermarks),
-            ([[90, 110, 100], [101, 70, 130]], [100, 101], Verdict::NoChange),
+            ([[90, 110, 100], [101, 70, 130]], [100, 101], Verdict::SensitiveToWatermarks),
+            ([[100, 101, 100], [101, 100, 102]], [100, 101], Verdict::NoChange),
+            ([[90, 110, 100], [90, 110, 100]], [100, 100], Verdict::NoChange),
         ] {
             let [a, b] = counts.map(|counts| {
                 let [metrics, nudged @ ..] = counts.map(|count| Metrics::new().with_count(metric, count));

@@ -132,7 +132,8 @@ mod tests {
         let mut rows = rows(&[(100, 50), (100, 200)]);
         rows[1].verdict = Verdict::NotJudged;
         let pooled = pool(&rows, Direction::Lower, 0.02, CONFIDENCE);
-        assert_eq!((pooled.cases, pooled.verdict), (1, Verdict::Better));
+        assert_eq!((pooled.cases, pooled.change, pooled.verdict), (1, None, Verdict::NotJudged), "one of two is left");
+        assert_eq!(pool(&rows[..1], Direction::Lower, 0.02, CONFIDENCE).verdict, Verdict::Better);
     }
 
     #[test]
@@ -155,7 +156,7 @@ mod tests {
         let pooled = pool_pairs(&[(0, 5), (10, 5)]);
         assert_eq!((pooled.verdict, pooled.change), (Verdict::Mixed, None));
         assert_eq!(pool_pairs(&[(0, 5), (10, 20)]).verdict, Verdict::Worse);
-        assert_eq!(pool_pairs(&[(0, 0), (10, 5)]).verdict, Verdict::Better, "nothing at all says nothing");
+        assert_eq!(pool_pairs(&[(0, 0), (10, 5), (10, 5)]).verdict, Verdict::Better, "nothing at all says nothing");
         assert_eq!(pool_pairs(&[(0, 0), (0, 0)]).verdict, Verdict::NoChange);
     }
 

@@ -208,9 +208,9 @@ mod tests {
         }
     }
 
-    /// Judges seven seeds whose B moves more pages at a time than A, each with `acquisitions` behind its ratio.
+    /// Judges 20 seeds whose B moves more pages at a time than A, each with `acquisitions` behind its ratio.
     fn verdict_on_ratios(acquisitions: u64) -> String {
-        let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n[axes]\nseed = 7\n";
+        let text = "title = 'x'\nkind = 'sim'\nplan = 'pingpong'\nb = ['freehold']\n[axes]\ncpus = [2]\nseed = 20\n";
         let plan = Plan::parse("plan.toml", text).unwrap();
         let parts = plan.tasks(None).into_iter().map(|task| {
             let pages = if task.path().contains("freehold") { 9.0 } else { 5.0 };
